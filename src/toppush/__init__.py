@@ -1,0 +1,30 @@
+"""Linear ranking that gets the top of the list right."""
+
+from importlib import import_module
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from toppush.estimators import DegenerateWarning, TopPush
+    from toppush.solutions import Solution, Status
+
+__all__ = ["DegenerateWarning", "Solution", "Status", "TopPush"]
+__version__ = version("toppush")
+
+_HOMES = {
+    "DegenerateWarning": "toppush.estimators",
+    "Solution": "toppush.solutions",
+    "Status": "toppush.solutions",
+    "TopPush": "toppush.estimators",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import on first use: `toppush --help` should not wait for scikit-learn."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'toppush' has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

@@ -1,0 +1,33 @@
+"""Row blocks and who runs them."""
+
+from typing import Any, Protocol
+
+from toppush.designs.blocks import Block
+from toppush.designs.local import LocalDesign
+from toppush.losses import Array
+
+__all__ = ["Block", "Design", "LocalDesign"]
+
+
+class Design(Protocol):
+    """Row blocks, and a way to ask all of them at once."""
+
+    n_features: int
+    n_pos: int
+    n_neg: int
+    total_cost: float
+
+    def each(self, function: Any, *arguments: Any) -> list[Any]:
+        """Every block's answer, in the order of the rows."""
+
+    def sum(self, function: Any, *arguments: Any) -> Any:
+        """The answers added up."""
+
+    def max(self, function: Any, *arguments: Any) -> tuple[float, ...]:
+        """The greatest of each entry of the answers."""
+
+    def scatter(self, function: Any, vector: Array) -> None:
+        """Hand each block its part of a vector over all rows."""
+
+    def gather(self, function: Any) -> Array:
+        """One vector over all rows from the blocks' parts."""

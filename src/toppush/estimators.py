@@ -1,0 +1,300 @@
+"""scikit-learn estimators: validate, build the problem, solve, record."""
+
+import warnings
+from numbers import Integral, Real
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import Tags
+from sklearn.utils._param_validation import Interval, RealNotInt, StrOptions
+from sklearn.utils.multiclass import type_of_target
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+
+from toppush import metrics
+from toppush.designs import LocalDesign
+from toppush.losses import LOSSES, Array
+from toppush.problems import TopPushProblem, count_top
+from toppush.solutions import Solution
+from toppush.solvers import SOLVERS
+
+TIE = 8
+"""Units of rounding within which a score ties with the threshold."""
+
+
+class DegenerateWarning(UserWarning):
+    """The objective is no better than that of weights of zero: the ranking is noise."""
+
+
+class LinearRanker(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """What linear rankers of two classes share: scores, predictions, quality.
+
+    A subclass sets `coef_`, `threshold_` and `classes_` in `fit`.
+    """
+
+    coef_: Array
+    threshold_: float
+    classes_: NDArray[Any]
+
+    @property
+    def intercept_(self) -> Array:
+        """Minus the threshold, so that a positive decision is a score above it."""
+        return np.array([-self.threshold_])
+
+    def decision_function(self, X: ArrayLike) -> Array:
+        """Scores w.x less the threshold; higher ranks first, and a tie with it is exactly 0.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n_samples, n_features)
+
+        Returns
+        -------
+        array of shape (n_samples,)
+        """
+        check_is_fitted(self)
+        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
+        scores = np.asarray(X @ self.coef_[0].astype(X.dtype, copy=False), np.float64)
+        decision = scores - self.threshold_
+        # The same row's product may round differently here than it did in the fit.
+        rounding = TIE * np.finfo(X.dtype).eps * (np.abs(scores) + abs(self.threshold_))
+        decision[np.abs(decision) <= rounding] = 0.0
+        return decision
+
+    def predict(self, X: ArrayLike) -> NDArray[Any]:
+        """The positive class for rows that score above the threshold, else the other."""
+        above = self.decision_function(X) > 0.0
+        return self.classes_[above.astype(int)]
+
+    def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+        """Average precision of the ranking of X."""
+        scores = self.decision_function(X)
+        return metrics.average_precision(
+            y, scores, sample_weight=sample_weight, pos_label=self.classes_[1]
+        )
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        tags.input_tags.sparse = True
+        return tags
+
+
+class TopPush(LinearRanker):
+    """Linear ranker that puts positives above the highest negatives.
+
+    Minimises lam/2 |w|^2 + mean_i l(T(w) - w.x_i) over the positives x_i, where T(w) is the mean
+    of the `top` greatest scores of negatives; `top=1`, the greatest, is the paper's problem. The
+    data are read a few hundred times in the order of their rows and never copied.
+
+    Parameters
+    ----------
+    lam : float, default=1.0
+        Strength of the penalty on the weights.
+    top : int or float, default=1
+        How many negatives count as the top: a count if an int, a share of the negatives if a
+        float (`top=1` is one negative, `top=1.0` all of them).
+    loss : {"truncated_quadratic", "logistic", "exponential"}
+    solver : {"paper"}, default="paper"
+        "paper" is the accelerated dual method of Li, Jin and Zhou (2014).
+    tol : float, default=1e-4
+        "paper" ends when the dual objective changes by less than this share.
+    max_iter : int, default=10000
+    n_threads : int, optional
+        Threads over blocks of rows; by default all cores, or OMP_NUM_THREADS if set.
+    warm_start : bool, default=False
+        Begin at the last fit's solution if the rows are as many.
+    verbose : int, default=0
+        1 prints a line for each iteration.
+
+    Attributes
+    ----------
+    coef_ : array of shape (1, n_features)
+    intercept_ : array of shape (1,)
+        Minus `threshold_`.
+    threshold_ : float
+        T(w) on the training rows.
+    classes_ : array of shape (2,)
+        The second class is the positive one.
+    n_iter_ : int
+    solution_ : Solution
+        The weights with upper and lower bound of the objective, and how the solve ended.
+    n_features_in_ : int
+    feature_names_in_ : array of shape (n_features_in_,)
+        If X has column names that are strings.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import MaxAbsScaler
+    >>> from toppush import TopPush
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> ranker = make_pipeline(MaxAbsScaler(), TopPush(lam=0.01)).fit(X, y)
+    >>> round(ranker.score(X, y), 2)
+    1.0
+
+    References
+    ----------
+    N. Li, R. Jin, Z.-H. Zhou. Top Rank Optimization in Linear Time. NIPS 2014.
+    """
+
+    solution_: Solution
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "lam": [Interval(Real, 0, None, closed="neither")],
+        "top": [
+            Interval(Integral, 1, None, closed="left"),
+            Interval(RealNotInt, 0, 1, closed="right"),
+        ],
+        "loss": [StrOptions(set(LOSSES))],
+        "solver": [StrOptions(set(SOLVERS))],
+        "tol": [Interval(Real, 0, None, closed="left")],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "n_threads": [None, Interval(Integral, 1, None, closed="left")],
+        "warm_start": ["boolean"],
+        "verbose": ["verbose"],
+    }
+
+    def __init__(
+        self,
+        lam: float = 1.0,
+        *,
+        top: float = 1,
+        loss: str = "truncated_quadratic",
+        solver: str = "paper",
+        tol: float = 1e-4,
+        max_iter: int = 10_000,
+        n_threads: int | None = None,
+        warm_start: bool = False,
+        verbose: int = 0,
+    ) -> None:
+        self.lam = lam
+        self.top = top
+        self.loss = loss
+        self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
+        self.n_threads = n_threads
+        self.warm_start = warm_start
+        self.verbose = verbose
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Learn the weights.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame of shape (n_samples, n_features)
+            float64 and float32 are used as they are, dense or CSR, in memory or memory-mapped.
+        y : array of shape (n_samples,)
+            Two classes; the greater one is positive.
+        sample_weight : array of shape (n_samples,), optional
+            A positive's weight scales its loss. A negative counts whole or, with weight
+            zero, not at all: the top of the list is made of rows, not of weight.
+
+        Returns
+        -------
+        self
+        """
+        before = vars(self).copy()
+        try:
+            return self._fit(X, y, sample_weight)
+        except BaseException:  # a failed or interrupted fit leaves the estimator as it was
+            vars(self).clear()
+            vars(self).update(before)
+            raise
+
+    def _fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None) -> Self:
+        X, y = validate_data(
+            self,
+            X,
+            y,
+            accept_sparse="csr",
+            dtype=[np.float64, np.float32],
+            accept_large_sparse=True,
+        )
+        classes, positive = two_classes(y)
+        if sample_weight is not None:
+            sample_weight = _check_sample_weight(
+                sample_weight, X, dtype=np.float64, ensure_non_negative=True
+            )
+        with LocalDesign(X, positive, sample_weight, n_threads=self.n_threads) as design:
+            require_both(design, classes)
+            problem = TopPushProblem(
+                design, LOSSES[self.loss], float(self.lam), count_top(self.top, design.n_neg)
+            )
+            solution = SOLVERS[self.solver](
+                problem,
+                tol=self.tol,
+                max_iter=self.max_iter,
+                start=self._start(positive.size),
+                verbose=self.verbose,
+            )
+        self.classes_ = classes
+        self.solution_ = solution
+        self.coef_ = solution.weights[None, :]
+        self.threshold_ = solution.threshold
+        self.n_iter_ = solution.n_iter
+        self._warn(problem)
+        return self
+
+    def _start(self, n_rows: int) -> Solution | None:
+        """The last solution if it is wanted and fits."""
+        last: Solution | None = getattr(self, "solution_", None)
+        if not self.warm_start or last is None:
+            return None
+        fits = last.dual.size == n_rows and last.weights.size == self.n_features_in_
+        return last if fits else None
+
+    def _warn(self, problem: TopPushProblem) -> None:
+        solution, at_zero = self.solution_, problem.at_zero()
+        if not solution.status.success:
+            warnings.warn(
+                f"{solution.status.value} After {solution.n_iter} iterations the objective is "
+                f"{solution.upper:.6g} and the optimum is not below {solution.lower:.6g} "
+                f"(relative gap {solution.relative_gap:.2g}).",
+                ConvergenceWarning,
+                stacklevel=4,
+            )
+        if solution.upper >= at_zero or solution.lower >= at_zero * (1.0 - self.tol):
+            warnings.warn(
+                f"The weights are no better than zero: objective {solution.upper:.6g}, at zero "
+                f"{at_zero:.6g}, optimum at least {solution.lower:.6g}. No direction puts the "
+                f"positives above the {problem.k} highest of {problem.design.n_neg} negatives "
+                "often enough to pay, so the order of the scores means little. Let more "
+                "negatives share the top, for example top=0.01 or top=0.1, or lower lam.",
+                DegenerateWarning,
+                stacklevel=4,
+            )
+
+
+def two_classes(y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    """The two classes in order, and which rows are of the greater one."""
+    kind = type_of_target(y, input_name="y", raise_unknown=True)
+    if kind not in ("binary", "multiclass"):
+        raise ValueError(
+            f"Unknown label type: {kind}. y must hold two classes, such as 0 and 1; "
+            "round or relabel it."
+        )
+    classes = np.unique(y)
+    if len(classes) > 2:
+        raise ValueError(
+            "Only binary classification is supported. The type of the target is multiclass: "
+            f"{len(classes)} classes, {classes[:5]!r} first; relabel y as one class against the rest."
+        )
+    if len(classes) < 2:
+        raise ValueError(f"y needs two classes, found one class, {classes!r}; add rows of another.")
+    return classes, np.asarray(y == classes[1])
+
+
+def require_both(design: LocalDesign, classes: NDArray[Any]) -> None:
+    """Refuse weights that leave a class without rows."""
+    for count, label in ((design.n_neg, classes[0]), (design.n_pos, classes[1])):
+        if not count:
+            raise ValueError(
+                f"every row of class {label!r} has sample_weight 0, so y has one class left; "
+                "give some of them a weight."
+            )

@@ -1,0 +1,157 @@
+"""Convex, non-decreasing surrogates of "this positive is not above the top negatives".
+
+A loss acts on the violation t = T(w) - w.x of a positive x. Its conjugate
+l*(a) = sup_t a t - l(t) acts on the positive's dual a (the paper's alpha).
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit, wrightomega, xlogy
+
+Array = NDArray[np.float64]
+
+
+class Loss(Protocol):
+    """What a solver may ask of a loss; every method works elementwise."""
+
+    name: ClassVar[str]
+    dual_limit: ClassVar[float]
+    """Largest dual in the conjugate's domain; the smallest is 0 for every loss."""
+    conjugate_curvature: ClassVar[float | None]
+    """l*'' where it is one number, so that gradient steps on l* are sound; else None."""
+
+    def value(self, violation: Array) -> Array:
+        """l(t)."""
+
+    def slope(self, violation: Array) -> Array:
+        """l'(t), which is the dual that belongs to t."""
+
+    def curvature(self, violation: Array) -> Array:
+        """l''(t), from the right where l' has a kink."""
+
+    def conjugate(self, dual: Array) -> Array:
+        """l*(a), infinite outside the domain."""
+
+    def conjugate_slope(self, dual: Array) -> Array:
+        """l*'(a), which is the violation that belongs to a."""
+
+    def dual_prox(self, point: Array, stiffness: Array | float) -> tuple[Array, Array]:
+        """Minimiser a of l*(a) + stiffness/2 (a - point)^2, and da/dpoint."""
+
+
+@dataclass(frozen=True)
+class TruncatedQuadratic:
+    """l(t) = (1 + t)_+^2, the paper's loss; l*(a) = a^2/4 - a on a >= 0."""
+
+    name: ClassVar[str] = "truncated_quadratic"
+    dual_limit: ClassVar[float] = np.inf
+    conjugate_curvature: ClassVar[float | None] = 0.5
+
+    def value(self, violation: Array) -> Array:
+        return np.square(np.maximum(1.0 + violation, 0.0))
+
+    def slope(self, violation: Array) -> Array:
+        return 2.0 * np.maximum(1.0 + violation, 0.0)
+
+    def curvature(self, violation: Array) -> Array:
+        return np.where(violation >= -1.0, 2.0, 0.0)
+
+    def conjugate(self, dual: Array) -> Array:
+        return np.where(dual >= 0.0, dual * (0.25 * dual - 1.0), np.inf)
+
+    def conjugate_slope(self, dual: Array) -> Array:
+        """l*'(a); continued as a straight line below 0, where momentum points may fall."""
+        return 0.5 * dual - 1.0
+
+    def dual_prox(self, point: Array, stiffness: Array | float) -> tuple[Array, Array]:
+        dual = np.maximum(1.0 + stiffness * point, 0.0) / (stiffness + 0.5)
+        return dual, np.where(dual > 0.0, stiffness / (stiffness + 0.5), 0.0)
+
+
+@dataclass(frozen=True)
+class Logistic:
+    """l(t) = log(1 + e^t); l*(a) = a log a + (1 - a) log(1 - a) on [0, 1]."""
+
+    name: ClassVar[str] = "logistic"
+    dual_limit: ClassVar[float] = 1.0
+    conjugate_curvature: ClassVar[float | None] = None
+
+    def value(self, violation: Array) -> Array:
+        return np.logaddexp(0.0, violation)
+
+    def slope(self, violation: Array) -> Array:
+        slope: Array = expit(violation)
+        return slope
+
+    def curvature(self, violation: Array) -> Array:
+        slope: Array = expit(violation)
+        return slope * expit(-violation)
+
+    def conjugate(self, dual: Array) -> Array:
+        inside = (dual >= 0.0) & (dual <= 1.0)
+        dual = np.where(inside, dual, 0.0)
+        return np.where(inside, xlogy(dual, dual) + xlogy(1.0 - dual, 1.0 - dual), np.inf)
+
+    def conjugate_slope(self, dual: Array) -> Array:
+        """log(a / (1 - a)): -inf at 0, inf at 1, NaN outside."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.log(dual) - np.log1p(-dual)
+
+    def dual_prox(self, point: Array, stiffness: Array | float) -> tuple[Array, Array]:
+        """Newton on the violation t in t + stiffness l'(t) = stiffness point.
+
+        The equation is mirrored at point = 1/2, so that t <= 0 and l'(t) lies within a factor
+        of two of e^t; e^t in its place gives the start, and five steps give full precision.
+        """
+        mirrored = point > 0.5
+        goal = stiffness * np.where(mirrored, 1.0 - point, point)
+        violation = goal - wrightomega(goal + np.log(stiffness))
+        for _ in range(5):
+            dual = expit(violation)
+            residual = violation + stiffness * dual - goal
+            violation = violation - residual / (1.0 + stiffness * dual * (1.0 - dual))
+        dual = expit(violation)
+        bend = stiffness * dual * expit(-violation)
+        return np.where(mirrored, expit(-violation), dual), bend / (1.0 + bend)
+
+
+@dataclass(frozen=True)
+class Exponential:
+    """l(t) = e^t; l*(a) = a log a - a on a >= 0."""
+
+    name: ClassVar[str] = "exponential"
+    dual_limit: ClassVar[float] = np.inf
+    conjugate_curvature: ClassVar[float | None] = None
+
+    def value(self, violation: Array) -> Array:
+        with np.errstate(over="ignore"):  # infinity is the honest value past t = 709
+            return np.exp(violation)
+
+    def slope(self, violation: Array) -> Array:
+        return self.value(violation)
+
+    def curvature(self, violation: Array) -> Array:
+        return self.value(violation)
+
+    def conjugate(self, dual: Array) -> Array:
+        inside = dual >= 0.0
+        dual = np.where(inside, dual, 0.0)
+        return np.where(inside, xlogy(dual, dual) - dual, np.inf)
+
+    def conjugate_slope(self, dual: Array) -> Array:
+        """Log a: -inf at 0, NaN below."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.log(dual)
+
+    def dual_prox(self, point: Array, stiffness: Array | float) -> tuple[Array, Array]:
+        """Stiffness a + log(stiffness a) = stiffness point + log stiffness: Wright's omega."""
+        omega: Array = wrightomega(stiffness * point + np.log(stiffness))
+        return omega / stiffness, omega / (1.0 + omega)
+
+
+LOSSES: dict[str, Loss] = {
+    loss.name: loss for loss in (TruncatedQuadratic(), Logistic(), Exponential())
+}

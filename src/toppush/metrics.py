@@ -1,0 +1,475 @@
+"""Measures of a ranked list, from its very top to the whole of it.
+
+Every function takes ``(y_true, y_score)`` and, by keyword, ``sample_weight`` and ``pos_label``.
+
+y_true : array-like of shape (n_rows,)
+    Labels of two classes: numbers, booleans or strings.
+y_score : array-like of shape (n_rows,)
+    Scores, the highest at the top of the list. Only their order counts, so infinite scores
+    are allowed; NaN has no place in an order and is refused.
+sample_weight : array-like of shape (n_rows,), optional
+    A row of weight 2 counts as two equal rows, a row of weight 0 as none. A depth in the
+    list (``k``, the discount of `ndcg`) is counted in units of weight.
+pos_label : optional
+    The class that should be on top; by default the greater of the two.
+
+Rows of equal score are tied, and each function says what it does with ties. All but
+`positives_at_top` and `top_loss`, which are linear, sort once: O(N log N) for N rows.
+
+Paper: m -> n_pos, n -> n_neg (sums of weights), f -> score, L_rank -> `ranking_loss`,
+L -> `top_loss`.
+
+>>> positives_at_top([0, 1, 0, 1], [0.1, 0.9, 0.5, 0.4])
+0.5
+"""
+
+import inspect
+import operator
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+__all__ = [
+    "auc",
+    "average_precision",
+    "lift_at",
+    "ndcg",
+    "partial_auc",
+    "positives_at_top",
+    "precision_at_k",
+    "ranking_loss",
+    "recall_at_fpr",
+    "recall_at_k",
+    "scorer",
+    "top_loss",
+]
+
+Array = NDArray[Any]
+Weights = ArrayLike | None
+Label = object
+
+# Sums of weights such as 0.1 end a few rounding errors off; no limit should turn on those.
+SLACK = 1 + 1e-12
+
+# The table of discounts has one entry per unit of weight: 0.8 GB here.
+MAX_DEPTH = 10**8
+
+
+def positives_at_top(
+    y_true: ArrayLike, y_score: ArrayLike, *, sample_weight: Weights = None, pos_label: Label = None
+) -> float:
+    """Share of the positives strictly above every negative.
+
+    weight{i : s_i > max_j s_j} / n_pos, over positives i and negatives j; O(N).
+    A positive tied with the highest negative does not count. Pos@Top in the paper.
+    """
+    positive, score, weight = _rows(y_true, y_score, sample_weight, pos_label)
+    on_top = positive & (score > score[~positive].max())
+    return float(weight[on_top].sum() / weight[positive].sum())
+
+
+def top_loss(
+    y_true: ArrayLike, y_score: ArrayLike, *, sample_weight: Weights = None, pos_label: Label = None
+) -> float:
+    """Share of the positives at or below the highest negative: the paper's equation 2.
+
+    1/n_pos sum_i I(s_i <= max_j s_j) = 1 - `positives_at_top`; O(N).
+    A tie with the highest negative is a loss.
+    """
+    return 1.0 - positives_at_top(y_true, y_score, sample_weight=sample_weight, pos_label=pos_label)
+
+
+def ranking_loss(
+    y_true: ArrayLike, y_score: ArrayLike, *, sample_weight: Weights = None, pos_label: Label = None
+) -> float:
+    """Share of the pairs in which the positive is not above the negative: equation 1.
+
+    1/(n_pos n_neg) sum_ij I(s_i <= s_j), a pair weighing the product of its weights;
+    O(N log N). A tie is a whole loss here and half of one in `auc`; without ties
+    ``ranking_loss == 1 - auc``.
+    """
+    curve = _curve(y_true, y_score, sample_weight, pos_label)
+    missed = (curve.n_pos - curve.hits[:-1]) / curve.n_pos
+    return float(np.diff(curve.alarms) @ missed / curve.n_neg)
+
+
+def auc(
+    y_true: ArrayLike, y_score: ArrayLike, *, sample_weight: Weights = None, pos_label: Label = None
+) -> float:
+    """Area under the ROC curve: share of the pairs in the right order.
+
+    1/(n_pos n_neg) sum_ij [I(s_i > s_j) + I(s_i = s_j) / 2]; O(N log N).
+    A tied pair counts one half, as in scikit-learn's ``roc_auc_score``.
+    """
+    curve = _curve(y_true, y_score, sample_weight, pos_label)
+    return _area(curve.alarms, curve.hits / curve.n_pos) / curve.n_neg
+
+
+def partial_auc(
+    y_true: ArrayLike,
+    y_score: ArrayLike,
+    *,
+    max_fpr: float,
+    standardized: bool = False,
+    sample_weight: Weights = None,
+    pos_label: Label = None,
+) -> float:
+    """Mean recall over the false positive rates from 0 to `max_fpr`.
+
+    A / max_fpr in [0, 1], where A is the area under the ROC curve left of `max_fpr`;
+    O(N log N). Tied rows are one straight piece of the curve, so a tied pair counts one half,
+    and a piece that crosses `max_fpr` is cut there. A perfect list gives 1, a list in
+    random order max_fpr / 2 on average, and ``max_fpr=1`` is `auc`.
+
+    Parameters
+    ----------
+    y_true, y_score, sample_weight, pos_label
+        The list, as at the head of this module.
+    max_fpr : float in (0, 1]
+        Right end of the area.
+    standardized : bool, default=False
+        Return McClish's (1 + (A - max_fpr^2 / 2) / (max_fpr - max_fpr^2 / 2)) / 2 instead,
+        which is 1/2 for a random list: scikit-learn's ``roc_auc_score(max_fpr=...)``.
+    """
+    _check_share("max_fpr", max_fpr)
+    curve = _curve(y_true, y_score, sample_weight, pos_label)
+    limit = max_fpr * curve.n_neg
+    kept = curve.alarms <= limit
+    alarms = np.append(curve.alarms[kept], limit)
+    hits = np.append(curve.hits[kept], np.interp(limit, curve.alarms, curve.hits))
+    mean = _area(alarms, hits / curve.n_pos) / limit
+    return (1 + (mean - max_fpr / 2) / (1 - max_fpr / 2)) / 2 if standardized else mean
+
+
+def average_precision(
+    y_true: ArrayLike, y_score: ArrayLike, *, sample_weight: Weights = None, pos_label: Label = None
+) -> float:
+    """Precision at the depth of each positive, averaged over the positives.
+
+    1/n_pos sum_i (positives at or above s_i) / (rows at or above s_i); O(N log N).
+    Tied rows share one threshold, so all of them count as above it, as in scikit-learn's
+    ``average_precision_score``.
+    """
+    curve = _curve(y_true, y_score, sample_weight, pos_label)
+    precision = curve.hits[1:] / curve.depth[1:]
+    return float(np.diff(curve.hits) @ precision / curve.n_pos)
+
+
+def ndcg(
+    y_true: ArrayLike, y_score: ArrayLike, *, sample_weight: Weights = None, pos_label: Label = None
+) -> float:
+    """Discounted gain of the list over that of a perfect list; a positive gains 1.
+
+    sum_i 1/log2(1 + rank_i) / sum_(r <= n_pos) 1/log2(1 + r); O(N log N + total weight).
+    Tied rows share the mean discount of the ranks they fill, as in scikit-learn's
+    ``ndcg_score`` of one list with ``ignore_ties=False``. A row of weight v fills v ranks; part
+    of a rank earns that part of its discount. So unlike the other measures this one, and those
+    at k, change when all weights are multiplied by one number.
+    """
+    curve = _curve(y_true, y_score, sample_weight, pos_label)
+    earned = np.diff(_discounts(curve.depth))
+    filled = np.diff(curve.depth)
+    # A weight too small to move the running sum fills nothing and earns nothing.
+    share = np.divide(np.diff(curve.hits), filled, out=np.zeros_like(filled), where=filled > 0)
+    return float(share @ earned / _discounts(curve.hits[-1:])[0])
+
+
+def precision_at_k(
+    y_true: ArrayLike,
+    y_score: ArrayLike,
+    *,
+    k: int,
+    sample_weight: Weights = None,
+    pos_label: Label = None,
+) -> float:
+    """Share of positives among the first k rows of the list.
+
+    E(positives in the first k) / k; O(N log N). The expectation is over a random order of
+    tied rows: where k cuts a tie, its positives count in proportion. With weights, k units of
+    weight.
+
+    Parameters
+    ----------
+    y_true, y_score, sample_weight, pos_label
+        The list, as at the head of this module.
+    k : int from 1 to the length of the list
+        How far down the list to look.
+    """
+    curve = _curve(y_true, y_score, sample_weight, pos_label)
+    return curve.hits_within(_depth_k(k, curve)) / k
+
+
+def recall_at_k(
+    y_true: ArrayLike,
+    y_score: ArrayLike,
+    *,
+    k: int,
+    sample_weight: Weights = None,
+    pos_label: Label = None,
+) -> float:
+    """Share of all positives that the first k rows of the list hold.
+
+    E(positives in the first k) / n_pos; O(N log N). Ties and weights as in `precision_at_k`.
+
+    Parameters
+    ----------
+    y_true, y_score, sample_weight, pos_label
+        The list, as at the head of this module.
+    k : int from 1 to the length of the list
+        How far down the list to look.
+    """
+    curve = _curve(y_true, y_score, sample_weight, pos_label)
+    return curve.hits_within(_depth_k(k, curve)) / curve.n_pos
+
+
+def lift_at(
+    y_true: ArrayLike,
+    y_score: ArrayLike,
+    *,
+    fraction: float,
+    sample_weight: Weights = None,
+    pos_label: Label = None,
+) -> float:
+    """How many times denser in positives the head of the list is than the whole.
+
+    [E(positives in the head) / (fraction N)] / [n_pos / N], N the total weight; O(N log N).
+    The expectation is over a random order of tied rows. The head is not rounded to whole rows:
+    a row that the cut goes through counts in part. At most min(1 / fraction, N / n_pos).
+
+    Parameters
+    ----------
+    y_true, y_score, sample_weight, pos_label
+        The list, as at the head of this module.
+    fraction : float in (0, 1]
+        The head's share of the list.
+    """
+    _check_share("fraction", fraction)
+    curve = _curve(y_true, y_score, sample_weight, pos_label)
+    return curve.hits_within(fraction * curve.depth[-1]) / curve.n_pos / fraction
+
+
+def recall_at_fpr(
+    y_true: ArrayLike,
+    y_score: ArrayLike,
+    *,
+    max_fpr: float,
+    sample_weight: Weights = None,
+    pos_label: Label = None,
+) -> float:
+    """Largest recall of a threshold whose false positive rate is at most `max_fpr`.
+
+    max_c weight{i : s_i >= c} / n_pos subject to weight{j : s_j >= c} <= max_fpr n_neg;
+    O(N log N). A threshold takes all rows of a tie or none, and nothing is interpolated.
+    Below the weight of the lightest negative over n_neg, this is `positives_at_top`.
+
+    Parameters
+    ----------
+    y_true, y_score, sample_weight, pos_label
+        The list, as at the head of this module.
+    max_fpr : float in (0, 1]
+        False positive rate that the threshold may reach.
+    """
+    _check_share("max_fpr", max_fpr)
+    curve = _curve(y_true, y_score, sample_weight, pos_label)
+    allowed = curve.alarms <= max_fpr * curve.n_neg * SLACK
+    return float(curve.hits[allowed][-1] / curve.n_pos)
+
+
+METRICS: dict[str, Callable[..., float]] = {
+    metric.__name__: metric
+    for metric in (
+        positives_at_top,
+        average_precision,
+        ndcg,
+        auc,
+        partial_auc,
+        precision_at_k,
+        recall_at_k,
+        recall_at_fpr,
+        lift_at,
+        ranking_loss,
+        top_loss,
+    )
+}
+
+
+def scorer(name: str, **params: Any) -> Any:
+    """Scikit-learn scorer of the metric called `name`, for ``scoring=``.
+
+    It scores the estimator's ``decision_function``, or else its ``predict_proba``; losses are
+    negated, so that more is better. It can be pickled.
+
+    Parameters
+    ----------
+    name : str
+        Name of a function of this module, such as "positives_at_top".
+    **params
+        Passed on to that function, such as ``k=10`` or ``pos_label="spam"``.
+
+    Examples
+    --------
+    >>> scorer("recall_at_fpr", max_fpr=0.01)  # doctest: +ELLIPSIS
+    make_scorer(recall_at_fpr, ...)
+    """
+    from sklearn.metrics import make_scorer
+
+    if name not in METRICS:
+        raise ValueError(f"There is no metric {name!r}; pass one of {sorted(METRICS)}.")
+    try:
+        inspect.signature(METRICS[name]).bind(None, None, **params)
+    except TypeError as error:
+        raise TypeError(f"scorer({name!r}): {error}; pass the parameters of {name}.") from None
+    return make_scorer(
+        METRICS[name],
+        response_method=("decision_function", "predict_proba"),
+        greater_is_better=not name.endswith("_loss"),
+        **params,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Curve:
+    """Weight at or above each distinct score, from the top of the list down, after a 0."""
+
+    hits: Array  # of positives
+    alarms: Array  # of negatives
+
+    @property
+    def depth(self) -> Array:
+        return self.hits + self.alarms
+
+    @property
+    def n_pos(self) -> float:
+        return float(self.hits[-1])
+
+    @property
+    def n_neg(self) -> float:
+        return float(self.alarms[-1])
+
+    def hits_within(self, depth: float) -> float:
+        """Positives above a depth, those of a tie in proportion to the part above it."""
+        return float(np.interp(depth, self.depth, self.hits))
+
+
+def _curve(
+    y_true: ArrayLike, y_score: ArrayLike, sample_weight: Weights, pos_label: Label
+) -> _Curve:
+    positive, score, weight = _rows(y_true, y_score, sample_weight, pos_label)
+    order = np.argsort(score)[::-1]
+    score, positive, weight = score[order], positive[order], weight[order]
+    last = np.flatnonzero(np.append(score[1:] != score[:-1], True))
+    hits = np.cumsum(weight * positive)[last]
+    alarms = np.cumsum(weight * ~positive)[last]
+    return _Curve(np.append(0.0, hits), np.append(0.0, alarms))
+
+
+def _area(x: Array, y: Array) -> float:
+    return float(np.diff(x) @ (y[1:] + y[:-1]) / 2)
+
+
+def _discounts(depth: Array) -> Array:
+    """Sum of 1 / log2(1 + rank) over the ranks above each depth, linear within a rank."""
+    if depth[-1] > MAX_DEPTH:
+        raise ValueError(
+            f"The list is {depth[-1]:g} ranks long, in units of weight, and ndcg takes at most "
+            f"{MAX_DEPTH:g}; scale sample_weight down."
+        )
+    ranks = np.arange(1, int(np.ceil(depth[-1])) + 1)
+    total = np.append(0.0, np.cumsum(1 / np.log2(1 + ranks)))
+    return np.asarray(np.interp(depth, np.arange(len(total)), total))
+
+
+def _depth_k(k: int, curve: _Curve) -> int:
+    length = curve.depth[-1]
+    if not 1 <= operator.index(k) <= length * SLACK:
+        raise ValueError(f"k must be from 1 to {length:g}, the length of the list, got {k}.")
+    return k
+
+
+def _check_share(name: str, share: float) -> None:
+    if not 0 < share <= 1:
+        raise ValueError(f"{name} must be above 0 and at most 1, got {share!r}.")
+
+
+def _rows(
+    y_true: ArrayLike, y_score: ArrayLike, sample_weight: Weights, pos_label: Label
+) -> tuple[Array, Array, Array]:
+    """Which rows are positive, their scores and weights, without the rows of weight 0."""
+    label, score = np.asarray(y_true), np.asarray(y_score)
+    _check_shape("y_true", label, score)
+    positive, score = _is_positive(label, pos_label), _as_scores(score)
+    if sample_weight is None:
+        return positive, score, np.ones(len(score))
+    weight = _as_weights(sample_weight, positive)
+    kept = weight > 0
+    return positive[kept], score[kept], weight[kept]
+
+
+def _check_shape(name: str, vector: Array, score: Array) -> None:
+    if vector.ndim != 1 or vector.shape != score.shape:
+        raise ValueError(
+            f"{name} has shape {vector.shape} and y_score {score.shape}; "
+            "pass vectors with one entry per row."
+        )
+
+
+def _as_scores(score: Array) -> Array:
+    if score.dtype.kind not in "biuf":
+        try:
+            score = score.astype(np.float64, casting="unsafe" if score.dtype == object else "safe")
+        except (TypeError, ValueError):
+            raise ValueError(
+                f"y_score must hold real numbers, got dtype {score.dtype}; convert them first."
+            ) from None
+    if score.dtype.kind == "f" and (n_missing := np.count_nonzero(np.isnan(score))):
+        raise ValueError(f"y_score holds {n_missing} NaN; fill or drop those rows.")
+    return score
+
+
+def _as_weights(sample_weight: ArrayLike, positive: Array) -> Array:
+    weight = np.asarray(sample_weight, dtype=np.float64)
+    _check_shape("sample_weight", weight, positive)
+    if (wrong := ~(weight >= 0) | np.isinf(weight)).any():
+        raise ValueError(
+            f"sample_weight must be finite and at least 0, found {weight[wrong][0]}; "
+            "correct it or drop the row."
+        )
+    for name, members in (("positives", positive), ("negatives", ~positive)):
+        if not weight[members].any():
+            raise ValueError(
+                f"sample_weight of all {name} is 0; give one of them a weight above 0."
+            )
+    return weight
+
+
+def _is_positive(label: Array, pos_label: Label) -> Array:
+    try:
+        classes = _two_classes(label)
+        wanted = max(classes) if pos_label is None else pos_label
+    except TypeError:
+        raise ValueError(
+            "y_true holds labels that cannot be compared with each other; "
+            "drop missing labels and use one type."
+        ) from None
+    if wanted not in classes:
+        raise ValueError(f"pos_label={wanted!r} is not in y_true; pass one of {classes}.")
+    return np.asarray(label == wanted)
+
+
+def _two_classes(label: Array) -> list[Any]:
+    """The two labels, in two passes where sorting would take N log N."""
+    if label.dtype.kind == "f" and np.isnan(label).any():
+        raise ValueError("y_true holds NaN; drop or label those rows.")
+    others = label[label != label[:1]]
+    classes: list[Any] = label[:1].tolist() + others[:1].tolist()
+    if len(classes) < 2:
+        raise ValueError(f"y_true needs two classes, found {classes}; add rows of the other one.")
+    if (third := others[others != others[:1]]).size:
+        raise ValueError(
+            f"y_true needs two classes, found {classes + third[:1].tolist()} and maybe more; "
+            "drop or relabel rows."
+        )
+    return classes

@@ -1,0 +1,80 @@
+"""The objective of the TopPush family, its dual and its certificate.
+
+    P(w) = lam/2 |w|^2 + 1/m sum_i c_i l(T(w) - w.x_i),   T(w) = mean of the k greatest w.z_j
+    D(a, b) = 1/(2 lam m) |X+'a - X-'b|^2 + sum_i c_i l*(a_i / c_i)
+
+over a >= 0, 0 <= b_j <= (sum a)/k, sum b = sum a; any such point proves P >= -D/m. The c_i are
+the positives' weights and m their sum. Paper: X+'a - X-'b = nu -> push; w = push / (lam m).
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from toppush.designs import Block, Design
+from toppush.levels import top_mean
+from toppush.losses import Array, Loss
+from toppush.projections import mass_above
+
+
+@dataclass(frozen=True)
+class TopPushProblem:
+    """Rank the positives in `design` above the mean of the `k` best negatives."""
+
+    design: Design
+    loss: Loss
+    lam: float
+    k: int = 1
+
+    @property
+    def scale(self) -> float:
+        """Lam m, which turns a push into weights."""
+        return self.lam * self.design.total_cost
+
+    def at_zero(self) -> float:
+        """P(0), where every score ties."""
+        return float(self.loss.value(np.zeros(1))[0])
+
+    def threshold(self) -> float:
+        """T of the scores that the blocks hold."""
+        high, low = self.design.max(_negatives_range)
+        if self.k == 1:
+            return high
+        return top_mean(lambda level: self.design.sum(_above, level), self.k, -low, high)[0]
+
+    def upper(self, weights: Array, threshold: float) -> float:
+        """P(w), the blocks holding the scores of w."""
+        losses = self.design.sum(_total_loss, self.loss, threshold)
+        return float(0.5 * self.lam * weights @ weights + losses / self.design.total_cost)
+
+    def lower(self, push: Array, conjugates: float) -> float:
+        """-D/m from |push|^2 and the sum of conjugates at a point of the dual's domain."""
+        quadratic = push @ push / (2.0 * self.scale)
+        return float(-(quadratic + conjugates) / self.design.total_cost)
+
+
+def count_top(top: float, n_neg: int) -> int:
+    """The k that `top` means: an int is a count, a float a share of the negatives."""
+    k = int(top) if isinstance(top, (int, np.integer)) else max(1, int(np.ceil(top * n_neg)))
+    if not 1 <= k <= n_neg:
+        raise ValueError(
+            f"top={top!r} is out of range for {n_neg} negatives; "
+            f"give a count from 1 to {n_neg}, or a share above 0 and at most 1.0."
+        )
+    return k
+
+
+def _negatives_range(block: Block) -> tuple[float, float]:
+    """Greatest score of a negative, and minus the least."""
+    negatives = block.scores[1]
+    if not negatives.size:
+        return -np.inf, -np.inf
+    return float(negatives.max()), float(-negatives.min())
+
+
+def _above(block: Block, level: float) -> tuple[float, float]:
+    return mass_above(block.scores[1], level)
+
+
+def _total_loss(block: Block, loss: Loss, threshold: float) -> float:
+    return float(np.sum(block.cost * loss.value(threshold - block.scores[0])))

@@ -1,0 +1,71 @@
+"""What every solver returns: the weights and the proof of how good they are."""
+
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import NamedTuple
+
+from toppush.losses import Array
+
+
+class Status(Enum):
+    """How a solve ended, as a sentence the user can act on."""
+
+    CONVERGED = "The duality gap fell below tol."
+    SETTLED = "The dual objective changed by less than tol (relative); see gap for how close it is."
+    STALLED = "Steps became too small to matter; see gap for how close it is."
+    MAX_ITER = "max_iter came first; raise it or loosen tol."
+
+    @property
+    def success(self) -> bool:
+        """Whether the solver ended by its own rule."""
+        return self is not Status.MAX_ITER
+
+
+class Iteration(NamedTuple):
+    """Where a solve stood after an iteration."""
+
+    upper: float
+    lower: float
+    passes: float
+    """Reads of the whole data so far; a product with X or X' is one."""
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Solution:
+    """Weights with their certificate: the optimum lies between `lower` and `upper`.
+
+    Attributes
+    ----------
+    weights : array of shape (n_features,)
+    threshold : float
+        T(w) on the training rows: the mean of the k greatest scores of negatives.
+    dual : array of shape (n_rows,)
+        Dual variable of each row: alpha of a positive, beta of a negative.
+    upper : float
+        Objective at `weights`.
+    lower : float
+        Proven bound below the optimum, from a feasible dual point.
+    n_iter : int
+    status : Status
+    history : tuple of Iteration
+    """
+
+    weights: Array
+    threshold: float
+    dual: Array = field(repr=False)
+    upper: float
+    lower: float
+    n_iter: int
+    status: Status
+    history: tuple[Iteration, ...] = field(default=(), repr=False)
+
+    @property
+    def gap(self) -> float:
+        """How far `weights` can be from the optimum, in the objective."""
+        return self.upper - self.lower
+
+    @property
+    def relative_gap(self) -> float:
+        """The gap as a share of the objective."""
+        return self.gap / abs(self.upper) if self.upper else self.gap

@@ -1,0 +1,64 @@
+"""Set up everything in .venv and run the demo or the tests; needs only Python 3.11+.
+
+python3 tasks.py demo     install the package with its command line, run `toppush demo`
+python3 tasks.py test     install what the tests need, then lint, types and tests
+"""
+
+import hashlib
+import os
+import subprocess
+import sys
+import venv
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent
+VENV = ROOT / ".venv"
+BIN = VENV / ("Scripts" if os.name == "nt" else "bin")
+
+
+def run(*command: str | Path) -> None:
+    """Print the command, run it, and stop with its exit code if it fails."""
+    words = [str(word) for word in command]
+    print("+", " ".join(words), flush=True)
+    code = subprocess.run(words, cwd=ROOT).returncode
+    if code:
+        sys.exit(code)
+
+
+def install(extra: str) -> None:
+    """Install the package with an extra, unless this very project file was installed before."""
+    stamp = VENV / f"installed-{extra}"
+    wanted = hashlib.sha256((ROOT / "pyproject.toml").read_bytes() + sys.version.encode())
+    if stamp.exists() and stamp.read_text() == wanted.hexdigest():
+        print(f"# {VENV.name} is up to date")
+        return
+    if not (BIN / "python").exists() and not (BIN / "python.exe").exists():
+        print(f"# making {VENV}", flush=True)
+        venv.create(VENV, with_pip=True)
+    pip = [BIN / "python", "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
+    run(*pip, "--editable", f".[{extra}]")
+    stamp.write_text(wanted.hexdigest())
+
+
+def demo(arguments: list[str]) -> None:
+    """Run the demonstration."""
+    install("cli")
+    run(BIN / "toppush", "demo", *arguments)
+
+
+def test(arguments: list[str]) -> None:
+    """Lint, types, tests; arguments go to pytest and replace the default selection."""
+    install("test")
+    run(BIN / "ruff", "check", ".")
+    run(BIN / "ruff", "format", "--check", ".")
+    run(BIN / "mypy")
+    run(BIN / "python", "-m", "pytest", *(arguments or ["-m", "not slow", "-n", "auto"]))
+
+
+if __name__ == "__main__":
+    tasks = {"demo": demo, "test": test}
+    if sys.version_info < (3, 11):
+        sys.exit(f"toppush needs Python 3.11 or newer; this is {sys.version.split()[0]}.")
+    if len(sys.argv) < 2 or sys.argv[1] not in tasks:
+        sys.exit(__doc__)
+    tasks[sys.argv[1]](sys.argv[2:])
