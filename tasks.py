@@ -57,7 +57,7 @@ def test(arguments: list[str]) -> None:
 
 if __name__ == "__main__":
     tasks = {"demo": demo, "test": test}
-    if sys.version_info < (3, 11):
+    if sys.version_info < (3, 11):  # noqa: UP036 - older Pythons run this file too
         sys.exit(f"toppush needs Python 3.11 or newer; this is {sys.version.split()[0]}.")
     if len(sys.argv) < 2 or sys.argv[1] not in tasks:
         sys.exit(__doc__)

@@ -308,13 +308,13 @@ def test_infinite_scores_are_an_order():
 
 
 def test_rounded_sums_of_weights_do_not_move_a_limit():
-    y, score = np.repeat([1, 0], 10), -np.arange(20.0)
-    y[:4] = [0, 0, 0, 1]
-    weight = np.full(20, 0.1)
-    assert metrics.recall_at_fpr(y, score, max_fpr=3 / 13, sample_weight=weight) == 1
-    ten = {"sample_weight": np.full(10, 0.1)}
-    assert ten["sample_weight"].cumsum()[-1] < 1
-    close(metrics.precision_at_k([1] * 4 + [0] * 6, np.zeros(10), k=1, **ten), 0.4)
+    tenths, score = np.full(11, 0.1), -np.arange(11.0)
+    assert tenths[:3].sum() > 0.3 > 0.3 * tenths[:10].cumsum()[-1]
+    y = np.repeat([0, 1, 0], [3, 1, 7])
+    assert metrics.recall_at_fpr(y, score, max_fpr=0.3, sample_weight=tenths) == 1
+    assert 0.1 + tenths[:9].cumsum()[-1] < 1
+    y, score = np.repeat([1, 0], [1, 9]), np.zeros(10)
+    close(metrics.precision_at_k(y, score, k=1, sample_weight=tenths[:10]), 0.1)
 
 
 def test_a_weight_lost_in_the_sum_changes_nothing():

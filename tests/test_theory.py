@@ -112,6 +112,12 @@ def test_the_rows_needed_are_the_fewest(bound, given_):
     assert bound(**{**enough, "n_neg": small.n_neg_needed - 1}).delta >= 1
 
 
+def test_the_theorem_never_asks_for_fewer_than_it_assumes():
+    easy = top_bound(empirical_loss=0, n_pos=12, n_neg=10, n_features=1, radius=1.0)
+    assert easy.probability_bound < 1 < easy.delta
+    assert easy.n_pos_needed == 12
+
+
 @every_bound
 def test_no_rows_mend_a_great_loss(bound, given_):
     hopeless = bound(**{**given_, "empirical_loss": 1.0})

@@ -5,7 +5,7 @@ from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags
@@ -20,6 +20,11 @@ from toppush.problems import TopPushProblem, count_top
 from toppush.solutions import Solution
 from toppush.solvers import SOLVERS
 
+Matrix = Any
+"""An array, sparse matrix or data frame; validated on entry, so no type says more."""
+Labels = Any
+
+DTYPES = [np.float64, np.float32]
 TIE = 8
 """Units of rounding within which a score ties with the threshold."""
 
@@ -28,7 +33,7 @@ class DegenerateWarning(UserWarning):
     """The objective is no better than that of weights of zero: the ranking is noise."""
 
 
-class LinearRanker(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class LinearRanker(ClassifierMixin, BaseEstimator):
     """What linear rankers of two classes share: scores, predictions, quality.
 
     A subclass sets `coef_`, `threshold_` and `classes_` in `fit`.
@@ -43,7 +48,7 @@ class LinearRanker(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Minus the threshold, so that a positive decision is a score above it."""
         return np.array([-self.threshold_])
 
-    def decision_function(self, X: ArrayLike) -> Array:
+    def decision_function(self, X: Matrix) -> Array:
         """Scores w.x less the threshold; higher ranks first, and a tie with it is exactly 0.
 
         Parameters
@@ -63,12 +68,13 @@ class LinearRanker(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         decision[np.abs(decision) <= rounding] = 0.0
         return decision
 
-    def predict(self, X: ArrayLike) -> NDArray[Any]:
+    def predict(self, X: Matrix) -> NDArray[Any]:
         """The positive class for rows that score above the threshold, else the other."""
         above = self.decision_function(X) > 0.0
-        return self.classes_[above.astype(int)]
+        labels: NDArray[Any] = self.classes_[above.astype(int)]
+        return labels
 
-    def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+    def score(self, X: Matrix, y: Labels, sample_weight: Any | None = None) -> float:
         """Average precision of the ranking of X."""
         scores = self.decision_function(X)
         return metrics.average_precision(
@@ -182,7 +188,7 @@ class TopPush(LinearRanker):
         self.verbose = verbose
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+    def fit(self, X: Matrix, y: Labels, sample_weight: Any | None = None) -> Self:
         """Learn the weights.
 
         Parameters
@@ -199,23 +205,16 @@ class TopPush(LinearRanker):
         -------
         self
         """
-        before = vars(self).copy()
+        before = self.__dict__.copy()
         try:
             return self._fit(X, y, sample_weight)
         except BaseException:  # a failed or interrupted fit leaves the estimator as it was
-            vars(self).clear()
-            vars(self).update(before)
+            self.__dict__.clear()
+            self.__dict__.update(before)
             raise
 
-    def _fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None) -> Self:
-        X, y = validate_data(
-            self,
-            X,
-            y,
-            accept_sparse="csr",
-            dtype=[np.float64, np.float32],
-            accept_large_sparse=True,
-        )
+    def _fit(self, X: Matrix, y: Labels, sample_weight: Any | None) -> Self:
+        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=DTYPES)
         classes, positive = two_classes(y)
         if sample_weight is not None:
             sample_weight = _check_sample_weight(
@@ -283,7 +282,7 @@ def two_classes(y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.bool_]]:
     if len(classes) > 2:
         raise ValueError(
             "Only binary classification is supported. The type of the target is multiclass: "
-            f"{len(classes)} classes, {classes[:5]!r} first; relabel y as one class against the rest."
+            f"{len(classes)} classes, {classes[:5]!r} first; relabel y as one against the rest."
         )
     if len(classes) < 2:
         raise ValueError(f"y needs two classes, found one class, {classes!r}; add rows of another.")

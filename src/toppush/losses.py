@@ -87,8 +87,8 @@ class Logistic:
         return slope
 
     def curvature(self, violation: Array) -> Array:
-        slope: Array = expit(violation)
-        return slope * expit(-violation)
+        curvature: Array = expit(violation) * expit(-violation)
+        return curvature
 
     def conjugate(self, dual: Array) -> Array:
         inside = (dual >= 0.0) & (dual <= 1.0)

@@ -257,9 +257,11 @@ def _aim(block: Block, curvature: float) -> None:
 def _target_range(block: Block) -> tuple[float, float, float]:
     """Greatest target on each side, and minus the least of the negatives'."""
     on_positives, on_negatives = block.state.target
-    lowest = -float(np.min(on_negatives, initial=np.inf))
-    highest = (float(np.max(side, initial=-np.inf)) for side in (on_positives, on_negatives))
-    return *highest, lowest
+    return (
+        float(np.max(on_positives, initial=-np.inf)),
+        float(np.max(on_negatives, initial=-np.inf)),
+        -float(np.min(on_negatives, initial=np.inf)),
+    )
 
 
 def _positives_mass(block: Block, shift: float, step: _Step) -> tuple[float, float]:
