@@ -14,7 +14,7 @@ import numpy as np
 from toppush.designs import Block, Design
 from toppush.levels import top_mean
 from toppush.losses import Array, Loss
-from toppush.projections import mass_above
+from toppush.projections import chunks, mass_above
 
 
 @dataclass(frozen=True)
@@ -77,4 +77,5 @@ def _above(block: Block, level: float) -> tuple[float, float]:
 
 
 def _total_loss(block: Block, loss: Loss, threshold: float) -> float:
-    return float(np.sum(block.cost * loss.value(threshold - block.scores[0])))
+    parts = chunks(block.cost, block.scores[0])
+    return sum(float(cost @ loss.value(threshold - scores)) for cost, scores in parts)

@@ -18,7 +18,7 @@ The theorem bounds P_b(w, delta) by the training loss and terms that vanish with
 
 `top_bound` follows the same steps with constants that hold. It measures h_b by a ramp that
 falls from 1 to 0 between -1/sqrt(m) and -margin, where the paper has the training loss; so the
-loss stays below 1, its slope below 1 / (margin - 1/sqrt(m)), and slip 2 does not arise. The
+ramp is at most 1, its slope 1 / (margin - 1/sqrt(m)), and slip 2 does not arise. The
 price for slip 1 is a factor before the loss. `halfspace_bound` replaces the margin by a count
 of half-spaces and needs neither the factor nor a bound on the rows and the weights.
 

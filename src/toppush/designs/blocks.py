@@ -60,16 +60,16 @@ class SparseRows:
 
     def __init__(self, X: sparse.csr_array, start: int, stop: int) -> None:
         self.shape = (stop - start, int(X.shape[1]))
-        self._rows = _view(sparse.csr_array, X, start, stop)
-        step = max(stop - start, 1)
+        self._rows = _row_view(X, start, stop)
+        self._columns = [(0, _transpose_view(self._rows))]
         if X.dtype == np.float32:
             # A part pays for the d sums it starts from once it holds four entries to each.
-            per_row = max(len(self._rows.data) / step, 1.0)
+            per_row = max(len(self._rows.data) / max(stop - start, 1), 1.0)
             step = max(SINGLE_ROWS, int(4 * X.shape[1] / per_row))
-        self._columns = [
-            (part - start, _view(sparse.csc_array, X, part, min(part + step, stop)))
-            for part in range(start, stop, step)
-        ]
+            self._columns = [
+                (part - start, _transpose_view(_row_view(X, part, min(part + step, stop))))
+                for part in range(start, stop, step)
+            ]
 
     def scores(self, weights: Array) -> Array:
         """X w."""
@@ -79,20 +79,25 @@ class SparseRows:
     def combine(self, coefficients: Array) -> Array:
         """X' u; float32 rows are summed a part at a time."""
         coefficients = coefficients.astype(self._rows.dtype, copy=False)
-        products = (
-            columns @ coefficients[first : first + columns.shape[1]]
-            for first, columns in self._columns
-        )
-        return np.asarray(sum(products), np.float64)
+        total = np.zeros(self.shape[1])
+        for first, columns in self._columns:
+            total += columns @ coefficients[first : first + columns.shape[1]]
+        return total
 
 
-def _view(kind: type, X: sparse.csr_array, start: int, stop: int) -> Any:
-    """Rows start to stop of X as they are (CSR) or as columns of the transpose (CSC)."""
+def _row_view(X: sparse.csr_array, start: int, stop: int) -> sparse.csr_array:
+    """Rows start to stop of X; only the row pointers are new, and not even those from row 0."""
     first, last = X.indptr[start], X.indptr[stop]
-    shape = (stop - start, X.shape[1])
-    view = kind(shape if kind is sparse.csr_array else shape[::-1], dtype=X.dtype)
+    view = sparse.csr_array((stop - start, X.shape[1]), dtype=X.dtype)
     view.data, view.indices = X.data[first:last], X.indices[first:last]
-    view.indptr = (X.indptr[start : stop + 1] - first).astype(X.indices.dtype, copy=False)
+    pointers = X.indptr[start : stop + 1]
+    view.indptr = (pointers - first if first else pointers).astype(X.indices.dtype, copy=False)
+    return view
+
+
+def _transpose_view(rows: sparse.csr_array) -> sparse.csc_array:
+    view = sparse.csc_array(rows.shape[::-1], dtype=rows.dtype)
+    view.data, view.indices, view.indptr = rows.data, rows.indices, rows.indptr
     return view
 
 
@@ -102,7 +107,7 @@ class Block:
     Attributes
     ----------
     rows : Rows
-    cost : array or 1.0
+    cost : array
         Weight of each positive's loss.
     scores : (Array, Array)
         Scores of the positives and of the negatives, set by `score`.
@@ -118,7 +123,7 @@ class Block:
     ) -> None:
         kept = positive, ~positive
         self.rows = rows
-        self.cost: Array | float = 1.0
+        self.cost: Array = np.broadcast_to(1.0, int(positive.sum()))
         if sample_weight is not None:
             kept = positive & (sample_weight > 0), ~positive & (sample_weight > 0)
             self.cost = sample_weight[kept[0]]
@@ -139,7 +144,7 @@ class Block:
     @property
     def total_cost(self) -> float:
         """Sum of the positives' weights."""
-        return float(np.sum(self.cost)) if isinstance(self.cost, np.ndarray) else float(self.n_pos)
+        return float(self.cost.sum())
 
     def split(self, vector: Array) -> tuple[Array, Array]:
         """The positives' and the negatives' entries of a vector over all rows."""
@@ -151,6 +156,13 @@ class Block:
         vector[self._where[0]] = on_positives
         vector[self._where[1]] = on_negatives
         return vector
+
+    def push(self, on_positives: Array, on_negatives: Array) -> Array:
+        """X+'a - X-'b."""
+        signed = self.join(0.0, on_negatives)
+        np.negative(signed, out=signed)
+        signed[self._where[0]] = on_positives
+        return self.rows.combine(signed)
 
     def score(self, weights: Array) -> None:
         """Score every row and keep the scores."""

@@ -294,25 +294,32 @@ def _land(block: Block, landing: Landing, step: _Step) -> _Landed:
     negatives += landing.lift
     np.clip(negatives, 0.0, landing.cap, out=negatives)
     state.target = positives, negatives
-    change, moved_negatives = (
-        positives - state.probe[0],
-        _squared_distance(negatives, state.probe[1]),
-    )
-    moved = float(change @ change) + moved_negatives
-    curvature = step.loss.conjugate_curvature if step.by_gradient else None
-    bend = 0.0 if curvature is None else curvature * float(change @ (change / block.cost))
-    size = float(positives @ positives + negatives @ negatives)
+    moved, bend = _change(block, step)
     return _Landed(
-        push=block.rows.combine(block.join(positives, -negatives)),
-        conjugates=float(np.sum(block.cost * step.loss.conjugate(positives / block.cost))),
+        push=block.push(positives, negatives),
+        conjugates=_total_conjugate(block, step.loss),
         moved=moved,
         conjugate_bend=bend,
-        rounding=ROUNDING**2 * size,
+        rounding=ROUNDING**2 * float(positives @ positives + negatives @ negatives),
     )
 
 
-def _squared_distance(one: Array, other: Array) -> float:
-    return sum(float(np.square(x - y).sum()) for x, y in chunks(one, other))
+def _change(block: Block, step: _Step) -> tuple[float, float]:
+    """Squared distance from the probe, and what l* adds to the model's error over it."""
+    state, moved, bend = block.state, 0.0, 0.0
+    for new, old in chunks(state.target[1], state.probe[1]):
+        change = new - old
+        moved += float(change @ change)
+    for cost, new, old in chunks(block.cost, state.target[0], state.probe[0]):
+        change = new - old
+        moved += float(change @ change)
+        bend += float(change @ (change / cost))
+    return moved, bend * (step.loss.conjugate_curvature or 0.0) * step.by_gradient
+
+
+def _total_conjugate(block: Block, loss: Loss) -> float:
+    parts = chunks(block.cost, block.state.target[0])
+    return sum(float(cost @ loss.conjugate(dual / cost)) for cost, dual in parts)
 
 
 def _advance(block: Block, weights: Array) -> None:
