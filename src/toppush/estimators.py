@@ -1,6 +1,8 @@
 """scikit-learn estimators: validate, build the problem, solve, record."""
 
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -14,10 +16,12 @@ from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from toppush import metrics
+from toppush.callbacks import CallbackSupportMixin, FitTasks, fit_tasks
 from toppush.designs import LocalDesign
 from toppush.losses import LOSSES, Array
 from toppush.problems import TopPushProblem, count_top
-from toppush.solutions import Solution
+from toppush.progress import LiveLine, Watch
+from toppush.solutions import Iteration, Solution
 from toppush.solvers import SOLVERS
 
 Matrix = Any
@@ -33,7 +37,7 @@ class DegenerateWarning(UserWarning):
     """The objective is no better than that of weights of zero: the ranking is noise."""
 
 
-class LinearRanker(ClassifierMixin, BaseEstimator):
+class LinearRanker(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     """What linear rankers of two classes share: scores, predictions, quality.
 
     A subclass sets `coef_`, `threshold_` and `classes_` in `fit`.
@@ -113,7 +117,7 @@ class TopPush(LinearRanker):
     warm_start : bool, default=False
         Begin at the last fit's solution if the rows are as many.
     verbose : int, default=0
-        1 prints a line for each iteration.
+        1 shows a line that follows the fit.
 
     Attributes
     ----------
@@ -205,40 +209,38 @@ class TopPush(LinearRanker):
         -------
         self
         """
-        before = self.__dict__.copy()
-        try:
-            return self._fit(X, y, sample_weight)
-        except BaseException:  # a failed or interrupted fit leaves the estimator as it was
-            self.__dict__.clear()
-            self.__dict__.update(before)
-            raise
+        with unchanged_on_failure(self):
+            X, y = validate_data(self, X, y, accept_sparse="csr", dtype=DTYPES)
+            classes, positive = two_classes(y)
+            if sample_weight is not None:
+                sample_weight = _check_sample_weight(
+                    sample_weight, X, dtype=np.float64, ensure_non_negative=True
+                )
+            tasks = fit_tasks(self, X, y, classes, max_iter=self.max_iter)
+            with LocalDesign(X, positive, sample_weight, n_threads=self.n_threads) as design:
+                require_both(design, classes)
+                k = count_top(self.top, design.n_neg)
+                problem = TopPushProblem(design, LOSSES[self.loss], float(self.lam), k)
+                with watching(self.verbose, self.tol, tasks) as watch:
+                    solution = SOLVERS[self.solver](
+                        problem,
+                        tol=self.tol,
+                        max_iter=self.max_iter,
+                        start=self._start(positive.size),
+                        watch=watch,
+                    )
+            self._record(solution, classes)
+        warn_about(solution, problem, self.tol)
+        if tasks is not None:
+            tasks.end()
+        return self
 
-    def _fit(self, X: Matrix, y: Labels, sample_weight: Any | None) -> Self:
-        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=DTYPES)
-        classes, positive = two_classes(y)
-        if sample_weight is not None:
-            sample_weight = _check_sample_weight(
-                sample_weight, X, dtype=np.float64, ensure_non_negative=True
-            )
-        with LocalDesign(X, positive, sample_weight, n_threads=self.n_threads) as design:
-            require_both(design, classes)
-            problem = TopPushProblem(
-                design, LOSSES[self.loss], float(self.lam), count_top(self.top, design.n_neg)
-            )
-            solution = SOLVERS[self.solver](
-                problem,
-                tol=self.tol,
-                max_iter=self.max_iter,
-                start=self._start(positive.size),
-                verbose=self.verbose,
-            )
+    def _record(self, solution: Solution, classes: NDArray[Any]) -> None:
         self.classes_ = classes
         self.solution_ = solution
         self.coef_ = solution.weights[None, :]
         self.threshold_ = solution.threshold
         self.n_iter_ = solution.n_iter
-        self._warn(problem)
-        return self
 
     def _start(self, n_rows: int) -> Solution | None:
         """The last solution if it is wanted and fits."""
@@ -248,26 +250,68 @@ class TopPush(LinearRanker):
         fits = last.dual.size == n_rows and last.weights.size == self.n_features_in_
         return last if fits else None
 
-    def _warn(self, problem: TopPushProblem) -> None:
-        solution, at_zero = self.solution_, problem.at_zero()
-        if not solution.status.success:
-            warnings.warn(
-                f"{solution.status.value} After {solution.n_iter} iterations the objective is "
-                f"{solution.upper:.6g} and the optimum is not below {solution.lower:.6g} "
-                f"(relative gap {solution.relative_gap:.2g}).",
-                ConvergenceWarning,
-                stacklevel=4,
-            )
-        if solution.upper >= at_zero or solution.lower >= at_zero * (1.0 - self.tol):
-            warnings.warn(
-                f"The weights are no better than zero: objective {solution.upper:.6g}, at zero "
-                f"{at_zero:.6g}, optimum at least {solution.lower:.6g}. No direction puts the "
-                f"positives above the {problem.k} highest of {problem.design.n_neg} negatives "
-                "often enough to pay, so the order of the scores means little. Let more "
-                "negatives share the top, for example top=0.01 or top=0.1, or lower lam.",
-                DegenerateWarning,
-                stacklevel=4,
-            )
+
+@contextmanager
+def unchanged_on_failure(estimator: BaseEstimator) -> Iterator[None]:
+    """A fit that fails or is interrupted leaves the fitted attributes as they were."""
+    before = {name: value for name, value in vars(estimator).items() if name.endswith("_")}
+    try:
+        yield
+    except BaseException:
+        for name in [name for name in vars(estimator) if name.endswith("_")]:
+            delattr(estimator, name)
+        for name, value in before.items():
+            setattr(estimator, name, value)
+        raise
+
+
+@contextmanager
+def watching(verbose: int, tol: float, tasks: FitTasks | None) -> Iterator[Watch | None]:
+    """Who follows a solve: the live line if `verbose`, and the callbacks' tasks."""
+    line = LiveLine(tol) if verbose else None
+    latest: tuple[Iteration, ...] = ()
+
+    def watch(history: tuple[Iteration, ...], weights: Array, threshold: float) -> bool:
+        nonlocal latest
+        latest = history
+        if line is not None:
+            line(history)
+        return tasks is not None and tasks.iteration(weights, threshold)
+
+    yield watch if line is not None or tasks is not None else None
+    if line is not None:
+        line.close(latest)
+
+
+def warn_about(solution: Solution, problem: TopPushProblem, tol: float) -> None:
+    """Say when a solve ended early, or when its weights mean nothing."""
+    at_zero = problem.at_zero()
+    if not solution.status.success:
+        warnings.warn(
+            f"{solution.status.value} After {solution.n_iter} iterations the objective is "
+            f"{solution.upper:.6g} and the optimum is not below {solution.lower:.6g} "
+            f"(relative gap {solution.relative_gap:.2g}).",
+            ConvergenceWarning,
+            stacklevel=4,
+        )
+    if solution.lower >= at_zero * (1.0 - tol):
+        warnings.warn(
+            f"Weights of zero are optimal: the objective there is {at_zero:.6g} and nothing is "
+            f"below {solution.lower:.6g}. No direction puts the positives above the {problem.k} "
+            f"highest of {problem.design.n_neg} negatives often enough to pay, so the order of "
+            "these scores is noise. Let more negatives share the top, for example top=0.01 or "
+            "top=0.1, or lower lam.",
+            DegenerateWarning,
+            stacklevel=4,
+        )
+    elif solution.upper >= at_zero:
+        warnings.warn(
+            f"These weights are no better than zero: objective {solution.upper:.6g}, at zero "
+            f"{at_zero:.6g}, and the optimum may be as low as {solution.lower:.6g}. Lower tol to "
+            "come closer to it, or let more negatives share the top, for example top=0.01.",
+            DegenerateWarning,
+            stacklevel=4,
+        )
 
 
 def two_classes(y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.bool_]]:

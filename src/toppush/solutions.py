@@ -13,6 +13,7 @@ class Status(Enum):
     CONVERGED = "The duality gap fell below tol."
     SETTLED = "The dual objective changed by less than tol (relative); see gap for how close it is."
     STALLED = "Steps became too small to matter; see gap for how close it is."
+    STOPPED = "A callback asked to stop."
     MAX_ITER = "max_iter came first; raise it or loosen tol."
 
     @property

@@ -9,7 +9,6 @@ A loss whose conjugate has an unbounded slope (logistic, exponential) keeps its 
 the gradient and inside the step: the projection becomes a proximal map, all else is the same.
 """
 
-import time
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -18,6 +17,7 @@ import numpy as np
 from toppush.designs import Block, Design
 from toppush.losses import Array, Loss
 from toppush.problems import TopPushProblem
+from toppush.progress import Journal, Watch
 from toppush.projections import (
     Clipped,
     Extent,
@@ -27,7 +27,7 @@ from toppush.projections import (
     find_landing,
     mass_above,
 )
-from toppush.solutions import Iteration, Solution, Status
+from toppush.solutions import Solution, Status
 
 MIN_ITER = 10
 SMALLEST_STEP = 1e-2
@@ -43,48 +43,39 @@ def accelerated(
     tol: float = 1e-4,
     max_iter: int = 10_000,
     start: Solution | None = None,
-    verbose: int = 0,
+    watch: Watch | None = None,
 ) -> Solution:
     """Minimise the dual until its relative change is at most `tol`.
 
     An iteration costs one product with X and one with X', and one more with X' each time the
     curvature doubles. The rule does not certify: see `Solution.gap`.
     """
-    began = time.perf_counter()
-    search = _Search.begin(problem, start)
-    history: list[Iteration] = []
+    search, journal = _Search.begin(problem, start), Journal(watch)
     status, momentum, previous_momentum = Status.MAX_ITER, 1.0, 0.0
-    while len(history) < max_iter:
+    while len(journal) < max_iter:
         before = search.objective
         length = search.step((previous_momentum - 1.0) / momentum)
-        seconds = time.perf_counter() - began
-        history.append(Iteration(search.upper, -search.objective, search.passes, seconds))
-        if verbose:
-            _print_line(len(history), history[-1])
+        if journal.note(search.upper, -search.objective, search.passes, *search.answer()):
+            status = Status.STOPPED
+            break
         if length <= SMALLEST_STEP * tol:
             status = Status.STALLED
             break
-        if len(history) >= MIN_ITER and abs(search.objective - before) <= tol * abs(before):
+        if len(journal) >= MIN_ITER and abs(search.objective - before) <= tol * abs(before):
             status = Status.SETTLED
             break
         grown = 0.5 * (1.0 + float(np.sqrt(1.0 + 4.0 * momentum**2)))
         momentum, previous_momentum = grown, momentum
+    weights, threshold = search.answer()
     return Solution(
-        weights=search.push / problem.scale,
-        threshold=search.threshold,
+        weights=weights,
+        threshold=threshold,
         dual=problem.design.gather(_joined_dual),
         upper=search.upper,
         lower=-search.objective,
-        n_iter=len(history),
+        n_iter=len(journal),
         status=status,
-        history=tuple(history),
-    )
-
-
-def _print_line(n_iter: int, latest: Iteration) -> None:
-    print(
-        f"iteration {n_iter:5d}  objective {latest.upper:.6g}  bound {latest.lower:.6g}  "
-        f"passes {latest.passes:.0f}  {latest.seconds:.2f} s"
+        history=tuple(journal.history),
     )
 
 
@@ -124,6 +115,10 @@ class _Search:
         self._move(design.sum(_land, landing, step))
         self.previous_push = self.push
         design.each(_stand_still)
+
+    def answer(self) -> tuple[Array, float]:
+        """Weights and threshold of the latest point."""
+        return self.push / self.problem.scale, self.threshold
 
     def step(self, momentum: float) -> float:
         """One accepted step from the probe; returns its length."""

@@ -1,0 +1,87 @@
+"""Following a solve while it runs: the history, a live line, and whoever else wants to know."""
+
+import math
+import sys
+import time
+from collections.abc import Callable
+from typing import TextIO
+
+from toppush.losses import Array
+from toppush.solutions import Iteration
+
+Watch = Callable[[tuple[Iteration, ...], Array, float], bool]
+"""Called after each iteration with the history, the weights and the threshold; true to stop."""
+
+
+class Journal:
+    """The history of a solve, shown to a watcher as it grows."""
+
+    def __init__(self, watch: Watch | None = None) -> None:
+        self._watch, self._began = watch, time.perf_counter()
+        self.history: list[Iteration] = []
+
+    def __len__(self) -> int:
+        return len(self.history)
+
+    def note(
+        self, upper: float, lower: float, passes: float, weights: Array, threshold: float
+    ) -> bool:
+        """Add an iteration; true if the watcher asks to stop."""
+        seconds = time.perf_counter() - self._began
+        self.history.append(Iteration(upper, lower, passes, seconds))
+        return self._watch is not None and self._watch(tuple(self.history), weights, threshold)
+
+
+class LiveLine:
+    """Prints where a solve stands: one line that renews itself, or a line now and then."""
+
+    def __init__(self, tol: float, *, every: float = 0.1, stream: TextIO | None = None) -> None:
+        self.tol, self._every = tol, every
+        self._stream = sys.stdout if stream is None else stream
+        self._next, self._width, self._live = 0.0, 0, self._stream.isatty()
+
+    def __call__(self, history: tuple[Iteration, ...]) -> None:
+        """Show the last iteration if it is time to."""
+        if history[-1].seconds >= self._next:
+            self._next = history[-1].seconds + (self._every if self._live else 10 * self._every)
+            self._write(describe(history, self.tol))
+
+    def close(self, history: tuple[Iteration, ...]) -> None:
+        """Show the last iteration for good."""
+        if history:
+            self._write(describe(history, 0.0))
+            if self._live:
+                self._stream.write("\n")
+                self._stream.flush()
+
+    def _write(self, line: str) -> None:
+        if self._live:
+            self._stream.write("\r" + line.ljust(self._width))
+            self._width = len(line)
+        else:
+            self._stream.write(line + "\n")
+        self._stream.flush()
+
+
+def describe(history: tuple[Iteration, ...], tol: float) -> str:
+    """One line about the last iteration, with the time left if the gap's rate tells it."""
+    last = history[-1]
+    gap = (last.upper - last.lower) / abs(last.upper) if last.upper else 0.0
+    line = (
+        f"iteration {len(history):4d}  objective {last.upper:.6g}  bound {last.lower:.6g}  "
+        f"gap {gap:.1e}  passes {last.passes:.0f}  {last.seconds:.1f} s"
+    )
+    left = seconds_left(history, tol)
+    return line if left is None else f"{line}  about {left:.1f} s left"
+
+
+def seconds_left(history: tuple[Iteration, ...], tol: float) -> float | None:
+    """Until the relative gap reaches tol, if it goes on falling as in the last few iterations."""
+    if len(history) < 4 or tol <= 0.0:
+        return None
+    before, last = history[-4], history[-1]
+    gaps = [(at.upper - at.lower) / max(abs(at.upper), 1e-300) for at in (before, last)]
+    if not (0.0 < gaps[1] < gaps[0] < math.inf) or gaps[1] <= tol:
+        return None
+    rate = math.log(gaps[0] / gaps[1]) / max(last.seconds - before.seconds, 1e-9)
+    return math.log(gaps[1] / tol) / rate
