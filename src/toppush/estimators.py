@@ -22,7 +22,7 @@ from toppush.losses import LOSSES, Array
 from toppush.problems import TopPushProblem, count_top
 from toppush.progress import LiveLine, Watch
 from toppush.solutions import Iteration, Solution
-from toppush.solvers import SOLVERS
+from toppush.solvers import SOLVERS, solve
 
 Matrix = Any
 """An array, sparse matrix or data frame; validated on entry, so no type says more."""
@@ -222,8 +222,9 @@ class TopPush(LinearRanker):
                 k = count_top(self.top, design.n_neg)
                 problem = TopPushProblem(design, LOSSES[self.loss], float(self.lam), k)
                 with watching(self.verbose, self.tol, tasks) as watch:
-                    solution = SOLVERS[self.solver](
+                    solution = solve(
                         problem,
+                        solver=self.solver,
                         tol=self.tol,
                         max_iter=self.max_iter,
                         start=self._start(positive.size),

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from typing import TextIO
 
+from toppush.designs import Design
 from toppush.losses import Array
 from toppush.solutions import Iteration
 
@@ -16,20 +17,22 @@ Watch = Callable[[tuple[Iteration, ...], Array, float], bool]
 class Journal:
     """The history of a solve, shown to a watcher as it grows."""
 
-    def __init__(self, watch: Watch | None = None) -> None:
-        self._watch, self._began = watch, time.perf_counter()
+    def __init__(self, design: Design, watch: Watch | None = None) -> None:
+        self._design, self._watch = design, watch
+        self._began, self._read = time.perf_counter(), design.passes
         self.history: list[Iteration] = []
 
     def __len__(self) -> int:
         return len(self.history)
 
-    def note(
-        self, upper: float, lower: float, passes: float, weights: Array, threshold: float
-    ) -> bool:
+    def note(self, upper: float, lower: float, weights: Array, threshold: float) -> bool:
         """Add an iteration; true if the watcher asks to stop."""
         seconds = time.perf_counter() - self._began
+        passes = self._design.passes - self._read
         self.history.append(Iteration(upper, lower, passes, seconds))
-        return self._watch is not None and self._watch(tuple(self.history), weights, threshold)
+        if self._watch is None:
+            return False
+        return self._watch(tuple(self.history), self._design.widen(weights), threshold)
 
 
 class LiveLine:

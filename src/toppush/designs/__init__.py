@@ -17,6 +17,10 @@ class Design(Protocol):
     n_neg: int
     total_cost: float
 
+    @property
+    def passes(self) -> float:
+        """Reads of the whole data so far."""
+
     def each(self, function: Any, *arguments: Any) -> list[Any]:
         """Every block's answer, in the order of the rows."""
 
@@ -25,6 +29,12 @@ class Design(Protocol):
 
     def max(self, function: Any, *arguments: Any) -> tuple[float, ...]:
         """The greatest of each entry of the answers."""
+
+    def widen(self, weights: Array) -> Array:
+        """Weights over all columns of X from those over the columns that are in use."""
+
+    def narrow(self, weights: Array) -> Array:
+        """Weights over the columns that are in use."""
 
     def scatter(self, function: Any, vector: Array) -> None:
         """Hand each block its part of a vector over all rows."""

@@ -1,104 +1,19 @@
 """Rows where they live: a block holds some rows and everything of row length.
 
 A block answers with d-vectors and numbers, so whoever asks never sees how many rows there
-are, whether they are sparse, or on which machine. Products are float64 whatever the rows are.
+are, whether they are sparse, or on which machine.
 """
 
 from types import SimpleNamespace
-from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
+from toppush.designs.rows import MaskedRows, Rows, Where
 from toppush.losses import Array
 
-SINGLE_ROWS = 1 << 13
-"""Rows per float32 product; the partial sums are added in float64."""
-
-
-class Rows(Protocol):
-    """A range of rows of X, not copied."""
-
-    shape: tuple[int, int]
-
-    def scores(self, weights: Array) -> Array:
-        """X w."""
-
-    def combine(self, coefficients: Array) -> Array:
-        """X' u."""
-
-
-class DenseRows:
-    """Rows of a dense array; a memory map is read through, never loaded."""
-
-    def __init__(self, X: NDArray[Any]) -> None:
-        self.X = X
-        self.shape = X.shape
-
-    def scores(self, weights: Array) -> Array:
-        """X w."""
-        return np.asarray(self.X @ weights.astype(self.X.dtype, copy=False), np.float64)
-
-    def combine(self, coefficients: Array) -> Array:
-        """X' u; float32 rows are summed a few thousand at a time."""
-        if self.X.dtype == np.float64:
-            return np.asarray(coefficients @ self.X)
-        total = np.zeros(self.shape[1])
-        for start in range(0, self.shape[0], SINGLE_ROWS):
-            part = slice(start, start + SINGLE_ROWS)
-            total += coefficients[part].astype(self.X.dtype) @ self.X[part]
-        return total
-
-
-class SparseRows:
-    """Rows of a CSR matrix as a view, with the transpose as further views.
-
-    The views are filled by hand: SciPy's constructors copy a slice that is under half its
-    base, and `.T` of a view copies on every call.
-    """
-
-    def __init__(self, X: sparse.csr_array, start: int, stop: int) -> None:
-        self.shape = (stop - start, int(X.shape[1]))
-        self._rows = _row_view(X, start, stop)
-        self._columns = [(0, _transpose_view(self._rows))]
-        if X.dtype == np.float32:
-            # A part pays for the d sums it starts from once it holds four entries to each.
-            per_row = max(len(self._rows.data) / max(stop - start, 1), 1.0)
-            step = max(SINGLE_ROWS, int(4 * X.shape[1] / per_row))
-            self._columns = [
-                (part - start, _transpose_view(_row_view(X, part, min(part + step, stop))))
-                for part in range(start, stop, step)
-            ]
-
-    def scores(self, weights: Array) -> Array:
-        """X w."""
-        product = self._rows @ weights.astype(self._rows.dtype, copy=False)
-        return np.asarray(product, np.float64)
-
-    def combine(self, coefficients: Array) -> Array:
-        """X' u; float32 rows are summed a part at a time."""
-        coefficients = coefficients.astype(self._rows.dtype, copy=False)
-        total = np.zeros(self.shape[1])
-        for first, columns in self._columns:
-            total += columns @ coefficients[first : first + columns.shape[1]]
-        return total
-
-
-def _row_view(X: sparse.csr_array, start: int, stop: int) -> sparse.csr_array:
-    """Rows start to stop of X; only the row pointers are new, and not even those from row 0."""
-    first, last = X.indptr[start], X.indptr[stop]
-    view = sparse.csr_array((stop - start, X.shape[1]), dtype=X.dtype)
-    view.data, view.indices = X.data[first:last], X.indices[first:last]
-    pointers = X.indptr[start : stop + 1]
-    view.indptr = (pointers - first if first else pointers).astype(X.indices.dtype, copy=False)
-    return view
-
-
-def _transpose_view(rows: sparse.csr_array) -> sparse.csc_array:
-    view = sparse.csc_array(rows.shape[::-1], dtype=rows.dtype)
-    view.data, view.indices, view.indptr = rows.data, rows.indices, rows.indptr
-    return view
+COPIED_SHARE = 0.5
+"""Largest share of a block's entries that is copied out to spare the products the rest."""
 
 
 class Block:
@@ -113,6 +28,8 @@ class Block:
         Scores of the positives and of the negatives, set by `score`.
     state : SimpleNamespace
         Row-length vectors of the solver at work.
+    first_negative : int
+        Negatives in the blocks before this one.
     """
 
     def __init__(
@@ -121,6 +38,7 @@ class Block:
         positive: NDArray[np.bool_],
         sample_weight: Array | None = None,
     ) -> None:
+        self.first_negative = 0
         kept = positive, ~positive
         self.rows = rows
         self.cost: Array = np.broadcast_to(1.0, int(positive.sum()))
@@ -146,6 +64,21 @@ class Block:
         """Sum of the positives' weights."""
         return float(self.cost.sum())
 
+    def positive_rows(self) -> Rows:
+        """The positives alone, copied out if they hold at most half of the entries."""
+        copy = self.rows.subset(self._where[0])
+        if copy.n_entries <= COPIED_SHARE * self.rows.n_entries:
+            return copy
+        return MaskedRows(self.rows, self._where[0])
+
+    def negative_rows(self, where: Where) -> Rows:
+        """A copy of some of the negatives, numbered among themselves."""
+        return self.rows.subset(self._where[1][where])
+
+    def positives_gram(self, where: Where, scale: Array) -> Array:
+        """X' diag(scale) X over some of the positives, numbered among themselves."""
+        return self.rows.gram(self._where[0][where], scale)
+
     def split(self, vector: Array) -> tuple[Array, Array]:
         """The positives' and the negatives' entries of a vector over all rows."""
         return vector[self._where[0]], vector[self._where[1]]
@@ -169,6 +102,6 @@ class Block:
         self.scores = self.split(self.rows.scores(weights))
 
 
-def _indices(mask: NDArray[np.bool_]) -> NDArray[Any]:
+def _indices(mask: NDArray[np.bool_]) -> Where:
     indices = np.flatnonzero(mask)
     return indices.astype(np.int32) if mask.size < np.iinfo(np.int32).max else indices

@@ -1,7 +1,29 @@
 """Solvers of the TopPush family; each takes a problem and returns a Solution."""
 
+from dataclasses import replace
+
+from toppush.problems import TopPushProblem
+from toppush.progress import Watch
+from toppush.solutions import Solution
 from toppush.solvers.accelerated import accelerated
 
-__all__ = ["SOLVERS", "accelerated"]
+__all__ = ["SOLVERS", "solve"]
 
 SOLVERS = {"paper": accelerated}
+
+
+def solve(
+    problem: TopPushProblem,
+    *,
+    solver: str,
+    tol: float,
+    max_iter: int,
+    start: Solution | None = None,
+    watch: Watch | None = None,
+) -> Solution:
+    """Solve by name, with weights over all columns of X on the way in and out."""
+    design = problem.design
+    if start is not None:
+        start = replace(start, weights=design.narrow(start.weights))
+    found = SOLVERS[solver](problem, tol=tol, max_iter=max_iter, start=start, watch=watch)
+    return replace(found, weights=design.widen(found.weights))

@@ -50,12 +50,13 @@ def accelerated(
     An iteration costs one product with X and one with X', and one more with X' each time the
     curvature doubles. The rule does not certify: see `Solution.gap`.
     """
-    search, journal = _Search.begin(problem, start), Journal(watch)
+    journal = Journal(problem.design, watch)
+    search = _Search.begin(problem, start)
     status, momentum, previous_momentum = Status.MAX_ITER, 1.0, 0.0
     while len(journal) < max_iter:
         before = search.objective
         length = search.step((previous_momentum - 1.0) / momentum)
-        if journal.note(search.upper, -search.objective, search.passes, *search.answer()):
+        if journal.note(search.upper, -search.objective, *search.answer()):
             status = Status.STOPPED
             break
         if length <= SMALLEST_STEP * tol:
@@ -92,7 +93,6 @@ class _Search:
     upper: float = np.inf
     threshold: float = 0.0
     shift: float = 0.0
-    passes: float = 0.0
 
     @classmethod
     def begin(cls, problem: TopPushProblem, start: Solution | None) -> "_Search":
@@ -135,7 +135,6 @@ class _Search:
             bend = change @ change / problem.scale + landed.conjugate_bend
             if bend <= self.curvature * landed.moved or landed.moved <= landed.rounding:
                 break
-            self.passes += 1
             self.curvature *= 2.0
         self.shift = landing.shift
         self._move(landed)
@@ -145,7 +144,6 @@ class _Search:
         problem = self.problem
         weights = landed.push / problem.scale
         problem.design.each(_advance, weights)
-        self.passes += 2
         self.previous_push, self.push = self.push, landed.push
         self.threshold = problem.threshold()
         self.upper = problem.upper(weights, self.threshold)

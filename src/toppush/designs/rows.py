@@ -1,0 +1,245 @@
+"""Kinds of rows and their products, always float64 whatever the rows are.
+
+A product counts the stored entries it reads, so that a solver can say how often it read the
+data; the count is shared with the rows' subsets.
+"""
+
+from collections.abc import Callable
+from typing import Any, Protocol, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from toppush.losses import Array
+
+Where = NDArray[np.integer[Any]]
+
+SINGLE_ROWS = 1 << 13
+"""Rows per float32 product; the partial sums are added in float64."""
+GRAM_ENTRIES = 200_000
+"""Entries of a part of a Gram matrix: 1.6 MB. Ten times more took 3x as long on nslkdd."""
+SPARSE_GRAM = 0.08
+"""Share of stored entries below which a sparse product beats a dense one (a9a, 0.11: 1.6x
+slower; w8a, 0.04: 6x faster; hiv-ecfp4, 0.02: 8x faster)."""
+
+
+class Tally:
+    """Entries read so far."""
+
+    __slots__ = ("entries",)
+
+    def __init__(self) -> None:
+        self.entries = 0
+
+
+class Rows(Protocol):
+    """Some rows of X."""
+
+    shape: tuple[int, int]
+    n_entries: int
+    tally: Tally
+
+    def scores(self, weights: Array) -> Array:
+        """X w."""
+
+    def combine(self, coefficients: Array) -> Array:
+        """X' u."""
+
+    def gram(self, where: Where, scale: Array) -> Array:
+        """X' diag(scale) X over some of the rows."""
+
+    def subset(self, where: Where) -> "Rows":
+        """A copy of some of the rows."""
+
+    def squared_norms(self) -> Array:
+        """|x|^2 of every row."""
+
+    def matrix(self) -> Any:
+        """The rows as a float64 array or CSR matrix."""
+
+
+class DenseRows:
+    """Rows of a dense array; a memory map is read through, never loaded."""
+
+    def __init__(self, X: NDArray[Any], tally: Tally | None = None) -> None:
+        self.X = X
+        self.shape: tuple[int, int] = X.shape
+        self.n_entries = X.size
+        self.tally = Tally() if tally is None else tally
+
+    def scores(self, weights: Array) -> Array:
+        """X w."""
+        self.tally.entries += self.n_entries
+        return np.asarray(self.X @ weights.astype(self.X.dtype, copy=False), np.float64)
+
+    def combine(self, coefficients: Array) -> Array:
+        """X' u; float32 rows are summed a few thousand at a time."""
+        self.tally.entries += self.n_entries
+        if self.X.dtype == np.float64:
+            return np.asarray(coefficients @ self.X)
+        total = np.zeros(self.shape[1])
+        for start in range(0, self.shape[0], SINGLE_ROWS):
+            part = slice(start, start + SINGLE_ROWS)
+            total += coefficients[part].astype(self.X.dtype) @ self.X[part]
+        return total
+
+    def gram(self, where: Where, scale: Array) -> Array:
+        """X' diag(scale) X over some of the rows."""
+        self.tally.entries += len(where) * self.shape[1]
+
+        def take(part: Where) -> Array:
+            return self.X[where[part]].astype(np.float64, copy=False)
+
+        return _gram_by_parts(take, scale, self.shape[1])
+
+    def subset(self, where: Where) -> Self:
+        """A copy of some of the rows."""
+        self.tally.entries += len(where) * self.shape[1]
+        return type(self)(self.X[where], self.tally)
+
+    def squared_norms(self) -> Array:
+        """|x|^2 of every row."""
+        norms: Array = np.einsum("ij,ij->i", self.X, self.X, dtype=np.float64)
+        return norms
+
+    def matrix(self) -> Array:
+        """The rows as a float64 array."""
+        return self.X.astype(np.float64, copy=False)
+
+
+class SparseRows:
+    """Rows start to stop of a CSR matrix as a view, with the transpose as further views.
+
+    The views are filled by hand: SciPy's constructors copy a slice that is under half its
+    base, and `.T` of a view copies on every call.
+    """
+
+    def __init__(
+        self,
+        X: sparse.csr_array,
+        start: int = 0,
+        stop: int | None = None,
+        tally: Tally | None = None,
+    ) -> None:
+        stop = X.shape[0] if stop is None else stop
+        self.shape = (stop - start, int(X.shape[1]))
+        self._rows = _row_view(X, start, stop)
+        self._columns = [(0, _transpose_view(self._rows))]
+        self.n_entries = len(self._rows.data)
+        self.tally = Tally() if tally is None else tally
+        if X.dtype == np.float32:
+            # A part pays for the d sums it starts from once it holds four entries to each.
+            per_row = max(self.n_entries / max(stop - start, 1), 1.0)
+            step = max(SINGLE_ROWS, int(4 * X.shape[1] / per_row))
+            self._columns = [
+                (part - start, _transpose_view(_row_view(X, part, min(part + step, stop))))
+                for part in range(start, stop, step)
+            ]
+
+    def scores(self, weights: Array) -> Array:
+        """X w."""
+        self.tally.entries += self.n_entries
+        product = self._rows @ weights.astype(self._rows.dtype, copy=False)
+        return np.asarray(product, np.float64)
+
+    def combine(self, coefficients: Array) -> Array:
+        """X' u; float32 rows are summed a part at a time."""
+        self.tally.entries += self.n_entries
+        coefficients = coefficients.astype(self._rows.dtype, copy=False)
+        if len(self._columns) == 1:
+            return np.asarray(self._columns[0][1] @ coefficients, np.float64)
+        total = np.zeros(self.shape[1])
+        for first, columns in self._columns:
+            total += columns @ coefficients[first : first + columns.shape[1]]
+        return total
+
+    def gram(self, where: Where, scale: Array) -> Array:
+        """X' diag(scale) X over some of the rows; as a sparse product if that is less work."""
+        rows = self.subset(where).matrix()
+        if rows.nnz <= SPARSE_GRAM * rows.shape[0] * rows.shape[1]:
+            return np.asarray((rows.T @ sparse.diags_array(scale) @ rows).toarray())
+        return _gram_by_parts(lambda part: rows[part].toarray(), scale, self.shape[1])
+
+    def subset(self, where: Where) -> Self:
+        """A copy of some of the rows."""
+        copy = type(self)(self._rows[where], tally=self.tally)
+        self.tally.entries += copy.n_entries
+        return copy
+
+    def squared_norms(self) -> Array:
+        """|x|^2 of every row."""
+        squares = np.square(self._rows.data, dtype=np.float64)
+        owners = np.repeat(np.arange(self.shape[0]), np.diff(self._rows.indptr))
+        return np.bincount(owners, squares, self.shape[0]).astype(np.float64, copy=False)
+
+    def matrix(self) -> sparse.csr_array:
+        """The rows as a float64 CSR matrix."""
+        return self._rows.astype(np.float64, copy=False)
+
+
+class MaskedRows:
+    """Some of the rows, by products with all of them: no copy, but as much work."""
+
+    def __init__(self, rows: Rows, where: Where) -> None:
+        self._all, self._where = rows, where
+        self.shape = (len(where), rows.shape[1])
+        self.n_entries, self.tally = rows.n_entries, rows.tally
+
+    def scores(self, weights: Array) -> Array:
+        """X w."""
+        return self._all.scores(weights)[self._where]
+
+    def combine(self, coefficients: Array) -> Array:
+        """X' u."""
+        padded = np.zeros(self._all.shape[0])
+        padded[self._where] = coefficients
+        return self._all.combine(padded)
+
+    def gram(self, where: Where, scale: Array) -> Array:
+        """X' diag(scale) X over some of the rows."""
+        return self._all.gram(self._where[where], scale)
+
+    def subset(self, where: Where) -> Rows:
+        """A copy of some of the rows."""
+        return self._all.subset(self._where[where])
+
+    def squared_norms(self) -> Array:
+        """|x|^2 of every row."""
+        return self._all.squared_norms()[self._where]
+
+    def matrix(self) -> Any:
+        """The rows as a float64 array or CSR matrix."""
+        return self.subset(np.arange(len(self._where))).matrix()
+
+
+def _gram_by_parts(take: Callable[[Where], Array], scale: Array, n_features: int) -> Array:
+    """Sum of X' diag(scale) X over parts that fit the cache.
+
+    Rows of either sign are added apart, as squares of scaled rows: half the work of a product.
+    """
+    total = np.zeros((n_features, n_features))
+    step = max(GRAM_ENTRIES // max(n_features, 1), 64)
+    for sign in (1.0, -1.0):
+        chosen = np.flatnonzero(scale * sign > 0.0)
+        for start in range(0, len(chosen), step):
+            part = chosen[start : start + step]
+            rows = take(part) * np.sqrt(np.abs(scale[part]))[:, None]
+            total += sign * (rows.T @ rows)
+    return total
+
+
+def _row_view(X: sparse.csr_array, start: int, stop: int) -> sparse.csr_array:
+    """Rows start to stop of X; only the row pointers are new, and not even those from row 0."""
+    first, last = X.indptr[start], X.indptr[stop]
+    view = sparse.csr_array((stop - start, X.shape[1]), dtype=X.dtype)
+    view.data, view.indices = X.data[first:last], X.indices[first:last]
+    pointers = X.indptr[start : stop + 1]
+    view.indptr = (pointers - first if first else pointers).astype(X.indices.dtype, copy=False)
+    return view
+
+
+def _transpose_view(rows: sparse.csr_array) -> sparse.csc_array:
+    view = sparse.csc_array(rows.shape[::-1], dtype=rows.dtype)
+    view.data, view.indices, view.indptr = rows.data, rows.indices, rows.indptr
+    return view
