@@ -53,7 +53,12 @@ def _ordinal(number: float) -> int:
 
 
 def top_mean(
-    ask: Callable[[float], tuple[float, float]], k: float, low: float, high: float
+    ask: Callable[[float], tuple[float, float]],
+    k: float,
+    low: float,
+    high: float,
+    *,
+    guess: float | None = None,
 ) -> tuple[float, float]:
     """Mean of the k greatest of some numbers between `low` and `high`, and a level attaining it.
 
@@ -68,9 +73,13 @@ def top_mean(
     left, right = (low, low + excess / k, 1.0 - above / k), (high, high, 1.0)
     for n_round in range(MAX_ROUNDS):
         level = _meeting(left, right)
-        if n_round % 3 == 2:
+        if n_round == 0 and guess is not None:
+            level = guess
+        elif n_round % 3 == 2:
             level = 0.5 * (left[0] + right[0])
         if not left[0] < level < right[0]:
+            if n_round == 0 and guess is not None:
+                continue
             break
         excess, above = ask(level)
         value, slope = level + excess / k, 1.0 - above / k

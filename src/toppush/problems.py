@@ -35,12 +35,21 @@ class TopPushProblem:
         """P(0), where every score ties."""
         return float(self.loss.value(np.zeros(1))[0])
 
-    def threshold(self) -> float:
-        """T of the scores that the blocks hold."""
-        high, low = self.design.max(_negatives_range)
+    def threshold(self, guess: float | None = None) -> float:
+        """T of the scores that the blocks hold; `guess` a level near the k-th greatest."""
+        high, low = self.design.max(negatives_range)
         if self.k == 1:
             return high
-        return top_mean(lambda level: self.design.sum(_above, level), self.k, -low, high)[0]
+        return top_mean(self._above, self.k, -low, high, guess=guess)[0]
+
+    def level_of_top(self, count: int) -> float:
+        """A level that about `count` of the negatives' scores exceed."""
+        high, low = self.design.max(negatives_range)
+        return top_mean(self._above, count, -low, high)[1]
+
+    def _above(self, level: float) -> tuple[float, float]:
+        excess, count = self.design.sum(_above, level)
+        return excess, count
 
     def upper(self, weights: Array, threshold: float) -> float:
         """P(w), the blocks holding the scores of w."""
@@ -64,7 +73,7 @@ def count_top(top: float, n_neg: int) -> int:
     return k
 
 
-def _negatives_range(block: Block) -> tuple[float, float]:
+def negatives_range(block: Block) -> tuple[float, float]:
     """Greatest score of a negative, and minus the least."""
     negatives = block.scores[1]
     if not negatives.size:

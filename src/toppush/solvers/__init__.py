@@ -6,10 +6,11 @@ from toppush.problems import TopPushProblem
 from toppush.progress import Watch
 from toppush.solutions import Solution
 from toppush.solvers.accelerated import accelerated
+from toppush.solvers.newton import newton
 
 __all__ = ["SOLVERS", "solve"]
 
-SOLVERS = {"paper": accelerated}
+SOLVERS = {"newton": newton, "paper": accelerated}
 
 
 def solve(

@@ -1,0 +1,441 @@
+"""The rows' side of the Newton method: the positives, and the band of negatives near the top.
+
+Each function here runs in a block. With c_i a positive's weight and t_i = T - w.x_i,
+
+    pull_i = c_i l'(t_i),   bend_i = c_i l''(t_i).
+
+A negative of the band has a slack u = s + xi - w.z > 0 with multiplier q, its push, and an
+excess xi > 0 with multiplier eta, its room under the cap: q + eta = G/k. On the central path
+q u = eta xi = mu for all of them.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from toppush.designs import Block
+from toppush.designs.rows import Rows, Where
+from toppush.losses import Array, Loss
+from toppush.projections import chunks, clipped_mass, mass_above
+
+# ---- positives
+
+
+def bend_and_pull(block: Block, loss: Loss, threshold: float) -> tuple[float, float]:
+    """Set pull and bend at the block's scores; returns their sums."""
+    violation = threshold - block.scores[0]
+    block.state.pull = block.cost * loss.slope(violation)
+    block.state.bend = block.cost * loss.curvature(violation)
+    return float(block.state.pull.sum()), float(block.state.bend.sum())
+
+
+def pull_after(block: Block, loss: Loss, step: float, threshold: float) -> float:
+    """Sum of pulls a step further along `moves`, without taking it."""
+    parts = chunks(block.cost, block.scores[0], block.state.moves[0])
+    return sum(
+        float(cost @ loss.slope(threshold - (scores + step * moves)))
+        for cost, scores, moves in parts
+    )
+
+
+def loss_along(block: Block, loss: Loss, scale: float, threshold: float) -> float:
+    """Sum of losses if all scores are multiplied by `scale`."""
+    parts = chunks(block.cost, block.scores[0])
+    return sum(float(cost @ loss.value(threshold - scale * scores)) for cost, scores in parts)
+
+
+def dual_along(block: Block, loss: Loss, scale: float) -> tuple[float, float, float]:
+    """Conjugates at the duals scale * l'(t), with first and second derivative in `scale`."""
+    value = slope = curvature = 0.0
+    for cost, pull in chunks(block.cost, block.state.pull):
+        unit = pull / cost
+        held = unit > 0.0
+        cost, unit = cost[held], unit[held]
+        dual = scale * unit
+        violation = loss.conjugate_slope(dual)
+        value += float(cost @ loss.conjugate(dual))
+        slope += float(cost @ (unit * violation))
+        curvature += float(cost @ (unit * unit / loss.curvature(violation)))
+    return value, slope, curvature
+
+
+def largest_dual(block: Block) -> tuple[float]:
+    """Greatest l'(t)."""
+    return (float(np.max(block.state.pull / block.cost, initial=0.0)),)
+
+
+def begin_positives(block: Block, alone: bool) -> None:
+    """Forget earlier fits; `alone` if products with the positives alone are wanted."""
+    block.state.used_bend = block.state.best_dual = None
+    block.state.positive_rows = block.positive_rows() if alone else None
+
+
+def _bend_changes(block: Block, slack: float) -> Array:
+    """Changes of the bends since they were last used, small ones (a share) taken for none."""
+    bend, used = block.state.bend, block.state.used_bend
+    if used is None:
+        return np.array(bend)
+    change = bend - used
+    change[np.abs(change) <= slack * np.maximum(bend, used)] = 0.0
+    return np.asarray(change)
+
+
+def count_changes(block: Block, slack: float) -> tuple[int, int]:
+    """How many bends changed, and how many are not zero."""
+    block.state.bend_change = _bend_changes(block, slack)
+    changed = np.count_nonzero(block.state.bend_change)
+    return int(changed), int(np.count_nonzero(block.state.bend))
+
+
+def update_gram(block: Block, renew: bool) -> tuple[Array, Array]:
+    """Change of (X'BX, X'b) since the last call, b being the bends, or all of it."""
+    state = block.state
+    change = state.bend if renew else state.bend_change
+    state.used_bend = state.bend if renew else state.used_bend + change
+    where = np.flatnonzero(change)
+    product = block.rows.combine(block.join(change, 0.0))
+    return block.positives_gram(where, change[where]), product
+
+
+def pull_and_bend_products(block: Block) -> tuple[Array, Array]:
+    """X'pull and X'bend over the positives."""
+    state = block.state
+    state.used_bend = state.bend
+    return state.positive_rows.combine(state.pull), state.positive_rows.combine(state.bend)
+
+
+def pull_product(block: Block) -> Array:
+    """X'pull over the positives, by a product with all rows."""
+    return block.rows.combine(block.join(block.state.pull, 0.0))
+
+
+def used_bend_sum(block: Block) -> float:
+    """Sum of the bends that the Newton matrix holds."""
+    return float(block.state.used_bend.sum())
+
+
+# ---- the band
+
+
+@dataclass
+class Band:
+    """Working negatives of a block; a vector over them for each quantity."""
+
+    where: Where
+    """Which of the block's negatives, numbered among themselves."""
+    rows: Rows
+    norms: Array
+    """|z|^2."""
+    slack: Array
+    push: Array
+    excess: Array
+    room: Array
+
+
+class Tangent(NamedTuple):
+    """The central path's equations, linearised; fixed while one system is solved."""
+
+    stiffness: Array
+    """Weight of z z' in the Newton matrix (theta)."""
+    share: Array
+    """Part of a change of the cap that the push takes (kappa)."""
+    give: Array
+    """1 / (q/u + eta/xi)."""
+    off_slack: Array
+    """Residual of u = s + xi - w.z."""
+    off_room: Array
+    """Residual of q + eta = G/k."""
+
+
+class Direction(NamedTuple):
+    """Newton direction of the band's four vectors."""
+
+    slack: Array
+    push: Array
+    excess: Array
+    room: Array
+
+
+def choose_band(block: Block, level: float, stride: int) -> None:
+    """Take the negatives above a level and every stride-th negative into the band."""
+    chosen = block.scores[1] > level
+    chosen[-block.first_negative % stride :: stride] = True
+    set_band(block, np.flatnonzero(chosen))
+
+
+def set_band(block: Block, where: Where) -> None:
+    """Make a band of these negatives, not yet centred."""
+    rows, empty = block.negative_rows(where), np.empty(len(where))
+    block.state.band = Band(where, rows, rows.squared_norms(), empty, empty, empty, empty)
+    block.state.outside = np.ones(block.n_neg, bool)
+    block.state.outside[where] = False
+
+
+def band_size(block: Block) -> int:
+    """Negatives in the band."""
+    return len(block.state.band.where)
+
+
+def band_scores(block: Block) -> Array:
+    """Scores of the band."""
+    scores: Array = block.scores[1][block.state.band.where]
+    return scores
+
+
+def band_range(block: Block) -> tuple[float, float]:
+    """Greatest score of the band, and minus the least."""
+    scores = band_scores(block)
+    return float(np.max(scores, initial=-np.inf)), -float(np.min(scores, initial=np.inf))
+
+
+def centred_push(block: Block, level: float, mu: float, cap: float) -> tuple[float, float]:
+    """Sum of pushes on the central path at this level, and how it falls as the level grows."""
+    slack, excess = _centred(level - band_scores(block), mu, cap)
+    give = 1.0 / (mu / slack**2 + mu / excess**2)
+    return float((mu / slack).sum()), float((mu / slack**2 * give * mu / excess**2).sum())
+
+
+def centre(block: Block, level: float, mu: float, cap: float) -> float:
+    """Put the band on the central path; returns the sum of excesses."""
+    band = block.state.band
+    band.slack, band.excess = _centred(level - band_scores(block), mu, cap)
+    band.push, band.room = mu / band.slack, mu / band.excess
+    return float(band.excess.sum())
+
+
+def _centred(below: Array, mu: float, cap: float) -> tuple[Array, Array]:
+    """Slack and excess with slack - excess = below and mu/slack + mu/excess = cap."""
+    size = np.abs(cap * below)
+    spread = np.sqrt(4.0 * mu * mu + size * size)
+    large = (2.0 * mu + size + spread) / (2.0 * cap)
+    small = (2.0 * mu + 4.0 * mu * mu / (spread + size)) / (2.0 * cap)
+    return np.where(below > 0.0, large, small), np.where(below > 0.0, small, large)
+
+
+def candidates_above(block: Block, level: float) -> tuple[float, float]:
+    """Negatives outside the band above a level: sum of how far, and how many."""
+    return mass_above(block.scores[1][block.state.outside], level)
+
+
+def extend_band(
+    block: Block, above: float, level: float, cap: float, mu: float, least: float
+) -> int:
+    """Take in the negatives above a level, each with a small push; returns how many.
+
+    They enter with a slack of at least `least`, so that they disturb the balance little; that
+    their scores contradict it is a residual that the next steps work off.
+    """
+    state, band = block.state, block.state.band
+    new = np.flatnonzero(state.outside & (block.scores[1] > above))
+    if not len(new):
+        return 0
+    slack = np.maximum(least, level - block.scores[1][new])
+    push = mu / slack
+    grown = (slack, push, mu / (cap - push), cap - push)
+    old = (band.slack, band.push, band.excess, band.room)
+    set_band(block, np.concatenate([band.where, new]))
+    block.state.outside = state.outside
+    band = state.band
+    band.slack, band.push, band.excess, band.room = (
+        np.concatenate(pair) for pair in zip(old, grown, strict=True)
+    )
+    return len(new)
+
+
+class BandSums(NamedTuple):
+    """Sums over the band."""
+
+    push: float
+    complementarity: float
+    """Sum of q u + eta xi: 2 mu for each negative on the central path."""
+    excess: float
+    product: Array
+    """Z'q."""
+
+
+def band_sums(block: Block) -> BandSums:
+    """Sums that the certificate and the residuals need."""
+    band = block.state.band
+    return BandSums(
+        float(band.push.sum()),
+        float(band.push @ band.slack + band.room @ band.excess),
+        float(band.excess.sum()),
+        band.rows.combine(band.push),
+    )
+
+
+def largest_push(block: Block) -> tuple[float]:
+    """Greatest push of the band."""
+    return (float(np.max(block.state.band.push, initial=0.0)),)
+
+
+def capped_share(block: Block, total: float, lift: float, cap: float) -> tuple[float, float]:
+    """Mass of clip(push/total + lift, 0, cap), and how many entries are inside."""
+    clipped = clipped_mass(block.state.band.push / total, lift, cap)
+    return clipped.mass, clipped.n_free
+
+
+def capped_product(block: Block, total: float, lift: float, cap: float) -> Array:
+    """Z' clip(push/total + lift, 0, cap)."""
+    working: Band = block.state.band
+    return working.rows.combine(np.clip(working.push / total + lift, 0.0, cap))
+
+
+class Border(NamedTuple):
+    """Sums that border the Newton matrix."""
+
+    stiffness: float
+    share: float
+    give: float
+    stiff_product: Array
+    """Z' theta."""
+    share_product: Array
+    """Z' kappa."""
+
+
+def linearise(block: Block, level: float, cap: float) -> Border:
+    """Linearise the central path at the band; returns what borders the Newton matrix."""
+    band = block.state.band
+    per_slack, per_excess = band.push / band.slack, band.room / band.excess
+    give = 1.0 / (per_slack + per_excess)
+    share = per_slack * give
+    stiffness = share * per_excess
+    off_slack = level + band.excess - band_scores(block) - band.slack
+    off_room = cap - band.push - band.room
+    block.state.tangent = Tangent(stiffness, share, give, off_slack, off_room)
+    return Border(
+        float(stiffness.sum()),
+        float(share.sum()),
+        float(give.sum()),
+        band.rows.combine(stiffness),
+        band.rows.combine(share),
+    )
+
+
+def heavy(block: Block, least: float) -> NDArray[np.bool_]:
+    """Which of the band weigh more than this in the Newton matrix."""
+    return np.asarray(block.state.tangent.stiffness * block.state.band.norms > least)
+
+
+def heavy_gram(block: Block, least: float) -> tuple[Array, float, Array]:
+    """Of the heavy ones: Z' diag(theta) Z, sum of theta, and Z' theta."""
+    band, stiffness = block.state.band, block.state.tangent.stiffness
+    chosen = heavy(block, least)
+    where, held = np.flatnonzero(chosen), np.where(chosen, stiffness, 0.0)
+    gram = band.rows.gram(where, stiffness[where])
+    return gram, float(held.sum()), band.rows.combine(held)
+
+
+class RightSide(NamedTuple):
+    """Sums over the band on the right side of the Newton system."""
+
+    product: Array
+    push: float
+    excess: float
+
+
+def right_side(block: Block, goal: float, corrected: bool) -> RightSide:
+    """Right side for a step to q u = eta xi = goal, second-order terms included or not."""
+    state, band, tangent = block.state, block.state.band, block.state.tangent
+    push_goal, room_goal = goal, goal
+    if corrected:
+        last = state.direction
+        push_goal, room_goal = goal - last.push * last.slack, goal - last.room * last.excess
+    per_slack = band.push / band.slack
+    push = push_goal / band.slack - band.push - per_slack * tangent.off_slack
+    joint = push + room_goal / band.excess - band.room - tangent.off_room
+    state.joint = joint
+    state.push_rhs = push - tangent.share * joint
+    return RightSide(
+        band.rows.combine(state.push_rhs),
+        float(state.push_rhs.sum()),
+        float((joint * tangent.give).sum()),
+    )
+
+
+def set_direction(block: Block, moves: Array, level: float, cap: float) -> tuple[float]:
+    """Direction of the band's vectors for a change of weights, level and cap.
+
+    Returns the greatest rate at which one of them falls towards zero.
+    """
+    state, band, tangent = block.state, block.state.band, block.state.tangent
+    relative = band.rows.scores(moves) - level
+    push = state.push_rhs + tangent.stiffness * relative + tangent.share * cap
+    excess = (state.joint - cap) * tangent.give + tangent.share * relative
+    slack = excess - relative + tangent.off_slack
+    room = cap + tangent.off_room - push
+    state.direction = Direction(slack, push, excess, room)
+    rates = (
+        float(np.max(-step / now, initial=0.0))
+        for step, now in zip(
+            state.direction, (band.slack, band.push, band.excess, band.room), strict=True
+        )
+    )
+    return (max(rates),)
+
+
+def complementarity_after(block: Block, step: float) -> float:
+    """Sum of q u + eta xi after a step."""
+    band, ahead = block.state.band, block.state.direction
+    slack, push = band.slack + step * ahead.slack, band.push + step * ahead.push
+    excess, room = band.excess + step * ahead.excess, band.room + step * ahead.room
+    return float(push @ slack + room @ excess)
+
+
+# ---- all rows
+
+
+def set_moves(block: Block, weights: Array) -> None:
+    """How the scores change along a direction of the weights."""
+    block.state.moves = block.split(block.rows.scores(weights))
+
+
+def advance(block: Block, step: float) -> None:
+    """Take the step in scores and band."""
+    (positives, negatives), moves = block.scores, block.state.moves
+    block.scores = positives + step * moves[0], negatives + step * moves[1]
+    band, ahead = block.state.band, block.state.direction
+    band.slack = band.slack + step * ahead.slack
+    band.push = band.push + step * ahead.push
+    band.excess = band.excess + step * ahead.excess
+    band.room = band.room + step * ahead.room
+
+
+def rescale_scores(block: Block, scale: float) -> None:
+    """Multiply all scores."""
+    block.scores = block.scores[0] * scale, block.scores[1] * scale
+
+
+def score_moments(block: Block) -> tuple[float, float, float, float]:
+    """Weighted sum of the positives' scores; sum and sum of squares of the negatives'."""
+    positives, negatives = block.scores
+    return (
+        float(block.cost @ positives),
+        float(block.cost @ np.square(positives)),
+        float(negatives.sum()),
+        float(negatives @ negatives),
+    )
+
+
+def mean_difference(block: Block, total_cost: float, n_neg: int) -> Array:
+    """Part of the positives' weighted mean less the negatives' mean."""
+    negatives = np.broadcast_to(1.0 / n_neg, block.n_neg)
+    return block.push(block.cost / total_cost, negatives)
+
+
+def keep_dual(block: Block, scale: float, per_push: float, lift: float, cap: float) -> None:
+    """Remember the dual point of the best bound so far."""
+    state, band = block.state, block.state.band
+    state.best_dual = state.pull, scale, band.where, band.push, per_push, lift, cap
+
+
+def best_dual(block: Block) -> Array:
+    """The dual point of the best bound, over all rows."""
+    if block.state.best_dual is None:
+        return block.join(0.0, 0.0)
+    pull, scale, where, push, per_push, lift, cap = block.state.best_dual
+    on_negatives = np.zeros(block.n_neg)
+    on_negatives[where] = np.clip(push * per_push + lift, 0.0, cap)
+    return block.join(scale * pull, on_negatives)

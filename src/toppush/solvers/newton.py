@@ -1,0 +1,368 @@
+"""A certified Newton method for the whole family: any k, any loss.
+
+The threshold T(w) = min over s of s + 1/k sum_j (w.z_j - s)_+ turns the problem into a smooth
+one in (w, s, T) with linear constraints, one pair for each negative:
+
+    min lam/2 |w|^2 + 1/m sum_i c_i l(T - w.x_i),   T = s + 1/k sum_j xi_j,
+    xi_j >= 0,  xi_j >= w.z_j - s
+
+An interior-point method (Mehrotra's predictor and corrector) follows its central path. Only
+negatives near the top can hold a constraint, so it works on a band of them and looks through
+all the others once per iteration for any that belong in it. The loss enters by its second
+derivative, exact for the truncated quadratic one. An iteration reads the data once for the
+scores, and in part for what changed in the Newton matrix.
+
+Every iterate gives an upper bound P(w) from all rows, and a lower bound from the dual point
+a = tau c l'(T - w.x), b = tau q brought into the domain, with the best tau.
+"""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from toppush.designs import Block
+from toppush.levels import root, top_mean
+from toppush.losses import Array
+from toppush.problems import TopPushProblem, negatives_range
+from toppush.progress import Journal, Watch
+from toppush.solutions import Solution, Status
+from toppush.solvers import band
+from toppush.solvers.systems import (
+    FEW_POSITIVES,
+    SLOW_CG,
+    Factored,
+    Iterative,
+    Memory,
+    System,
+    frame,
+)
+
+FORMED = 1000
+"""Up to this many features the Newton matrix is formed and factored."""
+FIRST_BAND = (300, 1000)
+"""Least and most negatives of the first band beyond the top ones; a 15th of all in between."""
+MOST_NEW = 500
+"""Negatives that enter the band in one iteration, or k if that is more."""
+NEAR = 0.5
+"""A negative this many mean slacks below the level enters the band."""
+TO_BOUNDARY = 0.99
+SPREAD = 0.3
+"""First mean slack, in standard deviations of the negatives' scores."""
+SHORT_STEP, MANY_SHORT, MAX_RESCUES = 0.03, 3, 8
+PATIENCE = 40
+"""Iterations without a better gap after which the solve is given up."""
+PREDICTOR_RTOL, CORRECTOR_RTOL = 0.2, 0.03
+
+
+def newton(
+    problem: TopPushProblem,
+    *,
+    tol: float = 1e-4,
+    max_iter: int = 10_000,
+    start: Solution | None = None,
+    watch: Watch | None = None,
+) -> Solution:
+    """Minimise until upper and lower bound agree to `tol`, relative to the objective."""
+    journal = Journal(problem.design, watch)
+    method = _Method(problem, tol)
+    method.begin(None if start is None else start.weights)
+    while True:
+        method.certify()
+        stop = journal.note(method.upper, method.lower, method.best_weights, method.best_threshold)
+        status = method.outcome(stopped=stop, out_of_time=len(journal) >= max_iter)
+        if status is not None:
+            break
+        method.iterate()
+    return Solution(
+        weights=method.best_weights,
+        threshold=method.best_threshold,
+        dual=problem.design.gather(band.best_dual),
+        upper=method.upper,
+        lower=method.lower,
+        n_iter=len(journal),
+        status=status,
+        history=tuple(journal.history),
+    )
+
+
+@dataclass
+class _Method:
+    """The driver's side: weights, three numbers, two bounds, and the Newton matrix's parts."""
+
+    problem: TopPushProblem
+    tol: float
+    weights: Array = field(init=False)
+    level: float = 0.0
+    threshold: float = 0.0
+    pull: float = 0.0
+    """G, the multiplier of T: the mean slope of the loss at the solution."""
+    n_band: int = 0
+    upper: float = np.inf
+    lower: float = 0.0
+    best_weights: Array = field(init=False)
+    best_threshold: float = 0.0
+    step: float = 1.0
+
+    def __post_init__(self) -> None:
+        problem, design = self.problem, self.problem.design
+        self.m = design.total_cost
+        self.formed = design.n_features <= FORMED
+        self.quadratic = problem.loss.conjugate_curvature is not None
+        self.memory = Memory()
+        self.gram: Array | None = None
+        self.bend_product = np.zeros(design.n_features)
+        self.n_short = self.n_rescues = self.n_idle = 0
+        self.best_gap = np.inf
+
+    # ---- start
+
+    def begin(self, weights: Array | None) -> None:
+        """Along the means' difference, or at given weights; the band on the central path."""
+        problem, design = self.problem, self.problem.design
+        self.upper = problem.at_zero()
+        self.best_weights = np.zeros(design.n_features)
+        difference = design.sum(band.mean_difference, self.m, design.n_neg)
+        usable = weights is not None and bool(np.all(np.isfinite(weights)))
+        self.weights = np.array(weights if usable else difference, np.float64)
+        design.each(band.begin_positives, not self.formed)
+        design.each(Block.score, self.weights)
+        self._shorten(guess=None if usable else self._best_length())
+        self._choose_band()
+        self.pull = max(design.sum(band.bend_and_pull, problem.loss, problem.threshold())[0], 1e-12)
+        self.pull /= self.m
+        self._centre(self._first_slack(difference))
+
+    def _best_length(self) -> float:
+        """Minimiser of the loss's parabola at 0 along the weights, against the mean negative."""
+        loss, zero = self.problem.loss, np.zeros(1)
+        total, squares, negatives, _ = self.problem.design.sum(band.score_moments)
+        centre = negatives / self.problem.design.n_neg
+        mean = total / self.m - centre
+        spread = squares / self.m - 2.0 * centre * total / self.m + centre**2
+        curvature = float(loss.curvature(zero)[0])
+        bend = self.problem.lam * self.weights @ self.weights + curvature * spread
+        return float(loss.slope(zero)[0]) * mean / bend if bend > 0.0 else 0.0
+
+    def _shorten(self, guess: float | None) -> None:
+        """Scale the weights by the guess, and on down while the objective is far above zero's."""
+        problem, design = self.problem, self.problem.design
+        length = 1.0 if guess is None else guess
+        squares, threshold = float(self.weights @ self.weights), problem.threshold()
+        while length > 1e-300:
+            losses = design.sum(band.loss_along, problem.loss, length, length * threshold)
+            objective = 0.5 * problem.lam * length**2 * squares + losses / self.m
+            if objective <= 6.0 * problem.at_zero():
+                break
+            length *= 0.5
+        length = length if length > 1e-300 else 0.0
+        self.weights = length * self.weights
+        design.each(band.rescale_scores, length)
+
+    def _choose_band(self) -> None:
+        """The negatives with the best scores, and an even sample of all."""
+        problem, design = self.problem, self.problem.design
+        size = int(min(max(design.n_neg // 15, FIRST_BAND[0]), FIRST_BAND[1]))
+        n_top = max(2 * problem.k, size // 2)
+        level = -np.inf if n_top >= design.n_neg else problem.level_of_top(n_top)
+        design.each(band.choose_band, level, max(1, 2 * design.n_neg // size))
+        self.n_band = design.sum(band.band_size)
+
+    def _first_slack(self, difference: Array) -> float:
+        """Mean slack to begin with: in proportion to the scores' spread or the residual."""
+        problem = self.problem
+        _, _, total, squares = problem.design.sum(band.score_moments)
+        n_neg = problem.design.n_neg
+        spread = np.sqrt(max(squares / n_neg - (total / n_neg) ** 2, 0.0))
+        residual = problem.lam * self.weights - self.pull * difference
+        worth = min(float(residual @ residual) / (2.0 * problem.lam), self.upper) / self.pull
+        return float(max(SPREAD * spread, SPREAD * worth, 1e-12))
+
+    def _centre(self, slack: float) -> None:
+        """Put the band on the central path where its mean slack is about `slack`."""
+        design, k = self.problem.design, self.problem.k
+        mu, cap = slack * self.pull / self.n_band, self.pull / k
+
+        def surplus(level: float) -> tuple[float, float, float]:
+            push, fall = design.sum(band.centred_push, level, mu, cap)
+            return push - self.pull, -fall, push + self.pull
+
+        high, minus_low = design.max(band.band_range)
+        reach = slack * self.n_band
+        self.level = root(surplus, -minus_low - reach, high + reach, high)
+        self.threshold = self.level + design.sum(band.centre, self.level, mu, cap) / k
+
+    # ---- bounds
+
+    def certify(self) -> None:
+        """Take the sums at the latest point and improve both bounds if they allow it."""
+        problem, design = self.problem, self.problem.design
+        threshold = problem.threshold(guess=self.level)
+        objective = problem.upper(self.weights, threshold)
+        if objective < self.upper:
+            self.upper, self.best_weights, self.best_threshold = objective, self.weights, threshold
+        self.sum_pull, _ = design.sum(band.bend_and_pull, problem.loss, self.threshold)
+        self._update_products()
+        self.sums: band.BandSums = design.sum(band.band_sums)
+        self._bound_below()
+
+    def _update_products(self) -> None:
+        """X'pull and X'bend over the positives and, if formed, their Gram matrix."""
+        design = self.problem.design
+        if not self.formed:
+            self.pull_product, self.bend_product = design.sum(band.pull_and_bend_products)
+            return
+        slack = 0.0 if self.quadratic else 0.1
+        n_changed, n_bent = design.sum(band.count_changes, slack)
+        renew = self.gram is None or n_changed >= n_bent
+        if renew or n_changed:
+            gram, product = design.sum(band.update_gram, renew)
+            self.gram = gram if self.gram is None or renew else self.gram + gram
+            self.bend_product = product if renew else self.bend_product + product
+        assert self.gram is not None
+        if self.quadratic:  # pull = bend (1 + T - w.x): no need to read the rows
+            self.pull_product = (1.0 + self.threshold) * self.bend_product
+            self.pull_product -= self.gram @ self.weights
+        else:
+            self.pull_product = design.sum(band.pull_product)
+
+    def _bound_below(self) -> None:
+        """Lower bound from the pulls and pushes, scaled together as well as can be."""
+        problem, design, k = self.problem, self.problem.design, self.problem.k
+        total, lift = self.sums.push, 0.0
+        if total <= 0.0 or self.sum_pull <= 0.0:
+            return
+        product = self.sums.product / total
+        if design.max(band.largest_push)[0] * k > total:
+            lift = self._lift_into_cap(total)
+            product = design.sum(band.capped_product, total, lift, 1.0 / k)
+        push = self.pull_product - self.sum_pull * product
+        quadratic = float(push @ push) / problem.scale
+        limit = (1.0 - 1e-9) * problem.loss.dual_limit / design.max(band.largest_dual)[0]
+        scale, best = min(1.0, limit), 0.0
+        for _ in range(2 if self.quadratic else 4):
+            value, slope, curvature = design.sum(band.dual_along, problem.loss, scale)
+            bound = -(0.5 * scale**2 * quadratic + value) / self.m
+            if bound > self.lower:
+                self.lower, best = bound, scale
+            newton = scale - (scale * quadratic + slope) / (quadratic + curvature)
+            scale = min(max(newton, 0.3 * scale), 3.0 * scale, limit)
+        if best:
+            mass = best * self.sum_pull
+            design.each(band.keep_dual, best, mass / total, mass * lift, mass / k)
+
+    def _lift_into_cap(self, total: float) -> float:
+        """Lift that makes clip(push/total + lift, 0, 1/k) sum to one."""
+        design, cap = self.problem.design, 1.0 / self.problem.k
+
+        def surplus(drop: float) -> tuple[float, float, float]:
+            mass, n_free = design.sum(band.capped_share, total, -drop, cap)
+            return mass - 1.0, -n_free, mass + 1.0
+
+        highest = design.max(band.largest_push)[0] / total
+        return -root(surplus, -cap, highest, 0.0)
+
+    def outcome(self, *, stopped: bool, out_of_time: bool) -> Status | None:
+        """Whether, and how, the solve is over."""
+        gap = (self.upper - self.lower) / self.upper if self.upper > 0.0 else 0.0
+        self.n_idle = 0 if gap < 0.99 * self.best_gap else self.n_idle + 1
+        self.best_gap = min(gap, self.best_gap)
+        if gap <= self.tol:
+            return Status.CONVERGED
+        if stopped:
+            return Status.STOPPED
+        if self.n_idle >= PATIENCE or self.n_rescues > MAX_RESCUES or not np.isfinite(self.pull):
+            return Status.STALLED
+        return Status.MAX_ITER if out_of_time else None
+
+    # ---- iteration
+
+    def iterate(self) -> None:
+        """Go one step along the central path, or back onto it after several short ones."""
+        self.n_short = self.n_short + 1 if self.step < SHORT_STEP else 0
+        if self.n_short >= MANY_SHORT:
+            self._rescue()
+            return
+        mu = self.sums.complementarity / (2.0 * self.n_band)
+        if self._extend_band(mu):
+            self.sums = self.problem.design.sum(band.band_sums)
+        self._step(mu)
+
+    def _rescue(self) -> None:
+        self.n_rescues, self.n_short, self.step = self.n_rescues + 1, 0, 1.0
+        self.pull = max(self.sum_pull / self.m, 1e-12)
+        self._centre((self.upper - self.lower) / self.pull * 0.3 * 3.0 ** (self.n_rescues - 1))
+
+    def _extend_band(self, mu: float) -> bool:
+        """Take in negatives that reach the band, the highest if there are too many."""
+        design, k = self.problem.design, self.problem.k
+        above = self.level - NEAR * self.n_band * mu / self.pull
+        _, n_new = design.sum(band.candidates_above, above)
+        most = max(MOST_NEW, k)
+        if n_new > most:
+            high, _ = design.max(negatives_range)
+            _, above = top_mean(
+                lambda level: design.sum(band.candidates_above, level), most, above, high
+            )
+            _, n_new = design.sum(band.candidates_above, above)
+        if not n_new:
+            return False
+        least = max(self.n_band, 5.0 * n_new, 2.0 * k) * mu / self.pull
+        cap = self.pull / k
+        self.n_band += design.sum(band.extend_band, above, self.level, cap, mu, least)
+        return True
+
+    def _step(self, mu: float) -> None:
+        problem, design, k = self.problem, self.problem.design, self.problem.k
+        system = self._system()
+        residual = problem.lam * self.weights - self.pull_product / self.m + self.sums.product
+        least = 0.05 * self.tol * self.upper / self.n_band
+
+        def direction(goal: float, corrected: bool, rtol: float) -> tuple[Array, Array, float]:
+            side = design.sum(band.right_side, goal, corrected)
+            off_threshold = self.level + (self.sums.excess + side.excess) / k - self.threshold
+            numbers = [
+                self.sums.push - self.pull + side.push,
+                self.pull - self.sum_pull / self.m,
+                -off_threshold,
+            ]
+            rtol *= 0.1 if self.memory.with_positives else 1.0
+            moves, change = system.solve(-(residual + side.product), np.array(numbers), rtol)
+            (rate,) = design.max(band.set_direction, moves, change[0], change[2] / k)
+            return moves, change, 1.0 / max(rate, 1.0)
+
+        *_, longest = direction(least, False, PREDICTOR_RTOL)
+        ahead = design.sum(band.complementarity_after, longest) / (2.0 * self.n_band)
+        centring = min(1.0, max(0.01, (ahead / mu) ** 2 if ahead > 0.0 else 0.0))
+        moves, change, longest = direction(max(centring * mu, least), True, CORRECTOR_RTOL)
+        if isinstance(system, Iterative) and system.n_steps > SLOW_CG:
+            self.memory.with_positives = design.n_pos <= FEW_POSITIVES
+        design.each(band.set_moves, moves)
+        self.step = self._damped(min(1.0, TO_BOUNDARY * longest), change)
+        self.weights = self.weights + self.step * moves
+        self.level += self.step * change[0]
+        self.threshold += self.step * change[1]
+        self.pull += self.step * change[2]
+        design.each(band.advance, self.step)
+
+    def _system(self) -> System:
+        problem, design = self.problem, self.problem.design
+        sums = design.sum(band.linearise, self.level, self.pull / problem.k)
+        bend = design.sum(band.used_bend_sum)
+        base = frame(design, problem.lam, problem.k, sums, self.bend_product, bend)
+        if self.formed:
+            assert self.gram is not None
+            return Factored(base, self.gram, self.n_band)
+        return Iterative(base, self.memory)
+
+    def _damped(self, step: float, change: Array) -> float:
+        """Halve the step while the loss's slope ends far from where the system put it."""
+        design, loss = self.problem.design, self.problem.loss
+        off_now = abs(self.sum_pull / self.m - self.pull)
+        for _ in range(12):
+            threshold = self.threshold + step * change[1]
+            found = design.sum(band.pull_after, loss, step, threshold) / self.m
+            wanted = self.pull + step * change[2]
+            if wanted > 0.0 and abs(found - wanted) <= max(0.5 * wanted, 2.0 * off_now):
+                break
+            step *= 0.5
+        return step
