@@ -25,7 +25,7 @@ ENTRIES_PER_THREAD = 1 << 18
 """Below this many stored entries a second thread costs more than it saves."""
 SMALL, HARDLY_SPARSE = 1_000_000, 0.1
 """Entries of a matrix, zeros counted, and stored share from which it is held as an array."""
-WIDE = 50_000
+WIDE = 5_000
 """Columns from which empty ones are looked for."""
 
 
@@ -162,11 +162,11 @@ def compact(X: Matrix) -> tuple[Matrix, Where | None]:
     n_rows, n_columns = X.shape
     if n_rows * n_columns <= SMALL and X.nnz >= HARDLY_SPARSE * n_rows * n_columns:
         return X.toarray(), None
-    if n_columns > max(WIDE, 4 * n_rows):
+    if n_columns > max(WIDE, 2 * n_rows):
         used = np.zeros(n_columns, bool)
         used[X.indices] = True
         columns = np.flatnonzero(used)
-        if len(columns) < 0.5 * n_columns:
+        if len(columns) < 0.8 * n_columns:
             places = np.zeros(n_columns, np.int32)
             places[columns] = np.arange(len(columns), dtype=np.int32)
             return _with_indices(X, places[X.indices], max(len(columns), 1)), columns

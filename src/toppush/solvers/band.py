@@ -24,11 +24,12 @@ from toppush.projections import chunks, clipped_mass, mass_above
 
 
 def bend_and_pull(block: Block, loss: Loss, threshold: float) -> tuple[float, float]:
-    """Set pull and bend at the block's scores; returns their sums."""
+    """Set pull and bend at the block's scores; returns sum c l' and sum c l'^2."""
     violation = threshold - block.scores[0]
-    block.state.pull = block.cost * loss.slope(violation)
+    slope = loss.slope(violation)
+    block.state.pull = block.cost * slope
     block.state.bend = block.cost * loss.curvature(violation)
-    return float(block.state.pull.sum()), float(block.state.bend.sum())
+    return float(block.state.pull.sum()), float(block.state.pull @ slope)
 
 
 def pull_after(block: Block, loss: Loss, step: float, threshold: float) -> float:

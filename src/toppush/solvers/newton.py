@@ -30,6 +30,7 @@ from toppush.solvers import band
 from toppush.solvers.systems import (
     FEW_POSITIVES,
     SLOW_CG,
+    WITH_POSITIVES_RTOL,
     Factored,
     Iterative,
     Memory,
@@ -46,7 +47,7 @@ MOST_NEW = 500
 NEAR = 0.5
 """A negative this many mean slacks below the level enters the band."""
 TO_BOUNDARY = 0.99
-SPREAD = 0.3
+SPREAD = 1.0
 """First mean slack, in standard deviations of the negatives' scores."""
 SHORT_STEP, MANY_SHORT, MAX_RESCUES = 0.03, 3, 8
 PATIENCE = 40
@@ -200,7 +201,9 @@ class _Method:
         objective = problem.upper(self.weights, threshold)
         if objective < self.upper:
             self.upper, self.best_weights, self.best_threshold = objective, self.weights, threshold
-        self.sum_pull, _ = design.sum(band.bend_and_pull, problem.loss, self.threshold)
+        self.sum_pull, self.sum_squares = design.sum(
+            band.bend_and_pull, problem.loss, self.threshold
+        )
         self._update_products()
         self.sums: band.BandSums = design.sum(band.band_sums)
         self._bound_below()
@@ -232,23 +235,35 @@ class _Method:
         if total <= 0.0 or self.sum_pull <= 0.0:
             return
         product = self.sums.product / total
-        if design.max(band.largest_push)[0] * k > total:
+        if k > 1 and design.max(band.largest_push)[0] * k > total:
             lift = self._lift_into_cap(total)
             product = design.sum(band.capped_product, total, lift, 1.0 / k)
         push = self.pull_product - self.sum_pull * product
-        quadratic = float(push @ push) / problem.scale
-        limit = (1.0 - 1e-9) * problem.loss.dual_limit / design.max(band.largest_dual)[0]
-        scale, best = min(1.0, limit), 0.0
-        for _ in range(2 if self.quadratic else 4):
-            value, slope, curvature = design.sum(band.dual_along, problem.loss, scale)
+        scale, bound = self._best_scale(float(push @ push) / problem.scale)
+        if bound > self.lower:
+            self.lower, mass = bound, scale * self.sum_pull
+            design.each(band.keep_dual, scale, mass / total, mass * lift, mass / k)
+
+    def _best_scale(self, quadratic: float) -> tuple[float, float]:
+        """Scale t of the dual point with the best bound -(t^2/2 quadratic + conjugates)/m.
+
+        In closed form if l*(a) = l*'(0) a + curvature/2 a^2; else by Newton's method, where any
+        scale gives a bound.
+        """
+        design, loss = self.problem.design, self.problem.loss
+        if loss.conjugate_curvature is not None:
+            slope = -float(loss.conjugate_slope(np.zeros(1))[0]) * self.sum_pull
+            scale = slope / (quadratic + loss.conjugate_curvature * self.sum_squares)
+            return scale, 0.5 * scale * slope / self.m
+        limit = (1.0 - 1e-9) * loss.dual_limit / design.max(band.largest_dual)[0]
+        scale, best = min(1.0, limit), (0.0, 0.0)
+        for _ in range(4):
+            value, slope, curvature = design.sum(band.dual_along, loss, scale)
             bound = -(0.5 * scale**2 * quadratic + value) / self.m
-            if bound > self.lower:
-                self.lower, best = bound, scale
+            best = max(best, (scale, bound), key=lambda pair: pair[1])
             newton = scale - (scale * quadratic + slope) / (quadratic + curvature)
             scale = min(max(newton, 0.3 * scale), 3.0 * scale, limit)
-        if best:
-            mass = best * self.sum_pull
-            design.each(band.keep_dual, best, mass / total, mass * lift, mass / k)
+        return best
 
     def _lift_into_cap(self, total: float) -> float:
         """Lift that makes clip(push/total + lift, 0, 1/k) sum to one."""
@@ -325,7 +340,7 @@ class _Method:
                 self.pull - self.sum_pull / self.m,
                 -off_threshold,
             ]
-            rtol *= 0.1 if self.memory.with_positives else 1.0
+            rtol *= WITH_POSITIVES_RTOL if self.memory.with_positives else 1.0
             moves, change = system.solve(-(residual + side.product), np.array(numbers), rtol)
             (rate,) = design.max(band.set_direction, moves, change[0], change[2] / k)
             return moves, change, 1.0 / max(rate, 1.0)

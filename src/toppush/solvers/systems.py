@@ -24,9 +24,11 @@ HEAVY = 5.0
 """CG: negatives above this weight, times lam, enter the preconditioner one by one."""
 MOST_HEAVY = 3000
 MAX_CG = 200
-SLOW_CG = 60
-"""CG steps in one iteration after which the positives enter the preconditioner too."""
+SLOW_CG = 200
+"""CG steps in one iteration after which the positives, if few, enter the preconditioner too;
+it is then nearly exact, and the tolerance is multiplied by `WITH_POSITIVES_RTOL`."""
 FEW_POSITIVES = 4000
+WITH_POSITIVES_RTOL = 0.03
 
 
 class System(Protocol):
