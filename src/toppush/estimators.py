@@ -317,14 +317,14 @@ def warn_about(solution: Solution, problem: TopPushProblem, tol: float) -> None:
 
 def two_classes(y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.bool_]]:
     """The two classes in order, and which rows are of the greater one."""
-    kind = type_of_target(y, input_name="y", raise_unknown=True)
-    if kind not in ("binary", "multiclass"):
-        raise ValueError(
-            f"Unknown label type: {kind}. y must hold two classes, such as 0 and 1; "
-            "round or relabel it."
-        )
     classes = np.unique(y)
     if len(classes) > 2:
+        kind = type_of_target(y, input_name="y", raise_unknown=True)
+        if kind != "multiclass":
+            raise ValueError(
+                f"Unknown label type: {kind}. y must hold two classes, such as 0 and 1; "
+                "round or relabel it."
+            )
         raise ValueError(
             "Only binary classification is supported. The type of the target is multiclass: "
             f"{len(classes)} classes, {classes[:5]!r} first; relabel y as one against the rest."

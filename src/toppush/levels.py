@@ -14,20 +14,28 @@ ROUNDING = 8 * float(np.finfo(np.float64).eps)
 Answer = tuple[float, float, float]
 
 
-def root(ask: Callable[[float], Answer], low: float, high: float, guess: float) -> float:
+def root(
+    ask: Callable[[float], Answer],
+    low: float,
+    high: float,
+    guess: float,
+    *,
+    tolerance: float = ROUNDING,
+) -> float:
     """Where a non-increasing function crosses zero between `low` and `high`.
 
     `ask(level)` gives the function's value, its slope (<= 0) and the size of the terms that
     cancel in the value, which sets what rounding can resolve. Newton's step is taken while it
     stays inside the bracket and halves the value; otherwise the bracket is halved in the order
     of floating-point numbers, which ends after 64 halvings whatever the scale. A piecewise
-    linear function is solved exactly, in about five rounds.
+    linear function is solved exactly, in about five rounds. It ends when the value is at most
+    `tolerance` times that size.
     """
     level, previous = min(max(guess, low), high), np.inf
     for _ in range(MAX_ROUNDS):
         value, slope, size = ask(level)
         step = -value / slope if slope < 0.0 else np.nan
-        if abs(value) <= ROUNDING * size:
+        if abs(value) <= tolerance * size:
             return min(max(level + step, low), high) if np.isfinite(step) else level
         low, high = (level, high) if value > 0.0 else (low, level)
         newton = level + step

@@ -183,13 +183,14 @@ class _Method:
         design, k = self.problem.design, self.problem.k
         mu, cap = slack * self.pull / self.n_band, self.pull / k
 
-        def surplus(level: float) -> tuple[float, float, float]:
+        def shortfall(level: float) -> tuple[float, float, float]:
+            # 1/push is nearly a straight line in the level, where push is a hyperbola.
             push, fall = design.sum(band.centred_push, level, mu, cap)
-            return push - self.pull, -fall, push + self.pull
+            return 1.0 / self.pull - 1.0 / push, -fall / push**2, 1.0 / self.pull
 
         high, minus_low = design.max(band.band_range)
         reach = slack * self.n_band
-        self.level = root(surplus, -minus_low - reach, high + reach, high)
+        self.level = root(shortfall, -minus_low - reach, high + reach, high + slack, tolerance=1e-3)
         self.threshold = self.level + design.sum(band.centre, self.level, mu, cap) / k
 
     # ---- bounds

@@ -111,8 +111,10 @@ def factor(matrix: Array) -> Array:
 class Memory:
     """Inner products kept between iterations of CG: of heavy negatives, and of positives."""
 
-    places: dict[int, int] = field(default_factory=dict)
     rows: Any = None
+    """Negatives that were ever heavy, in the order they came."""
+    numbers: NDArray[Any] = field(default_factory=lambda: np.empty(0, int))
+    """Their numbers among all negatives."""
     products: Array = field(default_factory=lambda: np.empty((0, 0)))
     with_positives: bool = False
     _positives: Any = None
@@ -121,17 +123,22 @@ class Memory:
 
     def among(self, numbers: NDArray[Any], rows: Any) -> Array:
         """Inner products of these negatives, known by number, each computed once."""
-        new = [place for place, number in enumerate(numbers) if int(number) not in self.places]
-        if new:
-            fresh, known = rows[new], len(self.places)
+        new = ~np.isin(numbers, self.numbers)
+        if new.any():
+            fresh, known = rows[new], len(self.numbers)
             self.rows = fresh if self.rows is None else _stack([self.rows, fresh])
-            self.products = _grown(self.products, known + len(new))
+            self.numbers = np.concatenate([self.numbers, numbers[new]])
+            size = len(self.numbers)
+            self.products = _grown(self.products, size)
             block = _product(fresh, self.rows)
-            self.products[known : known + len(new), : known + len(new)] = block
-            self.products[:known, known : known + len(new)] = block[:, :known].T
-            self.places |= {int(numbers[place]): known + i for i, place in enumerate(new)}
-        at = np.array([self.places[int(number)] for number in numbers], int)
+            self.products[known:size, :size] = block
+            self.products[:known, known:size] = block[:, :known].T
+        at = self._places(numbers)
         return np.asarray(self.products[at[:, None], at])
+
+    def _places(self, numbers: NDArray[Any]) -> NDArray[Any]:
+        order = np.argsort(self.numbers)
+        return np.asarray(order[np.searchsorted(self.numbers, numbers, sorter=order)])
 
     def with_positive(
         self, design: Design, numbers: NDArray[Any], held: NDArray[Any]
@@ -143,11 +150,10 @@ class Memory:
             self._across = np.empty((0, self._positives.shape[0]))
         assert self._across is not None
         assert self._among_positives is not None
-        if len(self._across) < len(self.places):
+        if len(self._across) < len(self.numbers):
             fresh = _product(self.rows[len(self._across) :], self._positives)
             self._across = np.concatenate([self._across, fresh])
-        at = np.array([self.places[int(number)] for number in numbers], int)
-        across = self._across[at[:, None], held]
+        across = self._across[self._places(numbers)[:, None], held]
         return self._positives[held], across, self._among_positives[held[:, None], held]
 
 
