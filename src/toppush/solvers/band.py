@@ -6,7 +6,8 @@ Each function here runs in a block. With c_i a positive's weight and t_i = T - w
 
 A negative of the band has a slack u = s + xi - w.z > 0 with multiplier q, its push, and an
 excess xi > 0 with multiplier eta, its room under the cap: q + eta = G/k. On the central path
-q u = eta xi = mu for all of them.
+q u = eta xi = mu for all of them. With k = 1 no cap can bind: then xi = 0 and eta is not used,
+which saves about two iterations.
 """
 
 from dataclasses import dataclass
@@ -133,6 +134,8 @@ class Band:
     push: Array
     excess: Array
     room: Array
+    capped: bool
+    """Whether k > 1; else excess and room are zero."""
 
 
 class Tangent(NamedTuple):
@@ -159,19 +162,18 @@ class Direction(NamedTuple):
     room: Array
 
 
-def choose_band(block: Block, level: float, stride: int) -> None:
+def choose_band(block: Block, level: float, stride: int, capped: bool) -> None:
     """Take the negatives above a level and every stride-th negative into the band."""
     chosen = block.scores[1] > level
     chosen[-block.first_negative % stride :: stride] = True
-    set_band(block, np.flatnonzero(chosen))
+    block.state.outside = ~chosen
+    _set_band(block, np.flatnonzero(chosen), capped)
 
 
-def set_band(block: Block, where: Where) -> None:
+def _set_band(block: Block, where: Where, capped: bool) -> None:
     """Make a band of these negatives, not yet centred."""
-    rows, empty = block.negative_rows(where), np.empty(len(where))
-    block.state.band = Band(where, rows, rows.squared_norms(), empty, empty, empty, empty)
-    block.state.outside = np.ones(block.n_neg, bool)
-    block.state.outside[where] = False
+    rows, none = block.negative_rows(where), np.zeros(len(where))
+    block.state.band = Band(where, rows, rows.squared_norms(), none, none, none, none, capped)
 
 
 def band_size(block: Block) -> int:
@@ -194,13 +196,24 @@ def band_range(block: Block) -> tuple[float, float]:
 def centred_push(block: Block, level: float, mu: float, cap: float) -> tuple[float, float]:
     """Sum of pushes on the central path at this level, and how it falls as the level grows."""
     slack, excess = _centred(level - band_scores(block), mu, cap)
-    give = 1.0 / (mu / slack**2 + mu / excess**2)
-    return float((mu / slack).sum()), float((mu / slack**2 * give * mu / excess**2).sum())
+    per_slack, per_excess = mu / slack**2, mu / excess**2
+    fall = per_slack * per_excess / (per_slack + per_excess)
+    return float((mu / slack).sum()), float(fall.sum())
+
+
+def inverse_slacks(block: Block, level: float) -> float:
+    """Sum of 1 / slack at a level above the band: the pushes without a cap are in proportion."""
+    return float((1.0 / (level - band_scores(block))).sum())
 
 
 def centre(block: Block, level: float, mu: float, cap: float) -> float:
     """Put the band on the central path; returns the sum of excesses."""
     band = block.state.band
+    if not band.capped:
+        band.slack = level - band_scores(block)
+        band.push = mu / band.slack
+        band.excess = band.room = np.zeros(len(band.slack))
+        return 0.0
     band.slack, band.excess = _centred(level - band_scores(block), mu, cap)
     band.push, band.room = mu / band.slack, mu / band.excess
     return float(band.excess.sum())
@@ -234,12 +247,13 @@ def extend_band(
         return 0
     slack = np.maximum(least, level - block.scores[1][new])
     push = mu / slack
-    grown = (slack, push, mu / (cap - push), cap - push)
+    none = np.zeros(len(new))
+    grown = (slack, push, *((mu / (cap - push), cap - push) if band.capped else (none, none)))
     old = (band.slack, band.push, band.excess, band.room)
-    set_band(block, np.concatenate([band.where, new]))
-    block.state.outside = state.outside
-    band = state.band
-    band.slack, band.push, band.excess, band.room = (
+    state.outside[new] = False
+    _set_band(block, np.concatenate([band.where, new]), band.capped)
+    wider = state.band
+    wider.slack, wider.push, wider.excess, wider.room = (
         np.concatenate(pair) for pair in zip(old, grown, strict=True)
     )
     return len(new)
@@ -299,12 +313,15 @@ class Border(NamedTuple):
 def linearise(block: Block, level: float, cap: float) -> Border:
     """Linearise the central path at the band; returns what borders the Newton matrix."""
     band = block.state.band
-    per_slack, per_excess = band.push / band.slack, band.room / band.excess
-    give = 1.0 / (per_slack + per_excess)
-    share = per_slack * give
-    stiffness = share * per_excess
+    stiffness = per_slack = band.push / band.slack
     off_slack = level + band.excess - band_scores(block) - band.slack
-    off_room = cap - band.push - band.room
+    share = give = off_room = np.zeros(len(stiffness))
+    if band.capped:
+        per_excess = band.room / band.excess
+        give = 1.0 / (per_slack + per_excess)
+        share = per_slack * give
+        stiffness = share * per_excess
+        off_room = cap - band.push - band.room
     block.state.tangent = Tangent(stiffness, share, give, off_slack, off_room)
     return Border(
         float(stiffness.sum()),
@@ -340,19 +357,18 @@ class RightSide(NamedTuple):
 def right_side(block: Block, goal: float, corrected: bool) -> RightSide:
     """Right side for a step to q u = eta xi = goal, second-order terms included or not."""
     state, band, tangent = block.state, block.state.band, block.state.tangent
-    push_goal, room_goal = goal, goal
-    if corrected:
-        last = state.direction
-        push_goal, room_goal = goal - last.push * last.slack, goal - last.room * last.excess
-    per_slack = band.push / band.slack
-    push = push_goal / band.slack - band.push - per_slack * tangent.off_slack
-    joint = push + room_goal / band.excess - band.room - tangent.off_room
-    state.joint = joint
-    state.push_rhs = push - tangent.share * joint
+    last = state.direction if corrected else None
+    push_goal = goal if last is None else goal - last.push * last.slack
+    state.push_rhs = (push_goal - band.push * tangent.off_slack) / band.slack - band.push
+    state.joint = tangent.give
+    if band.capped:
+        room_goal = goal if last is None else goal - last.room * last.excess
+        state.joint = state.push_rhs + room_goal / band.excess - band.room - tangent.off_room
+        state.push_rhs = state.push_rhs - tangent.share * state.joint
     return RightSide(
         band.rows.combine(state.push_rhs),
         float(state.push_rhs.sum()),
-        float((joint * tangent.give).sum()),
+        float(state.joint @ tangent.give),
     )
 
 
@@ -363,18 +379,21 @@ def set_direction(block: Block, moves: Array, level: float, cap: float) -> tuple
     """
     state, band, tangent = block.state, block.state.band, block.state.tangent
     relative = band.rows.scores(moves) - level
-    push = state.push_rhs + tangent.stiffness * relative + tangent.share * cap
+    push = state.push_rhs + tangent.stiffness * relative
+    if not band.capped:
+        none = tangent.give
+        state.direction = Direction(tangent.off_slack - relative, push, none, none)
+        return (max(_rate(state.direction.slack, band.slack), _rate(push, band.push)),)
+    push += tangent.share * cap
     excess = (state.joint - cap) * tangent.give + tangent.share * relative
     slack = excess - relative + tangent.off_slack
-    room = cap + tangent.off_room - push
-    state.direction = Direction(slack, push, excess, room)
-    rates = (
-        float(np.max(-step / now, initial=0.0))
-        for step, now in zip(
-            state.direction, (band.slack, band.push, band.excess, band.room), strict=True
-        )
-    )
-    return (max(rates),)
+    state.direction = Direction(slack, push, excess, cap + tangent.off_room - push)
+    now = (band.slack, band.push, band.excess, band.room)
+    return (max(_rate(step, value) for step, value in zip(state.direction, now, strict=True)),)
+
+
+def _rate(step: Array, now: Array) -> float:
+    return float(np.max(-step / now, initial=0.0))
 
 
 def complementarity_after(block: Block, step: float) -> float:

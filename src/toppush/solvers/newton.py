@@ -49,6 +49,8 @@ NEAR = 0.5
 TO_BOUNDARY = 0.99
 SPREAD = 1.0
 """First mean slack, in standard deviations of the negatives' scores."""
+ABOVE = 0.3
+"""First level above all scores, as a share of the first mean slack, for k = 1."""
 SHORT_STEP, MANY_SHORT, MAX_RESCUES = 0.03, 3, 8
 PATIENCE = 40
 """Iterations without a better gap after which the solve is given up."""
@@ -165,7 +167,7 @@ class _Method:
         size = int(min(max(design.n_neg // 15, FIRST_BAND[0]), FIRST_BAND[1]))
         n_top = max(2 * problem.k, size // 2)
         level = -np.inf if n_top >= design.n_neg else problem.level_of_top(n_top)
-        design.each(band.choose_band, level, max(1, 2 * design.n_neg // size))
+        design.each(band.choose_band, level, max(1, 2 * design.n_neg // size), problem.k > 1)
         self.n_band = design.sum(band.band_size)
 
     def _first_slack(self, difference: Array) -> float:
@@ -181,17 +183,26 @@ class _Method:
     def _centre(self, slack: float) -> None:
         """Put the band on the central path where its mean slack is about `slack`."""
         design, k = self.problem.design, self.problem.k
-        mu, cap = slack * self.pull / self.n_band, self.pull / k
+        high, minus_low = design.max(band.band_range)
+        if k == 1:
+            self.level = high + ABOVE * slack
+            mu = self.pull / design.sum(band.inverse_slacks, self.level)
+        else:
+            mu = slack * self.pull / self.n_band
+            self.level = self._centred_level(mu, -minus_low - slack * self.n_band, high + slack)
+        self.threshold = self.level + design.sum(band.centre, self.level, mu, self.pull / k) / k
+
+    def _centred_level(self, mu: float, low: float, high: float) -> float:
+        """The level at which the pushes of the central path sum to the pull."""
+        design, cap = self.problem.design, self.pull / self.problem.k
 
         def shortfall(level: float) -> tuple[float, float, float]:
             # 1/push is nearly a straight line in the level, where push is a hyperbola.
             push, fall = design.sum(band.centred_push, level, mu, cap)
             return 1.0 / self.pull - 1.0 / push, -fall / push**2, 1.0 / self.pull
 
-        high, minus_low = design.max(band.band_range)
-        reach = slack * self.n_band
-        self.level = root(shortfall, -minus_low - reach, high + reach, high + slack, tolerance=1e-3)
-        self.threshold = self.level + design.sum(band.centre, self.level, mu, cap) / k
+        reach = high + mu * self.n_band / self.pull
+        return root(shortfall, low, reach, high, tolerance=1e-3)
 
     # ---- bounds
 
@@ -298,10 +309,14 @@ class _Method:
         if self.n_short >= MANY_SHORT:
             self._rescue()
             return
-        mu = self.sums.complementarity / (2.0 * self.n_band)
+        mu = self.sums.complementarity / self._n_pairs
         if self._extend_band(mu):
             self.sums = self.problem.design.sum(band.band_sums)
         self._step(mu)
+
+    @property
+    def _n_pairs(self) -> int:
+        return self.n_band if self.problem.k == 1 else 2 * self.n_band
 
     def _rescue(self) -> None:
         self.n_rescues, self.n_short, self.step = self.n_rescues + 1, 0, 1.0
@@ -347,7 +362,7 @@ class _Method:
             return moves, change, 1.0 / max(rate, 1.0)
 
         *_, longest = direction(least, False, PREDICTOR_RTOL)
-        ahead = design.sum(band.complementarity_after, longest) / (2.0 * self.n_band)
+        ahead = design.sum(band.complementarity_after, longest) / self._n_pairs
         centring = min(1.0, max(0.01, (ahead / mu) ** 2 if ahead > 0.0 else 0.0))
         moves, change, longest = direction(max(centring * mu, least), True, CORRECTOR_RTOL)
         if isinstance(system, Iterative) and system.n_steps > SLOW_CG:
