@@ -165,11 +165,12 @@ def compact(X: Matrix) -> tuple[Matrix, Where | None]:
     if n_columns > max(WIDE, 2 * n_rows):
         used = np.zeros(n_columns, bool)
         used[X.indices] = True
+        used[0] |= not used.any()
         columns = np.flatnonzero(used)
         if len(columns) < 0.8 * n_columns:
             places = np.zeros(n_columns, np.int32)
             places[columns] = np.arange(len(columns), dtype=np.int32)
-            return _with_indices(X, places[X.indices], max(len(columns), 1)), columns
+            return _with_indices(X, places[X.indices], len(columns)), columns
     limit = np.iinfo(np.int32).max
     if X.indices.dtype == np.int32 or max(n_columns, X.nnz) > limit:
         return X, None

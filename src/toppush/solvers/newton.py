@@ -210,15 +210,43 @@ class _Method:
         """Take the sums at the latest point and improve both bounds if they allow it."""
         problem, design = self.problem, self.problem.design
         threshold = problem.threshold(guess=self.level)
-        objective = problem.upper(self.weights, threshold)
-        if objective < self.upper:
-            self.upper, self.best_weights, self.best_threshold = objective, self.weights, threshold
+        length, objective = 1.0, problem.upper(self.weights, threshold)
+        if objective >= problem.at_zero():
+            length, objective = self._short_length(threshold)
+        # Of equals the latest: it is the closest to the centre of all optimal directions.
+        if objective <= self.upper * (1.0 + 0.1 * self.tol) and length > 0.0:
+            self.upper, self.best_weights = objective, length * self.weights
+            self.best_threshold = length * threshold
         self.sum_pull, self.sum_squares = design.sum(
             band.bend_and_pull, problem.loss, self.threshold
         )
         self._update_products()
         self.sums: band.BandSums = design.sum(band.band_sums)
         self._bound_below()
+
+    def _short_length(self, threshold: float) -> tuple[float, float]:
+        """A length at which these weights are as good as zero, or better, and its objective.
+
+        Where weights of zero are optimal up to the tolerance, the direction still ranks: along
+        the central path it tends to a limit, not to noise.
+        """
+        problem, design = self.problem, self.problem.design
+        loss, at_zero, zero = problem.loss, problem.at_zero(), np.zeros(1)
+        total, squares, *_ = design.sum(band.score_moments)
+        size = problem.lam * float(self.weights @ self.weights)
+        slope = float(loss.slope(zero)[0]) * (threshold - total / self.m)
+        spread = threshold**2 + (squares - 2.0 * threshold * total) / self.m
+        bend = size + float(loss.curvature(zero)[0]) * max(spread, 0.0)
+        allowed = at_zero if slope < 0.0 else at_zero * (1.0 + 0.05 * self.tol)
+        length = -slope / bend if slope < 0.0 else 0.05 * self.tol * at_zero / max(slope, 1e-300)
+        length = min(length, 1.0) if bend > 0.0 else 0.0
+        for _ in range(60):
+            losses = design.sum(band.loss_along, loss, length, length * threshold)
+            objective = 0.5 * size * length**2 + losses / self.m
+            if objective <= allowed:
+                return length, objective
+            length *= 0.5
+        return 0.0, at_zero
 
     def _update_products(self) -> None:
         """X'pull and X'bend over the positives and, if formed, their Gram matrix."""
