@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from toppush.estimators import DegenerateWarning, TopPush
+    from toppush.selection import TopPushCV, toppush_path
     from toppush.solutions import Solution, Status
 
-__all__ = ["DegenerateWarning", "Solution", "Status", "TopPush"]
+__all__ = ["DegenerateWarning", "Solution", "Status", "TopPush", "TopPushCV", "toppush_path"]
 __version__ = version("toppush")
 
 _HOMES = {
@@ -16,6 +17,8 @@ _HOMES = {
     "Solution": "toppush.solutions",
     "Status": "toppush.solutions",
     "TopPush": "toppush.estimators",
+    "TopPushCV": "toppush.selection",
+    "toppush_path": "toppush.selection",
 }
 
 

@@ -3,6 +3,7 @@
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -22,7 +23,7 @@ from toppush.losses import LOSSES, Array
 from toppush.problems import TopPushProblem, count_top
 from toppush.progress import LiveLine, Watch
 from toppush.solutions import Iteration, Solution
-from toppush.solvers import SOLVERS, solve
+from toppush.solvers import SOLVERS, automatic_top, solve, zero_is_optimal
 
 Matrix = Any
 """An array, sparse matrix or data frame; validated on entry, so no type says more."""
@@ -33,8 +34,12 @@ TIE = 8
 """Units of rounding within which a score ties with the threshold."""
 
 
+AUTO_TOL = 1e-3
+"""How much the optimum must beat weights of zero for top="auto" to count it as a solution."""
+
+
 class DegenerateWarning(UserWarning):
-    """The objective is no better than that of weights of zero: the ranking is noise."""
+    """Weights of zero are optimal, or better than those found: the ranking may be noise."""
 
 
 class LinearRanker(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
@@ -97,20 +102,24 @@ class TopPush(LinearRanker):
 
     Minimises lam/2 |w|^2 + mean_i l(T(w) - w.x_i) over the positives x_i, where T(w) is the mean
     of the `top` greatest scores of negatives; `top=1`, the greatest, is the paper's problem. The
-    data are read a few hundred times in the order of their rows and never copied.
+    default solver reads the data some tens of times, and proves how close it came.
 
     Parameters
     ----------
     lam : float, default=1.0
         Strength of the penalty on the weights.
-    top : int or float, default=1
+    top : int, float or "auto", default=1
         How many negatives count as the top: a count if an int, a share of the negatives if a
-        float (`top=1` is one negative, `top=1.0` all of them).
+        float (`top=1` is one negative, `top=1.0` all of them). "auto" keeps 1 where that problem
+        has a solution better than zero, and otherwise takes half the smallest count that has;
+        the search costs a few fits.
     loss : {"truncated_quadratic", "logistic", "exponential"}
-    solver : {"paper"}, default="paper"
-        "paper" is the accelerated dual method of Li, Jin and Zhou (2014).
+    solver : {"newton", "paper"}, default="newton"
+        "newton" is an interior-point method that ends with a proof of its accuracy; "paper" is
+        the accelerated dual method of Li, Jin and Zhou (2014).
     tol : float, default=1e-4
-        "paper" ends when the dual objective changes by less than this share.
+        "newton" ends when upper and lower bound of the objective agree to this share; "paper"
+        when the dual objective changes by less than this share.
     max_iter : int, default=10000
     n_threads : int, optional
         Threads over blocks of rows; by default all cores, or OMP_NUM_THREADS if set.
@@ -128,6 +137,8 @@ class TopPush(LinearRanker):
         T(w) on the training rows.
     classes_ : array of shape (2,)
         The second class is the positive one.
+    top_ : int
+        The number of negatives that counted as the top.
     n_iter_ : int
     solution_ : Solution
         The weights with upper and lower bound of the objective, and how the solve ended.
@@ -158,6 +169,7 @@ class TopPush(LinearRanker):
         "top": [
             Interval(Integral, 1, None, closed="left"),
             Interval(RealNotInt, 0, 1, closed="right"),
+            StrOptions({"auto"}),
         ],
         "loss": [StrOptions(set(LOSSES))],
         "solver": [StrOptions(set(SOLVERS))],
@@ -172,9 +184,9 @@ class TopPush(LinearRanker):
         self,
         lam: float = 1.0,
         *,
-        top: float = 1,
+        top: float | str = 1,
         loss: str = "truncated_quadratic",
-        solver: str = "paper",
+        solver: str = "newton",
         tol: float = 1e-4,
         max_iter: int = 10_000,
         n_threads: int | None = None,
@@ -219,8 +231,12 @@ class TopPush(LinearRanker):
             tasks = fit_tasks(self, X, y, classes, max_iter=self.max_iter)
             with LocalDesign(X, positive, sample_weight, n_threads=self.n_threads) as design:
                 require_both(design, classes)
-                k = count_top(self.top, design.n_neg)
-                problem = TopPushProblem(design, LOSSES[self.loss], float(self.lam), k)
+                problem = TopPushProblem(design, LOSSES[self.loss], float(self.lam))
+                if self.top == "auto":
+                    k = automatic_top(problem, tol=max(self.tol, AUTO_TOL))
+                else:
+                    k = count_top(self.top, design.n_neg)
+                problem = replace(problem, k=k)
                 with watching(self.verbose, self.tol, tasks) as watch:
                     solution = solve(
                         problem,
@@ -230,6 +246,7 @@ class TopPush(LinearRanker):
                         start=self._start(positive.size),
                         watch=watch,
                     )
+            self.top_ = k
             self._record(solution, classes)
         warn_about(solution, problem, self.tol)
         if tasks is not None:
@@ -295,13 +312,14 @@ def warn_about(solution: Solution, problem: TopPushProblem, tol: float) -> None:
             ConvergenceWarning,
             stacklevel=4,
         )
-    if solution.lower >= at_zero * (1.0 - tol):
+    if zero_is_optimal(solution, problem, tol):
         warnings.warn(
             f"Weights of zero are optimal: the objective there is {at_zero:.6g} and nothing is "
             f"below {solution.lower:.6g}. No direction puts the positives above the {problem.k} "
-            f"highest of {problem.design.n_neg} negatives often enough to pay, so the order of "
-            "these scores is noise. Let more negatives share the top, for example top=0.01 or "
-            "top=0.1, or lower lam.",
+            f"highest of {problem.design.n_neg} negatives often enough to pay, and "
+            "what ranks these rows is only the direction in which a solution would lie. "
+            'top="auto" finds how many negatives must share the top; a lower lam helps only if '
+            "the optimum is close to, not at, zero.",
             DegenerateWarning,
             stacklevel=4,
         )
@@ -309,7 +327,7 @@ def warn_about(solution: Solution, problem: TopPushProblem, tol: float) -> None:
         warnings.warn(
             f"These weights are no better than zero: objective {solution.upper:.6g}, at zero "
             f"{at_zero:.6g}, and the optimum may be as low as {solution.lower:.6g}. Lower tol to "
-            "come closer to it, or let more negatives share the top, for example top=0.01.",
+            'come closer to it, or let more negatives share the top (top="auto").',
             DegenerateWarning,
             stacklevel=4,
         )

@@ -8,6 +8,7 @@ the positives' weights and m their sum. Paper: X+'a - X-'b = nu -> push; w = pus
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -62,7 +63,7 @@ class TopPushProblem:
         return float(-(quadratic + conjugates) / self.design.total_cost)
 
 
-def count_top(top: float, n_neg: int) -> int:
+def count_top(top: Any, n_neg: int) -> int:
     """The k that `top` means: an int is a count, a float a share of the negatives."""
     k = int(top) if isinstance(top, (int, np.integer)) else max(1, int(np.ceil(top * n_neg)))
     if not 1 <= k <= n_neg:

@@ -2,7 +2,9 @@
 
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from toppush.losses import Array
 
@@ -60,6 +62,23 @@ class Solution:
     n_iter: int
     status: Status
     history: tuple[Iteration, ...] = field(default=(), repr=False)
+
+    @classmethod
+    def guess(cls, weights: Array) -> "Solution":
+        """Weights of which nothing is known, to start a solve from."""
+        none = np.empty(0)
+        return cls(weights, np.nan, none, np.inf, -np.inf, 0, Status.STOPPED)
+
+    def plot(self) -> Any:
+        """Draw upper and lower bound against reads of the data and against seconds.
+
+        Returns
+        -------
+        matplotlib.figure.Figure
+        """
+        from toppush.plots import draw_history
+
+        return draw_history(self.history)
 
     @property
     def gap(self) -> float:

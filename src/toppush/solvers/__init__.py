@@ -6,9 +6,10 @@ from toppush.problems import TopPushProblem
 from toppush.progress import Watch
 from toppush.solutions import Solution
 from toppush.solvers.accelerated import accelerated
+from toppush.solvers.degenerate import automatic_top, zero_is_optimal
 from toppush.solvers.newton import newton
 
-__all__ = ["SOLVERS", "solve"]
+__all__ = ["SOLVERS", "automatic_top", "solve", "zero_is_optimal"]
 
 SOLVERS = {"newton": newton, "paper": accelerated}
 

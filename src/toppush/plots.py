@@ -1,0 +1,35 @@
+"""Pictures; matplotlib is imported on first use."""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from toppush.solutions import Iteration
+
+
+def draw_history(history: "tuple[Iteration, ...]") -> Any:
+    """Bounds of the objective against reads of the data and against seconds."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise ImportError("pictures need matplotlib: pip install 'toppush[cli]'") from error
+    figure = Figure(figsize=(9, 3.4), layout="constrained")
+    bounds, gaps = figure.subplots(1, 2)
+    passes, seconds = [at.passes for at in history], [at.seconds for at in history]
+    bounds.plot(passes, [at.upper for at in history], color="#b5651d", label="objective")
+    bounds.plot(passes, [at.lower for at in history], color="#0b6e4f", label="proven bound")
+    bounds.fill_between(
+        passes,
+        [at.lower for at in history],
+        [at.upper for at in history],
+        color="#0b6e4f",
+        alpha=0.12,
+        label="the optimum lies here",
+    )
+    bounds.set(xlabel="reads of the data", ylabel="objective")
+    bounds.legend(frameon=False)
+    gap = [max((at.upper - at.lower) / max(abs(at.upper), 1e-300), 1e-17) for at in history]
+    gaps.semilogy(seconds, gap, color="#333333", marker=".")
+    gaps.set(xlabel="seconds", ylabel="relative gap")
+    for axis in (bounds, gaps):
+        axis.grid(alpha=0.3)
+    return figure

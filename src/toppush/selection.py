@@ -1,0 +1,368 @@
+"""Whole grids of lam and top: the path on some rows, and the choice by cross-validation."""
+
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import rankdata
+from sklearn.base import _fit_context
+from sklearn.metrics import get_scorer
+from sklearn.model_selection import check_cv
+from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
+from sklearn.utils.validation import _check_sample_weight, validate_data
+
+from toppush import metrics
+from toppush.designs import LocalDesign
+from toppush.designs.local import default_threads
+from toppush.estimators import (
+    DTYPES,
+    Labels,
+    LinearRanker,
+    Matrix,
+    TopPush,
+    require_both,
+    two_classes,
+    unchanged_on_failure,
+)
+from toppush.losses import LOSSES, Array
+from toppush.problems import TopPushProblem, count_top
+from toppush.solutions import Solution
+from toppush.solvers import solve
+from toppush.solvers.band import mean_difference
+
+N_LAMS, LAM_RANGE = 9, 1e-4
+FIRST_GAIN = 0.01
+"""At the greatest lam, no weights beat zero by more than this share of the objective."""
+TOPS = (1, 0.001, 0.01, 0.1)
+
+
+@dataclass(frozen=True)
+class Path:
+    """Solutions over a grid.
+
+    Attributes
+    ----------
+    lams : array
+        Decreasing.
+    tops : tuple
+    solutions : tuple of tuples of Solution
+        `solutions[i][j]` belongs to `tops[i]` and `lams[j]`.
+    """
+
+    lams: Array
+    tops: tuple[float, ...]
+    solutions: tuple[tuple[Solution, ...], ...]
+
+    @property
+    def coefs(self) -> Array:
+        """Weights, of shape (n_tops, n_lams, n_features)."""
+        return np.array([[one.weights for one in row] for row in self.solutions])
+
+
+def toppush_path(
+    X: Matrix,
+    y: Labels,
+    *,
+    lams: Sequence[float] | None = None,
+    tops: Sequence[float] = (1,),
+    loss: str = "truncated_quadratic",
+    tol: float = 1e-4,
+    sample_weight: Any | None = None,
+    n_threads: int | None = None,
+) -> Path:
+    """Solutions for every lam and top, each solve begun at its neighbour's weights.
+
+    Parameters
+    ----------
+    X, y, sample_weight
+        As for `TopPush.fit`.
+    lams : sequence of float, optional
+        By default nine values from the lam at which nothing beats weights of zero by more than
+        1 % down to a ten-thousandth of it.
+    tops : sequence of int or float
+        Counts or shares of the negatives.
+    loss, tol, n_threads
+        As for `TopPush`.
+
+    Returns
+    -------
+    Path
+    """
+    ranker = TopPush(loss=loss, tol=tol, n_threads=n_threads)
+    X, y = validate_data(ranker, X, y, accept_sparse="csr", dtype=DTYPES)
+    classes, positive = two_classes(y)
+    if sample_weight is not None:
+        sample_weight = _check_sample_weight(
+            sample_weight, X, dtype=np.float64, ensure_non_negative=True
+        )
+    with LocalDesign(X, positive, sample_weight, n_threads=n_threads) as design:
+        require_both(design, classes)
+        grid = lam_grid(design, loss) if lams is None else np.sort(np.asarray(lams, float))[::-1]
+        return follow(design, grid, tuple(tops), loss, tol)
+
+
+def lam_grid(design: LocalDesign, loss: str) -> Array:
+    """Decreasing lams from where nothing beats zero by more than `FIRST_GAIN`.
+
+    Along g = mean positive - mean negative, and so along any better direction, the objective
+    falls by at most (l'(0) |g|)^2 / (2 lam).
+    """
+    difference = design.sum(mean_difference, design.total_cost, design.n_neg)
+    zero = np.zeros(1)
+    steep = float(LOSSES[loss].slope(zero)[0]) ** 2 * float(difference @ difference)
+    first = steep / (2.0 * FIRST_GAIN * float(LOSSES[loss].value(zero)[0]))
+    return (first or 1.0) * np.geomspace(1.0, LAM_RANGE, N_LAMS)
+
+
+def follow(
+    design: LocalDesign, lams: Array, tops: tuple[float, ...], loss: str, tol: float
+) -> Path:
+    """The path on a design: down the lams for each top, from the lam above."""
+    rows = []
+    for top in tops:
+        k, start, row = count_top(top, design.n_neg), None, []
+        for lam in lams:
+            problem = TopPushProblem(design, LOSSES[loss], float(lam), k)
+            start = solve(problem, solver="newton", tol=tol, max_iter=1000, start=start)
+            row.append(start)
+        rows.append(tuple(row))
+    return Path(lams, tops, tuple(rows))
+
+
+def held_out_scores(
+    X: Matrix,
+    positive: NDArray[np.bool_],
+    sample_weight: Array | None,
+    test: NDArray[Any],
+    lams: Array,
+    tops: tuple[float, ...],
+    loss: str,
+    tol: float,
+) -> tuple[Array, float]:
+    """Scores of held-out rows for the whole grid, and the seconds the fits took.
+
+    The held-out rows stay where they are and weigh nothing, so no fold copies X.
+
+    Returns
+    -------
+    scores : array of shape (n_tops * n_lams, n_test)
+        Less the threshold of the fold's fit, so that 0 means as high as its top.
+    seconds : float
+    """
+    began = time.perf_counter()
+    weight = np.ones(len(positive)) if sample_weight is None else sample_weight.copy()
+    weight[test] = 0.0
+    with LocalDesign(X, positive, weight, n_threads=1) as design:
+        require_both(design, np.array([False, True]))
+        path = follow(design, lams, tops, loss, tol)
+    seconds = time.perf_counter() - began
+    rows = X[test]
+    scores = [
+        rows @ one.weights.astype(X.dtype, copy=False) - one.threshold
+        for row in path.solutions
+        for one in row
+    ]
+    return np.asarray(scores, np.float64), seconds
+
+
+class TopPushCV(LinearRanker):
+    """TopPush with lam and top chosen by cross-validation.
+
+    The folds share X and run in parallel; each follows the whole grid with warm starts. The
+    chosen pair is then fitted on all rows.
+
+    Parameters
+    ----------
+    lams : sequence of float, optional
+        By default nine values chosen from the data, see `toppush_path`.
+    tops : sequence of int or float, default=(1, 0.001, 0.01, 0.1)
+        Counts or shares of the negatives. Counts above a fold's negatives are left out.
+    loss : {"truncated_quadratic", "logistic", "exponential"}
+    scoring : str or callable, default="average_precision"
+        A name of `toppush.metrics` or of scikit-learn, or a scorer. The paper chooses by
+        "positives_at_top", which is mostly noise on a fold; docs/evidence.md compares rules.
+    cv : int, splitter or iterable, default=5
+        Folds, stratified by class if an int.
+    tol : float, default=1e-4
+        Relative duality gap of the final fit; the folds' fits go to ten times that.
+    n_threads : int, optional
+        Folds at a time, and threads of the final fit.
+    verbose : int, default=0
+        1 shows a line that follows the final fit.
+
+    Attributes
+    ----------
+    lam_, top_
+        The chosen pair.
+    best_score_ : float
+        Its mean score over the folds.
+    lams_ : array
+        The grid of lam.
+    cv_results_ : dict of arrays
+        As scikit-learn's `GridSearchCV`: `params`, `param_lam`, `param_top`,
+        `split0_test_score`, ..., `mean_test_score`, `std_test_score`, `rank_test_score`,
+        `mean_fit_time`.
+    coef_, intercept_, threshold_, classes_, n_iter_, solution_, n_features_in_
+        As `TopPush`.
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "lams": [None, "array-like"],
+        "tops": ["array-like"],
+        "loss": [StrOptions(set(LOSSES))],
+        "scoring": [str, callable],
+        "cv": ["cv_object", HasMethods(["split"])],
+        "tol": [Interval(Real, 0, None, closed="neither")],
+        "n_threads": [None, Interval(Integral, 1, None, closed="left")],
+        "verbose": ["verbose"],
+    }
+
+    def __init__(
+        self,
+        lams: Sequence[float] | None = None,
+        *,
+        tops: Sequence[float] = TOPS,
+        loss: str = "truncated_quadratic",
+        scoring: str | Any = "average_precision",
+        cv: Any = 5,
+        tol: float = 1e-4,
+        n_threads: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.lams = lams
+        self.tops = tops
+        self.loss = loss
+        self.scoring = scoring
+        self.cv = cv
+        self.tol = tol
+        self.n_threads = n_threads
+        self.verbose = verbose
+
+    @_fit_context(prefer_skip_nested_validation=False)
+    def fit(self, X: Matrix, y: Labels, sample_weight: Any | None = None) -> Self:
+        """Choose lam and top by cross-validation, then fit all rows.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            As for `TopPush.fit`; the weights enter the fits, and the measures of
+            `toppush.metrics`.
+        """
+        with unchanged_on_failure(self):
+            X, y = validate_data(self, X, y, accept_sparse="csr", dtype=DTYPES)
+            classes, positive = two_classes(y)
+            if sample_weight is not None:
+                sample_weight = _check_sample_weight(
+                    sample_weight, X, dtype=np.float64, ensure_non_negative=True
+                )
+            self._choose(X, positive, sample_weight, classes)
+            final = TopPush(
+                self.lam_,
+                top=self.top_,
+                loss=self.loss,
+                tol=self.tol,
+                n_threads=self.n_threads,
+                verbose=self.verbose,
+            ).fit(X, positive, sample_weight)
+            self.classes_, self.solution_ = classes, final.solution_
+            self.coef_, self.threshold_ = final.coef_, final.threshold_
+            self.n_iter_ = final.n_iter_
+        return self
+
+    def _choose(
+        self,
+        X: Matrix,
+        positive: NDArray[np.bool_],
+        sample_weight: Array | None,
+        classes: NDArray[Any],
+    ) -> None:
+        """Set the grid, its scores on the folds, and the best pair."""
+        folds = [
+            test for _, test in check_cv(self.cv, positive, classifier=True).split(X, positive)
+        ]
+        with LocalDesign(X, positive, sample_weight, n_threads=self.n_threads) as design:
+            require_both(design, classes)
+            self.lams_ = (
+                lam_grid(design, self.loss)
+                if self.lams is None
+                else np.sort(np.unique(np.asarray(self.lams, float)))[::-1]
+            )
+            tops = tuple(top for top in self.tops if fits(top, design.n_neg // 2))
+        if not tops or not len(self.lams_):
+            raise ValueError(
+                f"the grid is empty: lams={self.lams!r}, tops={self.tops!r} for "
+                f"{design.n_neg} negatives; give at least one of each that fits the folds."
+            )
+        score = _held_out_scorer(self.scoring, classes)
+
+        def run(test: NDArray[Any]) -> tuple[Array, float]:
+            scores, seconds = held_out_scores(
+                X, positive, sample_weight, test, self.lams_, tops, self.loss, 10.0 * self.tol
+            )
+            weight = None if sample_weight is None else sample_weight[test]
+            return np.array([score(positive[test], one, weight) for one in scores]), seconds
+
+        threads = default_threads() if self.n_threads is None else self.n_threads
+        with ThreadPoolExecutor(min(threads, len(folds))) as pool:
+            found = list(pool.map(run, folds))
+        grid = [{"lam": float(lam), "top": top} for top in tops for lam in self.lams_]
+        self.cv_results_ = _results(grid, [scores for scores, _ in found], [t for _, t in found])
+        best = int(np.argmin(self.cv_results_["rank_test_score"]))
+        self.best_score_ = float(self.cv_results_["mean_test_score"][best])
+        self.lam_, self.top_ = grid[best]["lam"], grid[best]["top"]
+
+
+def fits(top: float, n_neg: int) -> bool:
+    """Whether `top` is a share, or a count of at most so many negatives."""
+    return not isinstance(top, Integral) or int(top) <= n_neg
+
+
+HeldOutScore = Callable[[NDArray[np.bool_], Array, Array | None], float]
+
+
+def _held_out_scorer(scoring: Any, classes: NDArray[Any]) -> HeldOutScore:
+    """A function of labels, scores and weights from any way to name a measure."""
+    if isinstance(scoring, str) and scoring in metrics.METRICS:
+        measure = metrics.METRICS[scoring]
+        sign = -1.0 if scoring.endswith("loss") else 1.0
+        return lambda y, scores, weight: sign * measure(y, scores, sample_weight=weight)
+    scorer = get_scorer(scoring) if isinstance(scoring, str) else scoring
+
+    def by_scorer(y: NDArray[np.bool_], scores: Array, weight: Array | None) -> float:
+        return float(scorer(_Scored(classes), scores[:, None], classes[y.astype(int)]))
+
+    return by_scorer
+
+
+class _Scored(LinearRanker):
+    """Stands for a fitted ranker whose one feature is the score, so that scorers can ask it."""
+
+    def __init__(self, classes: NDArray[Any]) -> None:
+        self.classes_ = classes
+        self.threshold_ = 0.0
+
+    def decision_function(self, X: Matrix) -> Array:
+        """The scores themselves."""
+        return np.asarray(X[:, 0], np.float64)
+
+
+def _results(
+    grid: list[dict[str, Any]], scores: list[Array], seconds: list[float]
+) -> dict[str, Any]:
+    table = np.array(scores)
+    mean = table.mean(axis=0)
+    return {
+        "params": grid,
+        "param_lam": np.array([point["lam"] for point in grid]),
+        "param_top": np.array([point["top"] for point in grid], object),
+        **{f"split{fold}_test_score": row for fold, row in enumerate(table)},
+        "mean_test_score": mean,
+        "std_test_score": table.std(axis=0),
+        "rank_test_score": rankdata(-np.round(mean, 12), method="min").astype(np.int32),
+        "mean_fit_time": np.full(len(grid), np.mean(seconds) / len(grid)),
+    }
