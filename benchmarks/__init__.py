@@ -1,0 +1,1 @@
+"""Scripts behind the claims about speed and memory; run as `python -m benchmarks.NAME`."""

@@ -1,0 +1,128 @@
+"""Time of an iteration of the paper's solver against the two products it cannot do without.
+
+The data are made: 72,000 rows, 21,000 columns, 3.7 million entries, columns used by a power
+law. The products are SciPy's X v and X'u on row blocks of equal numbers of entries, in as many
+threads, with blocks and transposes made beforehand. Products and solves take turns, so that
+both meet the same machine.
+
+A pass is one product with X or X'. An iteration is two passes, and one more each time the
+curvature doubles, which happens in the first iterations alone. `per_iteration` is the median
+over the iterations without a doubling; `overall` is the time of the whole solve over half its
+passes. The bar is 2.5 times the products.
+
+    python benchmarks/iteration.py
+"""
+
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
+from statistics import median
+from time import perf_counter
+
+import numpy as np
+from common import median_seconds, report
+from scipy import sparse
+
+from toppush.designs import LocalDesign
+from toppush.losses import LOSSES
+from toppush.problems import TopPushProblem
+from toppush.solvers import SOLVERS
+
+N_ROWS, N_COLUMNS, N_DRAWS = 72_000, 21_000, 3_766_000
+"""3.7 million entries are left once those drawn twice are one."""
+N_ITERATIONS, ROUNDS = 40, 5
+CASES = [
+    ("truncated_quadratic", 1),
+    ("truncated_quadratic", 720),
+    ("logistic", 1),
+    ("exponential", 1),
+]
+
+
+def made_rows(rng: np.random.Generator) -> tuple[sparse.csr_array, np.ndarray]:
+    popularity = 1.0 / np.arange(1.0, N_COLUMNS + 1.0) ** 0.7
+    columns = rng.choice(N_COLUMNS, size=N_DRAWS, p=popularity / popularity.sum())
+    rows = rng.integers(0, N_ROWS, size=N_DRAWS)
+    entries = sparse.coo_array((rng.random(N_DRAWS), (rows, columns)), (N_ROWS, N_COLUMNS))
+    X = sparse.csr_array(entries)
+    X.sum_duplicates()
+    score = X @ rng.normal(size=N_COLUMNS)
+    return X, score + score.std() * rng.normal(size=N_ROWS) > np.quantile(score, 0.8)
+
+
+class Products:
+    """X v and X'u on row blocks, each in its thread."""
+
+    def __init__(self, X: sparse.csr_array, n_threads: int, rng: np.random.Generator) -> None:
+        goals = np.linspace(0, X.nnz, n_threads + 1)[1:-1]
+        cuts = [0, *np.searchsorted(X.indptr, goals).tolist(), X.shape[0]]
+        self.blocks = [X[start:stop] for start, stop in pairwise(cuts)]
+        self.transposes = [sparse.csc_array(block.T) for block in self.blocks]
+        self.v = rng.normal(size=X.shape[1])
+        self.us = [rng.normal(size=block.shape[0]) for block in self.blocks]
+        self.pool = ThreadPoolExecutor(n_threads)
+
+    def __call__(self) -> None:
+        list(self.pool.map(lambda block: block @ self.v, self.blocks))
+        sum(self.pool.map(lambda side, u: side @ u, self.transposes, self.us))
+
+
+def solve(design: LocalDesign, name: str, k: int) -> tuple[float, float, float]:
+    """Median seconds of an iteration of two passes, seconds of the solve, its passes."""
+    passes_before = design.passes
+    problem = TopPushProblem(design, LOSSES[name], 1e-3, k)
+    began = perf_counter()
+    solution = SOLVERS["paper"](problem, tol=0.0, max_iter=N_ITERATIONS)
+    total = perf_counter() - began
+    plain = [
+        after.seconds - before.seconds
+        for before, after in pairwise(solution.history)
+        if after.passes - before.passes < 2.5
+    ]
+    return median(plain), total, design.passes - passes_before
+
+
+def main() -> None:
+    rng = np.random.default_rng(0)
+    X, positive = made_rows(rng)
+    print(f"{X.shape[0]} rows, {X.shape[1]} columns, {X.nnz} entries, {positive.sum()} positives")
+    rows = []
+    for n_threads in (1, 2):
+        products = Products(X, n_threads, rng)
+        with LocalDesign(X, positive, n_threads=n_threads) as design:
+            assert len(design.blocks) == n_threads
+            for name, k in CASES:
+                pair, solves = [], []
+                for _ in range(ROUNDS):
+                    pair.append(median_seconds(products, 15))
+                    solves.append(solve(design, name, k))
+                two, iteration = median(pair), median(seconds for seconds, _, _ in solves)
+                overall = median(total / (passes / 2) for _, total, passes in solves)
+                rows.append(
+                    (
+                        n_threads,
+                        name,
+                        k,
+                        solves[0][2],
+                        two * 1e3,
+                        iteration * 1e3,
+                        overall * 1e3,
+                        iteration / two,
+                        overall / two,
+                    )
+                )
+    columns = (
+        "threads",
+        "loss",
+        "k",
+        "passes",
+        "products_ms",
+        "per_iteration_ms",
+        "overall_ms",
+        "per_iteration_ratio",
+        "overall_ratio",
+    )
+    report("iteration", columns, rows)
+
+
+if __name__ == "__main__":
+    main()

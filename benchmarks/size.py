@@ -1,0 +1,84 @@
+"""Growth with the number of rows, and one fit of url's size.
+
+python -m benchmarks.size rows       # 10^4 to 10^7 rows of 20 dense float32 features
+python -m benchmarks.size url        # 2,396,130 x 3,231,961 with 116 entries a row
+python -m benchmarks.size url --rows 200000
+"""
+
+import argparse
+import resource
+import time
+import warnings
+from statistics import median
+
+import numpy as np
+
+from benchmarks.common import report
+from benchmarks.data import made
+
+
+def rows(n_threads):
+    """Median seconds of a fit for each number of rows, and the slope of the logarithms."""
+    from toppush import TopPush
+
+    table = []
+    for n_rows in (10**4, 10**5, 10**6, 10**7):
+        rng = np.random.default_rng(0)
+        X = rng.standard_normal((n_rows, 20), dtype=np.float32)
+        y = X[:, 0] + X[:, 1] + 1.5 * rng.standard_normal(n_rows, dtype=np.float32) > 3.5
+        times = []
+        for _ in range(5 if n_rows < 10**7 else 3):
+            began = time.perf_counter()
+            found = TopPush(1.0, top=0.01, tol=1e-3, n_threads=n_threads).fit(X, y).solution_
+            times.append(time.perf_counter() - began)
+        table.append([n_rows, median(times), found.history[-1].passes, found.relative_gap])
+        print(*table[-1], flush=True)
+    slope = np.polyfit(np.log([row[0] for row in table]), np.log([row[1] for row in table]), 1)[0]
+    report("rows", ["rows", "seconds", "passes", "relative gap"], table)
+    print(f"\nslope of log seconds against log rows: {slope:.3f}")
+
+
+def url(n_rows, n_threads):
+    """One fit beside one product with X and one with X', and the peak memory."""
+    from toppush import TopPush
+
+    X, y = made("made like url", n_rows=n_rows)
+    arrays = (X.data.nbytes + X.indices.nbytes + X.indptr.nbytes) / 2**30
+    v, u, XT = np.ones(X.shape[1]), np.ones(X.shape[0]), X.T
+    times = []
+    for _ in range(3):
+        began = time.perf_counter()
+        X @ v
+        XT @ u
+        times.append(time.perf_counter() - began)
+    pair, before = median(times), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    print(
+        f"CSR {arrays:.2f} GiB, pair of products {pair:.2f} s, resident {before:.2f} GiB",
+        flush=True,
+    )
+    began = time.perf_counter()
+    found = TopPush(1.0, tol=1e-3, n_threads=n_threads, verbose=1).fit(X, y).solution_
+    seconds = time.perf_counter() - began
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    columns = [
+        "rows", "CSR GiB", "pair seconds", "fit seconds", "ratio", "passes", "relative gap",
+        "peak GiB", "peak / CSR",
+    ]  # fmt: skip
+    row = [
+        X.shape[0], arrays, pair, seconds, seconds / pair, found.history[-1].passes,
+        found.relative_gap, peak, peak / arrays,
+    ]  # fmt: skip
+    report("url-size", columns, [row])
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("what", choices=["rows", "url"])
+    parser.add_argument("--rows", type=int, default=None)
+    parser.add_argument("--threads", type=int, default=1)
+    options = parser.parse_args()
+    warnings.simplefilter("ignore")
+    if options.what == "rows":
+        rows(options.threads)
+    else:
+        url(options.rows, options.threads)
