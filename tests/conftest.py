@@ -1,0 +1,31 @@
+"""What all tests share: one random generator each, the data folder, steady examples."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import settings
+
+settings.register_profile("steady", derandomize=True, deadline=None, max_examples=60, database=None)
+settings.load_profile("steady")
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(1410)
+
+
+@pytest.fixture
+def shared_file():
+    """A function from a path in the shared data folder to the file; the test skips without it."""
+    folder = Path(os.environ.get("TOPPUSH_SHARED", ROOT.parent / "shared"))
+
+    def find(path):
+        if not (folder / path).exists():
+            pytest.skip(f"needs {path} of the shared data folder (../shared or TOPPUSH_SHARED)")
+        return folder / path
+
+    return find
