@@ -111,7 +111,7 @@ class TopPush(LinearRanker):
     top : int, float or "auto", default=1
         How many negatives count as the top: a count if an int, a share of the negatives if a
         float (`top=1` is one negative, `top=1.0` all of them). "auto" keeps 1 where that problem
-        has a solution better than zero, and otherwise takes half the smallest count that has;
+        has a solution better than zero, and otherwise takes a third of the smallest count that has;
         the search costs a few fits.
     loss : {"truncated_quadratic", "logistic", "exponential"}
     solver : {"newton", "paper"}, default="newton"

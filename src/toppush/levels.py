@@ -29,13 +29,13 @@ def root(
     stays inside the bracket and halves the value; otherwise the bracket is halved in the order
     of floating-point numbers, which ends after 64 halvings whatever the scale. A piecewise
     linear function is solved exactly, in about five rounds. It ends when the value is at most
-    `tolerance` times that size.
+    `tolerance` times that size, or a step would be lost in the level's rounding.
     """
     level, previous = min(max(guess, low), high), np.inf
     for _ in range(MAX_ROUNDS):
         value, slope, size = ask(level)
         step = -value / slope if slope < 0.0 else np.nan
-        if abs(value) <= tolerance * size:
+        if abs(value) <= tolerance * size or abs(step) <= ROUNDING * abs(level):
             return min(max(level + step, low), high) if np.isfinite(step) else level
         low, high = (level, high) if value > 0.0 else (low, level)
         newton = level + step
@@ -81,6 +81,9 @@ def top_mean(
     left, right = (low, low + excess / k, 1.0 - above / k), (high, high, 1.0)
     for n_round in range(MAX_ROUNDS):
         level = _meeting(left, right)
+        least = left[1] + left[2] * (level - left[0])
+        if min(left[1], right[1]) - least <= ROUNDING * max(abs(low), abs(high)):
+            break
         if n_round == 0 and guess is not None:
             level = guess
         elif n_round % 3 == 2:

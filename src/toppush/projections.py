@@ -17,6 +17,8 @@ from toppush.losses import Array
 CHUNK = 1 << 14
 """Entries per sum: 128 KB, so that what NumPy makes on the way stays in the cache."""
 TINY, HUGE = 1e-290, 1e290
+FEWEST = 1e-3
+"""Least rate at which the positives' mass may be taken to fall, where rounding leaves none."""
 
 
 class Landing(NamedTuple):
@@ -79,7 +81,7 @@ def find_landing(sides: Sides, k: int = 1, *, guess: float = 0.0) -> Landing:
         nonlocal shift, lift
         shift = _shift_for(sides, extent, k * cap, shift)
         lift = _lift_for(sides, extent, k * cap, cap, lift)
-        _, fall = sides.positives(shift)
+        fall = max(sides.positives(shift)[1], FEWEST)
         _, n_free, n_capped, excess = sides.negatives(lift, cap)
         lift_rise = (k - n_capped) / n_free if n_free else 0.0
         slope = k / fall + lift_rise * (1.0 - n_capped / k) + n_capped / k
@@ -159,7 +161,7 @@ def project(positives: Array, negatives: Array, k: int = 1) -> tuple[Array, Arra
     size = float(np.max(np.abs([*_ends(positives), *_ends(negatives)])))
     if not np.isfinite(size):
         raise ValueError("the point to project has NaN or infinite entries; remove them.")
-    if not TINY < size < HUGE:
+    if size and not TINY < size < HUGE:
         # Sums would overflow or lose digits; a power of two loses none.
         exponent = int(np.frexp(size)[1])
         a, b = project(np.ldexp(positives, -exponent), np.ldexp(negatives, -exponent), k)

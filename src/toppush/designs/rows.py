@@ -169,8 +169,12 @@ class SparseRows:
 
     def squared_norms(self) -> Array:
         """|x|^2 of every row."""
-        squares = np.square(self._rows.data, dtype=np.float64)
-        owners = np.repeat(np.arange(self.shape[0]), np.diff(self._rows.indptr))
+        rows = self._rows
+        if not rows.has_canonical_format:
+            rows = rows.copy()
+            rows.sum_duplicates()
+        squares = np.square(rows.data, dtype=np.float64)
+        owners = np.repeat(np.arange(self.shape[0]), np.diff(rows.indptr))
         return np.bincount(owners, squares, self.shape[0]).astype(np.float64, copy=False)
 
     def matrix(self) -> sparse.csr_array:
@@ -211,6 +215,19 @@ class MaskedRows:
     def matrix(self) -> Any:
         """The rows as a float64 array or CSR matrix."""
         return self.subset(np.arange(len(self._where))).matrix()
+
+
+def stack(parts: list[Any]) -> Any:
+    """Matrices of `Rows.matrix` on top of each other."""
+    if len(parts) == 1:
+        return parts[0]
+    return sparse.vstack(parts, format="csr") if sparse.issparse(parts[0]) else np.vstack(parts)
+
+
+def inner_products(one: Any, other: Any) -> Array:
+    """Inner products of the rows of two matrices of `Rows.matrix`, dense."""
+    product = one @ other.T
+    return np.asarray(product.toarray() if sparse.issparse(product) else product)
 
 
 def _gram_by_parts(take: Callable[[Where], Array], scale: Array, n_features: int) -> Array:

@@ -15,6 +15,7 @@ from toppush.solvers.newton import newton
 
 RATIO = 1.2
 """How closely the smallest sound k is found."""
+PART = 3
 
 
 def zero_is_optimal(solution: Solution, problem: TopPushProblem, tol: float) -> bool:
@@ -23,11 +24,11 @@ def zero_is_optimal(solution: Solution, problem: TopPushProblem, tol: float) -> 
 
 
 def automatic_top(problem: TopPushProblem, *, tol: float) -> int:
-    """Half the smallest k at which weights of zero are not optimal; 1 if they never are.
+    """A third of the smallest k at which weights of zero are not optimal; 1 if they never are.
 
     Found by halving on the logarithm of k, each solve begun at the last one's weights and ended
-    as soon as its bounds tell. Just below that k the central path still has a direction to go,
-    and it ranks the top better than the optimum at that k does (docs/evidence.md).
+    as soon as its bounds tell. Below that k the central path still has a direction to go, and
+    it ranks the top better than the optimum at that k does (docs/evidence.md).
     """
     sound, weights = _beats_zero(problem, 1, tol, None)
     if sound:
@@ -37,7 +38,7 @@ def automatic_top(problem: TopPushProblem, *, tol: float) -> int:
         middle = int(np.clip(round(np.sqrt(low * high)), low + 1, high - 1))
         sound, weights = _beats_zero(problem, middle, tol, weights)
         low, high = (low, middle) if sound else (middle, high)
-    return max(1, high // 2)
+    return max(1, high // PART)
 
 
 def _beats_zero(

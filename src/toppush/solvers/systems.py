@@ -11,10 +11,10 @@ from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 from scipy.linalg.lapack import dpotrf, dpotrs
 
 from toppush.designs import Block, Design
+from toppush.designs.rows import inner_products, stack
 from toppush.losses import Array
 from toppush.solvers import band
 
@@ -126,11 +126,11 @@ class Memory:
         new = ~np.isin(numbers, self.numbers)
         if new.any():
             fresh, known = rows[new], len(self.numbers)
-            self.rows = fresh if self.rows is None else _stack([self.rows, fresh])
+            self.rows = fresh if self.rows is None else stack([self.rows, fresh])
             self.numbers = np.concatenate([self.numbers, numbers[new]])
             size = len(self.numbers)
             self.products = _grown(self.products, size)
-            block = _product(fresh, self.rows)
+            block = inner_products(fresh, self.rows)
             self.products[known:size, :size] = block
             self.products[:known, known:size] = block[:, :known].T
         at = self._places(numbers)
@@ -145,13 +145,13 @@ class Memory:
     ) -> tuple[Any, Array, Array]:
         """Rows of these positives, and their products with these negatives and each other."""
         if self._positives is None:
-            self._positives = _stack(design.each(_positive_matrix))
-            self._among_positives = _product(self._positives, self._positives)
+            self._positives = stack(design.each(_positive_matrix))
+            self._among_positives = inner_products(self._positives, self._positives)
             self._across = np.empty((0, self._positives.shape[0]))
         assert self._across is not None
         assert self._among_positives is not None
         if len(self._across) < len(self.numbers):
-            fresh = _product(self.rows[len(self._across) :], self._positives)
+            fresh = inner_products(self.rows[len(self._across) :], self._positives)
             self._across = np.concatenate([self._across, fresh])
         across = self._across[self._places(numbers)[:, None], held]
         return self._positives[held], across, self._among_positives[held[:, None], held]
@@ -179,7 +179,7 @@ class Iterative:
         if np.count_nonzero(weights > least) > MOST_HEAVY:
             least = float(np.partition(weights, -MOST_HEAVY)[-MOST_HEAVY])
         found = design.each(_heavy_rows, least)
-        rows = _stack([part[0] for part in found])
+        rows = stack([part[0] for part in found])
         numbers, stiffness, share = (
             np.concatenate([part[place] for part in found]) for place in (1, 2, 3)
         )
@@ -191,7 +191,7 @@ class Iterative:
             bend = design.gather(_bends)
             held = np.flatnonzero(bend > 0.0)
             more, across, among = memory.with_positive(design, numbers, held)
-            rows = _stack([rows, more])
+            rows = stack([rows, more])
             products = np.block([[products, across], [across.T, among]])
             single = np.concatenate([stiffness, bend[held] / frame.n_pos])
         else:
@@ -297,17 +297,6 @@ def _bends(block: Block) -> Array:
 
 def _positive_matrix(block: Block) -> Any:
     return block.state.positive_rows.matrix()
-
-
-def _stack(parts: list[Any]) -> Any:
-    if len(parts) == 1:
-        return parts[0]
-    return sparse.vstack(parts, format="csr") if sparse.issparse(parts[0]) else np.vstack(parts)
-
-
-def _product(one: Any, other: Any) -> Array:
-    product = one @ other.T
-    return np.asarray(product.toarray() if sparse.issparse(product) else product)
 
 
 def _grown(square: Array, size: int) -> Array:
