@@ -89,7 +89,7 @@ def find_landing(sides: Sides, k: int = 1, *, guess: float = 0.0) -> Landing:
         size = abs(shift) + abs(lift) + excess / k + k * cap / min(fall, n_free or 1.0)
         return shift + excess / k - lift, -slope, size
 
-    start = min(sides.positives(shift)[0], sides.negatives(lift, np.inf).mass) / k
+    start = 0.5 * max(sides.positives(shift)[0], sides.negatives(lift, np.inf).mass) / k
     cap = root(pull, 0.0, extent.capacity / k, max(start, np.finfo(float).tiny))
     pull(cap)
     return Landing(shift, lift, cap)
@@ -121,7 +121,15 @@ def _shift_for(sides: Sides, extent: Extent, mass: float, guess: float) -> float
         found, fall = sides.positives(shift)
         return found - mass, -fall, found + mass
 
-    return root(surplus, -np.inf, extent.top_positive, guess)
+    def log_surplus(shift: float) -> tuple[float, float, float]:
+        found, fall = sides.positives(shift)
+        if found <= 0.0:
+            return -np.inf, 0.0, 1.0
+        return float(np.log(found / mass)), -fall / found, 1.0
+
+    # A response that never reaches zero falls like an exponential: a line in its logarithm.
+    ask = log_surplus if extent.top_positive == np.inf else surplus
+    return root(ask, -np.inf, extent.top_positive, guess)
 
 
 def _lift_for(sides: Sides, extent: Extent, mass: float, cap: float, guess: float) -> float:
