@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from numbers import Integral, Real
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -222,12 +222,7 @@ class TopPush(LinearRanker):
         self
         """
         with unchanged_on_failure(self):
-            X, y = validate_data(self, X, y, accept_sparse="csr", dtype=DTYPES)
-            classes, positive = two_classes(y)
-            if sample_weight is not None:
-                sample_weight = _check_sample_weight(
-                    sample_weight, X, dtype=np.float64, ensure_non_negative=True
-                )
+            X, y, classes, positive, sample_weight = read_rows(self, X, y, sample_weight)
             tasks = fit_tasks(self, X, y, classes, max_iter=self.max_iter)
             with LocalDesign(X, positive, sample_weight, n_threads=self.n_threads) as design:
                 require_both(design, classes)
@@ -331,6 +326,29 @@ def warn_about(solution: Solution, problem: TopPushProblem, tol: float) -> None:
             DegenerateWarning,
             stacklevel=4,
         )
+
+
+class TrainingRows(NamedTuple):
+    """What a fit is given, validated."""
+
+    X: Matrix
+    y: NDArray[Any]
+    classes: NDArray[Any]
+    positive: NDArray[np.bool_]
+    sample_weight: Array | None
+
+
+def read_rows(
+    estimator: BaseEstimator, X: Matrix, y: Labels, sample_weight: Any | None
+) -> TrainingRows:
+    """Validate what a fit is given; X is copied only if it is of another type."""
+    X, y = validate_data(estimator, X, y, accept_sparse="csr", dtype=DTYPES)
+    classes, positive = two_classes(y)
+    if sample_weight is not None:
+        sample_weight = _check_sample_weight(
+            sample_weight, X, dtype=np.float64, ensure_non_negative=True
+        )
+    return TrainingRows(X, y, classes, positive, sample_weight)
 
 
 def two_classes(y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.bool_]]:
