@@ -6,22 +6,26 @@ threads, with blocks and transposes made beforehand. Products and solves take tu
 both meet the same machine.
 
 A pass is one product with X or X'. An iteration is two passes, and one more each time the
-curvature doubles, which happens in the first iterations alone. `per_iteration` is the median
-over the iterations without a doubling; `overall` is the time of the whole solve over half its
-passes. The bar is 2.5 times the products.
+curvature doubles, which happens in the first iterations alone. `iteration_ms` is the median
+over the iterations without a doubling; `overall_ratio` takes the time of the whole solve for
+each two passes, start and line search included, and `overall_cpu_ratio` the same by the
+processor's clock of all threads, which other work on the machine does not disturb. The bar is
+2.5 times the products.
 
-    python benchmarks/iteration.py
+    python -m benchmarks.iteration
 """
 
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from statistics import median
-from time import perf_counter
+from time import perf_counter, process_time
+from typing import Any, NamedTuple
 
 import numpy as np
-from common import median_seconds, report
 from scipy import sparse
 
+from benchmarks.common import median_seconds, report
 from toppush.designs import LocalDesign
 from toppush.losses import LOSSES
 from toppush.problems import TopPushProblem
@@ -66,62 +70,62 @@ class Products:
         sum(self.pool.map(lambda side, u: side @ u, self.transposes, self.us))
 
 
-def solve(design: LocalDesign, name: str, k: int) -> tuple[float, float, float]:
-    """Median seconds of an iteration of two passes, seconds of the solve, its passes."""
-    passes_before = design.passes
+class Measured(NamedTuple):
+    """One solve."""
+
+    passes: float
+    iteration: float
+    """Median seconds of an iteration of two passes."""
+    pair: float
+    """Seconds of the whole solve for each two passes."""
+    pair_cpu: float
+    """Processor seconds of all threads for each two passes."""
+
+
+def solve(design: LocalDesign, name: str, k: int) -> Measured:
+    read = design.passes
     problem = TopPushProblem(design, LOSSES[name], 1e-3, k)
-    began = perf_counter()
+    began, began_cpu = perf_counter(), process_time()
     solution = SOLVERS["paper"](problem, tol=0.0, max_iter=N_ITERATIONS)
-    total = perf_counter() - began
+    seconds, cpu = perf_counter() - began, process_time() - began_cpu
     plain = [
         after.seconds - before.seconds
         for before, after in pairwise(solution.history)
         if after.passes - before.passes < 2.5
     ]
-    return median(plain), total, design.passes - passes_before
+    passes = design.passes - read
+    return Measured(passes, median(plain), 2 * seconds / passes, 2 * cpu / passes)
+
+
+def measure(X: sparse.csr_array, positive: np.ndarray, n_threads: int) -> Iterator[dict[str, Any]]:
+    products = Products(X, n_threads, np.random.default_rng(1))
+    with LocalDesign(X, positive, n_threads=n_threads) as design:
+        assert len(design.blocks) == n_threads
+        for name, k in CASES:
+            wall, cpu, solves = [], [], []
+            for _ in range(ROUNDS):
+                wall.append(median_seconds(products, 11))
+                solves.append(solve(design, name, k))
+                cpu.append(median_seconds(products, 11, process_time))
+            passes, iteration, pair, pair_cpu = map(median, zip(*solves, strict=True))
+            yield {
+                "threads": n_threads,
+                "loss": name,
+                "k": k,
+                "passes": passes,
+                "products_ms": 1e3 * median(wall),
+                "iteration_ms": 1e3 * iteration,
+                "iteration_ratio": iteration / median(wall),
+                "overall_ratio": pair / median(wall),
+                "overall_cpu_ratio": pair_cpu / median(cpu),
+            }
 
 
 def main() -> None:
-    rng = np.random.default_rng(0)
-    X, positive = made_rows(rng)
+    X, positive = made_rows(np.random.default_rng(0))
     print(f"{X.shape[0]} rows, {X.shape[1]} columns, {X.nnz} entries, {positive.sum()} positives")
-    rows = []
-    for n_threads in (1, 2):
-        products = Products(X, n_threads, rng)
-        with LocalDesign(X, positive, n_threads=n_threads) as design:
-            assert len(design.blocks) == n_threads
-            for name, k in CASES:
-                pair, solves = [], []
-                for _ in range(ROUNDS):
-                    pair.append(median_seconds(products, 15))
-                    solves.append(solve(design, name, k))
-                two, iteration = median(pair), median(seconds for seconds, _, _ in solves)
-                overall = median(total / (passes / 2) for _, total, passes in solves)
-                rows.append(
-                    (
-                        n_threads,
-                        name,
-                        k,
-                        solves[0][2],
-                        two * 1e3,
-                        iteration * 1e3,
-                        overall * 1e3,
-                        iteration / two,
-                        overall / two,
-                    )
-                )
-    columns = (
-        "threads",
-        "loss",
-        "k",
-        "passes",
-        "products_ms",
-        "per_iteration_ms",
-        "overall_ms",
-        "per_iteration_ratio",
-        "overall_ratio",
-    )
-    report("iteration", columns, rows)
+    rows = [row for n_threads in (1, 2) for row in measure(X, positive, n_threads)]
+    report("iteration", list(rows[0]), [list(row.values()) for row in rows])
 
 
 if __name__ == "__main__":

@@ -2,14 +2,18 @@
 
 Half of the entries are on either side. `growth` is the time per entry at 1e7 over that at 1e5,
 which a linear method keeps near 1 (the bar is 3); `times_random` compares with the random order
-of the same size.
+of the same size. It runs in one thread and is timed by the processor's clock of this process,
+so that other work on the machine does not count.
 
-    python benchmarks/projection.py
+    python -m benchmarks.projection
 """
 
-import numpy as np
-from common import median_seconds, report
+import time
+from functools import partial
 
+import numpy as np
+
+from benchmarks.common import median_seconds, report
 from toppush.projections import project
 
 SIZES = {100_000: 31, 10_000_000: 5}
@@ -31,7 +35,8 @@ ORDERS = {
 def time_per_entry(order: str, n_entries: int, repeats: int) -> float:
     rng = np.random.default_rng(0)
     positives, negatives = (ORDERS[order](rng.normal(size=n_entries // 2)) for _ in range(2))
-    return median_seconds(lambda: project(positives, negatives), repeats) / n_entries
+    work = partial(project, positives, negatives)
+    return median_seconds(work, repeats, time.process_time) / n_entries
 
 
 def main() -> None:
@@ -51,7 +56,7 @@ def main() -> None:
         )
         for (order, n), seconds in times.items()
     ]
-    columns = ("order", "entries", "median_s", "ns_per_entry", "times_random", "growth")
+    columns = ("order", "entries", "median_cpu_s", "ns_per_entry", "times_random", "growth")
     report("projection", columns, rows)
 
 

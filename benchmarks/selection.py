@@ -83,8 +83,8 @@ def measure_split(X, y, X_test, y_test, seed):
     grid = [found for row in path.solutions for found in row]
     tests = [[one(y_test, X_test @ found.weights) for one in TESTED] for found in grid]
     folds = []
-    for _, held in StratifiedKFold(5, shuffle=True, random_state=seed).split(X, y):
-        scores, _ = held_out_scores(X, y, None, held, lams, TOPS, LOSS, TOL)
+    for train, held in StratifiedKFold(5, shuffle=True, random_state=seed).split(X, y):
+        scores, _ = held_out_scores(X, y, None, (train, held), lams, TOPS, LOSS, TOL)
         folds.append([[one(y[held], row) for one in MEASURES.values()] for row in scores])
     return folds, tests
 

@@ -14,7 +14,7 @@ from statistics import median
 import numpy as np
 
 from benchmarks.common import report
-from benchmarks.data import made
+from benchmarks.data import load, made
 
 
 def rows(n_threads):
@@ -36,6 +36,35 @@ def rows(n_threads):
     slope = np.polyfit(np.log([row[0] for row in table]), np.log([row[1] for row in table]), 1)[0]
     report("rows", ["rows", "seconds", "passes", "relative gap"], table)
     print(f"\nslope of log seconds against log rows: {slope:.3f}")
+
+
+def threads():
+    """Seconds with one and two threads, and how far the weights differ."""
+    from toppush import TopPush
+
+    table = []
+    sets = {
+        "nslkdd": load("nslkdd"),
+        "w8a": load("w8a"),
+        "made like real-sim": made("made like real-sim"),
+    }
+    for name, (X, y) in sets.items():
+        for solver in ("newton", "paper"):
+            found, seconds = {}, {}
+            for n_threads in (1, 2):
+                times = []
+                for _ in range(3):
+                    began = time.perf_counter()
+                    model = TopPush(0.1, solver=solver, n_threads=n_threads).fit(X, y)
+                    times.append(time.perf_counter() - began)
+                again = TopPush(0.1, solver=solver, n_threads=n_threads).fit(X, y)
+                assert np.array_equal(model.coef_, again.coef_), "a repeated fit differs"
+                found[n_threads], seconds[n_threads] = model.coef_, median(times)
+            apart = np.abs(found[1] - found[2]).max() / np.abs(found[1]).max()
+            table.append([name, solver, seconds[1], seconds[2], seconds[1] / seconds[2], apart])
+            print(*table[-1], flush=True)
+    columns = ["data", "solver", "1 thread", "2 threads", "speed-up", "largest difference"]
+    report("threads", columns, table)
 
 
 def url(n_rows, n_threads):
@@ -73,12 +102,14 @@ def url(n_rows, n_threads):
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("what", choices=["rows", "url"])
+    parser.add_argument("what", choices=["rows", "threads", "url"])
     parser.add_argument("--rows", type=int, default=None)
     parser.add_argument("--threads", type=int, default=1)
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     if options.what == "rows":
         rows(options.threads)
+    elif options.what == "threads":
+        threads()
     else:
         url(options.rows, options.threads)

@@ -418,7 +418,7 @@ def inside_the_hull(rng):
 
 def test_a_degenerate_optimum_is_said_and_names_top(rng):
     X, y = inside_the_hull(rng)
-    with pytest.warns(DegenerateWarning, match=r"Weights of zero are optimal.*top=0\.01") as caught:
+    with pytest.warns(DegenerateWarning, match="Weights of zero are optimal.*top=") as caught:
         found = ranker(10.0).fit(X, y)
     assert f"the 1 highest of {np.sum(~y)} negatives" in str(caught[0].message)
     assert found.solution_.lower == pytest.approx(1.0, rel=1e-3)
@@ -427,7 +427,7 @@ def test_a_degenerate_optimum_is_said_and_names_top(rng):
 def test_weights_worse_than_zero_are_said(rng):
     """Here zero is optimal too, but the bound does not prove it yet."""
     X, y = inside_the_hull(rng)
-    with pytest.warns(DegenerateWarning, match=r"no better than zero.*Lower tol.*top=0\.01"):
+    with pytest.warns(DegenerateWarning, match="no better than zero.*Lower tol.*top="):
         found = ranker(0.1).fit(X, y)
     assert found.solution_.upper > 1.0 > found.solution_.lower
 

@@ -76,6 +76,18 @@ def test_ten_vectors_of_row_length(data, loss, top, n_threads, request):
 
 
 @pytest.mark.parametrize("data", ["sparse_rows", "mapped_rows"])
+@pytest.mark.parametrize("top", [1, 100])
+@pytest.mark.parametrize("n_threads", [1, 2])
+def test_newton_adds_its_matrix_and_a_factor(data, top, n_threads, request):
+    """Ten vectors of row length again, and two matrices of features by features."""
+    X, y = request.getfixturevalue(data)
+    estimator = TopPush(0.01, solver="newton", top=top, max_iter=12, n_threads=n_threads)
+    peak = peak_of_fit(estimator, X, y)
+    matrices = 2 * 8 * X.shape[1] ** 2
+    assert peak <= allowed(X) + matrices, f"{peak / 8 / X.shape[0]:.2f} vectors of row length"
+
+
+@pytest.mark.parametrize("data", ["sparse_rows", "mapped_rows"])
 def test_ten_vectors_of_row_length_with_weights(data, request):
     X, y = request.getfixturevalue(data)
     estimator = TopPush(0.01, solver="paper", max_iter=12)

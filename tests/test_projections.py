@@ -356,6 +356,24 @@ def test_a_bad_guess_does_no_harm(guess, k, rng):
     assert found == pytest.approx(right, rel=1e-12)
 
 
+@given(points(), st.sampled_from(["top", "bottom", "zero", "far", "near zero"]), grid)
+def test_any_guess_does(point, kind, far):
+    """Also one at which neither side has mass, or only one of them."""
+    positives, negatives, k = point
+    guess = {
+        "top": positives.max(),
+        "bottom": -negatives.max(),
+        "zero": 0.0,
+        "far": far * 1e300,
+        "near zero": far * 1e-300,
+    }[kind]
+    landing = find_landing(ArraySides(positives, negatives), k, guess=guess)
+    a = np.maximum(positives - landing.shift, 0.0)
+    b = np.clip(negatives + landing.lift, 0.0, landing.cap)
+    failures = reference.failures_to_be_nearest(positives, negatives, a, b, k)
+    assert max(failures) <= 64 * EPS * (len(a) + len(b))
+
+
 @given(sides, ordinary, st.floats(0, 50) | st.just(np.inf))
 def test_sums_are_those_of_loops(entries, lift, cap):
     mass, count = mass_above(entries, -lift)

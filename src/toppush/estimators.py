@@ -243,7 +243,7 @@ class TopPush(LinearRanker):
                     )
             self.top_ = k
             self._record(solution, classes)
-        warn_about(solution, problem, self.tol)
+        warn_about(solution, problem, self.tol, chosen=self.top == "auto")
         if tasks is not None:
             tasks.end()
         return self
@@ -296,8 +296,8 @@ def watching(verbose: int, tol: float, tasks: FitTasks | None) -> Iterator[Watch
         line.close(latest)
 
 
-def warn_about(solution: Solution, problem: TopPushProblem, tol: float) -> None:
-    """Say when a solve ended early, or when its weights mean nothing."""
+def warn_about(solution: Solution, problem: TopPushProblem, tol: float, *, chosen: bool) -> None:
+    """Say when a solve ended early, or when its weights mean little and no rule chose that."""
     at_zero = problem.at_zero()
     if not solution.status.success:
         warnings.warn(
@@ -307,6 +307,8 @@ def warn_about(solution: Solution, problem: TopPushProblem, tol: float) -> None:
             ConvergenceWarning,
             stacklevel=4,
         )
+    if chosen:
+        return
     if zero_is_optimal(solution, problem, tol):
         warnings.warn(
             f"Weights of zero are optimal: the objective there is {at_zero:.6g} and nothing is "

@@ -40,7 +40,7 @@ def root(
         low, high = (level, high) if value > 0.0 else (low, level)
         newton = level + step
         if not low < newton < high or abs(value) > 0.5 * previous:
-            newton = halfway(low, high)
+            newton, value = halfway(low, high), np.inf  # Newton may try again from there
         if newton in (low, high):
             return newton
         level, previous = newton, abs(value)

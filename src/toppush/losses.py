@@ -51,7 +51,8 @@ class TruncatedQuadratic:
     conjugate_curvature: ClassVar[float | None] = 0.5
 
     def value(self, violation: Array) -> Array:
-        return np.square(np.maximum(1.0 + violation, 0.0))
+        with np.errstate(over="ignore"):  # infinity is the honest value past t = 1e154
+            return np.square(np.maximum(1.0 + violation, 0.0))
 
     def slope(self, violation: Array) -> Array:
         return 2.0 * np.maximum(1.0 + violation, 0.0)
@@ -60,7 +61,9 @@ class TruncatedQuadratic:
         return np.where(violation >= -1.0, 2.0, 0.0)
 
     def conjugate(self, dual: Array) -> Array:
-        return np.where(dual >= 0.0, dual * (0.25 * dual - 1.0), np.inf)
+        inside = np.maximum(dual, 0.0)
+        with np.errstate(over="ignore"):
+            return np.where(dual >= 0.0, inside * (0.25 * inside - 1.0), np.inf)
 
     def conjugate_slope(self, dual: Array) -> Array:
         """l*'(a); continued as a straight line below 0, where momentum points may fall."""

@@ -92,11 +92,21 @@ def toppush_path(
     Path
     """
     ranker = TopPush(loss=loss, tol=tol, n_threads=n_threads)
+    ranker._validate_params()
     X, _, classes, positive, sample_weight = read_rows(ranker, X, y, sample_weight)
     with LocalDesign(X, positive, sample_weight, n_threads=n_threads) as design:
         require_both(design, classes)
-        grid = lam_grid(design, loss) if lams is None else np.sort(np.asarray(lams, float))[::-1]
-        return follow(design, grid, tuple(tops), loss, tol)
+        return follow(design, read_lams(lams, design, loss), read_tops(tops), loss, tol)
+
+
+def read_lams(lams: Sequence[float] | None, design: LocalDesign, loss: str) -> Array:
+    """The lams in decreasing order, each once; chosen from the data if none are given."""
+    if lams is None:
+        return lam_grid(design, loss)
+    grid = np.unique(np.asarray(lams, float))[::-1]
+    if not np.all((grid > 0.0) & (grid < np.inf)):
+        raise ValueError(f"every lam must be above 0 and finite, found {list(lams)!r}.")
+    return grid
 
 
 def lam_grid(design: LocalDesign, loss: str) -> Array:
@@ -131,7 +141,7 @@ def held_out_scores(
     X: Matrix,
     positive: NDArray[np.bool_],
     sample_weight: Array | None,
-    test: NDArray[Any],
+    fold: tuple[NDArray[Any], NDArray[Any]],
     lams: Array,
     tops: tuple[float, ...],
     loss: str,
@@ -139,7 +149,8 @@ def held_out_scores(
 ) -> tuple[Array, float]:
     """Scores of held-out rows for the whole grid, and the seconds the fits took.
 
-    The held-out rows stay where they are and weigh nothing, so no fold copies X.
+    Rows that the fold does not train on stay where they are and weigh nothing, so no fold
+    copies X.
 
     Returns
     -------
@@ -148,8 +159,9 @@ def held_out_scores(
     seconds : float
     """
     began = time.perf_counter()
-    weight = np.ones(len(positive)) if sample_weight is None else sample_weight.copy()
-    weight[test] = 0.0
+    train, test = fold
+    weight = np.zeros(len(positive))
+    weight[train] = 1.0 if sample_weight is None else sample_weight[train]
     with LocalDesign(X, positive, weight, n_threads=1) as design:
         require_both(design, np.array([False, True]))
         path = follow(design, lams, tops, loss, tol)
@@ -257,7 +269,10 @@ class TopPushCV(LinearRanker):
                 tol=self.tol,
                 n_threads=self.n_threads,
                 verbose=self.verbose,
-            ).fit(X, positive, sample_weight)
+            )
+            if hasattr(self, "_skl_callbacks"):
+                final.set_callbacks(*self._skl_callbacks)
+            final.fit(X, positive, sample_weight)
             self.classes_, self.solution_ = classes, final.solution_
             self.coef_, self.threshold_ = final.coef_, final.threshold_
             self.n_iter_ = final.n_iter_
@@ -271,27 +286,24 @@ class TopPushCV(LinearRanker):
         classes: NDArray[Any],
     ) -> None:
         """Set the grid, its scores on the folds, and the best pair."""
-        folds = [
-            test for _, test in check_cv(self.cv, positive, classifier=True).split(X, positive)
-        ]
+        score = _held_out_scorer(self.scoring, classes)
+        folds = list(check_cv(self.cv, positive, classifier=True).split(X, positive))
+        if not folds:
+            raise ValueError(f"cv={self.cv!r} makes no folds; give at least one.")
         with LocalDesign(X, positive, sample_weight, n_threads=self.n_threads) as design:
             require_both(design, classes)
-            self.lams_ = (
-                lam_grid(design, self.loss)
-                if self.lams is None
-                else np.sort(np.unique(np.asarray(self.lams, float)))[::-1]
-            )
-            tops = tuple(top for top in self.tops if fits(top, design.n_neg // 2))
+            self.lams_ = read_lams(self.lams, design, self.loss)
+            tops = tuple(top for top in read_tops(self.tops) if fits(top, design.n_neg // 2))
         if not tops or not len(self.lams_):
             raise ValueError(
                 f"the grid is empty: lams={self.lams!r}, tops={self.tops!r} for "
                 f"{design.n_neg} negatives; give at least one of each that fits the folds."
             )
-        score = _held_out_scorer(self.scoring, classes)
 
-        def run(test: NDArray[Any]) -> tuple[Array, float]:
+        def run(fold: tuple[NDArray[Any], NDArray[Any]]) -> tuple[Array, float]:
+            test = fold[1]
             scores, seconds = held_out_scores(
-                X, positive, sample_weight, test, self.lams_, tops, self.loss, 10.0 * self.tol
+                X, positive, sample_weight, fold, self.lams_, tops, self.loss, 10.0 * self.tol
             )
             weight = None if sample_weight is None else sample_weight[test]
             return np.array([score(positive[test], one, weight) for one in scores]), seconds
@@ -306,6 +318,19 @@ class TopPushCV(LinearRanker):
         self.lam_, self.top_ = grid[best]["lam"], grid[best]["top"]
 
 
+def read_tops(tops: Sequence[float]) -> tuple[float, ...]:
+    """The tops, each a count or a share."""
+    for top in tops:
+        count = isinstance(top, Integral) and not isinstance(top, bool) and int(top) >= 1
+        share = not isinstance(top, (Integral, str)) and isinstance(top, Real) and 0 < top <= 1
+        if not (count or share):
+            raise ValueError(
+                f"tops holds {top!r}; each must be a count of at least 1 or a share above 0 and "
+                "at most 1.0."
+            )
+    return tuple(tops)
+
+
 def fits(top: float, n_neg: int) -> bool:
     """Whether `top` is a share, or a count of at most so many negatives."""
     return not isinstance(top, Integral) or int(top) <= n_neg
@@ -318,6 +343,7 @@ def _held_out_scorer(scoring: Any, classes: NDArray[Any]) -> HeldOutScore:
     """A function of labels, scores and weights from any way to name a measure."""
     if isinstance(scoring, str) and scoring in metrics.METRICS:
         measure = metrics.METRICS[scoring]
+        metrics.scorer(scoring)  # says which parameters are missing
         sign = -1.0 if scoring.endswith("loss") else 1.0
         return lambda y, scores, weight: sign * measure(y, scores, sample_weight=weight)
     scorer = get_scorer(scoring) if isinstance(scoring, str) else scoring

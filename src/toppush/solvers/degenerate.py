@@ -24,16 +24,20 @@ def zero_is_optimal(solution: Solution, problem: TopPushProblem, tol: float) -> 
 
 
 def automatic_top(problem: TopPushProblem, *, tol: float) -> int:
-    """A third of the smallest k at which weights of zero are not optimal; 1 if they never are.
+    """A third of the smallest k at which weights of zero are not optimal.
 
-    Found by halving on the logarithm of k, each solve begun at the last one's weights and ended
-    as soon as its bounds tell. Below that k the central path still has a direction to go, and
-    it ranks the top better than the optimum at that k does (docs/evidence.md).
+    1 if they never are, all negatives if they always are. Found by halving on the logarithm of
+    k, each solve begun at the last one's weights and ended as soon as its bounds tell. Below
+    that k the flattest direction of the central path still ranks, and it ranks the top better
+    than the optimum at that k does (docs/evidence.md).
     """
     sound, weights = _beats_zero(problem, 1, tol, None)
     if sound:
         return 1
     low, high = 1, problem.design.n_neg
+    sound, weights = _beats_zero(problem, high, tol, weights)
+    if not sound:
+        return high
     while high > RATIO * low and high - low > 1:
         middle = int(np.clip(round(np.sqrt(low * high)), low + 1, high - 1))
         sound, weights = _beats_zero(problem, middle, tol, weights)

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from toppush.designs import Block
-from toppush.levels import root, top_mean
+from toppush.levels import ROUNDING, root, top_mean
 from toppush.losses import Array
 from toppush.problems import TopPushProblem, negatives_range
 from toppush.progress import Journal, Watch
@@ -115,7 +115,7 @@ class _Method:
         self.gram: Array | None = None
         self.bend_product = np.zeros(design.n_features)
         self.n_short = self.n_rescues = self.n_idle = 0
-        self.best_gap = np.inf
+        self.best_gap = self.least_steepness = np.inf
 
     # ---- start
 
@@ -211,10 +211,16 @@ class _Method:
         problem, design = self.problem, self.problem.design
         threshold = problem.threshold(guess=self.level)
         length, objective = 1.0, problem.upper(self.weights, threshold)
+        better = objective < self.upper
         if objective >= problem.at_zero():
-            length, objective = self._short_length(threshold)
-        # Of equals the latest: it is the closest to the centre of all optimal directions.
-        if objective <= self.upper * (1.0 + 0.1 * self.tol) and length > 0.0:
+            length, objective, steepness = self._short_length(threshold)
+            if objective >= problem.at_zero():
+                flatter = steepness < self.least_steepness
+                better = flatter and objective <= self.upper * (1.0 + 0.1 * self.tol)
+                self.least_steepness = min(self.least_steepness, steepness)
+            else:
+                better = objective < self.upper
+        if better and length > 0.0:
             self.upper, self.best_weights = objective, length * self.weights
             self.best_threshold = length * threshold
         self.sum_pull, self.sum_squares = design.sum(
@@ -224,11 +230,12 @@ class _Method:
         self.sums: band.BandSums = design.sum(band.band_sums)
         self._bound_below()
 
-    def _short_length(self, threshold: float) -> tuple[float, float]:
+    def _short_length(self, threshold: float) -> tuple[float, float, float]:
         """A length at which these weights are as good as zero, or better, and its objective.
 
-        Where weights of zero are optimal up to the tolerance, the direction still ranks: along
-        the central path it tends to a limit, not to noise.
+        Where weights of zero are optimal up to the tolerance, a direction still ranks. The
+        third number tells how steeply the objective rises along it from zero; the least steep
+        direction is where a solution would lie.
         """
         problem, design = self.problem, self.problem.design
         loss, at_zero, zero = problem.loss, problem.at_zero(), np.zeros(1)
@@ -237,6 +244,7 @@ class _Method:
         slope = float(loss.slope(zero)[0]) * (threshold - total / self.m)
         spread = threshold**2 + (squares - 2.0 * threshold * total) / self.m
         bend = size + float(loss.curvature(zero)[0]) * max(spread, 0.0)
+        steepness = slope / max(float(np.linalg.norm(self.weights)), 1e-300)
         allowed = at_zero if slope < 0.0 else at_zero * (1.0 + 0.05 * self.tol)
         length = -slope / bend if slope < 0.0 else 0.05 * self.tol * at_zero / max(slope, 1e-300)
         length = min(length, 1.0) if bend > 0.0 else 0.0
@@ -244,9 +252,9 @@ class _Method:
             losses = design.sum(band.loss_along, loss, length, length * threshold)
             objective = 0.5 * size * length**2 + losses / self.m
             if objective <= allowed:
-                return length, objective
+                return length, objective, steepness
             length *= 0.5
-        return 0.0, at_zero
+        return 0.0, at_zero, np.inf
 
     def _update_products(self) -> None:
         """X'pull and X'bend over the positives and, if formed, their Gram matrix."""
@@ -279,10 +287,27 @@ class _Method:
             lift = self._lift_into_cap(total)
             product = design.sum(band.capped_product, total, lift, 1.0 / k)
         push = self.pull_product - self.sum_pull * product
+        if self._in_doubt(push):
+            self.pull_product = design.sum(band.pull_product)
+            push = self.pull_product - self.sum_pull * product
         scale, bound = self._best_scale(float(push @ push) / problem.scale)
         if bound > self.lower:
             self.lower, mass = bound, scale * self.sum_pull
             design.each(band.keep_dual, scale, mass / total, mass * lift, mass / k)
+
+    def _in_doubt(self, push: Array) -> bool:
+        """Whether pulls taken from the Gram matrix lost digits that the bound needs.
+
+        They are a difference of two large vectors where rows lie far from the origin.
+        """
+        curvature = self.problem.loss.conjugate_curvature
+        if not self.formed or curvature is None or self.gram is None:
+            return False
+        size = abs(1.0 + self.threshold) * np.linalg.norm(self.bend_product)
+        size += np.linalg.norm(self.gram) * np.linalg.norm(self.weights)
+        off, length = ROUNDING * float(size), float(np.linalg.norm(push))
+        known = length**2 / self.problem.scale + curvature * self.sum_squares
+        return bool(off * (2.0 * length + off) / self.problem.scale > 0.01 * self.tol * known)
 
     def _best_scale(self, quadratic: float) -> tuple[float, float]:
         """Scale t of the dual point with the best bound -(t^2/2 quadratic + conjugates)/m.
@@ -340,7 +365,10 @@ class _Method:
         mu = self.sums.complementarity / self._n_pairs
         if self._extend_band(mu):
             self.sums = self.problem.design.sum(band.band_sums)
-        self._step(mu)
+        try:
+            self._step(mu)
+        except (np.linalg.LinAlgError, ZeroDivisionError):
+            self.step = 0.0  # the system is singular to rounding; several such lead to a rescue
 
     @property
     def _n_pairs(self) -> int:
@@ -386,6 +414,8 @@ class _Method:
             ]
             rtol *= WITH_POSITIVES_RTOL if self.memory.with_positives else 1.0
             moves, change = system.solve(-(residual + side.product), np.array(numbers), rtol)
+            if not (np.all(np.isfinite(moves)) and np.all(np.isfinite(change))):
+                raise np.linalg.LinAlgError("the Newton system has no finite solution")
             (rate,) = design.max(band.set_direction, moves, change[0], change[2] / k)
             return moves, change, 1.0 / max(rate, 1.0)
 

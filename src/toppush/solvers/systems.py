@@ -237,7 +237,10 @@ class Iterative:
         ahead, n_steps = towards, 0
         while size > rtol**2 * reference and n_steps < MAX_CG:
             forward = self._multiply(ahead)
-            length = size / float(ahead @ forward)
+            bend = float(ahead @ forward)
+            if not bend > 0.0:
+                break
+            length = size / bend
             found += length * ahead
             residual = residual - length * forward
             towards = self._precondition(residual)

@@ -1,0 +1,531 @@
+"""Paths over lam and top, and their choice by cross-validation, against fits one by one."""
+
+import pickle
+import sys
+from functools import partial
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
+from sklearn.base import clone, is_classifier
+from sklearn.exceptions import NotFittedError
+from sklearn.metrics import average_precision_score, get_scorer, make_scorer, roc_auc_score
+from sklearn.model_selection import (
+    GridSearchCV,
+    KFold,
+    StratifiedKFold,
+    StratifiedShuffleSplit,
+    cross_val_score,
+)
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import reference
+from toppush import DegenerateWarning, TopPush, TopPushCV, metrics, toppush_path
+from toppush.designs import LocalDesign, local
+from toppush.losses import LOSSES
+from toppush.selection import lam_grid
+from toppush.solutions import Status
+
+every_loss = pytest.mark.parametrize("name", LOSSES)
+selection = sys.modules["toppush.selection"]
+LAMS, TOPS = [0.03, 3.0, 0.3], (1, 0.1, 5)
+
+
+@pytest.fixture
+def rows(rng):
+    """150 rows of which 50 positives stand apart, but not from all of the others."""
+    X = rng.normal(size=(150, 5))
+    y = np.arange(150) % 3 == 0
+    X[y, 0] += 2.5
+    X[y, 1] += 1.5
+    return X, y.astype(int)
+
+
+# Paths.
+
+
+@every_loss
+def test_a_path_equals_separate_fits(name, rows):
+    X, y = rows
+    path = toppush_path(X, y, lams=LAMS, tops=TOPS, loss=name, tol=1e-6)
+    assert_array_equal(path.lams, [3.0, 0.3, 0.03])
+    assert path.tops == TOPS
+    assert path.coefs.shape == (3, 3, 5)
+    for i, top in enumerate(TOPS):
+        for j, lam in enumerate(path.lams):
+            found = path.solutions[i][j]
+            alone = TopPush(lam, top=top, loss=name, tol=1e-6).fit(X, y).solution_
+            assert found.status is Status.CONVERGED
+            assert found.upper == pytest.approx(alone.upper, rel=1.1e-6)
+            assert max(found.lower, alone.lower) <= min(found.upper, alone.upper) * (1 + 1e-12)
+            apart = np.linalg.norm(found.weights - alone.weights)
+            assert apart <= np.sqrt(2 * found.gap / lam) + np.sqrt(2 * alone.gap / lam) + 1e-12
+            assert_array_equal(path.coefs[i, j], found.weights)
+            k = {1: 1, 0.1: 10, 5: 5}[top]
+            slow = reference.primal(X, y == 1, found.weights, lam=lam, k=k, name=name)
+            assert found.upper == pytest.approx(slow, rel=1e-10)
+
+
+def test_a_path_takes_sample_weights(rows, rng):
+    X, y = rows
+    weight = np.where(rng.random(150) < 0.2, 0.0, rng.uniform(0.5, 3.0, size=150))
+    path = toppush_path(X, y, lams=[0.3], sample_weight=weight, tol=1e-7)
+    alone = TopPush(0.3, tol=1e-7).fit(X, y, sample_weight=weight).solution_
+    assert path.solutions[0][0].upper == pytest.approx(alone.upper, rel=1e-6)
+    plain = toppush_path(X, y, lams=[0.3], tol=1e-7).solutions[0][0]
+    assert abs(plain.upper - alone.upper) > 1e-3
+
+
+def test_a_path_over_rows_with_empty_columns_has_weights_for_all(rows, monkeypatch):
+    X, y = rows
+    monkeypatch.setattr(local, "WIDE", 20)
+    monkeypatch.setattr(local, "SMALL", 0)
+    wide = sparse.csr_array(np.hstack([np.zeros((150, 400)), X]))
+    path = toppush_path(wide, y, lams=LAMS, tol=1e-7)
+    narrow = toppush_path(X, y, lams=LAMS, tol=1e-7)
+    assert path.coefs.shape == (1, 3, 405)
+    assert_array_equal(path.coefs[..., :400], 0.0)
+    assert_allclose(path.coefs[..., 400:], narrow.coefs, atol=1e-3)
+
+
+@every_loss
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 1e3])
+def test_the_default_lams_start_where_little_is_to_be_gained(scale, name, rows):
+    """At the first of them no weights beat zero by more than 1 %; further down, they do."""
+    X, y = scale * rows[0], rows[1]
+    path = toppush_path(X, y, tops=(1, 1.0), loss=name)
+    at_zero = reference.loss(name, 0.0)
+    assert len(path.lams) == 9
+    assert np.all(np.diff(path.lams) < 0.0)
+    assert path.lams[-1] == pytest.approx(1e-4 * path.lams[0])
+    for row in path.solutions:
+        assert row[0].lower >= at_zero * (1.0 - 0.01 - 1e-4)
+        assert row[-1].upper < 0.9 * at_zero
+    # Against the mean of all negatives the bound is nearly attained: the grid starts no higher.
+    assert path.solutions[1][0].upper < at_zero * (1.0 - 0.005)
+
+
+def test_default_lams_of_equal_means_are_positive():
+    X = np.array([[1.0], [-1.0], [1.0], [-1.0]])
+    with LocalDesign(X, np.array([True, True, False, False])) as design:
+        lams = lam_grid(design, "truncated_quadratic")
+    assert np.all(lams > 0.0)
+    assert np.all(np.isfinite(lams))
+
+
+# Cross-validation.
+
+
+def slow_choice(X, y, folds, lams, tops, measure, tol, sample_weight=None):
+    """Fits and scores one by one: a list of (lam, top, the folds' scores)."""
+    found = []
+    for top in tops:
+        for lam in sorted(lams, reverse=True):
+            scores = []
+            for train, test in folds:
+                weight = None if sample_weight is None else sample_weight[train]
+                ranker = TopPush(lam, top=top, tol=tol).fit(X[train], y[train], weight)
+                scores.append(measure(ranker, X[test], y[test]))
+            found.append((lam, top, scores))
+    return found
+
+
+FOLDS = {
+    "3": 3,
+    "stratified": StratifiedKFold(4, shuffle=True, random_state=0),
+    "unstratified": KFold(3, shuffle=True, random_state=1),
+}
+
+
+@pytest.mark.parametrize("cv", FOLDS)
+@pytest.mark.parametrize("kind, n_threads", [(np.asarray, 2), (sparse.csr_array, 1)])
+def test_equals_fits_and_scores_one_by_one(kind, n_threads, cv, rows, monkeypatch):
+    monkeypatch.setattr(local, "SMALL", 0)
+    X, y = rows
+    by = "average_precision"
+    search = TopPushCV(LAMS, tops=TOPS, cv=FOLDS[cv], scoring=by, tol=1e-9, n_threads=n_threads)
+    search.fit(kind(X), y)
+    splitter = StratifiedKFold(3) if cv == "3" else FOLDS[cv]
+    folds = list(splitter.split(X, y))
+
+    def measure(ranker, X, y):
+        return average_precision_score(y, ranker.decision_function(X))
+
+    slow = slow_choice(X, y, folds, LAMS, TOPS, measure, 1e-8)
+    table = np.array([scores for *_, scores in slow])
+    results = search.cv_results_
+    assert results["params"] == [{"lam": lam, "top": top} for lam, top, _ in slow]
+    for fold in range(len(folds)):
+        # One pair of rows in another order moves average precision by less than this.
+        assert_allclose(results[f"split{fold}_test_score"], table[:, fold], atol=5e-3)
+    assert_allclose(results["mean_test_score"], table.mean(axis=1), atol=2e-3)
+    assert_allclose(results["std_test_score"], table.std(axis=1), atol=5e-3)
+    best = int(np.argmax(table.mean(axis=1)))
+    assert (search.lam_, search.top_) == slow[best][:2]
+    assert search.best_score_ == results["mean_test_score"].max()
+    final = TopPush(search.lam_, top=search.top_, tol=1e-9).fit(X, y)
+    assert_allclose(search.coef_, final.coef_, atol=1e-5)
+    assert search.threshold_ == pytest.approx(final.threshold_, abs=1e-5)
+    assert np.ptp(results["mean_test_score"]) > 1e-3
+
+
+def test_folds_are_fitted_on_the_rows_that_the_splitter_trains_on(rows, rng):
+    """As with ShuffleSplit(train_size=...) and TimeSeriesSplit, where some rows are in neither."""
+    X, y = rows
+    y = np.where(np.arange(150) < 75, y, rng.permutation(y))  # nothing to learn past row 75
+    train, test = np.arange(50), np.arange(50, 75)
+    search = TopPushCV(
+        [0.3], tops=(1.0,), cv=[(train, test)], scoring="average_precision", tol=1e-8
+    ).fit(X, y)
+    ranker = TopPush(0.3, top=1.0, tol=1e-8).fit(X[train], y[train])
+    assert search.best_score_ == pytest.approx(ranker.score(X[test], y[test]), abs=1e-6)
+
+
+def test_cross_validated_results_look_like_those_of_a_grid_search(rows):
+    X, y = rows
+    search = TopPushCV(LAMS, tops=(1, 5), cv=3).fit(X, y)
+    grid = GridSearchCV(TopPush(), {"lam": LAMS, "top": [1, 5]}, cv=3).fit(X, y)
+    ours, theirs = search.cv_results_, grid.cv_results_
+    assert set(ours) <= set(theirs)
+    assert set(theirs) - set(ours) == {"std_fit_time", "mean_score_time", "std_score_time"}
+    assert set(map(str, ours["params"])) == set(map(str, theirs["params"]))
+    for name in ours:
+        assert len(ours[name]) == len(theirs[name]) == 6
+    points = ours["params"]
+    by_point = {
+        str(point): rank for point, rank in zip(points, ours["rank_test_score"], strict=True)
+    }
+    assert by_point[str({"lam": search.lam_, "top": search.top_})] == 1
+    order = np.argsort(-ours["mean_test_score"], kind="stable")
+    assert np.all(np.diff(ours["rank_test_score"][order]) >= 0)
+    assert ours["rank_test_score"].dtype == theirs["rank_test_score"].dtype
+    table = pd.DataFrame(ours)
+    assert list(table["param_lam"]) == [point["lam"] for point in ours["params"]]
+    assert list(table["param_top"]) == [point["top"] for point in ours["params"]]
+    assert np.all(ours["mean_fit_time"] > 0.0)
+
+
+def test_of_equal_scores_the_first_is_chosen(rows):
+    """Ties fall to the earlier top, and to the greater lam: the simpler model."""
+    X, y = rows
+    X = np.where(y == 1, 10.0, -10.0)[:, None] + X  # every ranking is perfect
+    search = TopPushCV([0.01, 1.0, 0.1], tops=(3, 1), cv=3).fit(X, y)
+    assert_array_equal(search.cv_results_["rank_test_score"], 1)
+    assert (search.lam_, search.top_) == (1.0, 3)
+
+
+# Measures.
+
+
+@pytest.mark.parametrize("scoring", ["positives_at_top", "ndcg", "auc", "average_precision"])
+def test_scoring_by_the_name_of_a_metric(scoring, rows):
+    X, y = rows
+    folds = list(StratifiedKFold(3).split(X, y))
+    search = TopPushCV(LAMS, cv=folds, tops=(2,), scoring=scoring, tol=1e-9).fit(X, y)
+
+    def measure(ranker, X, y):
+        return metrics.METRICS[scoring](y, ranker.decision_function(X))
+
+    slow = slow_choice(X, y, folds, LAMS, (2,), measure, 1e-8)
+    means = [np.mean(scores) for *_, scores in slow]
+    assert_allclose(search.cv_results_["mean_test_score"], means, atol=2e-2)
+    assert search.best_score_ == search.cv_results_["mean_test_score"].max()
+
+
+def test_names_of_scikit_learn_and_scorers_agree(rows):
+    X, y = rows
+    scorers = [
+        "auc",
+        "roc_auc",
+        get_scorer("roc_auc"),
+        make_scorer(roc_auc_score, response_method="decision_function"),
+        metrics.scorer("auc"),
+        lambda ranker, X, y: roc_auc_score(y, ranker.decision_function(X)),
+    ]
+    found = [TopPushCV(LAMS, tops=(1,), cv=3, scoring=scoring).fit(X, y) for scoring in scorers]
+    for other in found[1:]:
+        assert_allclose(
+            other.cv_results_["mean_test_score"], found[0].cv_results_["mean_test_score"]
+        )
+        assert other.lam_ == found[0].lam_
+
+
+def test_scorers_of_predictions_see_the_threshold_of_the_fold(rows):
+    X, y = rows
+    folds = list(StratifiedKFold(3).split(X, y))
+    search = TopPushCV([0.03], tops=(5,), cv=folds, scoring="accuracy", tol=1e-9).fit(X, y)
+    slow = slow_choice(X, y, folds, [0.03], (5,), get_scorer("accuracy"), 1e-8)
+    assert_allclose(search.best_score_, np.mean(slow[0][2]), atol=0.02)
+    assert search.best_score_ > 0.7
+
+
+@pytest.mark.parametrize("scoring", ["ranking_loss", "top_loss"])
+def test_of_a_loss_the_least_is_chosen(scoring, rows):
+    X, y = rows
+    search = TopPushCV([1e-3, 1.0, 1e3], tops=(1, 1.0), cv=3, scoring=scoring).fit(X, y)
+    scores = search.cv_results_["mean_test_score"]
+    assert np.all(scores <= 0.0)
+    assert scores.min() < scores.max()
+    assert search.best_score_ == scores.max()
+    by_scorer = TopPushCV(
+        [1e-3, 1.0, 1e3], tops=(1, 1.0), cv=3, scoring=metrics.scorer(scoring)
+    ).fit(X, y)
+    assert_allclose(by_scorer.cv_results_["mean_test_score"], scores)
+
+
+def test_an_unknown_measure_is_refused(rows):
+    with pytest.raises(ValueError, match="'height' is not a valid scoring value"):
+        TopPushCV(LAMS, scoring="height").fit(*rows)
+
+
+# Weights.
+
+
+def test_sample_weight_zero_is_removal(rows, rng):
+    X, y = rows
+    kept = rng.random(150) < 0.8
+    place = np.cumsum(kept) - 1
+    folds = list(StratifiedKFold(3, shuffle=True, random_state=0).split(X, y))
+    folds_of_kept = [tuple(place[rows_[kept[rows_]]] for rows_ in fold) for fold in folds]
+    given = {"tops": (1, 3), "tol": 1e-8}
+    zeroed = TopPushCV(LAMS, cv=folds, **given).fit(X, y, sample_weight=kept.astype(float))
+    removed = TopPushCV(LAMS, cv=folds_of_kept, **given).fit(X[kept], y[kept])
+    assert_allclose(
+        zeroed.cv_results_["mean_test_score"], removed.cv_results_["mean_test_score"], atol=2e-3
+    )
+    assert (zeroed.lam_, zeroed.top_) == (removed.lam_, removed.top_)
+    assert_allclose(zeroed.coef_, removed.coef_, atol=1e-4)
+    whole = TopPushCV(LAMS, cv=folds, **given).fit(X, y)
+    assert np.abs(whole.cv_results_["mean_test_score"] - zeroed.best_score_).max() > 2e-3
+
+
+def test_weights_enter_the_measures(rows, rng):
+    X, y = rows
+    weight = rng.uniform(0.1, 2.0, size=150)
+    train, test = next(StratifiedShuffleSplit(1, test_size=0.4, random_state=0).split(X, y))
+    ranker = TopPush(0.3, tol=1e-8).fit(X[train], y[train], sample_weight=weight[train])
+    held_out = test[y[test] == 1]
+    last = held_out[np.argmin(ranker.decision_function(X[held_out]))]
+    weight[last] = 100.0
+    search = TopPushCV(
+        [0.3], tops=(1,), cv=[(train, test)], scoring="average_precision", tol=1e-8
+    ).fit(X, y, sample_weight=weight)
+    weighted = ranker.score(X[test], y[test], sample_weight=weight[test])
+    assert search.best_score_ == pytest.approx(weighted, abs=2e-3)
+    assert ranker.score(X[test], y[test]) > weighted + 0.01
+
+
+# The estimator.
+
+
+def expected_failures(estimator):
+    other_folds = "folds by row number differ once rows of weight zero are gone or repeated"
+    return {
+        "check_sample_weight_equivalence_on_dense_data": other_folds,
+        "check_sample_weight_equivalence_on_sparse_data": other_folds,
+    }
+
+
+@pytest.mark.filterwarnings("ignore::toppush.DegenerateWarning")
+@parametrize_with_checks(
+    [TopPushCV(lams=[0.1, 1.0], tops=(1,), cv=2)], expected_failed_checks=expected_failures
+)
+def test_scikit_learn_contract(estimator, check):
+    check(estimator)
+
+
+@pytest.fixture
+def fitted(rows):
+    return TopPushCV(LAMS, tops=(1, 5), cv=3).fit(*rows)
+
+
+def test_attributes(fitted, rows):
+    X, y = rows
+    assert fitted.coef_.shape == (1, 5)
+    assert_array_equal(fitted.lams_, [3.0, 0.3, 0.03])
+    assert fitted.lam_ in LAMS
+    assert fitted.top_ in (1, 5)
+    assert_array_equal(fitted.coef_[0], fitted.solution_.weights)
+    assert fitted.threshold_ == fitted.solution_.threshold
+    assert fitted.n_iter_ == fitted.solution_.n_iter
+    assert fitted.solution_.relative_gap <= 1e-4
+    assert is_classifier(fitted)
+    assert fitted.score(X, y) == metrics.average_precision(y, fitted.decision_function(X))
+    assert fitted.score(X, y) > 0.8
+    assert not hasattr(clone(fitted), "coef_")
+
+
+def test_the_default_grid_of_lams_is_that_of_the_path(rows):
+    X, y = rows
+    search = TopPushCV(tops=(1,), cv=3).fit(X, y)
+    assert_allclose(search.lams_, toppush_path(X, y).lams, rtol=1e-12)
+
+
+def test_repeated_lams_are_tried_once(rows):
+    search = TopPushCV([1.0, 0.1, 1.0], tops=(1,), cv=3).fit(*rows)
+    assert [point["lam"] for point in search.cv_results_["params"]] == [1.0, 0.1]
+
+
+def test_string_labels(fitted, rows):
+    X, y = rows
+    labels = np.array(["ham", "spam"])[y]
+    for scoring in ("average_precision", "accuracy"):
+        named = TopPushCV(LAMS, tops=(1, 5), cv=3, scoring=scoring).fit(X, labels)
+        plain = TopPushCV(LAMS, tops=(1, 5), cv=3, scoring=scoring).fit(X, y)
+        assert_array_equal(named.classes_, ["ham", "spam"])
+        assert_array_equal(named.coef_, plain.coef_)
+        assert_array_equal(named.predict(X), np.array(["ham", "spam"])[plain.predict(X)])
+        assert named.best_score_ == plain.best_score_
+
+
+def test_data_frames_keep_their_names(fitted, rows):
+    X, y = rows
+    table = pd.DataFrame(X, columns=list("abcde"))
+    named = TopPushCV(LAMS, tops=(1, 5), cv=3).fit(table, y)
+    assert_array_equal(named.feature_names_in_, list("abcde"))
+    assert_allclose(named.coef_, fitted.coef_, rtol=1e-6, atol=1e-9)
+    with pytest.raises(ValueError, match="feature names should match"):
+        named.predict(table.rename(columns={"a": "z"}))
+    assert not hasattr(fitted, "feature_names_in_")
+
+
+def test_pipelines_and_nested_cross_validation(rows):
+    X, y = rows
+    shifted = 100.0 + 50.0 * X
+    pipeline = make_pipeline(StandardScaler(), TopPushCV(LAMS, tops=(1, 5), cv=3))
+    pipeline.fit(shifted, y)
+    alone = TopPushCV(LAMS, tops=(1, 5), cv=3).fit(StandardScaler().fit_transform(shifted), y)
+    assert_allclose(pipeline[-1].coef_, alone.coef_, rtol=1e-9)
+    scores = cross_val_score(pipeline, shifted, y, cv=3, error_score="raise")
+    assert scores.shape == (3,)
+    assert scores.min() > 0.8
+
+
+def test_pickle(fitted, rows):
+    X, _ = rows
+    copy = pickle.loads(pickle.dumps(fitted))
+    assert_array_equal(copy.decision_function(X), fitted.decision_function(X))
+    assert copy.cv_results_["params"] == fitted.cv_results_["params"]
+    assert copy.get_params() == fitted.get_params()
+
+
+@pytest.mark.parametrize("n_threads", [1, 2])
+def test_repeats_to_the_bit(n_threads, rows):
+    found = [TopPushCV(LAMS, tops=(1, 5), cv=3, n_threads=n_threads).fit(*rows) for _ in range(2)]
+    assert found[0].coef_.tobytes() == found[1].coef_.tobytes()
+    tables = [one.cv_results_["mean_test_score"].tobytes() for one in found]
+    assert tables[0] == tables[1]
+
+
+def test_float32_rows_choose_alike(fitted, rows):
+    X, y = rows
+    single = TopPushCV(LAMS, tops=(1, 5), cv=3).fit(X.astype(np.float32), y)
+    assert_allclose(
+        single.cv_results_["mean_test_score"], fitted.cv_results_["mean_test_score"], atol=1e-2
+    )
+    assert single.coef_.dtype == np.float64
+
+
+def test_data_are_left_alone(rows):
+    X, y = rows
+    weight = np.linspace(0.1, 2.0, 150)
+    kept = X.copy(), y.copy(), weight.copy()
+    for array in (X, y, weight):
+        array.flags.writeable = False
+    TopPushCV(LAMS, tops=(1,), cv=3).fit(X, y, sample_weight=weight)
+    for now, before in zip((X, y, weight), kept, strict=True):
+        assert_array_equal(now, before)
+
+
+def test_unfitted(rows):
+    with pytest.raises(NotFittedError, match="not fitted yet"):
+        TopPushCV().predict(rows[0])
+
+
+def test_a_degenerate_choice_is_said(rng):
+    X = rng.normal(size=(90, 2))
+    y = np.arange(90) % 3 == 0
+    X[y] *= 0.1
+    with pytest.warns(DegenerateWarning, match='top="auto"'):
+        TopPushCV([1.0], tops=(1,), cv=3).fit(X, y)
+
+
+def test_verbose_follows_the_last_fit(rows, capsys):
+    TopPushCV([1.0], tops=(1,), cv=3, verbose=1).fit(*rows)
+    assert "objective" in capsys.readouterr().out
+    TopPushCV([1.0], tops=(1,), cv=3).fit(*rows)
+    assert capsys.readouterr().out == ""
+
+
+# Bad grids.
+
+
+@pytest.mark.parametrize("change", [{"lams": []}, {"tops": ()}, {"tops": (1000,)}])
+def test_an_empty_grid_is_refused_with_a_sentence(change, rows):
+    with pytest.raises(ValueError, match=r"the grid is empty.*100 negatives; give at least one"):
+        TopPushCV(**{"lams": LAMS, "tops": (1,), **change}).fit(*rows)
+
+
+def test_counts_above_the_negatives_are_left_out(rows):
+    search = TopPushCV([1.0], tops=(1, 1000, 0.1), cv=3).fit(*rows)
+    assert [point["top"] for point in search.cv_results_["params"]] == [1, 0.1]
+
+
+@pytest.mark.parametrize(
+    "params, sentence",
+    [
+        ({"lams": 1.0}, "'lams' parameter of TopPushCV"),
+        ({"tops": 1}, "'tops' parameter of TopPushCV"),
+        ({"loss": "hinge"}, "'loss' parameter of TopPushCV"),
+        ({"scoring": 3}, "'scoring' parameter of TopPushCV"),
+        ({"cv": 1}, "'cv' parameter of TopPushCV"),
+        ({"tol": 0.0}, "'tol' parameter of TopPushCV"),
+        ({"n_threads": 0}, "'n_threads' parameter of TopPushCV"),
+        ({"tops": (0,)}, "top=0 is out of range"),
+        ({"tops": (1.5,)}, "top=1.5 is out of range"),
+        ({"cv": 120}, "cannot be greater than the number of members"),
+    ],
+)
+def test_bad_parameters(params, sentence, rows):
+    with pytest.raises(ValueError, match=sentence):
+        TopPushCV(**{"lams": LAMS, **params}).fit(*rows)
+
+
+@pytest.mark.parametrize("lam", [0.0, -1.0, np.nan])
+@pytest.mark.parametrize("fit", ["cross-validation", "path"])
+def test_lams_must_be_positive(fit, lam, rows):
+    X, y = rows
+    search = TopPushCV([1.0, lam], tops=(1,), cv=3)
+    run = {"path": partial(toppush_path, lams=[1.0, lam]), "cross-validation": search.fit}[fit]
+    with pytest.raises(ValueError, match="lam"):
+        run(X, y)
+
+
+# A fit that does not end.
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError])
+@pytest.mark.parametrize("n_threads", [1, 2])
+@pytest.mark.parametrize("where", ["held_out_scores", "TopPush"])
+def test_an_interrupted_fit_changes_nothing(where, n_threads, error, fitted, rows, monkeypatch):
+    X, y = rows
+    fitted.set_params(n_threads=n_threads)
+    before, decision = vars(fitted).copy(), fitted.decision_function(X)
+
+    def failing(*arguments, **options):
+        raise error
+
+    monkeypatch.setattr(selection, where, failing)
+    with pytest.raises(error):
+        fitted.fit(X[:, :3], 1 - y)
+    assert vars(fitted).keys() == before.keys()
+    assert all(vars(fitted)[name] is value for name, value in before.items())
+    assert_array_equal(fitted.decision_function(X), decision)
+    unfitted = TopPushCV(LAMS, cv=3)
+    with pytest.raises(error):
+        unfitted.fit(X, y)
+    assert not [name for name in vars(unfitted) if name.endswith("_")]
