@@ -485,8 +485,8 @@ def test_counts_above_the_negatives_are_left_out(rows):
         ({"cv": 1}, "'cv' parameter of TopPushCV"),
         ({"tol": 0.0}, "'tol' parameter of TopPushCV"),
         ({"n_threads": 0}, "'n_threads' parameter of TopPushCV"),
-        ({"tops": (0,)}, "top=0 is out of range"),
-        ({"tops": (1.5,)}, "top=1.5 is out of range"),
+        ({"tops": (0,)}, "tops holds 0"),
+        ({"tops": (1.5,)}, "tops holds 1.5"),
         ({"cv": 120}, "cannot be greater than the number of members"),
     ],
 )
