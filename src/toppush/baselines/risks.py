@@ -163,9 +163,7 @@ def _best_places(gains: "_Gains", ranks: Indices, first: Indices, last: Indices)
     places = np.arange(len(owner)) - (starts - first)[owner]
     gain = gains.at(ranks[owner], places)
     winners = np.flatnonzero(gain == np.maximum.reduceat(gain, starts)[owner])
-    owners, earliest = np.unique(owner[winners], return_index=True)
-    assert len(owners) == len(ranks)
-    return places[winners[earliest]]
+    return places[winners[np.searchsorted(owner[winners], np.arange(len(ranks)))]]
 
 
 @dataclass(frozen=True)
