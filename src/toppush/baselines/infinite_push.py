@@ -22,6 +22,7 @@ from toppush.baselines.pairs import (
     PAIR_LOSSES,
     BaselineRanker,
     TwoClasses,
+    is_stuck,
     require_pairs,
     row_chunks,
 )
@@ -146,7 +147,7 @@ def projected_gradient(
         if search.upper - search.lower <= tol * abs(search.upper):
             status = Status.CONVERGED
             break
-        if not moved and momentum == 1.0:
+        if (not moved and momentum == 1.0) or is_stuck(history):
             status = Status.STALLED
             break
         if search.objective > before or not moved:

@@ -15,7 +15,7 @@ import numpy as np
 from scipy.sparse.linalg import LinearOperator, cg
 
 from toppush.baselines.pair_step import Landed, PairStep
-from toppush.baselines.pairs import TwoClasses, row_chunks
+from toppush.baselines.pairs import TwoClasses, is_stuck, row_chunks
 from toppush.losses import Array, Loss
 from toppush.problems import TopPushProblem
 from toppush.solutions import Iteration, Solution, Status
@@ -88,6 +88,9 @@ def alternate(
         history.append(Iteration(search.upper, search.lower, search.passes, seconds))
         if search.upper - search.lower <= tol * abs(search.upper):
             status = Status.CONVERGED
+            break
+        if is_stuck(history):
+            status = Status.STALLED
             break
     return Solution(
         weights=search.best_weights,

@@ -76,23 +76,19 @@ class PairStep:
         level at which the tangents' shares sum to 1 can only rise from round to round. A round
         reads the rows that have a share; from a good guess it takes two to four.
         """
-        free, free_fall = self._free_loads(target)
-        load, fall, level = free, free_fall, -np.inf
+        load, fall = self._free_loads(target)
+        tangents, level, top = _Tangents(load, fall), -np.inf, float(load.max())
         for n_round in range(MAX_ROUNDS):
             active = np.flatnonzero(share > 0.0)
-            load, fall = free.copy(), free_fall.copy()
-            load[active], fall[active] = self._loads(target, active, share)
-            # A share that empties its load says nothing of the way down: back to none.
-            share = np.where(fall > 0.0, share, 0.0)
-            load, fall = np.where(fall > 0.0, load, free), np.where(fall > 0.0, fall, free_fall)
-            new_level = _level(load, fall, share)
-            uneven = np.max(np.abs(load - new_level)[share > 0.0], initial=0.0)
-            settled = uneven <= ROUNDING * max(new_level, free.max() * ROUNDING)
-            if n_round and (settled or new_level <= level):
+            load, fall = self._loads(target, active, share)
+            tangents.move(active, share[active], load, fall)
+            latest = tangents.level()
+            uneven = np.max(np.abs(load - latest), initial=0.0)
+            shares = tangents.shares(latest)
+            still = latest <= level and np.allclose(shares, share, rtol=ROUNDING, atol=0.0)
+            if n_round and (uneven <= ROUNDING * max(latest, ROUNDING * top) or still):
                 break
-            level = new_level
-            filled = load + share * fall > level
-            share = np.where(filled, share + (load - level) / np.where(filled, fall, 1.0), 0.0)
+            level, share = latest, shares
         return share / max(1.0, float(share.sum()))
 
     def _free_loads(self, target: Array) -> tuple[Array, Array]:
@@ -120,13 +116,40 @@ class PairStep:
         return dual, bend, goal - stiffness * dual
 
 
-def _level(load: Array, fall: Array, share: Array) -> float:
-    """The level >= 0 where the shares (share + (load - level) / fall)_+ sum to 1, or 0."""
-    pitched = fall > 0.0
-    end, rate = (load + share * fall)[pitched], 1.0 / fall[pitched]
-    order = np.argsort(-end)
-    end, rate = end[order], np.cumsum(rate[order])
-    mass = np.cumsum(end / fall[pitched][order])
-    level = (mass - 1.0) / rate
-    n_active = np.count_nonzero(end > level)
-    return max(0.0, float(level[n_active - 1])) if n_active else 0.0
+class _Tangents:
+    """A line below each negative's load as a function of its share, through (share, load)."""
+
+    def __init__(self, free_load: Array, free_fall: Array) -> None:
+        self.free_load, self.free_fall = free_load, free_fall
+        self.share = np.zeros_like(free_load)
+        self.load, self.fall = free_load.copy(), free_fall.copy()
+
+    def move(self, rows: NDArray[np.intp], share: Array, load: Array, fall: Array) -> None:
+        """Touch the loads of some rows at their shares, and of all others at none.
+
+        Where a load is empty and flat, the line before says more and stays.
+        """
+        others = np.ones(self.share.size, bool)
+        others[rows] = False
+        self.share[others] = 0.0
+        self.load[others], self.fall[others] = self.free_load[others], self.free_fall[others]
+        steep = fall > 0.0
+        rows = rows[steep]
+        self.share[rows], self.load[rows], self.fall[rows] = share[steep], load[steep], fall[steep]
+
+    def shares(self, level: float) -> Array:
+        """The shares at which the lines come down to a level."""
+        steep = self.load + self.share * self.fall > level
+        return np.where(
+            steep, self.share + (self.load - level) / np.where(steep, self.fall, 1.0), 0.0
+        )
+
+    def level(self) -> float:
+        """The level >= 0 where those shares sum to 1; 0 if they sum to less everywhere."""
+        steep = self.fall > 0.0
+        start = (self.load + self.share * self.fall)[steep]
+        order = np.argsort(-start)
+        start, rate = start[order], 1.0 / self.fall[steep][order]
+        level = (np.cumsum(start * rate) - 1.0) / np.cumsum(rate)
+        n_active = np.count_nonzero(start > level)
+        return max(0.0, float(level[n_active - 1])) if n_active else 0.0

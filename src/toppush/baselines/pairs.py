@@ -18,11 +18,12 @@ from sklearn.utils.validation import _check_sample_weight, validate_data
 from toppush.designs import Block, Design, LocalDesign
 from toppush.estimators import DTYPES, Labels, LinearRanker, Matrix, require_both, two_classes
 from toppush.losses import LOSSES, Array, Loss
-from toppush.solutions import Solution
+from toppush.solutions import Iteration, Solution
 
 CHUNK = 1 << 15
 """Pairs per step: 256 KB."""
 MAX_PAIRS = 20_000_000
+PATIENCE = 1000
 
 
 @dataclass(frozen=True)
@@ -80,6 +81,14 @@ def require_pairs(n_pos: int, n_neg: int, max_pairs: int, bytes_per_pair: int) -
             "if the memory is there, or use TopPush, which solves the problem without pairs in "
             "time and memory linear in the rows."
         )
+
+
+def is_stuck(history: list[Iteration]) -> bool:
+    """Whether the gap has not shrunk by a hundredth in the last 1000 iterations: rounding."""
+    if len(history) <= PATIENCE:
+        return False
+    now, then = history[-1], history[-1 - PATIENCE]
+    return now.upper - now.lower > 0.99 * (then.upper - then.lower)
 
 
 class TwoClasses:
