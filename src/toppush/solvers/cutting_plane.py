@@ -3,10 +3,12 @@
     minimise F(w) = 1/2 |w|^2 + C R(w),    R(w) >= a_k.w + b_k for every cut k,  R >= 0
 
 The model replaces R by the highest of its cuts. Its minimiser, found exactly through its dual (a
-quadratic programme over the cuts' multipliers), gives a bound below the optimum and the next
-point to ask at. Alone that jumps about for large C; so, as in OCAS (Franc and Sonnenburg 2008),
-the best point so far moves towards the model's minimiser by a line search, and every point the
-search looks at leaves its cut in the model. Multipliers -> shares.
+quadratic programme over the cuts' multipliers), proves a bound below the optimum. To ask there
+next, as the plain method does, jumps about for large C. So the target is the minimiser of the
+model plus a pull towards the best point so far, adapted until the target takes away a good part
+of the gap in the model (the idea of level bundles, Lemarechal et al. 1995); the best point moves
+towards it by a line search (OCAS, Franc and Sonnenburg 2008), and every point that the search
+looks at leaves its cut in the model. Multipliers -> shares.
 
 R is a function of the scores of all rows, of which it needs the order: each question gathers one
 vector of row length. Everything else of row length stays in the blocks.
@@ -25,12 +27,19 @@ from toppush.losses import Array
 from toppush.solutions import Iteration, Solution, Status
 from toppush.solvers.simplex import minimise_on_simplex
 
-MAX_IDLE = 30
+MAX_IDLE = 20
 """Iterations without a share after which a cut is dropped."""
 MAX_LOOKS = 3
 """Points a line search looks at."""
 FLAT = 0.1
 """A line search ends where the slope has fallen to this part of the slope at the target."""
+BAND = 0.2, 0.6
+"""What part of the gap the target may leave in the model before the pull doubles or halves.
+
+OWPC of news20 at C = 1000 has a gap of 10 % after 250 iterations, and of 82 % without the pull.
+"""
+EXACT = 1e-6
+"""Relative gap below which there is no pull: the model's minimiser then is the exact answer."""
 MAX_QUIET = 20
 """Iterations without any progress of the gap that end the solve: rounding is all that is left."""
 
@@ -130,6 +139,7 @@ class _Search:
     model: "_Model"
     here: _Look
     lower: float = 0.0
+    pull: float = 1.0
     passes: float = 0.0
 
     @classmethod
@@ -137,7 +147,8 @@ class _Search:
         """At zero, with the cut there and the one that says R >= 0."""
         zero, signs = np.zeros(problem.design.n_features), problem.design.gather(_signs)
         rows = np.flatnonzero(signs > 0.0), np.flatnonzero(signs < 0.0)
-        search = cls(problem, *rows, _Model(problem.C), _Look(zero, np.inf, zero))
+        model = _Model(problem.C, _used_columns(problem.design))
+        search = cls(problem, *rows, model, _Look(zero, np.inf, zero))
         search.model.add(zero, 0.0)
         problem.design.each(_begin)
         search.here = search._look(zero, 0.0)
@@ -154,9 +165,10 @@ class _Search:
         return self.upper - self.lower
 
     def step(self) -> None:
-        """Minimise the model, and search the line from the best point to its minimiser."""
-        target, bound = self.model.minimise()
+        """Minimise the model, choose a target, and search the line that leads to it."""
+        least, bound = self.model.minimise()
         self.lower = max(self.lower, bound)
+        target = self._pulled() if self.gap > EXACT * self.upper else least
         self.problem.design.each(_aim, target)
         self.passes += 1
         share, found = self._search_line(target)
@@ -164,6 +176,14 @@ class _Search:
         if found.value <= self.upper + 4 * np.finfo(float).eps * abs(self.upper):
             self.problem.design.each(_advance, share)
             self.here = found
+
+    def _pulled(self) -> Array:
+        """The model's minimiser under the pull, which adapts to the part of the gap it leaves."""
+        target, value = self.model.minimise_near(self.here.weights, self.pull)
+        left = (value - self.lower) / self.gap
+        if not BAND[0] <= left <= BAND[1]:
+            self.pull *= 2.0 if left < BAND[0] else 0.5
+        return target
 
     def _search_line(self, target: Array) -> tuple[float, _Look]:
         """The best of a few points on the way to the target, and how far along it lies."""
@@ -216,42 +236,72 @@ def _between_slopes(low: tuple[float, float], high: tuple[float, float]) -> floa
 
 @dataclass
 class _Model:
-    """The cuts, their products with each other, and their shares in the model's minimiser."""
+    """The cuts, their products with each other, and their shares in the two minimisers.
+
+    Cuts are kept on the columns that some row uses. The sample of url uses 34,444 of 3.2 million:
+    RankSVM peaks at 476 MB, and at 2.3 GB with whole cuts.
+    """
 
     C: float
+    columns: NDArray[np.bool_]
     cuts: list[Array] = field(default_factory=list)
     offsets: Array = field(default_factory=lambda: np.empty(0))
     gram: Array = field(default_factory=lambda: np.empty((0, 0)))
-    shares: Array = field(default_factory=lambda: np.empty(0))
+    shares: Array = field(default_factory=lambda: np.empty((2, 0)))
+    """Those in the minimiser, and in the one under a pull."""
     idle: Array = field(default_factory=lambda: np.empty(0))
 
     def add(self, plane: Array, offset: float) -> None:
         """One more cut; its products with the others cost one pass over the cuts."""
-        products = np.array([cut @ plane for cut in self.cuts])
-        self.cuts.append(plane)
+        self.cuts.append(plane[self.columns])
+        products = np.array([cut @ self.cuts[-1] for cut in self.cuts])
         self.gram = np.pad(self.gram, (0, 1))
-        self.gram[-1, :-1] = self.gram[:-1, -1] = products
-        self.gram[-1, -1] = plane @ plane
+        self.gram[-1, :] = self.gram[:, -1] = products
         self.offsets = np.append(self.offsets, offset)
-        self.shares, self.idle = np.append(self.shares, 0.0), np.append(self.idle, 0.0)
+        self.shares, self.idle = np.pad(self.shares, ((0, 0), (0, 1))), np.append(self.idle, 0.0)
 
     def minimise(self) -> tuple[Array, float]:
         """Minimiser and least value of the model; cuts that had no share for long go."""
-        self.shares = minimise_on_simplex(self.gram, self.offsets, self.C, self.shares)
-        used = np.flatnonzero(self.shares)
-        weights = -sum(self.shares[k] * self.cuts[k] for k in used)
-        bound = float(self.shares @ self.offsets) - 0.5 * float(weights @ weights)
-        self.idle = np.where(self.shares > 0.0, 0.0, self.idle + 1.0)
         self._keep(np.flatnonzero(self.idle < MAX_IDLE))
-        return np.asarray(weights), bound
+        shares = minimise_on_simplex(self.gram, self.offsets, self.C, self.shares[0])
+        self.shares[0] = shares
+        self.idle = np.where(shares > 0.0, 0.0, self.idle + 1.0)
+        weights = self._spread(-self._mix(shares))
+        return weights, float(shares @ self.offsets) - 0.5 * float(weights @ weights)
+
+    def minimise_near(self, anchor: Array, pull: float) -> tuple[Array, float]:
+        """Minimiser of the model + pull/2 |w - anchor|^2, and the model's value there."""
+        held, stiff = anchor[self.columns], 1.0 + pull
+        heights = np.array([cut @ held for cut in self.cuts])
+        lifted = self.offsets + pull / stiff * heights
+        shares = minimise_on_simplex(self.gram / stiff, lifted, self.C, self.shares[1])
+        self.shares[1] = shares
+        self.idle[shares > 0.0] = 0.0
+        weights = self._spread((pull * held - self._mix(shares)) / stiff)
+        height = float(np.max(lifted - self.gram @ shares / stiff))
+        return weights, 0.5 * float(weights @ weights) + self.C * height
+
+    def _mix(self, shares: Array) -> Array:
+        used = np.flatnonzero(shares)
+        return np.asarray(sum(shares[k] * self.cuts[k] for k in used))
+
+    def _spread(self, entries: Array) -> Array:
+        weights = np.zeros(len(self.columns))
+        weights[self.columns] = entries
+        return weights
 
     def _keep(self, kept: NDArray[np.intp]) -> None:
         if len(kept) == len(self.cuts):
             return
         self.cuts = [self.cuts[k] for k in kept]
         self.gram = self.gram[np.ix_(kept, kept)]
-        self.offsets, self.shares = self.offsets[kept], self.shares[kept]
+        self.offsets, self.shares = self.offsets[kept], self.shares[:, kept]
         self.idle = self.idle[kept]
+
+
+def _used_columns(design: Design) -> NDArray[np.bool_]:
+    """Columns with an entry in some row: random weights of the rows do not cancel there."""
+    return np.asarray(design.sum(_random_mix) != 0.0)
 
 
 # What follows runs in the blocks; the vectors are over all rows of the block.
@@ -259,6 +309,10 @@ class _Model:
 
 def _signs(block: Block) -> Array:
     return block.join(1.0, -1.0)
+
+
+def _random_mix(block: Block) -> Array:
+    return block.rows.combine(np.random.default_rng(0).random(block.rows.shape[0]))
 
 
 def _begin(block: Block) -> None:
