@@ -296,10 +296,13 @@ class Search:
         self.n_tried += batch.which.size
         self.n_iter += batch.n_iter
         self.unfinished |= bool(np.any(batch.upper - batch.lower > tol * batch.upper))
-        np.maximum(
-            self.bound, self.machines.lower_for_all(batch.which, batch.duals), out=self.bound
-        )
-        self.bound[batch.which] = np.maximum(self.bound[batch.which], batch.lower)
+        bounds = self.machines.lower_for_all(batch.which, batch.duals)
+        bounds[batch.which] = np.maximum(bounds[batch.which], batch.lower)
+        np.maximum(self.bound, bounds, out=self.bound)
+        self.consider(batch)
+
+    def consider(self, batch: Batch) -> None:
+        """Keep the best solution of a batch if it beats the best so far."""
         scores = self.machines.rows @ batch.weights.T
         for place, row in enumerate(batch.which):
             found = self._judge(int(row), batch.weights[place], scores[:, place])

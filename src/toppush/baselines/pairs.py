@@ -24,6 +24,8 @@ CHUNK = 1 << 15
 """Pairs per step: 256 KB."""
 MAX_PAIRS = 20_000_000
 PATIENCE = 1000
+STUCK = 1e-5
+"""Relative gap that products of float32 rows may leave; above it, slow is not stuck."""
 
 
 @dataclass(frozen=True)
@@ -84,11 +86,12 @@ def require_pairs(n_pos: int, n_neg: int, max_pairs: int, bytes_per_pair: int) -
 
 
 def is_stuck(history: list[Iteration]) -> bool:
-    """Whether the gap has not shrunk by a hundredth in the last 1000 iterations: rounding."""
+    """Whether rounding is all that is left of the gap, and 1000 iterations did not shrink it."""
     if len(history) <= PATIENCE:
         return False
     now, then = history[-1], history[-1 - PATIENCE]
-    return now.upper - now.lower > 0.99 * (then.upper - then.lower)
+    gap, before = now.upper - now.lower, then.upper - then.lower
+    return gap <= STUCK * abs(now.upper) and gap > 0.99 * before
 
 
 class TwoClasses:
