@@ -171,10 +171,15 @@ def compact(X: Matrix) -> tuple[Matrix, Where | None]:
             places = np.zeros(n_columns, np.int32)
             places[columns] = np.arange(len(columns), dtype=np.int32)
             return _with_indices(X, places[X.indices], len(columns)), columns
+    return narrow_indices(X), None
+
+
+def narrow_indices(X: Matrix) -> Matrix:
+    """The same CSR matrix with 32-bit column numbers where they fit."""
     limit = np.iinfo(np.int32).max
-    if X.indices.dtype == np.int32 or max(n_columns, X.nnz) > limit:
-        return X, None
-    return _with_indices(X, X.indices.astype(np.int32), n_columns), None
+    if not sparse.issparse(X) or X.indices.dtype == np.int32 or max(X.shape[1], X.nnz) > limit:
+        return X
+    return _with_indices(X, X.indices.astype(np.int32), int(X.shape[1]))
 
 
 def _with_indices(X: Matrix, indices: NDArray[np.int32], n_columns: int) -> Matrix:

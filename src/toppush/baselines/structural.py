@@ -1,0 +1,488 @@
+"""Rankers by cutting planes: RankSVM, MAPSVM, PartialAUCSVM and OWPC.
+
+Each states its risk; the validation, the solve and the record are shared. The threshold is the
+highest score of a training negative, so a positive prediction means "above all of them".
+"""
+
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from numbers import Integral, Real
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import _fit_context
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils._param_validation import Interval, RealNotInt, StrOptions
+from sklearn.utils.validation import _check_sample_weight, validate_data
+
+from toppush.baselines.risks import (
+    AveragePrecisionHinge,
+    OrderedHinge,
+    PairHinge,
+    PartialAreaHinge,
+)
+from toppush.designs import LocalDesign
+from toppush.estimators import (
+    DTYPES,
+    DegenerateWarning,
+    Labels,
+    LinearRanker,
+    Matrix,
+    require_both,
+    two_classes,
+)
+from toppush.losses import Array
+from toppush.problems import count_top
+from toppush.solutions import Solution
+from toppush.solvers.cutting_plane import Risk, RiskProblem, cutting_plane
+
+SHARED_CONSTRAINTS: dict[str, list[Any]] = {
+    "C": [Interval(Real, 0, None, closed="neither")],
+    "tol": [Interval(Real, 0, None, closed="left")],
+    "max_iter": [Interval(Integral, 1, None, closed="left")],
+    "n_threads": [None, Interval(Integral, 1, None, closed="left")],
+    "verbose": ["verbose"],
+}
+
+
+class CuttingPlaneRanker(LinearRanker):
+    """What the rankers by cutting planes share; a subclass gives its risk."""
+
+    C: float
+    tol: float
+    max_iter: int
+    n_threads: int | None
+    verbose: int
+    solution_: Solution
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Matrix, y: Labels) -> Self:
+        """Learn the weights.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame of shape (n_samples, n_features)
+            float64 and float32 are used as they are, dense or CSR, in memory or memory-mapped.
+        y : array of shape (n_samples,)
+            Two classes; the greater one is positive.
+
+        Returns
+        -------
+        self
+        """
+        with _unchanged_on_failure(self):
+            return self._fit(X, y, None)
+
+    def _fit(self, X: Matrix, y: Labels, sample_weight: Any | None) -> Self:
+        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=DTYPES)
+        classes, positive = two_classes(y)
+        weight = np.ones(len(positive))
+        if sample_weight is not None:
+            weight = _check_sample_weight(
+                sample_weight, X, dtype=np.float64, ensure_non_negative=True
+            )
+        with LocalDesign(X, positive, weight, n_threads=self.n_threads) as design:
+            require_both(design, classes)
+            risk = self._risk(weight[positive & (weight > 0)], weight[~positive & (weight > 0)])
+            problem = RiskProblem(design, risk, float(self.C))
+            solution = cutting_plane(
+                problem, tol=self.tol, max_iter=self.max_iter, verbose=self.verbose
+            )
+        self.classes_ = classes
+        self.solution_ = solution
+        self.coef_ = solution.weights[None, :]
+        self.threshold_ = solution.threshold
+        self.n_iter_ = solution.n_iter
+        self._warn(problem.at_zero())
+        return self
+
+    def _risk(self, positive_weight: Array, negative_weight: Array) -> Risk:
+        """The risk of so many rows; the weights are those of the rows that count."""
+        raise NotImplementedError
+
+    def _warn(self, at_zero: float) -> None:
+        solution = self.solution_
+        if not solution.status.success:
+            warnings.warn(
+                f"{solution.status.value} After {solution.n_iter} iterations the objective is "
+                f"{solution.upper:.6g} and the optimum is not below {solution.lower:.6g} "
+                f"(relative gap {solution.relative_gap:.2g}).",
+                ConvergenceWarning,
+                stacklevel=5,
+            )
+        if solution.upper >= at_zero or solution.lower >= at_zero * (1.0 - self.tol):
+            warnings.warn(
+                f"The weights are no better than zero: objective {solution.upper:.6g}, at zero "
+                f"{at_zero:.6g}, optimum at least {solution.lower:.6g}. The order of the scores "
+                "means little. Raise C, or let more negatives count where the ranker has an "
+                "option for it (fpr_high, top).",
+                DegenerateWarning,
+                stacklevel=5,
+            )
+
+
+@contextmanager
+def _unchanged_on_failure(estimator: Any) -> Iterator[None]:
+    """A failed or interrupted fit leaves the estimator as it was."""
+    before = estimator.__dict__.copy()
+    try:
+        yield
+    except BaseException:
+        estimator.__dict__.clear()
+        estimator.__dict__.update(before)
+        raise
+
+
+class RankSVM(CuttingPlaneRanker):
+    """Linear SVM over all pairs of a positive and a negative: the area under the ROC curve.
+
+    Minimises 1/2 |w|^2 + C mean_ij (1 - w.(x_i - z_j))_+ over positives x_i and negatives z_j.
+    The pairs are never formed: a look at the objective costs two reads of the data and two
+    sorts of the scores; some dozens to a few hundred looks are usual.
+
+    Parameters
+    ----------
+    C : float, default=1000.0
+        Weight of the mean pair loss against the penalty on the weights.
+    tol : float, default=1e-3
+        Ends when upper and lower bound of the objective agree up to this share.
+    max_iter : int, default=1000
+    n_threads : int, optional
+        Threads over blocks of rows; by default all cores, or OMP_NUM_THREADS if set.
+    verbose : int, default=0
+        1 prints a line for each iteration.
+
+    Attributes
+    ----------
+    coef_ : array of shape (1, n_features)
+    intercept_ : array of shape (1,)
+        Minus `threshold_`.
+    threshold_ : float
+        The highest score of a training negative.
+    classes_ : array of shape (2,)
+        The second class is the positive one.
+    n_iter_ : int
+    solution_ : Solution
+        The weights with upper and lower bound of the objective, and how the solve ended; its
+        `dual` is empty.
+    n_features_in_ : int
+    feature_names_in_ : array of shape (n_features_in_,)
+        If X has column names that are strings.
+
+    References
+    ----------
+    T. Joachims. Training Linear SVMs in Linear Time. KDD 2006.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import MaxAbsScaler
+    >>> from toppush.baselines import RankSVM
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> ranker = make_pipeline(MaxAbsScaler(), RankSVM()).fit(X, y)
+    >>> round(ranker.score(X, y), 2)
+    1.0
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = SHARED_CONSTRAINTS
+
+    def __init__(
+        self,
+        C: float = 1000.0,
+        *,
+        tol: float = 1e-3,
+        max_iter: int = 1000,
+        n_threads: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.C = C
+        self.tol = tol
+        self.max_iter = max_iter
+        self.n_threads = n_threads
+        self.verbose = verbose
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Matrix, y: Labels, sample_weight: Any | None = None) -> Self:
+        """Learn the weights.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame of shape (n_samples, n_features)
+            float64 and float32 are used as they are, dense or CSR, in memory or memory-mapped.
+        y : array of shape (n_samples,)
+            Two classes; the greater one is positive.
+        sample_weight : array of shape (n_samples,), optional
+            A pair counts by the product of its rows' weights, as if rows were repeated.
+
+        Returns
+        -------
+        self
+        """
+        with _unchanged_on_failure(self):
+            return self._fit(X, y, sample_weight)
+
+    def _risk(self, positive_weight: Array, negative_weight: Array) -> PairHinge:
+        return PairHinge(
+            positive_weight / positive_weight.sum(), negative_weight / negative_weight.sum()
+        )
+
+
+class MAPSVM(CuttingPlaneRanker):
+    """Linear structural SVM for average precision.
+
+    Minimises 1/2 |w|^2 + C max over rankings of [1 - AP - 2/(mn) sum (w.x_i - w.z_j)], the sum
+    over the pairs of a positive x_i and a negative z_j that the ranking puts above it. The worst
+    ranking is found exactly, in O((m + n) log n) after two sorts.
+
+    Parameters
+    ----------
+    C : float, default=1000.0
+        Weight of the risk against the penalty on the weights.
+    tol : float, default=1e-3
+        Ends when upper and lower bound of the objective agree up to this share.
+    max_iter : int, default=1000
+    n_threads : int, optional
+        Threads over blocks of rows; by default all cores, or OMP_NUM_THREADS if set.
+    verbose : int, default=0
+        1 prints a line for each iteration.
+
+    Attributes
+    ----------
+    coef_ : array of shape (1, n_features)
+    intercept_ : array of shape (1,)
+        Minus `threshold_`.
+    threshold_ : float
+        The highest score of a training negative.
+    classes_ : array of shape (2,)
+        The second class is the positive one.
+    n_iter_ : int
+    solution_ : Solution
+        The weights with upper and lower bound of the objective, and how the solve ended; its
+        `dual` is empty.
+    n_features_in_ : int
+    feature_names_in_ : array of shape (n_features_in_,)
+        If X has column names that are strings.
+
+    References
+    ----------
+    Y. Yue, T. Finley, F. Radlinski, T. Joachims. A Support Vector Method for Optimizing Average
+    Precision. SIGIR 2007.
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = SHARED_CONSTRAINTS
+
+    def __init__(
+        self,
+        C: float = 1000.0,
+        *,
+        tol: float = 1e-3,
+        max_iter: int = 1000,
+        n_threads: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.C = C
+        self.tol = tol
+        self.max_iter = max_iter
+        self.n_threads = n_threads
+        self.verbose = verbose
+
+    def _risk(self, positive_weight: Array, negative_weight: Array) -> AveragePrecisionHinge:
+        return AveragePrecisionHinge()
+
+
+class PartialAUCSVM(CuttingPlaneRanker):
+    """Linear structural SVM for the ROC area between two false-positive rates.
+
+    Minimises 1/2 |w|^2 + C R(w), R the tight structural hinge of Narasimhan and Agarwal (KDD
+    2013). With `fpr_low` = 0 that is the mean of (1 - w.(x_i - z_j))_+ over all positives and
+    the highest-scored negatives. A look at the objective costs two reads of the data and one
+    sort of those negatives.
+
+    Parameters
+    ----------
+    C : float, default=1000.0
+        Weight of the risk against the penalty on the weights.
+    fpr_low, fpr_high : float, default=0.0 and 0.1
+        The range, as shares of the n negatives: ranks ceil(n fpr_low) + 1 to floor(n fpr_high)
+        count, and never fewer than one. A share of 1/n or less for `fpr_high` is the setting of
+        the TopPush paper, the single highest negative.
+    tol : float, default=1e-3
+        Ends when upper and lower bound of the objective agree up to this share.
+    max_iter : int, default=1000
+    n_threads : int, optional
+        Threads over blocks of rows; by default all cores, or OMP_NUM_THREADS if set.
+    verbose : int, default=0
+        1 prints a line for each iteration.
+
+    Attributes
+    ----------
+    coef_ : array of shape (1, n_features)
+    intercept_ : array of shape (1,)
+        Minus `threshold_`.
+    threshold_ : float
+        The highest score of a training negative.
+    classes_ : array of shape (2,)
+        The second class is the positive one.
+    n_iter_ : int
+    solution_ : Solution
+        The weights with upper and lower bound of the objective, and how the solve ended; its
+        `dual` is empty.
+    n_features_in_ : int
+    feature_names_in_ : array of shape (n_features_in_,)
+        If X has column names that are strings.
+
+    References
+    ----------
+    H. Narasimhan, S. Agarwal. SVM_pAUC^tight: A New Support Vector Method for Optimizing Partial
+    AUC Based on a Tight Convex Upper Bound. KDD 2013.
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **SHARED_CONSTRAINTS,
+        "fpr_low": [Interval(Real, 0, 1, closed="left")],
+        "fpr_high": [Interval(Real, 0, 1, closed="right")],
+    }
+
+    def __init__(
+        self,
+        C: float = 1000.0,
+        *,
+        fpr_low: float = 0.0,
+        fpr_high: float = 0.1,
+        tol: float = 1e-3,
+        max_iter: int = 1000,
+        n_threads: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.C = C
+        self.fpr_low = fpr_low
+        self.fpr_high = fpr_high
+        self.tol = tol
+        self.max_iter = max_iter
+        self.n_threads = n_threads
+        self.verbose = verbose
+
+    def _risk(self, positive_weight: Array, negative_weight: Array) -> PartialAreaHinge:
+        return PartialAreaHinge(*rank_range(self.fpr_low, self.fpr_high, len(negative_weight)))
+
+
+class OWPC(CuttingPlaneRanker):
+    """Ordered weighted pairwise classification: the worst pairs of each positive count most.
+
+    Minimises 1/2 |w|^2 + C mean_i sum_r v_r L_i(r), where L_i(r) is the r-th largest of the
+    losses (1 - w.(x_i - z_j))_+ of positive x_i against the negatives z_j, and the shares v fall
+    with r and sum to 1. A look at the objective costs two reads of the data and two sorts of
+    the scores, whatever the shares.
+
+    Parameters
+    ----------
+    C : float, default=1000.0
+        Weight of the mean loss against the penalty on the weights.
+    owa : {"inverse", "top", "mean"} or array, default="inverse"
+        The shares: "inverse" is proportional to 1/r, "top" is 1/k for the first k ranks, "mean"
+        is 1/n for all, which makes it RankSVM. An array gives them by rank, never rising; ranks
+        past its end get 0, and it is scaled to sum 1.
+    top : int or float, default=0.1
+        The k of "top": a count if an int, a share of the negatives if a float.
+    tol : float, default=1e-3
+        Ends when upper and lower bound of the objective agree up to this share.
+    max_iter : int, default=1000
+    n_threads : int, optional
+        Threads over blocks of rows; by default all cores, or OMP_NUM_THREADS if set.
+    verbose : int, default=0
+        1 prints a line for each iteration.
+
+    Attributes
+    ----------
+    coef_ : array of shape (1, n_features)
+    intercept_ : array of shape (1,)
+        Minus `threshold_`.
+    threshold_ : float
+        The highest score of a training negative.
+    classes_ : array of shape (2,)
+        The second class is the positive one.
+    n_iter_ : int
+    solution_ : Solution
+        The weights with upper and lower bound of the objective, and how the solve ended; its
+        `dual` is empty.
+    n_features_in_ : int
+    feature_names_in_ : array of shape (n_features_in_,)
+        If X has column names that are strings.
+
+    References
+    ----------
+    N. Usunier, D. Buffoni, P. Gallinari. Ranking with Ordered Weighted Pairwise Classification.
+    ICML 2009.
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **SHARED_CONSTRAINTS,
+        "owa": [StrOptions({"inverse", "top", "mean"}), "array-like"],
+        "top": [
+            Interval(Integral, 1, None, closed="left"),
+            Interval(RealNotInt, 0, 1, closed="right"),
+        ],
+    }
+
+    def __init__(
+        self,
+        C: float = 1000.0,
+        *,
+        owa: Any = "inverse",
+        top: float = 0.1,
+        tol: float = 1e-3,
+        max_iter: int = 1000,
+        n_threads: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.C = C
+        self.owa = owa
+        self.top = top
+        self.tol = tol
+        self.max_iter = max_iter
+        self.n_threads = n_threads
+        self.verbose = verbose
+
+    def _risk(self, positive_weight: Array, negative_weight: Array) -> OrderedHinge:
+        return OrderedHinge(rank_shares(self.owa, self.top, len(negative_weight)))
+
+
+def rank_range(fpr_low: float, fpr_high: float, n_neg: int) -> tuple[int, int]:
+    """Negatives before the range and up to its end; a whole count survives rounding."""
+    low = int(np.ceil(n_neg * fpr_low - 1e-9))
+    high = max(low + 1, int(np.floor(n_neg * fpr_high + 1e-9)))
+    if fpr_low >= fpr_high or high > n_neg:
+        raise ValueError(
+            f"fpr_low={fpr_low!r} and fpr_high={fpr_high!r} leave none of the {n_neg} negatives "
+            "between them; lower fpr_low or raise fpr_high."
+        )
+    return low, high
+
+
+def rank_shares(owa: Any, top: float, n_neg: int) -> Array:
+    """Shares of the ranks, falling, summing to 1, without the zeros at the end."""
+    if isinstance(owa, str):
+        count = count_top(top, n_neg) if owa == "top" else n_neg
+        given = 1.0 / np.arange(1, count + 1) if owa == "inverse" else np.ones(count)
+    else:
+        given = _check_shares(np.asarray(owa, dtype=np.float64), n_neg)
+    shares: NDArray[np.float64] = given[: np.count_nonzero(given)]
+    return np.asarray(shares / shares.sum())
+
+
+def _check_shares(given: Array, n_neg: int) -> Array:
+    if given.ndim != 1 or not 1 <= given.size <= n_neg:
+        raise ValueError(
+            f"owa has shape {given.shape}, but there are {n_neg} negatives; give one share for "
+            f"each rank, 1 to {n_neg} of them."
+        )
+    falls = np.isfinite(given).all() and np.all(np.diff(given) <= 0.0)
+    if not falls or given[-1] < 0.0 or given[0] <= 0.0:
+        raise ValueError(
+            f"owa={given!r} must start above 0, never rise and never turn negative, or the "
+            "problem is not convex; sort it in falling order."
+        )
+    return given

@@ -1,0 +1,349 @@
+"""One solver for every convex risk that gives cuts: planes below it, kept and minimised over.
+
+    minimise F(w) = 1/2 |w|^2 + C R(w),    R(w) >= a_k.w + b_k for every cut k,  R >= 0
+
+The model replaces R by the highest of its cuts. Its minimiser, found exactly through its dual (a
+quadratic programme over the cuts' multipliers), proves a bound below the optimum. To ask there
+next, as the plain method does, jumps about for large C. So the target is the minimiser of the
+model plus a pull towards the best point so far, adapted until the target takes away a good part
+of the gap in the model (the idea of level bundles, Lemarechal et al. 1995); the best point moves
+towards it by a line search (OCAS, Franc and Sonnenburg 2008), and every point that the search
+looks at leaves its cut in the model. Multipliers -> shares.
+
+R is a function of the scores of all rows, of which it needs the order: each question gathers one
+vector of row length. Everything else of row length stays in the blocks.
+"""
+
+import time
+from dataclasses import dataclass, field
+from functools import partial
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from toppush.designs import Block, Design
+from toppush.losses import Array
+from toppush.solutions import Iteration, Solution, Status
+from toppush.solvers.simplex import minimise_on_simplex
+
+MAX_IDLE = 20
+"""Iterations without a share after which a cut is dropped."""
+MAX_LOOKS = 3
+"""Points a line search looks at."""
+FLAT = 0.1
+"""A line search ends where the slope has fallen to this part of the slope at the target."""
+BAND = 0.2, 0.6
+"""What part of the gap the target may leave in the model before the pull doubles or halves.
+
+OWPC of news20 at C = 1000 has a gap of 10 % after 250 iterations, and of 82 % without the pull.
+"""
+EXACT = 1e-6
+"""Relative gap below which there is no pull: the model's minimiser then is the exact answer."""
+MAX_QUIET = 20
+"""Iterations without any progress of the gap that end the solve: rounding is all that is left."""
+
+
+class Cut(NamedTuple):
+    """A plane below a risk, touching it at the scores it was asked at: offset + c.scores."""
+
+    offset: float
+    on_positives: Array
+    on_negatives: Array
+
+
+class Risk(Protocol):
+    """A convex risk of the scores that is nowhere negative."""
+
+    def cut(self, positives: Array, negatives: Array) -> Cut:
+        """Value and subgradient at the scores of the positives and of the negatives."""
+
+
+@dataclass(frozen=True)
+class RiskProblem:
+    """1/2 |w|^2 + C R(scores of w)."""
+
+    design: Design
+    risk: Risk
+    C: float
+
+    def at_zero(self) -> float:
+        """F(0), where every score ties."""
+        cut = self.risk.cut(np.zeros(self.design.n_pos), np.zeros(self.design.n_neg))
+        return self.C * cut.offset
+
+
+def cutting_plane(
+    problem: RiskProblem, *, tol: float = 1e-3, max_iter: int = 1000, verbose: int = 0
+) -> Solution:
+    """Minimise until upper - lower <= tol * upper.
+
+    Both bounds are proven: `upper` is the objective at the weights, `lower` the least value of
+    the model. An iteration costs one product with X, and a question to the risk and a product
+    with X' for each of the two or three points that its line search looks at. `Solution.dual`
+    is empty: the dual variables belong to cuts, not to rows.
+    """
+    began = time.perf_counter()
+    search = _Search.begin(problem)
+    history: list[Iteration] = []
+    status, n_quiet = Status.MAX_ITER, 0
+    while len(history) < max_iter:
+        before = search.gap
+        search.step()
+        seconds = time.perf_counter() - began
+        history.append(Iteration(search.upper, search.lower, search.passes, seconds))
+        if verbose:
+            _print_line(len(history), history[-1], len(search.model.cuts))
+        n_quiet = 0 if search.gap < before else n_quiet + 1
+        if search.gap <= tol * search.upper:
+            status = Status.CONVERGED
+            break
+        if n_quiet == MAX_QUIET:
+            status = Status.STALLED
+            break
+    return Solution(
+        weights=search.here.weights,
+        threshold=search.threshold(),
+        dual=np.empty(0),
+        upper=search.upper,
+        lower=search.lower,
+        n_iter=len(history),
+        status=status,
+        history=tuple(history),
+    )
+
+
+def _print_line(n_iter: int, latest: Iteration, n_cuts: int) -> None:
+    print(
+        f"iteration {n_iter:5d}  objective {latest.upper:.6g}  bound {latest.lower:.6g}  "
+        f"cuts {n_cuts}  passes {latest.passes:.0f}  {latest.seconds:.2f} s"
+    )
+
+
+@dataclass(frozen=True)
+class _Look:
+    """A point, the objective there and a subgradient of it."""
+
+    weights: Array
+    value: float
+    gradient: Array
+
+
+@dataclass
+class _Search:
+    """The driver's side: the best point and the model; the blocks hold its rows' scores."""
+
+    problem: RiskProblem
+    positives: NDArray[np.intp]
+    negatives: NDArray[np.intp]
+    model: "_Model"
+    here: _Look
+    lower: float = 0.0
+    pull: float = 1.0
+    passes: float = 0.0
+
+    @classmethod
+    def begin(cls, problem: RiskProblem) -> "_Search":
+        """At zero, with the cut there and the one that says R >= 0."""
+        zero, signs = np.zeros(problem.design.n_features), problem.design.gather(_signs)
+        rows = np.flatnonzero(signs > 0.0), np.flatnonzero(signs < 0.0)
+        model = _Model(problem.C, _used_columns(problem.design))
+        search = cls(problem, *rows, model, _Look(zero, np.inf, zero))
+        search.model.add(zero, 0.0)
+        problem.design.each(_begin)
+        search.here = search._look(zero, 0.0)
+        return search
+
+    @property
+    def upper(self) -> float:
+        """The objective at the best point."""
+        return self.here.value
+
+    @property
+    def gap(self) -> float:
+        """How far the best point can be from the optimum."""
+        return self.upper - self.lower
+
+    def step(self) -> None:
+        """Minimise the model, choose a target, and search the line that leads to it."""
+        least, bound = self.model.minimise()
+        self.lower = max(self.lower, bound)
+        target = self._pulled() if self.gap > EXACT * self.upper else least
+        self.problem.design.each(_aim, target)
+        self.passes += 1
+        share, found = self._search_line(target)
+        # At the end the two agree up to rounding; the model's minimiser is the exact one.
+        if found.value <= self.upper + 4 * np.finfo(float).eps * abs(self.upper):
+            self.problem.design.each(_advance, share)
+            self.here = found
+
+    def _pulled(self) -> Array:
+        """The model's minimiser under the pull, which adapts to the part of the gap it leaves."""
+        target, value = self.model.minimise_near(self.here.weights, self.pull)
+        left = (value - self.lower) / self.gap
+        if not BAND[0] <= left <= BAND[1]:
+            self.pull *= 2.0 if left < BAND[0] else 0.5
+        return target
+
+    def _search_line(self, target: Array) -> tuple[float, _Look]:
+        """The best of a few points on the way to the target, and how far along it lies."""
+        way = target - self.here.weights
+        best_share, best = 1.0, self._look(target, 1.0)
+        low, high = (0.0, float(self.here.gradient @ way)), (1.0, float(best.gradient @ way))
+        flat = FLAT * abs(high[1])
+        for _ in range(MAX_LOOKS - 1):
+            if high[1] <= 0.0 or high[0] - low[0] < 1e-4:
+                break
+            share = _between_slopes(low, high)
+            look = self._look(self.here.weights + share * way, share)
+            if look.value < best.value:
+                best_share, best = share, look
+            slope = float(look.gradient @ way)
+            low, high = ((share, slope), high) if slope < 0.0 else (low, (share, slope))
+            if abs(slope) <= flat:
+                break
+        return best_share, best
+
+    def _look(self, weights: Array, share: float) -> _Look:
+        """Ask the risk at the point a share of the way to the target, and keep the cut."""
+        design = self.problem.design
+        scores = design.gather(partial(_on_the_way, share=share))
+        offset, on_positives, on_negatives = self.problem.risk.cut(
+            scores[self.positives], scores[self.negatives]
+        )
+        scores[:] = 0.0
+        scores[self.positives], scores[self.negatives] = on_positives, on_negatives
+        design.scatter(_receive, scores)
+        plane: Array = design.sum(_combine)
+        self.passes += 1
+        self.model.add(plane, offset)
+        height = offset + float(plane @ weights)
+        value = 0.5 * float(weights @ weights) + self.problem.C * height
+        return _Look(weights, value, weights + self.problem.C * plane)
+
+    def threshold(self) -> float:
+        """The highest score of a negative."""
+        self.problem.design.each(Block.score, self.here.weights)
+        return self.problem.design.max(_top_negative)[0]
+
+
+def _between_slopes(low: tuple[float, float], high: tuple[float, float]) -> float:
+    """Where the line through two slopes crosses zero, a tenth off either end at least."""
+    (left, falling), (right, rising) = low, high
+    part = falling / (falling - rising) if falling < 0.0 else 0.0
+    return left + min(max(part, 0.1), 0.9) * (right - left)
+
+
+@dataclass
+class _Model:
+    """The cuts, their products with each other, and their shares in the two minimisers.
+
+    Cuts are kept on the columns that some row uses. The sample of url uses 34,444 of 3.2 million:
+    RankSVM peaks at 476 MB, and at 2.3 GB with whole cuts.
+    """
+
+    C: float
+    columns: NDArray[np.bool_]
+    cuts: list[Array] = field(default_factory=list)
+    offsets: Array = field(default_factory=lambda: np.empty(0))
+    gram: Array = field(default_factory=lambda: np.empty((0, 0)))
+    shares: Array = field(default_factory=lambda: np.empty((2, 0)))
+    """Those in the minimiser, and in the one under a pull."""
+    idle: Array = field(default_factory=lambda: np.empty(0))
+
+    def add(self, plane: Array, offset: float) -> None:
+        """One more cut; its products with the others cost one pass over the cuts."""
+        self.cuts.append(plane[self.columns])
+        products = np.array([cut @ self.cuts[-1] for cut in self.cuts])
+        self.gram = np.pad(self.gram, (0, 1))
+        self.gram[-1, :] = self.gram[:, -1] = products
+        self.offsets = np.append(self.offsets, offset)
+        self.shares, self.idle = np.pad(self.shares, ((0, 0), (0, 1))), np.append(self.idle, 0.0)
+
+    def minimise(self) -> tuple[Array, float]:
+        """Minimiser and least value of the model; cuts that had no share for long go."""
+        self._keep(np.flatnonzero(self.idle < MAX_IDLE))
+        shares = minimise_on_simplex(self.gram, self.offsets, self.C, self.shares[0])
+        self.shares[0] = shares
+        self.idle = np.where(shares > 0.0, 0.0, self.idle + 1.0)
+        weights = self._spread(-self._mix(shares))
+        return weights, float(shares @ self.offsets) - 0.5 * float(weights @ weights)
+
+    def minimise_near(self, anchor: Array, pull: float) -> tuple[Array, float]:
+        """Minimiser of the model + pull/2 |w - anchor|^2, and the model's value there."""
+        held, stiff = anchor[self.columns], 1.0 + pull
+        heights = np.array([cut @ held for cut in self.cuts])
+        lifted = self.offsets + pull / stiff * heights
+        shares = minimise_on_simplex(self.gram / stiff, lifted, self.C, self.shares[1])
+        self.shares[1] = shares
+        self.idle[shares > 0.0] = 0.0
+        weights = self._spread((pull * held - self._mix(shares)) / stiff)
+        height = float(np.max(lifted - self.gram @ shares / stiff))
+        return weights, 0.5 * float(weights @ weights) + self.C * height
+
+    def _mix(self, shares: Array) -> Array:
+        used = np.flatnonzero(shares)
+        return np.asarray(sum(shares[k] * self.cuts[k] for k in used))
+
+    def _spread(self, entries: Array) -> Array:
+        weights = np.zeros(len(self.columns))
+        weights[self.columns] = entries
+        return weights
+
+    def _keep(self, kept: NDArray[np.intp]) -> None:
+        if len(kept) == len(self.cuts):
+            return
+        self.cuts = [self.cuts[k] for k in kept]
+        self.gram = self.gram[np.ix_(kept, kept)]
+        self.offsets, self.shares = self.offsets[kept], self.shares[:, kept]
+        self.idle = self.idle[kept]
+
+
+def _used_columns(design: Design) -> NDArray[np.bool_]:
+    """Columns with an entry in some row: random weights of the rows do not cancel there."""
+    return np.asarray(design.sum(_random_mix) != 0.0)
+
+
+# What follows runs in the blocks; the vectors are over all rows of the block.
+
+
+def _signs(block: Block) -> Array:
+    return block.join(1.0, -1.0)
+
+
+def _random_mix(block: Block) -> Array:
+    return block.rows.combine(np.random.default_rng(0).random(block.rows.shape[0]))
+
+
+def _begin(block: Block) -> None:
+    block.state.here = block.state.target = np.zeros(block.rows.shape[0])
+
+
+def _aim(block: Block, target: Array) -> None:
+    block.state.target = block.rows.scores(target)
+
+
+def _on_the_way(block: Block, share: float) -> Array:
+    """Scores at the point a share of the way from here to the target."""
+    if share == 1.0:
+        return np.array(block.state.target)
+    way = block.state.target - block.state.here
+    way *= share
+    way += block.state.here
+    return np.asarray(way)
+
+
+def _advance(block: Block, share: float) -> None:
+    block.state.here = _on_the_way(block, share)
+
+
+def _receive(block: Block, coefficients: Array) -> None:
+    block.state.coefficients = coefficients
+
+
+def _combine(block: Block) -> Array:
+    return block.rows.combine(block.state.coefficients)
+
+
+def _top_negative(block: Block) -> tuple[float]:
+    return (float(np.max(block.scores[1], initial=-np.inf)),)
