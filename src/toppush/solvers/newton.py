@@ -116,13 +116,17 @@ class _Method:
         self.bend_product = np.zeros(design.n_features)
         self.n_short = self.n_rescues = self.n_idle = 0
         self.best_gap = self.least_steepness = np.inf
+        zero = np.zeros(1)
+        self.at_zero = problem.at_zero()
+        self.slope_at_zero = float(problem.loss.slope(zero)[0])
+        self.curvature_at_zero = float(problem.loss.curvature(zero)[0])
 
     # ---- start
 
     def begin(self, weights: Array | None) -> None:
         """Along the means' difference, or at given weights; the band on the central path."""
         problem, design = self.problem, self.problem.design
-        self.upper = problem.at_zero()
+        self.upper = self.at_zero
         self.best_weights = np.zeros(design.n_features)
         difference = design.sum(band.mean_difference, self.m, design.n_neg)
         usable = weights is not None and bool(np.all(np.isfinite(weights)))
@@ -137,14 +141,12 @@ class _Method:
 
     def _best_length(self) -> float:
         """Minimiser of the loss's parabola at 0 along the weights, against the mean negative."""
-        loss, zero = self.problem.loss, np.zeros(1)
         total, squares, negatives, _ = self.problem.design.sum(band.score_moments)
         centre = negatives / self.problem.design.n_neg
         mean = total / self.m - centre
         spread = squares / self.m - 2.0 * centre * total / self.m + centre**2
-        curvature = float(loss.curvature(zero)[0])
-        bend = self.problem.lam * self.weights @ self.weights + curvature * spread
-        return float(loss.slope(zero)[0]) * mean / bend if bend > 0.0 else 0.0
+        bend = self.problem.lam * self.weights @ self.weights + self.curvature_at_zero * spread
+        return self.slope_at_zero * mean / bend if bend > 0.0 else 0.0
 
     def _shorten(self, guess: float | None) -> None:
         """Scale the weights by the guess, and on down while the objective is far above zero's."""
@@ -154,7 +156,7 @@ class _Method:
         while length > 1e-300:
             losses = design.sum(band.loss_along, problem.loss, length, length * threshold)
             objective = 0.5 * problem.lam * length**2 * squares + losses / self.m
-            if objective <= 6.0 * problem.at_zero():
+            if objective <= 6.0 * self.at_zero:
                 break
             length *= 0.5
         length = length if length > 1e-300 else 0.0
@@ -212,15 +214,10 @@ class _Method:
         threshold = problem.threshold(guess=self.level)
         length, objective = 1.0, problem.upper(self.weights, threshold)
         better = objective < self.upper
-        if objective >= problem.at_zero():
-            length, objective, steepness = self._short_length(threshold)
-            if objective >= problem.at_zero():
-                flatter = steepness < self.least_steepness
-                better = flatter and objective <= self.upper * (1.0 + 0.1 * self.tol)
-                self.least_steepness = min(self.least_steepness, steepness)
-            else:
-                better = objective < self.upper
-        if better and length > 0.0:
+        if objective >= self.at_zero:
+            length, objective = self._short_length(threshold)
+            better = length > 0.0 and objective <= self.upper * (1.0 + 0.1 * self.tol)
+        if better:
             self.upper, self.best_weights = objective, length * self.weights
             self.best_threshold = length * threshold
         self.sum_pull, self.sum_squares = design.sum(
@@ -230,31 +227,32 @@ class _Method:
         self.sums: band.BandSums = design.sum(band.band_sums)
         self._bound_below()
 
-    def _short_length(self, threshold: float) -> tuple[float, float, float]:
+    def _short_length(self, threshold: float) -> tuple[float, float]:
         """A length at which these weights are as good as zero, or better, and its objective.
 
-        Where weights of zero are optimal up to the tolerance, a direction still ranks. The
-        third number tells how steeply the objective rises along it from zero; the least steep
-        direction is where a solution would lie.
+        Where weights of zero are optimal up to the tolerance, a direction still ranks. The one
+        along which the objective rises least from zero is where a solution would lie; for any
+        that is steeper than one before, the length is 0.
         """
         problem, design = self.problem, self.problem.design
-        loss, at_zero, zero = problem.loss, problem.at_zero(), np.zeros(1)
         total, squares, *_ = design.sum(band.score_moments)
-        size = problem.lam * float(self.weights @ self.weights)
-        slope = float(loss.slope(zero)[0]) * (threshold - total / self.m)
-        spread = threshold**2 + (squares - 2.0 * threshold * total) / self.m
-        bend = size + float(loss.curvature(zero)[0]) * max(spread, 0.0)
+        slope = self.slope_at_zero * (threshold - total / self.m)
         steepness = slope / max(float(np.linalg.norm(self.weights)), 1e-300)
-        allowed = at_zero if slope < 0.0 else at_zero * (1.0 + 0.05 * self.tol)
-        length = -slope / bend if slope < 0.0 else 0.05 * self.tol * at_zero / max(slope, 1e-300)
-        length = min(length, 1.0) if bend > 0.0 else 0.0
-        for _ in range(60):
-            losses = design.sum(band.loss_along, loss, length, length * threshold)
+        if slope >= 0.0 and self.least_steepness <= steepness:
+            return 0.0, self.at_zero
+        self.least_steepness = min(self.least_steepness, steepness)
+        size = problem.lam * float(self.weights @ self.weights)
+        spread = threshold**2 + (squares - 2.0 * threshold * total) / self.m
+        bend = size + self.curvature_at_zero * max(spread, 0.0)
+        rise = 0.0 if slope < 0.0 else 0.05 * self.tol * self.at_zero
+        length = min(-slope / bend if slope < 0.0 else rise / max(slope, 1e-300), 1.0)
+        for _ in range(60 if bend > 0.0 else 0):
+            losses = design.sum(band.loss_along, problem.loss, length, length * threshold)
             objective = 0.5 * size * length**2 + losses / self.m
-            if objective <= allowed:
-                return length, objective, steepness
+            if objective <= self.at_zero + rise:
+                return length, float(objective)
             length *= 0.5
-        return 0.0, at_zero, np.inf
+        return 0.0, self.at_zero
 
     def _update_products(self) -> None:
         """X'pull and X'bend over the positives and, if formed, their Gram matrix."""
