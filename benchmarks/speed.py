@@ -5,9 +5,9 @@
     python -m benchmarks.speed --data "made like real-sim"
 
 Each data set and method runs in a process of its own with one thread: it fits all rows several
-times for the median time, quick fits more often, and two thirds of them once for the measures on the last third. The
-paper's method also runs to the objective that our solver reached, at most `--patience` times as
-long as ours took; a "+" marks those that did not get there.
+times for the median time, quick fits more often, and two thirds of them once for the measures
+on the last third. The paper's method also runs to the objective that our solver reached, at
+most `--patience` times as long as ours took; a "+" marks those that did not get there.
 """
 
 import argparse

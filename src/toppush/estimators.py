@@ -377,6 +377,6 @@ def require_both(design: LocalDesign, classes: NDArray[Any]) -> None:
     for count, label in ((design.n_neg, classes[0]), (design.n_pos, classes[1])):
         if not count:
             raise ValueError(
-                f"every row of class {label!r} has sample_weight 0, so y has one class left; "
+                f"every row of class {label} has sample_weight 0, so y has one class left; "
                 "give some of them a weight."
             )
