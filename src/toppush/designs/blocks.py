@@ -66,10 +66,10 @@ class Block:
 
     def positive_rows(self) -> Rows:
         """The positives alone, copied out if they hold at most half of the entries."""
-        copy = self.rows.subset(self._where[0])
-        if copy.n_entries <= COPIED_SHARE * self.rows.n_entries:
-            return copy
-        return MaskedRows(self.rows, self._where[0])
+        where = self._where[0]
+        if self.rows.count_entries(where) <= COPIED_SHARE * self.rows.n_entries:
+            return self.rows.subset(where)
+        return MaskedRows(self.rows, where)
 
     def negative_rows(self, where: Where) -> Rows:
         """A copy of some of the negatives, numbered among themselves."""

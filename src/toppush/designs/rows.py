@@ -52,6 +52,9 @@ class Rows(Protocol):
     def subset(self, where: Where) -> "Rows":
         """A copy of some of the rows."""
 
+    def count_entries(self, where: Where) -> int:
+        """Stored entries of some of the rows."""
+
     def squared_norms(self) -> Array:
         """|x|^2 of every row."""
 
@@ -97,6 +100,10 @@ class DenseRows:
         """A copy of some of the rows."""
         self.tally.entries += len(where) * self.shape[1]
         return type(self)(self.X[where], self.tally)
+
+    def count_entries(self, where: Where) -> int:
+        """Stored entries of some of the rows."""
+        return len(where) * self.shape[1]
 
     def squared_norms(self) -> Array:
         """|x|^2 of every row."""
@@ -167,6 +174,11 @@ class SparseRows:
         self.tally.entries += copy.n_entries
         return copy
 
+    def count_entries(self, where: Where) -> int:
+        """Stored entries of some of the rows."""
+        pointers = self._rows.indptr
+        return int((pointers[where + 1] - pointers[where]).sum())
+
     def squared_norms(self) -> Array:
         """|x|^2 of every row."""
         rows = self._rows
@@ -207,6 +219,10 @@ class MaskedRows:
     def subset(self, where: Where) -> Rows:
         """A copy of some of the rows."""
         return self._all.subset(self._where[where])
+
+    def count_entries(self, where: Where) -> int:
+        """Stored entries of some of the rows."""
+        return self._all.count_entries(self._where[where])
 
     def squared_norms(self) -> Array:
         """|x|^2 of every row."""
