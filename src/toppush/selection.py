@@ -17,7 +17,7 @@ from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 
 from toppush import metrics
 from toppush.designs import LocalDesign
-from toppush.designs.local import default_threads
+from toppush.designs.local import default_threads, one_blas_thread
 from toppush.estimators import (
     Labels,
     LinearRanker,
@@ -37,6 +37,8 @@ N_LAMS, LAM_RANGE = 9, 1e-4
 FIRST_GAIN = 0.01
 """At the greatest lam, no weights beat zero by more than this share of the objective."""
 TOPS = (1, 0.001, 0.01, 0.1)
+ENTRIES_PER_FOLD = 1 << 18
+"""Below this many stored entries folds at the same time only wait for each other."""
 
 
 @dataclass(frozen=True)
@@ -309,7 +311,9 @@ class TopPushCV(LinearRanker):
             return np.array([score(positive[test], one, weight) for one in scores]), seconds
 
         threads = default_threads() if self.n_threads is None else self.n_threads
-        with ThreadPoolExecutor(min(threads, len(folds))) as pool:
+        n_entries = design.n_entries
+        workers = max(1, min(threads, len(folds), n_entries // ENTRIES_PER_FOLD))
+        with one_blas_thread(), ThreadPoolExecutor(workers) as pool:
             found = list(pool.map(run, folds))
         grid = [{"lam": float(lam), "top": top} for top in tops for lam in self.lams_]
         self.cv_results_ = _results(grid, [scores for scores, _ in found], [t for _, t in found])

@@ -16,6 +16,8 @@ class Design(Protocol):
     n_pos: int
     n_neg: int
     total_cost: float
+    memory: dict[str, Any]
+    """Sums over the rows that outlive a solve."""
 
     @property
     def passes(self) -> float:

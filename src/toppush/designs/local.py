@@ -1,10 +1,12 @@
 """Row blocks of arrays in this process, asked by a pool of threads."""
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import cache, reduce
 from itertools import pairwise
+from threading import Lock
 from types import TracebackType
 from typing import Any, Self
 
@@ -21,7 +23,7 @@ from toppush.losses import Array
 Matrix = Any
 """A dense array or a CSR matrix."""
 
-ENTRIES_PER_THREAD = 1 << 18
+ENTRIES_PER_THREAD = 1 << 20
 """Below this many stored entries a second thread costs more than it saves."""
 SMALL, HARDLY_SPARSE = 1_000_000, 0.1
 """Entries of a matrix, zeros counted, and stored share from which it is held as an array."""
@@ -68,6 +70,7 @@ class LocalDesign:
         ]
         for before, block in pairwise(self.blocks):
             block.first_negative = before.first_negative + before.n_neg
+        self.memory: dict[str, Any] = {}
         self.n_entries = sum(block.rows.n_entries for block in self.blocks)
         self.n_pos = sum(block.n_pos for block in self.blocks)
         self.n_neg = sum(block.n_neg for block in self.blocks)
@@ -75,7 +78,7 @@ class LocalDesign:
 
     def __enter__(self) -> Self:
         self._pool = ThreadPoolExecutor(len(self.blocks)) if len(self.blocks) > 1 else None
-        self._limits = _blas().limit(limits=1)
+        _hold_blas()
         return self
 
     def __exit__(
@@ -84,7 +87,7 @@ class LocalDesign:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._limits.restore_original_limits()
+        _release_blas()
         if self._pool is not None:
             self._pool.shutdown()
 
@@ -195,6 +198,39 @@ def _with_indices(X: Matrix, indices: NDArray[np.int32], n_columns: int) -> Matr
 def _blas() -> ThreadpoolController:
     """Found once: the search for loaded libraries takes longer than a small fit."""
     return ThreadpoolController()
+
+
+# Designs of several threads may be open at once, and the limit belongs to the process: the first
+# one sets it, the last one restores what was there.
+_holding = Lock()
+_holders: list[Any] = []
+
+
+def _hold_blas() -> None:
+    with _holding:
+        _holders.append(None if _holders else _blas().limit(limits=1))
+
+
+def _release_blas() -> None:
+    with _holding:
+        limit = _holders[0]
+        _holders.pop()
+        if not _holders:
+            limit.restore_original_limits()
+
+
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """Hold BLAS to one thread over several designs.
+
+    To be entered before threads that open designs of their own: a limit that is set and
+    restored in such threads slowed OpenBLAS down by 3x.
+    """
+    _hold_blas()
+    try:
+        yield
+    finally:
+        _release_blas()
 
 
 def _ranges(X: Matrix, n_threads: int) -> list[tuple[int, int]]:

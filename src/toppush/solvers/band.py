@@ -69,9 +69,14 @@ def largest_dual(block: Block) -> tuple[float]:
 
 
 def begin_positives(block: Block, alone: bool) -> None:
-    """Forget earlier fits; `alone` if products with the positives alone are wanted."""
-    block.state.used_bend = block.state.best_dual = None
-    block.state.positive_rows = block.positive_rows() if alone else None
+    """Make ready; `alone` if products with the positives alone are wanted.
+
+    The bends that the Gram matrix holds, and the positives' rows, stay from an earlier solve.
+    """
+    block.state.best_dual = None
+    block.state.used_bend = getattr(block.state, "used_bend", None)
+    if alone and getattr(block.state, "positive_rows", None) is None:
+        block.state.positive_rows = block.positive_rows()
 
 
 def _bend_changes(block: Block, slack: float) -> Array:

@@ -112,8 +112,8 @@ class _Method:
         self.formed = design.n_features <= FORMED
         self.quadratic = problem.loss.conjugate_curvature is not None
         self.memory = Memory()
-        self.gram: Array | None = None
-        self.bend_product = np.zeros(design.n_features)
+        self.gram: Array | None = design.memory.get("gram")
+        self.bend_product: Array = design.memory.get("bend_product", np.zeros(1))
         self.n_short = self.n_rescues = self.n_idle = 0
         self.best_gap = self.least_steepness = np.inf
         zero = np.zeros(1)
@@ -128,7 +128,9 @@ class _Method:
         problem, design = self.problem, self.problem.design
         self.upper = self.at_zero
         self.best_weights = np.zeros(design.n_features)
-        difference = design.sum(band.mean_difference, self.m, design.n_neg)
+        if "difference" not in design.memory:
+            design.memory["difference"] = design.sum(band.mean_difference, self.m, design.n_neg)
+        difference = design.memory["difference"]
         usable = weights is not None and bool(np.all(np.isfinite(weights)))
         self.weights = np.array(weights if usable else difference, np.float64)
         design.each(band.begin_positives, not self.formed)
@@ -267,6 +269,8 @@ class _Method:
             gram, product = design.sum(band.update_gram, renew)
             self.gram = gram if self.gram is None or renew else self.gram + gram
             self.bend_product = product if renew else self.bend_product + product
+            # Another solve on these rows follows the changes from here.
+            design.memory.update(gram=self.gram, bend_product=self.bend_product)
         assert self.gram is not None
         if self.quadratic:  # pull = bend (1 + T - w.x): no need to read the rows
             self.pull_product = (1.0 + self.threshold) * self.bend_product
