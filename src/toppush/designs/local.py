@@ -23,7 +23,7 @@ from toppush.losses import Array
 Matrix = Any
 """A dense array or a CSR matrix."""
 
-ENTRIES_PER_THREAD = 1 << 20
+ENTRIES_PER_THREAD = 1 << 22
 """Below this many stored entries a second thread costs more than it saves."""
 SMALL, HARDLY_SPARSE = 1_000_000, 0.1
 """Entries of a matrix, zeros counted, and stored share from which it is held as an array."""
