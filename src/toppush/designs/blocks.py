@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from toppush.designs.rows import MaskedRows, Rows, Where
 from toppush.losses import Array
 
-COPIED_SHARE = 0.5
-"""Largest share of a block's entries that is copied out to spare the products the rest."""
+COPIED_SHARE, COPIED_SHARE_OF_MANY, MANY = 0.5, 0.25, 1 << 25
+"""Largest share of a block's entries that is copied out to spare the products the rest, and the
+same for a block of many entries, where memory counts more."""
 
 
 class Block:
@@ -65,9 +66,10 @@ class Block:
         return float(self.cost.sum())
 
     def positive_rows(self) -> Rows:
-        """The positives alone, copied out if they hold at most half of the entries."""
+        """The positives alone, copied out if they hold a small enough share of the entries."""
         where = self._where[0]
-        if self.rows.count_entries(where) <= COPIED_SHARE * self.rows.n_entries:
+        share = COPIED_SHARE if self.rows.n_entries < MANY else COPIED_SHARE_OF_MANY
+        if self.rows.count_entries(where) <= share * self.rows.n_entries:
             return self.rows.subset(where)
         return MaskedRows(self.rows, where)
 
