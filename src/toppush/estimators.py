@@ -50,6 +50,8 @@ class LinearRanker(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
 
     coef_: Array
     threshold_: float
+    n_iter_: int
+    solution_: Solution
     classes_: NDArray[Any]
 
     @property
@@ -89,6 +91,14 @@ class LinearRanker(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         return metrics.average_precision(
             y, scores, sample_weight=sample_weight, pos_label=self.classes_[1]
         )
+
+    def _keep(self, solution: Solution, classes: NDArray[Any]) -> None:
+        """Set the fitted attributes that come from a solution."""
+        self.classes_ = classes
+        self.solution_ = solution
+        self.coef_ = solution.weights[None, :]
+        self.threshold_ = solution.threshold
+        self.n_iter_ = solution.n_iter
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -161,8 +171,6 @@ class TopPush(LinearRanker):
     ----------
     N. Li, R. Jin, Z.-H. Zhou. Top Rank Optimization in Linear Time. NIPS 2014.
     """
-
-    solution_: Solution
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "lam": [Interval(Real, 0, None, closed="neither")],
@@ -242,18 +250,11 @@ class TopPush(LinearRanker):
                         watch=watch,
                     )
             self.top_ = k
-            self._record(solution, classes)
+            self._keep(solution, classes)
         warn_about(solution, problem, self.tol, chosen=self.top == "auto")
         if tasks is not None:
             tasks.end()
         return self
-
-    def _record(self, solution: Solution, classes: NDArray[Any]) -> None:
-        self.classes_ = classes
-        self.solution_ = solution
-        self.coef_ = solution.weights[None, :]
-        self.threshold_ = solution.threshold
-        self.n_iter_ = solution.n_iter
 
     def _start(self, n_rows: int) -> Solution | None:
         """The last solution if it is wanted and fits."""

@@ -275,9 +275,7 @@ class TopPushCV(LinearRanker):
             if hasattr(self, "_skl_callbacks"):
                 final.set_callbacks(*self._skl_callbacks)
             final.fit(X, positive, sample_weight)
-            self.classes_, self.solution_ = classes, final.solution_
-            self.coef_, self.threshold_ = final.coef_, final.threshold_
-            self.n_iter_ = final.n_iter_
+            self._keep(final.solution_, classes)
         return self
 
     def _choose(

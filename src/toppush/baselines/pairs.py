@@ -13,10 +13,16 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import _fit_context
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from toppush.designs import Block, Design, LocalDesign
-from toppush.estimators import DTYPES, Labels, LinearRanker, Matrix, require_both, two_classes
+from toppush.estimators import (
+    Labels,
+    LinearRanker,
+    Matrix,
+    read_rows,
+    require_both,
+    unchanged_on_failure,
+)
 from toppush.losses import LOSSES, Array, Loss
 from toppush.solutions import Iteration, Solution
 
@@ -176,32 +182,18 @@ class BaselineRanker(LinearRanker):
         -------
         self
         """
-        before = self.__dict__.copy()
-        try:
+        with unchanged_on_failure(self):
             return self._fit(X, y, sample_weight)
-        except BaseException:  # a failed or interrupted fit leaves the estimator as it was
-            self.__dict__.clear()
-            self.__dict__.update(before)
-            raise
 
     def _fit(self, X: Matrix, y: Labels, sample_weight: Any | None) -> Self:
-        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=DTYPES)
-        classes, positive = two_classes(y)
-        if sample_weight is not None:
-            sample_weight = _check_sample_weight(
-                sample_weight, X, dtype=np.float64, ensure_non_negative=True
-            )
+        X, _, classes, positive, sample_weight = read_rows(self, X, y, sample_weight)
         with LocalDesign(X, positive, sample_weight, n_threads=self.n_threads) as design:
             require_both(design, classes)
             solution = self._solve(design, sample_weight)
         return self._record(classes, solution)
 
     def _record(self, classes: NDArray[Any], solution: Solution) -> Self:
-        self.classes_ = classes
-        self.solution_ = solution
-        self.coef_ = solution.weights[None, :]
-        self.threshold_ = solution.threshold
-        self.n_iter_ = solution.n_iter
+        self._keep(solution, classes)
         if not solution.status.success:
             warnings.warn(
                 f"{solution.status.value} After {solution.n_iter} iterations the objective is "

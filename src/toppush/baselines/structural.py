@@ -5,8 +5,6 @@ highest score of a training negative, so a positive prediction means "above all 
 """
 
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -15,7 +13,6 @@ from numpy.typing import NDArray
 from sklearn.base import _fit_context
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval, RealNotInt, StrOptions
-from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from toppush.baselines.risks import (
     AveragePrecisionHinge,
@@ -25,13 +22,13 @@ from toppush.baselines.risks import (
 )
 from toppush.designs import LocalDesign
 from toppush.estimators import (
-    DTYPES,
     DegenerateWarning,
     Labels,
     LinearRanker,
     Matrix,
+    read_rows,
     require_both,
-    two_classes,
+    unchanged_on_failure,
 )
 from toppush.losses import Array
 from toppush.problems import count_top
@@ -72,17 +69,12 @@ class CuttingPlaneRanker(LinearRanker):
         -------
         self
         """
-        with _unchanged_on_failure(self):
+        with unchanged_on_failure(self):
             return self._fit(X, y, None)
 
     def _fit(self, X: Matrix, y: Labels, sample_weight: Any | None) -> Self:
-        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=DTYPES)
-        classes, positive = two_classes(y)
-        weight = np.ones(len(positive))
-        if sample_weight is not None:
-            weight = _check_sample_weight(
-                sample_weight, X, dtype=np.float64, ensure_non_negative=True
-            )
+        X, _, classes, positive, given = read_rows(self, X, y, sample_weight)
+        weight = np.ones(len(positive)) if given is None else given
         with LocalDesign(X, positive, weight, n_threads=self.n_threads) as design:
             require_both(design, classes)
             risk = self._risk(weight[positive & (weight > 0)], weight[~positive & (weight > 0)])
@@ -90,11 +82,7 @@ class CuttingPlaneRanker(LinearRanker):
             solution = cutting_plane(
                 problem, tol=self.tol, max_iter=self.max_iter, verbose=self.verbose
             )
-        self.classes_ = classes
-        self.solution_ = solution
-        self.coef_ = solution.weights[None, :]
-        self.threshold_ = solution.threshold
-        self.n_iter_ = solution.n_iter
+        self._keep(solution, classes)
         self._warn(problem.at_zero())
         return self
 
@@ -121,18 +109,6 @@ class CuttingPlaneRanker(LinearRanker):
                 DegenerateWarning,
                 stacklevel=5,
             )
-
-
-@contextmanager
-def _unchanged_on_failure(estimator: Any) -> Iterator[None]:
-    """A failed or interrupted fit leaves the estimator as it was."""
-    before = estimator.__dict__.copy()
-    try:
-        yield
-    except BaseException:
-        estimator.__dict__.clear()
-        estimator.__dict__.update(before)
-        raise
 
 
 class RankSVM(CuttingPlaneRanker):
@@ -221,7 +197,7 @@ class RankSVM(CuttingPlaneRanker):
         -------
         self
         """
-        with _unchanged_on_failure(self):
+        with unchanged_on_failure(self):
             return self._fit(X, y, sample_weight)
 
     def _risk(self, positive_weight: Array, negative_weight: Array) -> PairHinge:

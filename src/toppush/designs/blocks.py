@@ -14,8 +14,7 @@ from toppush.losses import Array
 
 COPIED_SHARE, COPIED_SHARE_OF_MANY, MANY = 0.5, 0.35, 1 << 25
 """Largest share of a block's entries that is copied out to spare the products the rest, and the
-same for a block of many entries, where memory counts more. Without the copy (a third of the
-entries) a fit of url's size took twice as long."""
+same for a block of many entries, where memory counts more."""
 
 
 class Block:
