@@ -1,27 +1,17 @@
-"""The command `toppush`. Heavy imports happen inside the commands, so that help is quick."""
+"""`toppush demo`."""
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import click
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from toppush.demo import Demo
-
-try:
-    import click
-except ImportError:
-    sys.exit("the command line needs more packages: pip install 'toppush[cli]'")
+    from toppush.experiments.demo import Demo
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(package_name="toppush")
-def main() -> None:
-    """Rank so that the top of the list is right."""
-
-
-@main.command()
+@click.command()
 @click.option(
     "--picture",
     type=click.Path(dir_okay=False, path_type=Path),
@@ -37,7 +27,7 @@ def demo(picture: Path, seed: int) -> None:
     """
     from rich.console import Console
 
-    from toppush.demo import N_SPLITS, draw, run
+    from toppush.experiments.demo import N_SPLITS, draw, run
 
     console = Console()
     result = run(seed)
