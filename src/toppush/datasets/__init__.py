@@ -1,0 +1,186 @@
+"""The paper's seven data sets, four more, and made ones of their size.
+
+Files are looked for in a directory of yours (`data`, or TOPPUSH_DATA), then in the cache, and are
+otherwise fetched from their publisher.
+"""
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from toppush.datasets.catalogue import CATALOGUE, Entry, Source
+from toppush.datasets.fetching import FetchError, Progress, cache_directory, fetch_files
+from toppush.datasets.made import MADE, made
+from toppush.datasets.reading import OPENERS
+
+__all__ = ["CATALOGUE", "Dataset", "FetchError", "fetch", "find", "load", "made", "names"]
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """Rows and labels, and what to say about them.
+
+    Attributes
+    ----------
+    name : str
+    X : csr_array of float64
+    y : array of bool
+        True for positives.
+    files : tuple of Path
+        Where the rows came from; empty if they are made.
+    note : str
+        What to tell the reader of a result.
+    min_max : bool
+        Whether experiments should scale each column to [0, 1].
+    is_made : bool
+    whole : int, optional
+        Rows of the whole set, if this is only a part of it.
+    """
+
+    name: str
+    X: sparse.csr_array
+    y: NDArray[np.bool_]
+    files: tuple[Path, ...]
+    note: str = ""
+    min_max: bool = False
+    is_made: bool = False
+    whole: int | None = None
+
+    @property
+    def title(self) -> str:
+        """The name, marked if the rows are made or only a part."""
+        if self.is_made:
+            return f"{self.name} (made data)"
+        return f"{self.name} ({self.y.size / self.whole:.1%} of it)" if self.whole else self.name
+
+    @property
+    def n_pos(self) -> int:
+        """Number of positives."""
+        return int(self.y.sum())
+
+    @property
+    def n_neg(self) -> int:
+        """Number of negatives."""
+        return int(self.y.size - self.y.sum())
+
+    def scaled(self) -> sparse.csr_array:
+        """X as the experiments use it: each column in [0, 1] if `min_max`, else as it is.
+
+        As the authors did, over all rows, before any split; labels play no part in it.
+        """
+        return to_unit_range(self.X) if self.min_max else self.X
+
+
+def names() -> list[str]:
+    """Names of all data sets."""
+    return [*CATALOGUE, *MADE]
+
+
+def load(name: str, data: str | os.PathLike[str] | None = None, *, seed: int = 0) -> Dataset:
+    """A data set by its name.
+
+    Parameters
+    ----------
+    name : str
+        One of `names()`.
+    data : path, optional
+        Directory with the files, `.svm` or as published, plain or `.gz`, `.bz2`, `.xz`, at its
+        top or in a folder of its own; by default TOPPUSH_DATA.
+    seed : int
+        For made data.
+
+    Returns
+    -------
+    Dataset
+    """
+    if name in MADE:
+        return Dataset(name, *made(name, seed=seed), files=(), is_made=True)
+    entry = _entry(name)
+    source, paths = find(name, data) or (entry.published, fetch(name))
+    if source is None:
+        raise FetchError(f"{name} is not there and cannot be fetched. {entry.note}")
+    X, y = source.read(paths, entry.n_features, source.labels)
+    return Dataset(
+        name,
+        X,
+        y,
+        tuple(paths),
+        note=entry.note,
+        min_max=entry.min_max,
+        whole=entry.n_rows if y.size != entry.n_rows else None,
+    )
+
+
+def find(name: str, data: str | os.PathLike[str] | None = None) -> tuple[Source, list[Path]] | None:
+    """The files of a data set in the given directory, TOPPUSH_DATA or the cache; None if absent."""
+    entry, places = _entry(name), _places(data)
+    listing = {stem: path for place in reversed(places) for stem, path in _list_files(place)}
+    for source in entry.sources:
+        if all(file in listing for file in source.files):
+            return source, [listing[file] for file in source.files]
+    return None
+
+
+def fetch(name: str, progress: Progress | None = None) -> list[Path]:
+    """Fetch a data set's files from their publisher into the cache, unless they are there."""
+    if name in MADE:
+        raise FetchError(f"{name} is made, not fetched: load it.")
+    return fetch_files(_entry(name), progress)
+
+
+def _entry(name: str) -> Entry:
+    if name not in CATALOGUE:
+        raise ValueError(f"no data set is called {name!r}; there are {', '.join(names())}.")
+    return CATALOGUE[name]
+
+
+def _places(data: str | os.PathLike[str] | None) -> list[Path]:
+    """Directories to look in, the user's own first."""
+    chosen = data if data is not None else os.environ.get("TOPPUSH_DATA")
+    if chosen is None:
+        return [place for place in [_cache()] if place is not None]
+    if not Path(chosen).is_dir():
+        raise FileNotFoundError(f"the data directory {chosen} is not there.")
+    return [Path(chosen), *(place for place in [_cache()] if place is not None)]
+
+
+def _cache() -> Path | None:
+    """The cache if it can be and is there."""
+    try:
+        place = cache_directory()
+    except ImportError:
+        return None
+    return place if place.is_dir() else None
+
+
+def _list_files(place: Path) -> Sequence[tuple[str, Path]]:
+    """Names without compression and paths of files in a directory and its folders."""
+    files = [*place.glob("*"), *place.glob("*/*")]
+    return [
+        (path.stem if path.suffix in OPENERS else path.name, path)
+        for path in files
+        if path.is_file() and path.suffix not in (".part", ".sha256")
+    ]
+
+
+def to_unit_range(X: sparse.csr_array) -> sparse.csr_array:
+    """Each column x as (x - min) / (max - min), constant columns as 0.
+
+    A column of a sparse matrix with negative entries would lose its zeros, so that is refused.
+    """
+    low = np.asarray(X.min(axis=0).todense()).ravel()
+    high = np.asarray(X.max(axis=0).todense()).ravel()
+    if np.any(low < 0):
+        raise ValueError("a column has negative entries; scale the data set before saving it.")
+    spread = np.where(high > low, high - low, 1.0)
+    # A column above zero everywhere stores all its entries, so that shifting them is enough.
+    shifted = sparse.csr_array(
+        ((X.data - low[X.indices]) / spread[X.indices], X.indices, X.indptr), X.shape
+    )
+    shifted.eliminate_zeros()
+    return shifted

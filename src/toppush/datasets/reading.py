@@ -1,0 +1,115 @@
+"""Files as their publishers keep them, read into rows and labels."""
+
+import bz2
+import csv
+import gzip
+import lzma
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import IO, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
+
+
+class Rows(NamedTuple):
+    """A data set in memory: CSR with 32-bit indices, and which rows are positive."""
+
+    X: sparse.csr_array
+    y: NDArray[np.bool_]
+
+
+def open_any(path: Path, mode: str = "rb") -> IO[Any]:
+    """A file for reading, unpacked by what its name ends with."""
+    return OPENERS.get(path.suffix, open)(path, mode)  # type: ignore[no-any-return]
+
+
+def as_rows(X: Any, y: NDArray[np.bool_]) -> Rows:
+    """CSR with 32-bit indices from any matrix."""
+    X = sparse.csr_array(X)
+    if X.nnz < 2**31 and max(X.shape) < 2**31:
+        X = sparse.csr_array(
+            (X.data, X.indices.astype(np.int32), X.indptr.astype(np.int32)), X.shape
+        )
+    return Rows(X, y)
+
+
+def read_libsvm(paths: Sequence[Path], n_features: int, labels: Sequence[float]) -> Rows:
+    """LIBSVM files, one after the other."""
+    from sklearn.datasets import load_svmlight_file
+
+    parts = []
+    for path in paths:
+        with open_any(path) as file:
+            try:
+                parts.append(load_svmlight_file(file, n_features=n_features, zero_based=False))
+            except (ValueError, EOFError, OSError, lzma.LZMAError) as error:
+                raise ValueError(
+                    f"{path} could not be read as LIBSVM data: {error}. Fetch it again."
+                ) from error
+    target = np.concatenate([target for _, target in parts])
+    return as_rows(sparse.vstack([X for X, _ in parts]), np.isin(target, labels))
+
+
+def read_table(path: Path) -> list[list[str]]:
+    """Rows of a comma-separated file without blank lines."""
+    with open_any(path, "rt") as file:
+        return [row for row in csv.reader(file) if row]
+
+
+def read_spambase(paths: Sequence[Path], n_features: int, labels: Sequence[float]) -> Rows:
+    """UCI's spambase.data: 57 numbers, then 1 for spam."""
+    table = np.array(read_table(paths[0]), float)
+    return as_rows(table[:, :n_features], table[:, n_features] == 1.0)
+
+
+def read_mammography(paths: Sequence[Path], n_features: int, labels: Sequence[float]) -> Rows:
+    """Six numbers, then '1' (in quotation marks) for a microcalcification."""
+    table = np.array([[cell.strip("'") for cell in row] for row in read_table(paths[0])], float)
+    return as_rows(table[:, :n_features], table[:, n_features] == 1.0)
+
+
+def read_nslkdd(paths: Sequence[Path], n_features: int, labels: Sequence[float]) -> Rows:
+    """KDDTrain+.txt and KDDTest+.txt: 41 features, the attack's name, a difficulty.
+
+    The numbers in their order without num_outbound_cmds, which is always 0; then protocol,
+    service and flag, one column a value, in alphabetical order.
+    """
+    from sklearn.preprocessing import OneHotEncoder
+
+    table = np.array([row[:42] for path in paths for row in read_table(path)], object)
+    words, constant, attack = [1, 2, 3], 19, 41
+    numbers = np.delete(table, [*words, constant, attack], axis=1).astype(float)
+    one_hot = OneHotEncoder().fit_transform(table[:, words].astype(str))
+    X = sparse.hstack([sparse.csr_array(numbers), one_hot])
+    return as_rows(X, table[:, attack] != "normal")
+
+
+def read_hiv(paths: Sequence[Path], n_features: int, labels: Sequence[float]) -> Rows:
+    """MoleculeNet's HIV.csv as binary Morgan fingerprints of radius 2; needs RDKit.
+
+    The first of rows with equal SMILES counts; molecules that RDKit refuses are left out.
+    """
+    try:
+        from rdkit import Chem, RDLogger
+        from rdkit.Chem import rdFingerprintGenerator
+    except ImportError as error:
+        raise ImportError("hiv-ecfp4 is made with RDKit: pip install rdkit") from error
+    RDLogger.DisableLog("rdApp.*")
+    header, *table = read_table(paths[0])
+    smiles, active = header.index("smiles"), header.index("HIV_active")
+    generator = rdFingerprintGenerator.GetMorganGenerator(radius=2, fpSize=n_features)
+    first = {row[smiles]: row[active] == "1" for row in reversed(table)}
+    bits, y = [], []
+    for row in dict.fromkeys(row[smiles] for row in table):
+        molecule = Chem.MolFromSmiles(row)
+        if molecule is not None:
+            bits.append(np.asarray(generator.GetFingerprint(molecule).GetOnBits(), np.int32))
+            y.append(first[row])
+    ends = np.concatenate([[0], np.cumsum([len(one) for one in bits])])
+    columns = np.concatenate(bits)
+    X = sparse.csr_array((np.ones(len(columns)), columns, ends), (len(bits), n_features))
+    return as_rows(X, np.array(y, bool))
