@@ -179,8 +179,7 @@ def to_unit_range(X: sparse.csr_array) -> sparse.csr_array:
         raise ValueError("a column has negative entries; scale the data set before saving it.")
     spread = np.where(high > low, high - low, 1.0)
     # A column above zero everywhere stores all its entries, so that shifting them is enough.
-    shifted = sparse.csr_array(
-        ((X.data - low[X.indices]) / spread[X.indices], X.indices, X.indptr), X.shape
-    )
+    shifted = X.copy()
+    shifted.data = (X.data - low[X.indices]) / spread[X.indices]
     shifted.eliminate_zeros()
     return shifted

@@ -1,0 +1,38 @@
+"""Where figures were made: processor, cores, load, versions."""
+
+import os
+import platform
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+PACKAGES = ("toppush", "numpy", "scipy", "scikit-learn")
+
+
+def machine(*more: str) -> dict[str, Any]:
+    """Processor, cores this process may use, how busy they are, and versions of packages."""
+    from joblib import cpu_count
+
+    return {
+        "cpu": _cpu_name(),
+        "cores": cpu_count(),
+        "load": [round(load, 2) for load in os.getloadavg()] if hasattr(os, "getloadavg") else None,
+        "system": f"{platform.system()} {platform.machine()}",
+        "python": platform.python_version(),
+        **{package: _version(package) for package in (*PACKAGES, *more)},
+        "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS"),
+    }
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def _cpu_name() -> str:
+    about = Path("/proc/cpuinfo")
+    lines = about.read_text().splitlines() if about.exists() else []
+    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor()

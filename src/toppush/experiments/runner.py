@@ -1,0 +1,251 @@
+"""Do the work that a table needs and the store lacks, in processes that can be stopped.
+
+A method that fails or runs out of its time becomes a record that says so. Every finished piece is
+in the store before the next begins, so a run may be killed at any time and started again.
+"""
+
+import os
+import signal
+import threading
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, TimeoutError, wait
+from dataclasses import dataclass, field
+from functools import lru_cache
+from multiprocessing import get_context
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from toppush import datasets
+from toppush.experiments.machine import machine
+from toppush.experiments.methods import BY_KEY, Method
+from toppush.experiments.protocol import N_FOLDS, TEST_SHARE, VERSION, run_trial, time_fit
+from toppush.experiments.store import DONE, FAILED, OUT_OF_TIME, Record, Store
+
+Config = dict[str, Any]
+
+
+@dataclass
+class Plan:
+    """What a table consists of.
+
+    Attributes
+    ----------
+    data : sequence of str
+        Names of data sets.
+    methods : sequence of str
+        Keys of methods.
+    trials : int
+    seed : int
+        Trial t splits the rows with seed 1000 * seed + t.
+    jobs : int
+        Processes at a time; each computes with one thread.
+    time_limit : float
+        Seconds that all trials of one method on one data set may take together.
+    directory : str, optional
+        Where the data sets' files are.
+    """
+
+    data: Sequence[str]
+    methods: Sequence[str]
+    trials: int = 30
+    seed: int = 0
+    jobs: int = 1
+    time_limit: float = 3600.0
+    directory: str | None = None
+    sizes: dict[str, tuple[int, int, int]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name in self.data:
+            X, y = _load(name, self.directory)
+            n_pos = int(y.sum())
+            self.sizes[name] = (n_pos, y.size - n_pos, X.shape[1])
+
+    def config(self, data: str, method: str, trial: int) -> Config:
+        """All that decides the result of one trial."""
+        how = BY_KEY[method]
+        return {
+            "protocol": VERSION,
+            "data": data,
+            "size": list(self.sizes[data]),
+            "method": method,
+            "rule": how.rule,
+            "grids": {name: list(grid.values) for name, grid in how.grids.items()},
+            "trial": trial,
+            "seed": 1000 * self.seed + trial,
+            "test_share": TEST_SHARE,
+            "folds": N_FOLDS,
+        }
+
+    def configs(self) -> list[Config]:
+        """Every trial, those of one data set together."""
+        return [
+            self.config(data, method, trial)
+            for data in self.data
+            for trial in range(self.trials)
+            for method in self.methods
+        ]
+
+    def timing_config(self, data: str, method: str, setting: dict[str, float]) -> Config:
+        """All that decides a training time on the full data."""
+        return {
+            "protocol": VERSION,
+            "data": data,
+            "size": list(self.sizes[data]),
+            "method": method,
+            "trial": None,
+            "setting": setting,
+        }
+
+
+@lru_cache(maxsize=1)
+def _load(name: str, directory: str | None) -> tuple[Any, NDArray[np.bool_]]:
+    """Rows as the experiments use them, and labels."""
+    loaded = datasets.load(name, directory)
+    return loaded.scaled(), loaded.y
+
+
+def work(config: Config, directory: str | None) -> dict[str, Any]:
+    """What a process does: one trial, or one timing."""
+    rows = _load(config["data"], directory)
+    method: Method = BY_KEY[config["method"]]
+    if config["trial"] is None:
+        return time_fit(method, *rows, config["setting"])
+    return run_trial(method, *rows, config["seed"])
+
+
+def begin_process() -> None:
+    """A worker leaves Ctrl-C to its parent, and ends when its parent is gone."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    parent = os.getppid()
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(0.5)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+@dataclass(frozen=True)
+class Event:
+    """What the runner tells about: a piece of work that begins or ends."""
+
+    config: Config
+    record: Record | None
+    n_done: int
+    n_all: int
+
+
+def run(plan: Plan, store: Store, tell: Callable[[Event], None] = lambda event: None) -> None:
+    """Bring the store up to date with a plan."""
+    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+        os.environ[name] = "1"  # read by the worker processes when they start
+    Runner(plan, store, tell).run(plan.configs(), plan.jobs)
+    timings = [
+        plan.timing_config(data, method, setting)
+        for data, method, setting in usual_settings(plan, store)
+    ]
+    # One at a time, so that a timing shares the machine with nothing of ours.
+    Runner(plan, store, tell).run(timings, 1)
+
+
+class Runner:
+    """Hands out work to processes and keeps their answers."""
+
+    def __init__(self, plan: Plan, store: Store, tell: Callable[[Event], None]) -> None:
+        self.plan, self.store, self.tell = plan, store, tell
+        self.machine = machine("xgboost", "lightgbm")
+        self.spent: dict[tuple[str, str], float] = defaultdict(float)
+        self.n_done = 0
+
+    def run(self, configs: list[Config], jobs: int) -> None:
+        """Do what is not done and nobody else does."""
+        from pebble import ProcessPool
+
+        known = self.store.records(configs)
+        for record in known:
+            self._spend(record.config, record.result.get("seconds", 0.0))
+        self.n_done, self.n_all = len(known), len(configs)
+        done = {record.key for record in known}
+        waiting = [config for config in configs if Record(config, "", {}).key not in done]
+        if not waiting:
+            return
+        running: dict[Future[Any], tuple[Config, float]] = {}
+        pool: Any = ProcessPool(jobs, initializer=begin_process, context=get_context("spawn"))
+        try:
+            queue = iter(waiting)
+            while self._fill(pool, queue, running, jobs):
+                finished, _ = wait(running, return_when=FIRST_COMPLETED)
+                for future in finished:
+                    self._keep(future, *running.pop(future))
+        finally:
+            for config, _ in running.values():
+                self.store.release(config)
+            pool.stop()
+            pool.join()
+
+    def _fill(
+        self,
+        pool: Any,
+        queue: Iterable[Config],
+        running: dict[Future[Any], tuple[Config, float]],
+        jobs: int,
+    ) -> bool:
+        """Start work until every process has some; whether any is under way."""
+        for config in queue:
+            left = self.plan.time_limit - self.spent[config["data"], config["method"]]
+            if not self.store.claim(config):
+                self.n_done += 1
+                continue
+            if left <= 0.0:
+                self._write(config, OUT_OF_TIME, {}, self._late())
+                continue
+            self.tell(Event(config, None, self.n_done, self.n_all))
+            arguments = (config, self.plan.directory)
+            running[pool.schedule(work, args=arguments, timeout=left)] = config, time.monotonic()
+            if len(running) >= jobs:
+                break
+        return bool(running)
+
+    def _keep(self, future: Future[Any], config: Config, began: float) -> None:
+        seconds = time.monotonic() - began
+        self._spend(config, seconds)
+        error = future.exception()
+        if error is None:
+            self._write(config, DONE, {**future.result(), "seconds": seconds})
+        elif isinstance(error, TimeoutError):
+            self._write(config, OUT_OF_TIME, {"seconds": seconds}, self._late())
+        else:
+            message = f"{type(error).__name__}: {error}"
+            self._write(config, FAILED, {"seconds": seconds}, message)
+
+    def _late(self) -> str:
+        return f"more than {self.plan.time_limit:g} s for all trials"
+
+    def _spend(self, config: Config, seconds: float) -> None:
+        self.spent[config["data"], config["method"]] += seconds
+
+    def _write(
+        self, config: Config, status: str, result: dict[str, Any], message: str = ""
+    ) -> None:
+        record = Record(config, status, result, message, self.machine)
+        self.store.write(record)
+        self.n_done += 1
+        self.tell(Event(config, record, self.n_done, self.n_all))
+
+
+def usual_settings(plan: Plan, store: Store) -> list[tuple[str, str, dict[str, float]]]:
+    """For each data set and method with a result, the setting most often chosen."""
+    chosen: dict[tuple[str, str], Counter[tuple[tuple[str, float], ...]]] = defaultdict(Counter)
+    for record in store.records(plan.configs()):
+        if record.status == DONE:
+            setting = tuple(sorted(record.result["setting"].items()))
+            chosen[record.config["data"], record.config["method"]][setting] += 1
+    return [
+        (data, method, dict(min(counts, key=lambda setting: (-counts[setting], setting))))
+        for (data, method), counts in chosen.items()
+    ]
