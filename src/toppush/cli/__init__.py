@@ -7,7 +7,9 @@ try:
 except ImportError:
     sys.exit("the command line needs more packages: pip install 'toppush[cli]'")
 
+from toppush.cli.datasets import datasets
 from toppush.cli.demo import demo
+from toppush.cli.reproduce import reproduce
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -16,5 +18,5 @@ def main() -> None:
     """Rank so that the top of the list is right."""
 
 
-for command in (demo,):
+for command in (datasets, demo, reproduce):
     main.add_command(command)

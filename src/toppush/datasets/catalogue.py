@@ -29,6 +29,8 @@ class Source:
     """Labels of the positives in a LIBSVM file."""
     urls: tuple[str, ...] = ()
     """Where the publisher keeps the files, in the same order."""
+    part: bool = False
+    """Whether the files hold only some of the rows."""
 
 
 @dataclass(frozen=True)
@@ -63,9 +65,9 @@ def _news20(label: int) -> tuple[Source, ...]:
     own = (float(label),)
     return (
         Source(("news20", "news20.t"), labels=own, urls=urls),
-        Source((f"news20-train-label{label}.svm",)),
-        Source(("news20-train-multiclass.svm",), labels=own),
-        Source(("news20",), labels=own),
+        Source((f"news20-train-label{label}.svm",), part=True),
+        Source(("news20-train-multiclass.svm",), labels=own, part=True),
+        Source(("news20",), labels=own, part=True),
     )
 
 
@@ -116,7 +118,10 @@ ENTRIES = (
         "UseNet articles, real (+) against simulated autos and aviation",
         72_309,
         20_958,
-        (_libsvm("binary", "real-sim", packed=".bz2"), Source(("real-sim-sample3000.svm",))),
+        (
+            _libsvm("binary", "real-sim", packed=".bz2"),
+            Source(("real-sim-sample3000.svm",), part=True),
+        ),
         in_paper=True,
     ),
     Entry(
@@ -144,7 +149,7 @@ ENTRIES = (
         3_231_961,
         (
             Source(("url_combined",), urls=(f"{LIBSVM}/binary/url_combined.bz2",)),
-            Source(("url-sample.svm",)),
+            Source(("url-sample.svm",), part=True),
         ),
         in_paper=True,
     ),

@@ -246,6 +246,6 @@ def usual_settings(plan: Plan, store: Store) -> list[tuple[str, str, dict[str, f
             setting = tuple(sorted(record.result["setting"].items()))
             chosen[record.config["data"], record.config["method"]][setting] += 1
     return [
-        (data, method, dict(min(counts, key=lambda setting: (-counts[setting], setting))))
+        (data, method, dict(max(sorted(counts.items()), key=lambda item: item[1])[0]))
         for (data, method), counts in chosen.items()
     ]

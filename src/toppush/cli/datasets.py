@@ -1,0 +1,126 @@
+"""`toppush datasets`."""
+
+import json
+from typing import Any
+
+import click
+
+
+@click.group()
+def datasets() -> None:
+    """List, fetch and find the data sets of the experiments."""
+
+
+@datasets.command("list")
+@click.option("--data", type=click.Path(file_okay=False), help="Directory with files of yours.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def list_(data: str | None, as_json: bool) -> None:
+    """All data sets, and which are on this machine.
+
+    Example: toppush datasets list --data ~/data
+    """
+    from toppush.datasets import CATALOGUE
+    from toppush.datasets.made import MADE
+
+    rows = [_described(entry.name, data) for entry in CATALOGUE.values()]
+    rows += [
+        {"name": name, "rows": size[0], "features": size[1], "kind": "made", "here": "made"}
+        for name, size in MADE.items()
+    ]
+    if as_json:
+        click.echo(json.dumps(rows, indent=2))
+        return
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table("name", "kind", "rows", "features", "here", "what")
+    for row in rows:
+        size = f"{row['rows']:,}", f"{row['features']:,}"
+        table.add_row(row["name"], row["kind"], *size, row["here"], row.get("about", ""))
+    Console().print(table)
+
+
+def _described(name: str, data: str | None) -> dict[str, Any]:
+    from toppush.datasets import CATALOGUE, find
+
+    entry = CATALOGUE[name]
+    found = find(name, data)
+    here = "no" if found is None else "a part" if found[0].part else "yes"
+    return {
+        "name": name,
+        "kind": "paper" if entry.in_paper else "more",
+        "rows": entry.n_rows,
+        "features": entry.n_features,
+        "here": here,
+        "files": [] if found is None else [str(path) for path in found[1]],
+        "about": entry.about,
+        "note": entry.note,
+    }
+
+
+@datasets.command()
+@click.argument("name")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def fetch(name: str, as_json: bool) -> None:
+    """Fetch a data set from its publisher into the cache.
+
+    Example: toppush datasets fetch w8a
+    """
+    from rich.progress import BarColumn, DownloadColumn, Progress, TransferSpeedColumn
+
+    from toppush import datasets
+
+    with Progress(
+        "{task.description}",
+        BarColumn(),
+        DownloadColumn(),
+        TransferSpeedColumn(),
+        disable=as_json,
+        transient=True,
+    ) as progress:
+        task = progress.add_task(name, total=None)
+
+        def tell(have: int, total: int) -> None:
+            progress.update(task, completed=have, total=total or None)
+
+        try:
+            paths = datasets.fetch(name, tell)
+        except (datasets.FetchError, ImportError, ValueError) as error:
+            raise click.ClickException(str(error)) from error
+    _say(name, [str(path) for path in paths], as_json)
+
+
+@datasets.command()
+@click.argument("name")
+@click.option("--data", type=click.Path(file_okay=False), help="Directory with files of yours.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def path(name: str, data: str | None, as_json: bool) -> None:
+    """Where the files of a data set are.
+
+    Example: toppush datasets path w8a
+    """
+    from toppush import datasets
+
+    try:
+        found = datasets.find(name, data)
+    except (ValueError, FileNotFoundError) as error:
+        raise click.ClickException(str(error)) from error
+    if found is None:
+        raise click.ClickException(
+            f"{name} is not on this machine: toppush datasets fetch {name}, or name a directory "
+            "with --data."
+        )
+    _say(name, [str(path) for path in found[1]], as_json)
+
+
+def _say(name: str, paths: list[str], as_json: bool) -> None:
+    """Paths on standard output, the note about the data on standard error."""
+    from toppush.datasets import CATALOGUE
+
+    note = CATALOGUE[name].note
+    if as_json:
+        click.echo(json.dumps({"name": name, "files": paths, "note": note}))
+        return
+    click.echo("\n".join(paths))
+    if note:
+        click.echo(note, err=True)

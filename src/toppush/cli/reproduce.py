@@ -1,0 +1,352 @@
+"""`toppush reproduce`: the paper's tables and figures, each by one command."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from toppush.experiments.results import Result
+    from toppush.experiments.runner import Event
+
+PAPER_SETS = "diabetes,news20-forsale,nslkdd,real-sim,spambase,url,w8a"
+
+data_option = click.option(
+    "--data",
+    type=click.Path(file_okay=False),
+    help="Directory with the data sets' files; otherwise TOPPUSH_DATA, the cache, the publisher.",
+)
+out_option = click.option(
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path("results"),
+    show_default=True,
+    help="Directory for the tables and figures.",
+)
+seed_option = click.option("--seed", type=int, default=0, show_default=True)
+json_option = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+
+
+class Names(click.ParamType[list[str]]):
+    """A list with commas."""
+
+    name = "names"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> list[str]:
+        """Split at commas; every part counts."""
+        if isinstance(value, list):
+            return value
+        return [part.strip() for part in value.split(",") if part.strip()]
+
+
+@click.group()
+def reproduce() -> None:
+    """Run the paper's experiments again, and ours beside them."""
+
+
+@reproduce.command()
+@data_option
+@out_option
+@seed_option
+@json_option
+@click.option(
+    "--sets", type=Names(), default=PAPER_SETS, show_default=True, help="Data sets, with commas."
+)
+@click.option("--methods", type=Names(), help="Methods, with commas; all by default.")
+@click.option("--trials", type=click.IntRange(1), default=30, show_default=True)
+@click.option("--jobs", type=click.IntRange(1), default=1, show_default=True, help="Processes.")
+@click.option(
+    "--time-limit",
+    type=float,
+    default=3600.0,
+    show_default=True,
+    help="Seconds that all trials of a method on a data set may take together.",
+)
+@click.option(
+    "--store",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="File of the records; OUT/records.sqlite by default. Runs that use one file share work.",
+)
+@click.option("--again", is_flag=True, help="Try again what failed or ran out of time.")
+@click.option("--show", is_flag=True, help="Run nothing; make the tables from what there is.")
+def table2(
+    data: str | None,
+    out: Path,
+    seed: int,
+    as_json: bool,
+    sets: list[str],
+    methods: list[str] | None,
+    trials: int,
+    jobs: int,
+    time_limit: float,
+    store: Path | None,
+    again: bool,
+    show: bool,
+) -> None:
+    """The paper's comparison on its data sets, with our methods as further rows.
+
+    A run that was stopped goes on where it was when it is started again.
+
+    Example: toppush reproduce table2 --sets diabetes,spambase --trials 10 --jobs 2
+    """
+    from toppush.experiments.store import FAILED, OUT_OF_TIME, Store
+    from toppush.experiments.table2 import result
+
+    with _plain_errors():
+        plan, titles = _plan(sets, methods, data, trials, seed, jobs, time_limit)
+        records = Store(store or out / "records.sqlite")
+        if again:
+            for status in (FAILED, OUT_OF_TIME):
+                records.forget(status)
+        if not show:
+            _run(plan, records)
+        _hand_over(result(plan, records, titles), out, as_json)
+
+
+def _plan(
+    sets: list[str],
+    methods: list[str] | None,
+    data: str | None,
+    trials: int,
+    seed: int,
+    jobs: int,
+    time_limit: float,
+) -> tuple[Any, dict[str, str]]:
+    """The plan without the data sets that cannot be had, and the titles of the others."""
+    from toppush import datasets
+    from toppush.experiments.methods import BY_KEY
+    from toppush.experiments.runner import Plan
+
+    unknown = [name for name in methods or [] if name not in BY_KEY]
+    if unknown:
+        raise click.BadParameter(f"no method {unknown[0]!r}; there are {', '.join(BY_KEY)}.")
+    wanted = [BY_KEY[name] for name in methods or BY_KEY]
+    for method in wanted:
+        if not method.is_available:
+            click.echo(f"{method.title} is left out: pip install {method.needs}", err=True)
+    titles = {}
+    for name in sets:
+        try:
+            loaded = datasets.load(name, data)
+        except (datasets.FetchError, ImportError) as error:
+            click.echo(f"{name} is left out: {error}", err=True)
+            continue
+        titles[name] = loaded.title
+        if loaded.note:
+            click.echo(f"{loaded.title}: {loaded.note}", err=True)
+    keys = [method.key for method in wanted if method.is_available]
+    plan = Plan(list(titles), keys, trials, seed, jobs, time_limit, data)
+    return plan, titles
+
+
+def _run(plan: Any, store: Any) -> None:
+    """Do the work with a bar that says what runs and how much is left."""
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    from toppush.experiments.runner import run
+
+    console = Console(stderr=True)
+    with Progress(
+        "{task.description}",
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        "left",
+        TimeRemainingColumn(),
+        console=console,
+    ) as progress:
+        bar = progress.add_task("starting", total=None)
+        running: list[str] = []
+
+        def tell(event: "Event") -> None:
+            name = f"{event.config['data']} {event.config['method']} {_trial(event.config)}"
+            if event.record is None:
+                running.append(name)
+            else:
+                if name in running:
+                    running.remove(name)
+                if event.record.status != "done":
+                    console.print(f"{name}: {event.record.status}: {event.record.message}")
+            shown = ", ".join(running) or "waiting"
+            progress.update(bar, description=shown, completed=event.n_done, total=event.n_all)
+
+        try:
+            run(plan, store, tell)
+        except KeyboardInterrupt:
+            raise click.ClickException(
+                f"stopped; what was finished is in {store.path}, and the same command goes on."
+            ) from None
+
+
+def _trial(config: dict[str, Any]) -> str:
+    return "timing" if config["trial"] is None else f"trial {config['trial'] + 1}"
+
+
+@reproduce.command()
+@out_option
+@json_option
+@click.option("--methods", type=Names(), help="Estimators, with commas; all by default.")
+@click.option("--seconds", type=float, default=4.0, show_default=True, help="About, a method.")
+def table1(out: Path, as_json: bool, methods: list[str] | None, seconds: float) -> None:
+    """Measured growth of training time beside the complexities that the paper claims.
+
+    Example: toppush reproduce table1 --methods TopPush,RankSVM,InfinitePush
+    """
+    from toppush.experiments import growth
+
+    with _plain_errors(), _one_thread(), _saying() as tell:
+        _hand_over(growth.table1(methods or (), seconds, tell), out, as_json)
+
+
+@reproduce.command("figure-scalability")
+@data_option
+@out_option
+@seed_option
+@json_option
+@click.option("--set", "name", default="url", show_default=True, help="Data set, or made-url.")
+@click.option("--lams", type=Names(), default="0.1,1,10", show_default=True)
+@click.option("--largest", type=int, default=200_000, show_default=True, help="Most rows.")
+def figure_scalability(
+    data: str | None, out: Path, seed: int, as_json: bool, name: str, lams: list[str], largest: int
+) -> None:
+    """Training time against the number of rows, for several lambdas.
+
+    Only a part of url, or none, is on most machines; then made data of its size are used, and
+    every table says so.
+
+    Example: toppush reproduce figure-scalability --set made-url --largest 100000
+    """
+    from toppush import datasets
+    from toppush.experiments.figures import scalability
+
+    with _plain_errors(), _one_thread(), _saying() as tell:
+        loaded = datasets.load(name, data) if name == "made-url" or _is_whole(name, data) else None
+        if loaded is None:
+            click.echo(f"{name} is not here whole; taking made-url instead.", err=True)
+            loaded = datasets.load("made-url")
+        most = min(largest, loaded.y.size)
+        sizes = [most // 2**power for power in range(6, -1, -1)]
+        _hand_over(
+            scalability(loaded, [float(lam) for lam in lams], sizes, seed, tell), out, as_json
+        )
+
+
+def _is_whole(name: str, data: str | None) -> bool:
+    from toppush import datasets
+
+    found = datasets.find(name, data)
+    return found is not None and not found[0].part
+
+
+def _influence(what: str, values: list[float]) -> Callable[..., None]:
+    """The two commands that vary one number on one data set."""
+
+    @data_option
+    @out_option
+    @seed_option
+    @json_option
+    @click.option("--set", "name", default="w8a", show_default=True, help="Data set.")
+    def command(data: str | None, out: Path, seed: int, as_json: bool, name: str) -> None:
+        from toppush import datasets
+        from toppush.experiments.figures import influence
+
+        with _plain_errors(), _one_thread(), _saying() as tell:
+            loaded = datasets.load(name, data)
+            _hand_over(influence(loaded, what, values, seed, tell), out, as_json)
+
+    command.__doc__ = f"""Iterations and held-out measures of the paper's method against {what}.
+
+    Example: toppush reproduce figure-{what} --set w8a
+    """
+    return command
+
+
+for what, values in {
+    "epsilon": [10.0**power for power in range(-8, -1)],
+    "lambda": [10.0**power for power in range(-3, 4)],
+}.items():
+    reproduce.command(f"figure-{what}")(_influence(what, values))
+
+
+@reproduce.command()
+@data_option
+@out_option
+@json_option
+def errata(data: str | None, out: Path, as_json: bool) -> None:
+    """What the paper's text gets wrong, each point shown by running it.
+
+    Example: toppush reproduce errata
+    """
+    from toppush.experiments.errata import errata as run_errata
+
+    with _plain_errors(), _saying() as tell:
+        _hand_over(run_errata(data, tell), out, as_json)
+
+
+@reproduce.command()
+@out_option
+def report(out: Path) -> None:
+    """One self-contained page, report.html, from all results in a directory.
+
+    Example: toppush reproduce report --out results
+    """
+    from toppush.experiments.results import report as make_report
+
+    with _plain_errors():
+        path = out / "report.html"
+        path.write_text(make_report(out), encoding="utf-8")
+        click.echo(str(path))
+
+
+def _hand_over(result: "Result", out: Path, as_json: bool) -> None:
+    """Write a result's files and print it."""
+    from rich.console import Console
+
+    paths = result.write(out)
+    if as_json:
+        click.echo(paths[-1].read_text(encoding="utf-8"))
+        return
+    console = Console()
+    for table in result.tables:
+        console.print(table.rich())
+        for note in table.notes:
+            console.print(note, highlight=False, markup=False)
+        console.print()
+    console.print("Written:", ", ".join(str(path) for path in paths), highlight=False)
+
+
+@contextmanager
+def _plain_errors() -> Iterator[None]:
+    """What a user can mend is told without a trace."""
+    try:
+        yield
+    except (ValueError, FileNotFoundError, ImportError, RuntimeError) as error:
+        raise click.ClickException(str(error)) from error
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """Times are those of one thread."""
+    from threadpoolctl import threadpool_limits
+
+    with threadpool_limits(1):
+        yield
+
+
+@contextmanager
+def _saying() -> Iterator[Callable[[str], None]]:
+    """A line on the terminal that says what runs."""
+    from rich.console import Console
+
+    console: Console = Console(stderr=True)
+    with console.status("starting") as status:
+        yield lambda text: status.update(text)

@@ -1,0 +1,124 @@
+"""From records to the numbers of Table 2: means, deviations, paired tests, times."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from toppush.experiments.methods import REFERENCE
+from toppush.experiments.protocol import MEASURES
+from toppush.experiments.runner import Plan, usual_settings
+from toppush.experiments.store import DONE, Record, Store
+from toppush.losses import Array
+
+LEVEL = 0.9
+"""Of the paper's pairwise t-test."""
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A paired comparison: other less reference, over the trials that both finished."""
+
+    mean: float
+    low: float
+    high: float
+    p_value: float
+
+    @property
+    def mark(self) -> str:
+        """The paper's: a bullet if the reference is significantly better, a ring if worse."""
+        if not self.p_value < 1.0 - LEVEL:
+            return ""
+        return "●" if self.mean < 0.0 else "○"
+
+
+@dataclass(frozen=True)
+class Summary:
+    """A method on a data set.
+
+    Attributes
+    ----------
+    values : dict
+        Measure -> values over the finished trials, in order of the trials.
+    trials : list of int
+        The finished trials.
+    trouble : str
+        Why trials are missing, if any are.
+    seconds_training : float
+        CPU seconds on the full data with the setting most often chosen; nan if not measured.
+    seconds_protocol : float
+        CPU seconds a trial: cross-validation and the final fit, on average.
+    """
+
+    data: str
+    method: str
+    values: dict[str, Array]
+    trials: list[int]
+    trouble: str
+    seconds_training: float
+    seconds_protocol: float
+
+    def against(self, reference: "Summary", measure: str) -> Difference | None:
+        """Difference from the reference; None if fewer than two trials are common."""
+        common = sorted(set(self.trials) & set(reference.trials))
+        if len(common) < 2:
+            return None
+        ours = self.values[measure][[self.trials.index(trial) for trial in common]]
+        theirs = reference.values[measure][[reference.trials.index(trial) for trial in common]]
+        return paired(ours - theirs)
+
+
+def paired(differences: Array) -> Difference:
+    """Mean of paired differences with its t interval at `LEVEL` and two-sided p-value."""
+    from scipy import stats
+
+    mean, error = float(differences.mean()), float(differences.std(ddof=1)) / differences.size**0.5
+    if error == 0.0:
+        return Difference(mean, mean, mean, 1.0 if mean == 0.0 else 0.0)
+    freedom = differences.size - 1
+    reach = float(stats.t.ppf(0.5 + LEVEL / 2, freedom)) * error
+    p_value = 2.0 * float(stats.t.sf(abs(mean) / error, freedom))
+    return Difference(mean, mean - reach, mean + reach, p_value)
+
+
+def summarise(plan: Plan, store: Store) -> dict[tuple[str, str], Summary]:
+    """All (data set, method) pairs of a plan that have a record."""
+    trials: dict[tuple[str, str], list[Record]] = defaultdict(list)
+    for record in store.records(plan.configs()):
+        trials[record.config["data"], record.config["method"]].append(record)
+    times = _training_times(plan, store)
+    return {pair: _summary(*pair, found, times.get(pair)) for pair, found in trials.items()}
+
+
+def _summary(data: str, method: str, records: Sequence[Record], seconds: float | None) -> Summary:
+    done = sorted(
+        (record for record in records if record.status == DONE),
+        key=lambda record: record.config["trial"],
+    )
+    lost = [record for record in records if record.status != DONE]
+    trouble = f"{lost[0].status} ({lost[0].message})" if lost else ""
+    choosing = [r.result["seconds_choosing"] + r.result["seconds_fitting"] for r in done]
+    return Summary(
+        data,
+        method,
+        {name: np.array([record.result[name] for record in done]) for name in MEASURES},
+        [record.config["trial"] for record in done],
+        trouble,
+        float("nan") if seconds is None else seconds,
+        float(np.mean(choosing)) if choosing else float("nan"),
+    )
+
+
+def _training_times(plan: Plan, store: Store) -> dict[tuple[str, str], float]:
+    wanted = [plan.timing_config(*which) for which in usual_settings(plan, store)]
+    return {
+        (record.config["data"], record.config["method"]): record.result["seconds_training"]
+        for record in store.records(wanted)
+        if record.status == DONE
+    }
+
+
+def reference_of(summaries: dict[tuple[str, str], Summary], data: str) -> Summary | None:
+    """The row that the others of a data set are tested against."""
+    return summaries.get((data, REFERENCE))

@@ -1,0 +1,126 @@
+"""Tables of text, and the forms in which people want them."""
+
+import csv
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rich.table import Table as RichTable
+
+LATEX = {
+    "±": r"\pm",
+    "●": r"\bullet",
+    "○": r"\circ",
+    "▲": r"\blacktriangle",
+    "★": r"\bigstar",
+    "≠": r"\neq",
+    "√": r"\surd",
+    "ε": r"\epsilon",
+    "²": "^2",
+}
+
+
+@dataclass(frozen=True)
+class Table:
+    """A titled table.
+
+    Attributes
+    ----------
+    name : str
+        Stem of its files.
+    title : str
+    columns : sequence of str
+    rows : sequence of sequences of str
+    notes : sequence of str
+        Sentences under the table.
+    group : bool
+        Whether the first column names a group and is shown once for it.
+    """
+
+    name: str
+    title: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    notes: Sequence[str] = field(default_factory=tuple)
+    group: bool = False
+
+    def shown_rows(self) -> list[list[str]]:
+        """The rows, a group's name in its first row only."""
+        shown, last = [], None
+        for row in self.rows:
+            cells = list(row)
+            if self.group and cells[0] == last:
+                cells[0] = ""
+            last = row[0]
+            shown.append(cells)
+        return shown
+
+    def markdown(self) -> str:
+        """A heading, the table and its notes."""
+        from tabulate import tabulate
+
+        rows = [[cell.replace("|", "\\|") for cell in row] for row in self.shown_rows()]
+        body = tabulate(rows, self.columns, "github", disable_numparse=True)
+        notes = "".join(f"\n{note}\n" for note in self.notes)
+        return f"## {self.title}\n\n{body}\n{notes}"
+
+    def latex(self) -> str:
+        """A tabular of booktabs; its notes are comments."""
+        from tabulate import tabulate
+
+        body = tabulate(self.shown_rows(), self.columns, "latex_booktabs", disable_numparse=True)
+        for sign, command in LATEX.items():
+            body = body.replace(sign, f"${command}$")
+        notes = "".join(f"% {note}\n" for note in self.notes)
+        return f"% {self.title}\n{notes}{body}\n"
+
+    def csv(self) -> str:
+        """Comma-separated values with a header."""
+        text = io.StringIO()
+        csv.writer(text, lineterminator="\n").writerows([self.columns, *self.rows])
+        return text.getvalue()
+
+    def html(self) -> str:
+        """A figure with caption, table and notes; every cell escaped."""
+        from html import escape
+
+        head = "".join(f'<th scope="col">{escape(column)}</th>' for column in self.columns)
+        body = "\n".join(
+            "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>"
+            for row in self.shown_rows()
+        )
+        notes = "".join(f"<p>{escape(note)}</p>" for note in self.notes)
+        return (
+            f"<figure><table><caption>{escape(self.title)}</caption><thead><tr>{head}</tr></thead>"
+            f"<tbody>\n{body}\n</tbody></table><figcaption>{notes}</figcaption></figure>"
+        )
+
+    def rich(self) -> "RichTable":
+        """For the terminal."""
+        from rich.table import Table as RichTable
+        from rich.text import Text
+
+        table = RichTable(title=self.title, title_justify="left", caption_justify="left")
+        for i, column in enumerate(self.columns):
+            table.add_column(column, overflow="fold", no_wrap=0 < i < len(self.columns) - 1)
+        last: Any = None
+        for row, shown in zip(self.rows, self.shown_rows(), strict=True):
+            if self.group and last is not None and row[0] != last:
+                table.add_section()
+            last = row[0]
+            table.add_row(*(Text(cell) for cell in shown))
+        return table
+
+    def write(self, directory: Path) -> list[Path]:
+        """Markdown, LaTeX and CSV files in a directory."""
+        directory.mkdir(parents=True, exist_ok=True)
+        forms = {".md": self.markdown(), ".tex": self.latex(), ".csv": self.csv()}
+        paths = []
+        for suffix, text in forms.items():
+            path = directory / f"{self.name}{suffix}"
+            path.write_text(text, encoding="utf-8")
+            paths.append(path)
+        return paths
