@@ -77,6 +77,11 @@ def recall_at_fpr(pos, neg, *, max_fpr):
     return max(recall for rate, recall in roc_points(pos, neg) if rate <= max_fpr)
 
 
+def top_recall(pos, neg, *, n_false):
+    highest = sorted(neg, reverse=True)[:n_false]
+    return sum(sum(p > n for p in pos) / len(pos) for n in highest) / len(highest)
+
+
 def partial_auc(pos, neg, *, max_fpr):
     points, area = list(roc_points(pos, neg)), 0.0
     for (x0, y0), (x1, y1) in pairwise(points):

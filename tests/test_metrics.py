@@ -29,6 +29,7 @@ PARAMS = {
     "precision_at_k": {"k": 2},
     "recall_at_k": {"k": 2},
     "recall_at_fpr": {"max_fpr": 0.4},
+    "top_recall": {"n_false": 3},
     "lift_at": {"fraction": 0.3},
     "ranking_loss": {},
     "top_loss": {},
@@ -75,7 +76,7 @@ def limits(draw, name, n_pos, n_neg):
     n_rows = n_pos + n_neg
     depth = draw(st.integers(1, n_rows))
     rate = draw(st.integers(1, n_neg).map(lambda j: j / n_neg) | st.floats(0.01, 1))
-    values = {"k": depth, "fraction": depth / n_rows, "max_fpr": rate}
+    values = {"k": depth, "fraction": depth / n_rows, "max_fpr": rate, "n_false": depth}
     return {param: values[param] for param in PARAMS[name]}
 
 
@@ -236,6 +237,9 @@ def test_relations(case):
     close(find("partial_auc", max_fpr=1), find("auc"))
     close(find("lift_at", fraction=1), 1)
     close(find("recall_at_fpr", max_fpr=1), 1)
+    close(find("top_recall", n_false=0.9 * weight[y == 0].min()), find("positives_at_top"))
+    strictly_above = 1 - find("ranking_loss")
+    close(find("top_recall", n_false=weight.sum()), strictly_above)
     lightest = weight[y == 0].min() / weight[y == 0].sum()
     close(find("recall_at_fpr", max_fpr=0.9 * lightest), find("positives_at_top"))
     close(metrics.auc(y, -score, sample_weight=weight), 1 - find("auc"))

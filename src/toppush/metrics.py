@@ -45,6 +45,7 @@ __all__ = [
     "recall_at_k",
     "scorer",
     "top_loss",
+    "top_recall",
 ]
 
 Array = NDArray[Any]
@@ -278,6 +279,35 @@ def recall_at_fpr(
     return float(curve.hits[allowed][-1] / curve.n_pos)
 
 
+def top_recall(
+    y_true: ArrayLike,
+    y_score: ArrayLike,
+    *,
+    n_false: float = 5,
+    sample_weight: Weights = None,
+    pos_label: Label = None,
+) -> float:
+    """Mean recall before the first, second, ..., `n_false`-th negative of the list.
+
+    1/n_false sum_j weight{i : s_i > s_(j)} / n_pos over the highest negatives s_(j);
+    O(N log N). With `n_false=1` this is `positives_at_top`; with a few more it is far less a matter
+    of one row's luck. A positive that ties with the j-th negative is not before it. A negative of
+    weight w counts as w negatives; if there are fewer than `n_false`, all of them count.
+
+    Parameters
+    ----------
+    y_true, y_score, sample_weight, pos_label
+        The list, as at the head of this module.
+    n_false : float, default=5
+    """
+    if not n_false > 0:
+        raise ValueError(f"n_false must be above 0, got {n_false}.")
+    curve = _curve(y_true, y_score, sample_weight, pos_label)
+    counted = np.minimum(curve.alarms, n_false)
+    recall = (curve.hits[:-1] / curve.n_pos) @ (np.diff(counted) / counted[-1])
+    return float(min(recall, 1.0))
+
+
 METRICS: dict[str, Callable[..., float]] = {
     metric.__name__: metric
     for metric in (
@@ -289,6 +319,7 @@ METRICS: dict[str, Callable[..., float]] = {
         precision_at_k,
         recall_at_k,
         recall_at_fpr,
+        top_recall,
         lift_at,
         ranking_loss,
         top_loss,

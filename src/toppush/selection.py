@@ -37,6 +37,7 @@ N_LAMS, LAM_RANGE = 9, 1e-4
 FIRST_GAIN = 0.01
 """At the greatest lam, no weights beat zero by more than this share of the objective."""
 TOPS = (1, 0.001, 0.01, 0.1)
+DEFAULT_SCORING = "top_recall"
 ENTRIES_PER_FOLD = 1 << 18
 """Below this many stored entries folds at the same time only wait for each other."""
 
@@ -188,12 +189,15 @@ class TopPushCV(LinearRanker):
     lams : sequence of float, optional
         By default nine values chosen from the data, see `toppush_path`.
     tops : sequence of int or float, default=(1, 0.001, 0.01, 0.1)
-        Counts or shares of the negatives. Counts above a fold's negatives are left out.
+        Counts or shares of the negatives, preferred ones first. Counts above a fold's negatives
+        are left out.
     loss : {"truncated_quadratic", "logistic", "exponential"}
-    scoring : str or callable, default="ndcg"
-        A name of `toppush.metrics` or of scikit-learn, or a scorer. Of the rules compared in
-        docs/evidence.md, NDCG gave the best held-out top; the paper's rule is
-        "positives_at_top", which is mostly noise on a fold.
+    scoring : str or callable, optional
+        A name of `toppush.metrics` or of scikit-learn, or a scorer; the pair with the best mean
+        is chosen. By default the folds are scored by `top_recall`, and a later one of `tops` must
+        beat an earlier one by more than a standard error: of the rules compared in
+        docs/evidence.md this gave the best held-out Pos@Top. Where the whole list matters, "ndcg"
+        or "average_precision" rank it better. The paper's rule is "positives_at_top".
     cv : int, splitter or iterable, default=5
         Folds, stratified by class if an int.
     tol : float, default=1e-4
@@ -223,7 +227,7 @@ class TopPushCV(LinearRanker):
         "lams": [None, "array-like"],
         "tops": ["array-like"],
         "loss": [StrOptions(set(LOSSES))],
-        "scoring": [str, callable],
+        "scoring": [None, str, callable],
         "cv": ["cv_object", HasMethods(["split"])],
         "tol": [Interval(Real, 0, None, closed="neither")],
         "n_threads": [None, Interval(Integral, 1, None, closed="left")],
@@ -236,7 +240,7 @@ class TopPushCV(LinearRanker):
         *,
         tops: Sequence[float] = TOPS,
         loss: str = "truncated_quadratic",
-        scoring: str | Any = "ndcg",
+        scoring: str | Any | None = None,
         cv: Any = 5,
         tol: float = 1e-4,
         n_threads: int | None = None,
@@ -286,7 +290,7 @@ class TopPushCV(LinearRanker):
         classes: NDArray[Any],
     ) -> None:
         """Set the grid, its scores on the folds, and the best pair."""
-        score = _held_out_scorer(self.scoring, classes)
+        score = _held_out_scorer(self.scoring or DEFAULT_SCORING, classes)
         folds = list(check_cv(self.cv, positive, classifier=True).split(X, positive))
         if not folds:
             raise ValueError(f"cv={self.cv!r} makes no folds; give at least one.")
@@ -316,8 +320,29 @@ class TopPushCV(LinearRanker):
         grid = [{"lam": float(lam), "top": top} for top in tops for lam in self.lams_]
         self.cv_results_ = _results(grid, [scores for scores, _ in found], [t for _, t in found])
         best = int(np.argmin(self.cv_results_["rank_test_score"]))
+        if self.scoring is None:
+            best = first_good_top(np.array([scores for scores, _ in found]), len(self.lams_))
         self.best_score_ = float(self.cv_results_["mean_test_score"][best])
         self.lam_, self.top_ = grid[best]["lam"], grid[best]["top"]
+
+
+def first_good_top(scores: Array, n_lams: int) -> int:
+    """The best lam of the first top that is within a standard error of the best of the grid.
+
+    Scores of few rows at the top of a fold are noisy, and the more tops there are to choose from,
+    the more often a bad one is lucky. The error is that of the mean over the folds of the
+    difference between the two.
+
+    Parameters
+    ----------
+    scores : array of shape (n_folds, n_tops * n_lams)
+    """
+    mean = np.round(scores.mean(axis=0), 12)
+    behind = scores[:, [np.argmax(mean)]] - scores
+    error = behind.std(axis=0, ddof=min(1, len(scores) - 1)) / np.sqrt(len(scores))
+    good = np.flatnonzero(np.round(behind.mean(axis=0), 12) <= error)
+    start = good[0] // n_lams * n_lams
+    return int(start + np.argmax(mean[start : start + n_lams]))
 
 
 def read_tops(tops: Sequence[float]) -> tuple[float, ...]:

@@ -20,7 +20,7 @@ def result(plan: Plan, store: Store, titles: dict[str, str]) -> Result:
     """Table 2 and the comparisons that go beyond it, from what is in the store."""
     summaries = summarise(plan, store)
     tables = [table2(plan, summaries, titles)]
-    for rival in (REFERENCE, "lr-ndcg"):
+    for rival in (REFERENCE, "lr-top"):
         if rival in plan.methods:
             tables += [
                 comparison(plan, summaries, titles, rival, name) for name in ("pos_at_top", "ap")
