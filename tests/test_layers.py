@@ -21,7 +21,7 @@ LAYERS = [
     {"solvers"},
     {"estimators"},
     {"selection", "baselines"},
-    {"cli", "experiments"},
+    {"__main__", "cli", "experiments"},
 ]
 """From the bottom up. A part may import from layers below its own, and from itself."""
 TOP = len(LAYERS) - 1

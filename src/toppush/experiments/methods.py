@@ -11,6 +11,7 @@ from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from toppush import TopPush, TopPushCV, baselines
 from toppush.losses import Array
@@ -144,6 +145,7 @@ def _fit_xgboost(X: Any, y: Any, depth: float, trees: float) -> Scorer:
 
 
 def _fit_lightgbm(X: Any, y: Any, leaves: float, trees: float) -> Scorer:
+    """LightGBM knows sparse matrices, not sparse arrays."""
     from lightgbm import LGBMClassifier
 
     model = LGBMClassifier(
@@ -153,8 +155,13 @@ def _fit_lightgbm(X: Any, y: Any, leaves: float, trees: float) -> Scorer:
         n_jobs=1,
         verbosity=-1,
         random_state=0,
-    ).fit(X, y)
-    return lambda rows: np.asarray(model.predict_proba(rows, raw_score=True), np.float64)
+    ).fit(sparse.csr_matrix(X), y)
+
+    def score(rows: Any) -> Array:
+        raw = model.predict_proba(sparse.csr_matrix(rows), raw_score=True)
+        return np.asarray(raw, np.float64)
+
+    return score
 
 
 TREES = Grid((100.0, 300.0), step=1.0)

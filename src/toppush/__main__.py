@@ -1,0 +1,5 @@
+"""`python -m toppush`."""
+
+from toppush.cli import main
+
+main()

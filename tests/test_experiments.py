@@ -1,0 +1,495 @@
+"""The paper's protocol, its records and tables, and runs that are killed."""
+
+import csv
+import io
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from pathlib import Path
+
+import numpy as np
+import psutil
+import pytest
+from click.testing import CliRunner
+from numpy.testing import assert_allclose
+from scipy import sparse, stats
+from sklearn.datasets import dump_svmlight_file, load_breast_cancer
+
+from toppush.cli import main
+from toppush.experiments import errata as errata_module
+from toppush.experiments.growth import Growth, as_table, draw, measure
+from toppush.experiments.growth import Method as GrowthMethod
+from toppush.experiments.methods import BY_KEY, METHODS, POWERS, Grid, Method
+from toppush.experiments.protocol import choose, extend, pick, run_trial
+from toppush.experiments.published import PUBLISHED
+from toppush.experiments.results import Result, report
+from toppush.experiments.runner import Plan, run, usual_settings
+from toppush.experiments.store import DONE, FAILED, OUT_OF_TIME, Record, Store
+from toppush.experiments.summaries import paired, summarise
+from toppush.experiments.table2 import result, table2
+from toppush.experiments.tables import Table
+
+
+@pytest.fixture
+def rows():
+    X, y = load_breast_cancer(return_X_y=True)
+    return sparse.csr_array(X / X.max(axis=0)), y == 0
+
+
+@pytest.fixture
+def directory(tmp_path, rows):
+    """A data directory in which `diabetes` is a part: eight columns of other rows."""
+    folder = tmp_path / "data"
+    folder.mkdir()
+    X, y = rows
+    write_rows(folder, X[:240], y[:240])
+    return str(folder)
+
+
+def write_rows(folder, X, y):
+    path, labels = str(folder / "diabetes_scale.svm"), np.where(y, 1, -1)
+    dump_svmlight_file(X[:, :8], labels, path, zero_based=False)
+
+
+# Choosing.
+
+
+def fixed(values):
+    """A method whose held-out rule has a given value for each setting."""
+
+    def fit(X, y, **setting):
+        good = values[tuple(setting.values())]
+        scores = {True: 1.0, False: 0.0}
+
+        def score(rows):
+            # The first `good` share of the positives rank above every negative.
+            flags = rows[:, [0]].toarray().ravel() > 0
+            out = np.array([scores[bool(flag)] for flag in flags]) - 2.0
+            positives = np.flatnonzero(flags)
+            out[positives[: round(good * len(positives))]] = 3.0
+            out[positives[round(good * len(positives)) :]] = -5.0
+            return out
+
+        return score
+
+    return fit
+
+
+def labelled(n=200):
+    y = np.arange(n) % 2 == 0
+    return sparse.csr_array(np.column_stack([y, np.ones(n)])).astype(float), y
+
+
+@pytest.mark.parametrize(
+    "best, tried, chosen",
+    [
+        ({1.0: 0.9}, 3, 1.0),  # inside: no further value
+        ({10.0: 0.8, 100.0: 0.9, 1000.0: 0.5}, 5, 100.0),  # extended twice upwards
+        ({0.1: 0.9}, 4, 0.1),  # extended once downwards
+        ({}, 3, 1.0),  # all tie: the middle
+    ],
+)
+def test_a_grid_grows_while_its_best_is_at_an_end(best, tried, chosen):
+    values = {(10.0**power,): 0.2 for power in range(-6, 7)}
+    values |= {(value,): score for value, score in best.items()}
+    grid = Grid((0.1, 1.0, 10.0), least=1e-6, greatest=1e6)
+    method = Method("x", "x", fixed(values), {"lam": grid})
+    setting, n_settings = choose(method, labelled(), seed=0)
+    assert setting["lam"] == pytest.approx(chosen)
+    assert n_settings == tried
+
+
+def test_a_grid_ends_where_values_make_no_sense():
+    values = {"tau": [0.5, 1.0]}
+    assert not extend(values, {"tau": 1.0}, {"tau": Grid((0.5, 1.0), step=2.0, greatest=1.0)})
+    assert extend(values, {"tau": 0.5}, {"tau": Grid((0.5, 1.0), step=2.0, greatest=1.0)})
+    assert values == {"tau": [0.25, 0.5, 1.0]}
+
+
+def test_ties_go_to_the_middle_of_the_grid():
+    found = {(1e-3, 1e3): 0.5, (1.0, 10.0): 0.5, (1.0, 1.0): 0.4, (10.0, 10.0): 0.5}
+    assert pick(found, {"C": POWERS, "cost": POWERS}) == (1.0, 10.0)
+
+
+@pytest.mark.parametrize("key", ["toppush", "lr", "toppush-cv", "lr-top", "svm-rank"])
+def test_a_trial_repeats(key, rows):
+    once, again = (run_trial(BY_KEY[key], *rows, seed=3) for _ in range(2))
+    for name in ("pos_at_top", "ap", "ndcg", "auc", "setting", "n_settings"):
+        assert once[name] == again[name]
+    assert once["ap"] > 0.9
+
+
+def test_every_method_fits_and_scores(rows):
+    X, y = rows
+    keep = np.r_[0:60, 300:360]
+    for method in METHODS:
+        if method.is_available:
+            setting = {
+                name: grid.values[len(grid.values) // 2] for name, grid in method.grids.items()
+            }
+            scores = method.fit(X[keep], y[keep], **setting)(X[keep])
+            assert np.shape(scores) == (120,), method.key
+            assert np.mean(scores[y[keep]]) > np.mean(scores[~y[keep]]), method.key
+
+
+# The store.
+
+
+def config(trial, **more):
+    return {"data": "d", "method": "m", "trial": trial, **more}
+
+
+def test_a_record_comes_back_as_it_was(tmp_path):
+    store = Store(tmp_path / "new" / "records.sqlite")
+    record = Record(config(1), DONE, {"ap": 0.1 + 0.2}, "", {"cpu": "x"})
+    store.write(record)
+    store.write(Record(config(1), FAILED, {}))  # what is there stays
+    (found,) = store.records()
+    assert (found.config, found.status, found.result) == (record.config, DONE, record.result)
+    assert store.records([config(2)]) == []
+    assert store.forget(DONE) == 1
+
+
+def test_work_is_claimed_once(tmp_path):
+    store = Store(tmp_path / "records.sqlite")
+    assert store.claim(config(1))
+    assert store.claim(config(1))  # by the same process: a claim of an earlier run of its own
+    script = (
+        "import sys, time\nfrom toppush.experiments.store import Store\n"
+        f"print(Store({str(store.path)!r}).claim({config(2)!r}), flush=True)\ntime.sleep(600)"
+    )
+    other = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
+    try:
+        assert other.stdout.readline() == "True\n"
+        assert not store.claim(config(2))  # another live process has it
+    finally:
+        other.kill()
+        other.wait()
+        other.stdout.close()
+    assert store.claim(config(2))  # it is gone
+    store.write(Record(config(2), DONE, {}))
+    assert not store.claim(config(2))  # it is done
+
+
+def _hammer(path, offset):
+    store = Store(path)
+    return sum(
+        store.claim(config(trial))
+        and (store.write(Record(config(trial), DONE, {"by": offset})) or 1)
+        for trial in range(25)
+    )
+
+
+def test_many_writers_do_each_piece_once(tmp_path):
+    path = tmp_path / "records.sqlite"
+    with ProcessPoolExecutor(4, mp_context=get_context("spawn")) as pool:
+        done = list(pool.map(_hammer, [path] * 4, range(4)))
+    assert sum(done) == len(Store(path).records()) == 25
+
+
+def test_refuses_a_file_that_is_no_store(tmp_path):
+    (tmp_path / "x.sqlite").write_text("certainly not a database, and long enough to tell")
+    with pytest.raises(ValueError, match="is not a store of results"):
+        Store(tmp_path / "x.sqlite")
+
+
+# Runs.
+
+
+def test_a_run_fills_the_store_and_only_once(tmp_path, directory):
+    plan = Plan(["diabetes"], ["toppush", "lr"], trials=2, jobs=2, directory=directory)
+    store = Store(tmp_path / "records.sqlite")
+    events = []
+    run(plan, store, events.append)
+    records = store.records()
+    assert [record.status for record in records] == [DONE] * 6  # four trials, two timings
+    assert events[-1].n_done == events[-1].n_all
+    run(plan, store, lambda event: pytest.fail("nothing was left to do"))
+    assert store.records() == records
+    times = {name: summary.seconds_training for name, summary in summarise(plan, store).items()}
+    assert all(seconds > 0 for seconds in times.values())
+
+
+def test_what_fails_or_takes_too_long_is_a_row_that_says_so(tmp_path, rows, directory):
+    X, y = rows
+    few = np.r_[np.flatnonzero(y)[:1], np.flatnonzero(~y)[:40]]
+    bad = tmp_path / "bad"
+    bad.mkdir()
+    write_rows(bad, X[few], y[few])
+    store = Store(tmp_path / "records.sqlite")
+    plan = Plan(["diabetes"], ["lr"], trials=1, directory=str(bad))
+    run(plan, store)
+    (failed,) = store.records()
+    assert failed.status == FAILED
+    assert "class" in failed.message
+    shown = table2(plan, summarise(plan, store), {"diabetes": "diabetes"}).markdown()
+    assert "failed (" in shown
+    hurried = Plan(["diabetes"], ["aatp"], trials=2, directory=directory, time_limit=0.01)
+    run(hurried, store)
+    late = [record for record in store.records() if record.status == OUT_OF_TIME]
+    assert [record.config["trial"] for record in late] == [0, 1]
+    assert "more than 0.01 s" in late[0].message
+
+
+def command(directory, out, *more):
+    tool = [sys.executable, "-m", "toppush", "reproduce", "table2", "--sets", "diabetes"]
+    return [
+        *tool,
+        "--methods",
+        "toppush,lr",
+        "--trials",
+        "8",
+        "--jobs",
+        "2",
+        "--data",
+        directory,
+        "--out",
+        str(out),
+        *more,
+    ]
+
+
+def measured(out):
+    """The table's rows without its times."""
+    (rows,) = [list(csv.reader(io.StringIO((out / "table2.csv").read_text())))]
+    return [
+        [cell for name, cell in zip(rows[0], row, strict=True) if "(s)" not in name] for row in rows
+    ]
+
+
+def test_a_killed_run_goes_on_without_loss_or_repetition(tmp_path, directory):
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    killed, whole = tmp_path / "killed", tmp_path / "whole"
+    first = subprocess.Popen(command(directory, killed), **quiet)
+    path = killed / "records.sqlite"
+    while not path.exists() or len(Store(path).records()) < 3:
+        assert first.poll() is None, "it ended before it could be killed"
+        time.sleep(0.02)
+    workers = psutil.Process(first.pid).children(recursive=True)
+    os.kill(first.pid, signal.SIGKILL)
+    first.wait()
+    _, alive = psutil.wait_procs(workers, timeout=30)
+    assert not alive, "workers outlived their parent"
+    before = Store(path).records()
+    assert 3 <= len(before) < 16
+    subprocess.run(command(directory, killed), check=True, **quiet)
+    subprocess.run(command(directory, whole), check=True, **quiet)
+    after = Store(path).records()
+    assert after[: len(before)] == before  # nothing lost, nothing done twice
+    assert len(after) == 18
+    assert measured(killed) == measured(whole)
+
+
+def test_two_runs_at_once_share_the_work(tmp_path, directory):
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
+    store = tmp_path / "records.sqlite"
+    both = [
+        subprocess.Popen(command(directory, tmp_path / name, "--store", str(store)), **quiet)
+        for name in ("one", "two")
+    ]
+    for process in both:
+        _, errors = process.communicate()
+        assert process.returncode == 0, errors.decode()
+    records = Store(store).records()
+    assert len(records) == len({record.key for record in records}) == 18
+    subprocess.run(command(directory, tmp_path / "alone"), check=True, **quiet)
+    subprocess.run(
+        command(directory, tmp_path / "one", "--store", str(store), "--show"), check=True, **quiet
+    )
+    assert measured(tmp_path / "one") == measured(tmp_path / "alone")
+
+
+# Numbers and tables.
+
+
+def test_paired_differences_as_scipy_has_them(rng):
+    ours, theirs = rng.normal(0.3, 1, 30), rng.normal(0, 1, 30)
+    found = paired(ours - theirs)
+    expected = stats.ttest_rel(ours, theirs)
+    interval = expected.confidence_interval(0.9)
+    assert_allclose([found.low, found.high], [interval.low, interval.high])
+    assert_allclose(found.p_value, expected.pvalue)
+
+
+@pytest.mark.parametrize("shift, mark", [(-1.0, "●"), (1.0, "○"), (0.0, "")])
+def test_marks_are_the_papers(shift, mark, rng):
+    assert paired(rng.normal(0, 0.1, 30) - np.mean(rng.normal(0, 0.1, 30)) + shift).mark in (
+        mark,
+        mark,
+    )
+    assert paired(np.full(5, shift)).mark == mark
+
+
+def test_published_values_are_those_of_the_paper():
+    assert len(PUBLISHED) == 36
+    assert PUBLISHED["w8a", "toppush"]["pos_at_top"] == 0.226
+    assert PUBLISHED["spambase", "infinite-push"]["seconds_training"] == 1780.0
+    assert PUBLISHED["diabetes", "svm-pauc"]["auc_std"] == 0.167
+    assert {method for _, method in PUBLISHED} <= {m.key for m in METHODS if m.in_paper}
+
+
+def test_table2_marks_what_differs_from_the_published_value(tmp_path, directory):
+    store = Store(tmp_path / "records.sqlite")
+    plan = Plan(["diabetes"], ["toppush", "lr"], trials=3, directory=directory)
+    values = {"toppush": [0.12, 0.13, 0.125], "lr": [0.5, 0.51, 0.52]}
+    for method, found in values.items():
+        for trial, value in enumerate(found):
+            record = dict.fromkeys(("pos_at_top", "ap", "ndcg", "auc"), value)
+            record |= {"setting": {"lam": 1.0}, "seconds_choosing": 1.0, "seconds_fitting": 0.5}
+            store.write(Record(plan.config("diabetes", method, trial), DONE, record))
+    table, against, *_ = result(plan, store, {"diabetes": "diabetes (31% of it)"}).tables
+    (ours, lr) = table.rows
+    assert ours[0] == "diabetes (31% of it)"
+    assert ours[3] == "0.125±0.005 (0.123)"
+    assert lr[3] == "0.510±0.010○ (≠0.064)"
+    assert against.rows[0][1].startswith("+0.385 [+0.3")
+    assert against.rows[0][1].endswith("] +")
+    assert usual_settings(plan, store) == [("diabetes", m, {"lam": 1.0}) for m in ("toppush", "lr")]
+
+
+TABLE = Table(
+    "name", "Title", ["data", "x±y"], [["a|b", "1±2●"], ["a|b", "<3>"]], ["Note."], group=True
+)
+
+
+def test_a_table_in_all_its_forms(tmp_path):
+    assert TABLE.markdown().splitlines()[2:5] == [
+        "| data   | x±y   |",
+        "|--------|-------|",
+        "| a\\|b   | 1±2●  |",
+    ]
+    assert list(csv.reader(io.StringIO(TABLE.csv())))[1:] == [["a|b", "1±2●"], ["a|b", "<3>"]]
+    assert r"1$\pm$2$\bullet$" in TABLE.latex()
+    assert "&lt;3&gt;" in TABLE.html()
+    assert {path.suffix for path in TABLE.write(tmp_path)} == {".md", ".tex", ".csv"}
+    assert TABLE.shown_rows() == [["a|b", "1±2●"], ["", "<3>"]]
+
+
+def test_the_report_needs_nothing_else(tmp_path):
+    growth = Growth(GrowthMethod("TopPush", "(m+n) d"), [1, 2, 4, 8], [1.0, 2.0, 4.0, 8.0], [1] * 4)
+    figures = {"table1": (draw([growth]), "a line <up>")}
+    Result("table1", "First", [TABLE], figures, {"a": 1}).write(tmp_path)
+    Result("errata", "Last", [TABLE]).write(tmp_path)
+    page = report(tmp_path)
+    assert page.index("First") < page.index("Last")
+    assert "data:image/svg+xml;base64," in page
+    assert 'alt="a line &lt;up&gt;"' in page
+    assert not re.findall(r'(?:src|href)="(?!data:|#)', page)
+    with pytest.raises(FileNotFoundError, match="holds no results"):
+        report(tmp_path / "empty")
+
+
+# Growth and errata.
+
+
+def test_growth_has_the_slope_of_its_times():
+    method = GrowthMethod("TopPush", "(m+n) d")
+    quadratic = Growth(method, [1, 2, 4, 8], [1.0, 4.0, 16.0, 64.0], [1, 2, 4, 8])
+    assert quadratic.slope() == pytest.approx(2)
+    assert quadratic.slope(per_iteration=True) == pytest.approx(1)
+    assert as_table("t", [quadratic]).rows[0][:4] == ["TopPush", "(m+n) d", "2.00", "1.00"]
+
+
+def test_growth_is_measured_at_doubling_sizes():
+    found = measure(GrowthMethod("LogisticRanker", "-", smallest=64), seconds=0.0)
+    assert found.sizes == [64, 128, 256, 512]
+    assert min(found.seconds) > 0
+
+
+def test_every_erratum_is_shown_by_a_run(directory):
+    shown = {row[0]: row[3] for row in errata_module.errata(directory).tables[0].rows}
+    assert len(shown) == len(errata_module.ERRATA) == 9
+    literal, _, mended = map(int, re.findall(r"\d+", shown["Algorithm 2"]))
+    assert min(literal, mended) > 450
+    assert int(re.findall(r"wrong on (\d+)", shown["the authors' program"])[0]) > 100
+    assert float(re.findall(r"reaches (\S+)", shown["Algorithm 1, line search"])[0]) > 1e20
+    gaps = [float(gap) for gap in re.findall(r"([\d.]+)% at", shown["Algorithm 1, stopping"])]
+    assert max(gaps) > 5
+    counts = [int(count) for count in re.findall(r"(\d+) iterations", shown["influence of lambda"])]
+    assert counts == sorted(counts, reverse=True)
+    assert "8 columns" in shown["Table 2 and its text"]
+    assert "t_(-2)" in shown["Algorithm 1, indices"]
+
+
+def test_an_erratum_without_its_data_says_so(monkeypatch, tmp_path):
+    monkeypatch.setenv("TOPPUSH_CACHE", str(tmp_path / "none"))
+    monkeypatch.setattr("toppush.datasets.fetch", _offline)
+    monkeypatch.setattr(
+        errata_module, "ERRATA", [e for e in errata_module.ERRATA if "Table 2" in e.where]
+    )
+    (row,) = errata_module.errata(str(tmp_path)).tables[0].rows
+    assert row[3] == "not run: no network"
+
+
+def _offline(name):
+    raise RuntimeError("no network")
+
+
+# The commands.
+
+
+@pytest.fixture
+def ask(monkeypatch, directory, tmp_path):
+    """Run `toppush` in this process, with the made data directory."""
+    monkeypatch.setenv("TOPPUSH_DATA", directory)
+    monkeypatch.setenv("TOPPUSH_CACHE", str(tmp_path / "cache"))
+
+    def run_command(*words):
+        return CliRunner().invoke(main, list(words))
+
+    return run_command
+
+
+def test_datasets_are_listed_and_found(ask, directory):
+    listed = {row["name"]: row for row in json.loads(ask("datasets", "list", "--json").stdout)}
+    assert listed["diabetes"]["here"] == "yes"
+    assert listed["w8a"]["here"] == "no"
+    assert "made" in ask("datasets", "list").stdout
+    found = ask("datasets", "path", "diabetes")
+    assert found.stdout.strip() == str(Path(directory) / "diabetes_scale.svm")
+    missing = ask("datasets", "path", "w8a")
+    assert missing.exit_code == 1
+    assert "toppush datasets fetch w8a" in missing.stderr
+    refused = ask("datasets", "fetch", "nslkdd")
+    assert refused.exit_code == 1
+    assert "KDDTrain+.txt" in refused.stderr
+
+
+@pytest.mark.parametrize("what", ["epsilon", "lambda"])
+def test_influence_by_one_command(what, ask, tmp_path):
+    out = tmp_path / "out"
+    ran = ask("reproduce", f"figure-{what}", "--set", "diabetes", "--out", str(out), "--json")
+    assert ran.exit_code == 0, ran.output
+    about = json.loads(ran.stdout)
+    iterations = [int(row[1]) for row in about["tables"][0]["rows"]]
+    assert iterations[0] > 2 * iterations[-1]
+    assert (out / f"figure-{what}.svg").exists()
+    assert (out / f"figure-{what}.png").exists()
+
+
+def test_scalability_by_one_command(ask, tmp_path):
+    out = tmp_path / "out"
+    words = ["reproduce", "figure-scalability", "--set", "made-url", "--largest", "2000"]
+    ran = ask(*words, "--lams", "1,10", "--out", str(out))
+    assert ran.exit_code == 0, ran.output
+    assert "made data" in ran.stdout
+    assert len((out / "figure-scalability.csv").read_text().splitlines()) == 1 + 7 * 2 * 2
+
+
+def test_table2_by_one_command(ask, tmp_path):
+    out = tmp_path / "out"
+    words = ["reproduce", "table2", "--sets", "diabetes,url", "--methods", "toppush,lr"]
+    ran = ask(*words, "--trials", "1", "--out", str(out))
+    assert ran.exit_code == 0, ran.output
+    assert "url is left out" in ran.stderr
+    assert "LR" in ran.stdout
+    assert ask("reproduce", "report", "--out", str(out)).stdout.strip() == str(out / "report.html")
+    wrong = ask("reproduce", "table2", "--methods", "svm")
+    assert wrong.exit_code == 2
+    assert "no method 'svm'; there are toppush" in wrong.stderr
