@@ -2,39 +2,15 @@
 
 import csv
 import json
-import os
-import platform
 import time
 from collections.abc import Callable, Sequence
-from importlib.metadata import version
 from pathlib import Path
 from statistics import median
 from typing import Any
 
-from joblib import cpu_count
+from toppush.experiments.machine import machine
 
 RESULTS = Path(__file__).resolve().parent / "results"
-PACKAGES = ("toppush", "numpy", "scipy", "scikit-learn")
-
-
-def machine() -> dict[str, Any]:
-    """Processor, cores this process may use, how busy they are, and versions."""
-    return {
-        "cpu": _cpu_name(),
-        "cores": cpu_count(),
-        "load": [round(load, 2) for load in os.getloadavg()] if hasattr(os, "getloadavg") else None,
-        "system": f"{platform.system()} {platform.machine()}",
-        "python": platform.python_version(),
-        **{package: version(package) for package in PACKAGES},
-        "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS"),
-    }
-
-
-def _cpu_name() -> str:
-    about = Path("/proc/cpuinfo")
-    lines = about.read_text().splitlines() if about.exists() else []
-    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.processor()
 
 
 def median_seconds(
