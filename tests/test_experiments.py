@@ -346,8 +346,8 @@ def test_table2_marks_what_differs_from_the_published_value(tmp_path, directory)
     table, against, *_ = result(plan, store, {"diabetes": "diabetes (31% of it)"}).tables
     (ours, lr) = table.rows
     assert ours[0] == "diabetes (31% of it)"
-    assert ours[3] == "0.125±0.005 (0.123)"
-    assert lr[3] == "0.510±0.010○ (≠0.064)"
+    assert ours[3] == "0.125 ±0.005 (0.123)"
+    assert lr[3] == "0.510 ±0.010○ (≠0.064)"
     assert against.rows[0][1].startswith("+0.385 [+0.3")
     assert against.rows[0][1].endswith("] +")
     assert usual_settings(plan, store) == [("diabetes", m, {"lam": 1.0}) for m in ("toppush", "lr")]

@@ -84,7 +84,7 @@ def _measured(summary: Summary, reference: Summary | None, measure: str) -> str:
     if reference is not None and summary.method != REFERENCE:
         difference = summary.against(reference, measure)
         mark = difference.mark if difference is not None else ""
-    return f"{values.mean():.3f}±{spread:.3f}{mark}{_published(summary, measure)}"
+    return f"{values.mean():.3f} ±{spread:.3f}{mark}{_published(summary, measure)}"
 
 
 def _published(summary: Summary, measure: str) -> str:
@@ -100,17 +100,15 @@ def comparison(
     plan: Plan, summaries: Summaries, titles: dict[str, str], rival: str, measure: str
 ) -> Table:
     """Every method less a rival on every data set, with confidence intervals."""
-    others = [method for method in plan.methods if method != rival]
-    columns = ["data", *(BY_KEY[method].title for method in others)]
+    columns = ["method", *(titles[data] for data in plan.data)]
     rows = []
-    for data in plan.data:
-        against = summaries.get((data, rival))
+    for method in plan.methods:
         cells = []
-        for method in others:
-            summary = summaries.get((data, method))
-            found = summary.against(against, measure) if summary and against else None
-            cells.append(_interval(found))
-        rows.append([titles[data], *cells])
+        for data in plan.data:
+            ours, theirs = summaries.get((data, method)), summaries.get((data, rival))
+            cells.append(_interval(ours.against(theirs, measure) if ours and theirs else None))
+        if method != rival:
+            rows.append([BY_KEY[method].title, *cells])
     title = f"{TITLES[measure]} less that of {BY_KEY[rival].title}"
     note = (
         f"Mean difference over the splits and its {LEVEL:.0%} confidence interval (paired t); + or "

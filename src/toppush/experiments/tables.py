@@ -104,8 +104,8 @@ class Table:
         from rich.text import Text
 
         table = RichTable(title=self.title, title_justify="left", caption_justify="left")
-        for i, column in enumerate(self.columns):
-            table.add_column(column, overflow="fold", no_wrap=0 < i < len(self.columns) - 1)
+        for column in self.columns:
+            table.add_column(column, overflow="fold")
         last: Any = None
         for row, shown in zip(self.rows, self.shown_rows(), strict=True):
             if self.group and last is not None and row[0] != last:
