@@ -21,7 +21,7 @@ from benchmarks.data import CACHE, FILES, load
 from toppush import metrics
 from toppush.designs import LocalDesign
 from toppush.selection import TOPS as DEFAULT_TOPS
-from toppush.selection import first_good_top, follow, held_out_scores, lam_grid
+from toppush.selection import follow, held_out_scores, lam_grid
 
 TOPS = (1, 0.001, 0.01, 0.03, 0.1, 0.3)
 LOSS, TOL = "truncated_quadratic", 1e-3
@@ -90,9 +90,6 @@ def measure_split(X, y, X_test, y_test, seed):
     return folds, tests
 
 
-DEFAULT_RULE = "mean recall, 5 false, first top within an error (default)"
-
-
 def choices(folds):
     """Rule -> index of the grid it chooses; folds has shape (folds, grid, measures).
 
@@ -110,7 +107,6 @@ def choices(folds):
     for name in ("Pos@Top (paper)", "mean recall, 5 false", "pAUC to 1 %"):
         score = np.where(near, mean[:, names.index(name)], -np.inf)
         found[f"AP within one error, then {name}"] = int(np.argmax(score))
-    found[DEFAULT_RULE] = first_good_top(folds[:, :, names.index("mean recall, 5 false")], n_lams)
     return {rule: kept[index] for rule, index in found.items()}
 
 

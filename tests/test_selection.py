@@ -27,7 +27,7 @@ import reference
 from toppush import DegenerateWarning, TopPush, TopPushCV, metrics, toppush_path
 from toppush.designs import LocalDesign, local
 from toppush.losses import LOSSES
-from toppush.selection import first_good_top, lam_grid
+from toppush.selection import lam_grid
 from toppush.solutions import Status
 
 every_loss = pytest.mark.parametrize("name", LOSSES)
@@ -216,30 +216,6 @@ def test_of_equal_scores_the_first_is_chosen(rows):
     search = TopPushCV([0.01, 1.0, 0.1], tops=(3, 1), cv=3).fit(X, y)
     assert_array_equal(search.cv_results_["rank_test_score"], 1)
     assert (search.lam_, search.top_) == (1.0, 3)
-
-
-# Which pair is chosen.
-
-
-def test_a_later_top_must_win_by_more_than_a_standard_error():
-    # Two tops of two lams on three folds. The second top's best is ahead by 0.2 in the mean.
-    steady = [[0.1, 0.3, 0.5, 0.4], [0.1, 0.3, 0.5, 0.4], [0.1, 0.3, 0.5, 0.4]]
-    assert first_good_top(np.array(steady), 2) == 2
-    lucky = [[0.1, 0.3, 0.3, 0.4], [0.1, 0.3, 0.1, 0.4], [0.1, 0.3, 1.1, 0.4]]
-    assert first_good_top(np.array(lucky), 2) == 1
-    assert first_good_top(np.array(lucky[:1]), 2) == 3  # one fold has no error
-
-
-def test_the_default_is_top_recall_with_preference_for_the_first_top(rows):
-    X, y = rows
-    folds = list(StratifiedKFold(3).split(X, y))
-    default = TopPushCV(LAMS, tops=(1, 5), cv=folds).fit(X, y)
-    named = TopPushCV(LAMS, tops=(1, 5), cv=folds, scoring="top_recall").fit(X, y)
-    scores = np.array([default.cv_results_[f"split{fold}_test_score"] for fold in range(3)])
-    assert_allclose(scores.mean(0), named.cv_results_["mean_test_score"])
-    chosen = default.cv_results_["params"][first_good_top(scores, len(default.lams_))]
-    assert chosen == {"lam": default.lam_, "top": default.top_}
-    assert named.best_score_ >= default.best_score_
 
 
 # Measures.

@@ -37,7 +37,6 @@ N_LAMS, LAM_RANGE = 9, 1e-4
 FIRST_GAIN = 0.01
 """At the greatest lam, no weights beat zero by more than this share of the objective."""
 TOPS = (1, 0.001, 0.01, 0.1)
-DEFAULT_SCORING = "top_recall"
 FOLD_TOL = 100.0
 """How much coarser the folds' fits are: 1.4 to 1.7 times as fast as with 10, as good a choice."""
 ENTRIES_PER_FOLD = 1 << 18
@@ -191,15 +190,13 @@ class TopPushCV(LinearRanker):
     lams : sequence of float, optional
         By default nine values chosen from the data, see `toppush_path`.
     tops : sequence of int or float, default=(1, 0.001, 0.01, 0.1)
-        Counts or shares of the negatives, preferred ones first. Counts above a fold's negatives
-        are left out.
+        Counts or shares of the negatives. Counts above a fold's negatives are left out.
     loss : {"truncated_quadratic", "logistic", "exponential"}
-    scoring : str or callable, optional
-        A name of `toppush.metrics` or of scikit-learn, or a scorer; the pair with the best mean
-        is chosen. By default the folds are scored by `top_recall`, and a later one of `tops` must
-        beat an earlier one by more than a standard error: of the rules compared in
-        docs/evidence.md this gave the best held-out Pos@Top. Where the whole list matters, "ndcg"
-        or "average_precision" rank it better. The paper's rule is "positives_at_top".
+    scoring : str or callable, default="top_recall"
+        A name of `toppush.metrics` or of scikit-learn, or a scorer. `top_recall`, the mean recall
+        before the first five negatives, stands for the very top and is less noisy than the paper's
+        rule, "positives_at_top". Where more of the list matters, "ndcg" or "average_precision"
+        rank it better; docs/evidence.md compares the rules.
     cv : int, splitter or iterable, default=5
         Folds, stratified by class if an int.
     tol : float, default=1e-4
@@ -229,7 +226,7 @@ class TopPushCV(LinearRanker):
         "lams": [None, "array-like"],
         "tops": ["array-like"],
         "loss": [StrOptions(set(LOSSES))],
-        "scoring": [None, str, callable],
+        "scoring": [str, callable],
         "cv": ["cv_object", HasMethods(["split"])],
         "tol": [Interval(Real, 0, None, closed="neither")],
         "n_threads": [None, Interval(Integral, 1, None, closed="left")],
@@ -242,7 +239,7 @@ class TopPushCV(LinearRanker):
         *,
         tops: Sequence[float] = TOPS,
         loss: str = "truncated_quadratic",
-        scoring: str | Any | None = None,
+        scoring: str | Any = "top_recall",
         cv: Any = 5,
         tol: float = 1e-4,
         n_threads: int | None = None,
@@ -292,7 +289,7 @@ class TopPushCV(LinearRanker):
         classes: NDArray[Any],
     ) -> None:
         """Set the grid, its scores on the folds, and the best pair."""
-        score = _held_out_scorer(self.scoring or DEFAULT_SCORING, classes)
+        score = _held_out_scorer(self.scoring, classes)
         folds = list(check_cv(self.cv, positive, classifier=True).split(X, positive))
         if not folds:
             raise ValueError(f"cv={self.cv!r} makes no folds; give at least one.")
@@ -322,29 +319,8 @@ class TopPushCV(LinearRanker):
         grid = [{"lam": float(lam), "top": top} for top in tops for lam in self.lams_]
         self.cv_results_ = _results(grid, [scores for scores, _ in found], [t for _, t in found])
         best = int(np.argmin(self.cv_results_["rank_test_score"]))
-        if self.scoring is None:
-            best = first_good_top(np.array([scores for scores, _ in found]), len(self.lams_))
         self.best_score_ = float(self.cv_results_["mean_test_score"][best])
         self.lam_, self.top_ = grid[best]["lam"], grid[best]["top"]
-
-
-def first_good_top(scores: Array, n_lams: int) -> int:
-    """The best lam of the first top that is within a standard error of the best of the grid.
-
-    Scores of few rows at the top of a fold are noisy, and the more tops there are to choose from,
-    the more often a bad one is lucky. The error is that of the mean over the folds of the
-    difference between the two.
-
-    Parameters
-    ----------
-    scores : array of shape (n_folds, n_tops * n_lams)
-    """
-    mean = np.round(scores.mean(axis=0), 12)
-    behind = scores[:, [np.argmax(mean)]] - scores
-    error = behind.std(axis=0, ddof=min(1, len(scores) - 1)) / np.sqrt(len(scores))
-    good = np.flatnonzero(np.round(behind.mean(axis=0), 12) <= error)
-    start = good[0] // n_lams * n_lams
-    return int(start + np.argmax(mean[start : start + n_lams]))
 
 
 def read_tops(tops: Sequence[float]) -> tuple[float, ...]:

@@ -72,6 +72,7 @@ class Plan:
             "data": data,
             "size": list(self.sizes[data]),
             "method": method,
+            "revision": how.revision,
             "rule": how.rule,
             "grids": {name: list(grid.values) for name, grid in how.grids.items()},
             "trial": trial,
@@ -96,6 +97,7 @@ class Plan:
             "data": data,
             "size": list(self.sizes[data]),
             "method": method,
+            "revision": BY_KEY[method].revision,
             "trial": None,
             "setting": setting,
         }
