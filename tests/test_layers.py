@@ -14,7 +14,7 @@ MODULES = sorted(path for path in SOURCE.rglob("*.py") if path != SOURCE / "__in
 
 LAYERS = [
     {"losses", "metrics", "theory", "datasets", "plots"},
-    {"levels"},
+    {"levels", "heads"},
     {"projections", "designs"},
     {"solutions", "problems"},
     {"progress", "callbacks"},

@@ -7,6 +7,8 @@ from functools import partial
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.base import clone, is_classifier
@@ -26,6 +28,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import reference
 from toppush import DegenerateWarning, TopPush, TopPushCV, metrics, toppush_path
 from toppush.designs import LocalDesign, local
+from toppush.heads import Head, first_negatives
 from toppush.losses import LOSSES
 from toppush.selection import lam_grid
 from toppush.solutions import Status
@@ -190,7 +193,7 @@ def test_cross_validated_results_look_like_those_of_a_grid_search(rows):
     search = TopPushCV(LAMS, tops=(1, 5), cv=3).fit(X, y)
     grid = GridSearchCV(TopPush(), {"lam": LAMS, "top": [1, 5]}, cv=3).fit(X, y)
     ours, theirs = search.cv_results_, grid.cv_results_
-    assert set(ours) <= set(theirs)
+    assert set(ours) - {"joint_test_score"} <= set(theirs)
     assert set(theirs) - set(ours) == {"std_fit_time", "mean_score_time", "std_score_time"}
     assert set(map(str, ours["params"])) == set(map(str, theirs["params"]))
     for name in ours:
@@ -216,6 +219,55 @@ def test_of_equal_scores_the_first_is_chosen(rows):
     search = TopPushCV([0.01, 1.0, 0.1], tops=(3, 1), cv=3).fit(X, y)
     assert_array_equal(search.cv_results_["rank_test_score"], 1)
     assert (search.lam_, search.top_) == (1.0, 3)
+
+
+# The head of a list, by which the default chooses.
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.integers(1, 4), st.booleans())
+def test_joined_heads_have_the_recall_of_the_whole_list(seed, n_lists, weighted):
+    rng = np.random.default_rng(seed)
+    lists = []
+    for _ in range(n_lists):
+        y = np.r_[True, False, rng.random(rng.integers(1, 3000)) < 0.3]
+        scores = rng.integers(-8, 8, y.size) + 3.0 * y * rng.random()
+        lists.append((y, scores, rng.integers(0, 3, y.size) * 0.5 if weighted else None))
+    if weighted:
+        for y, _, weight in lists:
+            weight[[np.argmax(y), np.argmin(y)]] = 1.0
+    n_neg = sum((~y).sum() if w is None else w[~y].sum() for y, _, w in lists)
+    heads = [Head.of(*one, first_negatives(n_neg)) for one in lists]
+    whole = [np.concatenate([one[i] for one in lists]) for i in (0, 1)]
+    weight = np.concatenate([w for *_, w in lists]) if weighted else None
+    slow = metrics.top_recall(*whole, n_false=max(1, 0.001 * n_neg), sample_weight=weight)
+    assert Head.join(heads).recall() == pytest.approx(slow, abs=1e-12)
+
+
+def test_heads_of_one_class():
+    scores = np.array([1.0, 2.0, 3.0])
+    positives = Head.of(np.ones(3, bool), scores, None, 1)
+    negatives = Head.of(np.zeros(3, bool), scores - 0.5, None, 1)
+    assert positives.recall() == 1.0
+    assert negatives.recall() == 0.0
+    assert Head.join([positives, negatives]).recall() == pytest.approx(1 / 3)
+
+
+def test_the_default_chooses_by_the_joint_list(rows):
+    X, y = rows
+    folds = list(StratifiedKFold(3).split(X, y))
+    search = TopPushCV(LAMS, tops=(1, 5), cv=folds, tol=1e-9).fit(X, y)
+    joint = []
+    for params in search.cv_results_["params"]:
+        scores = np.empty(len(y))
+        for train, test in folds:
+            fold = TopPush(**params, tol=1e-9).fit(X[train], y[train])
+            scores[test] = X[test] @ fold.coef_[0] - fold.threshold_
+        joint.append(metrics.top_recall(y, scores, n_false=1))
+    found = search.cv_results_["joint_test_score"]
+    assert_allclose(found, joint, atol=0.05)
+    assert search.best_score_ == found.max()
+    assert {"lam": search.lam_, "top": search.top_} == search.cv_results_["params"][found.argmax()]
 
 
 # Measures.

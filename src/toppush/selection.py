@@ -27,6 +27,7 @@ from toppush.estimators import (
     require_both,
     unchanged_on_failure,
 )
+from toppush.heads import Head, first_negatives
 from toppush.losses import LOSSES, Array
 from toppush.problems import TopPushProblem, count_top
 from toppush.solutions import Solution
@@ -192,11 +193,13 @@ class TopPushCV(LinearRanker):
     tops : sequence of int or float, default=(1, 0.001, 0.01, 0.1)
         Counts or shares of the negatives. Counts above a fold's negatives are left out.
     loss : {"truncated_quadratic", "logistic", "exponential"}
-    scoring : str or callable, default="top_recall"
-        A name of `toppush.metrics` or of scikit-learn, or a scorer. `top_recall`, the mean recall
-        before the first five negatives, stands for the very top and is less noisy than the paper's
-        rule, "positives_at_top". Where more of the list matters, "ndcg" or "average_precision"
-        rank it better; docs/evidence.md compares the rules.
+    scoring : str or callable, optional
+        A name of `toppush.metrics` or of scikit-learn, or a scorer; the pair with the best mean
+        over the folds is chosen. By default the held-out rows of all folds make one list, scored
+        relative to the fold's top, and the pair with the best mean recall before the first 0.1 % of
+        its negatives is chosen. That stands for the very top, and is less noisy than the paper's
+        rule, "positives_at_top". Where more of the list matters, "ndcg" or "average_precision" rank
+        it better; docs/evidence.md compares the rules.
     cv : int, splitter or iterable, default=5
         Folds, stratified by class if an int.
     tol : float, default=1e-4
@@ -211,13 +214,13 @@ class TopPushCV(LinearRanker):
     lam_, top_
         The chosen pair.
     best_score_ : float
-        Its mean score over the folds.
+        Its mean score over the folds; by default its score on the joint list.
     lams_ : array
         The grid of lam.
     cv_results_ : dict of arrays
         As scikit-learn's `GridSearchCV`: `params`, `param_lam`, `param_top`,
         `split0_test_score`, ..., `mean_test_score`, `std_test_score`, `rank_test_score`,
-        `mean_fit_time`.
+        `mean_fit_time`; and by default `joint_test_score`, which then makes the ranks.
     coef_, intercept_, threshold_, classes_, n_iter_, solution_, n_features_in_
         As `TopPush`.
     """
@@ -226,7 +229,7 @@ class TopPushCV(LinearRanker):
         "lams": [None, "array-like"],
         "tops": ["array-like"],
         "loss": [StrOptions(set(LOSSES))],
-        "scoring": [str, callable],
+        "scoring": [None, str, callable],
         "cv": ["cv_object", HasMethods(["split"])],
         "tol": [Interval(Real, 0, None, closed="neither")],
         "n_threads": [None, Interval(Integral, 1, None, closed="left")],
@@ -239,7 +242,7 @@ class TopPushCV(LinearRanker):
         *,
         tops: Sequence[float] = TOPS,
         loss: str = "truncated_quadratic",
-        scoring: str | Any = "top_recall",
+        scoring: str | Any | None = None,
         cv: Any = 5,
         tol: float = 1e-4,
         n_threads: int | None = None,
@@ -289,7 +292,6 @@ class TopPushCV(LinearRanker):
         classes: NDArray[Any],
     ) -> None:
         """Set the grid, its scores on the folds, and the best pair."""
-        score = _held_out_scorer(self.scoring, classes)
         folds = list(check_cv(self.cv, positive, classifier=True).split(X, positive))
         if not folds:
             raise ValueError(f"cv={self.cv!r} makes no folds; give at least one.")
@@ -303,24 +305,33 @@ class TopPushCV(LinearRanker):
                 f"{design.n_neg} negatives; give at least one of each that fits the folds."
             )
 
-        def run(fold: tuple[NDArray[Any], NDArray[Any]]) -> tuple[Array, float]:
+        measure = self._measure(classes, design.n_neg)
+
+        def run(fold: tuple[NDArray[Any], NDArray[Any]]) -> tuple[list[Any], float]:
             test = fold[1]
             scores, seconds = held_out_scores(
                 X, positive, sample_weight, fold, self.lams_, tops, self.loss, FOLD_TOL * self.tol
             )
             weight = None if sample_weight is None else sample_weight[test]
-            return np.array([score(positive[test], one, weight) for one in scores]), seconds
+            return [measure(positive[test], one, weight) for one in scores], seconds
 
         threads = default_threads() if self.n_threads is None else self.n_threads
-        n_entries = design.n_entries
-        workers = max(1, min(threads, len(folds), n_entries // ENTRIES_PER_FOLD))
+        workers = max(1, min(threads, len(folds), design.n_entries // ENTRIES_PER_FOLD))
         with one_blas_thread(), ThreadPoolExecutor(workers) as pool:
             found = list(pool.map(run, folds))
         grid = [{"lam": float(lam), "top": top} for top in tops for lam in self.lams_]
-        self.cv_results_ = _results(grid, [scores for scores, _ in found], [t for _, t in found])
+        self.cv_results_ = _results(grid, [held for held, _ in found], [t for _, t in found])
         best = int(np.argmin(self.cv_results_["rank_test_score"]))
-        self.best_score_ = float(self.cv_results_["mean_test_score"][best])
+        deciding = "mean_test_score" if self.scoring is not None else "joint_test_score"
+        self.best_score_ = float(self.cv_results_[deciding][best])
         self.lam_, self.top_ = grid[best]["lam"], grid[best]["top"]
+
+    def _measure(self, classes: NDArray[Any], n_neg: int) -> Callable[..., Any]:
+        """What is kept of the held-out rows of a fold: a score, or the head of their list."""
+        if self.scoring is not None:
+            return _held_out_scorer(self.scoring, classes)
+        n_false = first_negatives(n_neg)
+        return lambda y, scores, weight: Head.of(y, scores, weight, n_false)
 
 
 def read_tops(tops: Sequence[float]) -> tuple[float, ...]:
@@ -372,10 +383,20 @@ class _Scored(LinearRanker):
 
 
 def _results(
-    grid: list[dict[str, Any]], scores: list[Array], seconds: list[float]
+    grid: list[dict[str, Any]], held: list[list[Any]], seconds: list[float]
 ) -> dict[str, Any]:
+    """Scores by fold and their mean; of heads also the score of the joint list, which decides."""
+    joint, scores = {}, held
+    if isinstance(held[0][0], Head):
+        scores = [[head.recall() for head in heads] for heads in held]
+        joint = {
+            "joint_test_score": np.array(
+                [Head.join(heads).recall() for heads in zip(*held, strict=True)]
+            )
+        }
     table = np.array(scores)
     mean = table.mean(axis=0)
+    deciding = joint.get("joint_test_score", mean)
     return {
         "params": grid,
         "param_lam": np.array([point["lam"] for point in grid]),
@@ -383,6 +404,7 @@ def _results(
         **{f"split{fold}_test_score": row for fold, row in enumerate(table)},
         "mean_test_score": mean,
         "std_test_score": table.std(axis=0),
-        "rank_test_score": rankdata(-np.round(mean, 12), method="min").astype(np.int32),
+        **joint,
+        "rank_test_score": rankdata(-np.round(deciding, 12), method="min").astype(np.int32),
         "mean_fit_time": np.full(len(grid), np.mean(seconds) / len(grid)),
     }

@@ -231,7 +231,7 @@ METHODS = (
         {"lam": POWERS},
         OUR_RULE,
     ),
-    Method("toppush-cv", "TopPushCV", _estimator(lambda: TopPushCV(n_threads=1)), revision=2),
+    Method("toppush-cv", "TopPushCV", _estimator(lambda: TopPushCV(n_threads=1)), revision=3),
     Method(
         "lr-top",
         "LR, our rule",
