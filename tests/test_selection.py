@@ -196,6 +196,7 @@ def test_cross_validated_results_look_like_those_of_a_grid_search(rows):
     assert set(ours) - {"joint_test_score"} <= set(theirs)
     assert set(theirs) - set(ours) == {"std_fit_time", "mean_score_time", "std_score_time"}
     assert set(map(str, ours["params"])) == set(map(str, theirs["params"]))
+    assert len(ours.pop("joint_test_score")) == 6
     for name in ours:
         assert len(ours[name]) == len(theirs[name]) == 6
     points = ours["params"]
