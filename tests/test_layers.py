@@ -13,14 +13,15 @@ SOURCE = Path(toppush.__file__).parent
 MODULES = sorted(path for path in SOURCE.rglob("*.py") if path != SOURCE / "__init__.py")
 
 LAYERS = [
-    {"losses", "metrics", "theory", "datasets", "plots"},
-    {"levels"},
+    {"losses", "metrics", "theory", "datasets"},
+    {"levels", "plots"},
     {"projections", "designs"},
     {"solutions", "problems"},
     {"progress", "callbacks"},
     {"solvers"},
     {"estimators"},
     {"selection", "baselines"},
+    {"report"},
     {"cli", "experiments"},
 ]
 """From the bottom up. A part may import from layers below its own, and from itself."""

@@ -33,6 +33,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 __all__ = [
+    "TopCurve",
     "auc",
     "average_precision",
     "lift_at",
@@ -44,6 +45,7 @@ __all__ = [
     "recall_at_fpr",
     "recall_at_k",
     "scorer",
+    "top_curve",
     "top_loss",
 ]
 
@@ -91,7 +93,7 @@ def ranking_loss(
     O(N log N). A tie is a whole loss here and half of one in `auc`; without ties
     ``ranking_loss == 1 - auc``.
     """
-    curve = _curve(y_true, y_score, sample_weight, pos_label)
+    curve = top_curve(y_true, y_score, sample_weight, pos_label)
     missed = (curve.n_pos - curve.hits[:-1]) / curve.n_pos
     return float(np.diff(curve.alarms) @ missed / curve.n_neg)
 
@@ -104,7 +106,7 @@ def auc(
     1/(n_pos n_neg) sum_ij [I(s_i > s_j) + I(s_i = s_j) / 2]; O(N log N).
     A tied pair counts one half, as in scikit-learn's ``roc_auc_score``.
     """
-    curve = _curve(y_true, y_score, sample_weight, pos_label)
+    curve = top_curve(y_true, y_score, sample_weight, pos_label)
     return _area(curve.alarms, curve.hits / curve.n_pos) / curve.n_neg
 
 
@@ -135,7 +137,7 @@ def partial_auc(
         which is 1/2 for a random list: scikit-learn's ``roc_auc_score(max_fpr=...)``.
     """
     _check_share("max_fpr", max_fpr)
-    curve = _curve(y_true, y_score, sample_weight, pos_label)
+    curve = top_curve(y_true, y_score, sample_weight, pos_label)
     limit = max_fpr * curve.n_neg
     kept = curve.alarms <= limit
     alarms = np.append(curve.alarms[kept], limit)
@@ -153,7 +155,7 @@ def average_precision(
     Tied rows share one threshold, so all of them count as above it, as in scikit-learn's
     ``average_precision_score``.
     """
-    curve = _curve(y_true, y_score, sample_weight, pos_label)
+    curve = top_curve(y_true, y_score, sample_weight, pos_label)
     precision = curve.hits[1:] / curve.depth[1:]
     return float(np.diff(curve.hits) @ precision / curve.n_pos)
 
@@ -169,7 +171,7 @@ def ndcg(
     of a rank earns that part of its discount. So unlike the other measures this one, and those
     at k, change when all weights are multiplied by one number.
     """
-    curve = _curve(y_true, y_score, sample_weight, pos_label)
+    curve = top_curve(y_true, y_score, sample_weight, pos_label)
     discounts = _discounts(np.append(curve.depth, curve.n_pos))
     earned, filled = np.diff(discounts[:-1]), np.diff(curve.depth)
     # A weight too small to move the running sum fills nothing and earns nothing.
@@ -198,8 +200,8 @@ def precision_at_k(
     k : int from 1 to the length of the list
         How far down the list to look.
     """
-    curve = _curve(y_true, y_score, sample_weight, pos_label)
-    return curve.hits_within(_depth_k(k, curve)) / k
+    curve = top_curve(y_true, y_score, sample_weight, pos_label)
+    return float(curve.hits_within(_depth_k(k, curve)) / k)
 
 
 def recall_at_k(
@@ -221,8 +223,8 @@ def recall_at_k(
     k : int from 1 to the length of the list
         How far down the list to look.
     """
-    curve = _curve(y_true, y_score, sample_weight, pos_label)
-    return curve.hits_within(_depth_k(k, curve)) / curve.n_pos
+    curve = top_curve(y_true, y_score, sample_weight, pos_label)
+    return float(curve.hits_within(_depth_k(k, curve)) / curve.n_pos)
 
 
 def lift_at(
@@ -247,8 +249,8 @@ def lift_at(
         The head's share of the list.
     """
     _check_share("fraction", fraction)
-    curve = _curve(y_true, y_score, sample_weight, pos_label)
-    return curve.hits_within(fraction * curve.depth[-1]) / curve.n_pos / fraction
+    curve = top_curve(y_true, y_score, sample_weight, pos_label)
+    return float(curve.hits_within(fraction * curve.depth[-1]) / curve.n_pos / fraction)
 
 
 def recall_at_fpr(
@@ -273,7 +275,7 @@ def recall_at_fpr(
         False positive rate that the threshold may reach.
     """
     _check_share("max_fpr", max_fpr)
-    curve = _curve(y_true, y_score, sample_weight, pos_label)
+    curve = top_curve(y_true, y_score, sample_weight, pos_label)
     allowed = curve.alarms <= max_fpr * curve.n_neg * SLACK
     return float(curve.hits[allowed][-1] / curve.n_pos)
 
@@ -331,39 +333,67 @@ def scorer(name: str, **params: Any) -> Any:
 
 
 @dataclass(frozen=True, slots=True)
-class _Curve:
-    """Weight at or above each distinct score, from the top of the list down, after a 0."""
+class TopCurve:
+    """Weight at or above each distinct score, from the top of the list down, after a 0.
 
-    hits: Array  # of positives
-    alarms: Array  # of negatives
+    Attributes
+    ----------
+    hits : array of shape (n_scores + 1,)
+        Weight of the positives.
+    alarms : array of shape (n_scores + 1,)
+        Weight of the negatives.
+    thresholds : array of shape (n_scores + 1,)
+        The distinct scores, highest first, after infinity, at which nothing is above.
+    """
+
+    hits: Array
+    alarms: Array
+    thresholds: Array
 
     @property
     def depth(self) -> Array:
+        """Length of the list at each threshold."""
         return self.hits + self.alarms
 
     @property
     def n_pos(self) -> float:
+        """Weight of all positives."""
         return float(self.hits[-1])
 
     @property
     def n_neg(self) -> float:
+        """Weight of all negatives."""
         return float(self.alarms[-1])
 
-    def hits_within(self, depth: float) -> float:
-        """Positives above a depth, those of a tie in proportion to the part above it."""
-        return float(np.interp(depth, self.depth, self.hits))
+    def hits_within(self, depth: Array | float) -> Any:
+        """Positives above each depth, those of a tie in proportion to the part above it."""
+        return np.interp(depth, self.depth, self.hits)
 
 
-def _curve(
-    y_true: ArrayLike, y_score: ArrayLike, sample_weight: Weights, pos_label: Label
-) -> _Curve:
+def top_curve(
+    y_true: ArrayLike,
+    y_score: ArrayLike,
+    sample_weight: Weights = None,
+    pos_label: Label = None,
+) -> TopCurve:
+    """Positives and negatives at or above each distinct score.
+
+    All measures of this module but the linear ones are functions of it; O(N log N).
+
+    Parameters
+    ----------
+    y_true, y_score, sample_weight, pos_label
+        The list, as at the head of this module.
+    """
     positive, score, weight = _rows(y_true, y_score, sample_weight, pos_label)
     order = np.argsort(score)[::-1]
     score, positive, weight = score[order], positive[order], weight[order]
     last = np.flatnonzero(np.append(score[1:] != score[:-1], True))
     hits = np.cumsum(weight * positive)[last]
     alarms = np.cumsum(weight * ~positive)[last]
-    return _Curve(np.append(0.0, hits), np.append(0.0, alarms))
+    return TopCurve(
+        np.append(0.0, hits), np.append(0.0, alarms), np.append(np.inf, score[last].astype(float))
+    )
 
 
 def _area(x: Array, y: Array) -> float:
@@ -383,7 +413,7 @@ def _discounts(depth: Array) -> Array:
     return np.asarray(total[whole] + (depth - whole) * discount[whole])
 
 
-def _depth_k(k: int, curve: _Curve) -> int:
+def _depth_k(k: int, curve: TopCurve) -> int:
     length = curve.depth[-1]
     if not 1 <= operator.index(k) <= length * SLACK:
         raise ValueError(f"k must be from 1 to {length:g}, the length of the list, got {k}.")
