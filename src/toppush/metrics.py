@@ -56,6 +56,9 @@ Label = object
 # Sums of weights such as 0.1 end a few rounding errors off; no limit should turn on those.
 SLACK = 1 + 1e-12
 
+# Keeps the precision of a list that begins with rows of weight 0 defined; it is 0.
+TINY = np.finfo(np.float64).tiny
+
 # The table of discounts has one entry per unit of weight: 2.4 GB at its peak here.
 MAX_DEPTH = 10**8
 
@@ -106,8 +109,7 @@ def auc(
     1/(n_pos n_neg) sum_ij [I(s_i > s_j) + I(s_i = s_j) / 2]; O(N log N).
     A tied pair counts one half, as in scikit-learn's ``roc_auc_score``.
     """
-    curve = top_curve(y_true, y_score, sample_weight, pos_label)
-    return _area(curve.alarms, curve.hits / curve.n_pos) / curve.n_neg
+    return top_curve(y_true, y_score, sample_weight, pos_label).auc()
 
 
 def partial_auc(
@@ -155,9 +157,7 @@ def average_precision(
     Tied rows share one threshold, so all of them count as above it, as in scikit-learn's
     ``average_precision_score``.
     """
-    curve = top_curve(y_true, y_score, sample_weight, pos_label)
-    precision = curve.hits[1:] / curve.depth[1:]
-    return float(np.diff(curve.hits) @ precision / curve.n_pos)
+    return top_curve(y_true, y_score, sample_weight, pos_label).average_precision()
 
 
 def ndcg(
@@ -171,12 +171,7 @@ def ndcg(
     of a rank earns that part of its discount. So unlike the other measures this one, and those
     at k, change when all weights are multiplied by one number.
     """
-    curve = top_curve(y_true, y_score, sample_weight, pos_label)
-    discounts = _discounts(np.append(curve.depth, curve.n_pos))
-    earned, filled = np.diff(discounts[:-1]), np.diff(curve.depth)
-    # A weight too small to move the running sum fills nothing and earns nothing.
-    share = np.divide(np.diff(curve.hits), filled, out=np.zeros_like(filled), where=filled > 0)
-    return float(share @ earned / discounts[-1])
+    return top_curve(y_true, y_score, sample_weight, pos_label).ndcg()
 
 
 def precision_at_k(
@@ -275,9 +270,7 @@ def recall_at_fpr(
         False positive rate that the threshold may reach.
     """
     _check_share("max_fpr", max_fpr)
-    curve = top_curve(y_true, y_score, sample_weight, pos_label)
-    allowed = curve.alarms <= max_fpr * curve.n_neg * SLACK
-    return float(curve.hits[allowed][-1] / curve.n_pos)
+    return top_curve(y_true, y_score, sample_weight, pos_label).recall_at_fpr(max_fpr)
 
 
 METRICS: dict[str, Callable[..., float]] = {
@@ -368,6 +361,28 @@ class TopCurve:
     def hits_within(self, depth: Array | float) -> Any:
         """Positives above each depth, those of a tie in proportion to the part above it."""
         return np.interp(depth, self.depth, self.hits)
+
+    def recall_at_fpr(self, max_fpr: float) -> float:
+        """As the function of this name; a rate of 0 gives `positives_at_top`."""
+        allowed = self.alarms <= max_fpr * self.n_neg * SLACK
+        return float(self.hits[allowed][-1] / self.n_pos)
+
+    def auc(self) -> float:
+        """As the function of this name."""
+        return _area(self.alarms, self.hits / self.n_pos) / self.n_neg
+
+    def average_precision(self) -> float:
+        """As the function of this name."""
+        filled = np.diff(self.hits)
+        return float(filled @ (self.hits[1:] / np.maximum(self.depth[1:], TINY)) / self.n_pos)
+
+    def ndcg(self) -> float:
+        """As the function of this name."""
+        discounts = _discounts(np.append(self.depth, self.n_pos))
+        earned, filled = np.diff(discounts[:-1]), np.diff(self.depth)
+        # A weight too small to move the running sum fills nothing and earns nothing.
+        share = np.divide(np.diff(self.hits), filled, out=np.zeros_like(filled), where=filled > 0)
+        return float(share @ earned / discounts[-1])
 
 
 def top_curve(
