@@ -7,6 +7,7 @@ browser, which adds hovering and the controls.
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 import altair as alt
@@ -48,6 +49,8 @@ class Figure:
         """Finish a chart in the page's look."""
         chart = chart.properties(width="container", height=height, background="transparent")
         chart = chart.configure(
+            # A chart is one picture with a description; its tables hold the numbers.
+            aria=False,
             font=FONT,
             axis=alt.AxisConfig(
                 labelColor=INK,
@@ -80,6 +83,7 @@ class Figure:
         return str(vl_convert.vegalite_to_svg(fixed, vl_version=VEGA_LITE))
 
 
+@cache
 def browser_library() -> str:
     """The JavaScript that draws charts in a browser: Vega, Vega-Lite and Vega-Embed."""
     return str(vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;", vl_version=VEGA_LITE))
