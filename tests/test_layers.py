@@ -113,6 +113,8 @@ def modules_after(statement):
         ("import toppush.theory", {"sklearn", "scipy"}),
         ("import toppush.solvers", {"sklearn", "matplotlib", "click"}),
         ("from toppush import TopPush", {"matplotlib", "click"}),
+        ("import toppush.plots", {"matplotlib", "sklearn"}),
+        ("import toppush.report", {"altair", "jinja2", "vl_convert", "sklearn"}),
     ],
 )
 def test_imports_are_lazy(statement, absent):

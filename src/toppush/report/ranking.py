@@ -50,7 +50,9 @@ class Ranking:
         curve = top_curve(positive, score)
         if not np.isfinite(score).all():
             raise ValueError("y_score holds infinite scores, which no axis can show; replace them.")
-        return cls(positive, score, np.lexsort((positive, -score)), curve)
+        listed = np.argsort(positive, kind="stable")
+        order = listed[np.argsort(-score[listed], kind="stable")]
+        return cls(positive, score, order, curve)
 
     @property
     def n_rows(self) -> int:
