@@ -121,7 +121,11 @@ def _facts(ranker: Any, final: Any, features: Features | None, X_train: Any) -> 
         facts["Steps"] = " → ".join(type(step).__name__ for _, step in ranker.steps)
     parameters = final.get_params(deep=False)
     facts["Parameters"] = ", ".join(f"{name}={value!r}" for name, value in parameters.items())
-    for name, told in (("lam_", "Chosen lam"), ("top_", "Chosen top"), ("n_iter_", "Iterations")):
+    for name, told in (
+        ("lam_", "lam chosen"),
+        ("top_", "top as fitted"),
+        ("n_iter_", "Iterations"),
+    ):
         if hasattr(final, name):
             facts[told] = getattr(final, name)
     if features is not None:

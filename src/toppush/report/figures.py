@@ -67,6 +67,7 @@ class Figure:
                 labelColor=INK,
                 labelFontSize=12,
                 orient="top",
+                columns=alt.expr("width < 420 ? 2 : 0"),
                 title=None,
                 symbolType="stroke",
                 symbolStrokeWidth=2.5,
@@ -75,7 +76,10 @@ class Figure:
             ),
             view=alt.ViewConfig(stroke=None),
         )
-        return cls(name, description, chart.to_dict())
+        spec = chart.to_dict()
+        # Two legends stand below each other; Altair does not know this option of Vega.
+        spec["config"]["legend"]["layout"] = {"top": {"anchor": "start", "direction": "vertical"}}
+        return cls(name, description, spec)
 
     def picture(self) -> str:
         """The chart as SVG, for readers and printers without scripts."""
