@@ -13,14 +13,15 @@ SOURCE = Path(toppush.__file__).parent
 MODULES = sorted(path for path in SOURCE.rglob("*.py") if path != SOURCE / "__init__.py")
 
 LAYERS = [
-    {"losses", "metrics", "theory", "datasets", "plots"},
-    {"levels", "heads"},
+    {"losses", "metrics", "theory", "datasets"},
+    {"levels", "heads", "plots"},
     {"projections", "designs"},
     {"solutions", "problems"},
     {"progress", "callbacks"},
     {"solvers"},
     {"estimators"},
     {"selection", "baselines"},
+    {"report"},
     {"__main__", "cli", "experiments"},
 ]
 """From the bottom up. A part may import from layers below its own, and from itself."""
@@ -112,6 +113,8 @@ def modules_after(statement):
         ("import toppush.theory", {"sklearn", "scipy"}),
         ("import toppush.solvers", {"sklearn", "matplotlib", "click"}),
         ("from toppush import TopPush", {"matplotlib", "click"}),
+        ("import toppush.plots", {"matplotlib", "sklearn"}),
+        ("import toppush.report", {"altair", "jinja2", "vl_convert", "sklearn"}),
     ],
 )
 def test_imports_are_lazy(statement, absent):

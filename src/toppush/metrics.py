@@ -33,6 +33,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 __all__ = [
+    "TopCurve",
     "auc",
     "average_precision",
     "lift_at",
@@ -44,6 +45,7 @@ __all__ = [
     "recall_at_fpr",
     "recall_at_k",
     "scorer",
+    "top_curve",
     "top_loss",
     "top_recall",
 ]
@@ -54,6 +56,9 @@ Label = object
 
 # Sums of weights such as 0.1 end a few rounding errors off; no limit should turn on those.
 SLACK = 1 + 1e-12
+
+# Keeps the precision of a list that begins with rows of weight 0 defined; it is 0.
+TINY = np.finfo(np.float64).tiny
 
 # The table of discounts has one entry per unit of weight: 2.4 GB at its peak here.
 MAX_DEPTH = 10**8
@@ -92,7 +97,7 @@ def ranking_loss(
     O(N log N). A tie is a whole loss here and half of one in `auc`; without ties
     ``ranking_loss == 1 - auc``.
     """
-    curve = _curve(y_true, y_score, sample_weight, pos_label)
+    curve = top_curve(y_true, y_score, sample_weight, pos_label)
     missed = (curve.n_pos - curve.hits[:-1]) / curve.n_pos
     return float(np.diff(curve.alarms) @ missed / curve.n_neg)
 
@@ -105,8 +110,7 @@ def auc(
     1/(n_pos n_neg) sum_ij [I(s_i > s_j) + I(s_i = s_j) / 2]; O(N log N).
     A tied pair counts one half, as in scikit-learn's ``roc_auc_score``.
     """
-    curve = _curve(y_true, y_score, sample_weight, pos_label)
-    return _area(curve.alarms, curve.hits / curve.n_pos) / curve.n_neg
+    return top_curve(y_true, y_score, sample_weight, pos_label).auc()
 
 
 def partial_auc(
@@ -136,7 +140,7 @@ def partial_auc(
         which is 1/2 for a random list: scikit-learn's ``roc_auc_score(max_fpr=...)``.
     """
     _check_share("max_fpr", max_fpr)
-    curve = _curve(y_true, y_score, sample_weight, pos_label)
+    curve = top_curve(y_true, y_score, sample_weight, pos_label)
     limit = max_fpr * curve.n_neg
     kept = curve.alarms <= limit
     alarms = np.append(curve.alarms[kept], limit)
@@ -154,9 +158,7 @@ def average_precision(
     Tied rows share one threshold, so all of them count as above it, as in scikit-learn's
     ``average_precision_score``.
     """
-    curve = _curve(y_true, y_score, sample_weight, pos_label)
-    precision = curve.hits[1:] / curve.depth[1:]
-    return float(np.diff(curve.hits) @ precision / curve.n_pos)
+    return top_curve(y_true, y_score, sample_weight, pos_label).average_precision()
 
 
 def ndcg(
@@ -170,12 +172,7 @@ def ndcg(
     of a rank earns that part of its discount. So unlike the other measures this one, and those
     at k, change when all weights are multiplied by one number.
     """
-    curve = _curve(y_true, y_score, sample_weight, pos_label)
-    discounts = _discounts(np.append(curve.depth, curve.n_pos))
-    earned, filled = np.diff(discounts[:-1]), np.diff(curve.depth)
-    # A weight too small to move the running sum fills nothing and earns nothing.
-    share = np.divide(np.diff(curve.hits), filled, out=np.zeros_like(filled), where=filled > 0)
-    return float(share @ earned / discounts[-1])
+    return top_curve(y_true, y_score, sample_weight, pos_label).ndcg()
 
 
 def precision_at_k(
@@ -199,8 +196,8 @@ def precision_at_k(
     k : int from 1 to the length of the list
         How far down the list to look.
     """
-    curve = _curve(y_true, y_score, sample_weight, pos_label)
-    return curve.hits_within(_depth_k(k, curve)) / k
+    curve = top_curve(y_true, y_score, sample_weight, pos_label)
+    return float(curve.hits_within(_depth_k(k, curve)) / k)
 
 
 def recall_at_k(
@@ -222,8 +219,8 @@ def recall_at_k(
     k : int from 1 to the length of the list
         How far down the list to look.
     """
-    curve = _curve(y_true, y_score, sample_weight, pos_label)
-    return curve.hits_within(_depth_k(k, curve)) / curve.n_pos
+    curve = top_curve(y_true, y_score, sample_weight, pos_label)
+    return float(curve.hits_within(_depth_k(k, curve)) / curve.n_pos)
 
 
 def lift_at(
@@ -248,8 +245,8 @@ def lift_at(
         The head's share of the list.
     """
     _check_share("fraction", fraction)
-    curve = _curve(y_true, y_score, sample_weight, pos_label)
-    return curve.hits_within(fraction * curve.depth[-1]) / curve.n_pos / fraction
+    curve = top_curve(y_true, y_score, sample_weight, pos_label)
+    return float(curve.hits_within(fraction * curve.depth[-1]) / curve.n_pos / fraction)
 
 
 def recall_at_fpr(
@@ -274,9 +271,7 @@ def recall_at_fpr(
         False positive rate that the threshold may reach.
     """
     _check_share("max_fpr", max_fpr)
-    curve = _curve(y_true, y_score, sample_weight, pos_label)
-    allowed = curve.alarms <= max_fpr * curve.n_neg * SLACK
-    return float(curve.hits[allowed][-1] / curve.n_pos)
+    return top_curve(y_true, y_score, sample_weight, pos_label).recall_at_fpr(max_fpr)
 
 
 def top_recall(
@@ -302,7 +297,7 @@ def top_recall(
     """
     if not n_false > 0:
         raise ValueError(f"n_false must be above 0, got {n_false}.")
-    curve = _curve(y_true, y_score, sample_weight, pos_label)
+    curve = top_curve(y_true, y_score, sample_weight, pos_label)
     counted = np.minimum(curve.alarms, n_false)
     recall = (curve.hits[:-1] / curve.n_pos) @ (np.diff(counted) / counted[-1])
     return float(min(recall, 1.0))
@@ -362,39 +357,89 @@ def scorer(name: str, **params: Any) -> Any:
 
 
 @dataclass(frozen=True, slots=True)
-class _Curve:
-    """Weight at or above each distinct score, from the top of the list down, after a 0."""
+class TopCurve:
+    """Weight at or above each distinct score, from the top of the list down, after a 0.
 
-    hits: Array  # of positives
-    alarms: Array  # of negatives
+    Attributes
+    ----------
+    hits : array of shape (n_scores + 1,)
+        Weight of the positives.
+    alarms : array of shape (n_scores + 1,)
+        Weight of the negatives.
+    thresholds : array of shape (n_scores + 1,)
+        The distinct scores, highest first, after infinity, at which nothing is above.
+    """
+
+    hits: Array
+    alarms: Array
+    thresholds: Array
 
     @property
     def depth(self) -> Array:
+        """Length of the list at each threshold."""
         return self.hits + self.alarms
 
     @property
     def n_pos(self) -> float:
+        """Weight of all positives."""
         return float(self.hits[-1])
 
     @property
     def n_neg(self) -> float:
+        """Weight of all negatives."""
         return float(self.alarms[-1])
 
-    def hits_within(self, depth: float) -> float:
-        """Positives above a depth, those of a tie in proportion to the part above it."""
-        return float(np.interp(depth, self.depth, self.hits))
+    def hits_within(self, depth: Array | float) -> Any:
+        """Positives above each depth, those of a tie in proportion to the part above it."""
+        return np.interp(depth, self.depth, self.hits)
+
+    def recall_at_fpr(self, max_fpr: float) -> float:
+        """As the function of this name; a rate of 0 gives `positives_at_top`."""
+        allowed = self.alarms <= max_fpr * self.n_neg * SLACK
+        return float(self.hits[allowed][-1] / self.n_pos)
+
+    def auc(self) -> float:
+        """As the function of this name."""
+        return _area(self.alarms, self.hits / self.n_pos) / self.n_neg
+
+    def average_precision(self) -> float:
+        """As the function of this name."""
+        filled = np.diff(self.hits)
+        return float(filled @ (self.hits[1:] / np.maximum(self.depth[1:], TINY)) / self.n_pos)
+
+    def ndcg(self) -> float:
+        """As the function of this name."""
+        discounts = _discounts(np.append(self.depth, self.n_pos))
+        earned, filled = np.diff(discounts[:-1]), np.diff(self.depth)
+        # A weight too small to move the running sum fills nothing and earns nothing.
+        share = np.divide(np.diff(self.hits), filled, out=np.zeros_like(filled), where=filled > 0)
+        return float(share @ earned / discounts[-1])
 
 
-def _curve(
-    y_true: ArrayLike, y_score: ArrayLike, sample_weight: Weights, pos_label: Label
-) -> _Curve:
+def top_curve(
+    y_true: ArrayLike,
+    y_score: ArrayLike,
+    sample_weight: Weights = None,
+    pos_label: Label = None,
+) -> TopCurve:
+    """Positives and negatives at or above each distinct score.
+
+    All measures of this module but the linear ones are functions of it; O(N log N).
+
+    Parameters
+    ----------
+    y_true, y_score, sample_weight, pos_label
+        The list, as at the head of this module.
+    """
     positive, score, weight = _rows(y_true, y_score, sample_weight, pos_label)
     order = np.argsort(score)[::-1]
     score, positive, weight = score[order], positive[order], weight[order]
     last = np.flatnonzero(np.append(score[1:] != score[:-1], True))
     hits = np.cumsum(weight * positive)[last]
     alarms = np.cumsum(weight * ~positive)[last]
-    return _Curve(np.append(0.0, hits), np.append(0.0, alarms))
+    return TopCurve(
+        np.append(0.0, hits), np.append(0.0, alarms), np.append(np.inf, score[last].astype(float))
+    )
 
 
 def _area(x: Array, y: Array) -> float:
@@ -414,7 +459,7 @@ def _discounts(depth: Array) -> Array:
     return np.asarray(total[whole] + (depth - whole) * discount[whole])
 
 
-def _depth_k(k: int, curve: _Curve) -> int:
+def _depth_k(k: int, curve: TopCurve) -> int:
     length = curve.depth[-1]
     if not 1 <= operator.index(k) <= length * SLACK:
         raise ValueError(f"k must be from 1 to {length:g}, the length of the list, got {k}.")

@@ -1,9 +1,11 @@
-"""Pictures; matplotlib is imported on first use."""
+"""The bounds of a solve as a picture."""
 
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from toppush.solutions import Iteration
+
+NEEDS_MATPLOTLIB = "pictures need matplotlib: pip install 'toppush[cli]'"
 
 
 def draw_history(history: "tuple[Iteration, ...]") -> Any:
@@ -11,7 +13,7 @@ def draw_history(history: "tuple[Iteration, ...]") -> Any:
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
-        raise ImportError("pictures need matplotlib: pip install 'toppush[cli]'") from error
+        raise ImportError(NEEDS_MATPLOTLIB) from error
     figure = Figure(figsize=(9, 3.4), layout="constrained")
     bounds, gaps = figure.subplots(1, 2)
     passes, seconds = [at.passes for at in history], [at.seconds for at in history]

@@ -1,0 +1,157 @@
+"""A report straight from a fitted ranker."""
+
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import Pipeline
+from sklearn.utils import _safe_indexing
+
+from toppush.losses import LOSSES, Loss
+from toppush.report.drivers import Features
+from toppush.report.page import N_ALARMS, N_SHOWN, Rival, build
+from toppush.report.ranking import Ranking
+
+RIVAL_ITERATIONS = 1000
+NEARLY = 1e-3
+"""Share by which an objective must beat weights of zero to count as better."""
+
+
+def from_estimator(
+    ranker: Any,
+    X: Any,
+    y: ArrayLike,
+    X_train: Any = None,
+    y_train: ArrayLike | None = None,
+    *,
+    rows: Any = None,
+    feature_names: Sequence[str] | None = None,
+    title: str = "Ranking report",
+    k: int | None = None,
+    facts: Mapping[str, object] | None = None,
+) -> str:
+    """A self-contained HTML page about how a fitted ranker ranks rows.
+
+    Pass rows that the ranker has not seen: on its training rows every ranker looks better than
+    it is.
+
+    Parameters
+    ----------
+    ranker : fitted TopPush, TopPushCV, pipeline ending in one, or search over one
+        Other classifiers with a `decision_function` work too; without `coef_` the page says
+        nothing of features, and without `solution_` nothing of a certificate.
+    X : array, sparse matrix or data frame of shape (n_rows, n_columns)
+    y : array of shape (n_rows,)
+    X_train, y_train : optional
+        The rows of the fit. If given, logistic regression learns from them, prepared as for the
+        ranker, and is compared with it.
+    rows : data frame, Arrow table or sequence of dict, optional
+        One entry per row of X, with the columns to show of the first rows; by default X itself
+        if it is a data frame.
+    feature_names : sequence of str, optional
+        Names of the features after the pipeline's preparation; by default those it tells.
+    title, k, facts
+        As for `build`.
+
+    Returns
+    -------
+    str
+    """
+    ranker = getattr(ranker, "best_estimator_", ranker)
+    prepare, final = (ranker[:-1], ranker[-1]) if isinstance(ranker, Pipeline) else (None, ranker)
+    prepared = X if prepare is None or not len(prepare) else prepare.transform(X)
+    scores = np.asarray(ranker.decision_function(X), np.float64)
+    positive = np.asarray(y) == ranker.classes_[1]
+    ranking = Ranking.of(positive, scores)
+    features = None
+    if hasattr(final, "coef_"):
+        names = feature_names if feature_names is not None else _names(ranker, prepare, final)
+        alarms = ranking.order[ranking.false_alarms(N_ALARMS)]
+        features = Features.of(prepared, final.coef_, names, rows=alarms)
+    rival = None
+    if X_train is not None and y_train is not None:
+        trained_on = X_train if prepare is None or not len(prepare) else prepare.transform(X_train)
+        rival = _logistic(trained_on, np.asarray(y_train) == ranker.classes_[1], prepared)
+    table = rows if rows is not None else X if hasattr(X, "columns") else None
+    return build(
+        positive,
+        scores,
+        title=title,
+        name=type(final).__name__,
+        k=k,
+        preview=None if table is None else _safe_indexing(table, ranking.order[:N_SHOWN]),
+        features=features,
+        solution=getattr(final, "solution_", None),
+        rival=rival,
+        facts=_facts(ranker, final, features, X_train) | dict(facts or {}),
+        caution=_caution(final),
+    )
+
+
+def _names(ranker: Any, prepare: Any, final: Any) -> list[str] | None:
+    """Names of the features as the final step sees them, if anyone knows."""
+    if prepare is not None and len(prepare):
+        try:
+            return [str(name) for name in prepare.get_feature_names_out()]
+        except (AttributeError, ValueError):  # a step that has none to tell
+            return None
+    names = getattr(final, "feature_names_in_", getattr(ranker, "feature_names_in_", None))
+    return None if names is None else [str(name) for name in names]
+
+
+def _logistic(X_train: Any, positive: Any, X: Any) -> Rival:
+    """Logistic regression with scikit-learn's defaults and time to converge."""
+    rival = LogisticRegression(max_iter=RIVAL_ITERATIONS)
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always", ConvergenceWarning)
+        rival.fit(X_train, positive)
+    note = f"Logistic regression with scikit-learn's defaults, trained on {X_train.shape[0]:,} rows"
+    if any(issubclass(warning.category, ConvergenceWarning) for warning in said):
+        note += f", which did not converge in {RIVAL_ITERATIONS} iterations"
+    return Rival(rival.decision_function(X), note=f"{note}.")
+
+
+def _facts(ranker: Any, final: Any, features: Features | None, X_train: Any) -> dict[str, object]:
+    facts: dict[str, object] = {"Positive class": repr(_plain(ranker.classes_[1]))}
+    if isinstance(ranker, Pipeline):
+        facts["Steps"] = " → ".join(type(step).__name__ for _, step in ranker.steps)
+    parameters = final.get_params(deep=False)
+    facts["Parameters"] = ", ".join(f"{name}={value!r}" for name, value in parameters.items())
+    for name, told in (
+        ("lam_", "lam chosen"),
+        ("top_", "top as fitted"),
+        ("n_iter_", "Iterations"),
+    ):
+        if hasattr(final, name):
+            facts[told] = getattr(final, name)
+    if features is not None:
+        facts["Features"] = f"{len(features.names):,}"
+    if X_train is not None:
+        facts["Training rows"] = f"{X_train.shape[0]:,}"
+    return facts
+
+
+def _caution(final: Any) -> str:
+    """Say so if weights of zero are as good as those found."""
+    solution, loss = getattr(final, "solution_", None), LOSSES.get(getattr(final, "loss", ""))
+    if solution is None or loss is None or solution.upper < (1 - NEARLY) * _at_zero(loss):
+        return ""
+    return (
+        f"By the fit's own objective weights of zero are as good as these ({_at_zero(loss):.4g} "
+        f"against {solution.upper:.4g}): no direction puts enough positives above the highest "
+        "negatives. What ranks the rows is the direction in which a solution would lie. Trust "
+        "what the list shows on rows that the fit has not seen, and see whether another top or "
+        "lam, or logistic regression, does better."
+    )
+
+
+def _at_zero(loss: Loss) -> float:
+    return float(loss.value(np.zeros(1))[0])
+
+
+def _plain(value: Any) -> Any:
+    return value.item() if hasattr(value, "item") else value

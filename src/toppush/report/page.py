@@ -1,0 +1,353 @@
+"""The report as one HTML page: everything inside, nothing fetched, no script but its own."""
+
+import base64
+import hashlib
+import os
+import platform
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.metadata import version
+from numbers import Integral, Real
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+from numpy.typing import ArrayLike
+
+from toppush.report import figures
+from toppush.report.comparison import N_DRAWS, compare
+from toppush.report.drivers import Features, Part, largest_parts, largest_weights, mean_parts
+from toppush.report.ranking import (
+    PER_DECADE,
+    Ranking,
+    count,
+    default_k,
+    headlines,
+    kept_counts,
+    score_groups,
+    table_records,
+    usual_lengths,
+)
+from toppush.solutions import Solution
+
+N_SHOWN = 50
+N_ALARMS = 10
+N_PARTS = 8
+N_NAMED = 4
+"""Features named for each false alarm in the table."""
+N_WEIGHTS = 20
+MAX_COLUMNS = 12
+MAX_TEXT = 80
+NAMED_VERSIONS = ("toppush", "numpy", "scipy", "scikit-learn", "altair")
+
+
+@dataclass(frozen=True, eq=False)
+class Rival:
+    """Another ranking of the same rows to stand beside.
+
+    Attributes
+    ----------
+    scores : array of shape (n_rows,)
+    name : str
+    note : str
+        How it was made, said under the table.
+    """
+
+    scores: ArrayLike
+    name: str = "logistic regression"
+    note: str = ""
+
+
+def build(
+    y_true: ArrayLike,
+    y_score: ArrayLike,
+    *,
+    title: str = "Ranking report",
+    name: str = "TopPush",
+    k: int | None = None,
+    preview: Any = None,
+    features: Features | None = None,
+    solution: Solution | None = None,
+    rival: Rival | None = None,
+    facts: Mapping[str, object] | None = None,
+    caution: str = "",
+) -> str:
+    """A self-contained HTML page about a ranked list.
+
+    O(n log n) for n rows, and the page's size has a bound that does not grow with n: about
+    1.5 MB, most of it the library that draws in the browser.
+
+    Parameters
+    ----------
+    y_true : array of shape (n_rows,)
+        Which rows are positive.
+    y_score : array of shape (n_rows,)
+        Scores, the highest at the top of the list.
+    title : str
+    name : str
+        What made the scores.
+    k : int, optional
+        Length of the list that the page opens with; by default 100, or the number of positives
+        if that is less.
+    preview : data frame, Arrow table or sequence of dict, optional
+        Columns to show of the first rows, best first, in the order of `list_order`.
+    features : Features, optional
+        Weights and rows for a linear score; include the rows of `first_false_alarms`.
+    solution : Solution, optional
+        The fit's certificate.
+    rival : Rival, optional
+        Scores to compare with.
+    facts : mapping, optional
+        How it was made, shown after rows, date and versions.
+    caution : str
+        What a reader must know before believing the page, shown at its head.
+
+    Returns
+    -------
+    str
+    """
+    ranking = Ranking.of(y_true, y_score)
+    k = default_k(ranking) if k is None else k
+    if not 1 <= k <= ranking.n_rows:
+        raise ValueError(f"k must be from 1 to {ranking.n_rows}, the length of the list, got {k}.")
+    lists = {name: ranking}
+    if rival is not None:
+        lists[rival.name if rival.name != name else f"{rival.name} (2)"] = Ranking.of(
+            y_true, rival.scores
+        )
+    records = table_records(preview) if preview is not None else []
+    groups = score_groups(ranking)
+    drawn = [figures.curve_figure(lists, k), figures.roc_figure(lists)]
+    drawn += [figures.scores_figure(ranking), figures.calibration_figure(ranking, groups)]
+    context: dict[str, Any] = {
+        "title": title,
+        "caution": caution,
+        "name": name,
+        "rival": rival,
+        "ranking": ranking,
+        "k": k,
+        "headlines": headlines(ranking, k),
+        "lengths": [_at(ranking, length) for length in usual_lengths(ranking.n_rows)],
+        "top": _top_table(ranking, records),
+        "groups": groups,
+        "compared": compare(ranking, lists[list(lists)[1]] if rival is not None else None),
+        "facts": _facts(ranking, facts or {}),
+        "solution": solution,
+        "counts": kept_counts(ranking),
+        "n_draws": N_DRAWS,
+        "per_decade": PER_DECADE,
+    }
+    if features is not None:
+        found, more = _drivers(ranking, features, records)
+        context |= found
+        drawn += more
+    if solution is not None and len(solution.history) > 1:
+        drawn.append(figures.history_figure(solution.history))
+    return _render(context, drawn)
+
+
+def list_order(y_true: ArrayLike, y_score: ArrayLike) -> Any:
+    """Row numbers by falling score, as the report lists them; negatives first among ties."""
+    return Ranking.of(y_true, y_score).order
+
+
+def first_false_alarms(y_true: ArrayLike, y_score: ArrayLike) -> Any:
+    """Row numbers of the false alarms that a report explains, best first."""
+    ranking = Ranking.of(y_true, y_score)
+    return ranking.order[ranking.false_alarms(N_ALARMS)]
+
+
+def write(path: str | os.PathLike[str], page: str) -> None:
+    """Write a page to a file, whole or not at all.
+
+    Parameters
+    ----------
+    path : path
+        An existing file is replaced in one step.
+    page : str
+        What `build` or `from_estimator` returned.
+    """
+    path = Path(path)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with open(handle, "w", encoding="utf-8") as file:
+            file.write(page)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(temporary).chmod(0o666 & ~_umask())
+        Path(temporary).replace(path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+@dataclass(frozen=True)
+class AtLength:
+    """How good the first k rows are."""
+
+    k: int
+    hits: float
+    precision: float
+    recall: float
+    lift: float
+
+
+def _at(ranking: Ranking, k: int) -> AtLength:
+    hits = ranking.hits(k)
+    return AtLength(k, hits, hits / k, hits / ranking.n_pos, hits / k / ranking.prevalence)
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row of the list as the page shows it."""
+
+    rank: int
+    number: int
+    score: float
+    positive: bool
+    cells: list["Cell"]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A value of the user's, as text."""
+
+    text: str
+    number: bool
+
+
+@dataclass(frozen=True)
+class TopTable:
+    """The first rows, with the user's own columns."""
+
+    columns: list[str]
+    left_out: int
+    rows: list[Row]
+
+
+def _top_table(ranking: Ranking, records: Sequence[Mapping[str, Any]]) -> TopTable:
+    columns = list(dict.fromkeys(str(key) for record in records for key in record))
+    shown = columns[:MAX_COLUMNS]
+    places = range(min(N_SHOWN, ranking.n_rows))
+    rows = [_row(ranking, place, shown, records) for place in places]
+    return TopTable(shown, len(columns) - len(shown), rows)
+
+
+def _row(
+    ranking: Ranking, place: int, columns: Sequence[str], records: Sequence[Mapping[str, Any]]
+) -> Row:
+    number = int(ranking.order[place])
+    record = (
+        {str(key): value for key, value in records[place].items()} if place < len(records) else {}
+    )
+    cells = [_cell(record.get(column)) for column in columns]
+    score, positive = float(ranking.score[number]), bool(ranking.positive[number])
+    return Row(place + 1, number + 1, score, positive, cells)
+
+
+def _cell(value: Any) -> Cell:
+    """A cell, cut where it would break the table; a dash where nothing is known."""
+    if value is None or (isinstance(value, Real) and value != value):
+        return Cell("-", number=isinstance(value, Real))
+    number = isinstance(value, Real) and not isinstance(value, bool)
+    text = f"{value:.6g}" if number and not isinstance(value, Integral) else str(value)
+    return Cell(text if len(text) <= MAX_TEXT else text[: MAX_TEXT - 1] + "…", number)
+
+
+@dataclass(frozen=True)
+class Alarm:
+    """A false alarm and the features that raised its score most."""
+
+    row: Row
+    raised_by: list[Part]
+    total: float
+    """The row's score less that of the mean row."""
+
+
+def _drivers(
+    ranking: Ranking, features: Features, records: Sequence[Mapping[str, Any]]
+) -> tuple[dict[str, Any], list[figures.Figure]]:
+    """What drives the first false alarms, and the largest weights."""
+    alarms, parts = [], {}
+    for place in ranking.false_alarms(N_ALARMS):
+        row = _row(ranking, int(place), [], records)
+        if row.number - 1 in features.rows:
+            several = largest_parts(features, row.number - 1, N_PARTS)
+            named = [part for part in several if part.amount > 0][:N_NAMED]
+            total = float(features.contributions(row.number - 1).sum())
+            alarms.append(Alarm(row, named, total))
+            parts[f"rank {row.rank:,}"] = several
+    weights = largest_weights(features, N_WEIGHTS)
+    drawn = []
+    if alarms:
+        numbers = [alarm.row.number - 1 for alarm in alarms]
+        parts = {f"mean of these {len(alarms)}": mean_parts(features, numbers, N_PARTS)} | parts
+        drawn.append(figures.parts_figure(parts))
+    if weights:
+        drawn.append(figures.weights_figure(weights))
+    n_features = len(features.names)
+    found = {"alarms": alarms, "choices": list(parts), "weights": weights, "n_features": n_features}
+    return found, drawn
+
+
+def _facts(ranking: Ranking, facts: Mapping[str, object]) -> dict[str, str]:
+    versions = ", ".join(f"{package} {version(package)}" for package in NAMED_VERSIONS)
+    own = {
+        "Rows ranked": f"{ranking.n_rows:,} ({ranking.n_pos:,} positive, {ranking.n_neg:,} not)",
+        "Date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        "Versions": f"Python {platform.python_version()}, {versions}",
+    }
+    return own | {str(key): str(value) for key, value in facts.items()}
+
+
+def _render(context: dict[str, Any], drawn: Sequence[figures.Figure]) -> str:
+    environment = Environment(
+        loader=PackageLoader("toppush.report", "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.policies["json.dumps_kwargs"] = {"allow_nan": False, "separators": (",", ":")}
+    environment.filters |= {"count": count, "percent": _percent, "number": _number}
+    read = environment.loader.get_source  # type: ignore[union-attr]
+    scripts = [figures.browser_library(), read(environment, "page.js")[0]]
+    scripts = [script.replace("</script", r"<\/script") for script in scripts]
+    defaults = {"alarms": [], "choices": [], "weights": [], "n_features": 0}
+    return environment.get_template("page.html.jinja").render(
+        defaults
+        | context
+        | {
+            "figures": {one.name: one for one in drawn},
+            "pictures": {one.name: Markup(one.picture()) for one in drawn},
+            "specs": {one.name: one.spec for one in drawn},
+            "style": Markup(read(environment, "page.css")[0]),
+            "scripts": [Markup(script) for script in scripts],
+            "hashes": " ".join(f"'sha256-{_sha256(script)}'" for script in scripts),
+        }
+    )
+
+
+def _sha256(script: str) -> str:
+    return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+
+
+def _percent(share: float) -> str:
+    return f"{share:.1%}"
+
+
+def _number(value: float) -> str:
+    """Four digits, as the page's script writes them."""
+    if abs(value) >= 1e4:
+        return f"{value:,.0f}"
+    text = f"{value:.4g}"
+    return text.replace("e-0", "e-") if "e" in text else text
