@@ -13,6 +13,7 @@ SOURCE = Path(toppush.__file__).parent
 MODULES = sorted(path for path in SOURCE.rglob("*.py") if path != SOURCE / "__init__.py")
 
 LAYERS = [
+    {"arrays"},
     {"losses", "metrics", "theory", "datasets", "plots"},
     {"levels"},
     {"projections", "designs"},
