@@ -6,7 +6,7 @@ import os
 import platform
 import time
 from collections.abc import Callable, Sequence
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -25,9 +25,16 @@ def machine() -> dict[str, Any]:
         "load": [round(load, 2) for load in os.getloadavg()] if hasattr(os, "getloadavg") else None,
         "system": f"{platform.system()} {platform.machine()}",
         "python": platform.python_version(),
-        **{package: version(package) for package in PACKAGES},
+        **{package: _version(package) for package in PACKAGES},
         "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS"),
     }
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:  # run from the source folder
+        return None
 
 
 def _cpu_name() -> str:
@@ -51,17 +58,32 @@ def median_seconds(
 
 
 def report(name: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-    """Print a table; write it to results/<name>.csv and the machine to results/<name>.json."""
+    """Print a table and the machine, and save both."""
+    show(columns, rows)
+    print(save(name, columns, rows))
+
+
+def show(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+    """Print a table."""
     cells = [list(columns), *([_shown(cell) for cell in row] for row in rows)]
     widths = [max(len(row[i]) for row in cells) for i in range(len(columns))]
     for row in cells:
         print("  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)))
+
+
+def save(
+    name: str,
+    columns: Sequence[str],
+    rows: Sequence[Sequence[Any]],
+    extra: dict[str, Any] | None = None,
+) -> str:
+    """Write a table to results/<name>.csv and the machine to results/<name>.json."""
     RESULTS.mkdir(exist_ok=True)
     with (RESULTS / f"{name}.csv").open("w", newline="") as file:
         csv.writer(file, lineterminator="\n").writerows([columns, *rows])
-    about = json.dumps(machine(), indent=2)
+    about = json.dumps({**machine(), **(extra or {})}, indent=2)
     (RESULTS / f"{name}.json").write_text(about + "\n")
-    print(about)
+    return about
 
 
 def _shown(cell: Any) -> str:

@@ -112,7 +112,7 @@ def modules_after(statement):
         ("import toppush.metrics", {"sklearn", "scipy"}),
         ("import toppush.theory", {"sklearn", "scipy"}),
         ("import toppush.solvers", {"sklearn", "matplotlib", "click"}),
-        ("from toppush import TopPush", {"matplotlib", "click"}),
+        ("from toppush import TopPush", {"matplotlib", "click", "torch"}),
     ],
 )
 def test_imports_are_lazy(statement, absent):
