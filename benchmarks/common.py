@@ -27,17 +27,32 @@ def median_seconds(
 
 
 def report(name: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-    """Print a table; write it to results/<name>.csv and the machine to results/<name>.json."""
+    """Print a table and the machine, and save both."""
+    show(columns, rows)
+    print(save(name, columns, rows))
+
+
+def show(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+    """Print a table."""
     cells = [list(columns), *([_shown(cell) for cell in row] for row in rows)]
     widths = [max(len(row[i]) for row in cells) for i in range(len(columns))]
     for row in cells:
         print("  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)))
+
+
+def save(
+    name: str,
+    columns: Sequence[str],
+    rows: Sequence[Sequence[Any]],
+    extra: dict[str, Any] | None = None,
+) -> str:
+    """Write a table to results/<name>.csv and the machine to results/<name>.json."""
     RESULTS.mkdir(exist_ok=True)
     with (RESULTS / f"{name}.csv").open("w", newline="") as file:
         csv.writer(file, lineterminator="\n").writerows([columns, *rows])
-    about = json.dumps(machine(), indent=2)
+    about = json.dumps({**machine(), **(extra or {})}, indent=2)
     (RESULTS / f"{name}.json").write_text(about + "\n")
-    print(about)
+    return about
 
 
 def _shown(cell: Any) -> str:

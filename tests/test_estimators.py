@@ -1,6 +1,7 @@
 """TopPush as scikit-learn sees it: the contract, the company it keeps, and bad input."""
 
 import pickle
+import sys
 import warnings
 from importlib import import_module
 
@@ -26,7 +27,7 @@ from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import reference
-from toppush import DegenerateWarning, TopPush, metrics
+from toppush import DegenerateWarning, TopPush, designs, metrics
 from toppush.designs import local
 
 accelerated = import_module("toppush.solvers.accelerated")
@@ -593,6 +594,16 @@ def test_a_refused_fit_leaves_a_fitted_estimator_as_it_was(fitted, rows):
         fitted.fit(X[:, :2], np.zeros(120))
     assert vars(fitted) == before
     assert_array_equal(fitted.predict(X), ranker().fit(X, y).predict(X))
+
+
+def test_a_device_without_torch_says_what_to_install(rows, monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch", None)
+    monkeypatch.delitem(sys.modules, "toppush.designs.gpu", raising=False)
+    monkeypatch.delattr(designs, "gpu", raising=False)
+    with pytest.raises(
+        ImportError, match=r"device='cuda' needs torch: pip install 'toppush\[gpu\]'"
+    ):
+        ranker(device="cuda").fit(*rows)
 
 
 def test_the_readme_example_ranks_breast_cancer():

@@ -13,6 +13,7 @@ SOURCE = Path(toppush.__file__).parent
 MODULES = sorted(path for path in SOURCE.rglob("*.py") if path != SOURCE / "__init__.py")
 
 LAYERS = [
+    {"arrays"},
     {"losses", "metrics", "theory", "datasets"},
     {"levels", "heads", "plots"},
     {"projections", "designs"},
@@ -112,7 +113,7 @@ def modules_after(statement):
         ("import toppush.metrics", {"sklearn", "scipy"}),
         ("import toppush.theory", {"sklearn", "scipy"}),
         ("import toppush.solvers", {"sklearn", "matplotlib", "click"}),
-        ("from toppush import TopPush", {"matplotlib", "click"}),
+        ("from toppush import TopPush", {"matplotlib", "click", "torch"}),
         ("import toppush.plots", {"matplotlib", "sklearn"}),
         ("import toppush.report", {"altair", "jinja2", "vl_convert", "sklearn"}),
     ],

@@ -14,19 +14,26 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, RealNotInt, StrOptions
 from sklearn.utils.multiclass import type_of_target
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import (
+    _check_sample_weight,
+    check_consistent_length,
+    check_is_fitted,
+    column_or_1d,
+    validate_data,
+)
 
 from toppush import metrics
+from toppush.arrays import Array, namespace, to_host
 from toppush.callbacks import CallbackSupportMixin, FitTasks, fit_tasks
-from toppush.designs import LocalDesign
-from toppush.losses import LOSSES, Array
+from toppush.designs import Design, is_placed, open_design, place, score
+from toppush.losses import LOSSES
 from toppush.problems import TopPushProblem, count_top
 from toppush.progress import LiveLine, Watch
 from toppush.solutions import Iteration, Solution
 from toppush.solvers import SOLVERS, automatic_top, solve, zero_is_optimal
 
 Matrix = Any
-"""An array, sparse matrix or data frame; validated on entry, so no type says more."""
+"""An array, sparse matrix, data frame or tensor; validated on entry, so no type says more."""
 Labels = Any
 
 DTYPES = [np.float64, np.float32]
@@ -64,18 +71,21 @@ class LinearRanker(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : array or sparse matrix of shape (n_samples, n_features)
+        X : array, sparse matrix or torch tensor of shape (n_samples, n_features)
+            A tensor is scored where it is.
 
         Returns
         -------
         array of shape (n_samples,)
+            A NumPy array in any case.
         """
         check_is_fitted(self)
-        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
-        scores = np.asarray(X @ self.coef_[0].astype(X.dtype, copy=False), np.float64)
+        X = read_matrix(self, X, reset=False)
+        scores = score(X, self.coef_[0])
         decision = scores - self.threshold_
         # The same row's product may round differently here than it did in the fit.
-        rounding = TIE * np.finfo(X.dtype).eps * (np.abs(scores) + abs(self.threshold_))
+        unit = np.finfo(str(X.dtype).rpartition(".")[2]).eps
+        rounding = TIE * unit * (np.abs(scores) + abs(self.threshold_))
         decision[np.abs(decision) <= rounding] = 0.0
         return decision
 
@@ -133,6 +143,10 @@ class TopPush(LinearRanker):
     max_iter : int, default=10000
     n_threads : int, optional
         Threads over blocks of rows; by default all cores, or OMP_NUM_THREADS if set.
+    device : str, optional
+        Where torch is to hold the rows and do the work, such as "cuda"; it needs
+        `toppush[gpu]`. By default the rows stay where they are: arrays with NumPy, a tensor
+        on its device.
     warm_start : bool, default=False
         Begin at the last fit's solution if the rows are as many.
     verbose : int, default=0
@@ -184,6 +198,7 @@ class TopPush(LinearRanker):
         "tol": [Interval(Real, 0, None, closed="left")],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "n_threads": [None, Interval(Integral, 1, None, closed="left")],
+        "device": [None, str],
         "warm_start": ["boolean"],
         "verbose": ["verbose"],
     }
@@ -198,6 +213,7 @@ class TopPush(LinearRanker):
         tol: float = 1e-4,
         max_iter: int = 10_000,
         n_threads: int | None = None,
+        device: str | None = None,
         warm_start: bool = False,
         verbose: int = 0,
     ) -> None:
@@ -208,6 +224,7 @@ class TopPush(LinearRanker):
         self.tol = tol
         self.max_iter = max_iter
         self.n_threads = n_threads
+        self.device = device
         self.warm_start = warm_start
         self.verbose = verbose
 
@@ -217,9 +234,10 @@ class TopPush(LinearRanker):
 
         Parameters
         ----------
-        X : array, sparse matrix or data frame of shape (n_samples, n_features)
-            float64 and float32 are used as they are, dense or CSR, in memory or memory-mapped.
-        y : array of shape (n_samples,)
+        X : array, sparse matrix, data frame or tensor of shape (n_samples, n_features)
+            float64 and float32 are used as they are, dense or CSR, in memory, memory-mapped or
+            as a torch tensor on any device.
+        y : array or tensor of shape (n_samples,)
             Two classes; the greater one is positive.
         sample_weight : array of shape (n_samples,), optional
             A positive's weight scales its loss. A negative counts whole or, with weight
@@ -230,9 +248,11 @@ class TopPush(LinearRanker):
         self
         """
         with unchanged_on_failure(self):
-            X, y, classes, positive, sample_weight = read_rows(self, X, y, sample_weight)
+            X, y, classes, positive, sample_weight = read_placed_rows(
+                self, X, y, sample_weight, self.device
+            )
             tasks = fit_tasks(self, X, y, classes, max_iter=self.max_iter)
-            with LocalDesign(X, positive, sample_weight, n_threads=self.n_threads) as design:
+            with open_design(X, positive, sample_weight, n_threads=self.n_threads) as design:
                 require_both(design, classes)
                 problem = TopPushProblem(design, LOSSES[self.loss], float(self.lam))
                 if self.top == "auto":
@@ -246,7 +266,7 @@ class TopPush(LinearRanker):
                         solver=self.solver,
                         tol=self.tol,
                         max_iter=self.max_iter,
-                        start=self._start(positive.size),
+                        start=self._start(len(positive)),
                         watch=watch,
                     )
             self.top_ = k
@@ -346,19 +366,45 @@ def read_rows(
 ) -> TrainingRows:
     """Validate what a fit is given; X is copied only if it is of another type."""
     X, y = validate_data(estimator, X, y, accept_sparse="csr", dtype=DTYPES)
+    return _with_labels(X, y, sample_weight)
+
+
+def read_placed_rows(
+    estimator: BaseEstimator, X: Matrix, y: Labels, sample_weight: Any | None, device: str | None
+) -> TrainingRows:
+    """The same for rows that may be elsewhere, or are to go to a device."""
+    if is_placed(X):
+        X = read_matrix(estimator, place(X, device))
+        y = y if is_placed(y) else column_or_1d(y, warn=True)
+        check_consistent_length(X, y)
+        return _with_labels(X, y, sample_weight)
+    rows = read_rows(estimator, X, y, sample_weight)
+    return rows._replace(X=place(rows.X, device))
+
+
+def read_matrix(estimator: BaseEstimator, X: Matrix, *, reset: bool = True) -> Matrix:
+    """Validate rows alone, wherever they are."""
+    if is_placed(X):
+        X = place(X)
+        validate_data(estimator, X, reset=reset, skip_check_array=True)
+        return X
+    return validate_data(estimator, X, accept_sparse="csr", dtype=DTYPES, reset=reset)
+
+
+def _with_labels(X: Matrix, y: Any, sample_weight: Any | None) -> TrainingRows:
     classes, positive = two_classes(y)
     if sample_weight is not None:
         sample_weight = _check_sample_weight(
-            sample_weight, X, dtype=np.float64, ensure_non_negative=True
+            to_host(sample_weight), X, dtype=np.float64, ensure_non_negative=True
         )
     return TrainingRows(X, y, classes, positive, sample_weight)
 
 
-def two_classes(y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+def two_classes(y: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
     """The two classes in order, and which rows are of the greater one."""
-    classes = np.unique(y)
+    classes = to_host(namespace(y).unique(y))
     if len(classes) > 2:
-        kind = type_of_target(y, input_name="y", raise_unknown=True)
+        kind = type_of_target(to_host(y), input_name="y", raise_unknown=True)
         if kind != "multiclass":
             raise ValueError(
                 f"Unknown label type: {kind}. y must hold two classes, such as 0 and 1; "
@@ -370,10 +416,10 @@ def two_classes(y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.bool_]]:
         )
     if len(classes) < 2:
         raise ValueError(f"y needs two classes, found one class, {classes!r}; add rows of another.")
-    return classes, np.asarray(y == classes[1])
+    return classes, y == classes.tolist()[1]
 
 
-def require_both(design: LocalDesign, classes: NDArray[Any]) -> None:
+def require_both(design: Design, classes: NDArray[Any]) -> None:
     """Refuse weights that leave a class without rows."""
     for count, label in ((design.n_neg, classes[0]), (design.n_pos, classes[1])):
         if not count:

@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.special import expit, wrightomega, xlogy
 
-Array = NDArray[np.float64]
+from toppush.arrays import Array as Array
+from toppush.arrays import namespace
 
 
 class Loss(Protocol):
@@ -51,27 +50,30 @@ class TruncatedQuadratic:
     conjugate_curvature: ClassVar[float | None] = 0.5
 
     def value(self, violation: Array) -> Array:
+        xp = namespace(violation)
         with np.errstate(over="ignore"):  # infinity is the honest value past t = 1e154
-            return np.square(np.maximum(1.0 + violation, 0.0))
+            return xp.square(xp.maximum(1.0 + violation, 0.0))
 
     def slope(self, violation: Array) -> Array:
-        return 2.0 * np.maximum(1.0 + violation, 0.0)
+        return 2.0 * namespace(violation).maximum(1.0 + violation, 0.0)
 
     def curvature(self, violation: Array) -> Array:
-        return np.where(violation >= -1.0, 2.0, 0.0)
+        return namespace(violation).where(violation >= -1.0, 2.0, 0.0)
 
     def conjugate(self, dual: Array) -> Array:
-        inside = np.maximum(dual, 0.0)
+        xp = namespace(dual)
+        inside = xp.maximum(dual, 0.0)
         with np.errstate(over="ignore"):
-            return np.where(dual >= 0.0, inside * (0.25 * inside - 1.0), np.inf)
+            return xp.where(dual >= 0.0, inside * (0.25 * inside - 1.0), np.inf)
 
     def conjugate_slope(self, dual: Array) -> Array:
         """l*'(a); continued as a straight line below 0, where momentum points may fall."""
         return 0.5 * dual - 1.0
 
     def dual_prox(self, point: Array, stiffness: Array | float) -> tuple[Array, Array]:
-        dual = np.maximum(1.0 + stiffness * point, 0.0) / (stiffness + 0.5)
-        return dual, np.where(dual > 0.0, stiffness / (stiffness + 0.5), 0.0)
+        xp = namespace(point)
+        dual = xp.maximum(1.0 + stiffness * point, 0.0) / (stiffness + 0.5)
+        return dual, xp.where(dual > 0.0, stiffness / (stiffness + 0.5), 0.0)
 
 
 @dataclass(frozen=True)
@@ -83,25 +85,25 @@ class Logistic:
     conjugate_curvature: ClassVar[float | None] = None
 
     def value(self, violation: Array) -> Array:
-        return np.logaddexp(0.0, violation)
+        return namespace(violation).logaddexp(0.0, violation)
 
     def slope(self, violation: Array) -> Array:
-        slope: Array = expit(violation)
-        return slope
+        return namespace(violation).expit(violation)
 
     def curvature(self, violation: Array) -> Array:
-        curvature: Array = expit(violation) * expit(-violation)
-        return curvature
+        xp = namespace(violation)
+        return xp.expit(violation) * xp.expit(-violation)
 
     def conjugate(self, dual: Array) -> Array:
-        inside = (dual >= 0.0) & (dual <= 1.0)
-        dual = np.where(inside, dual, 0.0)
-        return np.where(inside, xlogy(dual, dual) + xlogy(1.0 - dual, 1.0 - dual), np.inf)
+        xp, inside = namespace(dual), (dual >= 0.0) & (dual <= 1.0)
+        dual = xp.where(inside, dual, 0.0)
+        return xp.where(inside, xp.xlogy(dual, dual) + xp.xlogy(1.0 - dual, 1.0 - dual), np.inf)
 
     def conjugate_slope(self, dual: Array) -> Array:
         """log(a / (1 - a)): -inf at 0, inf at 1, NaN outside."""
+        xp = namespace(dual)
         with np.errstate(divide="ignore", invalid="ignore"):
-            return np.log(dual) - np.log1p(-dual)
+            return xp.log(dual) - xp.log1p(-dual)
 
     def dual_prox(self, point: Array, stiffness: Array | float) -> tuple[Array, Array]:
         """Newton on the violation t in t + stiffness l'(t) = stiffness point.
@@ -109,16 +111,16 @@ class Logistic:
         The equation is mirrored at point = 1/2, so that t <= 0 and l'(t) lies within a factor
         of two of e^t; e^t in its place gives the start, and five steps give full precision.
         """
-        mirrored = point > 0.5
-        goal = stiffness * np.where(mirrored, 1.0 - point, point)
-        violation = goal - wrightomega(goal + np.log(stiffness))
+        xp, mirrored = namespace(point), point > 0.5
+        goal = stiffness * xp.where(mirrored, 1.0 - point, point)
+        violation = goal - xp.wrightomega(goal + xp.log(stiffness))
         for _ in range(5):
-            dual = expit(violation)
+            dual = xp.expit(violation)
             residual = violation + stiffness * dual - goal
             violation = violation - residual / (1.0 + stiffness * dual * (1.0 - dual))
-        dual = expit(violation)
-        bend = stiffness * dual * expit(-violation)
-        return np.where(mirrored, expit(-violation), dual), bend / (1.0 + bend)
+        dual = xp.expit(violation)
+        bend = stiffness * dual * xp.expit(-violation)
+        return xp.where(mirrored, xp.expit(-violation), dual), bend / (1.0 + bend)
 
 
 @dataclass(frozen=True)
@@ -131,7 +133,7 @@ class Exponential:
 
     def value(self, violation: Array) -> Array:
         with np.errstate(over="ignore"):  # infinity is the honest value past t = 709
-            return np.exp(violation)
+            return namespace(violation).exp(violation)
 
     def slope(self, violation: Array) -> Array:
         return self.value(violation)
@@ -140,18 +142,19 @@ class Exponential:
         return self.value(violation)
 
     def conjugate(self, dual: Array) -> Array:
-        inside = dual >= 0.0
-        dual = np.where(inside, dual, 0.0)
-        return np.where(inside, xlogy(dual, dual) - dual, np.inf)
+        xp, inside = namespace(dual), dual >= 0.0
+        dual = xp.where(inside, dual, 0.0)
+        return xp.where(inside, xp.xlogy(dual, dual) - dual, np.inf)
 
     def conjugate_slope(self, dual: Array) -> Array:
         """Log a: -inf at 0, NaN below."""
         with np.errstate(divide="ignore", invalid="ignore"):
-            return np.log(dual)
+            return namespace(dual).log(dual)
 
     def dual_prox(self, point: Array, stiffness: Array | float) -> tuple[Array, Array]:
         """Stiffness a + log(stiffness a) = stiffness point + log stiffness: Wright's omega."""
-        omega: Array = wrightomega(stiffness * point + np.log(stiffness))
+        xp = namespace(point)
+        omega = xp.wrightomega(stiffness * point + xp.log(stiffness))
         return omega / stiffness, omega / (1.0 + omega)
 
 

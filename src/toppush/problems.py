@@ -12,9 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from toppush.arrays import Array, number
 from toppush.designs import Block, Design
 from toppush.levels import top_mean
-from toppush.losses import Array, Loss
+from toppush.losses import Loss
 from toppush.projections import chunks, mass_above
 
 
@@ -77,9 +78,9 @@ def count_top(top: Any, n_neg: int) -> int:
 def negatives_range(block: Block) -> tuple[float, float]:
     """Greatest score of a negative, and minus the least."""
     negatives = block.scores[1]
-    if not negatives.size:
+    if not len(negatives):
         return -np.inf, -np.inf
-    return float(negatives.max()), float(-negatives.min())
+    return number(negatives.max()), number(-negatives.min())
 
 
 def _above(block: Block, level: float) -> tuple[float, float]:
@@ -88,4 +89,4 @@ def _above(block: Block, level: float) -> tuple[float, float]:
 
 def _total_loss(block: Block, loss: Loss, threshold: float) -> float:
     parts = chunks(block.cost, block.scores[0])
-    return sum(float(cost @ loss.value(threshold - scores)) for cost, scores in parts)
+    return sum(number(cost @ loss.value(threshold - scores)) for cost, scores in parts)

@@ -11,11 +11,9 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
+from toppush.arrays import Array, namespace, number
 from toppush.levels import root, top_mean
-from toppush.losses import Array
 
-CHUNK = 1 << 14
-"""Entries per sum: 128 KB, so that what NumPy makes on the way stays in the cache."""
 TINY, HUGE = 1e-290, 1e290
 FEWEST = 1e-3
 """Least rate at which the positives' mass may be taken to fall, where rounding leaves none."""
@@ -205,19 +203,20 @@ class ArraySides:
 
 
 def chunks(*vectors: Array) -> Iterator[tuple[Array, ...]]:
-    """The vectors in step, a cacheful at a time."""
-    for start in range(0, len(vectors[0]), CHUNK):
-        yield tuple(vector[start : start + CHUNK] for vector in vectors)
+    """The vectors in step, a cacheful at a time where that counts."""
+    step = namespace(vectors[0]).chunk
+    for start in range(0, len(vectors[0]), step):
+        yield tuple(vector[start : start + step] for vector in vectors)
 
 
 def mass_above(entries: Array, level: float) -> tuple[float, float]:
     """Sum of (entry - level)_+, and how many entries lie above the level."""
-    mass, count = 0.0, 0
+    xp, mass, count = namespace(entries), 0.0, 0.0
     for (chunk,) in chunks(entries):
-        above = np.maximum(chunk - level, 0.0)
-        mass += float(above.sum())
-        count += int(np.count_nonzero(above))
-    return mass, float(count)
+        above = xp.maximum(chunk - level, 0.0)
+        mass += number(above.sum())
+        count += number(xp.count_nonzero(above))
+    return mass, count
 
 
 def clipped_mass(entries: Array, lift: float, cap: float) -> Clipped:

@@ -16,19 +16,20 @@ from sklearn.model_selection import check_cv
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 
 from toppush import metrics
-from toppush.designs import LocalDesign
+from toppush.arrays import Array, to_host
+from toppush.designs import Design, Placed, open_design, score, some_rows
 from toppush.designs.local import default_threads, one_blas_thread
 from toppush.estimators import (
     Labels,
     LinearRanker,
     Matrix,
     TopPush,
-    read_rows,
+    read_placed_rows,
     require_both,
     unchanged_on_failure,
 )
 from toppush.heads import Head, first_negatives
-from toppush.losses import LOSSES, Array
+from toppush.losses import LOSSES
 from toppush.problems import TopPushProblem, count_top
 from toppush.solutions import Solution
 from toppush.solvers import solve
@@ -77,6 +78,7 @@ def toppush_path(
     tol: float = 1e-4,
     sample_weight: Any | None = None,
     n_threads: int | None = None,
+    device: str | None = None,
 ) -> Path:
     """Solutions for every lam and top, each solve begun at its neighbour's weights.
 
@@ -89,22 +91,22 @@ def toppush_path(
         1 % down to a ten-thousandth of it.
     tops : sequence of int or float
         Counts or shares of the negatives.
-    loss, tol, n_threads
+    loss, tol, n_threads, device
         As for `TopPush`.
 
     Returns
     -------
     Path
     """
-    ranker = TopPush(loss=loss, tol=tol, n_threads=n_threads)
+    ranker = TopPush(loss=loss, tol=tol, n_threads=n_threads, device=device)
     ranker._validate_params()
-    X, _, classes, positive, sample_weight = read_rows(ranker, X, y, sample_weight)
-    with LocalDesign(X, positive, sample_weight, n_threads=n_threads) as design:
+    X, _, classes, positive, sample_weight = read_placed_rows(ranker, X, y, sample_weight, device)
+    with open_design(X, positive, sample_weight, n_threads=n_threads) as design:
         require_both(design, classes)
         return follow(design, read_lams(lams, design, loss), read_tops(tops), loss, tol)
 
 
-def read_lams(lams: Sequence[float] | None, design: LocalDesign, loss: str) -> Array:
+def read_lams(lams: Sequence[float] | None, design: Design, loss: str) -> Array:
     """The lams in decreasing order, each once; chosen from the data if none are given."""
     if lams is None:
         return lam_grid(design, loss)
@@ -114,7 +116,7 @@ def read_lams(lams: Sequence[float] | None, design: LocalDesign, loss: str) -> A
     return grid
 
 
-def lam_grid(design: LocalDesign, loss: str) -> Array:
+def lam_grid(design: Design, loss: str) -> Array:
     """Decreasing lams from where nothing beats zero by more than `FIRST_GAIN`.
 
     Along g = mean positive - mean negative, and so along any better direction, the objective
@@ -127,9 +129,7 @@ def lam_grid(design: LocalDesign, loss: str) -> Array:
     return (first or 1.0) * np.geomspace(1.0, LAM_RANGE, N_LAMS)
 
 
-def follow(
-    design: LocalDesign, lams: Array, tops: tuple[float, ...], loss: str, tol: float
-) -> Path:
+def follow(design: Design, lams: Array, tops: tuple[float, ...], loss: str, tol: float) -> Path:
     """The path on a design: down the lams for each top, from the lam above."""
     rows = []
     for top in tops:
@@ -167,17 +167,13 @@ def held_out_scores(
     train, test = fold
     weight = np.zeros(len(positive))
     weight[train] = 1.0 if sample_weight is None else sample_weight[train]
-    with LocalDesign(X, positive, weight, n_threads=1) as design:
+    with open_design(X, positive, weight, n_threads=1) as design:
         require_both(design, np.array([False, True]))
         path = follow(design, lams, tops, loss, tol)
     seconds = time.perf_counter() - began
-    rows = X[test]
-    scores = [
-        rows @ one.weights.astype(X.dtype, copy=False) - one.threshold
-        for row in path.solutions
-        for one in row
-    ]
-    return np.asarray(scores, np.float64), seconds
+    rows = some_rows(X, test)
+    scores = [score(rows, one.weights) - one.threshold for row in path.solutions for one in row]
+    return np.asarray(scores), seconds
 
 
 class TopPushCV(LinearRanker):
@@ -206,6 +202,8 @@ class TopPushCV(LinearRanker):
         Relative duality gap of the final fit; the folds' fits go to a hundred times that.
     n_threads : int, optional
         Folds at a time, and threads of the final fit.
+    device : str, optional
+        As for `TopPush`; the folds then run one after another.
     verbose : int, default=0
         1 shows a line that follows the final fit.
 
@@ -233,6 +231,7 @@ class TopPushCV(LinearRanker):
         "cv": ["cv_object", HasMethods(["split"])],
         "tol": [Interval(Real, 0, None, closed="neither")],
         "n_threads": [None, Interval(Integral, 1, None, closed="left")],
+        "device": [None, str],
         "verbose": ["verbose"],
     }
 
@@ -246,6 +245,7 @@ class TopPushCV(LinearRanker):
         cv: Any = 5,
         tol: float = 1e-4,
         n_threads: int | None = None,
+        device: str | None = None,
         verbose: int = 0,
     ) -> None:
         self.lams = lams
@@ -255,6 +255,7 @@ class TopPushCV(LinearRanker):
         self.cv = cv
         self.tol = tol
         self.n_threads = n_threads
+        self.device = device
         self.verbose = verbose
 
     @_fit_context(prefer_skip_nested_validation=False)
@@ -268,7 +269,10 @@ class TopPushCV(LinearRanker):
             `toppush.metrics`.
         """
         with unchanged_on_failure(self):
-            X, _, classes, positive, sample_weight = read_rows(self, X, y, sample_weight)
+            X, _, classes, positive, sample_weight = read_placed_rows(
+                self, X, y, sample_weight, self.device
+            )
+            positive = to_host(positive)
             self._choose(X, positive, sample_weight, classes)
             final = TopPush(
                 self.lam_,
@@ -276,6 +280,7 @@ class TopPushCV(LinearRanker):
                 loss=self.loss,
                 tol=self.tol,
                 n_threads=self.n_threads,
+                device=self.device,
                 verbose=self.verbose,
             )
             if hasattr(self, "_skl_callbacks"):
@@ -292,10 +297,11 @@ class TopPushCV(LinearRanker):
         classes: NDArray[Any],
     ) -> None:
         """Set the grid, its scores on the folds, and the best pair."""
-        folds = list(check_cv(self.cv, positive, classifier=True).split(X, positive))
+        given = np.empty(len(positive)) if isinstance(X, Placed) else X
+        folds = list(check_cv(self.cv, positive, classifier=True).split(given, positive))
         if not folds:
             raise ValueError(f"cv={self.cv!r} makes no folds; give at least one.")
-        with LocalDesign(X, positive, sample_weight, n_threads=self.n_threads) as design:
+        with open_design(X, positive, sample_weight, n_threads=self.n_threads) as design:
             require_both(design, classes)
             self.lams_ = read_lams(self.lams, design, self.loss)
             tops = tuple(top for top in read_tops(self.tops) if fits(top, design.n_neg // 2))
@@ -317,6 +323,7 @@ class TopPushCV(LinearRanker):
 
         threads = default_threads() if self.n_threads is None else self.n_threads
         workers = max(1, min(threads, len(folds), design.n_entries // ENTRIES_PER_FOLD))
+        workers = 1 if isinstance(X, Placed) else workers
         with one_blas_thread(), ThreadPoolExecutor(workers) as pool:
             found = list(pool.map(run, folds))
         grid = [{"lam": float(lam), "top": top} for top in tops for lam in self.lams_]

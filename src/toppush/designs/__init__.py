@@ -1,12 +1,24 @@
 """Row blocks and who runs them."""
 
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
+from toppush.arrays import Array, Arrays, to_host
+from toppush.designs.base import BlockDesign
 from toppush.designs.blocks import Block
-from toppush.designs.local import LocalDesign
-from toppush.losses import Array
+from toppush.designs.local import LocalDesign, rows_of
+from toppush.designs.rows import Rows
 
-__all__ = ["Block", "Design", "LocalDesign"]
+__all__ = [
+    "Block",
+    "Design",
+    "LocalDesign",
+    "Placed",
+    "is_placed",
+    "open_design",
+    "place",
+    "score",
+    "some_rows",
+]
 
 
 class Design(Protocol):
@@ -18,6 +30,8 @@ class Design(Protocol):
     total_cost: float
     memory: dict[str, Any]
     """Sums over the rows that outlive a solve."""
+    arrays: Arrays
+    """The operations that fit the vectors with an entry per feature."""
 
     @property
     def passes(self) -> float:
@@ -27,19 +41,79 @@ class Design(Protocol):
         """Every block's answer, in the order of the rows."""
 
     def sum(self, function: Any, *arguments: Any) -> Any:
-        """The answers added up."""
+        """The answers added up; their numbers come as floats."""
 
     def max(self, function: Any, *arguments: Any) -> tuple[float, ...]:
         """The greatest of each entry of the answers."""
 
     def widen(self, weights: Array) -> Array:
-        """Weights over all columns of X from those over the columns that are in use."""
+        """Weights over all columns of X, as a NumPy array, from those over the ones in use."""
 
     def narrow(self, weights: Array) -> Array:
-        """Weights over the columns that are in use."""
+        """Weights over the columns that are in use, from a NumPy array."""
 
     def scatter(self, function: Any, vector: Array) -> None:
         """Hand each block its part of a vector over all rows."""
 
     def gather(self, function: Any) -> Array:
-        """One vector over all rows from the blocks' parts."""
+        """One vector over all rows from the blocks' parts, as a NumPy array."""
+
+
+@runtime_checkable
+class Placed(Protocol):
+    """All rows of a fit, put where they are to be worked on; they know their own design."""
+
+    shape: tuple[int, int]
+    arrays: Arrays
+
+    def design(self, positive: Any, sample_weight: Any | None = None) -> BlockDesign:
+        """The rows as blocks."""
+
+    def subset(self, where: Any) -> Any:
+        """A copy of some of the rows."""
+
+    def scores(self, weights: Any) -> Any:
+        """X w."""
+
+
+def is_placed(X: Any) -> bool:
+    """Whether rows are already somewhere else than in an array of this process."""
+    return type(X).__module__.partition(".")[0] == "torch" or isinstance(X, Placed)
+
+
+def place(X: Any, device: str | None = None) -> Any:
+    """Rows where a fit works on them.
+
+    X itself if it is an array or a CSR matrix and no device is named; else its rows on that
+    device, or on the one that holds the tensor.
+    """
+    if device is None and not is_placed(X):
+        return X
+    try:
+        from toppush.designs import gpu
+    except ImportError as error:
+        raise ImportError(
+            f"device={device!r} needs torch: pip install 'toppush[gpu]', or leave device=None."
+        ) from error
+    return gpu.place(X, device)
+
+
+def open_design(
+    X: Any, positive: Any, sample_weight: Any | None = None, *, n_threads: int | None = None
+) -> BlockDesign:
+    """The design for rows that went through `place`."""
+    if isinstance(X, Placed):
+        return X.design(positive, sample_weight)
+    return LocalDesign(X, positive, sample_weight, n_threads=n_threads)
+
+
+def some_rows(X: Any, where: Any) -> Any:
+    """A copy of some rows of what went through `place`."""
+    rows: Any = X if isinstance(X, Placed) else rows_of(X)
+    return rows.subset(where)
+
+
+def score(X: Any, weights: Array) -> Array:
+    """X w as a float64 NumPy array; X an array, a CSR matrix or placed rows."""
+    rows: Rows = X if hasattr(X, "scores") else rows_of(X)
+    return to_host(rows.scores(rows.arrays.asarray(weights)))

@@ -9,8 +9,8 @@ from types import SimpleNamespace
 import numpy as np
 from numpy.typing import NDArray
 
-from toppush.designs.rows import MaskedRows, Rows, Where
-from toppush.losses import Array
+from toppush.arrays import NUMPY, Array, Where, namespace
+from toppush.designs.rows import MaskedRows, Rows
 
 COPIED_SHARE, COPIED_SHARE_OF_MANY, MANY = 0.5, 0.35, 1 << 25
 """Largest share of a block's entries that is copied out to spare the products the rest, and the
@@ -23,6 +23,8 @@ class Block:
     Attributes
     ----------
     rows : Rows
+    arrays : Arrays
+        The operations that fit this block's vectors.
     cost : array
         Weight of each positive's loss.
     scores : (Array, Array)
@@ -41,14 +43,14 @@ class Block:
     ) -> None:
         self.first_negative = 0
         kept = positive, ~positive
-        self.rows = rows
-        self.cost: Array = np.broadcast_to(1.0, int(positive.sum()))
+        self.rows, self.arrays = rows, rows.arrays
+        self.cost: Array = self.arrays.broadcast_to(1.0, int(positive.sum()))
         if sample_weight is not None:
             kept = positive & (sample_weight > 0), ~positive & (sample_weight > 0)
             self.cost = sample_weight[kept[0]]
         self._where = tuple(_indices(side) for side in kept)
         self.state = SimpleNamespace()
-        self.scores: tuple[Array, Array] = (np.empty(0), np.empty(0))
+        self.scores: tuple[Array, Array] = (self.arrays.empty(0), self.arrays.empty(0))
 
     @property
     def n_pos(self) -> int:
@@ -87,7 +89,7 @@ class Block:
 
     def join(self, on_positives: Array | float, on_negatives: Array | float) -> Array:
         """A vector over all rows; rows of weight zero get 0."""
-        vector = np.zeros(self.rows.shape[0])
+        vector = self.arrays.zeros(self.rows.shape[0])
         vector[self._where[0]] = on_positives
         vector[self._where[1]] = on_negatives
         return vector
@@ -95,7 +97,7 @@ class Block:
     def push(self, on_positives: Array, on_negatives: Array) -> Array:
         """X+'a - X-'b."""
         signed = self.join(0.0, on_negatives)
-        np.negative(signed, out=signed)
+        self.arrays.negative(signed, out=signed)
         signed[self._where[0]] = on_positives
         return self.rows.combine(signed)
 
@@ -105,5 +107,8 @@ class Block:
 
 
 def _indices(mask: NDArray[np.bool_]) -> Where:
-    indices = np.flatnonzero(mask)
-    return indices.astype(np.int32) if mask.size < np.iinfo(np.int32).max else indices
+    """Where a mask holds, in 32 bits where NumPy can do with them."""
+    xp = namespace(mask)
+    indices = xp.flatnonzero(mask)
+    narrow = xp is NUMPY and len(mask) < np.iinfo(np.int32).max
+    return indices.astype(np.int32) if narrow else indices

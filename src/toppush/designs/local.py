@@ -1,10 +1,10 @@
 """Row blocks of arrays in this process, asked by a pool of threads."""
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from functools import cache, reduce
+from functools import cache
 from itertools import pairwise
 from threading import Lock
 from types import TracebackType
@@ -16,9 +16,10 @@ from numpy.typing import NDArray
 from scipy import sparse
 from threadpoolctl import ThreadpoolController
 
+from toppush.arrays import Array, Where
+from toppush.designs.base import BlockDesign
 from toppush.designs.blocks import Block
-from toppush.designs.rows import DenseRows, Rows, SparseRows, Where
-from toppush.losses import Array
+from toppush.designs.rows import DenseRows, Rows, SparseRows
 
 Matrix = Any
 """A dense array or a CSR matrix."""
@@ -31,7 +32,7 @@ WIDE = 5_000
 """Columns from which empty ones are looked for."""
 
 
-class LocalDesign:
+class LocalDesign(BlockDesign):
     """Rows of this process in one block per thread.
 
     Use it as a context: inside, BLAS runs on one thread per block.
@@ -58,23 +59,16 @@ class LocalDesign:
         n_threads: int | None = None,
     ) -> None:
         X, self._columns, self._n_columns = *compact(X), int(X.shape[1])
-        self.n_features = int(X.shape[1])
         self.n_threads = default_threads() if n_threads is None else n_threads
-        self.blocks = [
+        blocks = [
             Block(
-                _rows(X, start, stop),
+                rows_of(X, start, stop),
                 positive[start:stop],
                 None if sample_weight is None else sample_weight[start:stop],
             )
             for start, stop in _ranges(X, self.n_threads)
         ]
-        for before, block in pairwise(self.blocks):
-            block.first_negative = before.first_negative + before.n_neg
-        self.memory: dict[str, Any] = {}
-        self.n_entries = sum(block.rows.n_entries for block in self.blocks)
-        self.n_pos = sum(block.n_pos for block in self.blocks)
-        self.n_neg = sum(block.n_neg for block in self.blocks)
-        self.total_cost = sum(block.total_cost for block in self.blocks)
+        super().__init__(blocks)
 
     def __enter__(self) -> Self:
         self._pool = ThreadPoolExecutor(len(self.blocks)) if len(self.blocks) > 1 else None
@@ -90,12 +84,6 @@ class LocalDesign:
         _release_blas()
         if self._pool is not None:
             self._pool.shutdown()
-
-    @property
-    def passes(self) -> float:
-        """Reads of the whole data so far; a product with X or X' is one."""
-        read = sum(block.rows.tally.entries for block in self.blocks)
-        return read / max(self.n_entries, 1)
 
     def widen(self, weights: Array) -> Array:
         """Weights over all columns of X from those over the columns that are in use."""
@@ -116,35 +104,6 @@ class LocalDesign:
         assert self._pool is not None
         others = [self._pool.submit(function, block, *arguments) for block in self.blocks[1:]]
         return [function(self.blocks[0], *arguments), *(other.result() for other in others)]
-
-    def sum(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """The blocks' answers added up in a fixed order; tuples entry by entry."""
-        return reduce(add, self.each(function, *arguments))
-
-    def max(self, function: Callable[..., Any], *arguments: Any) -> tuple[float, ...]:
-        """The greatest of each entry of the blocks' answers."""
-        answers: Iterable[tuple[float, ...]] = zip(*self.each(function, *arguments), strict=True)
-        return tuple(max(entry) for entry in answers)
-
-    def scatter(self, function: Callable[..., Any], vector: Array) -> None:
-        """`function(block, its part)` of a vector over all rows."""
-        first = 0
-        for block in self.blocks:
-            last = first + block.rows.shape[0]
-            function(block, vector[first:last])
-            first = last
-
-    def gather(self, function: Callable[..., Any]) -> Array:
-        """The blocks' vectors over their rows as one over all rows."""
-        return np.concatenate(self.each(function))
-
-
-def add(one: Any, other: Any) -> Any:
-    """Sum of two answers; named tuples and tuples entry by entry."""
-    if isinstance(one, tuple):
-        entries = [add(mine, yours) for mine, yours in zip(one, other, strict=True)]
-        return type(one)(*entries) if hasattr(one, "_fields") else tuple(entries)
-    return one + other
 
 
 def default_threads() -> int:
@@ -244,5 +203,6 @@ def _ranges(X: Matrix, n_threads: int) -> list[tuple[int, int]]:
     return [(start, stop) for start, stop in pairwise(cuts) if stop > start]
 
 
-def _rows(X: Matrix, start: int, stop: int) -> Rows:
+def rows_of(X: Matrix, start: int = 0, stop: int | None = None) -> Rows:
+    """Rows start to stop of an array or a CSR matrix, without a copy."""
     return SparseRows(X, start, stop) if sparse.issparse(X) else DenseRows(X[start:stop])

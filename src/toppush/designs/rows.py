@@ -11,9 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from toppush.losses import Array
-
-Where = NDArray[np.integer[Any]]
+from toppush.arrays import NUMPY, Array, Arrays, Where, namespace
 
 SINGLE_ROWS = 1 << 13
 """Rows per float32 product; the partial sums are added in float64."""
@@ -39,6 +37,8 @@ class Rows(Protocol):
     shape: tuple[int, int]
     n_entries: int
     tally: Tally
+    arrays: Arrays
+    """The operations that fit vectors over these rows."""
 
     def scores(self, weights: Array) -> Array:
         """X w."""
@@ -58,12 +58,35 @@ class Rows(Protocol):
     def squared_norms(self) -> Array:
         """|x|^2 of every row."""
 
-    def matrix(self) -> Any:
-        """The rows as a float64 array or CSR matrix."""
+    def exact(self) -> "ExactRows":
+        """The same rows in float64."""
+
+
+class ExactRows(Protocol):
+    """A few rows in float64 that a solver keeps; what it does with them is no read of X."""
+
+    shape: tuple[int, int]
+
+    def scores(self, weights: Array) -> Array:
+        """X w."""
+
+    def combine(self, coefficients: Array) -> Array:
+        """X' u."""
+
+    def subset(self, where: Where) -> "ExactRows":
+        """A copy of some of the rows."""
+
+    def stacked(self, *others: Any) -> "ExactRows":
+        """These rows and, below them, others of the same kind."""
+
+    def inner_products(self, other: Any) -> Array:
+        """Of these rows with others of the same kind, as a matrix."""
 
 
 class DenseRows:
     """Rows of a dense array; a memory map is read through, never loaded."""
+
+    arrays = NUMPY
 
     def __init__(self, X: NDArray[Any], tally: Tally | None = None) -> None:
         self.X = X
@@ -94,7 +117,7 @@ class DenseRows:
         def take(part: Where) -> Array:
             return self.X[where[part]].astype(np.float64, copy=False)
 
-        return _gram_by_parts(take, scale, self.shape[1])
+        return gram_by_parts(take, scale, self.shape[1], GRAM_ENTRIES)
 
     def subset(self, where: Where) -> Self:
         """A copy of some of the rows."""
@@ -114,6 +137,10 @@ class DenseRows:
         """The rows as a float64 array."""
         return self.X.astype(np.float64, copy=False)
 
+    def exact(self) -> "MatrixRows":
+        """The same rows in float64."""
+        return MatrixRows(self.matrix())
+
 
 class SparseRows:
     """Rows start to stop of a CSR matrix as a view, with the transpose as further views.
@@ -121,6 +148,8 @@ class SparseRows:
     The views are filled by hand: SciPy's constructors copy a slice that is under half its
     base, and `.T` of a view copies on every call.
     """
+
+    arrays = NUMPY
 
     def __init__(
         self,
@@ -166,7 +195,8 @@ class SparseRows:
         rows = self.subset(where).matrix()
         if rows.nnz <= SPARSE_GRAM * rows.shape[0] * rows.shape[1]:
             return np.asarray((rows.T @ sparse.diags_array(scale) @ rows).toarray())
-        return _gram_by_parts(lambda part: rows[part].toarray(), scale, self.shape[1])
+        take = lambda part: rows[part].toarray()  # noqa: E731
+        return gram_by_parts(take, scale, self.shape[1], GRAM_ENTRIES)
 
     def subset(self, where: Where) -> Self:
         """A copy of some of the rows."""
@@ -193,6 +223,10 @@ class SparseRows:
         """The rows as a float64 CSR matrix."""
         return self._rows.astype(np.float64, copy=False)
 
+    def exact(self) -> "MatrixRows":
+        """The same rows in float64."""
+        return MatrixRows(self.matrix())
+
 
 class MaskedRows:
     """Some of the rows, by products with all of them: no copy, but as much work."""
@@ -200,7 +234,7 @@ class MaskedRows:
     def __init__(self, rows: Rows, where: Where) -> None:
         self._all, self._where = rows, where
         self.shape = (len(where), rows.shape[1])
-        self.n_entries, self.tally = rows.n_entries, rows.tally
+        self.n_entries, self.tally, self.arrays = rows.n_entries, rows.tally, rows.arrays
 
     def scores(self, weights: Array) -> Array:
         """X w."""
@@ -208,7 +242,7 @@ class MaskedRows:
 
     def combine(self, coefficients: Array) -> Array:
         """X' u."""
-        padded = np.zeros(self._all.shape[0])
+        padded = self.arrays.zeros(self._all.shape[0])
         padded[self._where] = coefficients
         return self._all.combine(padded)
 
@@ -230,34 +264,61 @@ class MaskedRows:
 
     def matrix(self) -> Any:
         """The rows as a float64 array or CSR matrix."""
-        return self.subset(np.arange(len(self._where))).matrix()
+        copied: Any = self._all.subset(self._where)
+        return copied.matrix()
+
+    def exact(self) -> ExactRows:
+        """The same rows in float64."""
+        return self._all.subset(self._where).exact()
 
 
-def stack(parts: list[Any]) -> Any:
-    """Matrices of `Rows.matrix` on top of each other."""
-    if len(parts) == 1:
-        return parts[0]
-    return sparse.vstack(parts, format="csr") if sparse.issparse(parts[0]) else np.vstack(parts)
+class MatrixRows:
+    """Rows as a float64 array or CSR matrix."""
+
+    def __init__(self, matrix: Any) -> None:
+        self._matrix, self._columns = matrix, matrix.T
+        self.shape: tuple[int, int] = matrix.shape
+
+    def scores(self, weights: Array) -> Array:
+        """X w."""
+        return np.asarray(self._matrix @ weights)
+
+    def combine(self, coefficients: Array) -> Array:
+        """X' u."""
+        return np.asarray(self._columns @ coefficients)
+
+    def subset(self, where: Where) -> "MatrixRows":
+        """A copy of some of the rows."""
+        return MatrixRows(self._matrix[where])
+
+    def stacked(self, *others: "MatrixRows") -> "MatrixRows":
+        """These rows and, below them, others."""
+        parts = [self._matrix, *(other._matrix for other in others)]
+        if sparse.issparse(self._matrix):
+            return MatrixRows(sparse.vstack(parts, format="csr"))
+        return MatrixRows(np.vstack(parts))
+
+    def inner_products(self, other: "MatrixRows") -> Array:
+        """Of these rows with others, as a matrix."""
+        product = self._matrix @ other._columns
+        return np.asarray(product.toarray() if sparse.issparse(product) else product)
 
 
-def inner_products(one: Any, other: Any) -> Array:
-    """Inner products of the rows of two matrices of `Rows.matrix`, dense."""
-    product = one @ other.T
-    return np.asarray(product.toarray() if sparse.issparse(product) else product)
-
-
-def _gram_by_parts(take: Callable[[Where], Array], scale: Array, n_features: int) -> Array:
-    """Sum of X' diag(scale) X over parts that fit the cache.
+def gram_by_parts(
+    take: Callable[[Where], Array], scale: Array, n_features: int, n_entries: int
+) -> Array:
+    """Sum of X' diag(scale) X over parts of so many entries.
 
     Rows of either sign are added apart, as squares of scaled rows: half the work of a product.
     """
-    total = np.zeros((n_features, n_features))
-    step = max(GRAM_ENTRIES // max(n_features, 1), 64)
+    xp = namespace(scale)
+    total = xp.zeros((n_features, n_features))
+    step = max(n_entries // max(n_features, 1), 64)
     for sign in (1.0, -1.0):
-        chosen = np.flatnonzero(scale * sign > 0.0)
+        chosen = xp.flatnonzero(scale * sign > 0.0)
         for start in range(0, len(chosen), step):
             part = chosen[start : start + step]
-            rows = take(part) * np.sqrt(np.abs(scale[part]))[:, None]
+            rows = take(part) * xp.sqrt(abs(scale[part]))[:, None]
             total += sign * (rows.T @ rows)
     return total
 

@@ -14,8 +14,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from toppush.arrays import Array, number
 from toppush.designs import Block, Design
-from toppush.losses import Array, Loss
+from toppush.losses import Loss
 from toppush.problems import TopPushProblem
 from toppush.progress import Journal, Watch
 from toppush.projections import (
@@ -97,7 +98,7 @@ class _Search:
     @classmethod
     def begin(cls, problem: TopPushProblem, start: Solution | None) -> "_Search":
         """At zero, where every sum is known, or at an earlier solution's dual."""
-        zero = np.zeros(problem.design.n_features)
+        zero = problem.design.arrays.zeros(problem.design.n_features)
         search = cls(problem, zero, zero, curvature=1.0 / problem.design.total_cost)
         problem.design.each(_begin)
         if start is not None:
@@ -132,7 +133,7 @@ class _Search:
             landing = find_landing(_Targets(design, step), problem.k, guess=self.shift)
             landed = design.sum(_land, landing, step)
             change = landed.push - probe_push
-            bend = change @ change / problem.scale + landed.conjugate_bend
+            bend = float(change @ change) / problem.scale + landed.conjugate_bend
             if bend <= self.curvature * landed.moved or landed.moved <= landed.rounding:
                 break
             self.curvature *= 2.0
@@ -199,7 +200,8 @@ class _Targets:
 
 
 def _begin(block: Block) -> None:
-    state, zeros = block.state, (np.zeros(block.n_pos), np.zeros(block.n_neg))
+    xp, state = block.arrays, block.state
+    zeros = xp.zeros(block.n_pos), xp.zeros(block.n_neg)
     state.dual = state.previous_dual = zeros
     block.scores = state.previous_scores = zeros
 
@@ -209,7 +211,7 @@ def _receive_dual(block: Block, dual: Array) -> None:
 
 
 def _largest_dual(block: Block) -> tuple[float]:
-    return (float(np.max(block.state.target[0] / block.cost, initial=0.0)),)
+    return (number(block.arrays.max(block.state.target[0] / block.cost, initial=0.0)),)
 
 
 def _aim_at_received(block: Block, shrink: float) -> None:
@@ -229,7 +231,7 @@ def _probe(block: Block, momentum: float, loss: Loss | None) -> None:
     on_positives, on_negatives = _extrapolate(block.scores, state.previous_scores, momentum)
     if loss is not None:
         on_positives += loss.conjugate_slope(state.probe[0] / block.cost)
-    state.gradient = on_positives, np.negative(on_negatives, out=on_negatives)
+    state.gradient = on_positives, block.arrays.negative(on_negatives, out=on_negatives)
 
 
 def _extrapolate(latest: Pair, previous: Pair, momentum: float) -> Pair:
@@ -249,11 +251,11 @@ def _aim(block: Block, curvature: float) -> None:
 
 def _target_range(block: Block) -> tuple[float, float, float]:
     """Greatest target on each side, and minus the least of the negatives'."""
-    on_positives, on_negatives = block.state.target
+    xp, (on_positives, on_negatives) = block.arrays, block.state.target
     return (
-        float(np.max(on_positives, initial=-np.inf)),
-        float(np.max(on_negatives, initial=-np.inf)),
-        -float(np.min(on_negatives, initial=np.inf)),
+        number(xp.max(on_positives, initial=-np.inf)),
+        number(xp.max(on_negatives, initial=-np.inf)),
+        number(-xp.min(on_negatives, initial=np.inf)),
     )
 
 
@@ -262,7 +264,7 @@ def _positives_mass(block: Block, shift: float, step: _Step) -> tuple[float, flo
     if step.by_gradient:
         return mass_above(target, shift)
     dual, fall = _land_by_prox(block, shift, step)
-    return float(dual.sum()), float(fall.sum())
+    return number(dual.sum()), number(fall.sum())
 
 
 def _land_by_prox(block: Block, shift: float, step: _Step) -> tuple[Array, Array]:
@@ -278,14 +280,14 @@ def _negatives_mass(block: Block, lift: float, cap: float) -> Clipped:
 
 def _land(block: Block, landing: Landing, step: _Step) -> _Landed:
     """Come down in the domain, in place of the target, and take the sums there."""
-    state, (positives, negatives) = block.state, block.state.target
+    xp, state, (positives, negatives) = block.arrays, block.state, block.state.target
     if step.by_gradient:
         positives -= landing.shift
-        np.maximum(positives, 0.0, out=positives)
+        xp.maximum(positives, 0.0, out=positives)
     else:
         positives = _land_by_prox(block, landing.shift, step)[0]
     negatives += landing.lift
-    np.clip(negatives, 0.0, landing.cap, out=negatives)
+    xp.clip(negatives, 0.0, landing.cap, out=negatives)
     state.target = positives, negatives
     moved, bend = _change(block, step)
     return _Landed(
@@ -293,7 +295,7 @@ def _land(block: Block, landing: Landing, step: _Step) -> _Landed:
         conjugates=_total_conjugate(block, step.loss),
         moved=moved,
         conjugate_bend=bend,
-        rounding=ROUNDING**2 * float(positives @ positives + negatives @ negatives),
+        rounding=ROUNDING**2 * number(positives @ positives + negatives @ negatives),
     )
 
 
@@ -302,17 +304,17 @@ def _change(block: Block, step: _Step) -> tuple[float, float]:
     state, moved, bend = block.state, 0.0, 0.0
     for new, old in chunks(state.target[1], state.probe[1]):
         change = new - old
-        moved += float(change @ change)
+        moved += number(change @ change)
     for cost, new, old in chunks(block.cost, state.target[0], state.probe[0]):
         change = new - old
-        moved += float(change @ change)
-        bend += float(change @ (change / cost))
+        moved += number(change @ change)
+        bend += number(change @ (change / cost))
     return moved, bend * (step.loss.conjugate_curvature or 0.0) * step.by_gradient
 
 
 def _total_conjugate(block: Block, loss: Loss) -> float:
     parts = chunks(block.cost, block.state.target[0])
-    return sum(float(cost @ loss.conjugate(dual / cost)) for cost, dual in parts)
+    return sum(number(cost @ loss.conjugate(dual / cost)) for cost, dual in parts)
 
 
 def _advance(block: Block, weights: Array) -> None:

@@ -16,9 +16,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from toppush.arrays import Array, Where, namespace, number
 from toppush.designs import Block
-from toppush.designs.rows import Rows, Where
-from toppush.losses import Array, Loss
+from toppush.designs.rows import Rows
+from toppush.losses import Loss
 from toppush.projections import chunks, clipped_mass, mass_above
 
 # ---- positives
@@ -30,14 +31,14 @@ def bend_and_pull(block: Block, loss: Loss, threshold: float) -> tuple[float, fl
     slope = loss.slope(violation)
     block.state.pull = block.cost * slope
     block.state.bend = block.cost * loss.curvature(violation)
-    return float(block.state.pull.sum()), float(block.state.pull @ slope)
+    return number(block.state.pull.sum()), number(block.state.pull @ slope)
 
 
 def pull_after(block: Block, loss: Loss, step: float, threshold: float) -> float:
     """Sum of pulls a step further along `moves`, without taking it."""
     parts = chunks(block.cost, block.scores[0], block.state.moves[0])
     return sum(
-        float(cost @ loss.slope(threshold - (scores + step * moves)))
+        number(cost @ loss.slope(threshold - (scores + step * moves)))
         for cost, scores, moves in parts
     )
 
@@ -45,7 +46,7 @@ def pull_after(block: Block, loss: Loss, step: float, threshold: float) -> float
 def loss_along(block: Block, loss: Loss, scale: float, threshold: float) -> float:
     """Sum of losses if all scores are multiplied by `scale`."""
     parts = chunks(block.cost, block.scores[0])
-    return sum(float(cost @ loss.value(threshold - scale * scores)) for cost, scores in parts)
+    return sum(number(cost @ loss.value(threshold - scale * scores)) for cost, scores in parts)
 
 
 def dual_along(block: Block, loss: Loss, scale: float) -> tuple[float, float, float]:
@@ -57,15 +58,15 @@ def dual_along(block: Block, loss: Loss, scale: float) -> tuple[float, float, fl
         cost, unit = cost[held], unit[held]
         dual = scale * unit
         violation = loss.conjugate_slope(dual)
-        value += float(cost @ loss.conjugate(dual))
-        slope += float(cost @ (unit * violation))
-        curvature += float(cost @ (unit * unit / loss.curvature(violation)))
+        value += number(cost @ loss.conjugate(dual))
+        slope += number(cost @ (unit * violation))
+        curvature += number(cost @ (unit * unit / loss.curvature(violation)))
     return value, slope, curvature
 
 
 def largest_dual(block: Block) -> tuple[float]:
     """Greatest l'(t)."""
-    return (float(np.max(block.state.pull / block.cost, initial=0.0)),)
+    return (number(block.arrays.max(block.state.pull / block.cost, initial=0.0)),)
 
 
 def begin_positives(block: Block, alone: bool) -> None:
@@ -82,18 +83,18 @@ def begin_positives(block: Block, alone: bool) -> None:
 def _bend_changes(block: Block, slack: float) -> Array:
     """Changes of the bends since they were last used, small ones (a share) taken for none."""
     bend, used = block.state.bend, block.state.used_bend
+    change: Array = 1.0 * bend if used is None else bend - used
     if used is None:
-        return np.array(bend)
-    change = bend - used
-    change[np.abs(change) <= slack * np.maximum(bend, used)] = 0.0
-    return np.asarray(change)
+        return change
+    change[abs(change) <= slack * block.arrays.maximum(bend, used)] = 0.0
+    return change
 
 
-def count_changes(block: Block, slack: float) -> tuple[int, int]:
+def count_changes(block: Block, slack: float) -> tuple[float, float]:
     """How many bends changed, and how many are not zero."""
     block.state.bend_change = _bend_changes(block, slack)
-    changed = np.count_nonzero(block.state.bend_change)
-    return int(changed), int(np.count_nonzero(block.state.bend))
+    changed = block.arrays.count_nonzero(block.state.bend_change)
+    return number(changed), number(block.arrays.count_nonzero(block.state.bend))
 
 
 def update_gram(block: Block, renew: bool) -> tuple[Array, Array]:
@@ -101,7 +102,7 @@ def update_gram(block: Block, renew: bool) -> tuple[Array, Array]:
     state = block.state
     change = state.bend if renew else state.bend_change
     state.used_bend = state.bend if renew else state.used_bend + change
-    where = np.flatnonzero(change)
+    where = block.arrays.flatnonzero(change)
     product = block.rows.combine(block.join(change, 0.0))
     return block.positives_gram(where, change[where]), product
 
@@ -120,7 +121,7 @@ def pull_product(block: Block) -> Array:
 
 def used_bend_sum(block: Block) -> float:
     """Sum of the bends that the Newton matrix holds."""
-    return float(block.state.used_bend.sum())
+    return number(block.state.used_bend.sum())
 
 
 # ---- the band
@@ -172,12 +173,12 @@ def choose_band(block: Block, level: float, stride: int, capped: bool) -> None:
     chosen = block.scores[1] > level
     chosen[-block.first_negative % stride :: stride] = True
     block.state.outside = ~chosen
-    _set_band(block, np.flatnonzero(chosen), capped)
+    _set_band(block, block.arrays.flatnonzero(chosen), capped)
 
 
 def _set_band(block: Block, where: Where, capped: bool) -> None:
     """Make a band of these negatives, not yet centred."""
-    rows, none = block.negative_rows(where), np.zeros(len(where))
+    rows, none = block.negative_rows(where), block.arrays.zeros(len(where))
     block.state.band = Band(where, rows, rows.squared_norms(), none, none, none, none, capped)
 
 
@@ -194,8 +195,8 @@ def band_scores(block: Block) -> Array:
 
 def band_range(block: Block) -> tuple[float, float]:
     """Greatest score of the band, and minus the least."""
-    scores = band_scores(block)
-    return float(np.max(scores, initial=-np.inf)), -float(np.min(scores, initial=np.inf))
+    xp, scores = block.arrays, band_scores(block)
+    return number(xp.max(scores, initial=-np.inf)), number(-xp.min(scores, initial=np.inf))
 
 
 def centred_push(block: Block, level: float, mu: float, cap: float) -> tuple[float, float]:
@@ -203,12 +204,12 @@ def centred_push(block: Block, level: float, mu: float, cap: float) -> tuple[flo
     slack, excess = _centred(level - band_scores(block), mu, cap)
     per_slack, per_excess = mu / slack**2, mu / excess**2
     fall = per_slack * per_excess / (per_slack + per_excess)
-    return float((mu / slack).sum()), float(fall.sum())
+    return number((mu / slack).sum()), number(fall.sum())
 
 
 def inverse_slacks(block: Block, level: float) -> float:
     """Sum of 1 / slack at a level above the band: the pushes without a cap are in proportion."""
-    return float((1.0 / (level - band_scores(block))).sum())
+    return number((1.0 / (level - band_scores(block))).sum())
 
 
 def centre(block: Block, level: float, mu: float, cap: float) -> float:
@@ -217,20 +218,20 @@ def centre(block: Block, level: float, mu: float, cap: float) -> float:
     if not band.capped:
         band.slack = level - band_scores(block)
         band.push = mu / band.slack
-        band.excess = band.room = np.zeros(len(band.slack))
+        band.excess = band.room = block.arrays.zeros(len(band.slack))
         return 0.0
     band.slack, band.excess = _centred(level - band_scores(block), mu, cap)
     band.push, band.room = mu / band.slack, mu / band.excess
-    return float(band.excess.sum())
+    return number(band.excess.sum())
 
 
 def _centred(below: Array, mu: float, cap: float) -> tuple[Array, Array]:
     """Slack and excess with slack - excess = below and mu/slack + mu/excess = cap."""
-    size = np.abs(cap * below)
-    spread = np.sqrt(4.0 * mu * mu + size * size)
+    xp, size = namespace(below), abs(cap * below)
+    spread = xp.sqrt(4.0 * mu * mu + size * size)
     large = (2.0 * mu + size + spread) / (2.0 * cap)
     small = (2.0 * mu + 4.0 * mu * mu / (spread + size)) / (2.0 * cap)
-    return np.where(below > 0.0, large, small), np.where(below > 0.0, small, large)
+    return xp.where(below > 0.0, large, small), xp.where(below > 0.0, small, large)
 
 
 def candidates_above(block: Block, level: float) -> tuple[float, float]:
@@ -246,20 +247,20 @@ def extend_band(
     They enter with a slack of at least `least`, so that they disturb the balance little; that
     their scores contradict it is a residual that the next steps work off.
     """
-    state, band = block.state, block.state.band
-    new = np.flatnonzero(state.outside & (block.scores[1] > above))
+    xp, state, band = block.arrays, block.state, block.state.band
+    new = xp.flatnonzero(state.outside & (block.scores[1] > above))
     if not len(new):
         return 0
-    slack = np.maximum(least, level - block.scores[1][new])
+    slack = xp.maximum(level - block.scores[1][new], least)
     push = mu / slack
-    none = np.zeros(len(new))
+    none = xp.zeros(len(new))
     grown = (slack, push, *((mu / (cap - push), cap - push) if band.capped else (none, none)))
     old = (band.slack, band.push, band.excess, band.room)
     state.outside[new] = False
-    _set_band(block, np.concatenate([band.where, new]), band.capped)
+    _set_band(block, xp.concatenate([band.where, new]), band.capped)
     wider = state.band
     wider.slack, wider.push, wider.excess, wider.room = (
-        np.concatenate(pair) for pair in zip(old, grown, strict=True)
+        xp.concatenate(pair) for pair in zip(old, grown, strict=True)
     )
     return len(new)
 
@@ -279,16 +280,16 @@ def band_sums(block: Block) -> BandSums:
     """Sums that the certificate and the residuals need."""
     band = block.state.band
     return BandSums(
-        float(band.push.sum()),
-        float(band.push @ band.slack + band.room @ band.excess),
-        float(band.excess.sum()),
+        number(band.push.sum()),
+        number(band.push @ band.slack + band.room @ band.excess),
+        number(band.excess.sum()),
         band.rows.combine(band.push),
     )
 
 
 def largest_push(block: Block) -> tuple[float]:
     """Greatest push of the band."""
-    return (float(np.max(block.state.band.push, initial=0.0)),)
+    return (number(block.arrays.max(block.state.band.push, initial=0.0)),)
 
 
 def capped_share(block: Block, total: float, lift: float, cap: float) -> tuple[float, float]:
@@ -300,7 +301,7 @@ def capped_share(block: Block, total: float, lift: float, cap: float) -> tuple[f
 def capped_product(block: Block, total: float, lift: float, cap: float) -> Array:
     """Z' clip(push/total + lift, 0, cap)."""
     working: Band = block.state.band
-    return working.rows.combine(np.clip(working.push / total + lift, 0.0, cap))
+    return working.rows.combine(block.arrays.clip(working.push / total + lift, 0.0, cap))
 
 
 class Border(NamedTuple):
@@ -320,7 +321,7 @@ def linearise(block: Block, level: float, cap: float) -> Border:
     band = block.state.band
     stiffness = per_slack = band.push / band.slack
     off_slack = level + band.excess - band_scores(block) - band.slack
-    share = give = off_room = np.zeros(len(stiffness))
+    share = give = off_room = block.arrays.zeros(len(stiffness))
     if band.capped:
         per_excess = band.room / band.excess
         give = 1.0 / (per_slack + per_excess)
@@ -329,9 +330,9 @@ def linearise(block: Block, level: float, cap: float) -> Border:
         off_room = cap - band.push - band.room
     block.state.tangent = Tangent(stiffness, share, give, off_slack, off_room)
     return Border(
-        float(stiffness.sum()),
-        float(share.sum()),
-        float(give.sum()),
+        number(stiffness.sum()),
+        number(share.sum()),
+        number(give.sum()),
         band.rows.combine(stiffness),
         band.rows.combine(share),
     )
@@ -339,16 +340,17 @@ def linearise(block: Block, level: float, cap: float) -> Border:
 
 def heavy(block: Block, least: float) -> NDArray[np.bool_]:
     """Which of the band weigh more than this in the Newton matrix."""
-    return np.asarray(block.state.tangent.stiffness * block.state.band.norms > least)
+    held: NDArray[np.bool_] = block.state.tangent.stiffness * block.state.band.norms > least
+    return held
 
 
 def heavy_gram(block: Block, least: float) -> tuple[Array, float, Array]:
     """Of the heavy ones: Z' diag(theta) Z, sum of theta, and Z' theta."""
     band, stiffness = block.state.band, block.state.tangent.stiffness
-    chosen = heavy(block, least)
-    where, held = np.flatnonzero(chosen), np.where(chosen, stiffness, 0.0)
+    xp, chosen = block.arrays, heavy(block, least)
+    where, held = xp.flatnonzero(chosen), xp.where(chosen, stiffness, 0.0)
     gram = band.rows.gram(where, stiffness[where])
-    return gram, float(held.sum()), band.rows.combine(held)
+    return gram, number(held.sum()), band.rows.combine(held)
 
 
 class RightSide(NamedTuple):
@@ -372,15 +374,15 @@ def right_side(block: Block, goal: float, corrected: bool) -> RightSide:
         state.push_rhs = state.push_rhs - tangent.share * state.joint
     return RightSide(
         band.rows.combine(state.push_rhs),
-        float(state.push_rhs.sum()),
-        float(state.joint @ tangent.give),
+        number(state.push_rhs.sum()),
+        number(state.joint @ tangent.give),
     )
 
 
-def set_direction(block: Block, moves: Array, level: float, cap: float) -> tuple[float]:
+def set_direction(block: Block, moves: Array, level: float, cap: float) -> tuple[float, ...]:
     """Direction of the band's vectors for a change of weights, level and cap.
 
-    Returns the greatest rate at which one of them falls towards zero.
+    Returns the greatest rates at which each of them falls towards zero.
     """
     state, band, tangent = block.state, block.state.band, block.state.tangent
     relative = band.rows.scores(moves) - level
@@ -388,17 +390,17 @@ def set_direction(block: Block, moves: Array, level: float, cap: float) -> tuple
     if not band.capped:
         none = tangent.give
         state.direction = Direction(tangent.off_slack - relative, push, none, none)
-        return (max(_rate(state.direction.slack, band.slack), _rate(push, band.push)),)
+        return _rate(state.direction.slack, band.slack), _rate(push, band.push)
     push += tangent.share * cap
     excess = (state.joint - cap) * tangent.give + tangent.share * relative
     slack = excess - relative + tangent.off_slack
     state.direction = Direction(slack, push, excess, cap + tangent.off_room - push)
     now = (band.slack, band.push, band.excess, band.room)
-    return (max(_rate(step, value) for step, value in zip(state.direction, now, strict=True)),)
+    return tuple(_rate(step, value) for step, value in zip(state.direction, now, strict=True))
 
 
 def _rate(step: Array, now: Array) -> float:
-    return float(np.max(-step / now, initial=0.0))
+    return number(namespace(step).max(-step / now, initial=0.0))
 
 
 def complementarity_after(block: Block, step: float) -> float:
@@ -406,7 +408,7 @@ def complementarity_after(block: Block, step: float) -> float:
     band, ahead = block.state.band, block.state.direction
     slack, push = band.slack + step * ahead.slack, band.push + step * ahead.push
     excess, room = band.excess + step * ahead.excess, band.room + step * ahead.room
-    return float(push @ slack + room @ excess)
+    return number(push @ slack + room @ excess)
 
 
 # ---- all rows
@@ -437,16 +439,16 @@ def score_moments(block: Block) -> tuple[float, float, float, float]:
     """Weighted sum of the positives' scores; sum and sum of squares of the negatives'."""
     positives, negatives = block.scores
     return (
-        float(block.cost @ positives),
-        float(block.cost @ np.square(positives)),
-        float(negatives.sum()),
-        float(negatives @ negatives),
+        number(block.cost @ positives),
+        number(block.cost @ block.arrays.square(positives)),
+        number(negatives.sum()),
+        number(negatives @ negatives),
     )
 
 
 def mean_difference(block: Block, total_cost: float, n_neg: int) -> Array:
     """Part of the positives' weighted mean less the negatives' mean."""
-    negatives = np.broadcast_to(1.0 / n_neg, block.n_neg)
+    negatives = block.arrays.broadcast_to(1.0 / n_neg, block.n_neg)
     return block.push(block.cost / total_cost, negatives)
 
 
@@ -461,6 +463,6 @@ def best_dual(block: Block) -> Array:
     if block.state.best_dual is None:
         return block.join(0.0, 0.0)
     pull, scale, where, push, per_push, lift, cap = block.state.best_dual
-    on_negatives = np.zeros(block.n_neg)
-    on_negatives[where] = np.clip(push * per_push + lift, 0.0, cap)
+    on_negatives = block.arrays.zeros(block.n_neg)
+    on_negatives[where] = block.arrays.clip(push * per_push + lift, 0.0, cap)
     return block.join(scale * pull, on_negatives)

@@ -16,13 +16,15 @@ Every iterate gives an upper bound P(w) from all rows, and a lower bound from th
 a = tau c l'(T - w.x), b = tau q brought into the domain, with the best tau.
 """
 
+import math
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
+from toppush.arrays import Array
 from toppush.designs import Block
 from toppush.levels import ROUNDING, root, top_mean
-from toppush.losses import Array
 from toppush.problems import TopPushProblem, negatives_range
 from toppush.progress import Journal, Watch
 from toppush.solutions import Solution, Status
@@ -111,9 +113,9 @@ class _Method:
         self.m = design.total_cost
         self.formed = design.n_features <= FORMED
         self.quadratic = problem.loss.conjugate_curvature is not None
-        self.memory = Memory()
+        self.memory = Memory(design.arrays)
         self.gram: Array | None = design.memory.get("gram")
-        self.bend_product: Array = design.memory.get("bend_product", np.zeros(1))
+        self.bend_product: Array = design.memory.get("bend_product", design.arrays.zeros(1))
         self.n_short = self.n_rescues = self.n_idle = 0
         self.best_gap = self.least_steepness = np.inf
         zero = np.zeros(1)
@@ -127,12 +129,13 @@ class _Method:
         """Along the means' difference, or at given weights; the band on the central path."""
         problem, design = self.problem, self.problem.design
         self.upper = self.at_zero
-        self.best_weights = np.zeros(design.n_features)
+        self.best_weights = design.arrays.zeros(design.n_features)
         if "difference" not in design.memory:
             design.memory["difference"] = design.sum(band.mean_difference, self.m, design.n_neg)
         difference = design.memory["difference"]
-        usable = weights is not None and bool(np.all(np.isfinite(weights)))
-        self.weights = np.array(weights if usable else difference, np.float64)
+        usable = weights is not None and bool(design.arrays.isfinite(weights).all())
+        given: Any = weights if usable else difference
+        self.weights = 1.0 * given
         design.each(band.begin_positives, not self.formed)
         design.each(Block.score, self.weights)
         self._shorten(guess=None if usable else self._best_length())
@@ -147,7 +150,8 @@ class _Method:
         centre = negatives / self.problem.design.n_neg
         mean = total / self.m - centre
         spread = squares / self.m - 2.0 * centre * total / self.m + centre**2
-        bend = self.problem.lam * self.weights @ self.weights + self.curvature_at_zero * spread
+        size = self.problem.lam * float(self.weights @ self.weights)
+        bend = size + self.curvature_at_zero * spread
         return self.slope_at_zero * mean / bend if bend > 0.0 else 0.0
 
     def _shorten(self, guess: float | None) -> None:
@@ -239,7 +243,7 @@ class _Method:
         problem, design = self.problem, self.problem.design
         total, squares, *_ = design.sum(band.score_moments)
         slope = self.slope_at_zero * (threshold - total / self.m)
-        steepness = slope / max(float(np.linalg.norm(self.weights)), 1e-300)
+        steepness = slope / max(norm(self.weights), 1e-300)
         if slope >= 0.0 and self.least_steepness <= steepness:
             return 0.0, self.at_zero
         self.least_steepness = min(self.least_steepness, steepness)
@@ -305,9 +309,9 @@ class _Method:
         curvature = self.problem.loss.conjugate_curvature
         if not self.formed or curvature is None or self.gram is None:
             return False
-        size = abs(1.0 + self.threshold) * np.linalg.norm(self.bend_product)
-        size += np.linalg.norm(self.gram) * np.linalg.norm(self.weights)
-        off, length = ROUNDING * float(size), float(np.linalg.norm(push))
+        size = abs(1.0 + self.threshold) * norm(self.bend_product)
+        size += norm(self.gram.reshape(-1)) * norm(self.weights)
+        off, length = ROUNDING * size, norm(push)
         known = length**2 / self.problem.scale + curvature * self.sum_squares
         return bool(off * (2.0 * length + off) / self.problem.scale > 0.01 * self.tol * known)
 
@@ -416,10 +420,10 @@ class _Method:
             ]
             rtol *= WITH_POSITIVES_RTOL if self.memory.with_positives else 1.0
             moves, change = system.solve(-(residual + side.product), np.array(numbers), rtol)
-            if not (np.all(np.isfinite(moves)) and np.all(np.isfinite(change))):
+            if not (bool(design.arrays.isfinite(moves).all()) and np.all(np.isfinite(change))):
                 raise np.linalg.LinAlgError("the Newton system has no finite solution")
-            (rate,) = design.max(band.set_direction, moves, change[0], change[2] / k)
-            return moves, change, 1.0 / max(rate, 1.0)
+            rates = design.max(band.set_direction, moves, change[0], change[2] / k)
+            return moves, change, 1.0 / max(*rates, 1.0)
 
         *_, longest = direction(least, False, PREDICTOR_RTOL)
         ahead = design.sum(band.complementarity_after, longest) / self._n_pairs
@@ -457,3 +461,8 @@ class _Method:
                 break
             step *= 0.5
         return step
+
+
+def norm(vector: Array) -> float:
+    """|v|."""
+    return math.sqrt(float(vector @ vector))

@@ -7,15 +7,14 @@ B's columns are -Z'theta, -X+'bend/m and Z'kappa/k; S is 3 x 3. X+ are the posit
 """
 
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg.lapack import dpotrf, dpotrs
 
+from toppush.arrays import Array, Arrays, namespace, to_host
 from toppush.designs import Block, Design
-from toppush.designs.rows import inner_products, stack
-from toppush.losses import Array
+from toppush.designs.rows import ExactRows
 from toppush.solvers import band
 
 LIGHT = 3.0
@@ -48,7 +47,7 @@ class Frame:
     border: Array
     """B, of shape (d, 3)."""
     corner: Array
-    """S."""
+    """S, a NumPy array."""
     bend_product: Array
     """X+'bend."""
 
@@ -63,7 +62,8 @@ def frame(
 ) -> Frame:
     """Border and corner from the band's sums and the positives' bends."""
     m = design.total_cost
-    border = np.column_stack([-sums.stiff_product, -bend_product / m, sums.share_product / k])
+    columns = [-sums.stiff_product, -bend_product / m, sums.share_product / k]
+    border = design.arrays.column_stack(columns)
     held = 1.0 - sums.share / k
     corner = np.array(
         [[sums.stiffness, 0.0, held], [0.0, bend / m, -1.0], [held, -1.0, -sums.give / k**2]]
@@ -81,80 +81,122 @@ class Factored:
         matrix += heavy_gram
         rest = frame.corner[0, 0] - stiffness
         if rest > 1e-9 * frame.corner[0, 0]:
-            mean = (-frame.border[:, 0] - product) / np.sqrt(rest)
+            mean = (-frame.border[:, 0] - product) / rest**0.5
             matrix += mean[:, None] * mean
-        matrix.flat[:: len(matrix) + 1] += frame.lam
-        self._border = frame.border
+        self._arrays, self._border = frame.design.arrays, frame.border
+        self._arrays.diagonal(matrix)[:] += frame.lam
         self._factor = factor(matrix)
-        self._solved_border = dpotrs(self._factor, frame.border, lower=1)[0]
-        self._corner = np.linalg.inv(frame.corner - frame.border.T @ self._solved_border)
+        self._solved_border = self._arrays.cholesky_solve(self._factor, frame.border)
+        self._corner = np.linalg.inv(frame.corner - to_host(frame.border.T @ self._solved_border))
 
     def solve(self, rhs: Array, r3: Array, rtol: float) -> tuple[Array, Array]:
         """Changes of the weights and of the three numbers, exactly."""
-        part = dpotrs(self._factor, rhs, lower=1)[0]
-        numbers = self._corner @ (r3 - self._border.T @ part)
-        return part - self._solved_border @ numbers, numbers
+        part = self._arrays.cholesky_solve(self._factor, rhs)
+        numbers = self._corner @ (r3 - to_host(self._border.T @ part))
+        return part - self._solved_border @ self._arrays.asarray(numbers), numbers
 
 
 def factor(matrix: Array) -> Array:
     """Cholesky factor, the diagonal raised as little as it takes."""
-    found, info = dpotrf(matrix, lower=1)
+    xp = namespace(matrix)
+    found, info = xp.cholesky(matrix)
     raised = 1e-12
     while info and raised < 1.0:
-        matrix.flat[:: len(matrix) + 1] *= 1.0 + raised
-        found, info = dpotrf(matrix, lower=1)
+        xp.diagonal(matrix)[:] *= 1.0 + raised
+        found, info = xp.cholesky(matrix)
         raised *= 100.0
-    return np.asarray(found)
+    return found
 
 
 @dataclass
 class Memory:
     """Inner products kept between iterations of CG: of heavy negatives, and of positives."""
 
-    rows: Any = None
+    arrays: Arrays
+    rows: ExactRows | None = None
     """Negatives that were ever heavy, in the order they came."""
     numbers: NDArray[Any] = field(default_factory=lambda: np.empty(0, int))
     """Their numbers among all negatives."""
-    products: Array = field(default_factory=lambda: np.empty((0, 0)))
     with_positives: bool = False
-    _positives: Any = None
+    products: Array = field(init=False)
+    _positives: ExactRows | None = None
     _among_positives: Array | None = None
     _across: Array | None = None
 
-    def among(self, numbers: NDArray[Any], rows: Any) -> Array:
+    def __post_init__(self) -> None:
+        self.products = self.arrays.empty((0, 0))
+
+    def among(self, numbers: NDArray[Any], rows: ExactRows) -> Array:
         """Inner products of these negatives, known by number, each computed once."""
-        new = ~np.isin(numbers, self.numbers)
-        if new.any():
-            fresh, known = rows[new], len(self.numbers)
-            self.rows = fresh if self.rows is None else stack([self.rows, fresh])
+        new = np.flatnonzero(~np.isin(numbers, self.numbers))
+        if len(new):
+            fresh, known = rows.subset(self.arrays.asarray(new)), len(self.numbers)
+            self.rows = fresh if self.rows is None else self.rows.stacked(fresh)
             self.numbers = np.concatenate([self.numbers, numbers[new]])
             size = len(self.numbers)
-            self.products = _grown(self.products, size)
-            block = inner_products(fresh, self.rows)
+            self._make_room(size)
+            block = fresh.inner_products(self.rows)
             self.products[known:size, :size] = block
             self.products[:known, known:size] = block[:, :known].T
         at = self._places(numbers)
-        return np.asarray(self.products[at[:, None], at])
+        products: Array = self.products[at[:, None], at]
+        return products
 
-    def _places(self, numbers: NDArray[Any]) -> NDArray[Any]:
+    def _make_room(self, size: int) -> None:
+        """Let the table of products hold so many rows and more."""
+        old = self.products
+        if size > len(old):
+            self.products = self.arrays.empty((int(1.5 * size), int(1.5 * size)))
+            self.products[: len(old), : len(old)] = old
+
+    def _places(self, numbers: NDArray[Any]) -> Any:
         order = np.argsort(self.numbers)
-        return np.asarray(order[np.searchsorted(self.numbers, numbers, sorter=order)])
+        found = order[np.searchsorted(self.numbers, numbers, sorter=order)]
+        return self.arrays.asarray(found)
 
     def with_positive(
         self, design: Design, numbers: NDArray[Any], held: NDArray[Any]
-    ) -> tuple[Any, Array, Array]:
+    ) -> tuple[ExactRows, Array, Array]:
         """Rows of these positives, and their products with these negatives and each other."""
         if self._positives is None:
-            self._positives = stack(design.each(_positive_matrix))
-            self._among_positives = inner_products(self._positives, self._positives)
-            self._across = np.empty((0, self._positives.shape[0]))
+            self._positives = _stacked(design.each(_exact_positives))
+            self._among_positives = self._positives.inner_products(self._positives)
+            self._across = self.arrays.empty((0, self._positives.shape[0]))
         assert self._across is not None
         assert self._among_positives is not None
-        if len(self._across) < len(self.numbers):
-            fresh = inner_products(self.rows[len(self._across) :], self._positives)
-            self._across = np.concatenate([self._across, fresh])
-        across = self._across[self._places(numbers)[:, None], held]
-        return self._positives[held], across, self._among_positives[held[:, None], held]
+        known = len(self._across)
+        if known < len(self.numbers):
+            assert self.rows is not None
+            later = self.arrays.asarray(np.arange(known, len(self.numbers)))
+            fresh = self.rows.subset(later).inner_products(self._positives)
+            self._across = self.arrays.concatenate([self._across, fresh])
+        at = self.arrays.asarray(held)
+        across = self._across[self._places(numbers)[:, None], at]
+        return self._positives.subset(at), across, self._among_positives[at[:, None], at]
+
+
+def _stacked(parts: list[ExactRows]) -> ExactRows:
+    return parts[0] if len(parts) == 1 else parts[0].stacked(*parts[1:])
+
+
+class _Heavy(NamedTuple):
+    """The negatives that weigh most in the Newton matrix."""
+
+    rows: ExactRows
+    numbers: NDArray[Any]
+    """Among all negatives; a NumPy array."""
+    stiffness: Array
+    share: Array
+
+
+def _find_heavy(design: Design, least: float) -> _Heavy:
+    """Those above a weight, or the greatest if there are too many."""
+    weights = design.gather(_heavy_weights)
+    if np.count_nonzero(weights > least) > MOST_HEAVY:
+        least = float(np.partition(weights, -MOST_HEAVY)[-MOST_HEAVY])
+    rows, *others = zip(*design.each(_heavy_rows, least), strict=True)
+    numbers, stiffness, share = (design.arrays.concatenate(parts) for parts in others)
+    return _Heavy(_stacked(list(rows)), to_host(numbers), stiffness, share)
 
 
 class Iterative:
@@ -166,70 +208,59 @@ class Iterative:
     """
 
     def __init__(self, frame: Frame, memory: Memory) -> None:
-        self._frame, self.n_steps = frame, 0
+        self._frame, self._arrays, self.n_steps = frame, frame.design.arrays, 0
         self._last: tuple[Array, Array, float] | None = None
         self._corner = np.linalg.inv(frame.corner)
+        self._pivot = self._arrays.asarray(self._corner)
         self._build(memory)
 
     def _build(self, memory: Memory) -> None:
-        frame = self._frame
-        design, k = frame.design, frame.k
-        least = HEAVY * frame.lam
-        weights = design.gather(_heavy_weights)
-        if np.count_nonzero(weights > least) > MOST_HEAVY:
-            least = float(np.partition(weights, -MOST_HEAVY)[-MOST_HEAVY])
-        found = design.each(_heavy_rows, least)
-        rows = stack([part[0] for part in found])
-        numbers, stiffness, share = (
-            np.concatenate([part[place] for part in found]) for place in (1, 2, 3)
-        )
-        products, n_heavy = memory.among(numbers, rows), len(numbers)
-        rest = max(frame.corner[0, 0] - stiffness.sum(), 1e-12 * frame.corner[0, 0])
-        means = [(-frame.border[:, 0] - rows.T @ stiffness) / rest]
-        single, mean_weights = stiffness, [rest]
+        frame, xp, k = self._frame, self._arrays, self._frame.k
+        heavy = _find_heavy(frame.design, HEAVY * frame.lam)
+        products, n_heavy = memory.among(heavy.numbers, heavy.rows), len(heavy.numbers)
+        held_stiffness, held_share = float(heavy.stiffness.sum()), float(heavy.share.sum())
+        rest = max(frame.corner[0, 0] - held_stiffness, 1e-12 * frame.corner[0, 0])
+        means = [(-frame.border[:, 0] - heavy.rows.combine(heavy.stiffness)) / rest]
+        self._rows, single, mean_weights = heavy.rows, heavy.stiffness, [rest]
         if memory.with_positives:
-            bend = design.gather(_bends)
+            bend = frame.design.gather(_bends)
             held = np.flatnonzero(bend > 0.0)
-            more, across, among = memory.with_positive(design, numbers, held)
-            rows = stack([rows, more])
-            products = np.block([[products, across], [across.T, among]])
-            single = np.concatenate([stiffness, bend[held] / frame.n_pos])
+            more, across, among = memory.with_positive(frame.design, heavy.numbers, held)
+            self._rows = heavy.rows.stacked(more)
+            products = _bordered(products, across, among)
+            single = xp.concatenate([single, xp.asarray(bend[held] / frame.n_pos)])
         else:
             mean_weights.append(max(frame.corner[1, 1], 1e-300))
             means.append(frame.bend_product / (frame.n_pos * mean_weights[1]))
-        n_single = len(single)
-        size = n_single + len(means)
-        self._rows, self._columns, self._means = rows, rows.T, np.array(means)
-        gram = np.empty((size, size))
-        gram[:n_single, :n_single] = products
-        gram[:n_single, n_single:] = np.column_stack([rows @ mean for mean in means])
-        gram[n_single:, :n_single] = gram[:n_single, n_single:].T
-        gram[n_single:, n_single:] = self._means @ self._means.T
-        self._n_single = n_single
-        inverse = 1.0 / np.concatenate([single, mean_weights])
-        inner = np.zeros((size, 3))  # the border in the space of U: B = U' inner
-        inner[:n_heavy, 0], inner[n_single, 0] = -stiffness, -rest
-        inner[:n_heavy, 2] = share / k
-        inner[n_single, 2] = (frame.k * (1.0 - frame.corner[0, 2]) - share.sum()) / k
+        n_single, self._means = len(single), xp.stack(means)
+        self._n_single, size = n_single, n_single + len(means)
+        outside = xp.column_stack([self._rows.scores(mean) for mean in means])
+        gram = _bordered(products, outside, self._means @ self._means.T)
+        inner = xp.zeros((size, 3))  # the border in the space of U: B = U' inner
+        inner[:n_heavy, 0], inner[n_single, 0] = -heavy.stiffness, -rest
+        inner[:n_heavy, 2] = heavy.share / k
+        inner[n_single, 2] = (k * (1.0 - frame.corner[0, 2]) - held_share) / k
         if memory.with_positives:
             inner[n_heavy:n_single, 1] = -single[n_heavy:]
         else:
             inner[n_single + 1, 1] = -mean_weights[1]
         outer = gram @ inner
-        gram.flat[:: size + 1] += frame.lam * inverse
+        inverse = 1.0 / xp.concatenate([single, xp.asarray(mean_weights)])
+        xp.diagonal(gram)[:] += frame.lam * inverse
         self._factor = factor(gram)
-        self._inner = dpotrs(self._factor, inverse[:, None] * inner, lower=1)[0]
-        self._middle = np.linalg.inv(frame.corner - outer.T @ self._inner)
+        self._inner = xp.cholesky_solve(self._factor, inverse[:, None] * inner)
+        middle = np.linalg.inv(frame.corner - to_host(outer.T @ self._inner))
+        self._middle = xp.asarray(middle)
 
     def solve(self, rhs: Array, r3: Array, rtol: float) -> tuple[Array, Array]:
         """The same up to rtol in the preconditioner's norm; begins at the last answer."""
-        frame = self._frame
-        goal = rhs - frame.border @ (self._corner @ r3)
+        frame, xp = self._frame, self._arrays
+        goal = rhs - frame.border @ xp.asarray(self._corner @ r3)
         if self._last is None:
-            found, image, reference = np.zeros_like(rhs), np.zeros_like(rhs), 0.0
+            found, image, reference = xp.zeros(len(rhs)), xp.zeros(len(rhs)), 0.0
         else:
             found, image, reference = self._last
-            found = found.copy()
+            found = 1.0 * found
         residual = goal - image
         towards = self._precondition(residual)
         size = float(residual @ towards)
@@ -249,22 +280,31 @@ class Iterative:
             n_steps += 1
         self._last = found, goal - residual, reference
         self.n_steps += n_steps
-        return found, self._corner @ (r3 - frame.border.T @ found)
+        return found, self._corner @ (r3 - to_host(frame.border.T @ found))
 
     def _multiply(self, vector: Array) -> Array:
         frame = self._frame
-        numbers = -(self._corner @ (frame.border.T @ vector))
+        numbers = -(self._pivot @ (frame.border.T @ vector))
         product: Array = frame.design.sum(_curved, vector, numbers, frame.n_pos, frame.k)
         return product + frame.lam * vector
 
     def _precondition(self, vector: Array) -> Array:
-        inside = np.concatenate([self._rows @ vector, self._means @ vector])
-        lam = self._frame.lam
-        solved = dpotrs(self._factor, inside, lower=1)[0]
+        lam, n_single = self._frame.lam, self._n_single
+        inside = self._arrays.concatenate([self._rows.scores(vector), self._means @ vector])
+        solved = self._arrays.cholesky_solve(self._factor, inside)
         solved -= self._inner @ (lam * (self._middle @ (self._inner.T @ inside)))
-        result = vector - self._columns @ solved[: self._n_single]
-        result -= solved[self._n_single :] @ self._means
-        return np.asarray(result / lam)
+        result = vector - self._rows.combine(solved[:n_single])
+        result -= solved[n_single:] @ self._means
+        return result / lam
+
+
+def _bordered(square: Array, side: Array, corner: Array) -> Array:
+    """[[square, side], [side', corner]]."""
+    inner, size = len(square), len(square) + len(corner)
+    whole = namespace(square).empty((size, size))
+    whole[:inner, :inner], whole[:inner, inner:] = square, side
+    whole[inner:, :inner], whole[inner:, inner:] = side.T, corner
+    return whole
 
 
 # ---- in the blocks
@@ -282,30 +322,28 @@ def _curved(block: Block, vector: Array, numbers: Array, n_pos: float, k: int) -
 
 
 def _heavy_weights(block: Block) -> Array:
-    return np.asarray(block.state.tangent.stiffness * block.state.band.norms)
+    weights: Array = block.state.tangent.stiffness * block.state.band.norms
+    return weights
 
 
-def _heavy_rows(block: Block, least: float) -> tuple[Any, NDArray[Any], Array, Array]:
+def _heavy_rows(block: Block, least: float) -> tuple[ExactRows, Any, Array, Array]:
     """Rows, numbers among all negatives, stiffness and share of the heavy ones."""
-    where = np.flatnonzero(band.heavy(block, least))
+    where = block.arrays.flatnonzero(band.heavy(block, least))
     working, tangent = block.state.band, block.state.tangent
     numbers = block.first_negative + working.where[where]
-    rows = working.rows.subset(where).matrix()
-    return rows, numbers, tangent.stiffness[where], tangent.share[where]
+    return (
+        working.rows.subset(where).exact(),
+        numbers,
+        tangent.stiffness[where],
+        tangent.share[where],
+    )
 
 
 def _bends(block: Block) -> Array:
-    return np.asarray(block.state.bend)
+    bends: Array = block.state.bend
+    return bends
 
 
-def _positive_matrix(block: Block) -> Any:
-    return block.state.positive_rows.matrix()
-
-
-def _grown(square: Array, size: int) -> Array:
-    """The square in the corner of one at least this large, with room to grow."""
-    if size <= len(square):
-        return square
-    larger = np.empty((int(1.5 * size), int(1.5 * size)))
-    larger[: len(square), : len(square)] = square
-    return larger
+def _exact_positives(block: Block) -> ExactRows:
+    rows: ExactRows = block.state.positive_rows.exact()
+    return rows
