@@ -21,8 +21,9 @@ import torch
 from scipy import sparse
 
 from benchmarks import common
-from benchmarks.data import MADE, load, made
+from benchmarks.data import load, made
 from toppush import TopPush
+from toppush.datasets.made import MADE
 from toppush.designs import gpu
 
 BEGAN = time.perf_counter()
@@ -196,7 +197,7 @@ def on_host(X, y):
 
 def url_rows(device, scale):
     """`benchmarks.data.made("made like url")` by the same recipe on the device, as CSR parts."""
-    full, n_columns, per_row, share = MADE["made like url"]
+    full, n_columns, per_row, share = MADE["made-url"]
     n_rows = int(full * scale)
     generator = torch.Generator(device).manual_seed(0)
 

@@ -1,7 +1,7 @@
 """Linear ranking that gets the top of the list right."""
 
 from importlib import import_module
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -10,7 +10,10 @@ if TYPE_CHECKING:
     from toppush.solutions import Solution, Status
 
 __all__ = ["DegenerateWarning", "Solution", "Status", "TopPush", "TopPushCV", "toppush_path"]
-__version__ = version("toppush")
+try:
+    __version__ = version("toppush")
+except PackageNotFoundError:  # run from the source folder, not installed
+    __version__ = "0+unknown"
 
 _HOMES = {
     "DegenerateWarning": "toppush.estimators",
