@@ -13,7 +13,7 @@ SOURCE = Path(toppush.__file__).parent
 MODULES = sorted(path for path in SOURCE.rglob("*.py") if path != SOURCE / "__init__.py")
 
 LAYERS = [
-    {"losses", "metrics", "theory", "datasets", "plots"},
+    {"losses", "metrics", "theory", "datasets", "plots", "thresholds", "bootstrap"},
     {"levels"},
     {"projections", "designs"},
     {"solutions", "problems"},
@@ -21,6 +21,7 @@ LAYERS = [
     {"solvers"},
     {"estimators"},
     {"selection", "baselines"},
+    {"io"},
     {"cli", "experiments"},
 ]
 """From the bottom up. A part may import from layers below its own, and from itself."""
