@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 __all__ = ["MEASURES", "Interval", "intervals", "measure"]
 
-Array = NDArray[np.float64]
+Array = NDArray[Any]
 ENTRIES = 1 << 21
 """Entries of the matrix of draws that is worked on."""
 WORK = 200_000_000
@@ -56,7 +56,7 @@ class Lists:
         return float(self.alarms[0, -1])
 
     def between(self, at: float, x: Array, y: Array) -> Array:
-        """y where x, which does not decrease along a list, reaches `at`; straight in between."""
+        """Where x, which does not fall along a list, reaches `at`: y there, straight in between."""
         last = np.maximum((x <= at).sum(axis=1) - 1, 0)
         following = np.minimum(last + 1, x.shape[1] - 1)
         rows = np.arange(len(x))
@@ -66,22 +66,23 @@ class Lists:
 
 
 def _positives_at_top(lists: Lists) -> Array:
-    return np.where(lists.alarms == 0, lists.hits, 0.0).max(axis=1) / lists.n_pos
+    return np.asarray(np.where(lists.alarms == 0, lists.hits, 0.0).max(axis=1) / lists.n_pos)
 
 
 def _auc(lists: Lists) -> Array:
     middle = (lists.hits[:, 1:] + lists.hits[:, :-1]) / 2
-    return (np.diff(lists.alarms) * middle).sum(axis=1) / (lists.n_pos * lists.n_neg)
+    area = (np.diff(lists.alarms) * middle).sum(axis=1)
+    return np.asarray(area / (lists.n_pos * lists.n_neg))
 
 
 def _ranking_loss(lists: Lists) -> Array:
-    missed = lists.n_pos - lists.hits[:, :-1]
-    return (np.diff(lists.alarms) * missed).sum(axis=1) / (lists.n_pos * lists.n_neg)
+    missed = (np.diff(lists.alarms) * (lists.n_pos - lists.hits[:, :-1])).sum(axis=1)
+    return np.asarray(missed / (lists.n_pos * lists.n_neg))
 
 
 def _average_precision(lists: Lists) -> Array:
     precision = lists.hits[:, 1:] / np.maximum(lists.depth[:, 1:], 1.0)
-    return (np.diff(lists.hits) * precision).sum(axis=1) / lists.n_pos
+    return np.asarray((np.diff(lists.hits) * precision).sum(axis=1) / lists.n_pos)
 
 
 def _ndcg(lists: Lists) -> Array:
@@ -104,7 +105,7 @@ def _partial_auc(lists: Lists, max_fpr: float) -> Array:
 
 def _recall_at_fpr(lists: Lists, max_fpr: float) -> Array:
     allowed = lists.alarms <= max_fpr * lists.n_neg * SLACK
-    return np.where(allowed, lists.hits, 0.0).max(axis=1) / lists.n_pos
+    return np.asarray(np.where(allowed, lists.hits, 0.0).max(axis=1) / lists.n_pos)
 
 
 def _within(lists: Lists, depth: float, per: float) -> Array:

@@ -4,6 +4,7 @@ import platform
 import time
 import warnings
 from collections.abc import Collection
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -22,7 +23,7 @@ from toppush.io.columns import Columns, MixedColumn, is_number
 from toppush.io.csvfiles import MISSING, find_value
 from toppush.io.errors import DataError
 from toppush.io.files import fingerprint
-from toppush.io.labels import choose
+from toppush.io.labels import LabelRule, choose
 from toppush.io.models import Model
 from toppush.io.sources import Rows, Source, source
 from toppush.io.store import certificate
@@ -32,6 +33,48 @@ PACKAGES = ("toppush", "numpy", "scipy", "scikit-learn", "skops", "pyarrow")
 SCALES = ("maxabs", "standard", "none")
 GAMMA_ROWS = 10_000
 """Rows from which the width of the kernel is taken."""
+
+
+@dataclass(frozen=True)
+class Training:
+    """Labelled rows of a file, as they were read."""
+
+    file: Source
+    rows: Rows
+    positive: NDArray[np.bool_]
+    rule: LabelRule
+    categorical: tuple[str, ...]
+
+    def preparation(self, *, scale: str = "maxabs", missing: str = "impute") -> list[Any]:
+        """Steps from these rows to numbers; what is made of a table may be overwritten."""
+        table = self.rows.label is not None
+        steps: list[tuple[str, Any]] = []
+        if table:
+            steps.append(("columns", Columns(categorical=self.categorical, missing=missing)))
+        if scale == "maxabs":
+            steps.append(("scale", MaxAbsScaler(copy=not table)))
+        elif scale == "standard":
+            # A shift of all rows changes no ranking, and would fill sparse rows.
+            steps.append(("scale", StandardScaler(copy=not table, with_mean=False)))
+        elif scale != "none":
+            raise ValueError(f"scale is {scale!r}; give one of {', '.join(SCALES)}.")
+        return steps
+
+
+def read_training(
+    path: str | Path,
+    *,
+    label: str | None = None,
+    positive: str | None = None,
+    drop: Collection[str] = (),
+    categorical: Collection[str] = (),
+    kind: str | None = None,
+) -> Training:
+    """Rows and labels of a file; parameters as for `fit`."""
+    file = source(path, kind)
+    rows = file.load(label, drop, categorical)
+    rule = with_file(choose, file, rows.labels, rows.label, positive)
+    return Training(file, rows, rule.positives(rows.labels), rule, tuple(categorical))
 
 
 def fit(
@@ -84,16 +127,14 @@ def fit(
     Model
     """
     began = time.perf_counter()
-    file = source(path, kind)
-    rows = file.load(label, drop, categorical)
-    rule = _with_file(choose, file, rows.labels, rows.label, positive)
-    y = rule.positives(rows.labels)
-    table = rows.label is not None
+    given = read_training(
+        path, label=label, positive=positive, drop=drop, categorical=categorical, kind=kind
+    )
+    file, X, y, rule = given.file, given.rows.X, given.positive, given.rule
     read = time.perf_counter()
-    steps = _preparation(table, scale, categorical, missing)
-    X = rows.X
+    steps = given.preparation(scale=scale, missing=missing)
     for _, step in steps:
-        X = _with_file(step.fit_transform, file, X)
+        X = with_file(step.fit_transform, file, X)
     if kernel is not None:
         steps.append(("kernel", _nystroem(kernel, X, seed)))
         X = steps[-1][1].fit_transform(X)
@@ -110,9 +151,9 @@ def fit(
         "versions": {"python": platform.python_version()} | {one: version(one) for one in PACKAGES},
         "made": datetime.now(UTC).isoformat(timespec="seconds"),
         "data": _data(file, y),
-        "layout": rows.layout,
+        "layout": given.rows.layout,
         "label": {"column": rule.column, "positive": rule.positive, "others": list(rule.others)},
-        "columns": _columns(model, rows, drop),
+        "columns": _columns(model, given.rows, drop),
         "fit": _settings(ranker, kernel=kernel, scale=scale, missing=missing, cv=cv, seed=seed),
         "certificate": certificate(ranker),
         "warnings": sorted({str(warning.message) for warning in said}),
@@ -145,23 +186,6 @@ def read_top(text: str) -> float | str:
     return share
 
 
-def _preparation(
-    table: bool, scale: str, categorical: Collection[str], missing: str
-) -> list[tuple[str, Any]]:
-    """The steps before the kernel; rows of a table are made here, so scaling may overwrite them."""
-    steps: list[tuple[str, Any]] = []
-    if table:
-        steps.append(("columns", Columns(categorical=list(categorical), missing=missing)))
-    if scale == "maxabs":
-        steps.append(("scale", MaxAbsScaler(copy=not table)))
-    elif scale == "standard":
-        # A shift of all rows changes no ranking, and would fill sparse rows.
-        steps.append(("scale", StandardScaler(copy=not table, with_mean=False)))
-    elif scale != "none":
-        raise ValueError(f"scale is {scale!r}; give one of {', '.join(SCALES)}.")
-    return steps
-
-
 def _ranker(lam: float | str, top: float | str, loss: str, cv: int, seed: int) -> Any:
     if lam != "auto":
         return TopPush(float(lam), top=top, loss=loss)
@@ -188,7 +212,7 @@ def _gamma(X: Any) -> float:
     return 1.0 / (X.shape[1] * variance) if variance > 0 else 1.0
 
 
-def _with_file(function: Any, file: Source, *arguments: Any) -> Any:
+def with_file(function: Any, file: Source, *arguments: Any) -> Any:
     """Call, naming the file in an error, and the line where a text stands among numbers."""
     try:
         return function(*arguments)
@@ -244,7 +268,8 @@ def _settings(ranker: Any, **given: Any) -> dict[str, Any]:
         "top": ranker.top_,
         "loss": ranker.loss,
         "chosen_by_cv": chosen,
-        "cv_average_precision": ranker.best_score_ if chosen else None,
+        "cv_measure": ranker.scoring if chosen else None,
+        "cv_score": ranker.best_score_ if chosen else None,
         **given,
     }
 

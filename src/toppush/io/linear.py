@@ -14,6 +14,8 @@ from toppush.estimators import TIE, LinearRanker
 from toppush.io.columns import Category, Columns, Counts, Number
 from toppush.losses import Array
 
+SCALERS = ("sklearn.MaxAbsScaler", "sklearn.StandardScaler")
+
 
 @dataclass(frozen=True)
 class ColumnPart:
@@ -85,16 +87,24 @@ def fold(steps: list[tuple[str, Any]]) -> LinearScore | None:
     """The pipeline's steps as one linear score, or None if they are not linear in the values."""
     *before, (_, ranker) = steps
     columns = before[0][1] if before and isinstance(before[0][1], Columns) else None
-    scalers = [step for _, step in before[columns is not None :]]
     if not isinstance(ranker, LinearRanker):
         return None
-    weights, threshold = ranker.coef_[0].astype(np.float64), float(ranker.threshold_)
-    for scaler in reversed(scalers):
+    weights = ranker.coef_[0].astype(np.float64)
+    found = scaling([step for _, step in before[columns is not None :]], len(weights))
+    if found is None:
+        return None
+    factor, shift = found
+    return LinearScore(weights * factor, float(ranker.threshold_ + shift @ weights), columns)
+
+
+def scaling(scalers: list[Any], width: int) -> tuple[Array, Array] | None:
+    """Factor and shift of x -> factor x - shift, or None if a step is not a scaler known here."""
+    factor, shift = np.ones(width), np.zeros(width)
+    for scaler in scalers:
         kind = f"{type(scaler).__module__.split('.')[0]}.{type(scaler).__name__}"
-        if kind not in ("sklearn.MaxAbsScaler", "sklearn.StandardScaler"):
+        if kind not in SCALERS:
             return None
-        scale = getattr(scaler, "scale_", None)
-        weights = weights if scale is None else weights / scale
-        mean = getattr(scaler, "mean_", None) if getattr(scaler, "with_mean", False) else None
-        threshold += 0.0 if mean is None else float(mean @ weights)
-    return LinearScore(weights, threshold, columns)
+        mean = scaler.mean_ if getattr(scaler, "with_mean", False) else 0.0
+        scale = 1.0 if scaler.scale_ is None else scaler.scale_
+        factor, shift = factor / scale, (shift + mean) / scale
+    return factor, shift
