@@ -137,9 +137,12 @@ def show(as_json: bool, result: dict[str, Any], *parts: Any) -> None:
 
 def table(*columns: str, rows: list[list[str]], title: str | None = None) -> "Table":
     """A table for the terminal, all columns but the first to the right."""
+    from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
-    made = Table(title=title, title_justify="left")
+    made = Table(
+        title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True
+    )
     for number, column in enumerate(columns):
         made.add_column(column, justify="right" if number else "left", no_wrap=not number)
     for row in rows:

@@ -31,14 +31,12 @@ def compare(data: Path, as_json: bool, cv: int, seed: int, missing: str, **readi
         },
         "seconds": found.seconds,
         "left_out": found.left_out,
+        "warnings": found.warned,
     }
     rows = [
         [
             name,
-            *(
-                f"{one[measure].mean():.3f} ± {one[measure].std(ddof=1):.3f}"
-                for measure in MEASURES
-            ),
+            *(f"{one[measure].mean():.3f}±{one[measure].std(ddof=1):.3f}" for measure in MEASURES),
             f"{found.seconds[name]:.1f}",
         ]
         for name, one in found.values.items()
@@ -48,6 +46,11 @@ def compare(data: Path, as_json: bool, cv: int, seed: int, missing: str, **readi
         result,
         f"{found.rows:,} rows, {found.positives:,} positive. Held-out mean and deviation over "
         f"{cv} folds:",
-        table("method", *MEASURES, "seconds", rows=rows),
+        table("method", *MEASURES, "s", rows=rows),
         *(f"Left out: {name}, {why}." for name, why in found.left_out.items()),
+        *(
+            f"{name}: {count} {kind} over the folds."
+            for name, kinds in found.warned.items()
+            for kind, count in kinds.items()
+        ),
     )

@@ -6,6 +6,8 @@ penalty chooses it there, by NDCG over three inner folds.
 
 import importlib
 import time
+import warnings
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +17,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, StratifiedKFold
 from sklearn.svm import LinearSVC
+from threadpoolctl import threadpool_limits
 
 from toppush import metrics
 from toppush.io.errors import DataError
@@ -30,6 +33,8 @@ MEASURES: dict[str, Callable[..., float]] = {
 }
 COSTS = [1e-3, 1e-2, 1e-1, 1.0, 1e1, 1e2, 1e3]
 INNER = 3
+SMALL = 1 << 20
+"""Entries below which threads only wait for each other."""
 DENSE_BYTES = 2 << 30
 """Boosted trees need dense rows; above this size they are left out."""
 
@@ -46,6 +51,8 @@ class Comparison:
     """Method -> seconds of all its fits."""
     left_out: dict[str, str]
     """Method -> why."""
+    warned: dict[str, dict[str, int]]
+    """Method -> kind of warning -> how many."""
 
 
 def compare(given: Training, *, missing: str = "impute", cv: int = 5, seed: int = 0) -> Comparison:
@@ -72,6 +79,7 @@ def compare(given: Training, *, missing: str = "impute", cv: int = 5, seed: int 
     values: dict[str, list[list[float]]] = {}
     seconds: dict[str, float] = {}
     left_out: dict[str, str] = {}
+    warned: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for train, test in StratifiedKFold(cv, shuffle=True, random_state=seed).split(y, y):
         parts = [_taken(X, train), _taken(X, test)]
         for _, step in given.preparation(missing=missing):
@@ -79,7 +87,12 @@ def compare(given: Training, *, missing: str = "impute", cv: int = 5, seed: int 
             parts = [with_file(step.transform, file, part) for part in parts]
         for name, method in methods(seed, parts[0].shape, len(y), left_out).items():
             began = time.perf_counter()
-            scores = method.fit(parts[0], y[train]).decision_function(parts[1])
+            with _threads(parts[0].shape), warnings.catch_warnings(record=True) as said:
+                warnings.simplefilter("always")
+                method.fit(parts[0], y[train])
+            for one in said:
+                warned[name][one.category.__name__] += 1
+            scores = method.decision_function(parts[1])
             seconds[name] = seconds.get(name, 0.0) + time.perf_counter() - began
             found = [measure(y[test], scores) for measure in MEASURES.values()]
             values.setdefault(name, []).append(found)
@@ -87,7 +100,8 @@ def compare(given: Training, *, missing: str = "impute", cv: int = 5, seed: int 
         name: dict(zip(MEASURES, np.transpose(folds), strict=True))
         for name, folds in values.items()
     }
-    return Comparison(len(y), int(y.sum()), table, seconds, left_out)
+    counts = {name: dict(kinds) for name, kinds in warned.items()}
+    return Comparison(len(y), int(y.sum()), table, seconds, left_out, counts)
 
 
 def methods(
@@ -133,6 +147,11 @@ class Dense:
         """The probability of the positive class."""
         probability: Array = self.model.predict_proba(_dense(X))[:, 1]
         return probability
+
+
+def _threads(shape: tuple[int, int]) -> Any:
+    """One native thread for small rows: on two busy cores, trees took 50 s with two, 1 s with one."""
+    return threadpool_limits(1 if shape[0] * shape[1] < SMALL else None)
 
 
 def _taken(X: Any, rows: Any) -> Any:
