@@ -150,7 +150,7 @@ class Dense:
 
 
 def _threads(shape: tuple[int, int]) -> Any:
-    """One native thread for small rows: on two busy cores, trees took 50 s with two, 1 s with one."""
+    """One native thread for small rows: on two busy cores trees took 50 s with two, 6 with one."""
     return threadpool_limits(1 if shape[0] * shape[1] < SMALL else None)
 
 

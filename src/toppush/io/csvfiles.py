@@ -16,7 +16,7 @@ import pyarrow as pa
 from pyarrow import csv as arrow_csv
 
 from toppush.io.errors import DataError
-from toppush.io.files import open_bytes
+from toppush.io.files import UNREADABLE, open_bytes
 
 DELIMITERS = ",\t;|"
 MISSING = ["", "NA", "N/A", "n/a", "NaN", "nan", "null", "NULL"]
@@ -28,8 +28,7 @@ Schema = Mapping[str, pa.DataType]
 
 def header(path: Path) -> list[str]:
     """The names in the first line, each of which must be there once."""
-    with _text(path) as text:
-        names = next(csv.reader([text.readline()], delimiter=_delimiter(path)), [])
+    names = next(csv.reader([_first_line(path)], delimiter=_delimiter(path)), [])
     if not names:
         raise DataError("the file is empty, or begins with an empty line.", file=path, line=1)
     twice = next((name for name in names if names.count(name) > 1), None)
@@ -105,7 +104,7 @@ def find_fault(path: Path, schema: Schema, otherwise: str) -> DataError:
         return DataError(
             f"{error}; close its quotes or mend it.", file=path, line=rows.line, column=1
         )
-    except (EOFError, OSError) as error:
+    except UNREADABLE as error:
         return DataError(f"cannot be read: {error}.", file=path)
     return DataError(f"cannot be read: {otherwise}", file=path)
 
@@ -163,7 +162,7 @@ def _explained(path: Path, schema: Schema) -> Iterator[None]:
     """Turn pyarrow's error into one that names file, line and column."""
     try:
         yield
-    except (pa.ArrowException, EOFError, OSError) as error:
+    except (pa.ArrowException, *UNREADABLE) as error:
         raise find_fault(path, schema, str(error)) from None
 
 
@@ -193,9 +192,15 @@ def _converting(types: Schema, **options: Any) -> Any:
 
 def _delimiter(path: Path) -> str:
     """The one of comma, tab, semicolon and bar that the first line holds most often."""
-    with _text(path) as text:
-        first = text.readline()
-    return max(DELIMITERS, key=first.count)
+    return max(DELIMITERS, key=_first_line(path).count)
+
+
+def _first_line(path: Path) -> str:
+    try:
+        with _text(path) as text:
+            return text.readline()
+    except UNREADABLE as error:
+        raise DataError(f"cannot be read: {error}.", file=path) from None
 
 
 def _text(path: Path) -> io.TextIOWrapper:

@@ -6,6 +6,7 @@ import hashlib
 import lzma
 import os
 import tempfile
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +15,8 @@ from typing import Any, BinaryIO
 from toppush.io.errors import DataError
 
 OPENERS: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
+UNREADABLE = (EOFError, OSError, lzma.LZMAError, zlib.error)
+"""What reading a damaged or truncated file may raise."""
 SUFFIXES = {
     ".csv": "csv",
     ".tsv": "csv",

@@ -16,7 +16,7 @@ from scipy import sparse
 from sklearn.datasets import load_svmlight_file
 
 from toppush.io.errors import DataError
-from toppush.io.files import open_bytes
+from toppush.io.files import UNREADABLE, open_bytes
 from toppush.losses import Array
 
 BLOCK = 1 << 24
@@ -61,7 +61,7 @@ def _whole_lines(path: Path, size: int) -> Iterator[bytes]:
 def _read(file: BinaryIO, size: int, path: Path) -> bytes:
     try:
         return file.read(size)
-    except (EOFError, OSError) as error:
+    except UNREADABLE as error:
         raise DataError(f"cannot be read: {error}.", file=path) from None
 
 

@@ -9,12 +9,11 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 
 from toppush.estimators import TIE, LinearRanker
 from toppush.io.columns import Category, Columns, Counts, Number
 from toppush.losses import Array
-
-SCALERS = ("sklearn.MaxAbsScaler", "sklearn.StandardScaler")
 
 
 @dataclass(frozen=True)
@@ -99,11 +98,10 @@ def fold(steps: list[tuple[str, Any]]) -> LinearScore | None:
 
 def scaling(scalers: list[Any], width: int) -> tuple[Array, Array] | None:
     """Factor and shift of x -> factor x - shift, or None if a step is not a scaler known here."""
+    if not all(isinstance(scaler, (MaxAbsScaler, StandardScaler)) for scaler in scalers):
+        return None
     factor, shift = np.ones(width), np.zeros(width)
     for scaler in scalers:
-        kind = f"{type(scaler).__module__.split('.')[0]}.{type(scaler).__name__}"
-        if kind not in SCALERS:
-            return None
         mean = scaler.mean_ if getattr(scaler, "with_mean", False) else 0.0
         scale = 1.0 if scaler.scale_ is None else scaler.scale_
         factor, shift = factor / scale, (shift + mean) / scale

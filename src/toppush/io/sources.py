@@ -196,7 +196,11 @@ class NpzSource(_MatrixSource):
 
     def _arrays(self, key: str) -> tuple[Any, Any]:
         """The matrix, and the labels if they are there."""
-        with _readable(self.path), np.load(self.path, allow_pickle=False) as archive:
+        with (
+            _readable(self.path),
+            self.path.open("rb") as file,
+            np.load(file, allow_pickle=False) as archive,
+        ):
             arrays = {name: archive[name] for name in archive.files}
             labels = arrays.get(key)
             if set(arrays) >= SPARSE_PARTS:

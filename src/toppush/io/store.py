@@ -89,7 +89,16 @@ def as_model(model: Any) -> Model:
     if isinstance(model, Model):
         return model
     pipeline = model if isinstance(model, Pipeline) else Pipeline([("ranker", model)])
+    require_ranker(pipeline)
     return Model(pipeline, {"certificate": certificate(pipeline[-1])})
+
+
+def require_ranker(pipeline: Any) -> None:
+    """Refuse what does not end with TopPush."""
+    if not isinstance(pipeline, Pipeline) or not isinstance(pipeline[-1], (TopPush, TopPushCV)):
+        raise ModelError(
+            f"a model is a pipeline that ends with TopPush or TopPushCV, and not {pipeline!r}."
+        )
 
 
 def certificate(ranker: Any) -> dict[str, Any]:
@@ -108,6 +117,7 @@ def certificate(ranker: Any) -> dict[str, Any]:
 
 def to_bytes(model: Model) -> bytes:
     """The bytes of a model file, which `from_bytes` has been seen to open."""
+    require_ranker(model.pipeline)
     archive = io.BytesIO(_skops().dumps(_light(model.pipeline)))
     with zipfile.ZipFile(archive, "a") as file:
         file.writestr(ABOUT, json.dumps(model.about, allow_nan=False))
@@ -173,8 +183,6 @@ def _light(pipeline: Pipeline) -> Pipeline:
     """A copy without what only the training rows need: their duals, and callbacks."""
     steps = [(name, copy.copy(step)) for name, step in pipeline.steps]
     ranker = steps[-1][1]
-    if not isinstance(ranker, (TopPush, TopPushCV)):
-        raise ModelError(f"a model ends with TopPush or TopPushCV, and this with {ranker!r}.")
     for name in ("solution_", "_skl_callbacks"):
         ranker.__dict__.pop(name, None)
     return Pipeline(steps)
@@ -182,9 +190,8 @@ def _light(pipeline: Pipeline) -> Pipeline:
 
 def _restore(model: Model) -> None:
     """Give the ranker its solution back, without the duals of the training rows."""
+    require_ranker(model.pipeline)
     ranker, known = model.ranker, model.about.get("certificate")
-    if not isinstance(model.pipeline, Pipeline) or not isinstance(ranker, (TopPush, TopPushCV)):
-        raise ModelError("it holds no pipeline that ends with TopPush.")
     if known is not None:
         ranker.solution_ = Solution(
             weights=ranker.coef_[0],

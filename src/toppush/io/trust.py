@@ -38,6 +38,8 @@ PREPARATION = {
         )
     ),
     "sklearn.preprocessing._encoders.OneHotEncoder",
+    # What ColumnTransformer passes through; functions have loaders of their own, not allowed here.
+    "sklearn.preprocessing._function_transformer.FunctionTransformer",
     "sklearn.preprocessing._encoders.OrdinalEncoder",
 }
 NUMBERS = {"int", "float", "bool", "str"}
