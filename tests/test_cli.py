@@ -43,8 +43,9 @@ def folder(tmp_path_factory):
 
 def test_fit_reports_what_it_did(folder):
     options = ["--label", "fraud", "--positive", "no", "--drop", "id,city", "--lam", "auto",
-               "--top", "0.1", "--cv", "3", "--seed", "5", "--loss", "logistic", "--scale", "standard",
-               "--categorical", "member", "--kernel", "nystroem:15"]  # fmt: skip
+               "--top", "0.1", "--cv", "3", "--seed", "5", "--loss", "logistic",
+               "--categorical", "member", "--kernel", "nystroem:15", "--scale",
+               "standard"]  # fmt: skip
     found = result("fit", folder / "train.csv", "-o", folder / "k.toppush", *options)
     assert found["label"] == {"column": "fraud", "positive": "no", "others": ["yes"]}
     assert found["data"]["rows"] == 500
@@ -146,7 +147,11 @@ def test_demo_as_json(tmp_path):
     [
         (["fit", "train.csv", "-o", "x", "--lam", "1"], 1, "has no column 'label'"),
         (["fit", "train.csv", "-o", "x", "--label", "fraud", "--lam", "1"], 0, ""),
-        (["fit", "train.csv", "-o", "x", "--label", "age", "--drop", "id"], 1, "different labels"),
+        (
+            ["fit", "train.csv", "-o", "x", "--label", "income", "--drop", "id"],
+            1,
+            "different labels",
+        ),
         (["fit", "train.csv", "-o", "x", "--lam", "-1"], 2, "neither a number above 0 nor auto"),
         (["fit", "train.csv", "-o", "x", "--top", "0"], 2, "give a count from 1"),
         (["fit", "train.csv", "-o", "x", "--top", "200%"], 2, "give a count from 1"),

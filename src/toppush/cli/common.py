@@ -132,7 +132,7 @@ def show(as_json: bool, result: dict[str, Any], *parts: Any) -> None:
     console = Console(highlight=False, markup=False, emoji=False)
     for part in parts:
         if part is not None and part != "":
-            console.print(part)
+            console.print(part, soft_wrap=isinstance(part, str))
 
 
 def table(*columns: str, rows: list[list[str]], title: str | None = None) -> "Table":

@@ -31,6 +31,9 @@ def header(path: Path) -> list[str]:
     names = next(csv.reader([_first_line(path)], delimiter=_delimiter(path)), [])
     if not names:
         raise DataError("the file is empty, or begins with an empty line.", file=path, line=1)
+    for number, name in enumerate(names, 1):
+        if complaint := _complaint(name, None):
+            raise DataError(complaint, file=path, line=1, column=number)
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
         number = names.index(twice, names.index(twice) + 1) + 1

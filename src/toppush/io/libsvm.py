@@ -1,7 +1,8 @@
 """LIBSVM files through scikit-learn's reader, a block of lines at a time, malformed lines found.
 
-scikit-learn reads tens of MB a second, but does not say at which line it stopped, and takes 1_0
-for 10. Underscores are looked for first; after an error the block is read again, token by token.
+scikit-learn reads tens of MB a second, but does not say at which line it stopped, takes 1_0 for
+10 and qidanything for a query. Those are looked for first; after an error the block is read
+again, token by token.
 """
 
 import io
@@ -21,10 +22,11 @@ from toppush.losses import Array
 
 BLOCK = 1 << 24
 """Bytes parsed at a time."""
-UNDERSCORE = re.compile(rb"^[^#\n]*_", re.MULTILINE)
+LET_PASS = re.compile(rb"^[^#\n]*(_|qid(?!:\d+([\s#]|\Z)))", re.MULTILINE)
+"""What scikit-learn's reader takes for a number, or does not look at."""
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*([eE][+-]?\d+)?|\.\d+([eE][+-]?\d+)?)")
 LARGEST = np.iinfo(np.int32).max
-QUERY = "qid:"
+QUERY = re.compile(r"qid:[0-9]+")
 
 
 class Lines(NamedTuple):
@@ -66,8 +68,8 @@ def _read(file: BinaryIO, size: int, path: Path) -> bytes:
 
 
 def _parse(path: Path, text: bytes, line: int, lowest: int) -> Lines:
-    if UNDERSCORE.search(text):
-        raise find_fault(path, text, line, lowest, "an underscore is no part of a number")
+    if (b"_" in text or b"qid" in text) and LET_PASS.search(text):
+        raise find_fault(path, text, line, lowest, "a number is malformed")
     try:
         X, y = load_svmlight_file(io.BytesIO(text), zero_based=True)
     except (ValueError, OverflowError) as error:
@@ -81,16 +83,18 @@ def _parse(path: Path, text: bytes, line: int, lowest: int) -> Lines:
 def find_fault(path: Path, text: bytes, line: int, lowest: int, otherwise: str) -> DataError:
     """The first malformed token of some lines; `otherwise` is the reason if none is."""
     for number, raw in enumerate(text.split(b"\n"), line):
-        words = raw.partition(b"#")[0].decode("utf-8", "replace")
-        if complaint := _complaint(words, lowest):
+        if complaint := _complaint(raw.partition(b"#")[0], lowest):
             message, column = complaint
             return DataError(message, file=path, line=number, column=column)
     return DataError(f"cannot be read: {otherwise}.", file=path, line=line)
 
 
-def _complaint(words: str, lowest: int) -> tuple[str, int] | None:
-    """What is wrong with a line, and at which character from 1, if anything."""
-    tokens = [(match.group(), match.start() + 1) for match in re.finditer(r"\S+", words)]
+def _complaint(words: bytes, lowest: int) -> tuple[str, int] | None:
+    """What is wrong with a line, and at which byte from 1, if anything."""
+    tokens = [
+        (match.group().decode("ascii", "backslashreplace"), match.start() + 1)
+        for match in re.finditer(rb"\S+", words)
+    ]
     if not tokens:
         return None
     label, column = tokens[0]
@@ -98,7 +102,7 @@ def _complaint(words: str, lowest: int) -> tuple[str, int] | None:
         return f"the label {label!r} is not a finite number; write one.", column
     previous = lowest - 1
     for place, (token, column) in enumerate(tokens[1:]):
-        if place == 0 and token.startswith(QUERY):
+        if place == 0 and QUERY.fullmatch(token):
             continue
         index, colon, value = token.partition(":")
         if not colon or not re.fullmatch(r"\+?[0-9]+", index) or int(index) > LARGEST:

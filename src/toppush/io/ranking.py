@@ -3,6 +3,8 @@
 Order is by score, the highest first, then by row number: of equal rows the earlier one wins.
 """
 
+import csv
+import io
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -179,14 +181,18 @@ def write_table(table: pa.Table, path: Path) -> None:
 
 def _write_csv(table: pa.Table, path: Path, delimiter: str) -> None:
     """Without quotes if no value needs them."""
-    from pyarrow import csv
+    from pyarrow import csv as arrow_csv
 
+    header = io.StringIO(newline="")
+    csv.writer(header, delimiter=delimiter, lineterminator="\n").writerow(table.column_names)
     for style in ("none", "needed"):
-        options = csv.WriteOptions(delimiter=delimiter, quoting_style=style)
-        try:
-            csv.write_csv(table, path, options)
-        except pa.ArrowInvalid:
-            if style == "needed":
-                raise
-        else:
-            return
+        options = arrow_csv.WriteOptions(
+            include_header=False, delimiter=delimiter, quoting_style=style
+        )
+        with path.open("wb") as file:
+            file.write(header.getvalue().encode())
+            try:
+                return arrow_csv.write_csv(table, file, options)  # type: ignore[no-any-return]
+            except pa.ArrowInvalid:
+                if style == "needed":
+                    raise
