@@ -24,7 +24,7 @@ def strict(text):
     """Labels and entries of every line, or None if any line is malformed."""
     found = []
     for line in text.split("\n"):
-        label, *entries = line.partition("#")[0].split() or [None]
+        label, *entries = re.findall(r"[^ \t\r\v\f]+", line.partition("#")[0]) or [None]
         if label is None:
             continue
         entries = entries[bool(entries and re.fullmatch("qid:[0-9]+", entries[0])) :]
