@@ -164,7 +164,7 @@ def test_demo_as_json(tmp_path):
         (["rank", "m.toppush", "held.csv", "-o", "r.docx"], 1, "cannot be written"),
         (["threshold", "m.toppush", "held.csv", "--fpr", "0.0001"], 3, "needs at least 29956"),
         (["threshold", "m.toppush", "train.csv", "--fpr", "0.1"], 1, "was fitted to this file"),
-        (["threshold", "m.toppush", "held.csv", "--fpr", "2"], 1, "must be above 0 and below 1"),
+        (["threshold", "m.toppush", "held.csv", "--fpr", "2"], 2, "0.0<x<1.0"),
         (["unknown"], 2, "No such command"),
     ],
 )

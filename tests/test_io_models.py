@@ -286,6 +286,18 @@ def test_onnx_of_a_matrix(kernel, tmp_path, rng):
     np.testing.assert_allclose(onnx_scores(tmp_path / "m.onnx", X), expected, atol=1e-9 * scale)
 
 
+def test_columns_may_be_called_as_the_graph_is(folder, tmp_path):
+    rows = made_rows(200)
+    names = {"age": "score", "income": "step 0", "city": "X"}
+    renamed = {names.get(name, name): column for name, column in rows.items()}
+    train = write(tmp_path / "t.parquet", renamed)
+    model = io.fit(train, label="fraud", drop=DROP, lam=0.1, top=0.3)
+    export_onnx(model, tmp_path / "m.onnx")
+    expected = model.decision_function(pa.table(renamed).to_batches()[0])
+    found = onnx_scores(tmp_path / "m.onnx", renamed)
+    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
+
+
 def test_weights_as_json_add_up_to_the_score(folder, model, tmp_path):
     export_json(model, tmp_path / "w.json")
     weights = json.loads((tmp_path / "w.json").read_text())

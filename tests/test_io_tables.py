@@ -176,6 +176,22 @@ def test_missing_error(ending, tmp_path):
         io.rank(whole, path)
 
 
+def test_columns_that_are_empty_in_new_rows_are_gaps(model, tmp_path):
+    rows = made_rows(20, seed=6, gaps=0.0)
+    rows["age"], rows["city"] = [None] * 20, [None] * 20
+    for ending in FORMATS:
+        seen = io.ranking.Scored()
+        io.rank(model, write(tmp_path / f"new{ending}", rows), seen=seen)
+        assert dict(seen.counts.missing) == {"age": 20, "city": 20}
+
+
+def test_a_category_without_a_text(tmp_path):
+    rows = made_rows(60) | {"note": [""] * 60}
+    found = io.fit(write(tmp_path / "t.parquet", rows), label="fraud", drop=DROP, lam=1.0)
+    io.save(found, tmp_path / "m")
+    assert io.load(tmp_path / "m").columns.columns_[-1].texts == []
+
+
 def test_a_model_of_named_columns_needs_them(model, tmp_path):
     rows = made_rows(20)
     del rows["age"]

@@ -111,6 +111,8 @@ def modules_after(statement):
         ("import toppush; dir(toppush)", {"sklearn"}),
         ("import toppush.metrics", {"sklearn", "scipy"}),
         ("import toppush.theory", {"sklearn", "scipy"}),
+        ("import toppush.thresholds, toppush.bootstrap", {"sklearn", "scipy"}),
+        ("import toppush.cli", {"numpy", "sklearn", "pyarrow", "matplotlib", "rich"}),
         ("import toppush.solvers", {"sklearn", "matplotlib", "click"}),
         ("from toppush import TopPush", {"matplotlib", "click"}),
     ],

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from toppush.io.ranking import Scored
 
+SHARE = click.FloatRange(0.0, 1.0, min_open=True, max_open=True)
 BAD_INPUT = 1
 """Exit code when the data or the model cannot be used. Click exits with 2 on wrong usage."""
 
@@ -114,7 +115,7 @@ scoring_options = together(
     existing("model"),
     existing("data"),
     label_option,
-    click.option("--confidence", type=float, default=0.95, show_default=True),
+    click.option("--confidence", type=SHARE, default=0.95, show_default=True),
     format_option,
     json_option,
 )

@@ -6,12 +6,12 @@ from typing import Any
 
 import click
 
-from toppush.cli.common import met, met_text, scoring_options, show
+from toppush.cli.common import SHARE, met, met_text, scoring_options, show
 
 
 @click.command()
 @scoring_options
-@click.option("--fpr", type=float, required=True, help="False positive rate to stay within.")
+@click.option("--fpr", type=SHARE, required=True, help="False positive rate to stay within.")
 def threshold(
     model: Path,
     data: Path,

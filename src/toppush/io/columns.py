@@ -333,7 +333,7 @@ def refuse_type(name: str, kind: pa.DataType) -> None:
             f"holds dates or times ({kind}); {DATES} or leave it out with --drop {name}.",
             column=name,
         )
-    if not (is_text(kind) or is_numeric(kind)):
+    if not (is_text(kind) or is_numeric(kind) or pa.types.is_null(kind)):
         hint = " (text that is not UTF-8)" if pa.types.is_binary(kind) else ""
         raise DataError(
             f"holds {kind}{hint}, which is neither numbers nor text; leave it out with "
@@ -405,7 +405,7 @@ def whole(column: pa.ChunkedArray | pa.Array) -> pa.Array:
 def as_floats(name: str, column: pa.Array) -> Array:
     """Numbers as float64, NaN where there is none."""
     kind = value_type(column.type)
-    if not is_numeric(kind):
+    if not (is_numeric(kind) or pa.types.is_null(kind)):
         refuse_type(name, kind)
         raise DataError(f"holds {kind}, and held numbers when the model was fitted.", column=name)
     if kind != column.type:

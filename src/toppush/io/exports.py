@@ -15,6 +15,7 @@ from toppush.io.models import Model
 from toppush.losses import Array
 
 OPSET, ML_OPSET = 17, 3
+SCORE = "score"
 UNNAMED = "X"
 """The input of a model without column names."""
 
@@ -59,7 +60,8 @@ def export_onnx(model: Model, path: str | Path) -> None:
     """Write the model as an ONNX graph, in double precision.
 
     Inputs are the columns by name, each of shape (rows, 1): double numbers, NaN where missing, and
-    strings, empty where missing; or one matrix X of doubles. The output is "score".
+    strings, empty where missing; or one matrix X of doubles. The output is "score", or "toppush
+    score" if a column has that name.
 
     Parameters
     ----------
@@ -99,14 +101,14 @@ class _Graph:
 
     def constant(self, value: Any, kind: Any = np.float64) -> str:
         """An array that is part of the model."""
-        name = f"constant {len(self.constants)}"
+        name = f"toppush constant {len(self.constants)}"
         array = np.asarray(value, kind)
         self.constants.append(self.onnx.numpy_helper.from_array(array, name))
         return name
 
     def apply(self, operator: str, *inputs: str, domain: str = "", **attributes: Any) -> str:
         """A node, and the name of what it gives."""
-        name = f"step {len(self.nodes)}"
+        name = f"toppush step {len(self.nodes)}"
         node = self.onnx.helper.make_node(
             operator, list(inputs), [name], domain=domain, **attributes
         )
@@ -116,8 +118,10 @@ class _Graph:
     def finish(self, score: str) -> bytes:
         """The model as bytes, checked."""
         helper = self.onnx.helper
-        self.nodes.append(helper.make_node("Identity", [score], ["score"]))
-        output = helper.make_tensor_value_info("score", self.onnx.TensorProto.DOUBLE, ["rows"])
+        taken = any(one.name == SCORE for one in self.inputs)
+        name = f"toppush {SCORE}" if taken else SCORE
+        self.nodes.append(helper.make_node("Identity", [score], [name]))
+        output = helper.make_tensor_value_info(name, self.onnx.TensorProto.DOUBLE, ["rows"])
         graph = helper.make_graph(self.nodes, "toppush", self.inputs, [output], self.constants)
         opsets = [helper.make_opsetid("", OPSET), helper.make_opsetid("ai.onnx.ml", ML_OPSET)]
         made = helper.make_model(graph, opset_imports=opsets, producer_name="toppush")

@@ -218,7 +218,9 @@ def _require_working(model: Model) -> None:
 
 def _made_row(columns: Columns) -> pa.RecordBatch:
     cells = {
-        one.name: [one.fill] if isinstance(one, Number) else [next(iter(one.texts), None)]
+        one.name: pa.array([one.fill], pa.float64())
+        if isinstance(one, Number)
+        else pa.array([next(iter(one.texts), None)], pa.string())
         for one in columns.columns_
     }
     return pa.RecordBatch.from_pydict(cells)
