@@ -30,6 +30,7 @@ with atheris.instrument_imports(include=["toppush.io"]):
 
 sys.path.insert(0, str(Path(__file__).parent))
 from test_io_matrices import parsed, strict
+from test_io_models import archive_of, forged
 
 FOLDER = Path(tempfile.mkdtemp(prefix="toppush-fuzz-"))
 
@@ -87,24 +88,26 @@ def fuzz_libsvm(data):
 
 
 def small_model():
-    """A file's archive, and rows to score."""
+    """The parts of a file's archive, and rows to score."""
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(40, 3)), np.arange(40) % 2
     table = pa.table({"a": X[:, 0], "b": X[:, 1], "c": ["x", "y"] * 20})
     pipeline = make_pipeline(Columns(), MaxAbsScaler(), TopPush(top=0.5)).fit(table, y)
-    data = store.to_bytes(store.as_model(pipeline))
-    return data[len(store.MAGIC) + store.DIGEST + 1 :], table.to_batches()[0]
+    return archive_of(store.as_model(pipeline)), table.to_batches()[0]
 
 
-BODY, BATCH = (b"", None)
+PARTS, BATCH = ({}, None)
 
 
 def fuzz_model(data):
-    """Overwrite the archive from a place that the first bytes choose, and seal it again."""
-    place = int.from_bytes(data[:3], "little") % len(BODY)
-    body = BODY[:place] + data[3:] + BODY[place + len(data) - 3 :]
+    """Overwrite a part of the archive from a place, as the first bytes say, and seal it again."""
+    names = sorted(PARTS)
+    name = names[data[0] % len(names)] if data else names[0]
+    content = PARTS[name]
+    place = int.from_bytes(data[1:4], "little") % len(content)
+    changed = content[:place] + data[4:] + content[place + max(0, len(data) - 4) :]
     try:
-        model = store.from_bytes(store.sealed(body))
+        model = store.from_bytes(forged(PARTS | {name: changed}))
         scores = model.decision_function(BATCH)
     except (ModelError, DataError):
         return
@@ -115,20 +118,21 @@ SEEDS = {
     "csv": [b"a,b\n1,2\n", b'a;b\n"x ""y""";2\n', b"a\tb\n1e5\t\n", b"a,b\r\n1,true\r\n,\r\n",
             "é,b\n2024-01-01,ü\n".encode()],
     "libsvm": [b"1 1:2 3:4.5\n-1 2:1e3 # note\n", b"+1 qid:3 1:1\n\n0 7:2", b"1\n"],
-    "model": [b"\x00\x00\x00", b"\x10\x02\x00numpy", b'\x00\x03\x00"__class__"', b"\x40\x00\x00os"],
+    "model": [bytes([part, place, 0, 0]) + text for part in range(12) for place in (0, 90)
+              for text in (b"", b"null", b"\x93NUMPY", b'"__class__": "')],
 }  # fmt: skip
 TARGETS = {"csv": fuzz_csv, "libsvm": fuzz_libsvm, "model": fuzz_model}
 
 
 def main():
-    global BODY, BATCH
+    global PARTS, BATCH
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("target", choices=TARGETS)
     parser.add_argument("--minutes", type=float, default=10.0)
     parser.add_argument("--file", default=None)
     options = parser.parse_args()
     warnings.simplefilter("ignore")
-    BODY, BATCH = small_model()
+    PARTS, BATCH = small_model()
     corpus = FOLDER / "corpus"
     corpus.mkdir()
     for number, seed in enumerate(SEEDS[options.target]):

@@ -20,6 +20,20 @@ from sklearn.base import BaseEstimator, TransformerMixin, _fit_context
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from toppush.io.arrays import (
+    DATES,
+    all_finite,
+    as_floats,
+    as_table,
+    column_of,
+    is_number,
+    is_text,
+    no_text,
+    refuse_type,
+    texts_of,
+    value_type,
+    whole,
+)
 from toppush.io.errors import DataError
 from toppush.losses import Array
 
@@ -110,7 +124,7 @@ class Category:
         if not found.null_count:
             return Cells(found.to_numpy(), None)
         places = found.fill_null(-1).to_numpy()
-        gaps = _no_text(column)
+        gaps = no_text(column)
         n_missing = int(np.count_nonzero(gaps))
         unseen = found.null_count - n_missing
         counts.missing.update({self.name: n_missing} if n_missing else {})
@@ -295,7 +309,7 @@ def _learn_texts(name: str, column: pa.ChunkedArray, forced: bool, counts: Count
     found = sorted(text for text in pc.unique(texts).to_pylist() if text)
     if not forced:
         _refuse_texts(name, found)
-    category = Category(name, found, bool(_no_text(texts).any()))
+    category = Category(name, found, bool(no_text(texts).any()))
     category.read(texts, counts)
     return category
 
@@ -321,118 +335,3 @@ def _refuse_texts(name: str, texts: list[str]) -> None:
 
 class MixedColumn(DataError):
     """A column of numbers with a few texts among them."""
-
-
-DATES = "turn them into numbers that mean something, such as days since an event,"
-
-
-def refuse_type(name: str, kind: pa.DataType) -> None:
-    """Refuse types that are neither numbers nor texts."""
-    if pa.types.is_temporal(kind):
-        raise DataError(
-            f"holds dates or times ({kind}); {DATES} or leave it out with --drop {name}.",
-            column=name,
-        )
-    if not (is_text(kind) or is_numeric(kind) or pa.types.is_null(kind)):
-        hint = " (text that is not UTF-8)" if pa.types.is_binary(kind) else ""
-        raise DataError(
-            f"holds {kind}{hint}, which is neither numbers nor text; leave it out with "
-            f"--drop {name}.",
-            column=name,
-        )
-
-
-def is_text(kind: pa.DataType) -> bool:
-    """Whether a type is one of texts."""
-    return bool(
-        pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
-    )
-
-
-def is_numeric(kind: pa.DataType) -> bool:
-    """Whether a type is one of numbers, or of true and false."""
-    one = pa.types
-    return bool(
-        one.is_integer(kind)
-        or one.is_floating(kind)
-        or one.is_boolean(kind)
-        or one.is_decimal(kind)
-    )
-
-
-def is_number(text: str) -> bool:
-    """Whether a text reads as a number."""
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
-
-
-def value_type(kind: pa.DataType) -> pa.DataType:
-    """The type of the values, of a dictionary those of its entries."""
-    return kind.value_type if pa.types.is_dictionary(kind) else kind
-
-
-def as_table(rows: Any) -> pa.Table:
-    """A pyarrow table of a table, a record batch or a data frame, without copying."""
-    if isinstance(rows, pa.Table):
-        return rows
-    if isinstance(rows, pa.RecordBatch):
-        return pa.Table.from_batches([rows])
-    if hasattr(rows, "__arrow_c_stream__"):
-        table = pa.table(rows)
-        index = [name for name in table.column_names if name.startswith("__index_level_")]
-        return table.drop_columns(index)
-    raise TypeError(
-        f"expected a table with named columns (pyarrow, pandas or polars), got {type(rows)}."
-    )
-
-
-def column_of(batch: pa.RecordBatch, name: str) -> pa.Array:
-    """A column by name."""
-    number = batch.schema.get_field_index(name)
-    if number < 0:
-        raise DataError(f"the rows have no column {name!r}, which the model needs.")
-    return batch.column(number)
-
-
-def whole(column: pa.ChunkedArray | pa.Array) -> pa.Array:
-    """A column as one array."""
-    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-
-
-def as_floats(name: str, column: pa.Array) -> Array:
-    """Numbers as float64, NaN where there is none."""
-    kind = value_type(column.type)
-    if not (is_numeric(kind) or pa.types.is_null(kind)):
-        refuse_type(name, kind)
-        raise DataError(f"holds {kind}, and held numbers when the model was fitted.", column=name)
-    if kind != column.type:
-        column = column.dictionary_decode()
-    if column.type == pa.bool_():
-        column = column.cast(pa.uint8())
-    floats = column if column.type == pa.float64() else column.cast(pa.float64(), safe=False)
-    values: Array = floats.to_numpy(zero_copy_only=False)
-    return values
-
-
-def all_finite(values: Array) -> bool:
-    """Whether all are finite, by their sum; of huge numbers, one by one."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        total = values.sum()
-    return bool(np.isfinite(total)) or bool(np.isfinite(values).all())
-
-
-def texts_of(column: pa.Array) -> pa.Array:
-    """A column as texts; whole numbers as their digits."""
-    if pa.types.is_dictionary(column.type):
-        column = column.dictionary_decode()
-    return column if column.type == pa.large_string() else column.cast(pa.large_string())
-
-
-def _no_text(column: pa.Array) -> Mask:
-    """Where a column of texts has a gap: nothing, or the empty text."""
-    empty = pc.equal(texts_of(column), pa.scalar("", pa.large_string()))
-    gaps: Mask = pc.fill_null(empty, True).to_numpy(zero_copy_only=False)
-    return gaps

@@ -19,7 +19,8 @@ from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 
 from toppush import metrics
 from toppush.estimators import TopPush
-from toppush.io.columns import Columns, MixedColumn, is_number
+from toppush.io.arrays import is_number
+from toppush.io.columns import Columns, MixedColumn
 from toppush.io.csvfiles import MISSING, find_value
 from toppush.io.errors import DataError
 from toppush.io.files import fingerprint
@@ -31,6 +32,7 @@ from toppush.selection import TOPS, TopPushCV
 
 PACKAGES = ("toppush", "numpy", "scipy", "scikit-learn", "skops", "pyarrow")
 SCALES = ("maxabs", "standard", "none")
+STAGES = ("reading", "preparing", "solving", "measuring")
 GAMMA_ROWS = 10_000
 """Rows from which the width of the kernel is taken."""
 
@@ -126,46 +128,63 @@ def fit(
     -------
     Model
     """
-    began = time.perf_counter()
+    clock = [time.perf_counter()]
     given = read_training(
         path, label=label, positive=positive, drop=drop, categorical=categorical, kind=kind
     )
-    file, X, y, rule = given.file, given.rows.X, given.positive, given.rule
-    read = time.perf_counter()
-    steps = given.preparation(scale=scale, missing=missing)
-    for _, step in steps:
-        X = with_file(step.fit_transform, file, X)
-    if kernel is not None:
-        steps.append(("kernel", _nystroem(kernel, X, seed)))
-        X = steps[-1][1].fit_transform(X)
-    prepared = time.perf_counter()
+    clock.append(time.perf_counter())
+    steps, X = _prepared(given, scale, missing, kernel, seed)
+    clock.append(time.perf_counter())
     ranker = _ranker(lam, top, loss, cv, seed)
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
-        ranker.fit(X, y)
-    solved = time.perf_counter()
+        ranker.fit(X, given.positive)
+    clock.append(time.perf_counter())
     for warning in said:
         warnings.warn(warning.message, warning.category, stacklevel=2)
-    model = Model(Pipeline([*steps, ("ranker", ranker)]))
-    model.about = {
-        "versions": {"python": platform.python_version()} | {one: version(one) for one in PACKAGES},
-        "made": datetime.now(UTC).isoformat(timespec="seconds"),
-        "data": _data(file, y),
-        "layout": given.rows.layout,
-        "label": {"column": rule.column, "positive": rule.positive, "others": list(rule.others)},
+    model = Model(Pipeline([*steps, ("ranker", ranker)]), _about(given, ranker))
+    training = _training(ranker, X, given.positive)
+    clock.append(time.perf_counter())
+    model.about |= {
         "columns": _columns(model, given.rows, drop),
         "fit": _settings(ranker, kernel=kernel, scale=scale, missing=missing, cv=cv, seed=seed),
-        "certificate": certificate(ranker),
         "warnings": sorted({str(warning.message) for warning in said}),
-        "training": _training(ranker, X, y),
-        "seconds": {
-            "reading": read - began,
-            "preparing": prepared - read,
-            "solving": solved - prepared,
-            "measuring": time.perf_counter() - solved,
-        },
+        "training": training,
+        "seconds": dict(zip(STAGES, np.diff(clock).tolist(), strict=True)),
     }
     return model
+
+
+def _prepared(
+    given: Training, scale: str, missing: str, kernel: str | None, seed: int
+) -> tuple[list[tuple[str, Any]], Any]:
+    """The fitted steps before the ranker, and what they make of the rows."""
+    steps, X = given.preparation(scale=scale, missing=missing), given.rows.X
+    for _, step in steps:
+        X = with_file(step.fit_transform, given.file, X)
+    if kernel is not None:
+        steps.append(("kernel", _nystroem(kernel, X, seed)))
+        X = steps[-1][1].fit_transform(X)
+    return steps, X
+
+
+def _about(given: Training, ranker: Any) -> dict[str, Any]:
+    """What is known of a fit, apart from its columns and settings."""
+    rule, file = given.rule, given.file
+    return {
+        "versions": {"python": platform.python_version()} | {one: version(one) for one in PACKAGES},
+        "made": datetime.now(UTC).isoformat(timespec="seconds"),
+        "data": {
+            "file": file.path.name,
+            "kind": file.kind,
+            "fingerprint": fingerprint(file.path),
+            "rows": len(given.positive),
+            "positives": int(given.positive.sum()),
+        },
+        "layout": given.rows.layout,
+        "label": {"column": rule.column, "positive": rule.positive, "others": list(rule.others)},
+        "certificate": certificate(ranker),
+    }
 
 
 def read_top(text: str) -> float | str:
@@ -227,16 +246,6 @@ def with_file(function: Any, file: Source, *arguments: Any) -> Any:
         raise DataError(error.message, **place) from None
     except DataError as error:
         raise error.at(file.path) from None
-
-
-def _data(file: Source, y: NDArray[np.bool_]) -> dict[str, Any]:
-    return {
-        "file": file.path.name,
-        "kind": file.kind,
-        "fingerprint": fingerprint(file.path),
-        "rows": len(y),
-        "positives": int(y.sum()),
-    }
 
 
 def _columns(model: Model, rows: Rows, drop: Collection[str]) -> dict[str, Any]:

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from toppush.io.columns import is_numeric, is_text, texts_of, value_type, whole
+from toppush.io.arrays import is_numeric, is_text, texts_of, value_type, whole
 from toppush.io.errors import DataError
 
 Value = str | float
