@@ -14,7 +14,7 @@ MODULES = sorted(path for path in SOURCE.rglob("*.py") if path != SOURCE / "__in
 
 LAYERS = [
     {"arrays"},
-    {"losses", "metrics", "theory", "datasets"},
+    {"losses", "metrics", "theory", "datasets", "thresholds", "bootstrap"},
     {"levels", "heads", "plots"},
     {"projections", "designs"},
     {"solutions", "problems"},
@@ -22,7 +22,7 @@ LAYERS = [
     {"solvers"},
     {"estimators"},
     {"selection", "baselines"},
-    {"report"},
+    {"report", "io"},
     {"__main__", "cli", "experiments"},
 ]
 """From the bottom up. A part may import from layers below its own, and from itself."""
@@ -112,6 +112,8 @@ def modules_after(statement):
         ("import toppush; dir(toppush)", {"sklearn"}),
         ("import toppush.metrics", {"sklearn", "scipy"}),
         ("import toppush.theory", {"sklearn", "scipy"}),
+        ("import toppush.thresholds, toppush.bootstrap", {"sklearn", "scipy"}),
+        ("import toppush.cli", {"numpy", "sklearn", "pyarrow", "matplotlib", "rich"}),
         ("import toppush.solvers", {"sklearn", "matplotlib", "click"}),
         ("from toppush import TopPush", {"matplotlib", "click", "torch"}),
         ("import toppush.plots", {"matplotlib", "sklearn"}),

@@ -7,16 +7,27 @@ try:
 except ImportError:
     sys.exit("the command line needs more packages: pip install 'toppush[cli]'")
 
+from toppush.cli.common import Commands
+from toppush.cli.compare import compare
 from toppush.cli.datasets import datasets
 from toppush.cli.demo import demo
+from toppush.cli.evaluate import evaluate
+from toppush.cli.fit import fit
+from toppush.cli.info import info
+from toppush.cli.rank import rank
 from toppush.cli.reproduce import reproduce
+from toppush.cli.threshold import threshold
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="toppush")
 def main() -> None:
-    """Rank so that the top of the list is right."""
+    """Rank so that the top of the list is right.
+
+    Exit codes: 0 done, 1 the data or the model cannot be used, 2 wrong usage, 3 the data cannot
+    support what was asked for.
+    """
 
 
-for command in (datasets, demo, reproduce):
+for command in (fit, rank, evaluate, compare, threshold, info, demo, datasets, reproduce):
     main.add_command(command)

@@ -1,0 +1,181 @@
+"""What the commands share: options, exit codes, and output for people and for programs."""
+
+import json
+import sys
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from toppush.io.ranking import Scored
+
+SHARE = click.FloatRange(0.0, 1.0, min_open=True, max_open=True)
+BAD_INPUT = 1
+"""Exit code when the data or the model cannot be used. Click exits with 2 on wrong usage."""
+
+
+class Failure(click.ClickException):
+    """A sentence on the standard error stream, and an exit code."""
+
+    def __init__(self, message: str, code: int) -> None:
+        super().__init__(message)
+        self.code = code
+
+    def show(self, file: Any = None) -> None:
+        """Print the sentence, and end with the code."""
+        super().show(file)
+        sys.exit(self.code)
+
+
+class Commands(click.Group):
+    """A group whose commands end with a sentence and a code rather than a traceback."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command; warnings and errors go to the standard error stream."""
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("default")
+            try:
+                return super().invoke(ctx)
+            except (ValueError, OSError, ImportError) as error:
+                raise Failure(str(error), getattr(error, "exit_code", BAD_INPUT)) from error
+            finally:
+                for text in dict.fromkeys(str(warning.message) for warning in said):
+                    click.echo(f"Warning: {text}", err=True)
+
+
+json_option = click.option(
+    "--json", "as_json", is_flag=True, help="Print one JSON object instead of text."
+)
+format_option = click.option(
+    "--format",
+    "kind",
+    type=click.Choice(["csv", "parquet", "arrow", "libsvm", "npz", "npy"]),
+    help="The data's format, if its ending does not say.",
+)
+label_option = click.option(
+    "--label",
+    help="Column of the labels [default: label; of NPZ the array y; of NPY the last column].",
+)
+seed_option = click.option("--seed", type=int, default=0, show_default=True)
+
+
+def existing(name: str) -> Callable[[Any], Any]:
+    """An argument that is the path of a file."""
+    kind = click.Path(exists=True, dir_okay=False, path_type=Path)
+    return click.argument(name, type=kind, metavar=name.upper())
+
+
+def split_names(context: Any, parameter: Any, value: str | None) -> tuple[str, ...]:
+    """Names parted by commas."""
+    return tuple(name.strip() for name in value.split(",")) if value else ()
+
+
+def names_option(flag: str, text: str) -> Callable[[Any], Any]:
+    """An option that takes names parted by commas."""
+    return click.option(flag, callback=split_names, metavar="COLUMNS", help=text)
+
+
+def together(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Several options as one decorator, in the order in which help lists them."""
+
+    def add(command: Any) -> Any:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return add
+
+
+training_options = together(
+    existing("data"),
+    label_option,
+    click.option("--positive", help="The label to rank first [default: the greater of two]."),
+    names_option("--drop", "Columns to leave out."),
+    names_option("--categorical", "Columns to take as categories even if they hold numbers."),
+    click.option(
+        "--missing",
+        type=click.Choice(["impute", "error"]),
+        default="impute",
+        show_default=True,
+        help="Fill gaps and say so, or refuse them.",
+    ),
+    click.option("--cv", type=click.IntRange(min=2), default=5, show_default=True, help="Folds."),
+    seed_option,
+    format_option,
+    json_option,
+)
+"""Of commands that learn from a file."""
+
+scoring_options = together(
+    existing("model"),
+    existing("data"),
+    label_option,
+    click.option("--confidence", type=SHARE, default=0.95, show_default=True),
+    format_option,
+    json_option,
+)
+"""Of commands that score labelled rows."""
+
+
+def show(as_json: bool, result: dict[str, Any], *parts: Any) -> None:
+    """Print the result as JSON, or the parts for a person."""
+    if as_json:
+        json.dump(result, sys.stdout, indent=2, allow_nan=False)
+        sys.stdout.write("\n")
+        return
+    from rich.console import Console
+
+    console = Console(highlight=False, markup=False, emoji=False)
+    for part in parts:
+        if part is not None and part != "":
+            console.print(part, soft_wrap=isinstance(part, str))
+
+
+def table(*columns: str, rows: list[list[str]], title: str | None = None) -> "Table":
+    """A table for the terminal, all columns but the first to the right."""
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    made = Table(
+        title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True
+    )
+    for number, column in enumerate(columns):
+        made.add_column(column, justify="right" if number else "left", no_wrap=not number)
+    for row in rows:
+        made.add_row(*row)
+    return made
+
+
+def met(seen: "Scored") -> dict[str, Any]:
+    """What was met while scoring a file, as JSON."""
+    return {
+        "rows": seen.rows,
+        "missing": dict(seen.counts.missing),
+        "unseen": dict(seen.counts.unseen),
+        "unknown_column_entries": seen.ignored,
+    }
+
+
+def met_text(seen: "Scored") -> str:
+    """What was met while scoring a file, in words."""
+    said = [f"{seen.rows:,} rows."]
+    for what, counter in (
+        ("Gaps filled", seen.counts.missing),
+        ("Texts that the model does not know", seen.counts.unseen),
+    ):
+        if counter:
+            said.append(f"{what}: {counted(counter)}.")
+    if seen.ignored:
+        said.append(f"Entries in columns that the model does not know: {seen.ignored:,}.")
+    return " ".join(said)
+
+
+def counted(counts: dict[str, int], most: int = 8) -> str:
+    """Names with their counts, the first few."""
+    shown = ", ".join(f"{name} {count:,}" for name, count in list(counts.items())[:most])
+    return shown + f" and {len(counts) - most} more columns" * (len(counts) > most)

@@ -1,0 +1,126 @@
+"""`toppush evaluate`."""
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from toppush.cli.common import met, met_text, scoring_options, seed_option, show, table
+
+if TYPE_CHECKING:
+    from toppush.bootstrap import Interval
+
+DEPTHS = (10, 50, 100, 500, 1000, 5000, 10_000, 50_000, 100_000)
+RATES = (0.0001, 0.001, 0.01, 0.1)
+FRACTIONS = (0.001, 0.01, 0.1)
+
+
+@click.command()
+@scoring_options
+@click.option(
+    "--draws",
+    type=click.IntRange(min=10),
+    help="Bootstrap draws [default: 1000, fewer from 200,000 rows on].",
+)
+@seed_option
+def evaluate(
+    model: Path,
+    data: Path,
+    label: str | None,
+    confidence: float,
+    draws: int | None,
+    seed: int,
+    kind: str | None,
+    as_json: bool,
+) -> None:
+    """Measure how well MODEL ranks the labelled rows of DATA, with bootstrap intervals.
+
+    Example: toppush evaluate fraud.toppush held-out.csv --json
+    """
+    import warnings
+
+    from toppush import bootstrap, io
+    from toppush.io.errors import DataError
+    from toppush.io.files import fingerprint
+    from toppush.io.ranking import Scored
+
+    ranker, seen = io.load(model), Scored()
+    if fingerprint(data) == ranker.about.get("data", {}).get("fingerprint"):
+        warnings.warn("the model was fitted to this file, so these figures flatter.", stacklevel=1)
+    positive, scores = io.labelled(ranker, data, label=label, kind=kind, seen=seen)
+    if positive.all() or not positive.any():
+        raise DataError("every row has the same label; both classes are needed.", file=data)
+    wanted = _wanted(len(scores), int((~positive).sum()))
+    found = bootstrap.intervals(
+        positive,
+        scores,
+        {key: bootstrap.measure(name, **given) for key, (name, given) in wanted.items()},
+        confidence=confidence,
+        draws=draws,
+        seed=seed,
+    )
+    result: dict[str, Any] = met(seen) | {"positives": int(positive.sum())}
+    result |= {"confidence": confidence, "seed": seed}
+    result["measures"] = [
+        {"measure": wanted[key][0], **wanted[key][1], **asdict(one)} for key, one in found.items()
+    ]
+    show(
+        as_json,
+        result,
+        f"{met_text(seen)} {int(positive.sum()):,} of them are positive. Intervals: "
+        f"{confidence:.0%}, by the bootstrap.",
+        *_tables(found, wanted),
+    )
+
+
+def _wanted(n_rows: int, n_negatives: int) -> dict[str, tuple[str, dict[str, Any]]]:
+    """Every measure with its parameters, those that the data can show."""
+    wanted: dict[str, tuple[str, dict[str, Any]]] = {}
+    for name in (
+        "positives_at_top",
+        "top_recall",
+        "average_precision",
+        "ndcg",
+        "auc",
+        "ranking_loss",
+        "top_loss",
+    ):
+        wanted[name] = (name, {})
+    for rate in RATES[1:]:
+        wanted[f"partial_auc({rate:g})"] = ("partial_auc", {"max_fpr": rate})
+    for fraction in FRACTIONS:
+        if fraction * n_rows >= 1:
+            wanted[f"lift_at({fraction:g})"] = ("lift_at", {"fraction": fraction})
+    for k in DEPTHS:
+        if k <= n_rows:
+            wanted[f"precision {k}"] = ("precision_at_k", {"k": k})
+            wanted[f"recall {k}"] = ("recall_at_k", {"k": k})
+    for rate in RATES:
+        if rate * n_negatives >= 1:
+            wanted[f"fpr {rate:g}"] = ("recall_at_fpr", {"max_fpr": rate})
+    return wanted
+
+
+def _tables(
+    found: dict[str, "Interval"], wanted: dict[str, tuple[str, dict[str, Any]]]
+) -> list[Any]:
+    listed = ("precision_at_k", "recall_at_k", "recall_at_fpr")
+    whole = [[key, *_cells(one)] for key, one in found.items() if wanted[key][0] not in listed]
+    depths = [given["k"] for name, given in wanted.values() if name == "precision_at_k"]
+    heads = [
+        [f"{k:,}", *_cells(found[f"precision {k}"]), *_cells(found[f"recall {k}"])] for k in depths
+    ]
+    rates = [given["max_fpr"] for name, given in wanted.values() if name == "recall_at_fpr"]
+    tails = [[f"{rate:.2%}", *_cells(found[f"fpr {rate:g}"])] for rate in rates]
+    tables = [table("measure", "value", "from", "to", rows=whole)]
+    columns = ("length", "precision", "from", "to", "recall", "from", "to")
+    tables.append(table(*columns, rows=heads, title="The first rows of the list"))
+    if tails:
+        rate_columns = ("false positive rate", "recall", "from", "to")
+        tables.append(table(*rate_columns, rows=tails, title="Recall at a false positive rate"))
+    return tables
+
+
+def _cells(one: "Interval") -> list[str]:
+    return [f"{number:.3f}" for number in (one.value, one.low, one.high)]

@@ -1,0 +1,190 @@
+"""`toppush fit`."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from toppush.cli.common import counted, show, training_options
+
+LOSSES = ("truncated_quadratic", "logistic", "exponential")
+
+
+def read_lam(context: Any, parameter: Any, value: str) -> float | str:
+    """A positive number, or "auto"."""
+    try:
+        if value == "auto" or 0.0 < float(value) < float("inf"):
+            return value if value == "auto" else float(value)
+    except ValueError:
+        pass
+    raise click.BadParameter(f"{value!r} is neither a number above 0 nor auto.")
+
+
+def read_top(context: Any, parameter: Any, value: str) -> float | str:
+    """A count, a share or "auto"."""
+    from toppush.io.fitting import read_top
+
+    try:
+        return read_top(value)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
+
+
+@click.command()
+@training_options
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(dir_okay=False, path_type=Path),
+    required=True,
+    help="Where to write the model; an old one is replaced when the new one is complete.",
+)
+@click.option(
+    "--lam",
+    default="auto",
+    show_default=True,
+    callback=read_lam,
+    help="Penalty on the weights; auto: by cross-validation.",
+)
+@click.option(
+    "--top",
+    default="auto",
+    show_default=True,
+    callback=read_top,
+    help="Negatives that make the top: 1, a count, a share such as 1%, or auto.",
+)
+@click.option("--loss", type=click.Choice(LOSSES), default=LOSSES[0], show_default=True)
+@click.option(
+    "--kernel",
+    metavar="nystroem:N[:GAMMA]",
+    help="Rank by N features of a Gaussian kernel instead of the columns themselves.",
+)
+@click.option(
+    "--scale",
+    type=click.Choice(["maxabs", "standard", "none"]),
+    default="maxabs",
+    show_default=True,
+    help="Divide each column by its largest value, its deviation, or not at all.",
+)
+@click.option(
+    "--onnx", type=click.Path(dir_okay=False, path_type=Path), help="Also write the model as ONNX."
+)
+@click.option(
+    "--weights",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Also write the weights by column name as JSON.",
+)
+def fit(
+    data: Path,
+    output: Path,
+    onnx: Path | None,
+    weights: Path | None,
+    as_json: bool,
+    **options: Any,
+) -> None:
+    """Learn to rank the rows of DATA, and write the model.
+
+    DATA is CSV, TSV, Parquet, Arrow, LIBSVM (plain, gz, bz2, xz), NPZ or NPY. Text columns become
+    categories, gaps are filled with the median and marked, columns are scaled; all of it is part
+    of the model.
+
+    Example: toppush fit train.csv -o fraud.toppush --label fraud --positive yes --drop id
+    """
+    from toppush import io
+
+    if not output.parent.is_dir():
+        raise click.BadParameter(f"{output.parent} is not a folder.", param_hint="--output")
+    model = io.fit(data, **options)
+    io.save(model, output)
+    written = {"model": str(output)}
+    if onnx is not None:
+        from toppush.io.exports import export_onnx
+
+        export_onnx(model, onnx)
+        written["onnx"] = str(onnx)
+    if weights is not None:
+        from toppush.io.exports import export_json
+
+        export_json(model, weights)
+        written["weights"] = str(weights)
+    about = model.about
+    show(as_json, without_history(about) | {"written": written}, *describe(about), _saved(written))
+
+
+def without_history(about: dict[str, Any]) -> dict[str, Any]:
+    """What a model says of itself, but not the course of its solve."""
+    proof = {key: value for key, value in about.get("certificate", {}).items() if key != "history"}
+    return about | {"certificate": proof}
+
+
+def describe(about: dict[str, Any]) -> list[str]:
+    """What a model says of itself, in sentences."""
+    said = []
+    if data := about.get("data"):
+        label, name = about["label"], about["label"]["column"] or "label"
+        said.append(
+            f"Rows: {data['rows']:,} of {data['file']}, {data['positives']:,} positive "
+            f"({name} = {label['positive']})."
+        )
+    if columns := about.get("columns"):
+        said.extend(_columns(columns))
+    if settings := about.get("fit"):
+        said.append(_settings(settings))
+    if proof := about.get("certificate"):
+        said.append(_proof(proof))
+    if quality := about.get("training"):
+        said.append(
+            f"On these training rows, which flatter: positives at the top "
+            f"{quality['positives_at_top']:.1%}, average precision "
+            f"{quality['average_precision']:.3f}, AUC {quality['auc']:.3f}."
+        )
+    if spent := about.get("seconds"):
+        parts = ", ".join(f"{name} {seconds:.2f}" for name, seconds in spent.items())
+        said.append(f"Seconds: {parts}.")
+    return said
+
+
+def _columns(columns: dict[str, Any]) -> list[str]:
+    if "named" not in columns:
+        return [f"Columns: {columns['numbered']:,}, by number."]
+    named = columns["named"]
+    numbers = sum(one["kind"] == "number" for one in named)
+    said = [f"Columns: {numbers} of numbers, {len(named) - numbers} of categories."]
+    gaps = {one["name"]: one["missing"] for one in named if one["missing"]}
+    if gaps:
+        said.append(
+            f"Gaps filled (numbers with the median) and marked by a column of their own: "
+            f"{counted(gaps)}."
+        )
+    left = {what: columns[what] for what in ("dropped", "empty") if columns[what]}
+    return said + [f"Left out, {what}: {', '.join(names)}." for what, names in left.items()]
+
+
+def _settings(settings: dict[str, Any]) -> str:
+    top = settings["top"]
+    shown = f"{top} of the negatives" if isinstance(top, int) else f"{top:.2%} of the negatives"
+    how = (
+        f"chosen by {settings['cv']}-fold cross-validation "
+        f"({settings['cv_measure']} {settings['cv_score']:.3f})"
+        if settings["chosen_by_cv"]
+        else "as given"
+    )
+    kernel = f", kernel {settings['kernel']}" if settings["kernel"] else ""
+    return (
+        f"lam {settings['lam']:.4g}, top {shown}, {how}; loss {settings['loss']}, scale "
+        f"{settings['scale']}{kernel}, seed {settings['seed']}."
+    )
+
+
+def _proof(proof: dict[str, Any]) -> str:
+    if proof["lower"] is None:
+        return f"No bound was proven. {proof['sentence']}"
+    return (
+        f"Certificate: objective {proof['upper']:.6g}, optimum at least {proof['lower']:.6g}, so "
+        f"within {proof['relative_gap']:.2%} of the best ({proof['n_iter']} iterations). "
+        f"{proof['sentence']}"
+    )
+
+
+def _saved(written: dict[str, str]) -> str:
+    return "Written: " + ", ".join(f"{path} ({what})" for what, path in written.items()) + "."

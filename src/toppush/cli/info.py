@@ -1,0 +1,28 @@
+"""`toppush info`."""
+
+from pathlib import Path
+
+import click
+
+from toppush.cli.common import existing, json_option, show
+from toppush.cli.fit import describe, without_history
+
+
+@click.command()
+@existing("model")
+@json_option
+def info(model: Path, as_json: bool) -> None:
+    """Say what MODEL is: its data, columns, label, settings and certificate.
+
+    The file's checksum is compared and its description read; the model itself is not built.
+
+    Example: toppush info fraud.toppush --json
+    """
+    from toppush.io.store import read_about
+
+    about = read_about(model)
+    versions = about.get("versions", {})
+    made = ", ".join(f"{name} {number}" for name, number in versions.items())
+    warned = [f"Warning when fitted: {text}" for text in about.get("warnings", [])]
+    said = [*describe(about), *warned, f"Made {about.get('made', 'at an unknown time')} by {made}."]
+    show(as_json, without_history(about), *said)

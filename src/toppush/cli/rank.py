@@ -1,0 +1,78 @@
+"""`toppush rank`."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from toppush.cli.common import (
+    existing,
+    format_option,
+    json_option,
+    met,
+    met_text,
+    names_option,
+    show,
+    table,
+)
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+SHOWN = 20
+"""Rows that are shown when no output is named."""
+
+
+@click.command()
+@existing("model")
+@existing("data")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Where to write the list: .csv, .tsv, .parquet, .arrow or .feather.",
+)
+@click.option(
+    "--limit", type=click.IntRange(min=1), help="Keep the best K rows, in bounded memory."
+)
+@names_option("--columns", "Columns of DATA to carry along, such as an id.")
+@format_option
+@json_option
+def rank(
+    model: Path,
+    data: Path,
+    output: Path | None,
+    limit: int | None,
+    columns: tuple[str, ...],
+    kind: str | None,
+    as_json: bool,
+) -> None:
+    """List the rows of DATA best first, with rank, score and row number.
+
+    Of equal scores the earlier row comes first. With --limit the file is streamed, and memory does
+    not grow with it; without, the scores and --columns of all rows are sorted in memory.
+
+    Example: toppush rank fraud.toppush new.csv -o ranked.csv --limit 1000 --columns id
+    """
+    from toppush import io
+    from toppush.io.ranking import Scored, write_table
+
+    seen = Scored()
+    found = io.rank(io.load(model), data, limit=limit, columns=columns, kind=kind, seen=seen)
+    if output is not None:
+        write_table(found, output)
+    result = met(seen) | {"listed": len(found), "output": str(output) if output else None}
+    if output is None:
+        listed = found if as_json else found.slice(0, SHOWN)
+        show(as_json, result | {"ranked": listed.to_pylist()}, met_text(seen), _as_text(listed))
+        return
+    show(as_json, result, met_text(seen), f"Written: {output} ({len(found):,} rows).")
+
+
+def _as_text(found: Any) -> "Table":
+    names = [name for name in found.column_names if name != "score"]
+    rows = [
+        [f"{row['rank']}", f"{row['score']:.6g}", *(f"{row[name]}" for name in names[1:])]
+        for row in found.to_pylist()
+    ]
+    return table("rank", "score", *names[1:], rows=rows)

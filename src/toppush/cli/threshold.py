@@ -1,0 +1,68 @@
+"""`toppush threshold`."""
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import click
+
+from toppush.cli.common import SHARE, met, met_text, scoring_options, show
+
+
+@click.command()
+@scoring_options
+@click.option("--fpr", type=SHARE, required=True, help="False positive rate to stay within.")
+def threshold(
+    model: Path,
+    data: Path,
+    fpr: float,
+    confidence: float,
+    label: str | None,
+    kind: str | None,
+    as_json: bool,
+) -> None:
+    """Find the score above which the false positive rate is at most --fpr, with --confidence.
+
+    DATA must hold labelled rows that the model was not fitted to. The negatives' scores are
+    sorted and one of them is taken, by the Neyman-Pearson umbrella; if they are too few to promise
+    anything, the command says how many are needed and ends with exit code 3.
+
+    Example: toppush threshold fraud.toppush held-out.csv --fpr 0.001 --confidence 0.95
+    """
+    from toppush import io
+    from toppush.io.ranking import Scored
+    from toppush.thresholds import threshold_at_fpr
+
+    ranker, seen = io.load(model), Scored()
+    refuse_training_rows(ranker, data)
+    positive, scores = io.labelled(ranker, data, label=label, kind=kind, seen=seen)
+    found = threshold_at_fpr(scores[~positive], max_fpr=fpr, confidence=confidence)
+    above = scores > found.score
+    recall = float(above[positive].mean()) if positive.any() else None
+    observed = float(above[~positive].mean())
+    result: dict[str, Any] = asdict(found) | met(seen)
+    result |= {"recall": recall, "observed_fpr": observed, "alarms": int(above.sum())}
+    show(
+        as_json,
+        result,
+        met_text(seen),
+        f"Threshold: {found.score!r}. Rows with a score above it are alarms.",
+        f"With confidence {confidence:.1%} at most {fpr:.3%} of new negatives score above it "
+        f"(it is number {found.order:,} of {found.n_negatives:,} negatives from below).",
+        f"On these rows: {observed:.3%} of the negatives"
+        + (f" and {recall:.1%} of the positives" if recall is not None else "")
+        + f" are above, {int(above.sum()):,} alarms.",
+    )
+
+
+def refuse_training_rows(model: Any, data: Path) -> None:
+    """Refuse the very file that the model was fitted to."""
+    from toppush.io.errors import DataError
+    from toppush.io.files import fingerprint
+
+    if fingerprint(data) == model.about.get("data", {}).get("fingerprint"):
+        raise DataError(
+            "the model was fitted to this file, and its scores there are too good; take rows that "
+            "it has not seen.",
+            file=data,
+        )

@@ -1,0 +1,292 @@
+"""From a file to a model: read, prepare the columns, fit, and write down how it went."""
+
+import platform
+import time
+import warnings
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.kernel_approximation import Nystroem
+from sklearn.model_selection import StratifiedKFold
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import MaxAbsScaler, StandardScaler
+
+from toppush import metrics
+from toppush.estimators import TopPush
+from toppush.io.arrays import is_number
+from toppush.io.columns import Columns, MixedColumn
+from toppush.io.csvfiles import MISSING, find_value
+from toppush.io.errors import DataError
+from toppush.io.files import fingerprint
+from toppush.io.labels import LabelRule, choose
+from toppush.io.models import Model
+from toppush.io.sources import Rows, Source, source
+from toppush.io.store import certificate
+from toppush.selection import TOPS, TopPushCV
+
+PACKAGES = ("toppush", "numpy", "scipy", "scikit-learn", "skops", "pyarrow")
+SCALES = ("maxabs", "standard", "none")
+STAGES = ("reading", "preparing", "solving", "measuring")
+GAMMA_ROWS = 10_000
+"""Rows from which the width of the kernel is taken."""
+
+
+@dataclass(frozen=True)
+class Training:
+    """Labelled rows of a file, as they were read."""
+
+    file: Source
+    rows: Rows
+    positive: NDArray[np.bool_]
+    rule: LabelRule
+    categorical: tuple[str, ...]
+
+    def preparation(self, *, scale: str = "maxabs", missing: str = "impute") -> list[Any]:
+        """Steps from these rows to numbers; what is made of a table may be overwritten."""
+        table = self.rows.label is not None
+        steps: list[tuple[str, Any]] = []
+        if table:
+            steps.append(("columns", Columns(categorical=self.categorical, missing=missing)))
+        if scale == "maxabs":
+            steps.append(("scale", MaxAbsScaler(copy=not table)))
+        elif scale == "standard":
+            # A shift of all rows changes no ranking, and would fill sparse rows.
+            steps.append(("scale", StandardScaler(copy=not table, with_mean=False)))
+        elif scale != "none":
+            raise ValueError(f"scale is {scale!r}; give one of {', '.join(SCALES)}.")
+        return steps
+
+
+def read_training(
+    path: str | Path,
+    *,
+    label: str | None = None,
+    positive: str | None = None,
+    drop: Collection[str] = (),
+    categorical: Collection[str] = (),
+    kind: str | None = None,
+) -> Training:
+    """Rows and labels of a file; parameters as for `fit`."""
+    file = source(path, kind)
+    rows = file.load(label, drop, categorical)
+    rule = with_file(choose, file, rows.labels, rows.label, positive)
+    return Training(file, rows, rule.positives(rows.labels), rule, tuple(categorical))
+
+
+def fit(
+    path: str | Path,
+    *,
+    label: str | None = None,
+    positive: str | None = None,
+    lam: float | str = "auto",
+    top: float | str = "auto",
+    loss: str = "truncated_quadratic",
+    kernel: str | None = None,
+    scale: str = "maxabs",
+    drop: Collection[str] = (),
+    categorical: Collection[str] = (),
+    missing: str = "impute",
+    cv: int = 5,
+    seed: int = 0,
+    kind: str | None = None,
+) -> Model:
+    """Fit a ranker to a file of rows.
+
+    Parameters
+    ----------
+    path : path
+        CSV, TSV, Parquet, Arrow, LIBSVM, NPZ or NPY.
+    label : str, optional
+        Column of the labels; "label" in a table. Of an NPZ file the array, "y"; of an NPY file "0"
+        or "-1", the first or last column, or another NPY file.
+    positive : str, optional
+        The label to rank first; the greater one if there are two.
+    lam : float or "auto"
+        Strength of the penalty, or chosen by cross-validation.
+    top : int, float or "auto"
+        As for `TopPush`; with both "auto", cross-validation chooses both.
+    loss : str
+    kernel : str, optional
+        "nystroem:500", or with a width "nystroem:500:0.1": 500 features of a Gaussian kernel
+        exp(-gamma |x - z|^2); gamma is 1 / (columns x variance) unless it is given.
+    scale : {"maxabs", "standard", "none"}
+    drop, categorical : collection of str
+        Columns to leave out, and columns to read as text whatever they hold.
+    missing : {"impute", "error"}
+    cv, seed : int
+        Folds, and the seed that shuffles them and picks the kernel's rows.
+    kind : str, optional
+        The format, if the ending does not say.
+
+    Returns
+    -------
+    Model
+    """
+    clock = [time.perf_counter()]
+    given = read_training(
+        path, label=label, positive=positive, drop=drop, categorical=categorical, kind=kind
+    )
+    clock.append(time.perf_counter())
+    steps, X = _prepared(given, scale, missing, kernel, seed)
+    clock.append(time.perf_counter())
+    ranker = _ranker(lam, top, loss, cv, seed)
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        ranker.fit(X, given.positive)
+    clock.append(time.perf_counter())
+    for warning in said:
+        warnings.warn(warning.message, warning.category, stacklevel=2)
+    model = Model(Pipeline([*steps, ("ranker", ranker)]), _about(given, ranker))
+    training = _training(ranker, X, given.positive)
+    clock.append(time.perf_counter())
+    model.about |= {
+        "columns": _columns(model, given.rows, drop),
+        "fit": _settings(ranker, kernel=kernel, scale=scale, missing=missing, cv=cv, seed=seed),
+        "warnings": sorted({str(warning.message) for warning in said}),
+        "training": training,
+        "seconds": dict(zip(STAGES, np.diff(clock).tolist(), strict=True)),
+    }
+    return model
+
+
+def _prepared(
+    given: Training, scale: str, missing: str, kernel: str | None, seed: int
+) -> tuple[list[tuple[str, Any]], Any]:
+    """The fitted steps before the ranker, and what they make of the rows."""
+    steps, X = given.preparation(scale=scale, missing=missing), given.rows.X
+    for _, step in steps:
+        X = with_file(step.fit_transform, given.file, X)
+    if kernel is not None:
+        steps.append(("kernel", _nystroem(kernel, X, seed)))
+        X = steps[-1][1].fit_transform(X)
+    return steps, X
+
+
+def _about(given: Training, ranker: Any) -> dict[str, Any]:
+    """What is known of a fit, apart from its columns and settings."""
+    rule, file = given.rule, given.file
+    return {
+        "versions": {"python": platform.python_version()} | {one: version(one) for one in PACKAGES},
+        "made": datetime.now(UTC).isoformat(timespec="seconds"),
+        "data": {
+            "file": file.path.name,
+            "kind": file.kind,
+            "fingerprint": fingerprint(file.path),
+            "rows": len(given.positive),
+            "positives": int(given.positive.sum()),
+        },
+        "layout": given.rows.layout,
+        "label": {"column": rule.column, "positive": rule.positive, "others": list(rule.others)},
+        "certificate": certificate(ranker),
+    }
+
+
+def read_top(text: str) -> float | str:
+    """A count, a share such as 0.01 or 1%, or "auto", from a command line."""
+    try:
+        if text == "auto":
+            return text
+        if text.endswith("%"):
+            share = float(text[:-1]) / 100
+        else:
+            share = float(text) if "." in text else int(text)
+    except ValueError:
+        share = -1
+    if share <= 0 or (isinstance(share, float) and share > 1):
+        raise ValueError(
+            f"top is {text!r}; give a count from 1, a share such as 1% or 0.01, or auto."
+        )
+    return share
+
+
+def _ranker(lam: float | str, top: float | str, loss: str, cv: int, seed: int) -> Any:
+    if lam != "auto":
+        return TopPush(float(lam), top=top, loss=loss)
+    folds = StratifiedKFold(cv, shuffle=True, random_state=seed)
+    tops: Any = TOPS if top == "auto" else (top,)
+    return TopPushCV(tops=tops, loss=loss, cv=folds)
+
+
+def _nystroem(kernel: str, X: Any, seed: int) -> Nystroem:
+    """The kernel map that a text such as nystroem:500:0.1 asks for."""
+    try:
+        name, count, *width = kernel.split(":")
+        if name != "nystroem" or len(width) > 1 or int(count) < 1:
+            raise ValueError
+        gamma = float(width[0]) if width else _gamma(X)
+    except ValueError:
+        raise ValueError(f"kernel is {kernel!r}; write nystroem:500 or nystroem:500:0.1.") from None
+    return Nystroem(gamma=gamma, n_components=min(int(count), X.shape[0]), random_state=seed)
+
+
+def _gamma(X: Any) -> float:
+    part = X[:: max(1, X.shape[0] // GAMMA_ROWS)]
+    variance = float((part * part).mean() - part.mean() ** 2)
+    return 1.0 / (X.shape[1] * variance) if variance > 0 else 1.0
+
+
+def with_file(function: Any, file: Source, *arguments: Any) -> Any:
+    """Call, naming the file in an error, and the line where a text stands among numbers."""
+    try:
+        return function(*arguments)
+    except MixedColumn as error:
+        place: dict[str, Any] = {"file": file.path, "column": error.column}
+        if file.kind == "csv":
+            place = find_value(
+                file.path,
+                str(error.column),
+                lambda text: text not in MISSING and not is_number(text),
+            )
+        raise DataError(error.message, **place) from None
+    except DataError as error:
+        raise error.at(file.path) from None
+
+
+def _columns(model: Model, rows: Rows, drop: Collection[str]) -> dict[str, Any]:
+    columns = model.columns
+    if columns is None:
+        return {"numbered": int(rows.X.shape[1])}
+    types = {name: str(rows.X.schema.field(name).type) for name in rows.X.column_names}
+    return {
+        "named": [
+            {
+                "name": one.name,
+                "kind": type(one).__name__.lower(),
+                "type": types[one.name],
+                "outputs": one.width,
+                "missing": columns.filled_.get(one.name, 0),
+                **({"fill": one.fill} if hasattr(one, "fill") else {"texts": len(one.texts)}),
+            }
+            for one in columns.columns_
+        ],
+        "dropped": sorted(drop),
+        "empty": columns.empty_,
+    }
+
+
+def _settings(ranker: Any, **given: Any) -> dict[str, Any]:
+    chosen = isinstance(ranker, TopPushCV)
+    return {
+        "lam": float(ranker.lam_ if chosen else ranker.lam),
+        "top": ranker.top_,
+        "loss": ranker.loss,
+        "chosen_by_cv": chosen,
+        "cv_measure": ranker.scoring if chosen else None,
+        "cv_score": ranker.best_score_ if chosen else None,
+        **given,
+    }
+
+
+def _training(ranker: Any, X: Any, y: NDArray[np.bool_]) -> dict[str, float]:
+    scores = ranker.decision_function(X)
+    return {
+        "positives_at_top": metrics.positives_at_top(y, scores),
+        "average_precision": metrics.average_precision(y, scores),
+        "auc": metrics.auc(y, scores),
+    }

@@ -1,0 +1,147 @@
+"""Fuzz the readers of CSV, LIBSVM and model files: no crash, no hang, no silent misread.
+
+pip install -e '.[test,fuzz]'
+python tests/fuzz_files.py csv --minutes 10      # or libsvm, or model
+python tests/fuzz_files.py csv --file crash-...  # one input again
+
+Every input is read or refused with a `DataError`, and what is read must be what a slow, obvious
+reader finds. Inputs that break this are written to the folder of the run by libFuzzer.
+"""
+
+import argparse
+import contextlib
+import csv
+import io as memory
+import sys
+import tempfile
+import warnings
+from pathlib import Path
+
+import atheris
+
+with atheris.instrument_imports(include=["toppush.io"]):
+    import numpy as np
+    import pyarrow as pa
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import MaxAbsScaler
+
+    from toppush import TopPush
+    from toppush.io import Columns, DataError, ModelError, csvfiles, store
+
+sys.path.insert(0, str(Path(__file__).parent))
+from test_io_matrices import parsed, strict
+from test_io_models import archive_of, forged
+
+FOLDER = Path(tempfile.mkdtemp(prefix="toppush-fuzz-"))
+
+
+def written(name, data):
+    path = FOLDER / name
+    path.write_bytes(data)
+    return path
+
+
+def slow_csv(data, delimiter):
+    """Names and rows by the standard library, or None if it refuses the text or rows differ."""
+    try:
+        text = data.decode("utf-8-sig")
+        rows = list(csv.reader(memory.StringIO(text, newline=""), delimiter=delimiter, strict=True))
+    except (UnicodeDecodeError, csv.Error):
+        return None
+    names, *rows = rows or [[]]
+    rows = [row for row in rows if row]
+    return (names, rows) if all(len(row) == len(names) for row in rows) else None
+
+
+def fuzz_csv(data):
+    path = written("rows.csv", data)
+    try:
+        names = csvfiles.header(path)
+        table = csvfiles.read(path, names)
+        streamed = list(csvfiles.stream(path, dict.fromkeys(names, pa.string())))
+    except DataError:
+        return
+    assert table.num_rows == sum(len(batch) for batch in streamed)
+    assert table.column_names == names
+    expected = slow_csv(data, csvfiles._delimiter(path))
+    if expected is not None:
+        cells = [
+            [None if cell in csvfiles.MISSING else cell for cell in row] for row in expected[1]
+        ]
+        found = [list(row) for row in zip(*table.to_pydict().values(), strict=True)]
+        assert found == cells, (found, cells)
+    with contextlib.suppress(DataError):
+        Columns().fit_transform(csvfiles.read(path, ()))
+
+
+def fuzz_libsvm(data):
+    path = written("rows.svm", data)
+    expected = strict(data.decode("latin-1")) if data.isascii() else None
+    found, error = None, None
+    try:
+        found = parsed(path, 64)
+    except DataError as refused:
+        error = refused
+    assert error is None or (error.line is not None and error.column is not None), error
+    assert not data.isascii() or found == expected, (found, error, expected)
+    assert data.isascii() or found is None or b"#" in data
+
+
+def small_model():
+    """The parts of a file's archive, and rows to score."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(40, 3)), np.arange(40) % 2
+    table = pa.table({"a": X[:, 0], "b": X[:, 1], "c": ["x", "y"] * 20})
+    pipeline = make_pipeline(Columns(), MaxAbsScaler(), TopPush(top=0.5)).fit(table, y)
+    return archive_of(store.as_model(pipeline)), table.to_batches()[0]
+
+
+PARTS, BATCH = ({}, None)
+
+
+def fuzz_model(data):
+    """Overwrite a part of the archive from a place, as the first bytes say, and seal it again."""
+    names = sorted(PARTS)
+    name = names[data[0] % len(names)] if data else names[0]
+    content = PARTS[name]
+    place = int.from_bytes(data[1:4], "little") % len(content)
+    changed = content[:place] + data[4:] + content[place + max(0, len(data) - 4) :]
+    try:
+        model = store.from_bytes(forged(PARTS | {name: changed}))
+        scores = model.decision_function(BATCH)
+    except (ModelError, DataError):
+        return
+    assert np.isfinite(scores).all()
+
+
+SEEDS = {
+    "csv": [b"a,b\n1,2\n", b'a;b\n"x ""y""";2\n', b"a\tb\n1e5\t\n", b"a,b\r\n1,true\r\n,\r\n",
+            "é,b\n2024-01-01,ü\n".encode()],
+    "libsvm": [b"1 1:2 3:4.5\n-1 2:1e3 # note\n", b"+1 qid:3 1:1\n\n0 7:2", b"1\n"],
+    "model": [bytes([part, place, 0, 0]) + text for part in range(12) for place in (0, 90)
+              for text in (b"", b"null", b"\x93NUMPY", b'"__class__": "')],
+}  # fmt: skip
+TARGETS = {"csv": fuzz_csv, "libsvm": fuzz_libsvm, "model": fuzz_model}
+
+
+def main():
+    global PARTS, BATCH
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("target", choices=TARGETS)
+    parser.add_argument("--minutes", type=float, default=10.0)
+    parser.add_argument("--file", default=None)
+    options = parser.parse_args()
+    warnings.simplefilter("ignore")
+    PARTS, BATCH = small_model()
+    corpus = FOLDER / "corpus"
+    corpus.mkdir()
+    for number, seed in enumerate(SEEDS[options.target]):
+        (corpus / str(number)).write_bytes(seed)
+    arguments = [sys.argv[0], "-timeout=30", "-rss_limit_mb=4096", f"-artifact_prefix={FOLDER}/"]
+    arguments += [f"-max_total_time={int(options.minutes * 60)}", "-max_len=4096"]
+    atheris.Setup([*arguments, options.file or str(corpus)], TARGETS[options.target])
+    atheris.Fuzz()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,77 @@
+"""The best rows from a stream are the first of the whole list, ties by row number."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from files import DROP, made_rows, write
+from toppush import io
+from toppush.io import ranking
+from toppush.io.ranking import Best, write_table
+
+
+@given(
+    st.lists(st.lists(st.integers(-3, 3), max_size=9), max_size=12),
+    st.one_of(st.none(), st.integers(1, 20)),
+    st.booleans(),
+)
+def test_best_is_the_head_of_the_sorted_list(parts, limit, carry):
+    rows = [float(score) for part in parts for score in part]
+    best = Best(limit)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ranking, "SLACK", 0)  # sort out after every batch
+        first = 0
+        for part in parts:
+            batch = pa.RecordBatch.from_pydict({"id": [f"r{first + i}" for i in range(len(part))]})
+            best.add(np.array(part, float), first, batch if carry else None)
+            first += len(part)
+    if not rows:
+        with pytest.raises(io.DataError, match="no rows"):
+            best.table()
+        return
+    order = sorted(range(len(rows)), key=lambda row: (-rows[row], row))[:limit]
+    found = best.table().to_pydict()
+    assert found["row"] == [row + 1 for row in order]
+    assert found["score"] == [rows[row] for row in order]
+    assert found["rank"] == list(range(1, len(order) + 1))
+    if carry:
+        assert found["id"] == [f"r{row}" for row in order]
+
+
+@pytest.fixture
+def model(tmp_path):
+    return io.fit(write(tmp_path / "t.csv", made_rows(300)), label="fraud", drop=DROP, lam=0.1,
+                  top=0.3)  # fmt: skip
+
+
+@pytest.mark.parametrize("ending", [".csv", ".parquet", ".feather"])
+def test_a_limit_takes_the_head(ending, model, tmp_path, monkeypatch):
+    monkeypatch.setattr(io.csvfiles, "BLOCK", 1024)
+    monkeypatch.setattr(io.tables, "BATCH", 17)
+    path = write(tmp_path / f"new{ending}", made_rows(500, seed=2))
+    whole = io.rank(model, path, columns=("id", "fraud"))
+    for limit in (1, 10, 499, 500, 1000):
+        assert io.rank(model, path, limit=limit, columns=("id", "fraud")).equals(whole[:limit])
+    assert sorted(whole["row"].to_pylist()) == list(range(1, 501))
+    by_id = {f"client {row - 1}" for row in whole["row"].to_pylist()[:5]}
+    assert set(whole["id"].to_pylist()[:5]) == by_id
+
+
+@pytest.mark.parametrize("ending", [".csv", ".tsv", ".parquet", ".feather"])
+def test_lists_are_written_and_read_again(ending, tmp_path):
+    table = pa.table(
+        {"rank": [1, 2], "score": [0.5, -1.0], "id": ["plain", 'with "quotes", comma']}
+    )
+    write_table(table, tmp_path / f"r{ending}")
+    kind = {".tsv": "csv", ".csv": "csv", ".parquet": "parquet", ".feather": "arrow"}[ending]
+    assert io.tables.read(tmp_path / f"r{ending}", kind, drop=(), texts=()).equals(table)
+    with pytest.raises(io.DataError, match="cannot be written; end it with one of"):
+        write_table(table, tmp_path / "r.docx")
+
+
+def test_a_carried_column_may_be_called_score(model, tmp_path):
+    rows = made_rows(20) | {"score": list(range(20)), "rank": list(range(20))}
+    found = io.rank(model, write(tmp_path / "n.csv", rows), columns=("score", "rank"))
+    assert found.column_names == ["rank", "score", "row", "score (data)", "rank (data)"]

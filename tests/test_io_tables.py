@@ -1,0 +1,262 @@
+"""Tables of every format give the same model; what is wrong in them is refused, and placed."""
+
+import bz2
+import gzip
+import lzma
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from files import DROP, as_text, made_rows, write, write_csv
+from toppush import io
+from toppush.io import csvfiles, tables
+from toppush.io.errors import DataError
+
+FORMATS = (".csv", ".tsv", ".parquet", ".feather", ".arrow")
+pytestmark = pytest.mark.filterwarnings("ignore::toppush.DegenerateWarning")
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    path = write(tmp_path_factory.mktemp("train") / "train.csv", made_rows(400))
+    return io.fit(path, label="fraud", drop=DROP, lam=0.1)
+
+
+@pytest.mark.parametrize("ending", FORMATS)
+def test_formats_agree(ending, model, tmp_path):
+    rows = made_rows(400)
+    other = io.fit(write(tmp_path / f"train{ending}", rows), label="fraud", drop=DROP, lam=0.1)
+    np.testing.assert_allclose(other.ranker.coef_, model.ranker.coef_, rtol=1e-9)
+    new = write(tmp_path / f"new{ending}", made_rows(300, seed=1))
+    expected = model.pipeline.decision_function(pa.table(made_rows(300, seed=1)))
+    positive, scores = io.labelled(model, new)
+    np.testing.assert_allclose(scores, expected, rtol=1e-9, atol=1e-15)
+    assert positive.tolist() == [label == "yes" for label in made_rows(300, seed=1)["fraud"]]
+
+
+@pytest.mark.parametrize("opener, ending", [(gzip, ".gz"), (bz2, ".bz2"), (lzma, ".xz")])
+def test_compressed_csv(opener, ending, model, tmp_path):
+    plain = write(tmp_path / "new.csv", made_rows(50, seed=2))
+    packed = tmp_path / f"new.csv{ending}"
+    packed.write_bytes(opener.compress(plain.read_bytes()))
+    assert io.rank(model, packed).equals(io.rank(model, plain))
+    packed.write_bytes(packed.read_bytes()[:-20])
+    with pytest.raises(DataError, match="cannot be read"):
+        io.rank(model, packed)
+
+
+@pytest.mark.parametrize("delimiter", [",", ";", "|", "\t"])
+def test_delimiter_is_found(delimiter, model, tmp_path):
+    path = write_csv(tmp_path / "new.csv", made_rows(60, seed=3), delimiter)
+    plain = write_csv(tmp_path / "plain.csv", made_rows(60, seed=3))
+    assert io.rank(model, path).equals(io.rank(model, plain))
+
+
+def edited(tmp_path, line, old, new):
+    """A good file of 30 rows with one change in one line."""
+    path = write_csv(tmp_path / "new.csv", made_rows(30, seed=4, gaps=0.0))
+    lines = path.read_bytes().split(b"\n")
+    assert old in lines[line - 1]
+    lines[line - 1] = lines[line - 1].replace(old, new, 1)
+    path.write_bytes(b"\n".join(lines))
+    return path
+
+
+@pytest.mark.parametrize(
+    "line, old, new, said",
+    [
+        (9, b"client 7,", b"client 7,extra,", "line 9, column 7: 6 values are expected"),
+        (9, b"client 7,", b"", "line 9, column 6: 6 values are expected"),
+        (12, b"client 10,", b"client 10,abc", "line 12, column 2 (age): 'abc"),
+        (5, b"client 3,", b"client 3,1_", "line 5, column 2 (age): '1_"),
+        (7, b"client 5", b"client \xff", "line 7, column 1 (id): the text is not UTF-8"),
+        (
+            20,
+            b"client 18",
+            b'"client 18',
+            "line 20, column 1: unexpected end of data; close its quotes",
+        ),
+        (6, b"client 4,", b"client 4,inf,", "line 6, column 7"),
+    ],
+)
+def test_malformed_lines_are_placed(line, old, new, said, model, tmp_path):
+    path = edited(tmp_path, line, old, new)
+    with pytest.raises(DataError) as caught:
+        io.rank(model, path, columns=("id",))
+    assert str(caught.value).startswith(f"{path}, {said}")
+
+
+def test_infinite_number_is_refused(model, tmp_path):
+    rows = made_rows(30, seed=4)
+    rows["age"][11] = float("inf")
+    with pytest.raises(DataError, match="row 12, column age: is infinite"):
+        io.rank(model, write(tmp_path / "new.csv", rows))
+
+
+def test_a_flag_that_is_not_one(model, tmp_path):
+    path = edited(tmp_path, 3, b",true" if b",true" in _line(tmp_path, 3) else b",false", b",maybe")
+    with pytest.raises(DataError, match=r"line 3, column 5 \(member\): 'maybe' is neither"):
+        io.rank(model, path)
+
+
+def _line(tmp_path, line):
+    path = write_csv(tmp_path / "look.csv", made_rows(30, seed=4, gaps=0.0))
+    return path.read_bytes().split(b"\n")[line - 1]
+
+
+@pytest.mark.parametrize(
+    "content, said",
+    [
+        (b"", "line 1: the file is empty"),
+        (b"a,b,a\n1,2,3\n", "line 1, column 3: the column name 'a' is there twice"),
+        (b"1.5,2\n1,2\n", "line 1: the first line holds numbers only"),
+        (b"a,b\n1,2\n", "has no column 'label'; its columns are 'a', 'b'"),
+        (b"a,label\n", "holds no rows"),
+        (b"a,label\n1,0\n2,\n3,1\n", "row 2, column label: the label is missing"),
+        (b"a,label\n1,0\n2,1\n3,2\n", "3 different labels, 0.0, 1.0, 2.0"),
+        (b"a,label\n1,0\n2,0\n", "1 different labels"),
+        (b"a,when,label\n1,2024-01-05,0\n2,2024-02-05,1\n", "column when: holds dates or times"),
+        (b"a,when,label\n1,5/1/2024,0\n2,6/2/2024,1\n", "column when: holds dates such as"),
+        (b"a,label\n1,0\n2,1\n3,0\nx,1\n", "line 5, column 1 (a): holds numbers, but also 'x'"),
+        (b"a,label\n,0\n,1\n", "no column is left"),
+        (b"a,label\n1,0\n\xff,1\n", "column a: holds binary"),
+    ],
+)
+def test_what_cannot_be_fitted(content, said, tmp_path):
+    path = tmp_path / "train.csv"
+    path.write_bytes(content)
+    with pytest.raises(DataError) as caught:
+        io.fit(path, lam=1.0)
+    assert str(caught.value).startswith(str(path))
+    assert said in str(caught.value)
+
+
+def test_many_texts_are_names_unless_asked_for(tmp_path):
+    path = write(tmp_path / "train.csv", made_rows(1200))
+    with pytest.raises(DataError, match="column id: holds 1200 different texts"):
+        io.fit(path, label="fraud", lam=1.0)
+    asked = io.fit(path, label="fraud", lam=1.0, categorical=["id"])
+    assert asked.columns.sparse_
+    assert asked.about["columns"]["named"][0]["texts"] == 1200
+
+
+def test_numbers_as_categories_keep_their_digits(tmp_path):
+    path = tmp_path / "train.csv"
+    path.write_text("zip,label\n" + "007,1\n7,0\n" * 20)
+    found = io.fit(path, lam=0.1, categorical=["zip"])
+    assert found.columns.columns_[0].texts == ["007", "7"]
+    assert found.about["training"]["positives_at_top"] == 1.0
+
+
+def test_unseen_texts_and_gaps_are_counted(model, tmp_path):
+    rows = made_rows(20, seed=5, gaps=0.0)
+    rows["city"][:3] = ["Atlantis", None, "Utopia"]
+    rows["age"][5] = None
+    rows["member"][6] = None
+    for ending in FORMATS:
+        seen = io.ranking.Scored()
+        io.rank(model, write(tmp_path / f"new{ending}", rows), seen=seen)
+        assert dict(seen.counts.unseen) == {"city": 2}
+        assert dict(seen.counts.missing) == {"city": 1, "age": 1, "member": 1}
+
+
+@pytest.mark.parametrize("ending", FORMATS)
+def test_missing_error(ending, tmp_path):
+    rows = made_rows(50, gaps=0.0)
+    whole = io.fit(write(tmp_path / f"a{ending}", rows), label="fraud", drop=DROP, lam=1.0,
+                   missing="error")  # fmt: skip
+    rows["city"][7] = None
+    path = write(tmp_path / f"b{ending}", rows)
+    with pytest.raises(DataError, match="row 8, column city: 1 values are missing"):
+        io.fit(path, label="fraud", drop=DROP, lam=1.0, missing="error")
+    with pytest.raises(DataError, match="row 8, column city: 1 values are missing"):
+        io.rank(whole, path)
+
+
+def test_columns_that_are_empty_in_new_rows_are_gaps(model, tmp_path):
+    rows = made_rows(20, seed=6, gaps=0.0)
+    rows["age"], rows["city"] = [None] * 20, [None] * 20
+    for ending in FORMATS:
+        seen = io.ranking.Scored()
+        io.rank(model, write(tmp_path / f"new{ending}", rows), seen=seen)
+        assert dict(seen.counts.missing) == {"age": 20, "city": 20}
+
+
+def test_a_category_without_a_text(tmp_path):
+    rows = made_rows(60) | {"note": [""] * 60}
+    found = io.fit(write(tmp_path / "t.parquet", rows), label="fraud", drop=DROP, lam=1.0)
+    io.save(found, tmp_path / "m")
+    assert io.load(tmp_path / "m").columns.columns_[-1].texts == []
+
+
+def test_a_model_of_named_columns_needs_them(model, tmp_path):
+    rows = made_rows(20)
+    del rows["age"]
+    with pytest.raises(DataError, match="has no column 'age'"):
+        io.rank(model, write(tmp_path / "new.csv", rows))
+    np.save(tmp_path / "new.npy", np.ones((4, 3)))
+    with pytest.raises(DataError, match="has no column names, and the model needs 'age'"):
+        io.rank(model, tmp_path / "new.npy")
+
+
+def test_labels_other_than_the_two(model, tmp_path):
+    rows = made_rows(20)
+    rows["fraud"][13] = "maybe"
+    with pytest.raises(DataError, match="row 14, column fraud: the label 'maybe' is neither"):
+        io.labelled(model, write(tmp_path / "new.csv", rows))
+
+
+def test_one_label_against_the_rest(tmp_path):
+    rows = made_rows(90)
+    rows["fraud"] = ["a", "b", "c"] * 30
+    path = write(tmp_path / "train.parquet", rows)
+    found = io.fit(path, label="fraud", positive="b", drop=DROP, lam=1.0)
+    assert (found.label.positive, found.label.others) == ("b", ("a", "c"))
+    rows["fraud"][0] = "d"
+    positive, _ = io.labelled(found, write(tmp_path / "new.parquet", rows))
+    assert positive.sum() == 30
+    with pytest.raises(DataError, match="no label is 'z'"):
+        io.fit(path, label="fraud", positive="z", drop=DROP, lam=1.0)
+
+
+@pytest.mark.parametrize("ending", [".parquet", ".feather", ".arrow"])
+def test_damaged_files_are_refused(ending, model, tmp_path, rng):
+    good = write(tmp_path / f"new{ending}", made_rows(200)).read_bytes()
+    path = tmp_path / f"bad{ending}"
+    for size in rng.integers(0, len(good) - 1, 20):
+        path.write_bytes(good[:size])
+        with pytest.raises(DataError, match="bad"):
+            io.rank(model, path)
+
+
+values = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-(2**53), 2**53),
+    st.floats(allow_nan=False, allow_infinity=False),
+    st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\r\x00"), max_size=6),
+)
+
+
+@given(
+    st.lists(st.tuples(values, values, values), min_size=1, max_size=8), st.sampled_from(",;\t|")
+)
+def test_csv_cells_are_read_as_they_were_written(tmp_path_factory, rows, delimiter):
+    path = tmp_path_factory.mktemp("cells") / "cells.csv"
+    table = dict(zip("abc", zip(*rows, strict=True), strict=True))
+    write_csv(path, table, delimiter)
+    read = tables.read(path, "csv", drop=(), texts="abc").to_pydict()
+    streamed = pa.Table.from_batches(
+        csvfiles.stream(path, dict.fromkeys("abc", pa.string()), block=64)
+        if max(len(as_text(value)) for row in rows for value in row) < 16
+        else csvfiles.stream(path, dict.fromkeys("abc", pa.string()))
+    )
+    expected = {
+        name: [None if as_text(value) in csvfiles.MISSING else as_text(value) for value in column]
+        for name, column in table.items()
+    }
+    assert read == expected
+    assert streamed.to_pydict() == expected
