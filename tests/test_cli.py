@@ -234,7 +234,7 @@ def test_help_loads_nothing_heavy():
 
 
 def test_a_whole_run_in_a_terminal(tmp_path):
-    """From a raw CSV with texts and gaps to a model, its quality, a threshold, a ranked list."""
+    """From a raw CSV with texts and gaps to a model, a threshold, a ranked list, a report."""
     write(tmp_path / "train.csv", made_rows(1500))
     write(tmp_path / "held.csv", made_rows(1500, seed=1))
     new = made_rows(1000, seed=2)
@@ -264,3 +264,11 @@ def test_a_whole_run_in_a_terminal(tmp_path):
     alarms = scores > line["score"]
     assert alarms[~fraud].mean() < 0.08
     assert "1,500 of train.csv" in terminal("info", "fraud.toppush", cwd=tmp_path)
+    told = json.loads(
+        terminal("report", "fraud.toppush", "held.csv", "--train", "train.csv", "--columns",
+                 "id,city", "-o", "report.html", "--json", cwd=tmp_path)
+    )  # fmt: skip
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert told["rows"] == 1500
+    assert "Beside logistic regression" in page
+    assert "client " in page

@@ -15,6 +15,7 @@ from toppush.cli.evaluate import evaluate
 from toppush.cli.fit import fit
 from toppush.cli.info import info
 from toppush.cli.rank import rank
+from toppush.cli.report import report
 from toppush.cli.reproduce import reproduce
 from toppush.cli.threshold import threshold
 
@@ -29,5 +30,17 @@ def main() -> None:
     """
 
 
-for command in (fit, rank, evaluate, compare, threshold, info, demo, datasets, reproduce):
+COMMANDS = (
+    fit,
+    rank,
+    evaluate,
+    compare,
+    threshold,
+    report,
+    info,
+    demo,
+    datasets,
+    reproduce,
+)
+for command in COMMANDS:
     main.add_command(command)

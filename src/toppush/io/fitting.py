@@ -277,7 +277,7 @@ def _settings(ranker: Any, **given: Any) -> dict[str, Any]:
         "top": ranker.top_,
         "loss": ranker.loss,
         "chosen_by_cv": chosen,
-        "cv_measure": ranker.scoring if chosen else None,
+        "cv_measure": (ranker.scoring or "recall at the top") if chosen else None,
         "cv_score": ranker.best_score_ if chosen else None,
         **given,
     }

@@ -1,0 +1,94 @@
+"""`toppush report`."""
+
+from pathlib import Path
+
+import click
+
+from toppush.cli.common import (
+    Failure,
+    existing,
+    format_option,
+    json_option,
+    label_option,
+    names_option,
+    show,
+)
+
+
+@click.command()
+@existing("model")
+@existing("data")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(dir_okay=False, path_type=Path),
+    default=Path("report.html"),
+    show_default=True,
+    help="Where to write the page.",
+)
+@label_option
+@click.option(
+    "--train",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Rows that the model was fitted to; logistic regression learns from them too.",
+)
+@names_option("--columns", "Columns of DATA to show of the first rows, such as an id.")
+@click.option("--title", help="Heading of the page [default: the file's name].")
+@click.option(
+    "--k", type=click.IntRange(min=1), help="Length of the list that the page opens with."
+)
+@format_option
+@json_option
+def report(
+    model: Path,
+    data: Path,
+    output: Path,
+    label: str | None,
+    train: Path | None,
+    columns: tuple[str, ...],
+    title: str | None,
+    k: int | None,
+    kind: str | None,
+    as_json: bool,
+) -> None:
+    """Write one self-contained HTML page on how MODEL ranks the labelled rows of DATA.
+
+    Take rows that the model has not seen. The page needs no network; the rows that it shows are in
+    it.
+
+    Example: toppush report fraud.toppush held-out.csv --train train.csv --columns id -o report.html
+    """
+    from toppush import io
+    from toppush.io.labelled import labelled_rows
+    from toppush.report import from_estimator, write
+
+    ranker = io.load(model)
+    rows = labelled_rows(ranker, data, label=label, kind=kind, columns=columns)
+    if rows.positive.all() or not rows.positive.any():
+        raise Failure(f"{data}: every row has the same label; both classes are needed.", 1)
+    seen = labelled_rows(ranker, train, label=label, kind=kind) if train else None
+    page = from_estimator(
+        ranker.pipeline,
+        rows.X,
+        rows.positive,
+        None if seen is None else seen.X,
+        None if seen is None else seen.positive,
+        rows=rows.carried if rows.carried is not None else _table(rows.X),
+        title=title or data.name,
+        k=k,
+        facts={"Model": model.name, "Data": data.name, "Positive label": ranker.label.positive},
+    )
+    write(output, page)
+    size = output.stat().st_size
+    result = {
+        "output": str(output),
+        "rows": len(rows.positive),
+        "positives": int(rows.positive.sum()),
+        "bytes": size,
+    }
+    show(as_json, result, f"Written: {output} ({size / 1e6:.1f} MB).")
+
+
+def _table(X: object) -> object:
+    """What to show of the rows: their columns if they have names."""
+    return X if hasattr(X, "column_names") else None

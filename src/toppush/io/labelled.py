@@ -1,0 +1,56 @@
+"""All rows of a labelled file at once, for what cannot be made from a stream."""
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from scipy import sparse
+
+from toppush.io.errors import DataError
+from toppush.io.models import Model
+from toppush.io.sources import source
+
+
+class LabelledRows(NamedTuple):
+    """Rows as the model's pipeline takes them, which are positive, and columns carried along."""
+
+    X: Any
+    positive: NDArray[np.bool_]
+    carried: pa.Table | None
+
+
+def labelled_rows(
+    model: Model,
+    path: str | Path,
+    *,
+    label: str | None = None,
+    kind: str | None = None,
+    columns: tuple[str, ...] = (),
+) -> LabelledRows:
+    """Read a whole file; memory is that of its rows."""
+    file, rule = source(path, kind), model.label
+    parts, positive, carried, n_rows = [], [], [], 0
+    for batch in file.batches(model.needs(labels=True, label=label, carry=columns)):
+        try:
+            positive.append(rule.positives(batch.labels))
+        except DataError as error:
+            row = None if error.row is None else error.row + n_rows
+            raise DataError(error.message, file=file.path, row=row, column=error.column) from None
+        parts.append(batch.X)
+        carried += [] if batch.carried is None else [batch.carried]
+        n_rows += batch.n_rows
+    if not parts:
+        raise DataError("the file holds no rows.", file=file.path)
+    shown = pa.Table.from_batches(carried) if carried else None
+    return LabelledRows(_joined(parts), np.concatenate(positive), shown)
+
+
+def _joined(parts: list[Any]) -> Any:
+    """One table or matrix from the parts of a file."""
+    if isinstance(parts[0], pa.RecordBatch):
+        return pa.Table.from_batches(parts)
+    if isinstance(parts[0], np.ndarray):
+        return np.concatenate(parts)
+    return sparse.csr_array(sparse.vstack(parts, format="csr"))
