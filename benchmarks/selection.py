@@ -21,7 +21,7 @@ from benchmarks.data import CACHE, FILES, load
 from toppush import metrics
 from toppush.designs import LocalDesign
 from toppush.selection import TOPS as DEFAULT_TOPS
-from toppush.selection import follow, held_out_scores, lam_grid
+from toppush.selection import fit_fold, follow, lam_grid
 
 TOPS = (1, 0.001, 0.01, 0.03, 0.1, 0.3)
 LOSS, TOL = "truncated_quadratic", 1e-3
@@ -85,7 +85,7 @@ def measure_split(X, y, X_test, y_test, seed):
     tests = [[one(y_test, X_test @ found.weights) for one in TESTED] for found in grid]
     folds = []
     for train, held in StratifiedKFold(5, shuffle=True, random_state=seed).split(X, y):
-        scores, _ = held_out_scores(X, y, None, (train, held), lams, TOPS, LOSS, TOL)
+        scores = fit_fold(X, y, None, (train, held), lams, TOPS, LOSS, TOL).scores
         folds.append([[one(y[held], row) for one in MEASURES.values()] for row in scores])
     return folds, tests
 

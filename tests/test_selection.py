@@ -30,7 +30,7 @@ from toppush import DegenerateWarning, TopPush, TopPushCV, metrics, toppush_path
 from toppush.designs import LocalDesign, local
 from toppush.heads import Head, first_negatives
 from toppush.losses import LOSSES
-from toppush.selection import lam_grid
+from toppush.selection import as_good_as_the_best, lam_grid
 from toppush.solutions import Status
 
 every_loss = pytest.mark.parametrize("name", LOSSES)
@@ -269,6 +269,46 @@ def test_the_default_chooses_by_the_joint_list(rows):
     assert_allclose(found, joint, atol=0.05)
     assert search.best_score_ == found.max()
     assert {"lam": search.lam_, "top": search.top_} == search.cv_results_["params"][found.argmax()]
+
+
+# The average.
+
+
+def test_pairs_within_two_errors_of_the_best_are_as_good():
+    # Column 1 is best; 0 is behind by 0.1 +- 0, 2 by 0.1 +- 0.1, 3 equal.
+    scores = np.array([[0.4, 0.5, 0.2, 0.5], [0.4, 0.5, 0.5, 0.5], [0.4, 0.5, 0.5, 0.5]])
+    assert_array_equal(as_good_as_the_best(scores), [False, True, True, True])
+    assert_array_equal(as_good_as_the_best(scores[:1]), [False, True, False, True])
+
+
+def test_an_average_is_the_mean_direction_of_the_folds_fits(rows):
+    X, y = rows
+    folds = list(StratifiedKFold(3).split(X, y))
+    search = TopPushCV(LAMS, tops=(1, 5), cv=folds, combine="average", tol=1e-9).fit(X, y)
+    slow = 0.0
+    for pair in search.members_:
+        for train, _ in folds:
+            weights = TopPush(**pair, tol=1e-9).fit(X[train], y[train]).coef_[0]
+            slow = slow + weights / np.linalg.norm(weights)
+    assert_allclose(search.coef_[0], slow / np.linalg.norm(slow), atol=1e-3)
+    highest = np.sort(X[y == 0] @ search.coef_[0])[::-1]
+    assert search.threshold_ == pytest.approx(highest[: search.top_].mean())
+    assert not hasattr(search, "solution_")
+    assert {"lam": search.lam_, "top": search.top_} in search.members_
+    assert_allclose(search.decision_function(X), X @ search.coef_[0] - search.threshold_)
+
+
+def test_an_average_after_a_best_pair_has_no_certificate_left(rows):
+    search = TopPushCV(LAMS, tops=(1,), cv=3).fit(*rows)
+    assert search.members_ == [{"lam": search.lam_, "top": search.top_}]
+    search.set_params(combine="average").fit(*rows)
+    assert not hasattr(search, "solution_")
+
+
+def test_an_average_of_too_many_weights_is_refused(rows, monkeypatch):
+    monkeypatch.setattr("toppush.selection.DIRECTION_ENTRIES", 10)
+    with pytest.raises(ValueError, match='fewer lams or tops, or combine="best"'):
+        TopPushCV(LAMS, tops=(1,), cv=3, combine="average").fit(*rows)
 
 
 # Measures.
@@ -563,7 +603,7 @@ def test_lams_must_be_positive(fit, lam, rows):
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError])
 @pytest.mark.parametrize("n_threads", [1, 2])
-@pytest.mark.parametrize("where", ["held_out_scores", "TopPush"])
+@pytest.mark.parametrize("where", ["fit_fold", "TopPush"])
 def test_an_interrupted_fit_changes_nothing(where, n_threads, error, fitted, rows, monkeypatch):
     X, y = rows
     fitted.set_params(n_threads=n_threads)

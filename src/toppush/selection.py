@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from numbers import Integral, Real
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,6 +41,8 @@ FIRST_GAIN = 0.01
 TOPS = (1, 0.001, 0.01, 0.1)
 FOLD_TOL = 100.0
 """How much coarser the folds' fits are: 1.4 to 1.7 times as fast as with 10, as good a choice."""
+DIRECTION_ENTRIES = 1 << 28
+"""The most weights of fold fits that an average holds: 2 GiB."""
 ENTRIES_PER_FOLD = 1 << 18
 """Below this many stored entries folds at the same time only wait for each other."""
 
@@ -142,7 +144,26 @@ def follow(design: Design, lams: Array, tops: tuple[float, ...], loss: str, tol:
     return Path(lams, tops, tuple(rows))
 
 
-def held_out_scores(
+class Fold(NamedTuple):
+    """What the fits on a fold's training rows give.
+
+    Attributes
+    ----------
+    scores : array of shape (n_tops * n_lams, n_test)
+        Of the held-out rows, less the threshold of the fit, so that 0 means as high as its top.
+    directions : array of shape (n_tops * n_lams, n_features), or None
+        The weights with length 1, if they are wanted.
+    n_iter : int
+    seconds : float
+    """
+
+    scores: Array
+    directions: Array | None
+    n_iter: int
+    seconds: float
+
+
+def fit_fold(
     X: Matrix,
     positive: NDArray[np.bool_],
     sample_weight: Array | None,
@@ -151,17 +172,13 @@ def held_out_scores(
     tops: tuple[float, ...],
     loss: str,
     tol: float,
-) -> tuple[Array, float]:
-    """Scores of held-out rows for the whole grid, and the seconds the fits took.
+    *,
+    directions: bool = False,
+) -> Fold:
+    """Fit the whole grid to a fold's training rows and score the others.
 
     Rows that the fold does not train on stay where they are and weigh nothing, so no fold
     copies X.
-
-    Returns
-    -------
-    scores : array of shape (n_tops * n_lams, n_test)
-        Less the threshold of the fold's fit, so that 0 means as high as its top.
-    seconds : float
     """
     began = time.perf_counter()
     train, test = fold
@@ -171,16 +188,27 @@ def held_out_scores(
         require_both(design, np.array([False, True]))
         path = follow(design, lams, tops, loss, tol)
     seconds = time.perf_counter() - began
-    rows = some_rows(X, test)
-    scores = [score(rows, one.weights) - one.threshold for row in path.solutions for one in row]
-    return np.asarray(scores), seconds
+    rows, fits = some_rows(X, test), [one for row in path.solutions for one in row]
+    return Fold(
+        np.asarray([score(rows, one.weights) - one.threshold for one in fits]),
+        np.array([unit(one.weights) for one in fits]) if directions else None,
+        sum(one.n_iter for one in fits),
+        seconds,
+    )
+
+
+def unit(weights: Array) -> Array:
+    """The same direction with length 1; zero stays zero."""
+    length = float(np.linalg.norm(weights))
+    return np.asarray(weights / length if length else weights)
 
 
 class TopPushCV(LinearRanker):
     """TopPush with lam and top chosen by cross-validation.
 
-    The folds share X and run in parallel; each follows the whole grid with warm starts. The
-    chosen pair is then fitted on all rows.
+    The folds share X and run in parallel; each follows the whole grid with warm starts. Then the
+    best pair is fitted on all rows, with a certificate; or, with `combine="average"`, the
+    directions of all pairs that the folds cannot tell from the best are averaged.
 
     Parameters
     ----------
@@ -196,6 +224,12 @@ class TopPushCV(LinearRanker):
         its negatives is chosen. That stands for the very top, and is less noisy than the paper's
         rule, "positives_at_top". Where more of the list matters, "ndcg" or "average_precision" rank
         it better; docs/evidence.md compares the rules.
+    combine : {"best", "average"}, default="best"
+        "best" fits the best pair on all rows. "average" takes the mean direction of the folds' fits
+        over every pair whose score is within two standard errors of the best (of the difference
+        over the folds). With few rows at the top the choice of one pair is mostly luck and the mean
+        ranks clearly better; with many it is about as good, see docs/evidence.md. An average solves
+        no one problem, so it has no certificate.
     cv : int, splitter or iterable, default=5
         Folds, stratified by class if an int.
     tol : float, default=1e-4
@@ -219,8 +253,12 @@ class TopPushCV(LinearRanker):
         As scikit-learn's `GridSearchCV`: `params`, `param_lam`, `param_top`,
         `split0_test_score`, ..., `mean_test_score`, `std_test_score`, `rank_test_score`,
         `mean_fit_time`; and by default `joint_test_score`, which then makes the ranks.
-    coef_, intercept_, threshold_, classes_, n_iter_, solution_, n_features_in_
-        As `TopPush`.
+    members_ : list of dict
+        The pairs whose directions make the average; with "best" the one pair.
+    coef_, intercept_, threshold_, classes_, n_iter_, n_features_in_
+        As `TopPush`. An average has length 1, and its threshold is that of `top_`.
+    solution_ : Solution
+        As `TopPush`; only with "best".
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
@@ -228,6 +266,7 @@ class TopPushCV(LinearRanker):
         "tops": ["array-like"],
         "loss": [StrOptions(set(LOSSES))],
         "scoring": [None, str, callable],
+        "combine": [StrOptions({"best", "average"})],
         "cv": ["cv_object", HasMethods(["split"])],
         "tol": [Interval(Real, 0, None, closed="neither")],
         "n_threads": [None, Interval(Integral, 1, None, closed="left")],
@@ -242,6 +281,7 @@ class TopPushCV(LinearRanker):
         tops: Sequence[float] = TOPS,
         loss: str = "truncated_quadratic",
         scoring: str | Any | None = None,
+        combine: str = "best",
         cv: Any = 5,
         tol: float = 1e-4,
         n_threads: int | None = None,
@@ -252,6 +292,7 @@ class TopPushCV(LinearRanker):
         self.tops = tops
         self.loss = loss
         self.scoring = scoring
+        self.combine = combine
         self.cv = cv
         self.tol = tol
         self.n_threads = n_threads
@@ -273,21 +314,58 @@ class TopPushCV(LinearRanker):
                 self, X, y, sample_weight, self.device
             )
             positive = to_host(positive)
-            self._choose(X, positive, sample_weight, classes)
-            final = TopPush(
-                self.lam_,
-                top=self.top_,
-                loss=self.loss,
-                tol=self.tol,
-                n_threads=self.n_threads,
-                device=self.device,
-                verbose=self.verbose,
-            )
-            if hasattr(self, "_skl_callbacks"):
-                final.set_callbacks(*self._skl_callbacks)
-            final.fit(X, positive, sample_weight)
-            self._keep(final.solution_, classes)
+            folds = self._choose(X, positive, sample_weight, classes)
+            if self.combine == "average":
+                self._average(folds, X, positive, sample_weight, classes)
+            else:
+                self._fit_best(X, positive, sample_weight, classes)
         return self
+
+    def _fit_best(
+        self,
+        X: Matrix,
+        positive: NDArray[np.bool_],
+        sample_weight: Array | None,
+        classes: NDArray[Any],
+    ) -> None:
+        """Fit the best pair on all rows."""
+        final = TopPush(
+            self.lam_,
+            top=self.top_,
+            loss=self.loss,
+            tol=self.tol,
+            n_threads=self.n_threads,
+            device=self.device,
+            verbose=self.verbose,
+        )
+        if hasattr(self, "_skl_callbacks"):
+            final.set_callbacks(*self._skl_callbacks)
+        final.fit(X, positive, sample_weight)
+        self.members_ = [{"lam": self.lam_, "top": self.top_}]
+        self._keep(final.solution_, classes)
+
+    def _average(
+        self,
+        folds: list[Fold],
+        X: Matrix,
+        positive: NDArray[np.bool_],
+        sample_weight: Array | None,
+        classes: NDArray[Any],
+    ) -> None:
+        """Average the directions of the pairs that are as good as the best."""
+        results = self.cv_results_
+        table = np.array([results[f"split{fold}_test_score"] for fold in range(len(folds))])
+        good = as_good_as_the_best(table)
+        self.members_ = [pair for pair, ok in zip(results["params"], good, strict=True) if ok]
+        weights = unit(sum(np.sum(fold.directions[good], axis=0) for fold in folds))  # type: ignore
+        counts = ~positive if sample_weight is None else ~positive & (sample_weight > 0.0)
+        highest = score(X, weights)[counts]
+        k = count_top(self.top_, len(highest))
+        self.threshold_ = float(np.partition(highest, len(highest) - k)[len(highest) - k :].mean())
+        self.classes_, self.coef_ = classes, weights[None, :]
+        self.n_iter_ = sum(fold.n_iter for fold in folds)
+        if hasattr(self, "solution_"):
+            del self.solution_
 
     def _choose(
         self,
@@ -295,8 +373,8 @@ class TopPushCV(LinearRanker):
         positive: NDArray[np.bool_],
         sample_weight: Array | None,
         classes: NDArray[Any],
-    ) -> None:
-        """Set the grid, its scores on the folds, and the best pair."""
+    ) -> list[Fold]:
+        """Set the grid, its scores on the folds, and the best pair; the folds' fits."""
         given = np.empty(len(positive)) if isinstance(X, Placed) else X
         folds = list(check_cv(self.cv, positive, classifier=True).split(given, positive))
         if not folds:
@@ -311,15 +389,26 @@ class TopPushCV(LinearRanker):
                 f"{design.n_neg} negatives; give at least one of each that fits the folds."
             )
 
-        measure = self._measure(classes, design.n_neg)
+        measure, average = self._measure(classes, design.n_neg), self.combine == "average"
+        if average:
+            self._check_memory(len(folds) * len(tops) * len(self.lams_) * X.shape[1])
 
-        def run(fold: tuple[NDArray[Any], NDArray[Any]]) -> tuple[list[Any], float]:
-            test = fold[1]
-            scores, seconds = held_out_scores(
-                X, positive, sample_weight, fold, self.lams_, tops, self.loss, FOLD_TOL * self.tol
+        def run(fold: tuple[NDArray[Any], NDArray[Any]]) -> tuple[list[Any], Fold]:
+            test, tol = fold[1], FOLD_TOL * self.tol
+            fitted = fit_fold(
+                X,
+                positive,
+                sample_weight,
+                fold,
+                self.lams_,
+                tops,
+                self.loss,
+                tol,
+                directions=average,
             )
             weight = None if sample_weight is None else sample_weight[test]
-            return [measure(positive[test], one, weight) for one in scores], seconds
+            held = [measure(positive[test], one, weight) for one in fitted.scores]
+            return held, fitted._replace(scores=np.empty(0))
 
         threads = default_threads() if self.n_threads is None else self.n_threads
         workers = max(1, min(threads, len(folds), design.n_entries // ENTRIES_PER_FOLD))
@@ -327,11 +416,22 @@ class TopPushCV(LinearRanker):
         with one_blas_thread(), ThreadPoolExecutor(workers) as pool:
             found = list(pool.map(run, folds))
         grid = [{"lam": float(lam), "top": top} for top in tops for lam in self.lams_]
-        self.cv_results_ = _results(grid, [held for held, _ in found], [t for _, t in found])
+        self.cv_results_ = _results(
+            grid, [held for held, _ in found], [f.seconds for _, f in found]
+        )
         best = int(np.argmin(self.cv_results_["rank_test_score"]))
         deciding = "mean_test_score" if self.scoring is not None else "joint_test_score"
         self.best_score_ = float(self.cv_results_[deciding][best])
         self.lam_, self.top_ = grid[best]["lam"], grid[best]["top"]
+        return [fitted for _, fitted in found]
+
+    def _check_memory(self, n_entries: int) -> None:
+        """Refuse an average whose members do not fit into memory."""
+        if n_entries > DIRECTION_ENTRIES:
+            raise ValueError(
+                f'combine="average" would hold {n_entries:,} weights at once, more than '
+                f'{DIRECTION_ENTRIES:,}; give fewer lams or tops, or combine="best".'
+            )
 
     def _measure(self, classes: NDArray[Any], n_neg: int) -> Callable[..., Any]:
         """What is kept of the held-out rows of a fold: a score, or the head of their list."""
@@ -339,6 +439,21 @@ class TopPushCV(LinearRanker):
             return _held_out_scorer(self.scoring, classes)
         n_false = first_negatives(n_neg)
         return lambda y, scores, weight: Head.of(y, scores, weight, n_false)
+
+
+def as_good_as_the_best(scores: Array) -> NDArray[np.bool_]:
+    """Which columns are within two standard errors of the one with the best mean.
+
+    The error is that of the mean over the folds of the difference between the two.
+
+    Parameters
+    ----------
+    scores : array of shape (n_folds, n_pairs)
+    """
+    behind = scores[:, [np.argmax(np.round(scores.mean(axis=0), 12))]] - scores
+    error = behind.std(axis=0, ddof=min(1, len(scores) - 1)) / np.sqrt(len(scores))
+    good: NDArray[np.bool_] = np.round(behind.mean(axis=0), 12) <= 2.0 * error
+    return good
 
 
 def read_tops(tops: Sequence[float]) -> tuple[float, ...]:

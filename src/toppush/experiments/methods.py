@@ -233,6 +233,11 @@ METHODS = (
     ),
     Method("toppush-cv", "TopPushCV", _estimator(lambda: TopPushCV(n_threads=1)), revision=3),
     Method(
+        "toppush-average",
+        "TopPushCV, average",
+        _estimator(lambda: TopPushCV(combine="average", n_threads=1)),
+    ),
+    Method(
         "lr-top",
         "LR, our rule",
         _estimator(lambda C: baselines.LogisticRanker(C, tol=EPSILON)),

@@ -32,15 +32,18 @@ def result(plan: Plan, store: Store, titles: dict[str, str]) -> Result:
 def table2(plan: Plan, summaries: Summaries, titles: dict[str, str]) -> Table:
     """The paper's table: each cell ours, then the published mean in brackets."""
     columns = ["data", "method", "time (s)", *TITLES.values(), "protocol (s)"]
-    rows = [_row(summary, summaries, titles[data]) for data, summary in _in_order(plan, summaries)]
+    rows = [
+        _row(summary, summaries, titles[data], plan.trials)
+        for data, summary in _in_order(plan, summaries)
+    ]
     notes = [
-        f"Mean ± standard deviation over {plan.trials} random splits (2/3 training, 1/3 test); in "
-        "brackets the mean that the paper prints, with ≠ where ours is more than one published "
+        f"Mean ± standard deviation over {plan.trials} random splits (2/3 training, 1/3 test), or "
+        "as many as the method's name says; in brackets the mean that the paper prints, with ≠ where ours is more than one published "
         "standard deviation away from it.",
         f"● (TopPush (paper) is better) and ○ (it is worse): significant by a paired t-test at "
         f"{LEVEL}. Time: CPU seconds of one thread on the full data; ▲ and ★ mark at least 10 and "
-        "100 times that of TopPush (paper). Protocol: CPU seconds a trial, cross-validation "
-        "included.",
+        "100 times that of TopPush (paper); that of the TopPushCV rows includes the choice of lam and "
+        "top. Protocol: CPU seconds a trial, cross-validation included.",
         *(
             f"{titles[data]}: {m:,} positives, {n:,} negatives, {d:,} features."
             for data, (m, n, d) in plan.sizes.items()
@@ -57,8 +60,10 @@ def _in_order(plan: Plan, summaries: Summaries) -> Iterable[tuple[str, Summary]]
                 yield data, summaries[data, method]
 
 
-def _row(summary: Summary, summaries: Summaries, title: str) -> list[str]:
+def _row(summary: Summary, summaries: Summaries, title: str, trials: int) -> list[str]:
     name = BY_KEY[summary.method].title
+    if 0 < len(summary.trials) < trials:
+        name += f" ({len(summary.trials)} splits)"
     if not summary.trials:
         return [title, name, summary.trouble, *("" for _ in TITLES), ""]
     reference = reference_of(summaries, summary.data)
