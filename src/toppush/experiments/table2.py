@@ -38,12 +38,12 @@ def table2(plan: Plan, summaries: Summaries, titles: dict[str, str]) -> Table:
     ]
     notes = [
         f"Mean ± standard deviation over {plan.trials} random splits (2/3 training, 1/3 test), or "
-        "as many as the method's name says; in brackets the mean that the paper prints, with ≠ where ours is more than one published "
-        "standard deviation away from it.",
+        "as many as the method's name says; in brackets the mean that the paper prints, with ≠ "
+        "where ours is more than one published standard deviation away from it.",
         f"● (TopPush (paper) is better) and ○ (it is worse): significant by a paired t-test at "
         f"{LEVEL}. Time: CPU seconds of one thread on the full data; ▲ and ★ mark at least 10 and "
-        "100 times that of TopPush (paper); that of the TopPushCV rows includes the choice of lam and "
-        "top. Protocol: CPU seconds a trial, cross-validation included.",
+        "100 times that of TopPush (paper); that of the TopPushCV rows includes the choice of lam "
+        "and top. Protocol: CPU seconds a trial, cross-validation included.",
         *(
             f"{titles[data]}: {m:,} positives, {n:,} negatives, {d:,} features."
             for data, (m, n, d) in plan.sizes.items()
