@@ -298,6 +298,13 @@ def test_an_average_is_the_mean_direction_of_the_folds_fits(rows):
     assert_allclose(search.decision_function(X), X @ search.coef_[0] - search.threshold_)
 
 
+def test_an_average_has_a_coarser_grid_of_lams(rows):
+    best, average = (
+        TopPushCV(tops=(1,), cv=3, combine=combine).fit(*rows) for combine in ("best", "average")
+    )
+    assert_allclose(average.lams_, best.lams_[::2])
+
+
 def test_an_average_after_a_best_pair_has_no_certificate_left(rows):
     search = TopPushCV(LAMS, tops=(1,), cv=3).fit(*rows)
     assert search.members_ == [{"lam": search.lam_, "top": search.top_}]

@@ -236,6 +236,7 @@ METHODS = (
         "toppush-average",
         "TopPushCV, average",
         _estimator(lambda: TopPushCV(combine="average", n_threads=1)),
+        revision=2,
     ),
     Method(
         "lr-top",
