@@ -343,7 +343,8 @@ def test_table2_marks_what_differs_from_the_published_value(tmp_path, directory)
             record = dict.fromkeys(("pos_at_top", "ap", "ndcg", "auc"), value)
             record |= {"setting": {"lam": 1.0}, "seconds_choosing": 1.0, "seconds_fitting": 0.5}
             store.write(Record(plan.config("diabetes", method, trial), DONE, record))
-    table, against, *_ = result(plan, store, {"diabetes": "diabetes (31% of it)"}).tables
+    table, top, _, against, *_ = result(plan, store, {"diabetes": "diabetes (31% of it)"}).tables
+    assert top.rows[1] == ["LR", "0.510 ±0.010○"]
     (ours, lr) = table.rows
     assert ours[0] == "diabetes (31% of it)"
     assert ours[3] == "0.125 ±0.005 (0.123)"

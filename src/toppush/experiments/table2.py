@@ -20,6 +20,7 @@ def result(plan: Plan, store: Store, titles: dict[str, str]) -> Result:
     """Table 2 and the comparisons that go beyond it, from what is in the store."""
     summaries = summarise(plan, store)
     tables = [table2(plan, summaries, titles)]
+    tables += [overview(plan, summaries, titles, name) for name in ("pos_at_top", "ap")]
     for rival in (REFERENCE, "lr-top"):
         if rival in plan.methods:
             tables += [
@@ -101,6 +102,35 @@ def _published(summary: Summary, measure: str) -> str:
     return f" ({'≠' if far else ''}{printed[measure]:.3f})"
 
 
+def overview(plan: Plan, summaries: Summaries, titles: dict[str, str], measure: str) -> Table:
+    """One measure of every method on every data set."""
+    rows = []
+    for method in plan.methods:
+        found = [summaries.get((data, method)) for data in plan.data]
+        cells = [_cell(one, summaries, measure) for one in found]
+        if any(cells):
+            rows.append([BY_KEY[method].title, *cells])
+    note = (
+        "Mean ± standard deviation over the splits; ● and ○ where TopPush (paper) is significantly "
+        "better and worse."
+    )
+    name = _file_name(measure)
+    columns = ["method", *(titles[data] for data in plan.data)]
+    return Table(name, f"{TITLES[measure]} on held-out rows", columns, rows, [note])
+
+
+def _cell(summary: Summary | None, summaries: Summaries, measure: str) -> str:
+    if summary is None:
+        return ""
+    if not summary.trials:
+        return summary.trouble.split(" (")[0]
+    return _measured(summary, reference_of(summaries, summary.data), measure).split(" (")[0]
+
+
+def _file_name(measure: str) -> str:
+    return TITLES[measure].replace("@", "-").lower()
+
+
 def comparison(
     plan: Plan, summaries: Summaries, titles: dict[str, str], rival: str, measure: str
 ) -> Table:
@@ -119,7 +149,7 @@ def comparison(
         f"Mean difference over the splits and its {LEVEL:.0%} confidence interval (paired t); + or "
         "- where the interval excludes zero."
     )
-    name = f"{TITLES[measure].replace('@', '-').lower()}-against-{rival}"
+    name = f"{_file_name(measure)}-against-{rival}"
     return Table(name, title, columns, rows, [note])
 
 
