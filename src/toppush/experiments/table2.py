@@ -142,7 +142,7 @@ def comparison(
         for data in plan.data:
             ours, theirs = summaries.get((data, method)), summaries.get((data, rival))
             cells.append(_interval(ours.against(theirs, measure) if ours and theirs else None))
-        if method != rival:
+        if method != rival and any(cells):
             rows.append([BY_KEY[method].title, *cells])
     title = f"{TITLES[measure]} less that of {BY_KEY[rival].title}"
     note = (
