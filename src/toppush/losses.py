@@ -158,6 +158,41 @@ class Exponential:
         return omega / stiffness, omega / (1.0 + omega)
 
 
+@dataclass(frozen=True)
+class Hinge:
+    """l(t) = (1 + t)_+, for methods that need no slope; l*(a) = -a on [0, 1]."""
+
+    name: ClassVar[str] = "hinge"
+    dual_limit: ClassVar[float] = 1.0
+    conjugate_curvature: ClassVar[float | None] = None
+
+    def value(self, violation: Array) -> Array:
+        """(1 + t)_+."""
+        return np.maximum(1.0 + violation, 0.0)
+
+    def slope(self, violation: Array) -> Array:
+        """1 above t = -1, else 0."""
+        return np.where(violation > -1.0, 1.0, 0.0)
+
+    def curvature(self, violation: Array) -> Array:
+        """0 on both sides of the kink."""
+        return np.zeros_like(violation)
+
+    def conjugate(self, dual: Array) -> Array:
+        """-a on [0, 1]."""
+        return np.where((dual >= 0.0) & (dual <= 1.0), -dual, np.inf)
+
+    def conjugate_slope(self, dual: Array) -> Array:
+        """-1, the violation at the kink."""
+        return np.full_like(dual, -1.0)
+
+    def dual_prox(self, point: Array, stiffness: Array | float) -> tuple[Array, Array]:
+        """Minimiser of -a + stiffness/2 (a - point)^2 on [0, 1], and da/dpoint."""
+        free = point + 1.0 / stiffness
+        return np.clip(free, 0.0, 1.0), np.where((free > 0.0) & (free < 1.0), 1.0, 0.0)
+
+
 LOSSES: dict[str, Loss] = {
     loss.name: loss for loss in (TruncatedQuadratic(), Logistic(), Exponential())
 }
+"""Those that TopPush takes; the hinge is not among them, as it has no slope at its kink."""

@@ -42,9 +42,11 @@ class Solution:
     ----------
     weights : array of shape (n_features,)
     threshold : float
-        T(w) on the training rows: the mean of the k greatest scores of negatives.
+        T(w) on the training rows: the mean of the k greatest scores of negatives. Baselines say
+        what theirs is.
     dual : array of shape (n_rows,)
-        Dual variable of each row: alpha of a positive, beta of a negative.
+        Dual variable of each row: alpha of a positive, beta of a negative. Empty for baselines
+        whose duals belong to cuts, to other problems or to nothing.
     upper : float
         Objective at `weights`.
     lower : float

@@ -9,18 +9,17 @@ row at the quantile of w is some k, so min_k min_w F_k(w) bounds F from below. B
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from numbers import Integral, Real
-from typing import Any, ClassVar, NamedTuple, Self
+from numbers import Real
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.extmath import safe_sparse_dot
-from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from toppush.baselines.interior_point import Batch, Indices, ShiftedMachines
-from toppush.baselines.pairs import BaselineRanker
-from toppush.designs.local import default_threads
-from toppush.estimators import DTYPES, Labels, Matrix, two_classes
+from toppush.baselines.ranker import COUNT, POSITIVE, SHARED, Constraints, WeightedRanker
+from toppush.designs import LocalDesign
+from toppush.estimators import Matrix, TrainingRows
 from toppush.losses import Array
 from toppush.solutions import Iteration, Solution, Status
 
@@ -34,7 +33,7 @@ TIE = 1e-10
 """Scores this close, as a share of the largest, tie."""
 
 
-class AccuracyAtTop(BaselineRanker):
+class AccuracyAtTop(WeightedRanker):
     """Linear ranker that puts positives above, and negatives below, a quantile of the scores.
 
     Minimises 1/2 |w|^2 + C sum_i hinge of row i against q, where q is the top-`tau` quantile of
@@ -96,14 +95,14 @@ class AccuracyAtTop(BaselineRanker):
 
     feasible_: bool
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "C": [Interval(Real, 0, None, closed="neither")],
+    _remedy = "Raise C."
+    _parameter_constraints: ClassVar[Constraints] = {
+        **SHARED,
+        "C": POSITIVE,
         "tau": [None, Interval(Real, 0, 1, closed="neither")],
-        "candidates": [StrOptions({"auto", "all"}), Interval(Integral, 1, None, closed="left")],
+        "candidates": [StrOptions({"auto", "all"}), *COUNT],
         "choose": [StrOptions({"quantile", "objective"})],
-        "tol": [Interval(Real, 0, None, closed="neither")],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "n_threads": [None, Interval(Integral, 1, None, closed="left")],
+        "tol": POSITIVE,
     }
 
     def __init__(
@@ -125,30 +124,22 @@ class AccuracyAtTop(BaselineRanker):
         self.max_iter = max_iter
         self.n_threads = n_threads
 
-    def _fit(self, X: Matrix, y: Labels, sample_weight: Any | None) -> Self:
-        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=DTYPES)
-        classes, positive = two_classes(y)
-        weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+    def _solve(self, design: LocalDesign, rows: TrainingRows) -> tuple[Solution, float]:
+        weight = np.ones(len(rows.y)) if rows.sample_weight is None else rows.sample_weight
         kept = weight > 0.0
-        for label, side in zip(classes, (~positive, positive), strict=True):
-            if not np.any(side & kept):
-                raise ValueError(
-                    f"every row of class {label} has sample_weight 0, so y has one class left; "
-                    "give some of them a weight."
-                )
-        basis = Basis.of(X[kept])
-        sign, weight = np.where(positive[kept], 1.0, -1.0), weight[kept]
+        basis = Basis.of(rows.X[kept])
+        sign, weight = np.where(rows.positive[kept], 1.0, -1.0), weight[kept]
         machines = ShiftedMachines(basis.rows, sign, float(self.C) * weight)
         share = float(weight[sign > 0.0].sum() / weight.sum())
         quantile = Quantile(weight, share if self.tau is None else float(self.tau))
-        threads = default_threads() if self.n_threads is None else self.n_threads
         n_candidates = self._n_candidates(sign.size)
         search = Search(machines, quantile, n_candidates, by_quantile=self.choose == "quantile")
-        search.run(tol=self.tol, max_iter=self.max_iter, n_threads=threads)
+        search.run(tol=self.tol, max_iter=self.max_iter, n_threads=design.n_threads)
         weights = basis.to_features(search.best.weights)
         offset = float(basis.center @ weights) if basis.center.size == weights.size else 0.0
         self.feasible_ = search.best.miss == 0.0
-        return self._record(classes, search.solution(weights, offset))
+        at_zero = float(machines.cost.sum())
+        return search.solution(design.narrow(weights), offset), at_zero
 
     def _n_candidates(self, n_rows: int) -> int:
         if self.candidates == "auto":
@@ -193,11 +184,11 @@ class Basis:
 
 
 class Standing(NamedTuple):
-    """Where a row lies in a ranking."""
+    """Where rows lie, each in a ranking of its own."""
 
-    miss: float
+    miss: Array
     """Weight of rows between it and the quantile; 0 if it is the quantile."""
-    quantile: float
+    quantile: Array
 
 
 @dataclass(frozen=True)
@@ -207,20 +198,20 @@ class Quantile:
     weight: Array
     tau: float
 
-    def value(self, scores: Array) -> float:
-        """The quantile of these scores."""
-        order = np.argsort(-scores, kind="stable")
-        mass = np.cumsum(self.weight[order])
-        return float(scores[order[np.searchsorted(mass, self._goal)]])
+    def value(self, scores: Array) -> Array:
+        """The quantile of each column of scores."""
+        order = np.argsort(-scores, axis=0, kind="stable")
+        place = np.sum(np.cumsum(self.weight[order], axis=0) < self._goal, axis=0)
+        columns = np.arange(scores.shape[1])
+        return np.asarray(scores[order[place, columns], columns])
 
-    def standing(self, scores: Array, row: int) -> Standing:
-        """How far a row is from the quantile."""
-        tie = TIE * float(np.max(np.abs(scores)))
-        above = float(self.weight @ (scores > scores[row] + tie))
-        at_least = float(self.weight @ (scores >= scores[row] - tie))
-        miss = max(above - self._goal, self._goal - at_least, 0.0)
-        if above >= self._goal:  # the rows above already make the share
-            miss = max(miss, float(self.weight.min()))
+    def standing(self, scores: Array, rows: Indices) -> Standing:
+        """How far row k is from the quantile of column k."""
+        own, tie = scores[rows, np.arange(rows.size)], TIE * np.max(np.abs(scores), axis=0)
+        above, at_least = self.weight @ (scores > own + tie), self.weight @ (scores >= own - tie)
+        miss = np.maximum(above - self._goal, np.maximum(self._goal - at_least, 0.0))
+        full = above >= self._goal  # the rows above already make the share
+        miss[full] = np.maximum(miss[full], self.weight.min())
         return Standing(miss, self.value(scores))
 
     @property
@@ -284,7 +275,7 @@ class Search:
         if n_left <= 0:
             return []
         scores = self.machines.rows @ self.best.weights
-        distance = np.abs(scores[rows] - self.quantile.value(scores))
+        distance = np.abs(scores[rows] - self.quantile.value(scores[:, None]))
         largest = BATCH_ENTRIES // max(self.machines.rows.size, 1)
         size = max(1, min(64, largest, self.n_candidates // (4 * n_batches)))
         chosen = rows[np.argsort(distance, kind="stable")[: min(n_left, size * n_batches)]]
@@ -299,25 +290,27 @@ class Search:
         bounds = self.machines.lower_for_all(batch.which, batch.duals)
         bounds[batch.which] = np.maximum(bounds[batch.which], batch.lower)
         np.maximum(self.bound, bounds, out=self.bound)
-        self.consider(batch)
+        self.consider(batch.which, batch.weights)
 
-    def consider(self, batch: Batch) -> None:
-        """Keep the best solution of a batch if it beats the best so far."""
-        scores = self.machines.rows @ batch.weights.T
-        for place, row in enumerate(batch.which):
-            found = self._judge(int(row), batch.weights[place], scores[:, place])
-            if self._rank(found) < self._rank(self.best):
-                self.best = found
+    def consider(self, which: Indices, weights: Array) -> None:
+        """Keep the best of some problems' solutions if it beats the best so far."""
+        scores = self.machines.rows @ weights.T
+        miss, quantile = self.quantile.standing(scores, which)
+        losses = np.maximum(1.0 - self.machines.sign[:, None] * (scores - quantile), 0.0)
+        objective = 0.5 * np.sum(np.square(weights), axis=1) + self.machines.cost @ losses
+        first = np.lexsort((objective, miss) if self.by_quantile else (objective,))[0]
+        found = Chosen(
+            int(which[first]),
+            weights[first],
+            float(miss[first]),
+            float(objective[first]),
+            float(quantile[first]),
+        )
+        if self._rank(found) < self._rank(self.best):
+            self.best = found
 
     def _rank(self, found: Chosen) -> tuple[float, float]:
         return (found.miss if self.by_quantile else 0.0), found.objective
-
-    def _judge(self, row: int, weights: Array, scores: Array) -> Chosen:
-        miss, quantile = self.quantile.standing(scores, row)
-        sign, cost = self.machines.sign, self.machines.cost
-        losses = np.maximum(1.0 - sign * (scores - quantile), 0.0)
-        objective = 0.5 * float(weights @ weights) + float(cost @ losses)
-        return Chosen(row, weights, miss, objective, quantile)
 
     def solution(self, weights: Array, offset: float) -> Solution:
         """The record, for weights of the features whose scores are higher by `offset`."""

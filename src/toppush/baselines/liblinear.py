@@ -1,53 +1,27 @@
 """The paper's two classifiers, fitted by LIBLINEAR through scikit-learn."""
 
-from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import _fit_context
 from sklearn.linear_model import LogisticRegression
 from sklearn.svm import LinearSVC
-from sklearn.utils._param_validation import Interval
-from sklearn.utils.validation import validate_data
 
+from toppush.baselines.ranker import COUNT, POSITIVE, Constraints, WeightedRanker
 from toppush.designs.local import narrow_indices
-from toppush.estimators import Labels, LinearRanker, Matrix, two_classes
-
-POSITIVE: list[Any] = [Interval(Real, 0, None, closed="neither")]
-COUNT: list[Any] = [Interval(Integral, 1, None, closed="left")]
+from toppush.estimators import Labels, Matrix, read_rows, unchanged_on_failure
 
 
-class _LiblinearRanker(LinearRanker):
+class _LiblinearRanker(WeightedRanker):
     """Hands the rows to a scikit-learn classifier and takes over its weights."""
 
-    n_iter_: int
-
-    @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Matrix, y: Labels, sample_weight: Any | None = None) -> Self:
-        """Learn the weights.
-
-        Parameters
-        ----------
-        X : array, sparse matrix or data frame of shape (n_samples, n_features)
-        y : array of shape (n_samples,)
-            Two classes; the greater one is positive.
-        sample_weight : array of shape (n_samples,), optional
-            Scales each row's loss.
-
-        Returns
-        -------
-        self
-        """
-        # LIBLINEAR computes in double precision, row after row.
-        X, y = validate_data(
-            self, X, y, accept_sparse="csr", dtype=np.float64, order="C", accept_large_sparse=True
-        )
-        classes, positive = two_classes(y)
-        model = self._model().fit(narrow_indices(X), positive, sample_weight=sample_weight)
-        self.classes_ = classes
-        self.coef_ = model.coef_
-        self.threshold_ = -float(model.intercept_[0])
-        self.n_iter_ = int(np.max(model.n_iter_))
+    def _fit(self, X: Matrix, y: Labels, sample_weight: Any | None) -> Self:
+        with unchanged_on_failure(self):
+            X, _, classes, positive, weight = read_rows(self, X, y, sample_weight)
+            model = self._model().fit(narrow_indices(X), positive, sample_weight=weight)
+            self.classes_ = classes
+            self.coef_ = model.coef_
+            self.threshold_ = -float(model.intercept_[0])
+            self.n_iter_ = int(np.max(model.n_iter_))
         return self
 
     def _model(self) -> Any:
@@ -82,6 +56,10 @@ class LogisticRanker(_LiblinearRanker):
     feature_names_in_ : array of shape (n_features_in_,)
         If X has column names that are strings.
 
+    Notes
+    -----
+    `sample_weight` scales each row's loss. LIBLINEAR computes in double precision.
+
     References
     ----------
     R.-E. Fan et al. LIBLINEAR: A Library for Large Linear Classification. JMLR 2008.
@@ -89,7 +67,7 @@ class LogisticRanker(_LiblinearRanker):
     Univariate Loss. ICML 2011.
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+    _parameter_constraints: ClassVar[Constraints] = {
         "C": POSITIVE,
         "tol": POSITIVE,
         "max_iter": COUNT,
@@ -127,23 +105,19 @@ class CostSensitiveSVM(_LiblinearRanker):
 
     Attributes
     ----------
-    coef_ : array of shape (1, n_features)
-    intercept_ : array of shape (1,)
-        The fitted b, minus `threshold_`.
-    threshold_ : float
-    classes_ : array of shape (2,)
-        The second class is the positive one.
-    n_iter_ : int
-    n_features_in_ : int
-    feature_names_in_ : array of shape (n_features_in_,)
-        If X has column names that are strings.
+    coef_, intercept_, threshold_, classes_, n_iter_, n_features_in_, feature_names_in_
+        As for `LogisticRanker`; the sign of b is all that a prediction asks for.
+
+    Notes
+    -----
+    `sample_weight` scales each row's loss, on top of its class's cost.
 
     References
     ----------
     R.-E. Fan et al. LIBLINEAR: A Library for Large Linear Classification. JMLR 2008.
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+    _parameter_constraints: ClassVar[Constraints] = {
         "C": POSITIVE,
         "positive_cost": POSITIVE,
         "tol": POSITIVE,

@@ -1,20 +1,22 @@
 """The P-Norm Push: between the mean over negatives (p = 1) and their maximum (p -> infinity)."""
 
-import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from numbers import Integral, Real
-from typing import Any, ClassVar
+from numbers import Real
+from typing import ClassVar
 
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from toppush.baselines.pairs import BaselineRanker, TwoClasses
+from toppush.baselines.pairs import TwoClasses
 from toppush.baselines.push_norms import PUSH_NORMS, PushNorm
+from toppush.baselines.ranker import POSITIVE, SHARED, Constraints, WeightedRanker
 from toppush.designs import LocalDesign
-from toppush.losses import Array
-from toppush.solutions import Iteration, Solution, Status
+from toppush.estimators import TrainingRows
+from toppush.losses import LOSSES, Array
+from toppush.progress import Journal
+from toppush.solutions import Solution, Status
 
 MEMORY = 20
 """Pairs of changes that the quasi-Newton step remembers."""
@@ -24,7 +26,7 @@ ROUNDING = 8 * float(np.finfo(np.float64).eps)
 Evaluate = Callable[[Array], tuple[float, Array]]
 
 
-class PNormPush(BaselineRanker):
+class PNormPush(WeightedRanker):
     """Linear ranker that presses on negatives the more, the more positives they beat.
 
     Minimises lam/2 |w|^2 + (mean_j h_j^p)^(1/p), where h_j = mean_i l(w.z_j - w.x_i) is how badly
@@ -46,18 +48,13 @@ class PNormPush(BaselineRanker):
         The published loss is the exponential.
     tol : float, default=1e-4
         Ends when the certified gap is at most this share of the objective.
-    max_iter : int, default=10000
-    n_threads : int, optional
-        Threads over blocks of rows; by default all cores, or OMP_NUM_THREADS if set.
+    max_iter, n_threads
+        As for `InfinitePush`.
 
     Attributes
     ----------
-    coef_ : array of shape (1, n_features)
-    threshold_ : float
-        The greatest score of a negative in the training rows.
-    classes_ : array of shape (2,)
-        The second class is the positive one.
-    n_iter_ : int
+    coef_, threshold_, classes_, n_iter_
+        As for `InfinitePush`.
     solution_ : Solution
         `lower` is the objective less |gradient|^2 / (2 lam), which strong convexity proves to lie
         below the optimum; `dual` is empty.
@@ -72,13 +69,12 @@ class PNormPush(BaselineRanker):
     the List. JMLR 10, 2009.
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "lam": [Interval(Real, 0, None, closed="neither")],
+    _remedy = "Lower lam or p."
+    _parameter_constraints: ClassVar[Constraints] = {
+        **SHARED,
+        "lam": POSITIVE,
         "p": [Interval(Real, 1, None, closed="left")],
         "loss": [StrOptions(set(PUSH_NORMS))],
-        "tol": [Interval(Real, 0, None, closed="left")],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "n_threads": [None, Interval(Integral, 1, None, closed="left")],
     }
 
     def __init__(
@@ -98,24 +94,21 @@ class PNormPush(BaselineRanker):
         self.max_iter = max_iter
         self.n_threads = n_threads
 
-    def _solve(self, design: LocalDesign, sample_weight: Array | None) -> Solution:
-        rows = TwoClasses(design, sample_weight)
-        problem = PNormProblem(rows, PUSH_NORMS[self.loss], float(self.p), float(self.lam))
-        start = np.zeros(design.n_features)
-        found = quasi_newton(
-            problem.evaluate, start, problem.lam, tol=self.tol, max_iter=self.max_iter
-        )
-        threshold = float(rows.scores(found.weights)[1].max())
-        return Solution(
+    def _solve(self, design: LocalDesign, rows: TrainingRows) -> tuple[Solution, float]:
+        both, journal = TwoClasses(design, rows.sample_weight), Journal(design)
+        problem = PNormProblem(both, PUSH_NORMS[self.loss], float(self.p), float(self.lam))
+        found = quasi_newton(problem, journal, tol=self.tol, max_iter=self.max_iter)
+        solution = Solution(
             weights=found.weights,
-            threshold=threshold,
+            threshold=float(both.scores(found.weights)[1].max()),
             dual=np.empty(0),
             upper=found.value,
             lower=found.lower,
-            n_iter=max(1, len(found.history)),
+            n_iter=max(1, len(journal)),
             status=found.status,
-            history=tuple(found.history),
+            history=tuple(journal.history),
         )
+        return solution, float(LOSSES[self.loss].value(np.zeros(1))[0])
 
 
 @dataclass(frozen=True)
@@ -146,9 +139,7 @@ class _Descent:
     gradient: Array
     lower: float = -np.inf
     status: Status = Status.MAX_ITER
-    n_evaluations: int = 1
     changes: deque[tuple[Array, Array]] = field(default_factory=lambda: deque(maxlen=MEMORY))
-    history: list[Iteration] = field(default_factory=list)
 
     def direction(self) -> Array:
         """Minus the inverse Hessian, as the remembered changes tell it, times the gradient."""
@@ -173,7 +164,6 @@ class _Descent:
         for _ in range(MAX_HALVINGS):
             weights = self.weights + length * ahead
             value, gradient = evaluate(weights)
-            self.n_evaluations += 1
             # Where values no longer tell, the slope must: it has to shrink along the step.
             falls = value <= self.value + 1e-4 * length * fall
             flat = value <= self.value + slack and abs(gradient @ ahead) <= 0.9 * abs(fall)
@@ -189,23 +179,20 @@ class _Descent:
             self.changes.append((step, turn))
 
 
-def quasi_newton(
-    evaluate: Evaluate, start: Array, lam: float, *, tol: float, max_iter: int
-) -> _Descent:
+def quasi_newton(problem: PNormProblem, journal: Journal, *, tol: float, max_iter: int) -> _Descent:
     """Minimise a smooth function that is convex even less lam/2 |w|^2.
 
     Such a function lies nowhere below f(w) - |gradient(w)|^2 / (2 lam), which certifies w.
     """
-    began = time.perf_counter()
-    descent = _Descent(start, *evaluate(start))
+    start = np.zeros(problem.rows.design.n_features)
+    descent = _Descent(start, *problem.evaluate(start))
     while True:
         size = float(descent.gradient @ descent.gradient)
-        descent.lower = max(descent.lower, descent.value - size / (2.0 * lam))
+        descent.lower = max(descent.lower, descent.value - size / (2.0 * problem.lam))
         if descent.value - descent.lower <= tol * abs(descent.value):
             descent.status = Status.CONVERGED
-        if descent.status is not Status.MAX_ITER or len(descent.history) == max_iter:
+        if descent.status is not Status.MAX_ITER or len(journal) == max_iter:
             return descent
-        if not descent.advance(evaluate):
+        if not descent.advance(problem.evaluate):
             descent.status = Status.STALLED
-        seconds, passes = time.perf_counter() - began, 2.0 * descent.n_evaluations
-        descent.history.append(Iteration(descent.value, descent.lower, passes, seconds))
+        journal.note(descent.value, descent.lower, descent.weights, np.nan)

@@ -17,11 +17,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from toppush.baselines.pairs import row_chunks
-from toppush.losses import Array, Loss
+from toppush.baselines.pairs import Pair, row_chunks
+from toppush.losses import Array, Hinge, Loss
 
 MAX_ROUNDS = 300
-ROUNDING = 16 * float(np.finfo(np.float64).eps)
+GROWN = 1.0 + 16 * float(np.finfo(np.float64).eps)
+"""A rise by a smaller factor is rounding."""
+EVEN = 1.0 + 1e-8
 
 
 class Landed(NamedTuple):
@@ -46,6 +48,11 @@ class PairStep:
     """c_i, the positives' weights."""
     stiffness: float
 
+    @classmethod
+    def of(cls, loss: Loss, cost: Array, stiffness: float) -> "PairStep":
+        """The step for a loss; the hinge has a shorter one."""
+        return (HingeStep if isinstance(loss, Hinge) else cls)(loss, cost, stiffness)
+
     def land(self, target: Array, share: Array | None = None) -> Landed:
         """Replace the target by the minimiser, and take the sums there.
 
@@ -60,60 +67,94 @@ class PairStep:
         per_positive, per_negative, conjugates = np.zeros(target.shape[1]), share * 0.0, 0.0
         for rows in row_chunks(*target.shape):
             active = rows.start + np.flatnonzero(share[rows] > 0.0)
-            dual, _, _ = self._respond(target[active], share[active])
-            conjugates += float(share[active] @ (self.loss.conjugate(dual) @ self.cost))
-            dual *= share[active, None] * self.cost
+            dual, part = self._duals(target[active], share[active])
+            conjugates += part
             target[rows] = 0.0
             target[active] = dual
             per_positive += dual.sum(axis=0)
             per_negative[active] = dual.sum(axis=1)
         return Landed(per_positive, per_negative, conjugates, share)
 
+    def descend(self, duals: Array, scores: Pair, share: Array) -> Landed:
+        """A gradient step on duals, in place: a pair's slope is w.x_i - w.z_j."""
+        on_positives, on_negatives = (side / self.stiffness for side in scores)
+        for rows in row_chunks(*duals.shape):
+            duals[rows] -= on_positives - on_negatives[rows, None]
+        return self.land(duals, share)
+
     def find_shares(self, target: Array, share: Array) -> Array:
         """Shares that sum to 1 at most and level the loads, from a guess.
 
         A load is convex and falls as its share grows, so its tangent lies below it, and the
-        level at which the tangents' shares sum to 1 can only rise from round to round. A round
-        reads the rows that have a share; from a good guess it takes two to four.
+        level at which the tangents' shares sum to 1 can only rise from round to round, as can
+        the shares while that level is 0. When neither does and no load stands out, rounding is
+        all that is left. A round reads the rows that have a share; from a good guess it takes
+        two to five.
         """
-        load, fall = self._free_loads(target)
-        tangents, level, top = _Tangents(load, fall), -np.inf, float(load.max())
-        for n_round in range(MAX_ROUNDS):
+        all_rows, level = np.arange(target.shape[0]), -np.inf
+        tangents = _Tangents(*self._look(target, all_rows, np.zeros(all_rows.size)))
+        for _ in range(MAX_ROUNDS):
             active = np.flatnonzero(share > 0.0)
-            load, fall = self._loads(target, active, share)
+            load, fall = self._look(target, active, share[active])
             tangents.move(active, share[active], load, fall)
             latest = tangents.level()
-            uneven = np.max(np.abs(load - latest), initial=0.0)
             shares = tangents.shares(latest)
-            still = latest <= level and np.allclose(shares, share, rtol=ROUNDING, atol=0.0)
-            if n_round and (uneven <= ROUNDING * max(latest, ROUNDING * top) or still):
-                break
+            if latest > 0.0:
+                done = latest <= level * GROWN and load.max() <= latest * EVEN
+            else:
+                done = level == 0.0 and shares.sum() <= share.sum() * GROWN
             level, share = latest, shares
+            if done:
+                break
         return share / max(1.0, float(share.sum()))
 
-    def _free_loads(self, target: Array) -> tuple[Array, Array]:
-        """Each negative's load without a share, and how fast a first share brings it down."""
-        load, fall = np.empty(target.shape[0]), np.empty(target.shape[0])
-        for rows in row_chunks(*target.shape):
-            violation = self.stiffness * target[rows]
-            load[rows] = self.loss.value(violation) @ self.cost
-            fall[rows] = np.square(self.loss.slope(violation)) @ np.square(self.cost)
-        return load, self.stiffness * fall
-
-    def _loads(self, target: Array, active: NDArray[np.intp], share: Array) -> tuple[Array, Array]:
+    def _look(self, target: Array, rows: NDArray[np.intp], share: Array) -> Pair:
         """The loads of some negatives at their shares, and how fast they fall."""
-        load, fall = np.empty(active.size), np.empty(active.size)
-        for part in row_chunks(active.size, target.shape[1]):
-            dual, bend, violation = self._respond(target[active[part]], share[active[part]])
-            load[part] = self.loss.value(violation) @ self.cost
-            fall[part] = (np.square(dual) * (1.0 - bend)) @ np.square(self.cost)
-        return load, self.stiffness * fall
+        load, fall = np.empty(rows.size), np.empty(rows.size)
+        for part in row_chunks(rows.size, target.shape[1]):
+            load[part], fall[part] = self._loads(target[rows[part]], share[part])
+        return load, fall
+
+    def _loads(self, target: Array, share: Array) -> Pair:
+        """Loads and how fast they fall; all of the shares are positive, or none is."""
+        square = np.square(self.cost)
+        if not share.any():
+            # Of a violation past 300 the slope's square may overflow; less makes a lower line.
+            violation = np.minimum(self.stiffness * target, 300.0)
+            slope = self.loss.slope(violation)
+            return self.loss.value(violation) @ self.cost, self.stiffness * (slope**2 @ square)
+        dual, bend, violation = self._respond(target, share)
+        fall = (np.square(dual) * (1.0 - bend)) @ square
+        return self.loss.value(violation) @ self.cost, self.stiffness * fall
+
+    def _duals(self, target: Array, share: Array) -> tuple[Array, float]:
+        """The pairs' duals at positive shares, and the sum of their conjugates."""
+        dual = self._respond(target, share)[0]
+        conjugates = float(share @ (self.loss.conjugate(dual) @ self.cost))
+        return dual * (share[:, None] * self.cost), conjugates
 
     def _respond(self, target: Array, share: Array) -> tuple[Array, Array, Array]:
         """The pairs' own duals at positive shares, their bend, and the violations."""
         goal, stiffness = self.stiffness * target, self.stiffness * share[:, None] * self.cost
         dual, bend = self.loss.dual_prox(goal / stiffness, stiffness)
         return dual, bend, goal - stiffness * dual
+
+
+class HingeStep(PairStep):
+    """The hinge's, in a quarter of the time: u_ij is target_ij + 1/stiffness in [0, p_j c_i]."""
+
+    def _loads(self, target: Array, share: Array) -> Pair:
+        """What the shares leave uncovered."""
+        left = target + 1.0 / self.stiffness
+        left /= self.cost
+        left -= share[:, None]
+        np.maximum(left, 0.0, out=left)
+        square = self.stiffness * np.square(self.cost)
+        return left @ square, np.sign(left, out=left) @ square
+
+    def _duals(self, target: Array, share: Array) -> tuple[Array, float]:
+        dual = np.clip(target + 1.0 / self.stiffness, 0.0, share[:, None] * self.cost)
+        return dual, -float(dual.sum())
 
 
 class _Tangents:

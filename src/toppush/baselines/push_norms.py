@@ -12,10 +12,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import logsumexp, softmax
 
-from toppush.baselines.pairs import row_chunks
+from toppush.baselines.pairs import Pair, row_chunks
 from toppush.losses import LOSSES, Array, Loss
-
-Pair = tuple[Array, Array]
 
 
 class Push(NamedTuple):

@@ -1,25 +1,21 @@
 """The Infinite Push with a penalty that leaves most features out."""
 
-from numbers import Integral, Real
-from typing import Any, ClassVar
+from numbers import Real
+from typing import ClassVar
 
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from toppush.baselines.pair_admm import BYTES_PER_PAIR, ElasticNet, alternate
-from toppush.baselines.pairs import (
-    MAX_PAIRS,
-    PAIR_LOSSES,
-    BaselineRanker,
-    TwoClasses,
-    require_pairs,
-)
+from toppush.baselines.infinite_push import BYTES_PER_PAIR, NO_SOLUTION
+from toppush.baselines.pair_admm import ElasticNet, alternate
+from toppush.baselines.pairs import MAX_PAIRS, PAIR_LOSSES, TwoClasses, require_pairs
+from toppush.baselines.ranker import COUNT, POSITIVE, SHARED, Constraints, WeightedRanker
 from toppush.designs import LocalDesign
-from toppush.losses import Array
+from toppush.estimators import TrainingRows
 from toppush.problems import TopPushProblem
 from toppush.solutions import Solution
 
 
-class SparseInfinitePush(BaselineRanker):
+class SparseInfinitePush(WeightedRanker):
     """Linear ranker on few features that pushes down the worst negative, over all pairs.
 
     Minimises lam (l1_ratio |w|_1 + (1 - l1_ratio)/2 |w|^2) + max_j mean_i l(w.z_j - w.x_i) over
@@ -34,46 +30,34 @@ class SparseInfinitePush(BaselineRanker):
         Strength of the penalty on the weights.
     l1_ratio : float, default=1.0
         Share of the l1 norm in the penalty: 1 is the published method, 0 the ridge.
-    loss : {"hinge", "truncated_quadratic", "logistic", "exponential"}, default="hinge"
-        The published loss is the hinge.
+    loss, max_iter, max_pairs, n_threads
+        As for `InfinitePush`; the pairs that are allowed by default take 0.15 GiB.
     tol : float, default=1e-4
         Ends when the duality gap is at most this share of the objective.
-    max_iter : int, default=10000
-    max_pairs : int, default=20000000
-        More pairs are refused before any memory is taken; the default allows 0.15 GiB.
-    n_threads : int, optional
-        Threads over blocks of rows; by default all cores, or OMP_NUM_THREADS if set.
 
     Attributes
     ----------
     coef_ : array of shape (1, n_features)
         Exactly zero where the penalty rules a feature out.
-    threshold_ : float
-        The greatest score of a negative in the training rows.
-    classes_ : array of shape (2,)
-        The second class is the positive one.
-    n_iter_ : int
-    solution_ : Solution
-        `dual` holds a number per row: the sum of the duals of its pairs.
+    threshold_, classes_, n_iter_, solution_
+        As for `InfinitePush`.
 
     Notes
     -----
-    `sample_weight`: a positive's weight scales its losses. A negative counts whole or, with
-    weight zero, not at all.
+    `sample_weight`: as for `InfinitePush`.
 
     References
     ----------
     A. Rakotomamonjy. Sparse Support Vector Infinite Push. ICML 2012.
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "lam": [Interval(Real, 0, None, closed="neither")],
+    _remedy = f"Lower lam. {NO_SOLUTION}"
+    _parameter_constraints: ClassVar[Constraints] = {
+        **SHARED,
+        "lam": POSITIVE,
         "l1_ratio": [Interval(Real, 0, 1, closed="both")],
         "loss": [StrOptions(set(PAIR_LOSSES))],
-        "tol": [Interval(Real, 0, None, closed="left")],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "max_pairs": [Interval(Integral, 1, None, closed="left")],
-        "n_threads": [None, Interval(Integral, 1, None, closed="left")],
+        "max_pairs": COUNT,
     }
 
     def __init__(
@@ -95,12 +79,9 @@ class SparseInfinitePush(BaselineRanker):
         self.max_pairs = max_pairs
         self.n_threads = n_threads
 
-    def _solve(self, design: LocalDesign, sample_weight: Array | None) -> Solution:
-        require_pairs(design.n_pos, design.n_neg, self.max_pairs, BYTES_PER_PAIR)
-        return alternate(
-            TopPushProblem(design, PAIR_LOSSES[self.loss], float(self.lam)),
-            TwoClasses(design, sample_weight),
-            ElasticNet(float(self.lam), float(self.l1_ratio)),
-            tol=self.tol,
-            max_iter=self.max_iter,
-        )
+    def _solve(self, design: LocalDesign, rows: TrainingRows) -> tuple[Solution, float]:
+        require_pairs(design.n_pos, design.n_neg, self.max_pairs, BYTES_PER_PAIR["admm"])
+        problem = TopPushProblem(design, PAIR_LOSSES[self.loss], float(self.lam))
+        penalty = ElasticNet(problem.lam, float(self.l1_ratio))
+        both = TwoClasses(design, rows.sample_weight)
+        return alternate(problem, both, penalty, self.tol, self.max_iter), problem.at_zero()

@@ -4,16 +4,21 @@ Each states its risk; the validation, the solve and the record are shared. The t
 highest score of a training negative, so a positive prediction means "above all of them".
 """
 
-import warnings
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import _fit_context
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval, RealNotInt, StrOptions
 
+from toppush.baselines.ranker import (
+    POSITIVE,
+    SHARED,
+    BaselineRanker,
+    Constraints,
+    WeightedRanker,
+)
 from toppush.baselines.risks import (
     AveragePrecisionHinge,
     OrderedHinge,
@@ -21,38 +26,40 @@ from toppush.baselines.risks import (
     PartialAreaHinge,
 )
 from toppush.designs import LocalDesign
-from toppush.estimators import (
-    DegenerateWarning,
-    Labels,
-    LinearRanker,
-    Matrix,
-    read_rows,
-    require_both,
-    unchanged_on_failure,
-)
+from toppush.estimators import Labels, Matrix, TrainingRows
 from toppush.losses import Array
 from toppush.problems import count_top
 from toppush.solutions import Solution
 from toppush.solvers.cutting_plane import Risk, RiskProblem, cutting_plane
 
-SHARED_CONSTRAINTS: dict[str, list[Any]] = {
-    "C": [Interval(Real, 0, None, closed="neither")],
-    "tol": [Interval(Real, 0, None, closed="left")],
-    "max_iter": [Interval(Integral, 1, None, closed="left")],
-    "n_threads": [None, Interval(Integral, 1, None, closed="left")],
-    "verbose": ["verbose"],
-}
 
-
-class CuttingPlaneRanker(LinearRanker):
+class CuttingPlaneRanker(BaselineRanker):
     """What the rankers by cutting planes share; a subclass gives its risk."""
 
-    C: float
-    tol: float
-    max_iter: int
-    n_threads: int | None
-    verbose: int
-    solution_: Solution
+    _remedy = (
+        "Raise C, or let more negatives count where the ranker has an option for it "
+        "(fpr_high, top)."
+    )
+    _parameter_constraints: ClassVar[Constraints] = {
+        **SHARED,
+        "C": POSITIVE,
+        "verbose": ["verbose"],
+    }
+
+    def __init__(
+        self,
+        C: float = 1000.0,
+        *,
+        tol: float = 1e-3,
+        max_iter: int = 1000,
+        n_threads: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.C = C
+        self.tol = tol
+        self.max_iter = max_iter
+        self.n_threads = n_threads
+        self.verbose = verbose
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Matrix, y: Labels) -> Self:
@@ -69,49 +76,24 @@ class CuttingPlaneRanker(LinearRanker):
         -------
         self
         """
-        with unchanged_on_failure(self):
-            return self._fit(X, y, None)
+        return self._fit(X, y, None)
 
-    def _fit(self, X: Matrix, y: Labels, sample_weight: Any | None) -> Self:
-        X, _, classes, positive, given = read_rows(self, X, y, sample_weight)
-        weight = np.ones(len(positive)) if given is None else given
-        with LocalDesign(X, positive, weight, n_threads=self.n_threads) as design:
-            require_both(design, classes)
-            risk = self._risk(weight[positive & (weight > 0)], weight[~positive & (weight > 0)])
-            problem = RiskProblem(design, risk, float(self.C))
-            solution = cutting_plane(
-                problem, tol=self.tol, max_iter=self.max_iter, verbose=self.verbose
-            )
-        self._keep(solution, classes)
-        self._warn(problem.at_zero())
-        return self
+    def _solve(self, design: LocalDesign, rows: TrainingRows) -> tuple[Solution, float]:
+        weight = np.ones(len(rows.y)) if rows.sample_weight is None else rows.sample_weight
+        counts = weight > 0.0
+        risk = self._risk(weight[rows.positive & counts], weight[~rows.positive & counts])
+        problem = RiskProblem(design, risk, float(self.C))
+        solution = cutting_plane(
+            problem, tol=self.tol, max_iter=self.max_iter, verbose=self.verbose
+        )
+        return solution, problem.at_zero()
 
     def _risk(self, positive_weight: Array, negative_weight: Array) -> Risk:
         """The risk of so many rows; the weights are those of the rows that count."""
         raise NotImplementedError
 
-    def _warn(self, at_zero: float) -> None:
-        solution = self.solution_
-        if not solution.status.success:
-            warnings.warn(
-                f"{solution.status.value} After {solution.n_iter} iterations the objective is "
-                f"{solution.upper:.6g} and the optimum is not below {solution.lower:.6g} "
-                f"(relative gap {solution.relative_gap:.2g}).",
-                ConvergenceWarning,
-                stacklevel=5,
-            )
-        if solution.upper >= at_zero or solution.lower >= at_zero * (1.0 - self.tol):
-            warnings.warn(
-                f"The weights are no better than zero: objective {solution.upper:.6g}, at zero "
-                f"{at_zero:.6g}, optimum at least {solution.lower:.6g}. The order of the scores "
-                "means little. Raise C, or let more negatives count where the ranker has an "
-                "option for it (fpr_high, top).",
-                DegenerateWarning,
-                stacklevel=5,
-            )
 
-
-class RankSVM(CuttingPlaneRanker):
+class RankSVM(WeightedRanker, CuttingPlaneRanker):
     """Linear SVM over all pairs of a positive and a negative: the area under the ROC curve.
 
     Minimises 1/2 |w|^2 + C mean_ij (1 - w.(x_i - z_j))_+ over positives x_i and negatives z_j.
@@ -147,6 +129,10 @@ class RankSVM(CuttingPlaneRanker):
     feature_names_in_ : array of shape (n_features_in_,)
         If X has column names that are strings.
 
+    Notes
+    -----
+    `sample_weight`: a pair counts by the product of its rows' weights, as if rows were repeated.
+
     References
     ----------
     T. Joachims. Training Linear SVMs in Linear Time. KDD 2006.
@@ -163,43 +149,6 @@ class RankSVM(CuttingPlaneRanker):
     1.0
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = SHARED_CONSTRAINTS
-
-    def __init__(
-        self,
-        C: float = 1000.0,
-        *,
-        tol: float = 1e-3,
-        max_iter: int = 1000,
-        n_threads: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self.C = C
-        self.tol = tol
-        self.max_iter = max_iter
-        self.n_threads = n_threads
-        self.verbose = verbose
-
-    @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Matrix, y: Labels, sample_weight: Any | None = None) -> Self:
-        """Learn the weights.
-
-        Parameters
-        ----------
-        X : array, sparse matrix or data frame of shape (n_samples, n_features)
-            float64 and float32 are used as they are, dense or CSR, in memory or memory-mapped.
-        y : array of shape (n_samples,)
-            Two classes; the greater one is positive.
-        sample_weight : array of shape (n_samples,), optional
-            A pair counts by the product of its rows' weights, as if rows were repeated.
-
-        Returns
-        -------
-        self
-        """
-        with unchanged_on_failure(self):
-            return self._fit(X, y, sample_weight)
-
     def _risk(self, positive_weight: Array, negative_weight: Array) -> PairHinge:
         return PairHinge(
             positive_weight / positive_weight.sum(), negative_weight / negative_weight.sum()
@@ -215,55 +164,19 @@ class MAPSVM(CuttingPlaneRanker):
 
     Parameters
     ----------
-    C : float, default=1000.0
-        Weight of the risk against the penalty on the weights.
-    tol : float, default=1e-3
-        Ends when upper and lower bound of the objective agree up to this share.
-    max_iter : int, default=1000
-    n_threads : int, optional
-        Threads over blocks of rows; by default all cores, or OMP_NUM_THREADS if set.
-    verbose : int, default=0
-        1 prints a line for each iteration.
+    C, tol, max_iter, n_threads, verbose
+        As for `RankSVM`; C is the weight of the risk.
 
     Attributes
     ----------
-    coef_ : array of shape (1, n_features)
-    intercept_ : array of shape (1,)
-        Minus `threshold_`.
-    threshold_ : float
-        The highest score of a training negative.
-    classes_ : array of shape (2,)
-        The second class is the positive one.
-    n_iter_ : int
-    solution_ : Solution
-        The weights with upper and lower bound of the objective, and how the solve ended; its
-        `dual` is empty.
-    n_features_in_ : int
-    feature_names_in_ : array of shape (n_features_in_,)
-        If X has column names that are strings.
+    coef_, intercept_, threshold_, classes_, n_iter_, solution_, n_features_in_, feature_names_in_
+        As for `RankSVM`.
 
     References
     ----------
     Y. Yue, T. Finley, F. Radlinski, T. Joachims. A Support Vector Method for Optimizing Average
     Precision. SIGIR 2007.
     """
-
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = SHARED_CONSTRAINTS
-
-    def __init__(
-        self,
-        C: float = 1000.0,
-        *,
-        tol: float = 1e-3,
-        max_iter: int = 1000,
-        n_threads: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self.C = C
-        self.tol = tol
-        self.max_iter = max_iter
-        self.n_threads = n_threads
-        self.verbose = verbose
 
     def _risk(self, positive_weight: Array, negative_weight: Array) -> AveragePrecisionHinge:
         return AveragePrecisionHinge()
@@ -279,36 +192,17 @@ class PartialAUCSVM(CuttingPlaneRanker):
 
     Parameters
     ----------
-    C : float, default=1000.0
-        Weight of the risk against the penalty on the weights.
+    C, tol, max_iter, n_threads, verbose
+        As for `RankSVM`; C is the weight of the risk.
     fpr_low, fpr_high : float, default=0.0 and 0.1
         The range, as shares of the n negatives: ranks ceil(n fpr_low) + 1 to floor(n fpr_high)
         count, and never fewer than one. A share of 1/n or less for `fpr_high` is the setting of
         the TopPush paper, the single highest negative.
-    tol : float, default=1e-3
-        Ends when upper and lower bound of the objective agree up to this share.
-    max_iter : int, default=1000
-    n_threads : int, optional
-        Threads over blocks of rows; by default all cores, or OMP_NUM_THREADS if set.
-    verbose : int, default=0
-        1 prints a line for each iteration.
 
     Attributes
     ----------
-    coef_ : array of shape (1, n_features)
-    intercept_ : array of shape (1,)
-        Minus `threshold_`.
-    threshold_ : float
-        The highest score of a training negative.
-    classes_ : array of shape (2,)
-        The second class is the positive one.
-    n_iter_ : int
-    solution_ : Solution
-        The weights with upper and lower bound of the objective, and how the solve ended; its
-        `dual` is empty.
-    n_features_in_ : int
-    feature_names_in_ : array of shape (n_features_in_,)
-        If X has column names that are strings.
+    coef_, intercept_, threshold_, classes_, n_iter_, solution_, n_features_in_, feature_names_in_
+        As for `RankSVM`.
 
     References
     ----------
@@ -316,8 +210,8 @@ class PartialAUCSVM(CuttingPlaneRanker):
     AUC Based on a Tight Convex Upper Bound. KDD 2013.
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **SHARED_CONSTRAINTS,
+    _parameter_constraints: ClassVar[Constraints] = {
+        **CuttingPlaneRanker._parameter_constraints,
         "fpr_low": [Interval(Real, 0, 1, closed="left")],
         "fpr_high": [Interval(Real, 0, 1, closed="right")],
     }
@@ -333,13 +227,9 @@ class PartialAUCSVM(CuttingPlaneRanker):
         n_threads: int | None = None,
         verbose: int = 0,
     ) -> None:
-        self.C = C
+        super().__init__(C, tol=tol, max_iter=max_iter, n_threads=n_threads, verbose=verbose)
         self.fpr_low = fpr_low
         self.fpr_high = fpr_high
-        self.tol = tol
-        self.max_iter = max_iter
-        self.n_threads = n_threads
-        self.verbose = verbose
 
     def _risk(self, positive_weight: Array, negative_weight: Array) -> PartialAreaHinge:
         return PartialAreaHinge(*rank_range(self.fpr_low, self.fpr_high, len(negative_weight)))
@@ -355,38 +245,19 @@ class OWPC(CuttingPlaneRanker):
 
     Parameters
     ----------
-    C : float, default=1000.0
-        Weight of the mean loss against the penalty on the weights.
+    C, tol, max_iter, n_threads, verbose
+        As for `RankSVM`; C is the weight of the mean loss.
     owa : {"inverse", "top", "mean"} or array, default="inverse"
         The shares: "inverse" is proportional to 1/r, "top" is 1/k for the first k ranks, "mean"
         is 1/n for all, which makes it RankSVM. An array gives them by rank, never rising; ranks
         past its end get 0, and it is scaled to sum 1.
     top : int or float, default=0.1
         The k of "top": a count if an int, a share of the negatives if a float.
-    tol : float, default=1e-3
-        Ends when upper and lower bound of the objective agree up to this share.
-    max_iter : int, default=1000
-    n_threads : int, optional
-        Threads over blocks of rows; by default all cores, or OMP_NUM_THREADS if set.
-    verbose : int, default=0
-        1 prints a line for each iteration.
 
     Attributes
     ----------
-    coef_ : array of shape (1, n_features)
-    intercept_ : array of shape (1,)
-        Minus `threshold_`.
-    threshold_ : float
-        The highest score of a training negative.
-    classes_ : array of shape (2,)
-        The second class is the positive one.
-    n_iter_ : int
-    solution_ : Solution
-        The weights with upper and lower bound of the objective, and how the solve ended; its
-        `dual` is empty.
-    n_features_in_ : int
-    feature_names_in_ : array of shape (n_features_in_,)
-        If X has column names that are strings.
+    coef_, intercept_, threshold_, classes_, n_iter_, solution_, n_features_in_, feature_names_in_
+        As for `RankSVM`.
 
     References
     ----------
@@ -394,8 +265,8 @@ class OWPC(CuttingPlaneRanker):
     ICML 2009.
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **SHARED_CONSTRAINTS,
+    _parameter_constraints: ClassVar[Constraints] = {
+        **CuttingPlaneRanker._parameter_constraints,
         "owa": [StrOptions({"inverse", "top", "mean"}), "array-like"],
         "top": [
             Interval(Integral, 1, None, closed="left"),
@@ -414,13 +285,9 @@ class OWPC(CuttingPlaneRanker):
         n_threads: int | None = None,
         verbose: int = 0,
     ) -> None:
-        self.C = C
+        super().__init__(C, tol=tol, max_iter=max_iter, n_threads=n_threads, verbose=verbose)
         self.owa = owa
         self.top = top
-        self.tol = tol
-        self.max_iter = max_iter
-        self.n_threads = n_threads
-        self.verbose = verbose
 
     def _risk(self, positive_weight: Array, negative_weight: Array) -> OrderedHinge:
         return OrderedHinge(rank_shares(self.owa, self.top, len(negative_weight)))

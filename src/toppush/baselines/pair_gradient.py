@@ -1,0 +1,156 @@
+"""Projected gradient steps on the duals of all pairs.
+
+    P(w) = lam/2 |w|^2 + max_j 1/m sum_i c_i l(w.z_j - w.x_i)
+    D(u) = 1/(2 lam m) |sum_ij u_ij (x_i - z_j)|^2 + sum_j p_j sum_i c_i l*(u_ij / (p_j c_i))
+
+over u >= 0 and shares p >= 0, sum p <= 1; any such point proves P >= -D/m. The c_i are the
+positives' weights and m their sum. As l does not fall, the worst negative is the one that scores
+highest, and `TopPushProblem` gives P. Agarwal (2011): alpha_ij -> u_ij, xi -> a negative's load.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from toppush.baselines.pair_bounds import Bounds
+from toppush.baselines.pair_step import Landed, PairStep
+from toppush.baselines.pairs import TwoClasses, greatest_eigenvalue, normal_product, row_chunks
+from toppush.losses import Array
+from toppush.problems import TopPushProblem
+from toppush.solutions import Solution, Status
+from toppush.solvers.accelerated import MIN_ITER
+
+ROUNDING = 8 * float(np.finfo(np.float64).eps)
+
+
+def published_gradient(
+    problem: TopPushProblem, rows: TwoClasses, tol: float, max_iter: int
+) -> Solution:
+    """Steps of 1/(L sqrt(t)) until D changes by at most `tol` of itself, ten of them at least.
+
+    L is the greatest curvature of D, so that D falls with every step and the last point is the
+    best. The first step gives all pairs equal duals, which is where the published method begins.
+    The rule does not certify: see `Solution.gap`.
+    """
+    bounds = Bounds(rows, latest=True)
+    scores = tuple(np.zeros(side.size) for side in rows.weights)
+    duals, share = np.zeros((scores[1].size, scores[0].size)), scores[1]
+    steepest = greatest_eigenvalue(normal_product(rows), problem.design.n_features)
+    for n_iter in range(1, max_iter + 1):
+        stiffness = steepest / problem.scale * float(np.sqrt(n_iter))
+        step = PairStep.of(problem.loss, rows.weights[0], stiffness)
+        landed = step.descend(duals, (scores[0], scores[1]), share)
+        share = landed.share
+        push = rows.combine(landed.per_positive, -landed.per_negative)
+        scores = rows.scores(push / problem.scale)
+        before = bounds.lower
+        _judge(problem, push, landed, bounds)
+        if n_iter >= MIN_ITER and abs(bounds.lower - before) <= tol * abs(before):
+            return bounds.solution(Status.SETTLED)
+    return bounds.solution(Status.MAX_ITER)
+
+
+def projected_gradient(
+    problem: TopPushProblem, rows: TwoClasses, tol: float, max_iter: int
+) -> Solution:
+    """Steps by a line search, with momentum, until the gap is at most `tol` of the objective."""
+    search = _Search(problem, rows)
+    bounds, momentum, previous = search.bounds, 1.0, 0.0
+    for _ in range(max_iter):
+        before = search.objective
+        moved = search.step((previous - 1.0) / momentum)
+        if bounds.meet(tol):
+            return bounds.solution(Status.CONVERGED)
+        if (not moved and momentum == 1.0) or bounds.are_stuck():
+            return bounds.solution(Status.STALLED)
+        if search.objective > before or not moved:
+            momentum, previous = 1.0, 0.0
+        else:
+            momentum, previous = 0.5 + float(np.sqrt(0.25 + momentum**2)), momentum
+    return bounds.solution(Status.MAX_ITER)
+
+
+@dataclass
+class _Point:
+    """Duals of the pairs with what follows from them."""
+
+    duals: Array
+    push: Array
+    """sum_ij u_ij (x_i - z_j); the weights times lam m."""
+    on_positives: Array
+    on_negatives: Array
+
+
+class _Search:
+    """Where the iteration stands, and the best bounds seen."""
+
+    def __init__(self, problem: TopPushProblem, rows: TwoClasses) -> None:
+        self.problem, self.rows, self.bounds = problem, rows, Bounds(rows)
+        self.objective = 0.0  # D/m; 0 at zero for every loss
+        n_pos, n_neg = (side.size for side in rows.weights)
+        zeros, features = (np.zeros(n_pos), np.zeros(n_neg)), np.zeros(problem.design.n_features)
+        self.share = zeros[1]
+        self.latest = _Point(np.zeros((n_neg, n_pos)), features, *zeros)
+        self.before = _Point(np.zeros((n_neg, n_pos)), features, *zeros)
+        self.spare = np.empty((n_neg, n_pos))
+        # Duals of all ones bend by this much, so no smaller curvature can hold everywhere.
+        ones = rows.combine(np.full(n_pos, float(n_neg)), np.full(n_neg, -float(n_pos)))
+        self.curvature = max(float(ones @ ones) / (n_pos * n_neg * problem.scale), 1e-300)
+
+    def step(self, momentum: float) -> bool:
+        """One accepted step from the probe; whether it moved by more than rounding."""
+        latest, before = self.latest, self.before
+        probe_push = latest.push + momentum * (latest.push - before.push)
+        while True:
+            self._aim(momentum)
+            step = PairStep.of(self.problem.loss, self.rows.weights[0], self.curvature)
+            landed = step.land(self.spare, self.share)
+            push = self.rows.combine(landed.per_positive, -landed.per_negative)
+            moved, size = self._moved(momentum)
+            change = push - probe_push
+            bend = float(change @ change) / self.problem.scale
+            still = moved <= ROUNDING**2 * size
+            # The first step bends by the curvature exactly, but for rounding.
+            if bend <= (1.0 + ROUNDING) * self.curvature * moved or still:
+                break
+            self.curvature *= 2.0
+        self.share = landed.share
+        self._advance(push, landed)
+        return not still
+
+    def _aim(self, momentum: float) -> None:
+        """Put the probe less the gradient over the curvature in the spare array."""
+        latest, before = self.latest, self.before
+        on_positives = latest.on_positives + momentum * (latest.on_positives - before.on_positives)
+        on_negatives = latest.on_negatives + momentum * (latest.on_negatives - before.on_negatives)
+        for part in row_chunks(*self.spare.shape):
+            probe = latest.duals[part] - before.duals[part]
+            probe *= momentum
+            probe += latest.duals[part]
+            gradient = on_positives - on_negatives[part, None]
+            gradient /= self.curvature
+            np.subtract(probe, gradient, out=self.spare[part])
+
+    def _moved(self, momentum: float) -> tuple[float, float]:
+        """Squared distance of the landing from the probe, and its squared length."""
+        moved = size = 0.0
+        for part in row_chunks(*self.spare.shape):
+            landed, duals = self.spare[part], self.latest.duals[part]
+            probe = duals + momentum * (duals - self.before.duals[part])
+            moved += float(np.sum(np.square(landed - probe)))
+            size += float(np.sum(np.square(landed)))
+        return moved, size
+
+    def _advance(self, push: Array, landed: Landed) -> None:
+        scores = self.rows.scores(push / self.problem.scale)
+        duals, self.spare = self.spare, self.before.duals
+        self.before, self.latest = self.latest, _Point(duals, push, *scores)
+        self.objective = -_judge(self.problem, push, landed, self.bounds)
+
+
+def _judge(problem: TopPushProblem, push: Array, landed: Landed, bounds: Bounds) -> float:
+    """Note what a point proves, the blocks holding its scores; its lower bound."""
+    weights, threshold = push / problem.scale, problem.threshold()
+    lower = problem.lower(push, landed.conjugates)
+    bounds.note(problem.upper(weights, threshold), weights, threshold, lower, landed)
+    return lower
