@@ -13,7 +13,7 @@ from sklearn.preprocessing import MaxAbsScaler, RobustScaler, StandardScaler
 
 from files import made_rows
 from toppush import TopPush
-from toppush.io import Columns, Model
+from toppush.io import Columns, DataError, Model
 from toppush.io import columns as columns_module
 from toppush.io.columns import Counts
 from toppush.io.linear import fold
@@ -152,3 +152,24 @@ def test_types_that_hold_numbers_or_texts():
 def test_types_that_hold_neither(column, said):
     with pytest.raises(ValueError, match=said):
         Columns().fit(pa.table({"a": [1, 2], "b": column}))
+
+
+@pytest.mark.parametrize(
+    "column, said",
+    [
+        (["1", "2", None, "3.5"], r"numbers written as texts, such as '1'.*--categorical code"),
+        (["1", "2", "3", "4", "5", "6", "7", "8", "9", "x"], "but also 'x', which is not one"),
+    ],
+)
+def test_numbers_among_texts_are_refused_with_a_way_out(column, said):
+    table = pa.table({"code": column})
+    with pytest.raises(DataError, match=said):
+        Columns().fit(table)
+    kept = Columns(categorical=("code",)).fit_transform(table)
+    assert kept.shape[0] == len(column)
+
+
+@pytest.mark.parametrize("text", ["2\x0b", " 2", "1_000"])
+def test_what_only_looks_like_a_number_is_a_text(text):
+    found = Columns().fit(pa.table({"code": [text, "a"]}))
+    assert found.columns_[0].texts == sorted([text, "a"])

@@ -49,12 +49,12 @@ def is_numeric(kind: pa.DataType) -> bool:
 
 
 def is_number(text: str) -> bool:
-    """Whether a text reads as a number."""
+    """Whether a text reads as a number; blanks around it and underscores make it a text."""
     try:
         float(text)
     except ValueError:
         return False
-    return True
+    return text == text.strip() and "_" not in text
 
 
 def value_type(kind: pa.DataType) -> pa.DataType:

@@ -318,6 +318,11 @@ def _refuse_texts(name: str, texts: list[str]) -> None:
     """Refuse texts that are numbers, dates or names rather than categories."""
     said = f"name it with --categorical {name} to keep it as it is, or --drop {name}"
     numbers = sum(is_number(text) for text in texts)
+    if texts and numbers == len(texts):
+        raise DataError(
+            f"holds numbers written as texts, such as {texts[0]!r}; store it as numbers, {said}.",
+            column=name,
+        )
     if numbers > MOSTLY * len(texts):
         wrong = next(text for text in texts if not is_number(text))
         raise MixedColumn(
