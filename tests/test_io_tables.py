@@ -260,3 +260,10 @@ def test_csv_cells_are_read_as_they_were_written(tmp_path_factory, rows, delimit
     }
     assert read == expected
     assert streamed.to_pydict() == expected
+
+
+def test_a_header_that_goes_on_in_the_next_line_is_refused(tmp_path):
+    path = tmp_path / "rows.csv"
+    path.write_bytes(b'a;b"C,"x \n",\xa2[;2\n')
+    with pytest.raises(DataError, match="do not end with the first line"):
+        csvfiles.read(path, ())

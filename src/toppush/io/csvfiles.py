@@ -55,14 +55,28 @@ def header(path: Path) -> list[str]:
 
 def read(path: Path, texts: Collection[str]) -> pa.Table:
     """The whole table, types found from all rows; columns in `texts` are read as text."""
-    header(path)
+    names = header(path)
     types = {name: pa.string() for name in texts}
     with _counted(path) as source, _explained(path, types):
         table = arrow_csv.read_csv(
             source, parse_options=_parsing(path), convert_options=_converting(types)
         )
     _require_closed(source, path)
+    if _names(table) != names:
+        raise DataError(
+            "the names of the columns do not end with the first line; close its quotation marks.",
+            file=path,
+            line=1,
+        )
     return table
+
+
+def _names(table: pa.Table) -> list[str] | None:
+    """Names of the columns, or None if one is no text."""
+    try:
+        return list(table.column_names)
+    except UnicodeDecodeError:
+        return None
 
 
 def stream(path: Path, schema: Schema, *, block: int = BLOCK) -> Iterator[pa.RecordBatch]:
