@@ -56,12 +56,26 @@ def report(name: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> 
     widths = [max(len(row[i]) for row in cells) for i in range(len(columns))]
     for row in cells:
         print("  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)))
+    print(save(name, columns, rows))
+
+
+def save(name: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
+    """Write a table to results/<name>.csv and the machine to results/<name>.json, as returned."""
     RESULTS.mkdir(exist_ok=True)
     with (RESULTS / f"{name}.csv").open("w", newline="") as file:
         csv.writer(file, lineterminator="\n").writerows([columns, *rows])
     about = json.dumps(machine(), indent=2)
     (RESULTS / f"{name}.json").write_text(about + "\n")
-    print(about)
+    return about
+
+
+def saved(name: str) -> list[dict[str, str]]:
+    """The rows of a table that an earlier run wrote, none if there is none."""
+    path = RESULTS / f"{name}.csv"
+    if not path.exists():
+        return []
+    with path.open() as file:
+        return list(csv.DictReader(file))
 
 
 def _shown(cell: Any) -> str:
