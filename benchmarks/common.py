@@ -55,5 +55,14 @@ def save(
     return about
 
 
+def saved(name: str) -> list[dict[str, str]]:
+    """The rows of a table that an earlier run wrote, none if there is none."""
+    path = RESULTS / f"{name}.csv"
+    if not path.exists():
+        return []
+    with path.open() as file:
+        return list(csv.DictReader(file))
+
+
 def _shown(cell: Any) -> str:
     return f"{cell:.3g}" if isinstance(cell, float) else str(cell)

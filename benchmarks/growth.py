@@ -1,6 +1,6 @@
 """How the time of each method of the paper's Table 1 grows with the rows, as measured.
 
-    python benchmarks/growth.py [--seconds 4] [--only TopPush,RankSVM] [--redraw]
+    python -m benchmarks.growth [--seconds 4] [--only TopPush RankSVM] [--redraw]
 
 Two Gaussian classes in 20 dimensions, as many positives as negatives, one thread, CPU time (so
 that a busy machine does not show as growth), each method to its own tolerance of 1e-3, the two
@@ -17,19 +17,15 @@ import os
 os.environ["OMP_NUM_THREADS"] = "1"
 
 import argparse
-import csv
-import platform
 import time
 import warnings
 from dataclasses import dataclass, field
 from importlib import import_module
-from pathlib import Path
 
 import numpy as np
-import scipy
-import sklearn
 
-RESULTS = Path(__file__).resolve().parent / "results"
+from benchmarks.common import RESULTS, save, saved
+
 N_FEATURES = 20
 DISTANCE = 3.0
 """Between the classes' means, in standard deviations."""
@@ -95,17 +91,10 @@ def two_clouds(n_rows, seed):
     return X, np.arange(n_rows) < n_rows // 2
 
 
-def find(method):
-    """The estimator's class, or the reason why there is none."""
-    try:
-        return getattr(import_module(method.home), method.name.split(" ")[0]), ""
-    except (ImportError, AttributeError) as error:
-        return None, str(error)
-
-
-def measure(method, estimator, seconds):
+def measure(method, seconds):
     """Double the rows until a fit takes a quarter of the time allowed."""
-    estimator = estimator(**{"tol": TOL, **method.options})
+    kind = getattr(import_module(method.home), method.name.split(" ")[0])
+    estimator = kind(**{"tol": TOL, **method.options})
     estimator.fit(*two_clouds(method.smallest, 0))  # imports and caches
     measured, n_rows = Measured(method, [], [], []), method.smallest
     while True:
@@ -124,41 +113,17 @@ def measure(method, estimator, seconds):
         n_rows *= 2
 
 
-def machine():
-    """What the figures were measured on."""
-    model = platform.processor()
-    info = Path("/proc/cpuinfo")
-    if info.exists():
-        names = [line for line in info.read_text().splitlines() if line.startswith("model name")]
-        model = names[0].split(":")[1].strip() if names else model
-    return {
-        "cpu": model,
-        "cores": len(os.sched_getaffinity(0))
-        if hasattr(os, "sched_getaffinity")
-        else os.cpu_count(),
-        "load": round(os.getloadavg()[0], 1),
-        "python": platform.python_version(),
-        "numpy": np.__version__,
-        "scipy": scipy.__version__,
-        "scikit-learn": sklearn.__version__,
-        "threads": os.environ["OMP_NUM_THREADS"],
-        "date": time.strftime("%Y-%m-%d"),
-    }
+COLUMNS = ["method", "claim", "rows", "seconds", "iterations", "slope", "slope_per_iteration"]
 
 
-def write(results, path, comments=None):
-    """A row per method and size, under comments that say the machine."""
-    comments = comments or [f"# {key}: {value}" for key, value in machine().items()]
-    with path.open("w", newline="") as file:
-        file.write("\n".join(comments) + "\n")
-        writer = csv.writer(file)
-        writer.writerow(
-            ["method", "claim", "rows", "seconds", "iterations", "slope", "slope_per_iteration"]
-        )
-        for found in results:
-            slopes = round(found.slope(), 3), round(found.slope(per_iteration=True), 3)
-            for point in zip(found.sizes, found.seconds, found.iterations, strict=True):
-                writer.writerow([found.method.name, found.method.claim, *point, *slopes])
+def table(results):
+    """A row per method and size."""
+    return [
+        [found.method.name, found.method.claim, *point, *slopes]
+        for found in results
+        for slopes in [(round(found.slope(), 3), round(found.slope(per_iteration=True), 3))]
+        for point in zip(found.sizes, found.seconds, found.iterations, strict=True)
+    ]
 
 
 ROW_COLOURS = ["#1f6fb4", "#5ba3d9", "#17a2a2", "#7b6fd0", "#4c566a", "#8fa3b8", "#2a4d8f"]
@@ -216,28 +181,16 @@ def _guides(axis, results):
         )
 
 
-def read(path):
-    """The measurements of an earlier run, and the comments above them."""
-    lines = path.read_text().splitlines()
-    comments = [line for line in lines if line.startswith("#")]
-    methods, points = {method.name: method for method in METHODS}, {}
-    for row in csv.DictReader(line for line in lines if not line.startswith("#")):
-        found = points.setdefault(row["method"], Measured(methods[row["method"]], [], [], []))
+def known():
+    """The measurements of an earlier run, by name."""
+    methods, results = {method.name: method for method in METHODS}, {}
+    for row in saved("growth"):
+        name = row["method"]
+        found = results.setdefault(name, Measured(methods[name], [], [], []))
         found.sizes.append(int(row["rows"]))
         found.seconds.append(float(row["seconds"]))
         found.iterations.append(float(row["iterations"]))
-    return list(points.values()), comments
-
-
-def measure_all(wanted, seconds):
-    for method in wanted:
-        estimator, reason = find(method)
-        if estimator is None:
-            print(f"{method.name:22} skipped: {reason}")
-            continue
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield measure(method, estimator, seconds)
+    return results
 
 
 def print_line(found):
@@ -250,30 +203,25 @@ def print_line(found):
 
 
 def main():
+    names = [method.name for method in METHODS]
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seconds", type=float, default=4.0, help="about, for each method")
-    parser.add_argument(
-        "--only", default="", help="names, with commas; the others stay as they are"
-    )
+    parser.add_argument("--only", nargs="*", choices=names, help="the others stay as they are")
     parser.add_argument("--redraw", action="store_true", help="measure nothing, read the CSV")
     arguments = parser.parse_args()
-    path, comments, known = RESULTS / "growth.csv", None, []
-    if arguments.redraw or arguments.only:
-        known, comments = read(path)
-    names = [] if arguments.redraw else arguments.only.split(",") if arguments.only else None
-    wanted = [method for method in METHODS if names is None or method.name in names]
+    warnings.simplefilter("ignore")
     heads = f"{'slope':>7}{'per iter.':>11}{'largest':>10}{'seconds':>9}{'iterations':>12}"
     print(f"{'method':22}{heads}   claimed")
-    results = {found.method.name: found for found in known}
-    for found in measure_all(wanted, arguments.seconds):
-        print_line(found)
-        results[found.method.name] = found
-    if not wanted:
-        for found in results.values():
-            print_line(found)
-    ordered = [results[method.name] for method in METHODS if method.name in results]
-    RESULTS.mkdir(exist_ok=True)
-    write(ordered, path, comments)
+    results = known() if arguments.redraw or arguments.only else {}
+    wanted = [] if arguments.redraw else arguments.only or names
+    for method in METHODS:
+        if method.name in wanted:
+            results[method.name] = measure(method, arguments.seconds)
+        if method.name in results:
+            print_line(results[method.name])
+    ordered = [results[name] for name in names if name in results]
+    if wanted:
+        print(save("growth", COLUMNS, table(ordered)))
     draw(ordered, RESULTS / "growth.png")
 
 

@@ -4,46 +4,30 @@ The bar: within 10 times the time of LinearSVC (C = 1) in the same run, and a RO
 training rows not more than 0.005 below logistic regression's. Held-out areas (2/3 for training)
 are printed beside them. Each time is the best of a few repeats, the fits taking turns.
 
-    TOPPUSH_SHARED=../shared python3 benchmarks/ranksvm.py
+    python -m benchmarks.ranksvm [--repeats 5]
 """
 
 import argparse
-import csv
-import lzma
-import os
-import platform
 import time
-from pathlib import Path
 
 import numpy as np
-import scipy
-import sklearn
-from sklearn.datasets import load_svmlight_file
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import train_test_split
-from sklearn.preprocessing import MaxAbsScaler
 from sklearn.svm import LinearSVC
 from threadpoolctl import threadpool_limits
 
+from benchmarks.common import report
+from benchmarks.data import load
 from toppush import metrics
 from toppush.baselines import RankSVM
-from toppush.designs.local import narrow_indices
 
-FEATURES = {"w8a": 300, "a9a": 123, "nslkdd": 121}
+DATA = ["w8a", "a9a", "nslkdd"]
 MODELS = {
     "LinearSVC": lambda: LinearSVC(C=1.0, random_state=0),
     "LogisticRegression": lambda: LogisticRegression(solver="liblinear"),
     "RankSVM": lambda: RankSVM(n_threads=1),
 }
 TIME_BAR, AREA_BAR = 10.0, 0.005
-RESULTS = Path(__file__).parent / "results" / "ranksvm.csv"
-
-
-def load(name):
-    folder = Path(os.environ.get("TOPPUSH_SHARED", "../shared")) / "data" / name
-    with lzma.open(folder / f"{name}.svm.xz", "rb") as file:
-        X, y = load_svmlight_file(file, n_features=FEATURES[name], zero_based=False)
-    return narrow_indices(MaxAbsScaler().fit_transform(X)), y
 
 
 def fit_times(X, y, repeats):
@@ -100,26 +84,6 @@ def certificate(model):
     }
 
 
-def machine():
-    model = next(
-        (
-            line.split(":")[1].strip()
-            for line in Path("/proc/cpuinfo").read_text().splitlines()
-            if line.startswith("model name")
-        ),
-        platform.processor(),
-    )
-    return {
-        "cpu": model,
-        "threads": 1,
-        "load": round(os.getloadavg()[0], 1),
-        "python": platform.python_version(),
-        "numpy": np.__version__,
-        "scipy": scipy.__version__,
-        "scikit_learn": sklearn.__version__,
-    }
-
-
 def verdict(rows):
     """One line for each data set, and whether all meet the bar."""
     met = True
@@ -138,26 +102,12 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--repeats", type=int, default=5)
     arguments = parser.parse_args()
-    rows, host = [], machine()
-    for name in FEATURES:
+    rows = []
+    for name in DATA:
         with threadpool_limits(1):
-            measured = measure(name, arguments.repeats)
-        for row in measured:
-            rows.append({**row, **host})
-            print(
-                f"{row['data']:7} {row['model']:19} {row['seconds']:7.3f} s "
-                f"{row['times_linear_svc']:5.2f} x  CPU {row['cpu_seconds']:6.3f} s "
-                f"{row['cpu_times_linear_svc']:5.2f} x  AUC train {row['auc_train']:.4f} "
-                f"test {row['auc_test']:.4f}  gap {row['relative_gap'] or '-'}",
-                flush=True,
-            )
-    met = verdict(rows)
-    RESULTS.parent.mkdir(exist_ok=True)
-    with RESULTS.open("w", newline="") as file:
-        writer = csv.DictWriter(file, rows[0], lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
-    raise SystemExit(not met)
+            rows += measure(name, arguments.repeats)
+    report("ranksvm", list(rows[0]), [list(row.values()) for row in rows])
+    raise SystemExit(not verdict(rows))
 
 
 if __name__ == "__main__":

@@ -112,7 +112,8 @@ class PairStep:
         """The loads of some negatives at their shares, and how fast they fall."""
         load, fall = np.empty(rows.size), np.empty(rows.size)
         for part in row_chunks(rows.size, target.shape[1]):
-            load[part], fall[part] = self._loads(target[rows[part]], share[part])
+            chosen = target[part if rows.size == len(target) else rows[part]]
+            load[part], fall[part] = self._loads(chosen, share[part])
         return load, fall
 
     def _loads(self, target: Array, share: Array) -> Pair:
@@ -142,6 +143,14 @@ class PairStep:
 
 class HingeStep(PairStep):
     """The hinge's, in a quarter of the time: u_ij is target_ij + 1/stiffness in [0, p_j c_i]."""
+
+    def find_shares(self, target: Array, share: Array) -> Array:
+        """Shares that cover every pair, if they sum to 1 at most; else those that level."""
+        whole = np.empty(len(target))
+        for rows in row_chunks(*target.shape):
+            whole[rows] = np.max((target[rows] + 1.0 / self.stiffness) / self.cost, axis=1)
+        np.maximum(whole, 0.0, out=whole)
+        return whole if whole.sum() <= 1.0 else super().find_shares(target, share)
 
     def _loads(self, target: Array, share: Array) -> Pair:
         """What the shares leave uncovered."""
