@@ -146,7 +146,11 @@ def run(plan: Plan, store: Store, tell: Callable[[Event], None] = lambda event: 
     """Bring the store up to date with a plan."""
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ[name] = "1"  # read by the worker processes when they start
-    Runner(plan, store, tell).run(plan.configs(), plan.jobs)
+    configs = plan.configs()
+    Runner(plan, store, tell).run(configs, plan.jobs)
+    while store.others_at_work(configs):  # what they leave undone is done here
+        time.sleep(0.5)
+        Runner(plan, store, tell).run(configs, plan.jobs)
     timings = [
         plan.timing_config(data, method, setting)
         for data, method, setting in usual_settings(plan, store)

@@ -108,6 +108,14 @@ class Store:
             database.execute("INSERT OR REPLACE INTO claims VALUES (?, ?, ?, ?)", (key, *me))
             return True
 
+    def others_at_work(self, configs: list[dict[str, Any]]) -> bool:
+        """Whether another live process of this machine has claimed any of these."""
+        me, keys = Claimant.this_process(), {key_of(config) for config in configs}
+        with self._open() as database:
+            claims = database.execute("SELECT key, host, pid, born FROM claims").fetchall()
+        owners = [Claimant(*owner) for key, *owner in claims if key in keys]
+        return any(one.host == me.host and one.is_another_alive(me) for one in owners)
+
     def release(self, config: dict[str, Any]) -> None:
         """Give a claimed piece of work back undone."""
         with self._open() as database:
