@@ -19,7 +19,7 @@ from threadpoolctl import ThreadpoolController
 from toppush.arrays import Array, Where
 from toppush.designs.base import BlockDesign
 from toppush.designs.blocks import Block
-from toppush.designs.rows import DenseRows, Rows, SparseRows
+from toppush.designs.rows import DenseRows, Rows, SparseRows, Tally
 
 Matrix = Any
 """A dense array or a CSR matrix."""
@@ -203,6 +203,10 @@ def _ranges(X: Matrix, n_threads: int) -> list[tuple[int, int]]:
     return [(start, stop) for start, stop in pairwise(cuts) if stop > start]
 
 
-def rows_of(X: Matrix, start: int = 0, stop: int | None = None) -> Rows:
+def rows_of(
+    X: Matrix, start: int = 0, stop: int | None = None, *, tally: Tally | None = None
+) -> Rows:
     """Rows start to stop of an array or a CSR matrix, without a copy."""
-    return SparseRows(X, start, stop) if sparse.issparse(X) else DenseRows(X[start:stop])
+    if sparse.issparse(X):
+        return SparseRows(X, start, stop, tally)
+    return DenseRows(X[start:stop], tally)
