@@ -23,7 +23,7 @@ from toppush.arrays import NUMPY, Array, Where
 from toppush.designs.base import FORMED, BlockDesign
 from toppush.designs.blocks import Block
 from toppush.designs.files import Buffer, Matrix, Run, Source
-from toppush.designs.local import rows_of
+from toppush.designs.local import default_threads, hold_blas, release_blas, rows_of
 from toppush.designs.rows import ExactRows, MaskedRows, Rows, Tally
 
 BLOCK, SMALLEST_BLOCK = 32 << 20, 1 << 20
@@ -328,6 +328,8 @@ class DiskDesign(BlockDesign):
 
     def __enter__(self) -> Self:
         self._reader.__enter__()
+        # One core is left to the reader: threads of BLAS that wait for it wait busily.
+        hold_blas(max(1, default_threads() - 1))
         return self
 
     def __exit__(
@@ -336,6 +338,7 @@ class DiskDesign(BlockDesign):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        release_blas()
         self._reader.__exit__(kind, error, trace)
 
 
