@@ -1,7 +1,7 @@
 """What a fit costs on one machine and on a cluster: a model, its inputs measured, and a simulation.
 
-python -m benchmarks.cost_model             # the table of docs/scaling.md
-python -m benchmarks.cost_model --measure   # rounds, vectors and reads of fits, measured here
+python -m benchmarks.cost_model --measure   # counts rounds, vectors and reads of fits
+python -m benchmarks.cost_model             # the tables of docs/scaling.md, from results/
 
 A fit is a sequence of rounds: the driver asks every worker something and waits for all answers.
 
@@ -15,13 +15,14 @@ worker a random share more work, and adds the answers up over the same tree.
 """
 
 import argparse
+import csv
 import heapq
 import math
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from benchmarks.common import report, show
+from benchmarks.common import RESULTS, report, show
 
 FAN = 8
 """Answers that one worker adds up, and workers that one sends a vector to."""
@@ -62,17 +63,66 @@ class Fit:
         return self.n_rows * self.entries_per_row * self.entry_bytes
 
 
-# Inputs. The first two come from `benchmarks.out_of_core` and `benchmarks.gpu`; those of a
-# cluster are assumptions, to be set to what yours has.
-DISK = Machine("disk, 1 GB/s", 1.0e9)
-CORE = Machine("one core, in memory", 4.0e9)
-GPU = Machine("H200", 3.8e12)
-CLUSTER = Machine("cluster", 4.0e9, latency=2e-3, per_task=3e-4, network=1.25e9, spread=0.1)
+DISK = Machine("disk, read at 1 GB/s", 1.0e9)
+CLUSTER = Machine("cluster", 0.0, latency=2e-3, per_task=3e-4, network=1.25e9, spread=0.1)
+"""Assumed, to be set to what yours has; a worker is as fast as a core here."""
 
-# Reads, rounds and vectors as `--measure` counts them.
-DENSE = Fit("10^7 x 256 dense float32", 1e7, 256, 256, 4.0, reads=19, rounds=330, vectors=110)
-WIDE = Fit("10^7 x 10^6, 100 a row", 1e7, 1e6, 100, 12.0, reads=60, rounds=420, vectors=150)
-HUGE = replace(WIDE, name="10^9 x 10^6, 100 a row", n_rows=1e9)
+
+def table(name):
+    """Rows of a table in results/, as dictionaries; none if it is not there."""
+    path = RESULTS / f"{name}.csv"
+    return list(csv.DictReader(path.open())) if path.exists() else []
+
+
+def whole_fits():
+    """Bytes of rows that whole fits read in a second: what, bytes, reads, seconds, bandwidth."""
+    found = [
+        (f"one core, {int(float(row['rows']))} x 20 float32", 80.0 * float(row["rows"]), row)
+        for row in table("rows")[-1:]
+    ]
+    for row in table("url-size"):
+        size = 2**30 * float(row["CSR GiB"])
+        found.append(("one core, url", size, {**row, "seconds": row["fit seconds"]}))
+    for row in table("gpu-dense"):
+        n_bytes = 1024.0 * float(row["data"].split()[0])
+        found.append((f"16 cores, {row['data']}", n_bytes, {**row, "seconds": row["cpu s"]}))
+        found.append((f"H200, {row['data']}", n_bytes, {**row, "seconds": row["gpu s"]}))
+    for row in table("gpu-url"):
+        n_bytes = 2_396_130.0 * 116 * (8 if row["type"] == "float32" else 12)
+        name = f"H200, url {row['type']}, lam {row['lam']}"
+        found.append((name, n_bytes, {**row, "seconds": row["gpu s"]}))
+    for row in table("out-of-core"):
+        n_bytes = 2**30 * float(row["GiB"])
+        found.append(
+            ("on disk, dense", n_bytes, {**row, "seconds": row["fit s"], "passes": row["reads"]})
+        )
+    return [
+        [name, n_bytes / 2**30, float(row["passes"]), float(row["seconds"]),
+         n_bytes * float(row["passes"]) / float(row["seconds"]) / 1e9]
+        for name, n_bytes, row in found
+    ]  # fmt: skip
+
+
+def slowest(prefix):
+    """A machine as fast as the slowest whole fit that was measured on it."""
+    return Machine(prefix, 1e9 * min(row[4] for row in whole_fits() if row[0].startswith(prefix)))
+
+
+def fits():
+    """What is predicted, with reads, rounds and vectors as `--measure` counted them."""
+    dense, wide = (
+        next(row for row in table("rounds") if row["data"].startswith(name) and row["top"] == top)
+        for name, top in (("dense", "0.01"), ("made", "1"))
+    )
+
+    def counted(row):
+        return {name: float(row[name]) for name in ("reads", "rounds", "vectors")}
+
+    return [
+        Fit("10^7 x 256 dense float32", 1e7, 256, 256, 4.0, **counted(dense)),
+        Fit("10^7 x 10^6, 100 a row", 1e7, 1e6, 100, 12.0, **counted(wide)),
+        Fit("10^9 x 10^6, 100 a row", 1e9, 1e6, 100, 12.0, **counted(wide)),
+    ]
 
 
 def hops(n_workers: int) -> int:
@@ -94,7 +144,7 @@ def best_workers(fit: Fit, machine: Machine, most: int = 10_000) -> int:
     return min(range(1, most + 1), key=lambda n: sum(predict(fit, machine, n)))
 
 
-def break_even(fit: Fit, machine: Machine, alone: Machine = CORE, most: int = 10_000) -> int | None:
+def break_even(fit: Fit, machine: Machine, alone: Machine, most: int = 10_000) -> int | None:
     """The fewest workers that beat one machine by itself."""
     goal = sum(predict(fit, alone, 1))
     return next((n for n in range(1, most + 1) if sum(predict(fit, machine, n)) < goal), None)
@@ -191,7 +241,7 @@ def count_rounds():
     X = rng.standard_normal((100_000, 256), dtype=np.float32)
     X[y] += 3.0 / 16.0
     sets = {"dense, 100,000 x 256": (X, y), "made like url": made("made like url", n_rows=50_000)}
-    table = []
+    counted = []
     for name, (X, y) in sets.items():
         for lam, top in ((1.0, 1), (1.0, 0.01), (0.01, 0.01)):
             Counting.rounds = Counting.vectors = 0
@@ -199,9 +249,9 @@ def count_rounds():
                 warnings.simplefilter("ignore")
                 found = TopPush(lam, top=top, tol=1e-3, n_threads=1).fit(X, y).solution_
             row = [name, lam, top, found.n_iter, Counting.rounds, Counting.vectors]
-            table.append([*row, found.history[-1].passes, found.relative_gap])
+            counted.append([*row, found.history[-1].passes, found.relative_gap])
     columns = ["data", "lam", "top", "iterations", "rounds", "vectors", "reads", "gap"]
-    report("rounds", columns, table)
+    report("rounds", columns, counted)
 
 
 def main():
@@ -210,30 +260,37 @@ def main():
     parser.add_argument("--latency", type=float, default=CLUSTER.latency)
     parser.add_argument("--per-task", type=float, default=CLUSTER.per_task)
     parser.add_argument("--network", type=float, default=CLUSTER.network)
-    parser.add_argument("--bandwidth", type=float, default=CLUSTER.bandwidth)
+    parser.add_argument("--bandwidth", type=float, help="of a worker; by default a core's")
     options = parser.parse_args()
     if options.measure:
         count_rounds()
         return
-    given = vars(options)
-    names = ("latency", "per_task", "network", "bandwidth")
-    cluster = replace(CLUSTER, **{name: given[name] for name in names})
-    places = [(DISK, 1), (CORE, 1), (GPU, 1), *((cluster, n) for n in (4, 16, 100, 400))]
-    table = []
-    for fit in (DENSE, WIDE, HUGE):
-        for machine, workers in places:
-            parts = predict(fit, machine, workers)
-            simulated = simulate(fit, machine, workers)
-            row = [fit.name, machine.name, workers, fit.n_bytes / 2**30, *parts, sum(parts)]
-            table.append([*row, simulated, simulated / sum(parts)])
+    core, gpu = slowest("one core"), slowest("H200")
+    cluster = replace(
+        CLUSTER,
+        latency=options.latency,
+        per_task=options.per_task,
+        network=options.network,
+        bandwidth=options.bandwidth or core.bandwidth,
+    )
+    show(["whole fits, measured", "GiB", "reads", "seconds", "GB/s"], whole_fits())
+    places = [(DISK, 1), (core, 1), (gpu, 1), *((cluster, n) for n in (4, 16, 100, 400))]
+    rows = [forecast(fit, *place) for fit in fits() for place in places]
     columns = ["fit", "where", "workers", "GiB", "products s", "rounds s", "vectors s", "model s",
                "simulated s", "simulated / model"]  # fmt: skip
-    report("cost-model", columns, table)
+    report("cost-model", columns, rows)
     turning = [
-        [fit.name, break_even(fit, cluster), best_workers(fit, cluster)]
-        for fit in (DENSE, WIDE, HUGE)
+        [fit.name, break_even(fit, cluster, core), best_workers(fit, cluster)] for fit in fits()
     ]
     show(["fit", "workers that beat one core", "workers that end soonest"], turning)
+
+
+def forecast(fit, machine, n_workers):
+    """A row of the table: the model's parts, and what the simulation says."""
+    parts, simulated = predict(fit, machine, n_workers), simulate(fit, machine, n_workers)
+    total = sum(parts)
+    row = [fit.name, machine.name, n_workers, fit.n_bytes / 2**30, *parts, total]
+    return [*row, simulated, simulated / total]
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """Float columns of an Arrow file, also known as Feather; nothing else imports pyarrow."""
 
 from collections.abc import Iterator, Sequence
+from copy import copy
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -9,10 +10,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from toppush.designs.files import Run, require_used
+from toppush.designs.files import EvenRows, Run, require_used
 
 
-class ArrowFile:
+class ArrowFile(EvenRows):
     """Columns of one float type, read a record batch at a time."""
 
     def __init__(self, path: Path, columns: Sequence[str] | None) -> None:
@@ -53,23 +54,13 @@ class ArrowFile:
             for number in range(batches.num_record_batches):
                 yield batches.get_batch(number).num_rows
 
-    def entries_before(self, rows: Any) -> Any:
-        """Entries of the rows before these ones."""
-        return np.asarray(rows, np.int64) * self.shape[1]
-
-    def rows_within(self, first: int, n_entries: int) -> int:
-        """End of the run from a row that holds at most so many entries."""
-        return min(first + max(n_entries // self.shape[1], 1), self.shape[0])
-
     def buffer(self, n_entries: int) -> NDArray[Any]:
         """Memory for a read of so many entries, one column after another."""
         return np.empty((self.shape[1], max(n_entries // self.shape[1], 1)), self.dtype)
 
     def open(self) -> Self:
         """A second one of the same file, to be entered."""
-        again = type(self).__new__(type(self))
-        again.__dict__.update(self.__dict__)
-        return again
+        return copy(self)
 
     def __enter__(self) -> Self:
         self._open = self._batches(self._fields)

@@ -8,6 +8,7 @@ import os
 import zipfile
 from collections.abc import Sequence
 from contextlib import ExitStack
+from copy import copy
 from io import FileIO
 from pathlib import Path
 from types import TracebackType
@@ -153,12 +154,24 @@ class ByEntries:
 
     def open(self) -> Self:
         """A second one of the same files, to be entered."""
-        again = type(self).__new__(type(self))
-        again.__dict__.update(self.__dict__)
-        return again
+        return copy(self)
 
 
-class DenseFile(ByEntries):
+class EvenRows:
+    """Rows with an entry for every column."""
+
+    shape: tuple[int, int]
+
+    def entries_before(self, rows: Any) -> Any:
+        """Entries of the rows before these ones."""
+        return np.asarray(rows, np.int64) * self.shape[1]
+
+    def rows_within(self, first: int, n_entries: int) -> int:
+        """End of the run from a row that holds at most so many entries, or one row."""
+        return min(first + max(n_entries // self.shape[1], 1), self.shape[0])
+
+
+class DenseFile(EvenRows, ByEntries):
     """An NPY file, stored by rows."""
 
     def __init__(self, array: Stored) -> None:
@@ -169,14 +182,6 @@ class DenseFile(ByEntries):
         self.dtype, self.entry_bytes = array.dtype, array.dtype.itemsize
         self.n_entries, self.widest = self.shape[0] * self.shape[1], self.shape[1]
         self._array, self._paths = array, (array.path,)
-
-    def entries_before(self, rows: Any) -> Any:
-        """Entries of the rows before these ones."""
-        return np.asarray(rows, np.int64) * self.shape[1]
-
-    def rows_within(self, first: int, n_entries: int) -> int:
-        """End of the run from a row that holds at most so many entries."""
-        return min(first + max(n_entries // self.shape[1], 1), self.shape[0])
 
     def buffer(self, n_entries: int) -> NDArray[Any]:
         """Memory for a read of so many entries."""
