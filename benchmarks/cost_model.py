@@ -5,13 +5,14 @@ python -m benchmarks.cost_model             # the tables of docs/scaling.md, fro
 
 A fit is a sequence of rounds: the driver asks every worker something and waits for all answers.
 
-    seconds = reads x bytes / (workers x bandwidth)            products with the rows
+    seconds = reads x bytes / (workers x bandwidth) x last     products with the rows
             + rounds x (latency + workers x per task)          asking and being answered
-            + vectors x 8 features x hops / network            vectors with an entry per feature
+            + vectors x 8 features x transfers / network       vectors with an entry per feature
 
-A vector takes `hops` transfers one after another: it is sent out, or added up, over a tree.
-The simulation lets a scheduler hand out the tasks of a round one after another, gives every
-worker a random share more work, and adds the answers up over the same tree.
+The last of n workers takes 1 + spread sqrt(2 log n) times as long as the mean. A vector is sent
+out, or added up, over a tree, by some `transfers` one after another. The simulation has a
+scheduler that does one thing at a time: it hands out the tasks of a round and takes their answers;
+every worker's time is random; vectors go over the same trees.
 """
 
 import argparse
@@ -42,6 +43,8 @@ class Machine:
     network: float = math.inf
     spread: float = 0.0
     """Standard deviation of the logarithm of a task's time."""
+    holds: float = math.inf
+    """Bytes of rows that fit a worker."""
 
 
 @dataclass(frozen=True)
@@ -103,9 +106,10 @@ def whole_fits():
     ]  # fmt: skip
 
 
-def slowest(prefix):
+def slowest(prefix, **about):
     """A machine as fast as the slowest whole fit that was measured on it."""
-    return Machine(prefix, 1e9 * min(row[4] for row in whole_fits() if row[0].startswith(prefix)))
+    least = min(row[4] for row in whole_fits() if row[0].startswith(prefix))
+    return Machine(prefix, 1e9 * least, **about)
 
 
 def fits():
@@ -125,18 +129,25 @@ def fits():
     ]
 
 
-def hops(n_workers: int) -> int:
-    """Transfers one after another from one to all by a tree."""
-    return math.ceil(math.log(n_workers, FAN)) if n_workers > 1 else 0
+def transfers(n_workers: int) -> float:
+    """Transfers of a vector one after another, the mean of sending it out and adding it up.
+
+    Those who have it send it on, so twice as many have it after each transfer; `FAN` answers
+    are taken in turn by one of their senders.
+    """
+    steps, left = 0, n_workers
+    while left > 1:
+        steps, left = steps + min(FAN, left) - 1, math.ceil(left / FAN)
+    return (math.log2(n_workers + 1) + steps) / 2 if n_workers > 1 else 0.0
 
 
 def predict(fit: Fit, machine: Machine, n_workers: int) -> tuple[float, float, float]:
     """Seconds for products, for rounds and for vectors."""
-    products = fit.reads * fit.n_bytes / (n_workers * machine.bandwidth)
+    last = 1.0 + machine.spread * math.sqrt(2.0 * math.log(n_workers))
+    products = fit.reads * fit.n_bytes / (n_workers * machine.bandwidth) * last
     rounds = fit.rounds * (machine.latency + n_workers * machine.per_task)
-    # On the way over a tree a node sends to FAN others, or is sent to by them, in turn.
-    transfer = 8.0 * fit.n_features / machine.network * min(FAN, n_workers - 1)
-    return products, rounds, fit.vectors * hops(n_workers) * transfer
+    vectors = fit.vectors * transfers(n_workers) * 8.0 * fit.n_features / machine.network
+    return products, rounds, vectors
 
 
 def best_workers(fit: Fit, machine: Machine, most: int = 10_000) -> int:
@@ -174,7 +185,7 @@ def _round(rng, clock, machine, n_workers, work, transfer, outward):
     done = begun + work * noise
     if not outward and transfer and n_workers > 1:
         return _reduce(done, transfer) + n_workers * machine.per_task / 2 + machine.latency / 2
-    ready, answered = np.sort(done), 0.0
+    ready, answered = np.sort(done), begun[-1]
     for moment in ready:  # the scheduler takes the answers one after another
         answered = max(answered, moment) + machine.per_task / 2
     return answered + machine.latency / 2
@@ -265,7 +276,7 @@ def main():
     if options.measure:
         count_rounds()
         return
-    core, gpu = slowest("one core"), slowest("H200")
+    core, gpu = slowest("one core"), slowest("H200", holds=1.3e11)
     cluster = replace(
         CLUSTER,
         latency=options.latency,
@@ -275,7 +286,9 @@ def main():
     )
     show(["whole fits, measured", "GiB", "reads", "seconds", "GB/s"], whole_fits())
     places = [(DISK, 1), (core, 1), (gpu, 1), *((cluster, n) for n in (4, 16, 100, 400))]
-    rows = [forecast(fit, *place) for fit in fits() for place in places]
+    rows = [
+        forecast(fit, *place) for fit in fits() for place in places if fit.n_bytes < place[0].holds
+    ]
     columns = ["fit", "where", "workers", "GiB", "products s", "rounds s", "vectors s", "model s",
                "simulated s", "simulated / model"]  # fmt: skip
     report("cost-model", columns, rows)
