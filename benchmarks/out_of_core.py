@@ -55,6 +55,11 @@ def forget(path):
     os.close(descriptor)
 
 
+def say(words):
+    """Tell how far it is, apart from the result."""
+    print(words, file=sys.stderr, flush=True)
+
+
 def timed(path, work):
     forget(path)
     began = time.perf_counter()
@@ -88,12 +93,14 @@ def measure(folder, limit, repeats):
         for _ in range(repeats):
             for name, work in works.items():
                 times[name].append(timed(path, work)[0])
+                say(f"{name}: {times[name][-1]:.2f} s")
     read, forwards, backwards = (min(times[name]) for name in works)
     before = X.bytes_read
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         ranker = TopPush(1.0, top=0.01, tol=1e-3)
         seconds, _ = timed(path, lambda: ranker.fit(X, y))
+        say(f"fit: {seconds:.2f} s, at most {peak():.2f} GiB")
     found, size = ranker.solution_, path.stat().st_size
     reads = (X.bytes_read - before) / size
     row = [
