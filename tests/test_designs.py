@@ -232,7 +232,14 @@ def test_further_products_of_rows(made, rng):
         close(matrix.toarray() if sparse.issparse(matrix) else matrix, right)
         where = rng.permutation(len(right))[: len(right) // 2 + 1]
         scale = rng.normal(size=len(where))
-        close(rows.gram(where, scale), (right[where].T * scale) @ right[where])
+        gram, product = rows.gram(where, scale)
+        close(gram, (right[where].T * scale) @ right[where])
+        close(product, right[where].T @ scale)
+        for one, other in zip(rows.combine_all(u, 2.0 * u), (u, 2.0 * u), strict=True):
+            close(one, right.T @ other)
+        close(rows.curved(w, u, 0.5), right.T @ (u * (right @ w - 0.5)))
+        again = rows.stacked(rows)
+        close(again.scores(w), np.concatenate([right, right]) @ w)
 
 
 @pytest.mark.parametrize("share", [0.0, 1.0])
@@ -241,8 +248,9 @@ def test_gram_is_the_same_by_a_sparse_and_a_dense_product(share, monkeypatch, rn
     monkeypatch.setattr(kinds_of_rows, "SPARSE_GRAM", share)
     values, scale = dense_values(), rng.normal(size=N_ROWS)
     rows = SparseRows(sparse.csr_array(values))
-    right = (values.T * scale) @ values
-    assert_allclose(rows.gram(np.arange(N_ROWS), scale), right, rtol=0, atol=1e-12)
+    gram, product = rows.gram(np.arange(N_ROWS), scale)
+    assert_allclose(gram, (values.T * scale) @ values, rtol=0, atol=1e-12)
+    assert_allclose(product, values.T @ scale, rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("kind", ["dense C", "CSR array"])

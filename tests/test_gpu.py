@@ -159,14 +159,13 @@ def test_products_of_rows(kind, dtype, device, rng, monkeypatch):
         xp, right = rows.arrays, right.astype(np.float64)
         w, u, scale = rng.normal(size=15), rng.normal(size=len(right)), rng.normal(size=90)
         where = rng.permutation(len(right))[:90]
+        gram, product = rows.gram(xp.asarray(where), xp.asarray(scale))
         for found, expected in (
             (rows.scores(xp.asarray(w)), right @ w),
             (rows.combine(xp.asarray(u)), right.T @ u),
             (rows.squared_norms(), np.square(right).sum(axis=1)),
-            (
-                rows.gram(xp.asarray(where), xp.asarray(scale)),
-                (right[where].T * scale) @ right[where],
-            ),
+            (gram, (right[where].T * scale) @ right[where]),
+            (product, right[where].T @ scale),
         ):
             assert found.dtype == torch.float64
             assert_allclose(xp.to_host(found), expected, rtol=0, atol=atol)

@@ -17,7 +17,7 @@ LAYERS = [
     {"losses", "metrics", "theory", "datasets", "thresholds", "bootstrap"},
     {"levels", "heads", "plots"},
     {"projections", "designs"},
-    {"solutions", "problems"},
+    {"solutions", "problems", "on_disk"},
     {"progress", "callbacks"},
     {"solvers"},
     {"estimators"},
@@ -117,6 +117,7 @@ def modules_after(statement):
         ("import toppush.solvers", {"sklearn", "matplotlib", "click"}),
         ("from toppush import TopPush", {"matplotlib", "click", "torch"}),
         ("import toppush.plots", {"matplotlib", "sklearn"}),
+        ("import toppush.on_disk", {"pyarrow", "sklearn"}),
         ("import toppush.report", {"altair", "jinja2", "vl_convert", "sklearn"}),
     ],
 )

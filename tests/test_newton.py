@@ -198,7 +198,7 @@ class Witness:
         self.note(monkeypatch, Factored, "__init__", "factored")
         self.note(monkeypatch, Iterative, "__init__", "iterative")
         self.note(monkeypatch, Memory, "with_positive", "positives in the preconditioner")
-        self.note(monkeypatch, MaskedRows, "combine", "masked rows")
+        self.note(monkeypatch, MaskedRows, "curved", "masked rows")
 
     def note(self, monkeypatch, kind, method, what):
         original = getattr(kind, method)

@@ -235,8 +235,8 @@ class TopPush(LinearRanker):
         Parameters
         ----------
         X : array, sparse matrix, data frame or tensor of shape (n_samples, n_features)
-            float64 and float32 are used as they are, dense or CSR, in memory, memory-mapped or
-            as a torch tensor on any device.
+            float64 and float32 are used as they are, dense or CSR, in memory, memory-mapped, in
+            files (`toppush.on_disk.open`) or as a torch tensor on any device.
         y : array or tensor of shape (n_samples,)
             Two classes; the greater one is positive.
         sample_weight : array of shape (n_samples,), optional

@@ -2,13 +2,14 @@
 
 from typing import Any, Protocol, runtime_checkable
 
-from toppush.arrays import Array, Arrays, to_host
-from toppush.designs.base import BlockDesign
+from toppush.arrays import NUMPY, Array, Arrays, to_host
+from toppush.designs.base import FORMED, BlockDesign
 from toppush.designs.blocks import Block
 from toppush.designs.local import LocalDesign, rows_of
 from toppush.designs.rows import Rows
 
 __all__ = [
+    "FORMED",
     "Block",
     "Design",
     "LocalDesign",
@@ -32,6 +33,8 @@ class Design(Protocol):
     """Sums over the rows that outlive a solve."""
     arrays: Arrays
     """The operations that fit the vectors with an entry per feature."""
+    most_exact: float
+    """Rows of which a solver may keep copies in float64 and all products among them."""
 
     @property
     def passes(self) -> float:
@@ -87,8 +90,13 @@ def place(X: Any, device: str | None = None) -> Any:
     X itself if it is an array or a CSR matrix and no device is named; else its rows on that
     device, or on the one that holds the tensor.
     """
-    if device is None and not is_placed(X):
+    if device is None and (isinstance(X, Placed) or not is_placed(X)):
         return X
+    if isinstance(X, Placed) and X.arrays is NUMPY:
+        raise ValueError(
+            f"device={device!r}, but X is {X!r}, which is read by this process; leave device=None, "
+            "or load the rows and give an array."
+        )
     try:
         from toppush.designs import gpu
     except ImportError as error:

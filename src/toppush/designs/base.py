@@ -1,5 +1,6 @@
 """Blocks of this process, asked one after another."""
 
+import math
 from collections.abc import Callable, Iterable
 from functools import reduce
 from itertools import pairwise
@@ -10,6 +11,9 @@ import numpy as np
 
 from toppush.arrays import NUMPY, Array, Arrays
 from toppush.designs.blocks import Block
+
+FORMED = 1000
+"""Up to this many features solvers form and factor matrices of features by features."""
 
 
 class BlockDesign:
@@ -24,6 +28,9 @@ class BlockDesign:
     arrays : Arrays
         The operations that fit the vectors with an entry per feature.
     """
+
+    most_exact = math.inf
+    """Rows of which a solver may keep copies in float64 and all products among them."""
 
     def __init__(self, blocks: list[Block], arrays: Arrays = NUMPY) -> None:
         self.blocks, self.arrays = blocks, arrays

@@ -4,6 +4,7 @@ A block answers with d-vectors and numbers, so whoever asks never sees how many 
 are, whether they are sparse, or on which machine.
 """
 
+import math
 from types import SimpleNamespace
 
 import numpy as np
@@ -50,6 +51,7 @@ class Block:
             self.cost = sample_weight[kept[0]]
         self._where = tuple(_indices(side) for side in kept)
         self.state = SimpleNamespace()
+        self._room = rows.room
         self.scores: tuple[Array, Array] = (self.arrays.empty(0), self.arrays.empty(0))
 
     @property
@@ -67,21 +69,34 @@ class Block:
         """Sum of the positives' weights."""
         return float(self.cost.sum())
 
-    def positive_rows(self) -> Rows:
-        """The positives alone, copied out if they hold a small enough share of the entries."""
-        where = self._where[0]
-        share = COPIED_SHARE if self.rows.n_entries < MANY else COPIED_SHARE_OF_MANY
-        if self.rows.count_entries(where) <= share * self.rows.n_entries:
-            return self.rows.subset(where)
-        return MaskedRows(self.rows, where)
+    def positive_rows(self, alone: bool = True) -> Rows:
+        """The positives; `alone` if products are to be spared the negatives.
 
-    def negative_rows(self, where: Where) -> Rows:
-        """A copy of some of the negatives, numbered among themselves."""
-        return self.rows.subset(self._where[1][where])
+        Copied out if they are wanted alone and hold a small enough share of the entries, or if
+        reading the rows again takes long and the copy takes at most half of the room for copies.
+        """
+        where, rows = self._where[0], self.rows
+        most = rows.room / 2
+        if math.isinf(rows.room):
+            share = COPIED_SHARE if rows.n_entries < MANY else COPIED_SHARE_OF_MANY
+            most = share * rows.n_entries if alone else -1.0
+        n_entries = rows.count_entries(where)
+        if n_entries > most:
+            return MaskedRows(rows, where)
+        self._room -= n_entries
+        return rows.subset(where)
 
-    def positives_gram(self, where: Where, scale: Array) -> Array:
-        """X' diag(scale) X over some of the positives, numbered among themselves."""
-        return self.rows.gram(self._where[0][where], scale)
+    def negative_rows(self, where: Where, known: Rows | None = None) -> Rows:
+        """Some of the negatives, numbered among themselves; `known` are the first of them.
+
+        A copy if there is room for it twice, as it takes to add to one.
+        """
+        chosen = self._where[1][where]
+        if self.rows.count_entries(chosen) > self._room / 2:
+            return MaskedRows(self.rows, chosen)
+        if known is None:
+            return self.rows.subset(chosen)
+        return known.stacked(self.rows.subset(chosen[known.shape[0] :]))
 
     def split(self, vector: Array) -> tuple[Array, Array]:
         """The positives' and the negatives' entries of a vector over all rows."""

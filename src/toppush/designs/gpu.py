@@ -18,7 +18,7 @@ from scipy import sparse
 from toppush.arrays import Array, Arrays, register
 from toppush.designs.base import BlockDesign
 from toppush.designs.blocks import Block
-from toppush.designs.rows import Tally, gram_by_parts
+from toppush.designs.rows import InMemory, Tally, gram_by_parts
 
 Tensor = Any
 """A torch tensor. Torch may be absent where types are checked, so no type says more."""
@@ -134,7 +134,7 @@ def arrays_on(device: Any) -> Arrays:
 register(torch.Tensor, lambda tensor: arrays_on(tensor.device))
 
 
-class TorchRows:
+class TorchRows(InMemory):
     """What dense and sparse rows on a device share."""
 
     shape: tuple[int, int]
@@ -179,8 +179,8 @@ class DenseTensorRows(TorchRows):
             total += self.values[part].T @ coefficients[part]
         return total
 
-    def gram(self, where: Tensor, scale: Tensor) -> Tensor:
-        """X' diag(scale) X over some of the rows."""
+    def gram(self, where: Tensor, scale: Tensor) -> tuple[Tensor, Tensor]:
+        """X' diag(scale) X and X' scale over some of the rows."""
         self.tally.entries += len(where) * self.shape[1]
 
         def take(part: Tensor) -> Tensor:
@@ -207,7 +207,8 @@ class DenseTensorRows(TorchRows):
 
     def stacked(self, *others: Self) -> Self:
         """These rows and, below them, others."""
-        return type(self)(torch.cat([self.values, *(other.values for other in others)]))
+        values = torch.cat([self.values, *(other.values for other in others)])
+        return type(self)(values, self.tally)
 
     def inner_products(self, other: Self) -> Tensor:
         """Of these rows with others, as a matrix."""
@@ -264,8 +265,8 @@ class SparseTensorRows(TorchRows):
             return self.arrays.zeros(length)
         return (matrix() @ vector.to(self.dtype)).double()
 
-    def gram(self, where: Tensor, scale: Tensor) -> Tensor:
-        """X' diag(scale) X over some of the rows."""
+    def gram(self, where: Tensor, scale: Tensor) -> tuple[Tensor, Tensor]:
+        """X' diag(scale) X and X' scale over some of the rows."""
 
         def take(part: Tensor) -> Tensor:
             return self.subset(where[part]).dense()
@@ -316,6 +317,7 @@ class SparseTensorRows(TorchRows):
             torch.cat([part.columns for part in parts]),
             torch.cat([part.values for part in parts]),
             self.shape[1],
+            self.tally,
         )
 
     def inner_products(self, other: Self) -> Tensor:

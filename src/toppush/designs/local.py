@@ -19,7 +19,7 @@ from threadpoolctl import ThreadpoolController
 from toppush.arrays import Array, Where
 from toppush.designs.base import BlockDesign
 from toppush.designs.blocks import Block
-from toppush.designs.rows import DenseRows, Rows, SparseRows
+from toppush.designs.rows import DenseRows, Rows, SparseRows, Tally
 
 Matrix = Any
 """A dense array or a CSR matrix."""
@@ -72,7 +72,7 @@ class LocalDesign(BlockDesign):
 
     def __enter__(self) -> Self:
         self._pool = ThreadPoolExecutor(len(self.blocks)) if len(self.blocks) > 1 else None
-        _hold_blas()
+        hold_blas()
         return self
 
     def __exit__(
@@ -81,7 +81,7 @@ class LocalDesign(BlockDesign):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        _release_blas()
+        release_blas()
         if self._pool is not None:
             self._pool.shutdown()
 
@@ -165,12 +165,14 @@ _holding = Lock()
 _holders: list[Any] = []
 
 
-def _hold_blas() -> None:
+def hold_blas(n_threads: int = 1) -> None:
+    """Let BLAS use so many threads, unless a design is open that holds it to another number."""
     with _holding:
-        _holders.append(None if _holders else _blas().limit(limits=1))
+        _holders.append(None if _holders else _blas().limit(limits=n_threads))
 
 
-def _release_blas() -> None:
+def release_blas() -> None:
+    """End what `hold_blas` began."""
     with _holding:
         limit = _holders[0]
         _holders.pop()
@@ -185,11 +187,11 @@ def one_blas_thread() -> Iterator[None]:
     To be entered before threads that open designs of their own: a limit that is set and
     restored in such threads slowed OpenBLAS down by 3x.
     """
-    _hold_blas()
+    hold_blas()
     try:
         yield
     finally:
-        _release_blas()
+        release_blas()
 
 
 def _ranges(X: Matrix, n_threads: int) -> list[tuple[int, int]]:
@@ -203,6 +205,10 @@ def _ranges(X: Matrix, n_threads: int) -> list[tuple[int, int]]:
     return [(start, stop) for start, stop in pairwise(cuts) if stop > start]
 
 
-def rows_of(X: Matrix, start: int = 0, stop: int | None = None) -> Rows:
+def rows_of(
+    X: Matrix, start: int = 0, stop: int | None = None, *, tally: Tally | None = None
+) -> Rows:
     """Rows start to stop of an array or a CSR matrix, without a copy."""
-    return SparseRows(X, start, stop) if sparse.issparse(X) else DenseRows(X[start:stop])
+    if sparse.issparse(X):
+        return SparseRows(X, start, stop, tally)
+    return DenseRows(X[start:stop], tally)

@@ -4,6 +4,7 @@ A product counts the stored entries it reads, so that a solver can say how often
 data; the count is shared with the rows' subsets.
 """
 
+import math
 from collections.abc import Callable
 from typing import Any, Protocol, Self
 
@@ -39,6 +40,8 @@ class Rows(Protocol):
     tally: Tally
     arrays: Arrays
     """The operations that fit vectors over these rows."""
+    room: float
+    """Entries that copies of some of the rows may take: infinite where the rows are in memory."""
 
     def scores(self, weights: Array) -> Array:
         """X w."""
@@ -46,11 +49,20 @@ class Rows(Protocol):
     def combine(self, coefficients: Array) -> Array:
         """X' u."""
 
-    def gram(self, where: Where, scale: Array) -> Array:
-        """X' diag(scale) X over some of the rows."""
+    def combine_all(self, *coefficients: Array) -> tuple[Array, ...]:
+        """X' u for several u, in one read where reading takes long."""
+
+    def curved(self, vector: Array, scale: Array, shift: Any) -> Array:
+        """X' diag(scale) (X v - shift), in one read where reading takes long."""
+
+    def gram(self, where: Where, scale: Array) -> tuple[Array, Array]:
+        """X' diag(scale) X and X' scale over some of the rows, read once."""
 
     def subset(self, where: Where) -> "Rows":
         """A copy of some of the rows."""
+
+    def stacked(self, *others: Any) -> "Rows":
+        """These rows and, below them, others of the same kind."""
 
     def count_entries(self, where: Where) -> int:
         """Stored entries of some of the rows."""
@@ -83,7 +95,23 @@ class ExactRows(Protocol):
         """Of these rows with others of the same kind, as a matrix."""
 
 
-class DenseRows:
+class InMemory:
+    """What follows from two products where reading the rows twice costs little."""
+
+    room = math.inf
+    scores: Callable[[Array], Array]
+    combine: Callable[[Array], Array]
+
+    def combine_all(self, *coefficients: Array) -> tuple[Array, ...]:
+        """X' u for several u."""
+        return tuple(self.combine(one) for one in coefficients)
+
+    def curved(self, vector: Array, scale: Array, shift: Any) -> Array:
+        """X' diag(scale) (X v - shift)."""
+        return self.combine(scale * (self.scores(vector) - shift))
+
+
+class DenseRows(InMemory):
     """Rows of a dense array; a memory map is read through, never loaded."""
 
     arrays = NUMPY
@@ -110,8 +138,8 @@ class DenseRows:
             total += coefficients[part].astype(self.X.dtype) @ self.X[part]
         return total
 
-    def gram(self, where: Where, scale: Array) -> Array:
-        """X' diag(scale) X over some of the rows."""
+    def gram(self, where: Where, scale: Array) -> tuple[Array, Array]:
+        """X' diag(scale) X and X' scale over some of the rows."""
         self.tally.entries += len(where) * self.shape[1]
 
         def take(part: Where) -> Array:
@@ -123,6 +151,10 @@ class DenseRows:
         """A copy of some of the rows."""
         self.tally.entries += len(where) * self.shape[1]
         return type(self)(self.X[where], self.tally)
+
+    def stacked(self, *others: Self) -> Self:
+        """These rows and, below them, others."""
+        return type(self)(np.vstack([self.X, *(other.X for other in others)]), self.tally)
 
     def count_entries(self, where: Where) -> int:
         """Stored entries of some of the rows."""
@@ -142,7 +174,7 @@ class DenseRows:
         return MatrixRows(self.matrix())
 
 
-class SparseRows:
+class SparseRows(InMemory):
     """Rows start to stop of a CSR matrix as a view, with the transpose as further views.
 
     The views are filled by hand: SciPy's constructors copy a slice that is under half its
@@ -190,11 +222,12 @@ class SparseRows:
             total += columns @ coefficients[first : first + columns.shape[1]]
         return total
 
-    def gram(self, where: Where, scale: Array) -> Array:
-        """X' diag(scale) X over some of the rows; as a sparse product if that is less work."""
+    def gram(self, where: Where, scale: Array) -> tuple[Array, Array]:
+        """X' diag(scale) X and X' scale over some of the rows; sparse if that is less work."""
         rows = self.subset(where).matrix()
         if rows.nnz <= SPARSE_GRAM * rows.shape[0] * rows.shape[1]:
-            return np.asarray((rows.T @ sparse.diags_array(scale) @ rows).toarray())
+            gram = (rows.T @ sparse.diags_array(scale) @ rows).toarray()
+            return np.asarray(gram), np.asarray(rows.T @ scale)
         take = lambda part: rows[part].toarray()  # noqa: E731
         return gram_by_parts(take, scale, self.shape[1], GRAM_ENTRIES)
 
@@ -203,6 +236,11 @@ class SparseRows:
         copy = type(self)(self._rows[where], tally=self.tally)
         self.tally.entries += copy.n_entries
         return copy
+
+    def stacked(self, *others: Self) -> Self:
+        """These rows and, below them, others."""
+        parts = [self._rows, *(other._rows for other in others)]
+        return type(self)(sparse.vstack(parts, format="csr"), tally=self.tally)
 
     def count_entries(self, where: Where) -> int:
         """Stored entries of some of the rows."""
@@ -235,6 +273,7 @@ class MaskedRows:
         self._all, self._where = rows, where
         self.shape = (len(where), rows.shape[1])
         self.n_entries, self.tally, self.arrays = rows.n_entries, rows.tally, rows.arrays
+        self.room = rows.room
 
     def scores(self, weights: Array) -> Array:
         """X w."""
@@ -242,17 +281,33 @@ class MaskedRows:
 
     def combine(self, coefficients: Array) -> Array:
         """X' u."""
+        return self._all.combine(self._padded(coefficients))
+
+    def combine_all(self, *coefficients: Array) -> tuple[Array, ...]:
+        """X' u for several u."""
+        return self._all.combine_all(*(self._padded(one) for one in coefficients))
+
+    def curved(self, vector: Array, scale: Array, shift: Any) -> Array:
+        """X' diag(scale) (X v - shift)."""
+        return self._all.curved(vector, self._padded(scale), shift)
+
+    def _padded(self, coefficients: Array) -> Array:
         padded = self.arrays.zeros(self._all.shape[0])
         padded[self._where] = coefficients
-        return self._all.combine(padded)
+        return padded
 
-    def gram(self, where: Where, scale: Array) -> Array:
-        """X' diag(scale) X over some of the rows."""
+    def gram(self, where: Where, scale: Array) -> tuple[Array, Array]:
+        """X' diag(scale) X and X' scale over some of the rows."""
         return self._all.gram(self._where[where], scale)
 
     def subset(self, where: Where) -> Rows:
         """A copy of some of the rows."""
         return self._all.subset(self._where[where])
+
+    def stacked(self, *others: "MaskedRows") -> "MaskedRows":
+        """These rows and, below them, others of the same whole."""
+        parts = [self._where, *(other._where for other in others)]
+        return type(self)(self._all, self.arrays.concatenate(parts))
 
     def count_entries(self, where: Where) -> int:
         """Stored entries of some of the rows."""
@@ -306,21 +361,23 @@ class MatrixRows:
 
 def gram_by_parts(
     take: Callable[[Where], Array], scale: Array, n_features: int, n_entries: int
-) -> Array:
-    """Sum of X' diag(scale) X over parts of so many entries.
+) -> tuple[Array, Array]:
+    """Sums of X' diag(scale) X and X' scale over parts of so many entries.
 
     Rows of either sign are added apart, as squares of scaled rows: half the work of a product.
     """
     xp = namespace(scale)
-    total = xp.zeros((n_features, n_features))
+    total, product = xp.zeros((n_features, n_features)), xp.zeros(n_features)
     step = max(n_entries // max(n_features, 1), 64)
     for sign in (1.0, -1.0):
         chosen = xp.flatnonzero(scale * sign > 0.0)
         for start in range(0, len(chosen), step):
             part = chosen[start : start + step]
-            rows = take(part) * xp.sqrt(abs(scale[part]))[:, None]
+            root = xp.sqrt(abs(scale[part]))
+            rows = take(part) * root[:, None]
             total += sign * (rows.T @ rows)
-    return total
+            product += sign * (root @ rows)
+    return total, product
 
 
 def _row_view(X: sparse.csr_array, start: int, stop: int) -> sparse.csr_array:

@@ -70,14 +70,14 @@ def largest_dual(block: Block) -> tuple[float]:
 
 
 def begin_positives(block: Block, alone: bool) -> None:
-    """Make ready; `alone` if products with the positives alone are wanted.
+    """Make ready; `alone` if products with the positives alone are wanted often.
 
     The bends that the Gram matrix holds, and the positives' rows, stay from an earlier solve.
     """
     block.state.best_dual = None
     block.state.used_bend = getattr(block.state, "used_bend", None)
-    if alone and getattr(block.state, "positive_rows", None) is None:
-        block.state.positive_rows = block.positive_rows()
+    if getattr(block.state, "positive_rows", None) is None:
+        block.state.positive_rows = block.positive_rows(alone)
 
 
 def _bend_changes(block: Block, slack: float) -> Array:
@@ -103,20 +103,22 @@ def update_gram(block: Block, renew: bool) -> tuple[Array, Array]:
     change = state.bend if renew else state.bend_change
     state.used_bend = state.bend if renew else state.used_bend + change
     where = block.arrays.flatnonzero(change)
-    product = block.rows.combine(block.join(change, 0.0))
-    return block.positives_gram(where, change[where]), product
+    gram, product = state.positive_rows.gram(where, change[where])
+    return gram, product
 
 
 def pull_and_bend_products(block: Block) -> tuple[Array, Array]:
     """X'pull and X'bend over the positives."""
     state = block.state
     state.used_bend = state.bend
-    return state.positive_rows.combine(state.pull), state.positive_rows.combine(state.bend)
+    pull, bend = state.positive_rows.combine_all(state.pull, state.bend)
+    return pull, bend
 
 
 def pull_product(block: Block) -> Array:
-    """X'pull over the positives, by a product with all rows."""
-    return block.rows.combine(block.join(block.state.pull, 0.0))
+    """X'pull over the positives."""
+    product: Array = block.state.positive_rows.combine(block.state.pull)
+    return product
 
 
 def used_bend_sum(block: Block) -> float:
@@ -176,9 +178,9 @@ def choose_band(block: Block, level: float, stride: int, capped: bool) -> None:
     _set_band(block, block.arrays.flatnonzero(chosen), capped)
 
 
-def _set_band(block: Block, where: Where, capped: bool) -> None:
-    """Make a band of these negatives, not yet centred."""
-    rows, none = block.negative_rows(where), block.arrays.zeros(len(where))
+def _set_band(block: Block, where: Where, capped: bool, known: Rows | None = None) -> None:
+    """Make a band of these negatives, not yet centred; `known` are the first of them."""
+    rows, none = block.negative_rows(where, known), block.arrays.zeros(len(where))
     block.state.band = Band(where, rows, rows.squared_norms(), none, none, none, none, capped)
 
 
@@ -257,7 +259,7 @@ def extend_band(
     grown = (slack, push, *((mu / (cap - push), cap - push) if band.capped else (none, none)))
     old = (band.slack, band.push, band.excess, band.room)
     state.outside[new] = False
-    _set_band(block, xp.concatenate([band.where, new]), band.capped)
+    _set_band(block, xp.concatenate([band.where, new]), band.capped, band.rows)
     wider = state.band
     wider.slack, wider.push, wider.excess, wider.room = (
         xp.concatenate(pair) for pair in zip(old, grown, strict=True)
@@ -348,9 +350,9 @@ def heavy_gram(block: Block, least: float) -> tuple[Array, float, Array]:
     """Of the heavy ones: Z' diag(theta) Z, sum of theta, and Z' theta."""
     band, stiffness = block.state.band, block.state.tangent.stiffness
     xp, chosen = block.arrays, heavy(block, least)
-    where, held = xp.flatnonzero(chosen), xp.where(chosen, stiffness, 0.0)
-    gram = band.rows.gram(where, stiffness[where])
-    return gram, number(held.sum()), band.rows.combine(held)
+    where = xp.flatnonzero(chosen)
+    gram, product = band.rows.gram(where, stiffness[where])
+    return gram, number(stiffness[where].sum()), product
 
 
 class RightSide(NamedTuple):

@@ -23,25 +23,23 @@ from typing import Any
 import numpy as np
 
 from toppush.arrays import Array
-from toppush.designs import Block
+from toppush.designs import FORMED, Block
 from toppush.levels import ROUNDING, root, top_mean
 from toppush.problems import TopPushProblem, negatives_range
 from toppush.progress import Journal, Watch
 from toppush.solutions import Solution, Status
 from toppush.solvers import band
 from toppush.solvers.systems import (
-    FEW_POSITIVES,
     SLOW_CG,
     WITH_POSITIVES_RTOL,
     Factored,
     Iterative,
     Memory,
     System,
+    few_positives,
     frame,
 )
 
-FORMED = 1000
-"""Up to this many features the Newton matrix is formed and factored."""
 FIRST_BAND = (300, 1000)
 """Least and most negatives of the first band beyond the top ones; a 15th of all in between."""
 MOST_NEW = 500
@@ -113,7 +111,7 @@ class _Method:
         self.m = design.total_cost
         self.formed = design.n_features <= FORMED
         self.quadratic = problem.loss.conjugate_curvature is not None
-        self.memory = Memory(design.arrays)
+        self.memory = Memory(design.arrays, design.most_exact / 2)
         self.gram: Array | None = design.memory.get("gram")
         self.bend_product: Array = design.memory.get("bend_product", design.arrays.zeros(1))
         self.n_short = self.n_rescues = self.n_idle = 0
@@ -430,7 +428,7 @@ class _Method:
         centring = min(1.0, max(0.01, (ahead / mu) ** 2 if ahead > 0.0 else 0.0))
         moves, change, longest = direction(max(centring * mu, least), True, CORRECTOR_RTOL)
         if isinstance(system, Iterative) and system.n_steps > SLOW_CG:
-            self.memory.with_positives = design.n_pos <= FEW_POSITIVES
+            self.memory.with_positives = few_positives(design)
         design.each(band.set_moves, moves)
         self.step = self._damped(min(1.0, TO_BOUNDARY * longest), change)
         self.weights = self.weights + self.step * moves

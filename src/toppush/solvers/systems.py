@@ -30,6 +30,11 @@ FEW_POSITIVES = 4000
 WITH_POSITIVES_RTOL = 0.03
 
 
+def few_positives(design: Design) -> bool:
+    """Whether the positives may enter the preconditioner one by one."""
+    return design.n_pos <= min(FEW_POSITIVES, design.most_exact / 2)
+
+
 class System(Protocol):
     """A Newton system, ready to be solved for several right sides."""
 
@@ -113,6 +118,8 @@ class Memory:
     """Inner products kept between iterations of CG: of heavy negatives, and of positives."""
 
     arrays: Arrays
+    most: float = np.inf
+    """Negatives to know at most; with more, all are forgotten but those asked for."""
     rows: ExactRows | None = None
     """Negatives that were ever heavy, in the order they came."""
     numbers: NDArray[Any] = field(default_factory=lambda: np.empty(0, int))
@@ -129,6 +136,9 @@ class Memory:
     def among(self, numbers: NDArray[Any], rows: ExactRows) -> Array:
         """Inner products of these negatives, known by number, each computed once."""
         new = np.flatnonzero(~np.isin(numbers, self.numbers))
+        if len(self.numbers) + len(new) > self.most:
+            self._forget()
+            new = np.arange(len(numbers))
         if len(new):
             fresh, known = rows.subset(self.arrays.asarray(new)), len(self.numbers)
             self.rows = fresh if self.rows is None else self.rows.stacked(fresh)
@@ -141,6 +151,13 @@ class Memory:
         at = self._places(numbers)
         products: Array = self.products[at[:, None], at]
         return products
+
+    def _forget(self) -> None:
+        """Start over with the negatives."""
+        self.rows, self.numbers = None, np.empty(0, int)
+        self.products = self.arrays.empty((0, 0))
+        if self._across is not None:
+            self._across = self._across[:0]
 
     def _make_room(self, size: int) -> None:
         """Let the table of products hold so many rows and more."""
@@ -191,9 +208,9 @@ class _Heavy(NamedTuple):
 
 def _find_heavy(design: Design, least: float) -> _Heavy:
     """Those above a weight, or the greatest if there are too many."""
-    weights = design.gather(_heavy_weights)
-    if np.count_nonzero(weights > least) > MOST_HEAVY:
-        least = float(np.partition(weights, -MOST_HEAVY)[-MOST_HEAVY])
+    weights, most = design.gather(_heavy_weights), int(min(MOST_HEAVY, design.most_exact / 2))
+    if np.count_nonzero(weights > least) > most:
+        least = float(np.partition(weights, -most)[-most])
     rows, *others = zip(*design.each(_heavy_rows, least), strict=True)
     numbers, stiffness, share = (design.arrays.concatenate(parts) for parts in others)
     return _Heavy(_stacked(list(rows)), to_host(numbers), stiffness, share)
@@ -313,10 +330,9 @@ def _bordered(square: Array, side: Array, corner: Array) -> Array:
 def _curved(block: Block, vector: Array, numbers: Array, n_pos: float, k: int) -> Array:
     """(M - lam I) v + B numbers, without the cancellation between the two."""
     state, tangent = block.state, block.state.tangent
-    on_positives = state.positive_rows.scores(vector) - numbers[1]
     on_band = tangent.stiffness * (state.band.rows.scores(vector) - numbers[0])
     on_band += tangent.share * (numbers[2] / k)
-    product: Array = state.positive_rows.combine(state.bend * on_positives / n_pos)
+    product: Array = state.positive_rows.curved(vector, state.bend / n_pos, numbers[1])
     product += state.band.rows.combine(on_band)
     return product
 

@@ -1,0 +1,498 @@
+"""Rows on disk: the same answers as in memory, and no more memory than allowed."""
+
+import gc
+import math
+import subprocess
+import sys
+import tracemalloc
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
+
+from toppush import TopPush, TopPushCV, on_disk
+from toppush.arrays import NUMPY
+from toppush.designs import LocalDesign, disk, open_design
+from toppush.designs.local import rows_of
+from toppush.designs.rows import MaskedRows, MatrixRows
+from toppush.solvers import systems
+
+newton_module = sys.modules["toppush.solvers.newton"]
+N_ROWS, N_COLUMNS = 300, 12
+KINDS = ["dense", "CSR"]
+
+of_every_kind = pytest.mark.parametrize("kind", KINDS)
+
+
+@pytest.fixture(autouse=True)
+def small_blocks(monkeypatch):
+    """Some sixty rows to a block, so that every product reads five of them."""
+    monkeypatch.setattr(disk, "BLOCK", 6000)
+    monkeypatch.setattr(disk, "SMALLEST_BLOCK", 6000)
+    monkeypatch.setattr(disk, "GAP", 200)
+
+
+def made(kind, rng, n_rows=N_ROWS, dtype=np.float64, share=0.3):
+    """Classes that overlap, such that no top has weights of zero as its solution."""
+    positive = rng.random(n_rows) < share
+    X = rng.normal(size=(n_rows, N_COLUMNS))
+    X[positive, :4] += 2.0
+    if kind == "CSR":
+        X[rng.random(X.shape) < 0.6] = 0.0
+        X[:3] = 0.0
+        return sparse.csr_array(X.astype(dtype)), positive
+    return X.astype(dtype), positive
+
+
+def saved(X, folder, form=None):
+    """A file of the rows, opened with memory enough."""
+    form = form or ("folder" if sparse.issparse(X) else "npy")
+    path = folder / f"rows.{form}"
+    if form == "npy":
+        np.save(path, X)
+    elif form == "npz":
+        sparse.save_npz(path, X, compressed=False)
+    elif form == "arrow":
+        write_arrow(path, X)
+    else:
+        path.mkdir()
+        for name in ("data", "indices", "indptr"):
+            np.save(path / f"{name}.npy", getattr(X, name))
+        np.save(path / "shape.npy", X.shape)
+    return on_disk.open(path, "64GiB")
+
+
+def write_arrow(path, X, rows_per_batch=37, **options):
+    pa = pytest.importorskip("pyarrow", reason="needs pyarrow, the extra [files]")
+    from pyarrow import feather
+
+    table = pa.table({f"column {number}": X[:, number] for number in range(X.shape[1])})
+    feather.write_feather(table, path, chunksize=rows_per_batch, **options)
+
+
+def no_room(monkeypatch):
+    """Leave no memory for copies: products with some of the rows read all of them."""
+    plan = disk.OnDisk.plan
+    monkeypatch.setattr(disk.OnDisk, "plan", lambda *sizes: plan(*sizes)._replace(room=0))
+
+
+def solved(X, y, sample_weight=None, **given):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", category=UserWarning)
+        return TopPush(**given).fit(X, y, sample_weight).solution_
+
+
+def check_same(one, other, rel=1e-6):
+    assert one.status is other.status
+    assert one.upper == pytest.approx(other.upper, rel=rel)
+    assert one.lower == pytest.approx(other.lower, rel=rel)
+    size = np.linalg.norm(other.weights)
+    assert np.linalg.norm(one.weights - other.weights) <= rel * size
+    assert_allclose(one.dual, other.dual, rtol=0, atol=1e3 * rel * np.abs(other.dual).max())
+
+
+# Products.
+
+
+@pytest.mark.parametrize("form", ["npy", "arrow", "folder", "npz"])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_products_are_those_of_rows_in_memory(form, dtype, tmp_path, rng):
+    X, positive = made("dense" if form in ("npy", "arrow") else "CSR", rng, dtype=dtype)
+    right, far = rows_of(X), saved(X, tmp_path, form)
+    assert (far.shape, far.dtype) == (X.shape, dtype)
+    atol = 100 * np.finfo(dtype).eps * np.abs(X).sum()
+    w, u, v = rng.normal(size=N_COLUMNS), rng.normal(size=N_ROWS), rng.normal(size=N_ROWS)
+    with open_design(far, positive) as design:
+        rows = design.blocks[0].rows
+        for found, expected in (
+            (rows.scores(w), right.scores(w)),
+            (rows.combine(u), right.combine(u)),
+            (rows.combine_all(u, v)[1], right.combine(v)),
+            (rows.curved(w, u, 0.3), right.curved(w, u, 0.3)),
+            (rows.squared_norms(), right.squared_norms()),
+        ):
+            assert found.dtype == np.float64
+            assert_allclose(found, expected, rtol=0, atol=atol)
+        for where in (np.arange(N_ROWS), rng.permutation(N_ROWS)[:90], np.arange(5, 299, 61), [7]):
+            where = np.asarray(where)
+            scale = rng.normal(size=len(where))
+            for found, expected in zip(
+                rows.gram(where, scale), right.gram(where, scale), strict=True
+            ):
+                assert_allclose(found, expected, rtol=0, atol=atol)
+            copy = rows.subset(where)
+            assert_allclose(copy.scores(w), right.scores(w)[where], rtol=0, atol=atol)
+            assert copy.n_entries == rows.count_entries(where) == right.count_entries(where)
+        assert rows.subset(np.array([], int)).shape == (0, N_COLUMNS)
+    assert_allclose(far.scores(w), right.scores(w), rtol=0, atol=atol)
+
+
+def test_a_product_reads_the_file_once_and_a_few_rows_only_what_is_near(tmp_path, rng):
+    X, positive = made("dense", rng)
+    far = saved(X, tmp_path)
+    with open_design(far, positive) as design:
+        rows = design.blocks[0].rows
+        u = rng.normal(size=N_ROWS)
+        for product in (
+            lambda: rows.scores(rng.normal(size=N_COLUMNS)),
+            lambda: rows.combine_all(u, u, u),
+            lambda: rows.curved(rng.normal(size=N_COLUMNS), u, 1.0),
+            lambda: rows.gram(np.arange(N_ROWS), u),
+        ):
+            before = far.bytes_read
+            product()
+            assert far.bytes_read - before == X.nbytes
+        before = far.bytes_read
+        rows.subset(np.array([3, 200, 201, 270]))
+        assert far.bytes_read - before == 4 * X[0].nbytes
+
+
+# Fits.
+
+GIVEN = [
+    {"solver": "newton", "loss": "truncated_quadratic", "top": 1},
+    {"solver": "newton", "loss": "truncated_quadratic", "top": 0.1},
+    {"solver": "newton", "loss": "logistic", "top": 20},
+    {"solver": "newton", "loss": "exponential", "top": 1},
+    {"solver": "paper", "loss": "truncated_quadratic", "top": 1},
+    {"solver": "paper", "loss": "logistic", "top": 20},
+]
+
+
+@of_every_kind
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("given", GIVEN, ids=lambda given: "-".join(map(str, given.values())))
+def test_the_answer_is_that_in_memory(kind, weighted, given, tmp_path, rng):
+    X, y = made(kind, rng)
+    weight = rng.integers(0, 3, size=N_ROWS).astype(float) if weighted else None
+    given = {**given, "lam": 0.01, "tol": 1e-7, "max_iter": 60}
+    far = saved(X, tmp_path)
+    check_same(solved(far, y, weight, **given), solved(X, y, weight, **given))
+
+
+@of_every_kind
+@pytest.mark.parametrize("solver", ["newton", "paper"])
+def test_float32(kind, solver, tmp_path, rng):
+    X, y = made(kind, rng, dtype=np.float32)
+    given = {"solver": solver, "lam": 0.01, "top": 0.1, "max_iter": 40, "tol": 1e-3}
+    check_same(solved(saved(X, tmp_path), y, **given), solved(X, y, **given), rel=1e-3)
+
+
+@pytest.mark.parametrize("formed", [True, False])
+@pytest.mark.parametrize("room", [True, False])
+@pytest.mark.parametrize("kind, loss", [("dense", "truncated_quadratic"), ("CSR", "logistic")])
+def test_without_room_for_copies(kind, loss, room, formed, tmp_path, rng, monkeypatch):
+    """Formed systems and CG, with copies of the positives and the band and without."""
+    X, y = made(kind, rng)
+    given = {"lam": 0.01, "top": 5, "loss": loss, "tol": 1e-6}
+    right = solved(X, y, **given)
+    monkeypatch.setattr(disk, "_most_exact", lambda *sizes: math.inf)
+    if not formed:
+        monkeypatch.setattr(newton_module, "FORMED", 0)
+        monkeypatch.setattr(disk, "FORMED", 0)
+    if not room:
+        no_room(monkeypatch)
+    found = solved(saved(X, tmp_path), y, **given)
+    assert found.upper == pytest.approx(right.upper, rel=1e-6)
+    assert_allclose(found.weights, right.weights, rtol=0, atol=1e-3 * np.abs(right.weights).max())
+
+
+def test_the_preconditioner_holds_no_more_negatives_than_allowed(rng, monkeypatch):
+    X, y = made("dense", rng)
+    right = solved(X, y, lam=0.01, top=0.1, tol=1e-3)
+    monkeypatch.setattr(newton_module, "FORMED", 0)
+    monkeypatch.setattr(LocalDesign, "most_exact", 16.0)
+    sizes, among = [], systems.Memory.among
+
+    def noting(self, numbers, rows):
+        found = among(self, numbers, rows)
+        sizes.append((len(numbers), len(self.numbers)))
+        return found
+
+    monkeypatch.setattr(systems.Memory, "among", noting)
+    found = solved(X, y, lam=0.01, top=0.1, tol=1e-3)
+    assert found.upper == pytest.approx(right.upper, rel=2e-3)
+    assert 1 < max(max(pair) for pair in sizes) <= 8
+
+
+def test_products_that_were_forgotten_are_taken_again(rng):
+    rows, memory = MatrixRows(rng.normal(size=(12, 5))), systems.Memory(NUMPY, most=6)
+    for chosen in ([1, 4, 7], [4, 7, 9], [0, 2, 3, 5], [1, 4], [11, 0, 5]):
+        found = memory.among(np.array(chosen), rows.subset(np.array(chosen)))
+        some = rows.subset(np.array(chosen))
+        assert_allclose(found, some.inner_products(some), rtol=0, atol=1e-12)
+        assert len(memory.numbers) <= 6
+
+
+def test_copies_are_made_while_there_is_room(tmp_path, rng, monkeypatch):
+    X, y = made("dense", rng)
+    plan, far = disk.OnDisk.plan, saved(X, tmp_path)
+    few = np.arange(20)
+    cases = ((8.0, True, True), (1.0, False, True), (0.01, False, False))
+    for share, positives_copied, band_copied in cases:
+        room = int(share * X[y].nbytes)
+        monkeypatch.setattr(
+            disk.OnDisk, "plan", lambda *sizes, room=room: plan(*sizes)._replace(room=room)
+        )
+        with open_design(far, y) as design:
+            (block,) = design.blocks
+            positives = block.positive_rows(alone=False)
+            band = block.negative_rows(few)
+            grown = block.negative_rows(np.arange(30), band)
+            assert isinstance(positives, MaskedRows) != positives_copied
+            assert isinstance(band, MaskedRows) != band_copied
+            w = rng.normal(size=N_COLUMNS)
+            assert_allclose(positives.scores(w), X[y] @ w)
+            assert_allclose(grown.scores(w), X[~y][:30] @ w)
+
+
+def test_an_iteration_reads_the_rows_once_or_twice(tmp_path, rng, monkeypatch):
+    """Once for the scores; if the positives do not fit, again for the Newton matrix.
+
+    And once more for the gradient, if the loss is not quadratic.
+    """
+    X, y = made("dense", rng, share=0.75)
+    far, given = saved(X, tmp_path), {"lam": 0.01, "tol": 1e-6}
+
+    def reads(**given):
+        before = far.bytes_read
+        n_iter = solved(far, y, **given).n_iter
+        return (far.bytes_read - before) / X.nbytes, n_iter
+
+    once, n_iter = reads(**given)
+    assert once <= n_iter + 4  # the means, the first scores, the positives, rows of the band
+    plan, room = disk.OnDisk.plan, 2 * int(X[~y].nbytes)
+    monkeypatch.setattr(disk.OnDisk, "plan", lambda *sizes: plan(*sizes)._replace(room=room))
+    found, n_iter = reads(**given)
+    assert once + 0.5 < found <= 2 * n_iter + 4
+    found, n_iter = reads(loss="logistic", **given)
+    assert 2 * n_iter < found <= 3 * n_iter + 4
+    found, n_iter = reads(solver="paper", max_iter=40, lam=0.01, tol=0.0)
+    assert 2 * n_iter <= found <= 3 * n_iter
+
+
+@of_every_kind
+def test_scores_and_predictions(kind, tmp_path, rng):
+    X, y = made(kind, rng)
+    far = saved(X, tmp_path)
+    ranker = TopPush(0.01, top=0.1).fit(far, y)
+    assert_allclose(ranker.decision_function(far), ranker.decision_function(X), atol=1e-12)
+    assert_array_equal(ranker.predict(far), ranker.predict(X))
+    assert ranker.score(far, y) == pytest.approx(ranker.score(X, y), rel=1e-12)
+    assert ranker.n_features_in_ == N_COLUMNS
+
+
+def test_cross_validation(tmp_path, rng):
+    X, y = made("dense", rng)
+    given = {"lams": [1.0, 0.1], "tops": (1, 0.1), "cv": 3}
+    near, far = TopPushCV(**given).fit(X, y), TopPushCV(**given).fit(saved(X, tmp_path), y)
+    assert (near.lam_, near.top_) == (far.lam_, far.top_)
+    for name in ("mean_test_score", "joint_test_score"):
+        assert_allclose(near.cv_results_[name], far.cv_results_[name], rtol=1e-3)
+
+
+def test_a_warm_start_and_an_automatic_top(tmp_path, rng):
+    X, y = made("dense", rng)
+    far = saved(X, tmp_path)
+    ranker = TopPush(0.1, top="auto", warm_start=True).fit(far, y)
+    again = ranker.solution_
+    assert ranker.fit(far, y).solution_.upper == pytest.approx(again.upper, rel=1e-4)
+    assert ranker.top_ == TopPush(0.1, top="auto").fit(X, y).top_
+
+
+# Memory.
+
+
+@pytest.mark.parametrize("room", [True, False])
+@pytest.mark.parametrize("solver, top", [("newton", 1), ("newton", 0.01), ("paper", 1)])
+@pytest.mark.parametrize("share", [0.1, 0.5])
+def test_no_more_memory_than_planned(share, solver, top, room, tmp_path, monkeypatch):
+    """Vectors, buffers and copies together stay below what the plan counts."""
+    rng, n_rows = np.random.default_rng(0), 40_000
+    monkeypatch.setattr(disk, "BLOCK", 1 << 19)
+    monkeypatch.setattr(disk, "SMALLEST_BLOCK", 1 << 19)
+    X = rng.normal(size=(n_rows, 40))
+    y = rng.random(n_rows) < share
+    X[y, :5] += 1.0
+    np.save(tmp_path / "rows.npy", X)
+    row, positive = 8 * n_rows, 8 * int(y.sum())
+    counted = (
+        disk.ROW_VECTORS * row + disk.POSITIVE_VECTORS * positive + disk.BLOCKS_HELD * (1 << 19)
+    )
+    counted += 8 * (disk.FEATURE_VECTORS * 40 + disk.FEATURE_MATRICES * 40**2)
+    spare = 24 << 20 if room else 0
+    monkeypatch.setattr(disk, "resident", lambda: 0)
+    monkeypatch.setattr(disk, "WORKSPACE", 0)
+    far = on_disk.open(tmp_path / "rows.npy", counted + spare)
+    del X
+    given = {"lam": 0.01, "solver": solver, "top": top, "max_iter": 12}
+    peak = peak_of(lambda: solved(far, y, **given))
+    assert peak <= counted + spare + (1 << 20), f"{(peak - counted - spare) / row:.2f} vectors"
+    assert far.bytes_read >= 5 * 8 * 40 * n_rows
+
+
+def peak_of(work):
+    """Bytes beyond those at the start; NumPy tells tracemalloc of its arrays."""
+    gc.collect()
+    tracemalloc.start()
+    try:
+        before, _ = tracemalloc.get_traced_memory()
+        work()
+        return tracemalloc.get_traced_memory()[1] - before
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_limit_that_cannot_be_kept_is_refused(tmp_path, rng):
+    X, y = made("dense", rng)
+    np.save(tmp_path / "rows.npy", X)
+    far = on_disk.open(tmp_path / "rows.npy", 1 << 20)
+    with pytest.raises(ValueError, match="memory_limit=1 MiB is too small for 300 rows"):
+        TopPush().fit(far, y)
+    ranker = TopPush(0.1, top=0.1).fit(X, y)
+    with pytest.raises(ValueError, match="give at least"):
+        ranker.decision_function(far)
+
+
+@pytest.mark.parametrize(
+    "size, right",
+    [(1000, 1000), ("2GiB", 2 << 30), ("500 MB", 500_000_000), ("1.5g", 1.5e9), ("64kib", 65536)],
+)
+def test_sizes(size, right):
+    assert on_disk.read_bytes(size) == right
+
+
+@pytest.mark.parametrize("size", ["", "much", "-1GiB", 0, "2 GiBs"])
+def test_sizes_that_mean_nothing(size):
+    with pytest.raises(ValueError, match="is no size"):
+        on_disk.read_bytes(size)
+
+
+# Files.
+
+
+def test_resident_memory_is_about_what_the_system_says():
+    psutil = pytest.importorskip("psutil")
+    assert disk.resident() == pytest.approx(psutil.Process().memory_info().rss, rel=0.2)
+
+
+def test_what_is_not_finite_is_refused(tmp_path, rng):
+    X, y = made("dense", rng)
+    X[221, 4] = np.nan
+    far = saved(X, tmp_path)
+    with pytest.raises(ValueError, match="NaN or infinity in rows 186 to 247"):
+        TopPush().fit(far, y)
+
+
+def test_columns_that_are_not_there_are_refused(tmp_path, rng):
+    X, y = made("CSR", rng)
+    far = saved(X, tmp_path)
+    short = on_disk.open(tmp_path / "rows.folder", "64GiB", n_features=N_COLUMNS - 1)
+    assert short.shape[1] == far.shape[1] - 1
+    with pytest.raises(ValueError, match="name column 11, and there are 11"):
+        TopPush().fit(short, y)
+
+
+def test_files_that_cannot_be_used(tmp_path, rng):
+    X, _ = made("dense", rng)
+
+    def refused(name, match, error=ValueError, **options):
+        with pytest.raises(error, match=match):
+            on_disk.open(tmp_path / name, "1GiB", **options)
+
+    refused("none.npy", "there is no file", FileNotFoundError)
+    np.save(tmp_path / "columns.npy", np.asfortranarray(X))
+    refused("columns.npy", "stored by columns")
+    np.save(tmp_path / "whole.npy", X.astype(np.int32))
+    refused("whole.npy", "float32 or float64")
+    np.save(tmp_path / "flat.npy", X[0])
+    refused("flat.npy", "rows and columns are needed")
+    (tmp_path / "text.npy").write_text("no numbers")
+    refused("text.npy", "no NPY file")
+    np.save(tmp_path / "cut.npy", X)
+    with (tmp_path / "cut.npy").open("r+b") as file:
+        file.truncate(3000)
+    refused("cut.npy", "is shorter")
+    sparse.save_npz(tmp_path / "small.npz", sparse.csr_array(X))
+    refused("small.npz", "compressed")
+    sparse.save_npz(tmp_path / "csc.npz", sparse.csc_array(X), compressed=False)
+    refused("csc.npz", "holds a csc matrix")
+    (tmp_path / "folder").mkdir()
+    refused("folder", "lacks data, indices, indptr")
+    for name, values in (("data", X[0]), ("indices", np.arange(12)), ("indptr", [0, 5, 3, 12])):
+        np.save(tmp_path / "folder" / f"{name}.npy", values)
+    refused("folder", "n_features")
+    refused("folder", "no CSR matrix", n_features=12)
+
+
+def test_a_file_that_shrinks_while_it_is_read(tmp_path, rng):
+    X, y = made("dense", rng)
+    far = saved(X, tmp_path)
+    with open_design(far, y) as design:
+        design.blocks[0].rows.scores(np.zeros(N_COLUMNS))
+        with (tmp_path / "rows.npy").open("r+b") as file:
+            file.truncate(3000)
+        with pytest.raises(OSError, match="bytes early"):
+            design.blocks[0].rows.scores(np.zeros(N_COLUMNS))
+
+
+def test_arrow_columns(tmp_path, rng):
+    X, y = made("dense", rng)
+    write_arrow(tmp_path / "rows.arrow", X, compression="lz4")
+    names = ["column 3", "column 0"]
+    some = on_disk.open(tmp_path / "rows.arrow", "64GiB", columns=names)
+    assert some.shape == (N_ROWS, 2)
+    w = rng.normal(size=2)
+    assert_allclose(some.scores(w), X[:, [3, 0]] @ w)
+    with pytest.raises(ValueError, match="has no columns"):
+        on_disk.open(tmp_path / "rows.arrow", "64GiB", columns=["missing"])
+    pa = pytest.importorskip("pyarrow")
+    from pyarrow import feather
+
+    given = solved(on_disk.open(tmp_path / "rows.arrow", "64GiB"), y, lam=0.01, tol=1e-6)
+    check_same(given, solved(X, y, lam=0.01, tol=1e-6))
+    feather.write_feather(pa.table({"a": [1.0, None], "b": [1.0, 2.0]}), tmp_path / "gaps.arrow")
+    with pytest.raises(ValueError, match="missing values"):
+        on_disk.open(tmp_path / "gaps.arrow", "64GiB").scores(np.ones(2))
+    feather.write_feather(pa.table({"a": [1.0, 2.0], "b": [1, 2]}), tmp_path / "mixed.arrow")
+    with pytest.raises(ValueError, match=r"types \['double', 'int64'\]"):
+        on_disk.open(tmp_path / "mixed.arrow", "64GiB")
+
+
+def test_a_device_is_refused(tmp_path, rng):
+    X, y = made("dense", rng)
+    with pytest.raises(ValueError, match=r"device='cuda'.*rows of float64 on disk"):
+        TopPush(device="cuda").fit(saved(X, tmp_path), y)
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs Linux's /proc")
+def test_large_data_within_a_limit(tmp_path):
+    """A fresh process that is allowed less than the file stays below it."""
+    rng, n_rows = np.random.default_rng(0), 400_000
+    X = rng.standard_normal((n_rows, 250), dtype=np.float32)
+    y = X[:, 0] + X[:, 1] + rng.standard_normal(n_rows, dtype=np.float32) > 3.0
+    np.save(tmp_path / "rows.npy", X)
+    np.save(tmp_path / "y.npy", y)
+    script = (
+        "import re, sys, numpy as np\n"
+        "from toppush import TopPush, on_disk\n"
+        "X = on_disk.open(sys.argv[1] + '/rows.npy', '300MiB')\n"
+        "TopPush(top=0.01, max_iter=4).fit(X, np.load(sys.argv[1] + '/y.npy'))\n"
+        "status = open('/proc/self/status').read()\n"
+        "print(X.bytes_read, int(re.search(r'VmHWM:\\s+(\\d+)', status)[1]) << 10)\n"
+    )
+    command = [sys.executable, "-c", script, str(tmp_path)]
+    ran = subprocess.run(command, capture_output=True, text=True, check=True)
+    n_read, peak = map(int, ran.stdout.split())
+    assert n_read > 5 * X.nbytes > 5 * peak
+    assert peak <= 300 << 20, f"{peak / 2**20:.0f} MiB for a file of {X.nbytes / 2**20:.0f} MiB"
+
+
+def test_the_best_plan_uses_the_usual_block(tmp_path, rng):
+    far = saved(made("dense", rng)[0], tmp_path)
+    assert far.plan(0, 0).block == disk.BLOCK
+    assert math.isinf(LocalDesign(*made("dense", rng)).most_exact)
+    assert "300 x 12 rows of float64 on disk" in repr(far)
