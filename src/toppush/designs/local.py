@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache
 from itertools import pairwise
-from threading import Lock
+from threading import RLock
 from types import TracebackType
 from typing import Any, Self
 
@@ -66,13 +66,13 @@ class LocalDesign(BlockDesign):
                 positive[start:stop],
                 None if sample_weight is None else sample_weight[start:stop],
             )
-            for start, stop in _ranges(X, self.n_threads)
+            for start, stop in ranges(X, self.n_threads)
         ]
         super().__init__(blocks)
 
     def __enter__(self) -> Self:
         self._pool = ThreadPoolExecutor(len(self.blocks)) if len(self.blocks) > 1 else None
-        _hold_blas()
+        hold_blas()
         return self
 
     def __exit__(
@@ -81,7 +81,7 @@ class LocalDesign(BlockDesign):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        _release_blas()
+        release_blas()
         if self._pool is not None:
             self._pool.shutdown()
 
@@ -161,16 +161,16 @@ def _blas() -> ThreadpoolController:
 
 # Designs of several threads may be open at once, and the limit belongs to the process: the first
 # one sets it, the last one restores what was there.
-_holding = Lock()
+_holding = RLock()  # a garbage collection may release within a hold
 _holders: list[Any] = []
 
 
-def _hold_blas() -> None:
+def hold_blas() -> None:
     with _holding:
         _holders.append(None if _holders else _blas().limit(limits=1))
 
 
-def _release_blas() -> None:
+def release_blas() -> None:
     with _holding:
         limit = _holders[0]
         _holders.pop()
@@ -185,14 +185,14 @@ def one_blas_thread() -> Iterator[None]:
     To be entered before threads that open designs of their own: a limit that is set and
     restored in such threads slowed OpenBLAS down by 3x.
     """
-    _hold_blas()
+    hold_blas()
     try:
         yield
     finally:
-        _release_blas()
+        release_blas()
 
 
-def _ranges(X: Matrix, n_threads: int) -> list[tuple[int, int]]:
+def ranges(X: Matrix, n_threads: int) -> list[tuple[int, int]]:
     """Row ranges of about equal numbers of stored entries."""
     n_rows = X.shape[0]
     n_entries = len(X.data) if sparse.issparse(X) else X.size

@@ -81,7 +81,7 @@ def newton(
     return Solution(
         weights=method.best_weights,
         threshold=method.best_threshold,
-        dual=problem.design.gather(band.best_dual),
+        dual=problem.design.over_rows(band.best_dual),
         upper=method.upper,
         lower=method.lower,
         n_iter=len(journal),
@@ -136,8 +136,8 @@ class _Method:
         usable = weights is not None and bool(design.arrays.isfinite(weights).all())
         given: Any = weights if usable else difference
         self.weights = 1.0 * given
-        design.each(band.begin_positives, not self.formed)
-        design.each(Block.score, self.weights)
+        design.tell(band.begin_positives, not self.formed)
+        design.tell(Block.score, self.weights)
         self._shorten(guess=None if usable else self._best_length())
         self._choose_band()
         self.pull = max(design.sum(band.bend_and_pull, problem.loss, problem.threshold())[0], 1e-12)
@@ -167,7 +167,7 @@ class _Method:
             length *= 0.5
         length = length if length > 1e-300 else 0.0
         self.weights = length * self.weights
-        design.each(band.rescale_scores, length)
+        design.tell(band.rescale_scores, length)
 
     def _choose_band(self) -> None:
         """The negatives with the best scores, and an even sample of all."""
@@ -175,7 +175,7 @@ class _Method:
         size = int(min(max(design.n_neg // 15, FIRST_BAND[0]), FIRST_BAND[1]))
         n_top = max(2 * problem.k, size // 2)
         level = -np.inf if n_top >= design.n_neg else problem.level_of_top(n_top)
-        design.each(band.choose_band, level, max(1, 2 * design.n_neg // size), problem.k > 1)
+        design.tell(band.choose_band, level, max(1, 2 * design.n_neg // size), problem.k > 1)
         self.n_band = design.sum(band.band_size)
 
     def _first_slack(self, difference: Array) -> float:
@@ -299,7 +299,7 @@ class _Method:
         scale, bound = self._best_scale(float(push @ push) / problem.scale)
         if bound > self.lower:
             self.lower, mass = bound, scale * self.sum_pull
-            design.each(band.keep_dual, scale, mass / total, mass * lift, mass / k)
+            design.tell(band.keep_dual, scale, mass / total, mass * lift, mass / k)
 
     def _in_doubt(self, push: Array) -> bool:
         """Whether pulls taken from the Gram matrix lost digits that the bound needs.
@@ -431,13 +431,13 @@ class _Method:
         moves, change, longest = direction(max(centring * mu, least), True, CORRECTOR_RTOL)
         if isinstance(system, Iterative) and system.n_steps > SLOW_CG:
             self.memory.with_positives = design.n_pos <= FEW_POSITIVES
-        design.each(band.set_moves, moves)
+        design.tell(band.set_moves, moves)
         self.step = self._damped(min(1.0, TO_BOUNDARY * longest), change)
         self.weights = self.weights + self.step * moves
         self.level += self.step * change[0]
         self.threshold += self.step * change[1]
         self.pull += self.step * change[2]
-        design.each(band.advance, self.step)
+        design.tell(band.advance, self.step)
 
     def _system(self) -> System:
         problem, design = self.problem, self.problem.design
