@@ -18,7 +18,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
-from toppush import TopPush
+from toppush import TopPush, metrics
 from toppush.designs import LocalDesign
 from toppush.losses import LOSSES
 from toppush.problems import TopPushProblem
@@ -44,7 +44,7 @@ def client():
     """Three workers in this process."""
     with (
         distributed.LocalCluster(
-            n_workers=3, threads_per_worker=1, processes=False, dashboard_address=None
+            n_workers=3, threads_per_worker=1, processes=False, dashboard_address=":0"
         ) as workers,
         distributed.Client(workers) as client,
     ):
@@ -287,7 +287,7 @@ def test_wrong_rows_are_named(client, rng):
         TopPush().fit(lazy(X, 100), y[1:])
     broken = X.copy()
     broken[250, 3] = np.nan
-    with pytest.raises(ValueError, match="partition 2 of X cannot be used.*NaN"):
+    with pytest.raises(ValueError, match=r"partition 2 of X cannot be used.*NaN"):
         TopPush().fit(lazy(broken, 100), y)
     with pytest.raises(ValueError, match="sample_weight must be finite"):
         TopPush().fit(lazy(X, 100), y, -np.ones(N_ROWS))
@@ -307,7 +307,7 @@ def test_a_partition_that_cannot_be_computed_is_named(client, rng):
             raise OSError("the disk is gone")
         return part
 
-    with pytest.raises(cluster.LostRows, match="partition 1 of X.*the disk is gone"):
+    with pytest.raises(cluster.LostRows, match=r"partition 1 of X.*the disk is gone"):
         TopPush().fit(lazy(X, 100).map_blocks(fail, dtype=float, meta=np.empty((0, 0))), y)
 
 
@@ -321,6 +321,63 @@ def test_a_client_is_needed(rng, monkeypatch):
         TopPush().fit(lazy(X, 100), y)
 
 
+# Measures.
+
+
+MEASURES = {
+    "partial_auc": {"max_fpr": 0.1},
+    "precision_at_k": {"k": 20},
+    "recall_at_k": {"k": 20},
+    "recall_at_fpr": {"max_fpr": 0.05},
+    "lift_at": {"fraction": 0.1},
+}
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("ties", [False, True])
+def test_measures_of_lazy_scores_are_exact(client, weighted, ties, rng):
+    y = rng.random(N_ROWS) < 0.2
+    scores = rng.normal(size=N_ROWS) + y
+    scores = np.round(scores, 1) if ties else scores
+    weight = rng.integers(0, 3, size=N_ROWS) + 0.5 * y if weighted else None
+    for name, measure in metrics.METRICS.items():
+        given = {"sample_weight": weight, **MEASURES.get(name, {})}
+        found = measure(y, da.from_array(scores, chunks=90), **given)
+        assert found == pytest.approx(measure(y, scores, **given), rel=1e-12), name
+    assert metrics.auc(~y, da.from_array(scores, chunks=90), pos_label=False) == pytest.approx(
+        metrics.auc(~y, scores, pos_label=False)
+    )
+
+
+def test_the_curve_holds_a_point_for_each_run(client):
+    y = np.array([1, 0, 0, 0, 1, 1, 0, 0])
+    scores = np.array([9.0, 8.0, 7.0, 6.0, 5.0, 5.0, 5.0, 1.0])
+    curve = metrics.top_curve(y, da.from_array(scores, chunks=3))
+    assert_array_equal(curve.thresholds, [np.inf, 9.0, 6.0, 5.0, 1.0])
+    assert_array_equal(curve.hits, [0, 1, 1, 3, 3])
+    assert_array_equal(curve.alarms, [0, 0, 3, 4, 5])
+
+
+def test_lists_that_cannot_be_measured(client, rng):
+    scores = da.from_array(rng.normal(size=10), chunks=4)
+    with pytest.raises(ValueError, match="two classes"):
+        metrics.auc(np.arange(10), scores)
+    with pytest.raises(ValueError, match="pos_label"):
+        metrics.auc(np.arange(10) % 2, scores, pos_label=7)
+    with pytest.raises(ValueError, match="10 rows and y_true 9"):
+        metrics.auc(np.arange(9) % 2, scores)
+    with pytest.raises(ValueError, match="NaN"):
+        metrics.auc(np.arange(10) % 2, da.where(scores > 0.0, scores, np.nan))
+    with pytest.raises(ValueError, match="of all positives is 0"):
+        metrics.auc(np.arange(10) % 2, scores, sample_weight=1.0 - np.arange(10) % 2)
+
+
+def test_score_of_lazy_rows(client, rng):
+    X, y = made("dense", rng)
+    ranker = TopPush().fit(lazy(X, 100), y)
+    assert ranker.score(lazy(X, 100), y) == pytest.approx(ranker.score(X, y), rel=1e-12)
+
+
 # Faults: workers that are processes, and die.
 
 
@@ -329,7 +386,7 @@ def processes():
     """Four workers that are processes, each watched and replaced when it dies."""
     with (
         distributed.LocalCluster(
-            n_workers=4, threads_per_worker=1, processes=True, dashboard_address=None
+            n_workers=4, threads_per_worker=1, processes=True, dashboard_address=":0"
         ) as workers,
         distributed.Client(workers) as client,
     ):

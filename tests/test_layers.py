@@ -15,7 +15,7 @@ MODULES = sorted(path for path in SOURCE.rglob("*.py") if path != SOURCE / "__in
 LAYERS = [
     {"arrays"},
     {"losses", "metrics", "theory", "datasets"},
-    {"levels", "heads", "plots"},
+    {"levels", "heads", "curves", "plots"},
     {"projections", "designs"},
     {"solutions", "problems"},
     {"progress", "callbacks"},
@@ -113,7 +113,7 @@ def modules_after(statement):
         ("import toppush.metrics", {"sklearn", "scipy"}),
         ("import toppush.theory", {"sklearn", "scipy"}),
         ("import toppush.solvers", {"sklearn", "matplotlib", "click"}),
-        ("from toppush import TopPush", {"matplotlib", "click", "torch"}),
+        ("from toppush import TopPush", {"matplotlib", "click", "torch", "dask"}),
         ("import toppush.plots", {"matplotlib", "sklearn"}),
         ("import toppush.report", {"altair", "jinja2", "vl_convert", "sklearn"}),
     ],

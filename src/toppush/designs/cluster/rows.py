@@ -58,33 +58,11 @@ class ClusterRows:
 
     def aligned(self, vector: Any, name: str) -> Lazy:
         """A vector with an entry per row as a Dask array in the partitions of X."""
-        if hasattr(vector, "to_dask_array"):
-            vector = vector.to_dask_array()
-        if not isinstance(vector, da.Array):
-            vector = da.from_array(np.asarray(vector), chunks=-1)
-        if vector.ndim == 2 and vector.shape[1] == 1:
-            vector = vector[:, 0]
-        if vector.ndim != 1:
-            raise ValueError(f"{name} must have one dimension, found shape {vector.shape}.")
-        if np.isnan(self.shape[0]) or np.isnan(vector.shape[0]):
-            return self._aligned_unknown(vector, name)
-        if vector.shape[0] != self.shape[0]:
-            raise ValueError(
-                "Found input variables with inconsistent numbers of samples: "
-                f"X has {self.shape[0]} rows and {name} {vector.shape[0]}."
-            )
-        return vector.rechunk((self.lazy.chunks[0],))
-
-    def _aligned_unknown(self, vector: Lazy, name: str) -> Lazy:
-        """The same where Dask does not know how many rows a partition has."""
-        if vector.numblocks[0] == self.lazy.numblocks[0]:
-            return vector
-        if np.isnan(self.shape[0]):
+        vector = as_lazy_vector(vector, name)
+        if np.isnan(self.shape[0]) and vector.numblocks != self.lazy.numblocks[:1]:
             self.lazy = self.lazy.compute_chunk_sizes()
             self.shape = (self.lazy.shape[0], self.shape[1])
-        if np.isnan(vector.shape[0]):
-            vector = vector.compute_chunk_sizes()
-        return self.aligned(vector, name)
+        return aligned(self.lazy, vector, name, "X")
 
     def design(self, positive: Lazy, sample_weight: Lazy | None = None) -> ClusterDesign:
         """The rows as blocks on the workers."""
@@ -112,6 +90,34 @@ class ClusterRows:
         return self.lazy.map_blocks(
             function, *arguments, drop_axis=1, dtype=np.float64, meta=np.empty(0)
         )
+
+
+def aligned(rows: Lazy, vector: Any, name: str, of: str) -> Lazy:
+    """A vector as a Dask array in the partitions of `rows`, which are called `of`."""
+    vector = as_lazy_vector(vector, name)
+    unknown = np.isnan(rows.shape[0]) or np.isnan(vector.shape[0])
+    if unknown and vector.numblocks[0] == rows.numblocks[0]:
+        return vector  # the workers compare the lengths
+    vector = vector.compute_chunk_sizes() if np.isnan(vector.shape[0]) else vector
+    if vector.shape[0] != rows.shape[0]:
+        raise ValueError(
+            "Found input variables with inconsistent numbers of samples: "
+            f"{of} has {rows.shape[0]} rows and {name} {vector.shape[0]}."
+        )
+    return vector.rechunk((rows.chunks[0],))
+
+
+def as_lazy_vector(vector: Any, name: str) -> Lazy:
+    """A Dask array of one dimension from an array, or from an array or series of Dask."""
+    if hasattr(vector, "to_dask_array"):
+        vector = vector.to_dask_array()
+    if not isinstance(vector, da.Array):
+        vector = da.from_array(np.asarray(vector), chunks=-1)
+    if vector.ndim == 2 and vector.shape[1] == 1:
+        vector = vector[:, 0]
+    if vector.ndim != 1:
+        raise ValueError(f"{name} must have one dimension, found shape {vector.shape}.")
+    return vector
 
 
 def _some(X: Any, where: Any) -> Any:
