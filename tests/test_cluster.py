@@ -18,7 +18,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
-from toppush import TopPush, metrics
+from toppush import TopPush, TopPushCV, metrics
 from toppush.designs import LocalDesign
 from toppush.losses import LOSSES
 from toppush.problems import TopPushProblem
@@ -376,6 +376,36 @@ def test_score_of_lazy_rows(client, rng):
     X, y = made("dense", rng)
     ranker = TopPush().fit(lazy(X, 100), y)
     assert ranker.score(lazy(X, 100), y) == pytest.approx(ranker.score(X, y), rel=1e-12)
+
+
+# Cross-validation.
+
+
+@pytest.mark.parametrize("scoring", [None, "average_precision"])
+def test_cross_validation_is_the_local_one_on_the_same_folds(client, scoring, rng):
+    X, y = made("dense", rng, n_rows=200, n_columns=4)
+    weight = rng.integers(1, 3, size=200).astype(float)
+    fold = np.empty(200, int)
+    for side in (y, ~y):
+        fold[side] = np.arange(side.sum()) % 2
+    folds = [(np.flatnonzero(fold != one), np.flatnonzero(fold == one)) for one in range(2)]
+    given = {"lams": [1.0, 0.1], "tops": [1], "scoring": scoring, "tol": 1e-3}
+    one = TopPushCV(cv=2, **given).fit(lazy(X, 70).persist(), y, weight)
+    other = TopPushCV(cv=folds, **given).fit(X, y, weight)
+    for name in ("mean_test_score", "rank_test_score"):
+        assert_allclose(one.cv_results_[name], other.cv_results_[name], rtol=1e-6)
+    assert (one.lam_, one.top_) == (other.lam_, other.top_)
+    check_same(one.solution_, other.solution_)
+
+
+def test_cross_validation_that_would_gather_rows_is_refused(client, rng):
+    X, y = made("dense", rng)
+    with pytest.raises(ValueError, match="give the number of folds"):
+        TopPushCV(cv=[(np.arange(200), np.arange(200, 400))]).fit(lazy(X, 100), y)
+    with pytest.raises(ValueError, match="leave it out or name one of"):
+        TopPushCV(scoring="roc_auc").fit(lazy(X, 100), y)
+    with pytest.raises(ValueError, match="give fewer folds"):
+        TopPushCV(cv=300).fit(lazy(X, 100), y)
 
 
 # Faults: workers that are processes, and die.

@@ -33,7 +33,7 @@ class Scored(NamedTuple):
     def of(cls, scores: Array, weight: Array) -> "Scored":
         """The distinct ones of some scores."""
         distinct, owner = np.unique(scores, return_inverse=True)
-        return cls(distinct, np.bincount(owner, weight, len(distinct)))
+        return cls(distinct, np.bincount(owner, weight, len(distinct)).astype(np.float64))
 
     @classmethod
     def join(cls, parts: Sequence["Scored"]) -> "Scored":
@@ -78,7 +78,7 @@ def count_negatives(part: Listed, scores: Array) -> Counted:
     size = 2 * len(scores) + 1
     lowest = np.full(size, np.inf)
     np.minimum.at(lowest, place, negatives)
-    return Counted(np.bincount(place, weight, size), lowest)
+    return Counted(np.bincount(place, weight, size).astype(np.float64), lowest)
 
 
 def curve_of(positives: Scored, negatives: Counted) -> TopCurve:

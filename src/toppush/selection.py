@@ -17,7 +17,7 @@ from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 
 from toppush import metrics
 from toppush.arrays import Array, to_host
-from toppush.designs import Design, Placed, open_design, score, some_rows
+from toppush.designs import Design, Placed, Spread, open_design, score, some_rows
 from toppush.designs.local import default_threads, one_blas_thread
 from toppush.estimators import (
     Labels,
@@ -176,6 +176,49 @@ def held_out_scores(
     return np.asarray(scores), seconds
 
 
+def measure_spread(
+    X: Spread,
+    positive: Any,
+    sample_weight: Any | None,
+    fold: tuple[Any, Any],
+    grid: tuple[Array, tuple[float, ...], str, float],
+    measure: Callable[..., Any],
+    n_false: float | None,
+) -> tuple[list[Any], float]:
+    """Measures of the held-out rows of a fold for the whole grid, and the fits' seconds.
+
+    Rows over many machines are masked where they are. The measures are `measure` of lazy scores
+    or, down to the `n_false`-th negative, the heads of the list, joined from those of its parts.
+    """
+    began, (train, test) = time.perf_counter(), fold
+    weight = train * (1.0 if sample_weight is None else sample_weight)
+    with open_design(X, positive, weight) as design:
+        require_both(design, np.array([False, True]))
+        solutions = [one for row in follow(design, *grid).solutions for one in row]
+    seconds = time.perf_counter() - began
+    held = X.subset(test)
+    truth, weight = positive[test], None if sample_weight is None else sample_weight[test]
+    if n_false is None:
+        lists = (held.scores(one.weights) - one.threshold for one in solutions)
+        return [measure(truth, scores, weight) for scores in lists], seconds
+    points = [(one.weights, one.threshold) for one in solutions]
+    parts = held.of_parts(_heads, [truth, weight], points, n_false)
+    return [Head.join(heads) for heads in zip(*parts, strict=True)], seconds
+
+
+def _heads(
+    X: Matrix,
+    positive: NDArray[np.bool_],
+    weight: Array | None,
+    points: Sequence[tuple[Array, float]],
+    n_false: float,
+) -> list[Head]:
+    return [
+        Head.of(positive, score(X, weights) - threshold, weight, n_false)
+        for weights, threshold in points
+    ]
+
+
 class TopPushCV(LinearRanker):
     """TopPush with lam and top chosen by cross-validation.
 
@@ -197,7 +240,8 @@ class TopPushCV(LinearRanker):
         rule, "positives_at_top". Where more of the list matters, "ndcg" or "average_precision" rank
         it better; docs/evidence.md compares the rules.
     cv : int, splitter or iterable, default=5
-        Folds, stratified by class if an int.
+        Folds, stratified by class if an int. For a Dask collection an int, and its rows should
+        be persisted: the folds are masks of them.
     tol : float, default=1e-4
         Relative duality gap of the final fit; the folds' fits go to a hundred times that.
     n_threads : int, optional
@@ -272,7 +316,7 @@ class TopPushCV(LinearRanker):
             X, _, classes, positive, sample_weight = read_placed_rows(
                 self, X, y, sample_weight, self.device
             )
-            positive = to_host(positive)
+            positive = positive if isinstance(X, Spread) else to_host(positive)
             self._choose(X, positive, sample_weight, classes)
             final = TopPush(
                 self.lam_,
@@ -297,8 +341,7 @@ class TopPushCV(LinearRanker):
         classes: NDArray[Any],
     ) -> None:
         """Set the grid, its scores on the folds, and the best pair."""
-        given = np.empty(len(positive)) if isinstance(X, Placed) else X
-        folds = list(check_cv(self.cv, positive, classifier=True).split(given, positive))
+        folds = self._folds(X, positive)
         if not folds:
             raise ValueError(f"cv={self.cv!r} makes no folds; give at least one.")
         with open_design(X, positive, sample_weight, n_threads=self.n_threads) as design:
@@ -312,12 +355,14 @@ class TopPushCV(LinearRanker):
             )
 
         measure = self._measure(classes, design.n_neg)
+        heads = None if self.scoring is not None else first_negatives(design.n_neg)
 
         def run(fold: tuple[NDArray[Any], NDArray[Any]]) -> tuple[list[Any], float]:
+            grid = self.lams_, tops, self.loss, FOLD_TOL * self.tol
+            if isinstance(X, Spread):
+                return measure_spread(X, positive, sample_weight, fold, grid, measure, heads)
             test = fold[1]
-            scores, seconds = held_out_scores(
-                X, positive, sample_weight, fold, self.lams_, tops, self.loss, FOLD_TOL * self.tol
-            )
+            scores, seconds = held_out_scores(X, positive, sample_weight, fold, *grid)
             weight = None if sample_weight is None else sample_weight[test]
             return [measure(positive[test], one, weight) for one in scores], seconds
 
@@ -332,6 +377,23 @@ class TopPushCV(LinearRanker):
         deciding = "mean_test_score" if self.scoring is not None else "joint_test_score"
         self.best_score_ = float(self.cv_results_[deciding][best])
         self.lam_, self.top_ = grid[best]["lam"], grid[best]["top"]
+
+    def _folds(self, X: Matrix, positive: Any) -> list[tuple[Any, Any]]:
+        """Rows that each fold trains on and holds out."""
+        if not isinstance(X, Spread):
+            given = np.empty(len(positive)) if isinstance(X, Placed) else X
+            return list(check_cv(self.cv, positive, classifier=True).split(given, positive))
+        if not isinstance(self.cv, Integral):
+            raise ValueError(
+                f"cv={self.cv!r} would need all labels in one place; for a Dask collection give "
+                "the number of folds."
+            )
+        if not (self.scoring is None or self.scoring in metrics.METRICS):
+            raise ValueError(
+                f"scoring={self.scoring!r} would need all scores in one place; for a Dask "
+                f"collection leave it out or name one of {sorted(metrics.METRICS)}."
+            )
+        return X.folds(positive, int(self.cv))
 
     def _measure(self, classes: NDArray[Any], n_neg: int) -> Callable[..., Any]:
         """What is kept of the held-out rows of a fold: a score, or the head of their list."""

@@ -96,6 +96,12 @@ class Spread(Placed, Protocol):
     def per_row(self, function: Any, *arguments: Any) -> Any:
         """A vector over the rows: `function(some rows, *arguments)` of every part."""
 
+    def of_parts(self, function: Any, vectors: Any, *arguments: Any) -> list[Any]:
+        """`function(some rows, their parts of the vectors, *arguments)` of every part."""
+
+    def folds(self, positive: Any, n_folds: int) -> list[tuple[Any, Any]]:
+        """Which rows each fold trains on and which it holds out, every class dealt out evenly."""
+
 
 def is_placed(X: Any) -> bool:
     """Whether rows are already somewhere else than in an array of this process."""

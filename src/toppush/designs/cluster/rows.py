@@ -91,6 +91,50 @@ class ClusterRows:
             function, *arguments, drop_axis=1, dtype=np.float64, meta=np.empty(0)
         )
 
+    def of_parts(self, function: Callable[..., Any], vectors: Any, *arguments: Any) -> list[Any]:
+        """`function(part of X, the vectors' parts, *arguments)` of every partition."""
+        parts = [self.lazy.to_delayed()[:, 0]]
+        parts += [
+            [None] * len(parts[0]) if vector is None else vector.to_delayed() for vector in vectors
+        ]
+        asked = dask.delayed(function)
+        found = dask.compute(*(asked(*part, *arguments) for part in zip(*parts, strict=True)))
+        return list(found)
+
+    def folds(self, positive: Lazy, n_folds: int) -> list[tuple[Lazy, Lazy]]:
+        """Masks of the rows that a fold trains on and holds out, lazily.
+
+        The rows of a class are dealt to the folds in turn, from the first partition to the last.
+        """
+        counts = np.array(dask.compute(*(dask.delayed(_counts)(p) for p in positive.to_delayed())))
+        before = np.vstack([np.zeros((1, 2), int), np.cumsum(counts, axis=0)[:-1]])
+        if counts.sum(axis=0).min() < n_folds:
+            raise ValueError(
+                f"n_splits={n_folds} cannot be greater than the number of members in each class, "
+                f"{counts.sum(axis=0).tolist()}; give fewer folds."
+            )
+        lazy = da.from_array(before, chunks=(1, 2))
+        dealt = da.blockwise(
+            _dealt, "i", positive, "i", lazy, "ij", n_folds, None, dtype=int, concatenate=True,
+            align_arrays=False, meta=np.empty(0, int),
+        )  # fmt: skip
+        return [(dealt != fold, dealt == fold) for fold in range(n_folds)]
+
+
+def _counts(positive: Any) -> tuple[int, int]:
+    """Negatives and positives of a part."""
+    n_pos = int(np.count_nonzero(positive))
+    return len(positive) - n_pos, n_pos
+
+
+def _dealt(positive: Any, before: Any, n_folds: int) -> Any:
+    """The fold of each row of a part, so many rows of each class having come before."""
+    positive = np.asarray(positive, bool)
+    fold = np.empty(len(positive), int)
+    for side, first in zip((~positive, positive), before.reshape(-1), strict=True):
+        fold[side] = (first + np.arange(np.count_nonzero(side))) % n_folds
+    return fold
+
 
 def aligned(rows: Lazy, vector: Any, name: str, of: str) -> Lazy:
     """A vector as a Dask array in the partitions of `rows`, which are called `of`."""
