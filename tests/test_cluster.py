@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
+from sklearn.datasets import dump_svmlight_file
 
 from toppush import TopPush, TopPushCV, metrics
 from toppush.designs import LocalDesign
@@ -29,6 +30,8 @@ da = pytest.importorskip("dask.array", reason="needs Dask, the extra [dask]")
 dd = pytest.importorskip("dask.dataframe", reason="needs Dask, the extra [dask]")
 pd = pytest.importorskip("pandas")
 cluster = pytest.importorskip("toppush.designs.cluster")
+read_libsvm = pytest.importorskip("toppush.cluster").read_libsvm
+read_parquet = pytest.importorskip("toppush.cluster").read_parquet
 groups = sys.modules["toppush.designs.cluster.groups"]
 shares = sys.modules["toppush.designs.cluster.shares"]
 design_module = sys.modules["toppush.designs.cluster.design"]
@@ -406,6 +409,39 @@ def test_cross_validation_that_would_gather_rows_is_refused(client, rng):
         TopPushCV(scoring="roc_auc").fit(lazy(X, 100), y)
     with pytest.raises(ValueError, match="give fewer folds"):
         TopPushCV(cv=300).fit(lazy(X, 100), y)
+
+
+# Files.
+
+
+def test_parts_in_parquet(client, tmp_path, rng):
+    X, y = made("dense", rng)
+    table = pd.DataFrame(X, columns=[f"c{i}" for i in range(X.shape[1])]).assign(label=y)
+    for number, start in enumerate(range(0, N_ROWS, 150)):
+        table[start : start + 150].to_parquet(tmp_path / f"part-{number}.parquet")
+    rows, labels = read_parquet(tmp_path / "*.parquet", label="label")
+    assert rows.npartitions == 3
+    check_same(solved(rows, labels), solved(X, y))
+    few, _ = read_parquet(sorted(tmp_path.iterdir()), label="label", columns=["c3", "c1"])
+    assert list(few.columns) == ["c3", "c1"]
+    with pytest.raises(ValueError, match="has no column 'y'"):
+        read_parquet(tmp_path / "*.parquet", label="y")
+
+
+def test_parts_in_libsvm(client, tmp_path, rng):
+    X, y = made("CSR", rng)
+    for number, start in enumerate(range(0, N_ROWS, 150)):
+        part = slice(start, start + 150)
+        path = tmp_path / f"part-{number}.svm"
+        dump_svmlight_file(X[part], y[part], str(path), zero_based=False)
+    rows, labels = read_libsvm(tmp_path / "*.svm")
+    assert rows.shape[1] == X.shape[1]
+    check_same(solved(rows, labels), solved(X, y), rel=1e-7)
+    wide, _ = read_libsvm(sorted(tmp_path.iterdir()), n_features=20, dtype=np.float32)
+    assert wide.shape[1] == 20
+    assert wide.dtype == np.float32
+    with pytest.raises(FileNotFoundError, match="no file matches"):
+        read_libsvm(tmp_path / "*.none")
 
 
 # Faults: workers that are processes, and die.

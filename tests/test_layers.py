@@ -18,7 +18,7 @@ LAYERS = [
     {"levels", "heads", "curves", "plots"},
     {"projections", "designs"},
     {"solutions", "problems"},
-    {"progress", "callbacks"},
+    {"progress", "callbacks", "checkpoints", "cluster"},
     {"solvers"},
     {"estimators"},
     {"selection", "baselines"},

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from numbers import Integral, Real
+from os import PathLike
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -25,6 +26,7 @@ from sklearn.utils.validation import (
 from toppush import metrics
 from toppush.arrays import Array, namespace, to_host
 from toppush.callbacks import CallbackSupportMixin, FitTasks, fit_tasks
+from toppush.checkpoints import Checkpoint
 from toppush.designs import Design, Spread, is_placed, open_design, place, score
 from toppush.losses import LOSSES
 from toppush.problems import TopPushProblem, count_top
@@ -145,6 +147,9 @@ class TopPush(LinearRanker):
         on its device.
     warm_start : bool, default=False
         Begin at the last fit's solution if the rows are as many.
+    checkpoint : path, optional
+        A file that keeps the progress of "newton" about once a second. A fit of the same problem
+        that finds it goes on from there; a fit that ends removes it.
     verbose : int, default=0
         1 shows a line that follows the fit.
 
@@ -196,6 +201,7 @@ class TopPush(LinearRanker):
         "n_threads": [None, Interval(Integral, 1, None, closed="left")],
         "device": [None, str],
         "warm_start": ["boolean"],
+        "checkpoint": [None, str, PathLike],
         "verbose": ["verbose"],
     }
 
@@ -211,6 +217,7 @@ class TopPush(LinearRanker):
         n_threads: int | None = None,
         device: str | None = None,
         warm_start: bool = False,
+        checkpoint: str | PathLike[str] | None = None,
         verbose: int = 0,
     ) -> None:
         self.lam = lam
@@ -222,6 +229,7 @@ class TopPush(LinearRanker):
         self.n_threads = n_threads
         self.device = device
         self.warm_start = warm_start
+        self.checkpoint = checkpoint
         self.verbose = verbose
 
     @_fit_context(prefer_skip_nested_validation=True)
@@ -257,21 +265,35 @@ class TopPush(LinearRanker):
                 else:
                     k = count_top(self.top, design.n_neg)
                 problem = replace(problem, k=k)
-                with watching(self.verbose, self.tol, tasks) as watch:
+                saved = self._checkpoint(problem)
+                start = None if saved is None else saved.start()
+                with watching(self.verbose, self.tol, tasks, saved) as watch:
                     solution = solve(
                         problem,
                         solver=self.solver,
                         tol=self.tol,
                         max_iter=self.max_iter,
-                        start=self._start(X.shape[0]),
+                        start=self._start(X.shape[0]) if start is None else start,
                         watch=watch,
                     )
+                solution = solution if saved is None else saved.finish(solution)
             self.top_ = k
             self._keep(solution, classes)
         warn_about(solution, problem, self.tol, chosen=self.top == "auto")
         if tasks is not None:
             tasks.end()
         return self
+
+    def _checkpoint(self, problem: TopPushProblem) -> Checkpoint | None:
+        """The file that keeps the progress, if one is wanted."""
+        if self.checkpoint is None:
+            return None
+        if self.solver != "newton":
+            raise ValueError(
+                f"checkpoint={str(self.checkpoint)!r} needs solver='newton', found "
+                f"{self.solver!r}, whose state has an entry per row; leave checkpoint=None."
+            )
+        return Checkpoint(self.checkpoint, problem)
 
     def _start(self, n_rows: int) -> Solution | None:
         """The last solution if it is wanted and fits."""
@@ -311,8 +333,10 @@ def unchanged_on_failure(estimator: BaseEstimator) -> Iterator[None]:
 
 
 @contextmanager
-def watching(verbose: int, tol: float, tasks: FitTasks | None) -> Iterator[Watch | None]:
-    """Who follows a solve: the live line if `verbose`, and the callbacks' tasks."""
+def watching(
+    verbose: int, tol: float, tasks: FitTasks | None, saved: Checkpoint | None = None
+) -> Iterator[Watch | None]:
+    """Who follows a solve: the live line if `verbose`, the checkpoint, the callbacks' tasks."""
     line = LiveLine(tol) if verbose else None
     latest: tuple[Iteration, ...] = ()
 
@@ -321,9 +345,12 @@ def watching(verbose: int, tol: float, tasks: FitTasks | None) -> Iterator[Watch
         latest = history
         if line is not None:
             line(history)
+        if saved is not None:
+            saved.note(history, weights, threshold)
         return tasks is not None and tasks.iteration(weights, threshold)
 
-    yield watch if line is not None or tasks is not None else None
+    followed = line is not None or tasks is not None or saved is not None
+    yield watch if followed else None
     if line is not None:
         line.close(latest)
 

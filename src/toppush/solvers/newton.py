@@ -56,6 +56,8 @@ ABOVE = 0.3
 SHORT_STEP, MANY_SHORT, MAX_RESCUES = 0.03, 3, 8
 PATIENCE = 40
 """Iterations without a better gap after which the solve is given up."""
+RESUMED_GAP = 0.1
+"""Relative gap up to which a solve that is resumed begins near the end of the central path."""
 PREDICTOR_RTOL, CORRECTOR_RTOL = 0.2, 0.03
 
 
@@ -70,7 +72,7 @@ def newton(
     """Minimise until upper and lower bound agree to `tol`, relative to the objective."""
     journal = Journal(problem.design, watch)
     method = _Method(problem, tol)
-    method.begin(None if start is None else start.weights)
+    method.begin(start)
     while True:
         method.certify()
         stop = journal.note(method.upper, method.lower, method.best_weights, method.best_threshold)
@@ -125,9 +127,10 @@ class _Method:
 
     # ---- start
 
-    def begin(self, weights: Array | None) -> None:
+    def begin(self, start: Solution | None) -> None:
         """Along the means' difference, or at given weights; the band on the central path."""
         problem, design = self.problem, self.problem.design
+        weights = None if start is None else start.weights
         self.upper = self.at_zero
         self.best_weights = design.arrays.zeros(design.n_features)
         if "difference" not in design.memory:
@@ -142,7 +145,11 @@ class _Method:
         self._choose_band()
         self.pull = max(design.sum(band.bend_and_pull, problem.loss, problem.threshold())[0], 1e-12)
         self.pull /= self.m
-        self._centre(self._first_slack(difference))
+        slack = self._first_slack(difference)
+        resumed = None if start is None or start.status is not Status.RESUMED else start
+        if resumed is not None and resumed.relative_gap <= RESUMED_GAP:
+            slack = min(slack, 0.3 * max(resumed.gap, self.tol * resumed.upper) / self.pull)
+        self._centre(slack)
 
     def _best_length(self) -> float:
         """Minimiser of the loss's parabola at 0 along the weights, against the mean negative."""
