@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 import warnings
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
@@ -25,6 +26,8 @@ from toppush.losses import LOSSES
 from toppush.problems import TopPushProblem
 from toppush.solvers import SOLVERS, solve
 
+# Workers that are processes are then forked from one that has imported what they need.
+os.environ.setdefault("DASK_DISTRIBUTED__WORKER__MULTIPROCESSING_METHOD", "forkserver")
 distributed = pytest.importorskip("distributed", reason="needs Dask, the extra [dask]")
 da = pytest.importorskip("dask.array", reason="needs Dask, the extra [dask]")
 dd = pytest.importorskip("dask.dataframe", reason="needs Dask, the extra [dask]")
@@ -35,6 +38,7 @@ read_parquet = pytest.importorskip("toppush.cluster").read_parquet
 groups = sys.modules["toppush.designs.cluster.groups"]
 shares = sys.modules["toppush.designs.cluster.shares"]
 design_module = sys.modules["toppush.designs.cluster.design"]
+HELD = sys.modules["toppush.designs.cluster.held"].HELD
 newton_module = sys.modules["toppush.solvers.newton"]
 
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
@@ -181,12 +185,11 @@ def test_warm_start(client, rng):
 def test_blocks_go_when_the_fit_ends(client, rng):
     X, y = made("dense", rng)
     solved(lazy(X, 100), y)
-    held = sys.modules["toppush.designs.cluster.held"].HELD
     for _ in range(100):
-        if not held:
+        if not HELD:
             break
         time.sleep(0.05)
-    assert not held
+    assert not HELD
 
 
 # The design itself.
@@ -262,8 +265,13 @@ def test_functions_that_only_ask_change_nothing(solver, formed, rng, monkeypatch
 
 
 def _contents(block):
+    """All that a block keeps, but for the count of what it read."""
     state = {key: value for key, value in vars(block.state).items() if key != "positive_rows"}
-    return pickle.dumps(copy.deepcopy((block.scores, state)))
+    tally, entries = block.rows.tally, block.rows.tally.entries
+    tally.entries = 0
+    contents = pickle.dumps(copy.deepcopy((block.scores, state)))
+    tally.entries = entries
+    return contents
 
 
 def test_a_group_out_of_step_does_not_answer(rng):
@@ -444,56 +452,137 @@ def test_parts_in_libsvm(client, tmp_path, rng):
         read_libsvm(tmp_path / "*.none")
 
 
-# Faults: workers that are processes, and die.
+# Faults.
+
+
+def before_rounds(monkeypatch, rounds, act):
+    """Call `act(design)` before each of some rounds of a fit, once; returns those still to come."""
+    ahead, ask = set(rounds), cluster.ClusterDesign._replies
+
+    def replies(design, members, calls):
+        if design._n_rounds in ahead:
+            ahead.remove(design._n_rounds)
+            act(design)
+        return ask(design, members, calls)
+
+    monkeypatch.setattr(cluster.ClusterDesign, "_replies", replies)
+    return ahead
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"top": 3, "lam": 0.1},
+        {"loss": "logistic", "formed": 5},
+        {"solver": "paper", "max_iter": 3},
+    ],
+)
+def test_lost_groups_come_back_to_where_they_stood(client, given, rng, monkeypatch):
+    given = dict(given)
+    monkeypatch.setattr(newton_module, "FORMED", given.pop("formed", 1000))
+    X, y = made("dense", rng)
+    undisturbed = solved(lazy(X, 50), y, **given)
+
+    def lose(design):
+        member = design._members[rng.integers(len(design._members))]
+        HELD.pop(member.name)
+
+    to_come = before_rounds(monkeypatch, [0, 1, 9, 10, 17, 23, 31], lose)
+    disturbed = solved(lazy(X, 50), y, **given)
+    assert not to_come
+    assert_array_equal(disturbed.weights, undisturbed.weights)
+    assert (disturbed.upper, disturbed.lower) == (undisturbed.upper, undisturbed.lower)
+    assert disturbed.history[-1].passes > undisturbed.history[-1].passes
+
+
+def test_rows_that_are_lost_again_and_again(client, rng, monkeypatch):
+    X, y = made("dense", rng)
+    ask = cluster.ClusterDesign._replies
+
+    def replies(design, members, calls):
+        found = ask(design, members, calls)
+        if design._n_rounds > 4:
+            found.pop(design._members[1].name, None)
+        return found
+
+    monkeypatch.setattr(cluster.ClusterDesign, "_replies", replies)
+    with pytest.raises(cluster.LostRows, match=r"partitions 3, 4.* were lost 5 times in a row"):
+        TopPush().fit(lazy(X, 50), y)
+
+
+def test_a_cluster_without_workers(client, rng, monkeypatch):
+    monkeypatch.setattr(design_module, "NO_WORKER", 0.0)
+    monkeypatch.setattr(design_module, "POLL", 0.01)
+    X, y = made("dense", rng)
+
+    class Empty:
+        asynchronous = False
+
+        def nthreads(self):
+            return {}
+
+    monkeypatch.setattr(design_module, "get_client", Empty)
+    with pytest.raises(cluster.LostRows, match="no worker for 0 s"):
+        cluster.ClusterDesign(lazy(X, 100), da.from_array(y, chunks=100))
+
+
+def test_errors_in_blocks_say_where(client, rng):
+    X, y = made("dense", rng)
+    with (
+        cluster.ClusterDesign(lazy(X, 100), da.from_array(y, chunks=100)) as design,
+        pytest.raises(ZeroDivisionError) as caught,
+    ):
+        design.sum(_fail)
+    assert "in partitions 0" in caught.value.__notes__[0]
+
+
+def _fail(block):
+    raise ZeroDivisionError
 
 
 @pytest.fixture
 def processes():
-    """Four workers that are processes, each watched and replaced when it dies."""
-    with (
-        distributed.LocalCluster(
-            n_workers=4, threads_per_worker=1, processes=True, dashboard_address=":0"
-        ) as workers,
-        distributed.Client(workers) as client,
-    ):
-        yield client
+    """Workers that are processes, each watched and replaced when it dies."""
+
+    @contextmanager
+    def start(n_workers):
+        with (
+            distributed.LocalCluster(
+                n_workers=n_workers, threads_per_worker=1, processes=True, dashboard_address=":0"
+            ) as workers,
+            distributed.Client(workers) as client,
+        ):
+            yield client
+
+    return start
 
 
-class Killer:
-    """Kills a worker that holds rows before some rounds of a fit."""
-
-    def __init__(self, client, monkeypatch, rounds, rng):
-        self.pids = client.run(os.getpid)
-        self.client, self.rounds, self.rng, self.n_killed = client, set(rounds), rng, 0
-        ask = cluster.ClusterDesign._replies
-
-        def replies(design, members, calls):
-            if design._n_rounds in self.rounds:
-                self.rounds.remove(design._n_rounds)
-                self.kill(design)
-            return ask(design, members, calls)
-
-        monkeypatch.setattr(cluster.ClusterDesign, "_replies", replies)
-
-    def kill(self, design):
-        homes = sorted({member.address for member in design._members})
-        address = homes[self.rng.integers(len(homes))]
-        pid = self.client.run(os.getpid, workers=[address])[address]
-        # At once, or in the midst of what the worker is asked next.
-        delay = float(self.rng.choice([0.0, 0.002, 0.02]))
-        threading.Timer(delay, os.kill, (pid, signal.SIGKILL)).start()
-        self.n_killed += 1
-
-
+@pytest.mark.parametrize(
+    "n_workers, rounds",
+    [
+        pytest.param(2, [30], id="one"),
+        pytest.param(4, [3, 40, 60, 61, 90], id="five", marks=pytest.mark.slow),
+    ],
+)
 @pytest.mark.filterwarnings("ignore")
-def test_five_workers_die_in_a_fit(processes, rng, monkeypatch):
+def test_workers_die_in_a_fit(processes, n_workers, rounds, rng, monkeypatch):
     X, y = made("dense", rng)
-    rows = lazy(X, 50)
-    given = {"tol": 1e-8, "top": 3}
-    undisturbed = solved(rows, y, **given)
-    killer = Killer(processes, monkeypatch, [3, 40, 60, 61, 90], rng)
-    disturbed = solved(rows, y, **given)
-    assert killer.n_killed == 5
+    given, killed = {"tol": 1e-6, "top": 3}, []
+    with processes(n_workers) as client:
+
+        def kill(design):
+            """At once, or in the midst of what the worker is asked next."""
+            homes = sorted({member.address for member in design._members})
+            address = homes[rng.integers(len(homes))]
+            pid = client.run(os.getpid, workers=[address])[address]
+            delay = float(rng.choice([0.0, 0.002, 0.02]))
+            threading.Timer(delay, os.kill, (pid, signal.SIGKILL)).start()
+            killed.append(pid)
+
+        undisturbed = solved(lazy(X, 50), y, **given)
+        before_rounds(monkeypatch, rounds, kill)
+        disturbed = solved(lazy(X, 50), y, **given)
+    assert len(set(killed)) == len(rounds)
     assert_array_equal(disturbed.weights, undisturbed.weights)
     assert (disturbed.upper, disturbed.lower) == (undisturbed.upper, undisturbed.lower)
     check_same(disturbed, solved(X, y, **given))
