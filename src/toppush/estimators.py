@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from numbers import Integral, Real
+from os import PathLike
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -25,7 +26,8 @@ from sklearn.utils.validation import (
 from toppush import metrics
 from toppush.arrays import Array, namespace, to_host
 from toppush.callbacks import CallbackSupportMixin, FitTasks, fit_tasks
-from toppush.designs import Design, is_placed, open_design, place, score
+from toppush.checkpoints import Checkpoint
+from toppush.designs import Design, Spread, is_placed, open_design, place, score
 from toppush.losses import LOSSES
 from toppush.problems import TopPushProblem, count_top
 from toppush.progress import LiveLine, Watch
@@ -71,29 +73,25 @@ class LinearRanker(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : array, sparse matrix or torch tensor of shape (n_samples, n_features)
+        X : array, sparse matrix, torch tensor or Dask collection of shape (n_samples, n_features)
             A tensor is scored where it is.
 
         Returns
         -------
         array of shape (n_samples,)
-            A NumPy array in any case.
+            A NumPy array, or a Dask array if X is of Dask; `predict` likewise.
         """
         check_is_fitted(self)
         X = read_matrix(self, X, reset=False)
-        scores = score(X, self.coef_[0])
-        decision = scores - self.threshold_
-        # The same row's product may round differently here than it did in the fit.
-        unit = np.finfo(str(X.dtype).rpartition(".")[2]).eps
-        rounding = TIE * unit * (np.abs(scores) + abs(self.threshold_))
-        decision[np.abs(decision) <= rounding] = 0.0
-        return decision
+        if isinstance(X, Spread):
+            lazy: Array = X.per_row(decision, self.coef_[0], self.threshold_)
+            return lazy
+        return decision(X, self.coef_[0], self.threshold_)
 
     def predict(self, X: Matrix) -> NDArray[Any]:
         """The positive class for rows that score above the threshold, else the other."""
         above = self.decision_function(X) > 0.0
-        labels: NDArray[Any] = self.classes_[above.astype(int)]
-        return labels
+        return np.where(above, self.classes_[1:], self.classes_[:1])
 
     def score(self, X: Matrix, y: Labels, sample_weight: Any | None = None) -> float:
         """Average precision of the ranking of X."""
@@ -149,6 +147,9 @@ class TopPush(LinearRanker):
         on its device.
     warm_start : bool, default=False
         Begin at the last fit's solution if the rows are as many.
+    checkpoint : path, optional
+        A file that keeps the progress of "newton" about once a second. A fit of the same problem
+        that finds it goes on from there; a fit that ends removes it.
     verbose : int, default=0
         1 shows a line that follows the fit.
 
@@ -200,6 +201,7 @@ class TopPush(LinearRanker):
         "n_threads": [None, Interval(Integral, 1, None, closed="left")],
         "device": [None, str],
         "warm_start": ["boolean"],
+        "checkpoint": [None, str, PathLike],
         "verbose": ["verbose"],
     }
 
@@ -215,6 +217,7 @@ class TopPush(LinearRanker):
         n_threads: int | None = None,
         device: str | None = None,
         warm_start: bool = False,
+        checkpoint: str | PathLike[str] | None = None,
         verbose: int = 0,
     ) -> None:
         self.lam = lam
@@ -226,6 +229,7 @@ class TopPush(LinearRanker):
         self.n_threads = n_threads
         self.device = device
         self.warm_start = warm_start
+        self.checkpoint = checkpoint
         self.verbose = verbose
 
     @_fit_context(prefer_skip_nested_validation=True)
@@ -236,8 +240,9 @@ class TopPush(LinearRanker):
         ----------
         X : array, sparse matrix, data frame or tensor of shape (n_samples, n_features)
             float64 and float32 are used as they are, dense or CSR, in memory, memory-mapped, in
-            files (`toppush.on_disk.open`) or as a torch tensor on any device.
-        y : array or tensor of shape (n_samples,)
+            files (`toppush.on_disk.open`), as a torch tensor on any device, or as a Dask array or
+            data frame whose partitions the workers of the running client hold.
+        y : array, tensor or Dask array of shape (n_samples,)
             Two classes; the greater one is positive.
         sample_weight : array of shape (n_samples,), optional
             A positive's weight scales its loss. A negative counts whole or, with weight
@@ -260,15 +265,18 @@ class TopPush(LinearRanker):
                 else:
                     k = count_top(self.top, design.n_neg)
                 problem = replace(problem, k=k)
-                with watching(self.verbose, self.tol, tasks) as watch:
+                saved = self._checkpoint(problem)
+                start = None if saved is None else saved.start()
+                with watching(self.verbose, self.tol, tasks, saved) as watch:
                     solution = solve(
                         problem,
                         solver=self.solver,
                         tol=self.tol,
                         max_iter=self.max_iter,
-                        start=self._start(len(positive)),
+                        start=self._start(X.shape[0]) if start is None else start,
                         watch=watch,
                     )
+                solution = solution if saved is None else saved.finish(solution)
             self.top_ = k
             self._keep(solution, classes)
         warn_about(solution, problem, self.tol, chosen=self.top == "auto")
@@ -276,13 +284,38 @@ class TopPush(LinearRanker):
             tasks.end()
         return self
 
+    def _checkpoint(self, problem: TopPushProblem) -> Checkpoint | None:
+        """The file that keeps the progress, if one is wanted."""
+        if self.checkpoint is None:
+            return None
+        if self.solver != "newton":
+            raise ValueError(
+                f"checkpoint={str(self.checkpoint)!r} needs solver='newton', found "
+                f"{self.solver!r}, whose state has an entry per row; leave checkpoint=None."
+            )
+        return Checkpoint(self.checkpoint, problem)
+
     def _start(self, n_rows: int) -> Solution | None:
         """The last solution if it is wanted and fits."""
         last: Solution | None = getattr(self, "solution_", None)
         if not self.warm_start or last is None:
             return None
-        fits = last.dual.size == n_rows and last.weights.size == self.n_features_in_
-        return last if fits else None
+        # A fit on a cluster has no dual, and the Newton method needs none.
+        by_weights = self.solver == "newton" and not last.dual.size
+        fits = by_weights or last.dual.size == n_rows
+        return last if fits and last.weights.size == self.n_features_in_ else None
+
+
+def decision(X: Matrix, weights: Array, threshold: float) -> Array:
+    """X w less the threshold; what lies within the product's rounding of it is 0.
+
+    The same row's product may round differently here than it did in the fit.
+    """
+    scores = score(X, weights)
+    found = scores - threshold
+    unit = np.finfo(str(X.dtype).rpartition(".")[2]).eps
+    found[np.abs(found) <= TIE * unit * (np.abs(scores) + abs(threshold))] = 0.0
+    return found
 
 
 @contextmanager
@@ -300,8 +333,10 @@ def unchanged_on_failure(estimator: BaseEstimator) -> Iterator[None]:
 
 
 @contextmanager
-def watching(verbose: int, tol: float, tasks: FitTasks | None) -> Iterator[Watch | None]:
-    """Who follows a solve: the live line if `verbose`, and the callbacks' tasks."""
+def watching(
+    verbose: int, tol: float, tasks: FitTasks | None, saved: Checkpoint | None = None
+) -> Iterator[Watch | None]:
+    """Who follows a solve: the live line if `verbose`, the checkpoint, the callbacks' tasks."""
     line = LiveLine(tol) if verbose else None
     latest: tuple[Iteration, ...] = ()
 
@@ -310,9 +345,12 @@ def watching(verbose: int, tol: float, tasks: FitTasks | None) -> Iterator[Watch
         latest = history
         if line is not None:
             line(history)
+        if saved is not None:
+            saved.note(history, weights, threshold)
         return tasks is not None and tasks.iteration(weights, threshold)
 
-    yield watch if line is not None or tasks is not None else None
+    followed = line is not None or tasks is not None or saved is not None
+    yield watch if followed else None
     if line is not None:
         line.close(latest)
 
@@ -375,6 +413,8 @@ def read_placed_rows(
     """The same for rows that may be elsewhere, or are to go to a device."""
     if is_placed(X):
         X = read_matrix(estimator, place(X, device))
+        if isinstance(X, Spread):
+            return _with_lazy_labels(X, y, sample_weight)
         y = y if is_placed(y) else column_or_1d(y, warn=True)
         check_consistent_length(X, y)
         return _with_labels(X, y, sample_weight)
@@ -386,7 +426,8 @@ def read_matrix(estimator: BaseEstimator, X: Matrix, *, reset: bool = True) -> M
     """Validate rows alone, wherever they are."""
     if is_placed(X):
         X = place(X)
-        validate_data(estimator, X, reset=reset, skip_check_array=True)
+        template = X.template if isinstance(X, Spread) else X
+        validate_data(estimator, template, reset=reset, skip_check_array=True)
         return X
     return validate_data(estimator, X, accept_sparse="csr", dtype=DTYPES, reset=reset)
 
@@ -400,11 +441,19 @@ def _with_labels(X: Matrix, y: Any, sample_weight: Any | None) -> TrainingRows:
     return TrainingRows(X, y, classes, positive, sample_weight)
 
 
+def _with_lazy_labels(X: Spread, y: Any, sample_weight: Any | None) -> TrainingRows:
+    y = X.aligned(y, "y")
+    classes, positive = two_classes(y)
+    if sample_weight is not None:
+        sample_weight = X.aligned(sample_weight, "sample_weight")
+    return TrainingRows(X, y, classes, positive, sample_weight)
+
+
 def two_classes(y: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
     """The two classes in order, and which rows are of the greater one."""
     classes = to_host(namespace(y).unique(y))
     if len(classes) > 2:
-        kind = type_of_target(to_host(y), input_name="y", raise_unknown=True)
+        kind = type_of_target(np.repeat(classes, 2), input_name="y", raise_unknown=True)
         if kind != "multiclass":
             raise ValueError(
                 f"Unknown label type: {kind}. y must hold two classes, such as 0 and 1; "

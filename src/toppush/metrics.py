@@ -13,6 +13,9 @@ sample_weight : array-like of shape (n_rows,), optional
 pos_label : optional
     The class that should be on top; by default the greater of the two.
 
+Scores of Dask (`decision_function` of a Dask array) stay where they are, if `toppush` has worked
+on Dask's arrays before: each partition counts, and only the positives' scores travel.
+
 Rows of equal score are tied, and each function says what it does with ties. All but
 `positives_at_top` and `top_loss`, which are linear, sort once: O(N log N) for N rows.
 
@@ -72,6 +75,8 @@ def positives_at_top(
     weight{i : s_i > max_j s_j} / n_pos, over positives i and negatives j; O(N).
     A positive tied with the highest negative does not count. Pos@Top in the paper.
     """
+    if (lazy := _lazy_curve(y_true, y_score, sample_weight, pos_label)) is not None:
+        return lazy.recall_at_fpr(0.0)
     positive, score, weight = _rows(y_true, y_score, sample_weight, pos_label)
     on_top = positive & (score > score[~positive].max())
     return float(weight[on_top].sum() / weight[positive].sum())
@@ -431,6 +436,8 @@ def top_curve(
     y_true, y_score, sample_weight, pos_label
         The list, as at the head of this module.
     """
+    if (lazy := _lazy_curve(y_true, y_score, sample_weight, pos_label)) is not None:
+        return lazy
     positive, score, weight = _rows(y_true, y_score, sample_weight, pos_label)
     order = np.argsort(score)[::-1]
     score, positive, weight = score[order], positive[order], weight[order]
@@ -440,6 +447,23 @@ def top_curve(
     return TopCurve(
         np.append(0.0, hits), np.append(0.0, alarms), np.append(np.inf, score[last].astype(float))
     )
+
+
+_curves: dict[type, Callable[..., TopCurve]] = {}
+
+
+def register(kind: type, curve: Callable[..., TopCurve]) -> None:
+    """Let lists whose scores are of another kind be measured; `curve` is their `top_curve`.
+
+    It may join negatives that no positive separates into one point: no measure tells them apart.
+    """
+    _curves[kind] = curve
+
+
+def _lazy_curve(y_true: Any, y_score: Any, sample_weight: Any, pos_label: Label) -> TopCurve | None:
+    """The curve of scores that are elsewhere, or None."""
+    curve = _curves.get(type(y_score))
+    return None if curve is None else curve(y_true, y_score, sample_weight, pos_label)
 
 
 def _area(x: Array, y: Array) -> float:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from toppush.arrays import Array, number
-from toppush.designs import Block, Design
+from toppush.designs import Block, Design, only_asks
 from toppush.levels import top_mean
 from toppush.losses import Loss
 from toppush.projections import chunks, mass_above
@@ -75,6 +75,7 @@ def count_top(top: Any, n_neg: int) -> int:
     return k
 
 
+@only_asks
 def negatives_range(block: Block) -> tuple[float, float]:
     """Greatest score of a negative, and minus the least."""
     negatives = block.scores[1]
@@ -83,10 +84,12 @@ def negatives_range(block: Block) -> tuple[float, float]:
     return number(negatives.max()), number(-negatives.min())
 
 
+@only_asks
 def _above(block: Block, level: float) -> tuple[float, float]:
     return mass_above(block.scores[1], level)
 
 
+@only_asks
 def _total_loss(block: Block, loss: Loss, threshold: float) -> float:
     parts = chunks(block.cost, block.scores[0])
     return sum(number(cost @ loss.value(threshold - scores)) for cost, scores in parts)

@@ -17,7 +17,7 @@ from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 
 from toppush import metrics
 from toppush.arrays import Array, to_host
-from toppush.designs import Design, Placed, open_design, score, some_rows
+from toppush.designs import Block, Design, Placed, Spread, open_design, score, some_rows
 from toppush.designs.local import default_threads, one_blas_thread
 from toppush.estimators import (
     Labels,
@@ -206,6 +206,56 @@ def unit(weights: Array) -> Array:
     return np.asarray(weights / length if length else weights)
 
 
+def measure_spread(
+    X: Spread,
+    positive: Any,
+    sample_weight: Any | None,
+    fold: tuple[Any, Any],
+    grid: tuple[Array, tuple[float, ...], str, float],
+    measure: Callable[..., Any],
+    n_false: float | None,
+    *,
+    directions: bool = False,
+) -> tuple[list[Any], Fold]:
+    """Measures of the held-out rows of a fold for the whole grid, and the fits without scores.
+
+    Rows over many machines are masked where they are. The measures are `measure` of lazy scores
+    or, down to the `n_false`-th negative, the heads of the list, joined from those of its parts.
+    """
+    began, (train, test) = time.perf_counter(), fold
+    weight = train * (1.0 if sample_weight is None else sample_weight)
+    with open_design(X, positive, weight) as design:
+        require_both(design, np.array([False, True]))
+        fits = [one for row in follow(design, *grid).solutions for one in row]
+    fitted = Fold(
+        np.empty(0),
+        np.array([unit(one.weights) for one in fits]) if directions else None,
+        sum(one.n_iter for one in fits),
+        time.perf_counter() - began,
+    )
+    held = X.subset(test)
+    truth, weight = positive[test], None if sample_weight is None else sample_weight[test]
+    if n_false is None:
+        lists = (held.scores(one.weights) - one.threshold for one in fits)
+        return [measure(truth, scores, weight) for scores in lists], fitted
+    points = [(one.weights, one.threshold) for one in fits]
+    parts = held.of_parts(_heads, [truth, weight], points, n_false)
+    return [Head.join(heads) for heads in zip(*parts, strict=True)], fitted
+
+
+def _heads(
+    X: Matrix,
+    positive: NDArray[np.bool_],
+    weight: Array | None,
+    points: Sequence[tuple[Array, float]],
+    n_false: float,
+) -> list[Head]:
+    return [
+        Head.of(positive, score(X, weights) - threshold, weight, n_false)
+        for weights, threshold in points
+    ]
+
+
 class TopPushCV(LinearRanker):
     """TopPush with lam and top chosen by cross-validation.
 
@@ -234,7 +284,8 @@ class TopPushCV(LinearRanker):
         ranks clearly better; with many it is about as good, see docs/evidence.md. An average solves
         no one problem, so it has no certificate.
     cv : int, splitter or iterable, default=5
-        Folds, stratified by class if an int.
+        Folds, stratified by class if an int. For a Dask collection an int, and its rows should
+        be persisted: the folds are masks of them.
     tol : float, default=1e-4
         Relative duality gap of the final fit; the folds' fits go to a hundred times that.
     n_threads : int, optional
@@ -316,7 +367,7 @@ class TopPushCV(LinearRanker):
             X, _, classes, positive, sample_weight = read_placed_rows(
                 self, X, y, sample_weight, self.device
             )
-            positive = to_host(positive)
+            positive = positive if isinstance(X, Spread) else to_host(positive)
             folds = self._choose(X, positive, sample_weight, classes)
             if self.combine == "average":
                 self._average(folds, X, positive, sample_weight, classes)
@@ -361,10 +412,10 @@ class TopPushCV(LinearRanker):
         good = as_good_as_the_best(table)
         self.members_ = [pair for pair, ok in zip(results["params"], good, strict=True) if ok]
         weights = unit(sum(np.sum(fold.directions[good], axis=0) for fold in folds))  # type: ignore
-        counts = ~positive if sample_weight is None else ~positive & (sample_weight > 0.0)
-        highest = score(X, weights)[counts]
-        k = count_top(self.top_, len(highest))
-        self.threshold_ = float(np.partition(highest, len(highest) - k)[len(highest) - k :].mean())
+        with open_design(X, positive, sample_weight, n_threads=self.n_threads) as design:
+            design.tell(Block.score, design.narrow(weights))
+            k = count_top(self.top_, design.n_neg)
+            self.threshold_ = TopPushProblem(design, LOSSES[self.loss], 1.0, k).threshold()
         self.classes_, self.coef_ = classes, weights[None, :]
         self.n_iter_ = sum(fold.n_iter for fold in folds)
         if hasattr(self, "solution_"):
@@ -378,8 +429,7 @@ class TopPushCV(LinearRanker):
         classes: NDArray[Any],
     ) -> list[Fold]:
         """Set the grid, its scores on the folds, and the best pair; the folds' fits."""
-        given = np.empty(len(positive)) if isinstance(X, Placed) else X
-        folds = list(check_cv(self.cv, positive, classifier=True).split(given, positive))
+        folds = self._folds(X, positive)
         if not folds:
             raise ValueError(f"cv={self.cv!r} makes no folds; give at least one.")
         with open_design(X, positive, sample_weight, n_threads=self.n_threads) as design:
@@ -394,22 +444,16 @@ class TopPushCV(LinearRanker):
             )
 
         measure, average = self._measure(classes, design.n_neg), self.combine == "average"
+        heads = None if self.scoring is not None else first_negatives(design.n_neg)
         if average:
             self._check_memory(len(folds) * len(tops) * len(self.lams_) * X.shape[1])
 
         def run(fold: tuple[NDArray[Any], NDArray[Any]]) -> tuple[list[Any], Fold]:
-            test, tol = fold[1], FOLD_TOL * self.tol
-            fitted = fit_fold(
-                X,
-                positive,
-                sample_weight,
-                fold,
-                self.lams_,
-                tops,
-                self.loss,
-                tol,
-                directions=average,
-            )
+            rows = X, positive, sample_weight, fold
+            grid = self.lams_, tops, self.loss, FOLD_TOL * self.tol
+            if isinstance(X, Spread):
+                return measure_spread(*rows, grid, measure, heads, directions=average)
+            fitted, test = fit_fold(*rows, *grid, directions=average), fold[1]
             weight = None if sample_weight is None else sample_weight[test]
             held = [measure(positive[test], one, weight) for one in fitted.scores]
             return held, fitted._replace(scores=np.empty(0))
@@ -436,6 +480,23 @@ class TopPushCV(LinearRanker):
                 f'combine="average" would hold {n_entries:,} weights at once, more than '
                 f'{DIRECTION_ENTRIES:,}; give fewer lams or tops, or combine="best".'
             )
+
+    def _folds(self, X: Matrix, positive: Any) -> list[tuple[Any, Any]]:
+        """Rows that each fold trains on and holds out."""
+        if not isinstance(X, Spread):
+            given = np.empty(len(positive)) if isinstance(X, Placed) else X
+            return list(check_cv(self.cv, positive, classifier=True).split(given, positive))
+        if not isinstance(self.cv, Integral):
+            raise ValueError(
+                f"cv={self.cv!r} would need all labels in one place; for a Dask collection give "
+                "the number of folds."
+            )
+        if not (self.scoring is None or self.scoring in metrics.METRICS):
+            raise ValueError(
+                f"scoring={self.scoring!r} would need all scores in one place; for a Dask "
+                f"collection leave it out or name one of {sorted(metrics.METRICS)}."
+            )
+        return X.folds(positive, int(self.cv))
 
     def _measure(self, classes: NDArray[Any], n_neg: int) -> Callable[..., Any]:
         """What is kept of the held-out rows of a fold: a score, or the head of their list."""

@@ -17,6 +17,7 @@ class Status(Enum):
     STALLED = "Steps became too small to matter; see gap for how close it is."
     STOPPED = "A callback asked to stop."
     MAX_ITER = "max_iter came first; raise it or loosen tol."
+    RESUMED = "A point on the way, from a checkpoint."
 
     @property
     def success(self) -> bool:

@@ -75,6 +75,10 @@ class BlockDesign:
         """`function(block, *arguments)` of every block, in the order of the rows."""
         return [function(block, *arguments) for block in self.blocks]
 
+    def tell(self, function: Callable[..., Any], *arguments: Any) -> None:
+        """The same where no answer is wanted."""
+        self.each(function, *arguments)
+
     def sum(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """The blocks' answers added up in a fixed order; tuples entry by entry."""
         return reduce(add, self.each(function, *arguments))
@@ -95,6 +99,10 @@ class BlockDesign:
     def gather(self, function: Callable[..., Any]) -> Array:
         """The blocks' vectors over their rows as one over all rows."""
         return np.concatenate(self.each(function))
+
+    def over_rows(self, function: Callable[..., Any]) -> Array:
+        """The same of a result that is only to be handed back."""
+        return self.gather(function)
 
 
 def add(one: Any, other: Any) -> Any:

@@ -5,7 +5,9 @@ are, whether they are sparse, or on which machine.
 """
 
 import math
+from collections.abc import Callable
 from types import SimpleNamespace
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,9 +15,20 @@ from numpy.typing import NDArray
 from toppush.arrays import NUMPY, Array, Where, namespace
 from toppush.designs.rows import MaskedRows, Rows
 
+Asked = TypeVar("Asked", bound=Callable[..., Any])
+
 COPIED_SHARE, COPIED_SHARE_OF_MANY, MANY = 0.5, 0.35, 1 << 25
 """Largest share of a block's entries that is copied out to spare the products the rest, and the
 same for a block of many entries, where memory counts more."""
+
+
+def only_asks(function: Asked) -> Asked:
+    """Say of a function that it changes nothing in its block.
+
+    A block that is made anew need not be asked it again.
+    """
+    function.only_asks = True  # type: ignore[attr-defined]
+    return function
 
 
 class Block:

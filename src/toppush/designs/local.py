@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache
 from itertools import pairwise
-from threading import Lock
+from threading import RLock
 from types import TracebackType
 from typing import Any, Self
 
@@ -66,7 +66,7 @@ class LocalDesign(BlockDesign):
                 positive[start:stop],
                 None if sample_weight is None else sample_weight[start:stop],
             )
-            for start, stop in _ranges(X, self.n_threads)
+            for start, stop in ranges(X, self.n_threads)
         ]
         super().__init__(blocks)
 
@@ -161,7 +161,7 @@ def _blas() -> ThreadpoolController:
 
 # Designs of several threads may be open at once, and the limit belongs to the process: the first
 # one sets it, the last one restores what was there.
-_holding = Lock()
+_holding = RLock()  # a garbage collection may release within a hold
 _holders: list[Any] = []
 
 
@@ -194,7 +194,7 @@ def one_blas_thread() -> Iterator[None]:
         release_blas()
 
 
-def _ranges(X: Matrix, n_threads: int) -> list[tuple[int, int]]:
+def ranges(X: Matrix, n_threads: int) -> list[tuple[int, int]]:
     """Row ranges of about equal numbers of stored entries."""
     n_rows = X.shape[0]
     n_entries = len(X.data) if sparse.issparse(X) else X.size

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from toppush.arrays import Array, number
-from toppush.designs import Block, Design
+from toppush.designs import Block, Design, only_asks
 from toppush.losses import Loss
 from toppush.problems import TopPushProblem
 from toppush.progress import Journal, Watch
@@ -72,7 +72,7 @@ def accelerated(
     return Solution(
         weights=weights,
         threshold=threshold,
-        dual=problem.design.gather(_joined_dual),
+        dual=problem.design.over_rows(_joined_dual),
         upper=search.upper,
         lower=-search.objective,
         n_iter=len(journal),
@@ -100,7 +100,7 @@ class _Search:
         """At zero, where every sum is known, or at an earlier solution's dual."""
         zero = problem.design.arrays.zeros(problem.design.n_features)
         search = cls(problem, zero, zero, curvature=1.0 / problem.design.total_cost)
-        problem.design.each(_begin)
+        problem.design.tell(_begin)
         if start is not None:
             search._resume(start.dual)
         return search
@@ -110,12 +110,12 @@ class _Search:
         design, loss = self.problem.design, self.problem.loss
         design.scatter(_receive_dual, dual)
         (largest,) = design.max(_largest_dual)
-        design.each(_aim_at_received, min(1.0, loss.dual_limit / max(largest, 1e-300)))
+        design.tell(_aim_at_received, min(1.0, loss.dual_limit / max(largest, 1e-300)))
         step = _Step(loss, 1.0, by_gradient=True)
         landing = find_landing(_Targets(design, step), self.problem.k)
         self._move(design.sum(_land, landing, step))
         self.previous_push = self.push
-        design.each(_stand_still)
+        design.tell(_stand_still)
 
     def answer(self) -> tuple[Array, float]:
         """Weights and threshold of the latest point."""
@@ -126,10 +126,10 @@ class _Search:
         problem, design = self.problem, self.problem.design
         by_gradient = problem.loss.conjugate_curvature is not None
         probe_push = self.push + momentum * (self.push - self.previous_push)
-        design.each(_probe, momentum, problem.loss if by_gradient else None)
+        design.tell(_probe, momentum, problem.loss if by_gradient else None)
         while True:
             step = _Step(problem.loss, self.curvature, by_gradient)
-            design.each(_aim, self.curvature)
+            design.tell(_aim, self.curvature)
             landing = find_landing(_Targets(design, step), problem.k, guess=self.shift)
             landed = design.sum(_land, landing, step)
             change = landed.push - probe_push
@@ -144,7 +144,7 @@ class _Search:
     def _move(self, landed: "_Landed") -> None:
         problem = self.problem
         weights = landed.push / problem.scale
-        problem.design.each(_advance, weights)
+        problem.design.tell(_advance, weights)
         self.previous_push, self.push = self.push, landed.push
         self.threshold = problem.threshold()
         self.upper = problem.upper(weights, self.threshold)
@@ -210,6 +210,7 @@ def _receive_dual(block: Block, dual: Array) -> None:
     block.state.target = block.split(dual)
 
 
+@only_asks
 def _largest_dual(block: Block) -> tuple[float]:
     return (number(block.arrays.max(block.state.target[0] / block.cost, initial=0.0)),)
 
@@ -249,6 +250,7 @@ def _aim(block: Block, curvature: float) -> None:
         target += probe
 
 
+@only_asks
 def _target_range(block: Block) -> tuple[float, float, float]:
     """Greatest target on each side, and minus the least of the negatives'."""
     xp, (on_positives, on_negatives) = block.arrays, block.state.target
@@ -259,6 +261,7 @@ def _target_range(block: Block) -> tuple[float, float, float]:
     )
 
 
+@only_asks
 def _positives_mass(block: Block, shift: float, step: _Step) -> tuple[float, float]:
     target = block.state.target[0]
     if step.by_gradient:
@@ -274,6 +277,7 @@ def _land_by_prox(block: Block, shift: float, step: _Step) -> tuple[Array, Array
     return block.cost * dual, fall
 
 
+@only_asks
 def _negatives_mass(block: Block, lift: float, cap: float) -> Clipped:
     return clipped_mass(block.state.target[1], lift, cap)
 
@@ -327,5 +331,6 @@ def _advance(block: Block, weights: Array) -> None:
     block.score(weights)
 
 
+@only_asks
 def _joined_dual(block: Block) -> Array:
     return block.join(*block.state.dual)

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toppush.arrays import Array, Where, namespace, number
-from toppush.designs import Block
+from toppush.designs import Block, only_asks
 from toppush.designs.rows import Rows
 from toppush.losses import Loss
 from toppush.projections import chunks, clipped_mass, mass_above
@@ -34,6 +34,7 @@ def bend_and_pull(block: Block, loss: Loss, threshold: float) -> tuple[float, fl
     return number(block.state.pull.sum()), number(block.state.pull @ slope)
 
 
+@only_asks
 def pull_after(block: Block, loss: Loss, step: float, threshold: float) -> float:
     """Sum of pulls a step further along `moves`, without taking it."""
     parts = chunks(block.cost, block.scores[0], block.state.moves[0])
@@ -43,12 +44,14 @@ def pull_after(block: Block, loss: Loss, step: float, threshold: float) -> float
     )
 
 
+@only_asks
 def loss_along(block: Block, loss: Loss, scale: float, threshold: float) -> float:
     """Sum of losses if all scores are multiplied by `scale`."""
     parts = chunks(block.cost, block.scores[0])
     return sum(number(cost @ loss.value(threshold - scale * scores)) for cost, scores in parts)
 
 
+@only_asks
 def dual_along(block: Block, loss: Loss, scale: float) -> tuple[float, float, float]:
     """Conjugates at the duals scale * l'(t), with first and second derivative in `scale`."""
     value = slope = curvature = 0.0
@@ -64,6 +67,7 @@ def dual_along(block: Block, loss: Loss, scale: float) -> tuple[float, float, fl
     return value, slope, curvature
 
 
+@only_asks
 def largest_dual(block: Block) -> tuple[float]:
     """Greatest l'(t)."""
     return (number(block.arrays.max(block.state.pull / block.cost, initial=0.0)),)
@@ -115,12 +119,14 @@ def pull_and_bend_products(block: Block) -> tuple[Array, Array]:
     return pull, bend
 
 
+@only_asks
 def pull_product(block: Block) -> Array:
     """X'pull over the positives."""
     product: Array = block.state.positive_rows.combine(block.state.pull)
     return product
 
 
+@only_asks
 def used_bend_sum(block: Block) -> float:
     """Sum of the bends that the Newton matrix holds."""
     return number(block.state.used_bend.sum())
@@ -184,6 +190,7 @@ def _set_band(block: Block, where: Where, capped: bool, known: Rows | None = Non
     block.state.band = Band(where, rows, rows.squared_norms(), none, none, none, none, capped)
 
 
+@only_asks
 def band_size(block: Block) -> int:
     """Negatives in the band."""
     return len(block.state.band.where)
@@ -195,12 +202,14 @@ def band_scores(block: Block) -> Array:
     return scores
 
 
+@only_asks
 def band_range(block: Block) -> tuple[float, float]:
     """Greatest score of the band, and minus the least."""
     xp, scores = block.arrays, band_scores(block)
     return number(xp.max(scores, initial=-np.inf)), number(-xp.min(scores, initial=np.inf))
 
 
+@only_asks
 def centred_push(block: Block, level: float, mu: float, cap: float) -> tuple[float, float]:
     """Sum of pushes on the central path at this level, and how it falls as the level grows."""
     slack, excess = _centred(level - band_scores(block), mu, cap)
@@ -209,6 +218,7 @@ def centred_push(block: Block, level: float, mu: float, cap: float) -> tuple[flo
     return number((mu / slack).sum()), number(fall.sum())
 
 
+@only_asks
 def inverse_slacks(block: Block, level: float) -> float:
     """Sum of 1 / slack at a level above the band: the pushes without a cap are in proportion."""
     return number((1.0 / (level - band_scores(block))).sum())
@@ -236,6 +246,7 @@ def _centred(below: Array, mu: float, cap: float) -> tuple[Array, Array]:
     return xp.where(below > 0.0, large, small), xp.where(below > 0.0, small, large)
 
 
+@only_asks
 def candidates_above(block: Block, level: float) -> tuple[float, float]:
     """Negatives outside the band above a level: sum of how far, and how many."""
     return mass_above(block.scores[1][block.state.outside], level)
@@ -278,6 +289,7 @@ class BandSums(NamedTuple):
     """Z'q."""
 
 
+@only_asks
 def band_sums(block: Block) -> BandSums:
     """Sums that the certificate and the residuals need."""
     band = block.state.band
@@ -289,17 +301,20 @@ def band_sums(block: Block) -> BandSums:
     )
 
 
+@only_asks
 def largest_push(block: Block) -> tuple[float]:
     """Greatest push of the band."""
     return (number(block.arrays.max(block.state.band.push, initial=0.0)),)
 
 
+@only_asks
 def capped_share(block: Block, total: float, lift: float, cap: float) -> tuple[float, float]:
     """Mass of clip(push/total + lift, 0, cap), and how many entries are inside."""
     clipped = clipped_mass(block.state.band.push / total, lift, cap)
     return clipped.mass, clipped.n_free
 
 
+@only_asks
 def capped_product(block: Block, total: float, lift: float, cap: float) -> Array:
     """Z' clip(push/total + lift, 0, cap)."""
     working: Band = block.state.band
@@ -346,6 +361,7 @@ def heavy(block: Block, least: float) -> NDArray[np.bool_]:
     return held
 
 
+@only_asks
 def heavy_gram(block: Block, least: float) -> tuple[Array, float, Array]:
     """Of the heavy ones: Z' diag(theta) Z, sum of theta, and Z' theta."""
     band, stiffness = block.state.band, block.state.tangent.stiffness
@@ -405,6 +421,7 @@ def _rate(step: Array, now: Array) -> float:
     return number(namespace(step).max(-step / now, initial=0.0))
 
 
+@only_asks
 def complementarity_after(block: Block, step: float) -> float:
     """Sum of q u + eta xi after a step."""
     band, ahead = block.state.band, block.state.direction
@@ -437,6 +454,7 @@ def rescale_scores(block: Block, scale: float) -> None:
     block.scores = block.scores[0] * scale, block.scores[1] * scale
 
 
+@only_asks
 def score_moments(block: Block) -> tuple[float, float, float, float]:
     """Weighted sum of the positives' scores; sum and sum of squares of the negatives'."""
     positives, negatives = block.scores
@@ -448,6 +466,7 @@ def score_moments(block: Block) -> tuple[float, float, float, float]:
     )
 
 
+@only_asks
 def mean_difference(block: Block, total_cost: float, n_neg: int) -> Array:
     """Part of the positives' weighted mean less the negatives' mean."""
     negatives = block.arrays.broadcast_to(1.0 / n_neg, block.n_neg)
@@ -460,6 +479,7 @@ def keep_dual(block: Block, scale: float, per_push: float, lift: float, cap: flo
     state.best_dual = state.pull, scale, band.where, band.push, per_push, lift, cap
 
 
+@only_asks
 def best_dual(block: Block) -> Array:
     """The dual point of the best bound, over all rows."""
     if block.state.best_dual is None:

@@ -54,6 +54,8 @@ ABOVE = 0.3
 SHORT_STEP, MANY_SHORT, MAX_RESCUES = 0.03, 3, 8
 PATIENCE = 40
 """Iterations without a better gap after which the solve is given up."""
+RESUMED_GAP = 0.1
+"""Relative gap up to which a solve that is resumed begins near the end of the central path."""
 PREDICTOR_RTOL, CORRECTOR_RTOL = 0.2, 0.03
 
 
@@ -68,7 +70,7 @@ def newton(
     """Minimise until upper and lower bound agree to `tol`, relative to the objective."""
     journal = Journal(problem.design, watch)
     method = _Method(problem, tol)
-    method.begin(None if start is None else start.weights)
+    method.begin(start)
     while True:
         method.certify()
         stop = journal.note(method.upper, method.lower, method.best_weights, method.best_threshold)
@@ -79,7 +81,7 @@ def newton(
     return Solution(
         weights=method.best_weights,
         threshold=method.best_threshold,
-        dual=problem.design.gather(band.best_dual),
+        dual=problem.design.over_rows(band.best_dual),
         upper=method.upper,
         lower=method.lower,
         n_iter=len(journal),
@@ -123,9 +125,10 @@ class _Method:
 
     # ---- start
 
-    def begin(self, weights: Array | None) -> None:
+    def begin(self, start: Solution | None) -> None:
         """Along the means' difference, or at given weights; the band on the central path."""
         problem, design = self.problem, self.problem.design
+        weights = None if start is None else start.weights
         self.upper = self.at_zero
         self.best_weights = design.arrays.zeros(design.n_features)
         if "difference" not in design.memory:
@@ -134,13 +137,17 @@ class _Method:
         usable = weights is not None and bool(design.arrays.isfinite(weights).all())
         given: Any = weights if usable else difference
         self.weights = 1.0 * given
-        design.each(band.begin_positives, not self.formed)
-        design.each(Block.score, self.weights)
+        design.tell(band.begin_positives, not self.formed)
+        design.tell(Block.score, self.weights)
         self._shorten(guess=None if usable else self._best_length())
         self._choose_band()
         self.pull = max(design.sum(band.bend_and_pull, problem.loss, problem.threshold())[0], 1e-12)
         self.pull /= self.m
-        self._centre(self._first_slack(difference))
+        slack = self._first_slack(difference)
+        resumed = None if start is None or start.status is not Status.RESUMED else start
+        if resumed is not None and resumed.relative_gap <= RESUMED_GAP:
+            slack = min(slack, 0.3 * max(resumed.gap, self.tol * resumed.upper) / self.pull)
+        self._centre(slack)
 
     def _best_length(self) -> float:
         """Minimiser of the loss's parabola at 0 along the weights, against the mean negative."""
@@ -165,7 +172,7 @@ class _Method:
             length *= 0.5
         length = length if length > 1e-300 else 0.0
         self.weights = length * self.weights
-        design.each(band.rescale_scores, length)
+        design.tell(band.rescale_scores, length)
 
     def _choose_band(self) -> None:
         """The negatives with the best scores, and an even sample of all."""
@@ -173,7 +180,7 @@ class _Method:
         size = int(min(max(design.n_neg // 15, FIRST_BAND[0]), FIRST_BAND[1]))
         n_top = max(2 * problem.k, size // 2)
         level = -np.inf if n_top >= design.n_neg else problem.level_of_top(n_top)
-        design.each(band.choose_band, level, max(1, 2 * design.n_neg // size), problem.k > 1)
+        design.tell(band.choose_band, level, max(1, 2 * design.n_neg // size), problem.k > 1)
         self.n_band = design.sum(band.band_size)
 
     def _first_slack(self, difference: Array) -> float:
@@ -297,7 +304,7 @@ class _Method:
         scale, bound = self._best_scale(float(push @ push) / problem.scale)
         if bound > self.lower:
             self.lower, mass = bound, scale * self.sum_pull
-            design.each(band.keep_dual, scale, mass / total, mass * lift, mass / k)
+            design.tell(band.keep_dual, scale, mass / total, mass * lift, mass / k)
 
     def _in_doubt(self, push: Array) -> bool:
         """Whether pulls taken from the Gram matrix lost digits that the bound needs.
@@ -429,13 +436,13 @@ class _Method:
         moves, change, longest = direction(max(centring * mu, least), True, CORRECTOR_RTOL)
         if isinstance(system, Iterative) and system.n_steps > SLOW_CG:
             self.memory.with_positives = few_positives(design)
-        design.each(band.set_moves, moves)
+        design.tell(band.set_moves, moves)
         self.step = self._damped(min(1.0, TO_BOUNDARY * longest), change)
         self.weights = self.weights + self.step * moves
         self.level += self.step * change[0]
         self.threshold += self.step * change[1]
         self.pull += self.step * change[2]
-        design.each(band.advance, self.step)
+        design.tell(band.advance, self.step)
 
     def _system(self) -> System:
         problem, design = self.problem, self.problem.design

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toppush.arrays import Array, Arrays, namespace, to_host
-from toppush.designs import Block, Design
+from toppush.designs import Block, Design, only_asks
 from toppush.designs.rows import ExactRows
 from toppush.solvers import band
 
@@ -327,6 +327,7 @@ def _bordered(square: Array, side: Array, corner: Array) -> Array:
 # ---- in the blocks
 
 
+@only_asks
 def _curved(block: Block, vector: Array, numbers: Array, n_pos: float, k: int) -> Array:
     """(M - lam I) v + B numbers, without the cancellation between the two."""
     state, tangent = block.state, block.state.tangent
@@ -337,11 +338,13 @@ def _curved(block: Block, vector: Array, numbers: Array, n_pos: float, k: int) -
     return product
 
 
+@only_asks
 def _heavy_weights(block: Block) -> Array:
     weights: Array = block.state.tangent.stiffness * block.state.band.norms
     return weights
 
 
+@only_asks
 def _heavy_rows(block: Block, least: float) -> tuple[ExactRows, Any, Array, Array]:
     """Rows, numbers among all negatives, stiffness and share of the heavy ones."""
     where = block.arrays.flatnonzero(band.heavy(block, least))
@@ -355,11 +358,13 @@ def _heavy_rows(block: Block, least: float) -> tuple[ExactRows, Any, Array, Arra
     )
 
 
+@only_asks
 def _bends(block: Block) -> Array:
     bends: Array = block.state.bend
     return bends
 
 
+@only_asks
 def _exact_positives(block: Block) -> ExactRows:
     rows: ExactRows = block.state.positive_rows.exact()
     return rows

@@ -1,0 +1,97 @@
+"""A solve's progress in a file, from which a later process goes on.
+
+The file holds what the driver knows: the best weights with their threshold and bounds, and the
+history. The rows' side is made anew: the Newton method takes its place on the central path from
+the weights and the gap.
+"""
+
+import os
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from toppush.losses import Array
+from toppush.problems import TopPushProblem
+from toppush.solutions import Iteration, Solution, Status
+
+EVERY = 1.0
+"""Least seconds between two writes."""
+
+
+class Checkpoint:
+    """The file, and what it says about the problem it belongs to.
+
+    Parameters
+    ----------
+    path : path
+    problem : TopPushProblem
+        A file of another problem is refused; sizes and settings tell, not the rows.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], problem: TopPushProblem) -> None:
+        self.path, self._next = Path(path), 0.0
+        design = problem.design
+        self.about = (
+            f"{design.n_pos} positives of weight {design.total_cost:g} and {design.n_neg} "
+            f"negatives with {design.n_features} features, lam={problem.lam!r}, top={problem.k}, "
+            f"loss={type(problem.loss).__name__}"
+        )
+        self.before: tuple[Iteration, ...] = ()
+
+    def start(self) -> Solution | None:
+        """The point that an earlier process reached, if it left one."""
+        if not self.path.exists():
+            return None
+        with np.load(self.path, allow_pickle=False) as file:
+            if str(file["about"]) != self.about:
+                raise ValueError(
+                    f"{self.path} belongs to another fit, of {file['about']}; this one is of "
+                    f"{self.about}. Remove the file or name another one."
+                )
+            self.before = tuple(Iteration(*row) for row in file["history"].tolist())
+            threshold, upper, lower = file["bounds"].tolist()
+            return Solution(
+                file["weights"],
+                threshold,
+                np.empty(0),
+                upper,
+                lower,
+                len(self.before),
+                Status.RESUMED,
+            )
+
+    def note(self, history: tuple[Iteration, ...], weights: Array, threshold: float) -> None:
+        """Write the latest point, unless that was done just now."""
+        if time.monotonic() < self._next:
+            return
+        history = self._joined(history)
+        fresh = self.path.with_name(self.path.name + ".new")
+        with fresh.open("wb") as file:
+            np.savez(
+                file,
+                about=self.about,
+                weights=weights,
+                bounds=[threshold, history[-1].upper, history[-1].lower],
+                history=np.array(history),
+            )
+        fresh.replace(self.path)
+        self._next = time.monotonic() + EVERY
+
+    def _joined(self, history: tuple[Iteration, ...]) -> tuple[Iteration, ...]:
+        """The history since the first process began."""
+        if not self.before:
+            return history
+        last = self.before[-1]
+        later = (
+            step._replace(passes=last.passes + step.passes, seconds=last.seconds + step.seconds)
+            for step in history
+        )
+        return (*self.before, *later)
+
+    def finish(self, solution: Solution) -> Solution:
+        """Remove the file; returns the solution with its whole history."""
+        self.path.unlink(missing_ok=True)
+        history = self._joined(solution.history)
+        return replace(solution, history=history, n_iter=len(history))

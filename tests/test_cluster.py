@@ -1,0 +1,588 @@
+"""Dask's partitions in place of one array: the same answers, also when workers die.
+
+Most tests run on workers that are threads of this process, which start at once. Those that kill
+workers run on processes.
+"""
+
+import copy
+import os
+import pickle
+import signal
+import sys
+import threading
+import time
+import warnings
+from contextlib import contextmanager
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
+from sklearn.datasets import dump_svmlight_file
+
+from toppush import TopPush, TopPushCV, metrics
+from toppush.designs import LocalDesign
+from toppush.losses import LOSSES
+from toppush.problems import TopPushProblem
+from toppush.solvers import SOLVERS, solve
+
+# Workers that are processes are then forked from one that has imported what they need.
+os.environ.setdefault("DASK_DISTRIBUTED__WORKER__MULTIPROCESSING_METHOD", "forkserver")
+distributed = pytest.importorskip("distributed", reason="needs Dask, the extra [dask]")
+da = pytest.importorskip("dask.array", reason="needs Dask, the extra [dask]")
+dd = pytest.importorskip("dask.dataframe", reason="needs Dask, the extra [dask]")
+pd = pytest.importorskip("pandas")
+cluster = pytest.importorskip("toppush.designs.cluster")
+read_libsvm = pytest.importorskip("toppush.cluster").read_libsvm
+read_parquet = pytest.importorskip("toppush.cluster").read_parquet
+groups = sys.modules["toppush.designs.cluster.groups"]
+shares = sys.modules["toppush.designs.cluster.shares"]
+design_module = sys.modules["toppush.designs.cluster.design"]
+HELD = sys.modules["toppush.designs.cluster.held"].HELD
+newton_module = sys.modules["toppush.solvers.newton"]
+
+pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
+
+N_ROWS = 400
+
+
+@pytest.fixture(scope="module")
+def client():
+    """Three workers in this process."""
+    with (
+        distributed.LocalCluster(
+            n_workers=3, threads_per_worker=1, processes=False, dashboard_address=":0"
+        ) as workers,
+        distributed.Client(workers) as client,
+    ):
+        yield client
+
+
+def made(kind, rng, n_rows=N_ROWS, n_columns=12):
+    """Classes that overlap, such that no top has weights of zero as its solution."""
+    positive = rng.random(n_rows) < 0.3
+    X = rng.normal(size=(n_rows, n_columns))
+    X[positive, :4] += 2.0
+    if kind == "dense":
+        return X, positive
+    X[rng.random(X.shape) < 0.5] = 0.0
+    return sparse.csr_array(X), positive
+
+
+def lazy(X, chunks):
+    """X as a Dask array, its blocks CSR matrices if it is one."""
+    if not sparse.issparse(X):
+        return da.from_array(X, chunks=(chunks, -1))
+    return da.from_array(X.toarray(), chunks=(chunks, -1)).map_blocks(sparse.csr_matrix)
+
+
+def solved(X, y, sample_weight=None, **given):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", category=UserWarning)
+        return TopPush(**given).fit(X, y, sample_weight).solution_
+
+
+def check_same(one, other, rel=1e-9):
+    assert one.n_iter == other.n_iter
+    assert one.status is other.status
+    assert one.upper == pytest.approx(other.upper, rel=rel)
+    assert one.lower == pytest.approx(other.lower, rel=rel)
+    assert one.threshold == pytest.approx(other.threshold, rel=rel, abs=rel)
+    assert_allclose(one.weights, other.weights, rtol=0, atol=rel * np.linalg.norm(other.weights))
+
+
+# The same answers.
+
+
+@pytest.mark.parametrize(
+    "kind, given",
+    [
+        ("dense", {}),
+        ("CSR", {"top": 0.1, "loss": "logistic"}),
+        ("dense", {"top": 7, "loss": "exponential", "tol": 1e-2}),
+        ("CSR", {"solver": "paper", "max_iter": 4}),
+        ("dense", {"solver": "paper", "top": 5, "loss": "logistic", "max_iter": 1}),
+    ],
+)
+def test_same_answer_as_local(client, kind, given, rng):
+    X, y = made(kind, rng)
+    check_same(solved(lazy(X, 90), da.from_array(y, chunks=90), **given), solved(X, y, **given))
+
+
+def test_same_answer_with_many_columns(client, rng, monkeypatch):
+    """Beyond so many features the system is solved by conjugate gradients."""
+    monkeypatch.setattr(newton_module, "FORMED", 5)
+    for kind in ("dense", "CSR"):
+        X, y = made(kind, rng, n_columns=30)
+        check_same(solved(lazy(X, 150), y, lam=0.01), solved(X, y, lam=0.01), rel=1e-7)
+
+
+def test_automatic_top(client, rng):
+    X, y = made("dense", rng)
+    X[~y] = X[y][rng.integers(y.sum(), size=(~y).sum())] + 1e-3  # hopeless for one negative
+    one, other = TopPush(top="auto").fit(lazy(X, 100), y), TopPush(top="auto").fit(X, y)
+    assert one.top_ == other.top_ > 1
+
+
+def test_weights_and_classes(client, rng):
+    X, y = made("dense", rng)
+    weight = rng.integers(0, 3, size=N_ROWS).astype(float)
+    names = np.where(y, "yes", "no")
+    one = solved(lazy(X, 90), da.from_array(names, chunks=130), da.from_array(weight, chunks=77))
+    check_same(one, solved(X, names, weight))
+    assert one.dual.size == 0
+
+
+def test_data_frames_with_partitions_of_unknown_length(client, rng):
+    X, y = made("dense", rng)
+    table = pd.DataFrame(X, columns=[f"c{i}" for i in range(X.shape[1])])
+    frame = dd.from_pandas(table.assign(y=y), npartitions=5)
+    frame = frame[frame["c0"] > -1.0]
+    kept = table["c0"].to_numpy() > -1.0
+    ranker = TopPush().fit(frame.drop(columns="y"), frame["y"])
+    check_same(ranker.solution_, solved(X[kept], y[kept]))
+    assert list(ranker.feature_names_in_) == list(table.columns)
+    scores = ranker.decision_function(frame.drop(columns="y")).compute()
+    assert_allclose(scores, ranker.decision_function(table[kept]), atol=1e-12)
+    with pytest.raises(ValueError, match="feature names should match"):
+        ranker.predict(frame.drop(columns="y").rename(columns={"c0": "other"}))
+    check_same(TopPush().fit(frame.drop(columns="y"), y[kept]).solution_, ranker.solution_)
+
+
+def test_persisted_rows_stay_where_they_are(client, rng):
+    X, y = made("dense", rng)
+    kept = lazy(X, 50).persist()
+    distributed.wait(kept)
+    homes = design_module._homes(client, kept)
+    assert set(homes) <= set(client.nthreads())
+    with cluster.ClusterDesign(kept, da.from_array(y, chunks=50)) as design:
+        for member in design._members:
+            assert {homes[part] for part in member.parts} == {member.address}
+    check_same(solved(kept, y), solved(X, y))
+
+
+def test_scores_and_labels_are_lazy(client, rng):
+    for kind in ("dense", "CSR"):
+        X, y = made(kind, rng)
+        ranker = TopPush().fit(X, np.where(y, "yes", "no"))
+        scores, labels = ranker.decision_function(lazy(X, 90)), ranker.predict(lazy(X, 90))
+        assert isinstance(scores, da.Array)
+        assert isinstance(labels, da.Array)
+        assert_allclose(scores.compute(), ranker.decision_function(X), atol=1e-12)
+        assert_array_equal(labels.compute(), ranker.predict(X))
+
+
+def test_warm_start(client, rng):
+    X, y = made("dense", rng)
+    ranker = TopPush(warm_start=True).fit(lazy(X, 100), y)
+    upper = ranker.solution_.upper
+    assert ranker._start(N_ROWS) is ranker.solution_
+    ranker.fit(lazy(X, 100), y)
+    assert ranker.solution_.upper == pytest.approx(upper, rel=1e-4)
+    assert ranker.set_params(solver="paper")._start(N_ROWS) is None  # there is no dual
+
+
+def test_blocks_go_when_the_fit_ends(client, rng):
+    X, y = made("dense", rng)
+    solved(lazy(X, 100), y)
+    for _ in range(100):
+        if not HELD:
+            break
+        time.sleep(0.05)
+    assert not HELD
+
+
+# The design itself.
+
+
+def test_vectors_over_the_rows(client, rng):
+    X, y = made("dense", rng)
+    with cluster.ClusterDesign(lazy(X, 90), da.from_array(y, chunks=90)) as design:
+        vector = rng.normal(size=N_ROWS)
+        design.scatter(_keep, vector)
+        assert_array_equal(design.gather(_kept), vector)
+        assert design.n_rows == N_ROWS
+        assert (design.n_pos, design.n_neg) == (y.sum(), (~y).sum())
+        firsts = design.each(_first_negative)
+        assert firsts == [0, *np.cumsum([(~y[i : i + 90]).sum() for i in range(0, 360, 90)])]
+
+
+def _keep(block, part):
+    block.state.kept = part
+
+
+def _kept(block):
+    return block.state.kept
+
+
+def _first_negative(block):
+    return block.first_negative
+
+
+def test_partitions_are_shared_out():
+    workers = {"a": 1, "b": 3}
+    assert shares.shared_out([None] * 4, [1.0] * 4, workers) == [("a", [0]), ("b", [1, 2, 3])]
+    assert shares.shared_out([None], [5.0], workers) == [("b", [0])]
+    assert shares.shared_out(["b", "a", "b"], [1.0] * 3, workers) == [("b", [0, 2]), ("a", [1])]
+    assert shares.shared_out(["b", "gone"], [1.0] * 2, {"b": 1}) == [("b", [0, 1])]
+
+
+def test_the_past_comes_back_in_order(monkeypatch):
+    monkeypatch.setattr(shares, "AT_A_TIME", 10)
+    past = shares.Past()
+    assert list(past.batches()) == [[]]
+    past.add([b"abc", b"defghi"])
+    past.add([b"jklmnopqrstuvw"])
+    past.add([b"x"])
+    for _ in range(2):
+        assert list(past.batches()) == [[b"abc", b"defghi"], [b"jklmnopqrstuvw"], [b"x"]]
+    past.close()
+
+
+@pytest.mark.parametrize("solver", sorted(SOLVERS))
+@pytest.mark.parametrize("formed", [True, False])
+def test_functions_that_only_ask_change_nothing(solver, formed, rng, monkeypatch):
+    """A lost block is not asked them again."""
+    if not formed:
+        monkeypatch.setattr(newton_module, "FORMED", 1)
+    X, y = made("dense", rng, n_rows=150, n_columns=5)
+    asked = set()
+
+    class Watched(LocalDesign):
+        def each(self, function, *arguments):
+            before = _contents(self.blocks[0])
+            answers = super().each(function, *arguments)
+            if getattr(function, "only_asks", False):
+                asked.add(function.__name__)
+                assert _contents(self.blocks[0]) == before, function.__name__
+            return answers
+
+    for k, loss in ((1, "truncated_quadratic"), (5, "logistic")):
+        with Watched(X, y) as design:
+            problem = TopPushProblem(design, LOSSES[loss], 0.01, k)
+            solve(problem, solver=solver, tol=1e-4, max_iter=30)
+    assert len(asked) >= 4
+
+
+def _contents(block):
+    """All that a block keeps, but for the count of what it read."""
+    state = {key: value for key, value in vars(block.state).items() if key != "positive_rows"}
+    tally, entries = block.rows.tally, block.rows.tally.entries
+    tally.entries = 0
+    contents = pickle.dumps(copy.deepcopy((block.scores, state)))
+    tally.entries = entries
+    return contents
+
+
+def test_a_group_out_of_step_does_not_answer(rng):
+    X, y = made("dense", rng)
+    group = groups.Group(0, [groups.read_part(0, 12, X, y)], 2)
+    call = [groups.packed(groups.Call("sum", groups.describe, ()))]
+    assert group.ask(0, call)[0].n_rows == N_ROWS
+    assert group.ask(0, call) is None
+    assert group.ask(1, call) is not None
+
+
+# What is refused.
+
+
+def test_column_chunks_are_refused(client, rng):
+    X, y = made("dense", rng)
+    with pytest.raises(ValueError, match=r"X\.rechunk\(\{1: -1\}\)"):
+        TopPush().fit(da.from_array(X, chunks=(100, 6)), y)
+
+
+def test_wrong_rows_are_named(client, rng):
+    X, y = made("dense", rng)
+    with pytest.raises(ValueError, match="400 rows and y 399"):
+        TopPush().fit(lazy(X, 100), y[1:])
+    broken = X.copy()
+    broken[250, 3] = np.nan
+    with pytest.raises(ValueError, match=r"partition 2 of X cannot be used.*NaN"):
+        TopPush().fit(lazy(broken, 100), y)
+    with pytest.raises(ValueError, match="sample_weight must be finite"):
+        TopPush().fit(lazy(X, 100), y, -np.ones(N_ROWS))
+    with pytest.raises(ValueError, match="Only binary classification"):
+        TopPush().fit(lazy(X, 100), np.arange(N_ROWS) % 3)
+    with pytest.raises(ValueError, match="Unknown label type: continuous"):
+        TopPush().fit(lazy(X, 100), X[:, 0])
+    with pytest.raises(ValueError, match="device='cuda' is for one machine"):
+        TopPush(device="cuda").fit(lazy(X, 100), y)
+
+
+def test_a_partition_that_cannot_be_computed_is_named(client, rng):
+    X, y = made("dense", rng)
+
+    def fail(part, block_info=None):
+        if block_info[0]["chunk-location"][0] == 1:
+            raise OSError("the disk is gone")
+        return part
+
+    with pytest.raises(cluster.LostRows, match=r"partition 1 of X.*the disk is gone"):
+        TopPush().fit(lazy(X, 100).map_blocks(fail, dtype=float, meta=np.empty((0, 0))), y)
+
+
+def test_a_client_is_needed(rng, monkeypatch):
+    def none():
+        raise ValueError("No global client found and no address provided")
+
+    monkeypatch.setattr(design_module, "get_client", none)
+    X, y = made("dense", rng)
+    with pytest.raises(ValueError, match="no Dask client is running"):
+        TopPush().fit(lazy(X, 100), y)
+
+
+# Measures.
+
+
+MEASURES = {
+    "partial_auc": {"max_fpr": 0.1},
+    "precision_at_k": {"k": 20},
+    "recall_at_k": {"k": 20},
+    "recall_at_fpr": {"max_fpr": 0.05},
+    "lift_at": {"fraction": 0.1},
+}
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("ties", [False, True])
+def test_measures_of_lazy_scores_are_exact(client, weighted, ties, rng):
+    y = rng.random(N_ROWS) < 0.2
+    scores = rng.normal(size=N_ROWS) + y
+    scores = np.round(scores, 1) if ties else scores
+    weight = rng.integers(0, 3, size=N_ROWS) + 0.5 * y if weighted else None
+    for name, measure in metrics.METRICS.items():
+        given = {"sample_weight": weight, **MEASURES.get(name, {})}
+        found = measure(y, da.from_array(scores, chunks=90), **given)
+        assert found == pytest.approx(measure(y, scores, **given), rel=1e-12), name
+    assert metrics.auc(~y, da.from_array(scores, chunks=90), pos_label=False) == pytest.approx(
+        metrics.auc(~y, scores, pos_label=False)
+    )
+
+
+def test_the_curve_holds_a_point_for_each_run(client):
+    y = np.array([1, 0, 0, 0, 1, 1, 0, 0])
+    scores = np.array([9.0, 8.0, 7.0, 6.0, 5.0, 5.0, 5.0, 1.0])
+    curve = metrics.top_curve(y, da.from_array(scores, chunks=3))
+    assert_array_equal(curve.thresholds, [np.inf, 9.0, 6.0, 5.0, 1.0])
+    assert_array_equal(curve.hits, [0, 1, 1, 3, 3])
+    assert_array_equal(curve.alarms, [0, 0, 3, 4, 5])
+
+
+def test_lists_that_cannot_be_measured(client, rng):
+    scores = da.from_array(rng.normal(size=10), chunks=4)
+    with pytest.raises(ValueError, match="two classes"):
+        metrics.auc(np.arange(10), scores)
+    with pytest.raises(ValueError, match="pos_label"):
+        metrics.auc(np.arange(10) % 2, scores, pos_label=7)
+    with pytest.raises(ValueError, match="10 rows and y_true 9"):
+        metrics.auc(np.arange(9) % 2, scores)
+    with pytest.raises(ValueError, match="NaN"):
+        metrics.auc(np.arange(10) % 2, da.where(scores > 0.0, scores, np.nan))
+    with pytest.raises(ValueError, match="of all positives is 0"):
+        metrics.auc(np.arange(10) % 2, scores, sample_weight=1.0 - np.arange(10) % 2)
+
+
+def test_score_of_lazy_rows(client, rng):
+    X, y = made("dense", rng)
+    ranker = TopPush().fit(lazy(X, 100), y)
+    assert ranker.score(lazy(X, 100), y) == pytest.approx(ranker.score(X, y), rel=1e-12)
+
+
+# Cross-validation.
+
+
+@pytest.mark.parametrize("scoring", [None, "average_precision"])
+def test_cross_validation_is_the_local_one_on_the_same_folds(client, scoring, rng):
+    X, y = made("dense", rng, n_rows=200, n_columns=4)
+    weight = rng.integers(1, 3, size=200).astype(float)
+    fold = np.empty(200, int)
+    for side in (y, ~y):
+        fold[side] = np.arange(side.sum()) % 2
+    folds = [(np.flatnonzero(fold != one), np.flatnonzero(fold == one)) for one in range(2)]
+    given = {"lams": [1.0, 0.1], "tops": [1], "scoring": scoring, "tol": 1e-3}
+    one = TopPushCV(cv=2, **given).fit(lazy(X, 70).persist(), y, weight)
+    other = TopPushCV(cv=folds, **given).fit(X, y, weight)
+    for name in ("mean_test_score", "rank_test_score"):
+        assert_allclose(one.cv_results_[name], other.cv_results_[name], rtol=1e-6)
+    assert (one.lam_, one.top_) == (other.lam_, other.top_)
+    check_same(one.solution_, other.solution_)
+
+
+def test_cross_validation_that_would_gather_rows_is_refused(client, rng):
+    X, y = made("dense", rng)
+    with pytest.raises(ValueError, match="give the number of folds"):
+        TopPushCV(cv=[(np.arange(200), np.arange(200, 400))]).fit(lazy(X, 100), y)
+    with pytest.raises(ValueError, match="leave it out or name one of"):
+        TopPushCV(scoring="roc_auc").fit(lazy(X, 100), y)
+    with pytest.raises(ValueError, match="give fewer folds"):
+        TopPushCV(cv=300).fit(lazy(X, 100), y)
+
+
+# Files.
+
+
+def test_parts_in_parquet(client, tmp_path, rng):
+    X, y = made("dense", rng)
+    table = pd.DataFrame(X, columns=[f"c{i}" for i in range(X.shape[1])]).assign(label=y)
+    for number, start in enumerate(range(0, N_ROWS, 150)):
+        table[start : start + 150].to_parquet(tmp_path / f"part-{number}.parquet")
+    rows, labels = read_parquet(tmp_path / "*.parquet", label="label")
+    assert rows.npartitions == 3
+    check_same(solved(rows, labels), solved(X, y))
+    few, _ = read_parquet(sorted(tmp_path.iterdir()), label="label", columns=["c3", "c1"])
+    assert list(few.columns) == ["c3", "c1"]
+    with pytest.raises(ValueError, match="has no column 'y'"):
+        read_parquet(tmp_path / "*.parquet", label="y")
+
+
+def test_parts_in_libsvm(client, tmp_path, rng):
+    X, y = made("CSR", rng)
+    for number, start in enumerate(range(0, N_ROWS, 150)):
+        part = slice(start, start + 150)
+        path = tmp_path / f"part-{number}.svm"
+        dump_svmlight_file(X[part], y[part], str(path), zero_based=False)
+    rows, labels = read_libsvm(tmp_path / "*.svm")
+    assert rows.shape[1] == X.shape[1]
+    check_same(solved(rows, labels), solved(X, y), rel=1e-7)
+    wide, _ = read_libsvm(sorted(tmp_path.iterdir()), n_features=20, dtype=np.float32)
+    assert wide.shape[1] == 20
+    assert wide.dtype == np.float32
+    with pytest.raises(FileNotFoundError, match="no file matches"):
+        read_libsvm(tmp_path / "*.none")
+
+
+# Faults.
+
+
+def before_rounds(monkeypatch, rounds, act):
+    """Call `act(design)` before each of some rounds of a fit, once; returns those still to come."""
+    ahead, ask = set(rounds), cluster.ClusterDesign._replies
+
+    def replies(design, members, calls):
+        if design._n_rounds in ahead:
+            ahead.remove(design._n_rounds)
+            act(design)
+        return ask(design, members, calls)
+
+    monkeypatch.setattr(cluster.ClusterDesign, "_replies", replies)
+    return ahead
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"top": 3, "lam": 0.1},
+        {"loss": "logistic", "formed": 5},
+        {"solver": "paper", "max_iter": 3},
+    ],
+)
+def test_lost_groups_come_back_to_where_they_stood(client, given, rng, monkeypatch):
+    given = dict(given)
+    monkeypatch.setattr(newton_module, "FORMED", given.pop("formed", 1000))
+    X, y = made("dense", rng)
+    undisturbed = solved(lazy(X, 50), y, **given)
+
+    def lose(design):
+        member = design._members[rng.integers(len(design._members))]
+        HELD.pop(member.name)
+
+    to_come = before_rounds(monkeypatch, [0, 1, 9, 10, 17, 23, 31], lose)
+    disturbed = solved(lazy(X, 50), y, **given)
+    assert not to_come
+    assert_array_equal(disturbed.weights, undisturbed.weights)
+    assert (disturbed.upper, disturbed.lower) == (undisturbed.upper, undisturbed.lower)
+    assert disturbed.history[-1].passes > undisturbed.history[-1].passes
+
+
+def test_rows_that_are_lost_again_and_again(client, rng, monkeypatch):
+    X, y = made("dense", rng)
+    ask = cluster.ClusterDesign._replies
+
+    def replies(design, members, calls):
+        found = ask(design, members, calls)
+        if design._n_rounds > 4:
+            found.pop(design._members[1].name, None)
+        return found
+
+    monkeypatch.setattr(cluster.ClusterDesign, "_replies", replies)
+    with pytest.raises(cluster.LostRows, match=r"partitions 3, 4.* were lost 5 times in a row"):
+        TopPush().fit(lazy(X, 50), y)
+
+
+def test_a_cluster_without_workers(client, rng, monkeypatch):
+    monkeypatch.setattr(design_module, "NO_WORKER", 0.0)
+    monkeypatch.setattr(design_module, "POLL", 0.01)
+    X, y = made("dense", rng)
+
+    class Empty:
+        asynchronous = False
+
+        def nthreads(self):
+            return {}
+
+    monkeypatch.setattr(design_module, "get_client", Empty)
+    with pytest.raises(cluster.LostRows, match="no worker for 0 s"):
+        cluster.ClusterDesign(lazy(X, 100), da.from_array(y, chunks=100))
+
+
+def test_errors_in_blocks_say_where(client, rng):
+    X, y = made("dense", rng)
+    with (
+        cluster.ClusterDesign(lazy(X, 100), da.from_array(y, chunks=100)) as design,
+        pytest.raises(ZeroDivisionError) as caught,
+    ):
+        design.sum(_fail)
+    assert "in partitions 0" in caught.value.__notes__[0]
+
+
+def _fail(block):
+    raise ZeroDivisionError
+
+
+@pytest.fixture
+def processes():
+    """Workers that are processes, each watched and replaced when it dies."""
+
+    @contextmanager
+    def start(n_workers):
+        with (
+            distributed.LocalCluster(
+                n_workers=n_workers, threads_per_worker=1, processes=True, dashboard_address=":0"
+            ) as workers,
+            distributed.Client(workers) as client,
+        ):
+            yield client
+
+    return start
+
+
+@pytest.mark.parametrize(
+    "n_workers, rounds",
+    [
+        pytest.param(2, [30], id="one"),
+        pytest.param(4, [3, 40, 60, 61, 90], id="five", marks=pytest.mark.slow),
+    ],
+)
+@pytest.mark.filterwarnings("ignore")
+def test_workers_die_in_a_fit(processes, n_workers, rounds, rng, monkeypatch):
+    X, y = made("dense", rng)
+    given, killed = {"tol": 1e-6, "top": 3}, []
+    with processes(n_workers) as client:
+
+        def kill(design):
+            """At once, or in the midst of what the worker is asked next."""
+            homes = sorted({member.address for member in design._members})
+            address = homes[rng.integers(len(homes))]
+            pid = client.run(os.getpid, workers=[address])[address]
+            delay = float(rng.choice([0.0, 0.002, 0.02]))
+            threading.Timer(delay, os.kill, (pid, signal.SIGKILL)).start()
+            killed.append(pid)
+
+        undisturbed = solved(lazy(X, 50), y, **given)
+        before_rounds(monkeypatch, rounds, kill)
+        disturbed = solved(lazy(X, 50), y, **given)
+    assert len(set(killed)) == len(rounds)
+    assert_array_equal(disturbed.weights, undisturbed.weights)
+    assert (disturbed.upper, disturbed.lower) == (undisturbed.upper, undisturbed.lower)
+    check_same(disturbed, solved(X, y, **given))
