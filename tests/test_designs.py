@@ -242,6 +242,21 @@ def test_further_products_of_rows(made, rng):
         close(again.scores(w), np.concatenate([right, right]) @ w)
 
 
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_combine_of_few_rows_is_that_of_all(dtype, monkeypatch, rng):
+    """Rows whose coefficient is zero are not read; the parts that are copied may be tiny."""
+    monkeypatch.setattr(kinds_of_rows, "USED_ENTRIES", 1)
+    monkeypatch.setattr(kinds_of_rows, "SINGLE_ROWS", 7)
+    values = sparse.random_array((400, 9), density=0.5, rng=rng, dtype=dtype).tocsr()
+    for n_used in (0, 1, 90):
+        rows, u = SparseRows(values), np.zeros(400)
+        used = rng.permutation(400)[:n_used]
+        u[used] = rng.normal(size=n_used)
+        close = 1e-12 if dtype == np.float64 else 1e-5
+        assert_allclose(rows.combine(u), values.toarray().T @ u, rtol=0, atol=close)
+        assert rows.tally.entries == rows.count_entries(used)
+
+
 @pytest.mark.parametrize("share", [0.0, 1.0])
 @pytest.mark.usefixtures("small_blocks")
 def test_gram_is_the_same_by_a_sparse_and_a_dense_product(share, monkeypatch, rng):

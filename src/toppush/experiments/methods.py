@@ -219,6 +219,11 @@ METHODS = (
         _estimator(lambda: _paper_toppush(1.0)),
     ),
     Method(
+        "toppush-lam0.001",
+        "TopPush (paper), lam = 0.001",
+        _estimator(lambda: _paper_toppush(0.001)),
+    ),
+    Method(
         "toppush-exact",
         "TopPush, exact",
         _estimator(lambda lam: TopPush(lam, n_threads=1)),
