@@ -7,7 +7,13 @@
 >>> ranker = TopPush().fit(X, y)  # doctest: +SKIP
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
 try:
+    from distributed import Client
+
     from toppush.designs.cluster import LostRows
     from toppush.designs.cluster.files import read_libsvm, read_parquet
 except ImportError as error:
@@ -15,4 +21,28 @@ except ImportError as error:
         "toppush.cluster needs dask and distributed: pip install 'toppush[dask]'."
     ) from error
 
-__all__ = ["LostRows", "read_libsvm", "read_parquet"]
+__all__ = ["LostRows", "connected", "read_libsvm", "read_parquet"]
+
+
+@contextmanager
+def connected(where: str) -> Iterator[Any]:
+    """A client of the cluster at an address, or of "local", a process for each core of this one.
+
+    Parameters
+    ----------
+    where : str
+        Such as "tcp://10.0.0.1:8786".
+    """
+    if where == "local":
+        made = Client(threads_per_worker=1, dashboard_address=None)
+    elif "://" in where:
+        try:
+            made = Client(where)
+        except OSError as error:
+            raise OSError(f"no Dask scheduler answers at {where}: {error}") from error
+    else:
+        raise ValueError(
+            f"cluster is {where!r}; give an address such as tcp://host:8786, or local."
+        )
+    with made as client:
+        yield client

@@ -92,7 +92,6 @@ def together(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 training_options = together(
-    existing("data"),
     label_option,
     click.option("--positive", help="The label to rank first [default: the greater of two]."),
     names_option("--drop", "Columns to leave out."),

@@ -5,10 +5,11 @@ from typing import Any
 
 import click
 
-from toppush.cli.common import show, table, training_options
+from toppush.cli.common import existing, show, table, training_options
 
 
 @click.command()
+@existing("data")
 @training_options
 def compare(data: Path, as_json: bool, cv: int, seed: int, missing: str, **reading: Any) -> None:
     """Cross-validate TopPush beside logistic regression, a linear SVM and boosted trees on DATA.

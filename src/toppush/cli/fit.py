@@ -31,6 +31,7 @@ def read_top(context: Any, parameter: Any, value: str) -> float | str:
 
 
 @click.command()
+@click.argument("data", metavar="DATA", type=click.Path(path_type=Path))
 @training_options
 @click.option(
     "-o",
@@ -67,6 +68,11 @@ def read_top(context: Any, parameter: Any, value: str) -> float | str:
     help="Divide each column by its largest value, its deviation, or not at all.",
 )
 @click.option(
+    "--cluster",
+    metavar="ADDRESS|local",
+    help="Let the workers of a Dask cluster read the parts of DATA and fit them.",
+)
+@click.option(
     "--onnx", type=click.Path(dir_okay=False, path_type=Path), help="Also write the model as ONNX."
 )
 @click.option(
@@ -79,6 +85,7 @@ def fit(
     output: Path,
     onnx: Path | None,
     weights: Path | None,
+    cluster: str | None,
     as_json: bool,
     **options: Any,
 ) -> None:
@@ -88,13 +95,18 @@ def fit(
     categories, gaps are filled with the median and marked, columns are scaled; all of it is part
     of the model.
 
+    With --cluster, DATA is a folder or a pattern in quotes whose files the workers see too.
+
     Example: toppush fit train.csv -o fraud.toppush --label fraud --positive yes --drop id
     """
     from toppush import io
 
     if not output.parent.is_dir():
         raise click.BadParameter(f"{output.parent} is not a folder.", param_hint="--output")
-    model = io.fit(data, **options)
+    if cluster is None and not data.is_file():
+        said = "is a folder, which only --cluster reads" if data.is_dir() else "does not exist"
+        raise click.BadParameter(f"{data} {said}.", param_hint="DATA")
+    model = io.fit(data, **options) if cluster is None else _fit_on(cluster, data, **options)
     io.save(model, output)
     written = {"model": str(output)}
     if onnx is not None:
@@ -111,6 +123,17 @@ def fit(
     show(as_json, without_history(about) | {"written": written}, *describe(about), _saved(written))
 
 
+def _fit_on(cluster: str, data: Path, *, kernel: str | None, seed: int, **options: Any) -> Any:
+    """Fit files in parts on a cluster; its folds are not drawn, so there is no seed."""
+    from toppush import io
+    from toppush.cluster import connected
+
+    if kernel is not None:
+        raise click.BadParameter("is not for a cluster; leave it out.", param_hint="--kernel")
+    with connected(cluster):
+        return io.fit_parts(data, **options)
+
+
 def without_history(about: dict[str, Any]) -> dict[str, Any]:
     """What a model says of itself, but not the course of its solve."""
     proof = {key: value for key, value in about.get("certificate", {}).items() if key != "history"}
@@ -122,8 +145,9 @@ def describe(about: dict[str, Any]) -> list[str]:
     said = []
     if data := about.get("data"):
         label, name = about["label"], about["label"]["column"] or "label"
+        parts = f" in {data['parts']:,} parts" if "parts" in data else ""
         said.append(
-            f"Rows: {data['rows']:,} of {data['file']}, {data['positives']:,} positive "
+            f"Rows: {data['rows']:,} of {data['file']}{parts}, {data['positives']:,} positive "
             f"({name} = {label['positive']})."
         )
     if columns := about.get("columns"):
@@ -169,10 +193,11 @@ def _settings(settings: dict[str, Any]) -> str:
         if settings["chosen_by_cv"]
         else "as given"
     )
+    seed = "" if settings["seed"] is None else f", seed {settings['seed']}"
     kernel = f", kernel {settings['kernel']}" if settings["kernel"] else ""
     return (
         f"lam {settings['lam']:.4g}, top {shown}, {how}; loss {settings['loss']}, scale "
-        f"{settings['scale']}{kernel}, seed {settings['seed']}."
+        f"{settings['scale']}{kernel}{seed}."
     )
 
 

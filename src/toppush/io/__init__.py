@@ -12,6 +12,7 @@ try:
     from toppush.io.columns import Columns
     from toppush.io.fitting import fit
     from toppush.io.models import Model
+    from toppush.io.parts import fit_parts
     from toppush.io.ranking import labelled, rank
     from toppush.io.store import load, save
 except ModuleNotFoundError as error:
@@ -23,6 +24,7 @@ __all__ = [
     "Model",
     "ModelError",
     "fit",
+    "fit_parts",
     "labelled",
     "load",
     "rank",

@@ -198,9 +198,13 @@ class Columns(TransformerMixin, BaseEstimator):
         self._refuse_gaps(table, counts)
         self.empty_ = [name for name in table.column_names if name not in set(full)]
         self.filled_ = dict(counts.missing)
+        return self.settle(table.column_names)
+
+    def settle(self, names: list[str]) -> Self:
+        """Set what follows from the columns of a table with these names."""
         self.sparse_ = len(self.columns_) < DENSE_SHARE * self._width
-        self.feature_names_in_ = np.array(table.column_names, dtype=object)
-        self.n_features_in_ = len(table.column_names)
+        self.feature_names_in_ = np.array(names, dtype=object)
+        self.n_features_in_ = len(names)
         return self
 
     def transform(self, X: Any) -> Any:

@@ -136,23 +136,42 @@ def fit(
     steps, X = _prepared(given, scale, missing, kernel, seed)
     clock.append(time.perf_counter())
     ranker = _ranker(lam, top, loss, cv, seed)
-    with warnings.catch_warnings(record=True) as said:
-        warnings.simplefilter("always")
-        ranker.fit(X, given.positive)
+    said = fit_and_warn(ranker, X, given.positive)
     clock.append(time.perf_counter())
-    for warning in said:
-        warnings.warn(warning.message, warning.category, stacklevel=2)
-    model = Model(Pipeline([*steps, ("ranker", ranker)]), _about(given, ranker))
-    training = _training(ranker, X, given.positive)
+    model = Model(Pipeline([*steps, ("ranker", ranker)]))
+    facts = {
+        "file": given.file.path.name,
+        "kind": given.file.kind,
+        "fingerprint": fingerprint(given.file.path),
+        "rows": len(given.positive),
+        "positives": int(given.positive.sum()),
+    }
+    types = {} if model.columns is None else types_of(given.rows.X)
+    training = measured(ranker, X, given.positive)
     clock.append(time.perf_counter())
-    model.about |= {
-        "columns": _columns(model, given.rows, drop),
-        "fit": _settings(ranker, kernel=kernel, scale=scale, missing=missing, cv=cv, seed=seed),
-        "warnings": sorted({str(warning.message) for warning in said}),
+    model.about = known(facts, given.rows.layout, given.rule, ranker) | {
+        "columns": described(model.columns, types, int(given.rows.X.shape[1]), drop),
+        "fit": settings(ranker, kernel=kernel, scale=scale, missing=missing, cv=cv, seed=seed),
+        "warnings": said,
         "training": training,
-        "seconds": dict(zip(STAGES, np.diff(clock).tolist(), strict=True)),
+        "seconds": spent(clock),
     }
     return model
+
+
+def fit_and_warn(ranker: Any, X: Any, y: Any) -> list[str]:
+    """Fit, and give the warnings on; their texts are the result."""
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        ranker.fit(X, y)
+    for warning in said:
+        warnings.warn(warning.message, warning.category, stacklevel=3)
+    return sorted({str(warning.message) for warning in said})
+
+
+def spent(clock: list[float]) -> dict[str, float]:
+    """Seconds of each stage."""
+    return dict(zip(STAGES, np.diff(clock).tolist(), strict=True))
 
 
 def _prepared(
@@ -168,20 +187,15 @@ def _prepared(
     return steps, X
 
 
-def _about(given: Training, ranker: Any) -> dict[str, Any]:
-    """What is known of a fit, apart from its columns and settings."""
-    rule, file = given.rule, given.file
+def known(
+    facts: dict[str, Any], layout: dict[str, Any], rule: LabelRule, ranker: Any
+) -> dict[str, Any]:
+    """What is known of a fit, apart from its columns and settings; `facts` tell of the data."""
     return {
         "versions": {"python": platform.python_version()} | {one: version(one) for one in PACKAGES},
         "made": datetime.now(UTC).isoformat(timespec="seconds"),
-        "data": {
-            "file": file.path.name,
-            "kind": file.kind,
-            "fingerprint": fingerprint(file.path),
-            "rows": len(given.positive),
-            "positives": int(given.positive.sum()),
-        },
-        "layout": given.rows.layout,
+        "data": facts,
+        "layout": layout,
         "label": {"column": rule.column, "positive": rule.positive, "others": list(rule.others)},
         "certificate": certificate(ranker),
     }
@@ -248,11 +262,17 @@ def with_file(function: Any, file: Source, *arguments: Any) -> Any:
         raise error.at(file.path) from None
 
 
-def _columns(model: Model, rows: Rows, drop: Collection[str]) -> dict[str, Any]:
-    columns = model.columns
+def types_of(table: Any) -> dict[str, str]:
+    """The types of a table's columns by name."""
+    return {name: str(table.schema.field(name).type) for name in table.column_names}
+
+
+def described(
+    columns: Columns | None, types: dict[str, str], width: int, drop: Collection[str]
+) -> dict[str, Any]:
+    """What became of each column."""
     if columns is None:
-        return {"numbered": int(rows.X.shape[1])}
-    types = {name: str(rows.X.schema.field(name).type) for name in rows.X.column_names}
+        return {"numbered": width}
     return {
         "named": [
             {
@@ -270,7 +290,8 @@ def _columns(model: Model, rows: Rows, drop: Collection[str]) -> dict[str, Any]:
     }
 
 
-def _settings(ranker: Any, **given: Any) -> dict[str, Any]:
+def settings(ranker: Any, **given: Any) -> dict[str, Any]:
+    """The settings of a fit, and how they were chosen."""
     chosen = isinstance(ranker, TopPushCV)
     return {
         "lam": float(ranker.lam_ if chosen else ranker.lam),
@@ -283,7 +304,8 @@ def _settings(ranker: Any, **given: Any) -> dict[str, Any]:
     }
 
 
-def _training(ranker: Any, X: Any, y: NDArray[np.bool_]) -> dict[str, float]:
+def measured(ranker: Any, X: Any, y: Any) -> dict[str, float]:
+    """Measures of the training rows."""
     scores = ranker.decision_function(X)
     return {
         "positives_at_top": metrics.positives_at_top(y, scores),

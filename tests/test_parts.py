@@ -1,0 +1,255 @@
+"""A file in parts, read and fitted by workers: the model of the whole file."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from click.testing import CliRunner
+from numpy.testing import assert_allclose
+from scipy import sparse
+from sklearn.datasets import dump_svmlight_file
+from sklearn.preprocessing import MaxAbsScaler, StandardScaler
+
+from toppush import io
+from toppush.cli import main
+
+distributed = pytest.importorskip("distributed", reason="needs Dask, the extra [dask]")
+parts_module = pytest.importorskip("toppush.io.parts")
+
+pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
+
+FIT = {"label": "fraud", "lam": 0.1, "top": 0.2}
+
+
+@pytest.fixture(scope="module")
+def client():
+    """Two workers in this process."""
+    with (
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=False, dashboard_address=":0"
+        ) as workers,
+        distributed.Client(workers) as client,
+    ):
+        yield client
+
+
+@pytest.fixture
+def frame(rng):
+    """Numbers, texts, true and false, and gaps in the texts."""
+    n_rows = 240
+    y = rng.random(n_rows) < 0.3
+    made = pd.DataFrame(
+        {
+            "amount": rng.normal(size=n_rows) + 2.0 * y,
+            "age": rng.integers(18, 90, n_rows),
+            "city": rng.choice(["Lyon", "Oslo", "Rome"], n_rows),
+            "known": rng.random(n_rows) < 0.5,
+            "fraud": np.where(y, "yes", "no"),
+        }
+    )
+    made["city"] = made["city"].where(rng.random(n_rows) > 0.1)
+    return made
+
+
+def write_parts(frame, folder, n_parts=3):
+    folder.mkdir()
+    size = -(-len(frame) // n_parts)
+    for number in range(n_parts):
+        part = frame.iloc[number * size : (number + 1) * size]
+        part.to_parquet(folder / f"part-{number}.parquet")
+    return folder
+
+
+def without_fill(column):
+    """The medians of the parts' medians are not those of all rows."""
+    return {name: value for name, value in column.items() if name != "fill"}
+
+
+def write_whole(frame, path):
+    frame.to_parquet(path)
+    return path
+
+
+@pytest.mark.parametrize("scale", ["maxabs", "standard", "none"])
+@pytest.mark.parametrize("loss", ["truncated_quadratic", "logistic"])
+def test_model_is_that_of_the_whole_file(client, frame, tmp_path, scale, loss):
+    given = FIT | {"scale": scale, "loss": loss}
+    whole = io.fit(write_whole(frame, tmp_path / "all.parquet"), **given)
+    model = io.fit_parts(write_parts(frame, tmp_path / "rows"), **given)
+    assert_allclose(model.ranker.coef_, whole.ranker.coef_, rtol=0, atol=1e-4)
+    assert_allclose(model.ranker.solution_.upper, whole.ranker.solution_.upper, rtol=1e-4)
+    assert [without_fill(one) for one in model.about["columns"]["named"]] == [
+        without_fill(one) for one in whole.about["columns"]["named"]
+    ]
+    assert model.about["label"] == whole.about["label"]
+    data = model.about["data"]
+    assert (data["rows"], data["parts"]) == (240, 3)
+    assert data["positives"] == whole.about["data"]["positives"]
+    for name, value in model.about["training"].items():
+        assert value == pytest.approx(whole.about["training"][name], abs=1e-3)
+
+
+def test_saved_model_ranks_the_whole_file_alike(client, frame, tmp_path):
+    path = write_whole(frame, tmp_path / "all.parquet")
+    whole, model = io.fit(path, **FIT), io.fit_parts(write_parts(frame, tmp_path / "rows"), **FIT)
+    io.save(model, tmp_path / "m.toppush")
+    found, expected = (
+        io.labelled(one, path)[1] for one in (io.load(tmp_path / "m.toppush"), whole)
+    )
+    assert_allclose(found, expected, rtol=0, atol=1e-3)
+
+
+def test_cross_validation_on_the_workers(client, frame, tmp_path):
+    model = io.fit_parts(write_parts(frame, tmp_path / "rows"), label="fraud", cv=2)
+    assert model.about["fit"]["chosen_by_cv"]
+    assert model.about["training"]["auc"] > 0.8
+
+
+def test_gap_is_filled_with_the_median_of_the_parts_medians(client, frame, tmp_path):
+    frame["age"] = frame["age"].astype(float)
+    frame.loc[:40, "age"] = np.nan
+    sizes, medians = [39, 80, 80], [frame["age"][i * 80 : i * 80 + 80].median() for i in range(3)]
+    model = io.fit_parts(write_parts(frame, tmp_path / "rows"), **FIT)
+    age = next(one for one in model.columns.columns_ if one.name == "age")
+    assert age.gaps
+    assert age.fill in medians
+    assert age.fill == np.median(np.repeat(medians, sizes))
+    assert model.columns.filled_["age"] == 41
+
+
+def test_column_that_one_part_has_no_value_of(client, frame, tmp_path):
+    frame.loc[:79, "city"] = None
+    frame["age"] = frame["age"].astype(float)
+    frame.loc[80:159, "age"] = np.nan
+    model = io.fit_parts(write_parts(frame, tmp_path / "rows"), **FIT)
+    kinds = {one.name: one for one in model.columns.columns_}
+    assert kinds["city"].texts == ["Lyon", "Oslo", "Rome"]
+    assert kinds["city"].gaps
+    assert kinds["age"].gaps
+    assert model.columns.filled_["age"] == 80
+
+
+def test_text_that_one_part_alone_has(client, frame, tmp_path):
+    frame.loc[200, "city"] = "Turin"
+    model = io.fit_parts(write_parts(frame, tmp_path / "rows"), **FIT)
+    assert "city=Turin" in model.columns.get_feature_names_out()
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_libsvm_parts_of_different_width(client, rng, tmp_path, first):
+    X, y = rng.normal(size=(90, 12)), rng.random(90) < 0.4
+    X[rng.random(X.shape) < 0.6] = 0.0
+    X[y, 0] = 3.0
+    X[:30, 8:] = 0.0
+    X = sparse.csr_array(X)
+    dump_svmlight_file(X, y.astype(int), str(tmp_path / "all.svm"), zero_based=first == 0)
+    (tmp_path / "rows").mkdir()
+    for number in range(3):
+        part = slice(30 * number, 30 * number + 30)
+        name = str(tmp_path / "rows" / f"{number}.svm")
+        dump_svmlight_file(X[part], y[part].astype(int), name, zero_based=first == 0)
+    given = {"lam": 0.1, "top": 0.3}
+    whole = io.fit(tmp_path / "all.svm", **given)
+    model = io.fit_parts(tmp_path / "rows" / "*.svm", **given)
+    assert model.about["layout"] == whole.about["layout"]
+    assert_allclose(model.ranker.coef_, whole.ranker.coef_, rtol=0, atol=1e-4)
+
+
+def test_csv_parts(client, frame, tmp_path):
+    (tmp_path / "rows").mkdir()
+    for number in range(2):
+        part = frame.iloc[number * 120 : number * 120 + 120]
+        part.to_csv(tmp_path / "rows" / f"{number}.csv", index=False)
+    (tmp_path / "rows" / "_SUCCESS").write_text("")
+    (tmp_path / "rows" / "notes.md").write_text("not rows")
+    model = io.fit_parts(tmp_path / "rows", **FIT)
+    whole = io.fit(write_whole(frame, tmp_path / "all.parquet"), **FIT)
+    assert_allclose(model.ranker.coef_, whole.ranker.coef_, rtol=0, atol=1e-4)
+
+
+def spoil_other_columns(frame):
+    return frame.rename(columns={"age": "years"})
+
+
+def spoil_texts_for_numbers(frame):
+    return frame.assign(age=frame["city"].fillna("x"))
+
+
+def spoil_labels(frame):
+    return frame.assign(fraud=np.where(frame["fraud"] == "yes", 1.0, 0.0))
+
+
+def spoil_infinite(frame):
+    return frame.assign(amount=np.inf)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "said"),
+    [
+        (spoil_other_columns, "has other columns than .*column 'age' is not in both"),
+        (spoil_texts_for_numbers, "column age: holds texts, and numbers in other parts"),
+        (spoil_labels, "the labels are"),
+        (spoil_infinite, "is infinite"),
+    ],
+)
+def test_part_that_does_not_fit_is_named(client, frame, tmp_path, spoil, said):
+    folder = write_parts(frame, tmp_path / "rows")
+    spoil(frame.iloc[:80]).to_parquet(folder / "part-1.parquet")
+    with pytest.raises(io.DataError, match=f"part-1.parquet.*{said}"):
+        io.fit_parts(folder, **FIT)
+
+
+def test_no_parts(client, tmp_path):
+    with pytest.raises(io.DataError, match="holds no file ending in"):
+        io.fit_parts(tmp_path, **FIT)
+    with pytest.raises(io.DataError, match="nothing matches it"):
+        io.fit_parts(tmp_path / "*.parquet", **FIT)
+
+
+@pytest.mark.parametrize("kind", ["dense", "sparse"])
+def test_scalers_are_those_of_all_rows(rng, kind):
+    X = rng.normal(size=(100, 4)) * [1.0, 5.0, 0.0, 1e3]
+    X[rng.random(X.shape) < 0.3] = 0.0
+    parts = [X[:30], X[30:35], X[35:]]
+    parts = [sparse.csr_array(part) for part in parts] if kind == "sparse" else parts
+    spreads = [parts_module.spread(part) for part in parts]
+    for scale, expected in (
+        ("maxabs", MaxAbsScaler().fit(X)),
+        ("standard", StandardScaler(with_mean=False).fit(X)),
+    ):
+        found = parts_module._scaler(scale, spreads)
+        assert_allclose(found.scale_, expected.scale_, rtol=1e-12)
+        assert_allclose(found.transform(X), expected.transform(X), rtol=1e-12)
+
+
+def run(*words):
+    return CliRunner().invoke(main, [str(word) for word in words])
+
+
+def test_command(client, frame, tmp_path):
+    folder, model = write_parts(frame, tmp_path / "rows"), tmp_path / "m.toppush"
+    options = ["--label", "fraud", "--lam", "0.1", "--top", "20%"]
+    address = ["--cluster", client.scheduler.address]
+    result = run("fit", folder, "-o", model, *options, *address, "--json")
+    assert result.exit_code == 0, result.output
+    said = json.loads(result.stdout)
+    assert said["data"]["parts"] == 3
+    assert io.load(model).about["fit"]["top"] == said["fit"]["top"]
+    shown = run("fit", folder, "-o", model, *options, *address).stdout
+    assert "240 of rows in 3 parts" in shown
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (["--cluster", "somewhere"], 1, "give an address such as tcp://host:8786, or local"),
+        (["--kernel", "nystroem:5", "--cluster", "local"], 2, "is not for a cluster"),
+        ([], 2, "is a folder, which only --cluster reads"),
+    ],
+)
+def test_command_refuses(frame, tmp_path, words, code, said):
+    folder = write_parts(frame, tmp_path / "rows")
+    result = run("fit", folder, "-o", tmp_path / "m.toppush", "--label", "fraud", *words)
+    assert result.exit_code == code
+    assert said in result.output
