@@ -102,14 +102,18 @@ class Block:
     def negative_rows(self, where: Where, known: Rows | None = None) -> Rows:
         """Some of the negatives, numbered among themselves; `known` are the first of them.
 
-        A copy if there is room for it twice, as it takes to add to one.
+        A copy if there is room for it.
         """
         chosen = self._where[1][where]
-        if self.rows.count_entries(chosen) > self._room / 2:
+        if self.rows.count_entries(chosen) * self.rows.copy_cost > self._room:
             return MaskedRows(self.rows, chosen)
         if known is None:
             return self.rows.subset(chosen)
         return known.stacked(self.rows.subset(chosen[known.shape[0] :]))
+
+    def fits_twice(self, where: Where) -> bool:
+        """Whether there is room for some negatives beside a copy of most of them."""
+        return self.rows.count_entries(self._where[1][where]) <= self._room / 2
 
     def split(self, vector: Array) -> tuple[Array, Array]:
         """The positives' and the negatives' entries of a vector over all rows."""

@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +24,7 @@ from toppush.designs.base import FORMED, BlockDesign
 from toppush.designs.blocks import Block
 from toppush.designs.files import Buffer, Matrix, Run, Source
 from toppush.designs.local import default_threads, hold_blas, release_blas, rows_of
-from toppush.designs.rows import ExactRows, MaskedRows, Rows, Tally
+from toppush.designs.rows import DenseRows, ExactRows, MaskedRows, Rows, Tally
 
 BLOCK, SMALLEST_BLOCK = 32 << 20, 1 << 20
 """Bytes of a block: usual and least."""
@@ -61,7 +61,7 @@ class OnDisk:
         From the files so far, by all fits and scorings.
     """
 
-    arrays, room = NUMPY, 0.0
+    arrays, room, copy_cost = NUMPY, 0.0, 1.0
 
     def __init__(self, source: Source, memory_limit: int) -> None:
         self.source, self.memory_limit = source, memory_limit
@@ -187,6 +187,7 @@ class DiskRows:
         self._source, self._reader = on_disk.source, reader
         self.shape, self.n_entries, self.tally = on_disk.shape, on_disk.n_entries, Tally()
         self.room = room / self._source.entry_bytes
+        self.copy_cost = 1.0 if self._source.is_dense else 2.0
         self._seen = False
 
     def _blocks(self) -> Iterator[tuple[slice, Rows]]:
@@ -249,6 +250,11 @@ class DiskRows:
         if not _rising(where):
             numbers, back = np.unique(where, return_inverse=True)
             return self.subset(numbers).subset(back)
+        if self._source.is_dense:
+            values = np.empty((len(where), self.shape[1]), self._source.dtype)
+            for part, at, rows in self._chosen(where):
+                values[part] = cast(DenseRows, rows.subset(at)).X
+            return rows_of(values, tally=self.tally)
         parts = [rows.subset(at) for _, at, rows in self._chosen(where)]
         if not parts:
             _, rows = next(self._blocks())

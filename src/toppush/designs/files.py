@@ -44,6 +44,7 @@ class Source(Protocol):
 
     shape: tuple[int, int]
     dtype: np.dtype[Any]
+    is_dense: bool
     n_entries: int
     entry_bytes: int
     """What an entry takes in a buffer."""
@@ -160,6 +161,7 @@ class ByEntries:
 class EvenRows:
     """Rows with an entry for every column."""
 
+    is_dense = True
     shape: tuple[int, int]
 
     def entries_before(self, rows: Any) -> Any:
@@ -199,6 +201,8 @@ class DenseFile(EvenRows, ByEntries):
 
 class SparseFile(ByEntries):
     """The three arrays of a CSR matrix; where rows begin is kept in memory."""
+
+    is_dense = False
 
     def __init__(self, parts: dict[str, Stored], n_columns: int) -> None:
         data, indices = parts["data"], parts["indices"]

@@ -44,6 +44,8 @@ class Rows(Protocol):
     """The operations that fit vectors over these rows."""
     room: float
     """Entries that copies of some of the rows may take: infinite where the rows are in memory."""
+    copy_cost: float
+    """Entries that are held for each entry of a copy while it is made."""
 
     def scores(self, weights: Array) -> Array:
         """X w."""
@@ -100,7 +102,7 @@ class ExactRows(Protocol):
 class InMemory:
     """What follows from two products where reading the rows twice costs little."""
 
-    room = math.inf
+    room, copy_cost = math.inf, 1.0
     scores: Callable[[Array], Array]
     combine: Callable[[Array], Array]
 
@@ -290,7 +292,7 @@ class MaskedRows:
         self._all, self._where = rows, where
         self.shape = (len(where), rows.shape[1])
         self.n_entries, self.tally, self.arrays = rows.n_entries, rows.tally, rows.arrays
-        self.room = rows.room
+        self.room, self.copy_cost = rows.room, rows.copy_cost
 
     def scores(self, weights: Array) -> Array:
         """X w."""

@@ -268,9 +268,12 @@ def extend_band(
     push = mu / slack
     none = xp.zeros(len(new))
     grown = (slack, push, *((mu / (cap - push), cap - push) if band.capped else (none, none)))
-    old = (band.slack, band.push, band.excess, band.room)
+    old, capped = (band.slack, band.push, band.excess, band.room), band.capped
     state.outside[new] = False
-    _set_band(block, xp.concatenate([band.where, new]), band.capped, band.rows)
+    where = xp.concatenate([band.where, new])
+    known = band.rows if block.fits_twice(where) else None
+    del state.band, band  # so that the rows go before they are read again
+    _set_band(block, where, capped, known)
     wider = state.band
     wider.slack, wider.push, wider.excess, wider.room = (
         xp.concatenate(pair) for pair in zip(old, grown, strict=True)
