@@ -457,15 +457,15 @@ def test_parts_in_libsvm(client, tmp_path, rng):
 
 def before_rounds(monkeypatch, rounds, act):
     """Call `act(design)` before each of some rounds of a fit, once; returns those still to come."""
-    ahead, ask = set(rounds), cluster.ClusterDesign._replies
+    ahead, ask = set(rounds), cluster.ClusterDesign._round
 
-    def replies(design, members, calls):
+    def round_of(design, *question):
         if design._n_rounds in ahead:
             ahead.remove(design._n_rounds)
             act(design)
-        return ask(design, members, calls)
+        return ask(design, *question)
 
-    monkeypatch.setattr(cluster.ClusterDesign, "_replies", replies)
+    monkeypatch.setattr(cluster.ClusterDesign, "_round", round_of)
     return ahead
 
 
