@@ -5,6 +5,7 @@ python -m benchmarks.cluster speed            # 10^7 x 100 float32: 2 processes 
 python -m benchmarks.cluster memory           # the driver's memory at 10^6 and 10^7 rows
 python -m benchmarks.cluster same             # w8a, nslkdd, news20: 4 processes, the same answer
 python -m benchmarks.cluster faults           # one of 4 workers killed five times in a fit
+python -m benchmarks.cluster reduce           # 10^6 features, 12 processes: the tree, and without
 python -m benchmarks.cluster --scale 0.001    # a rehearsal
 
 A part that fails says why and the next one runs.
@@ -188,6 +189,51 @@ def faults(scale):
     common.report("cluster_faults", columns, [row])
 
 
+def reduce(scale):
+    """Seconds of rounds with long answers and questions, over the tree and without it.
+
+    Groups hold one row each, so that the seconds are those of the vectors' way.
+    """
+    from toppush.designs.blocks import Block
+    from toppush.designs.cluster import ClusterDesign, tree
+    from toppush.solvers import band
+
+    n_features, n_workers, worthwhile = int(10**6 * scale), 12, tree.worthwhile
+    rows = []
+    with workers(n_workers) as client, ClusterDesign(*single_rows(n_workers, n_features)) as design:
+        zero = np.zeros(n_features)
+
+        def back():
+            design.sum(band.mean_difference, 1.0, 1)
+
+        def out_and_back():
+            design.tell(Block.score, zero)
+            back()
+
+        try:
+            for name, work in (("back", back), ("out and back", out_and_back)):
+                seconds = []
+                for way in (False, True, False, True):
+                    tree.worthwhile = lambda *_, way=way: way
+                    seconds.append(common.median_seconds(work, 5))
+                rows.append([name, n_features, len(design._members), *seconds])
+        finally:
+            tree.worthwhile = worthwhile
+        assert len(client.nthreads()) == n_workers
+    columns = ["vector goes", "features", "groups", "without s", "tree s", "again without s"]
+    common.report("cluster_reduce", [*columns, "again tree s"], rows)
+
+
+def single_rows(n_rows, n_features):
+    """A sparse row for each worker, and classes in turn."""
+    import dask.array as da
+    from scipy import sparse
+
+    X = da.zeros((n_rows, n_features), chunks=(1, -1), dtype=np.float32)
+    y = da.from_array(np.arange(n_rows) % 2 == 0, chunks=1)
+    return X.map_blocks(sparse.csr_matrix, dtype=np.float32), y
+
+
 # ---- a side in its own process
 
 
@@ -229,7 +275,7 @@ def one(side, n_rows):
     print(seconds, solution.n_iter, solution.upper, n_rounds, peak_mb())
 
 
-PARTS = {"speed": speed, "memory": memory, "same": same, "faults": faults}
+PARTS = {"speed": speed, "memory": memory, "same": same, "faults": faults, "reduce": reduce}
 
 
 def main():

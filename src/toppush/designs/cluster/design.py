@@ -284,7 +284,10 @@ class ClusterDesign:
                 self._members[number].n_read = n_read
             if branch.whole:
                 return branch.total
-            self._make_anew([self._members[number] for number in branch.lost], losses)
+            there = live_workers(self.client)
+            gone = {member.number for member in self._members if member.address not in there}
+            lost = sorted(gone.union(branch.lost))
+            self._make_anew([self._members[number] for number in lost], losses)
 
     def _replies(self, members: list[Member], calls: list[bytes]) -> dict[str, Any]:
         """What the workers that are there say; of a worker that is gone, nothing comes."""
