@@ -39,6 +39,7 @@ read_parquet = pytest.importorskip("toppush.cluster").read_parquet
 groups = sys.modules["toppush.designs.cluster.groups"]
 shares = sys.modules["toppush.designs.cluster.shares"]
 design_module = sys.modules["toppush.designs.cluster.design"]
+workers_module = sys.modules["toppush.designs.cluster.workers"]
 tree = sys.modules["toppush.designs.cluster.tree"]
 branches = sys.modules["toppush.designs.cluster.branches"]
 HELD = sys.modules["toppush.designs.cluster.held"].HELD
@@ -156,7 +157,7 @@ def test_persisted_rows_stay_where_they_are(client, rng):
     X, y = made("dense", rng)
     kept = lazy(X, 50).persist()
     distributed.wait(kept)
-    homes = design_module._homes(client, kept)
+    homes = workers_module.homes_of(client, kept)
     assert set(homes) <= set(client.nthreads())
     with cluster.ClusterDesign(kept, da.from_array(y, chunks=50)) as design:
         for member in design._members:
@@ -465,8 +466,8 @@ def test_groups_lost_at_any_level(many_groups, numbers, after, rng, monkeypatch)
         assert set(design.each(_times)) == {4}  # none was asked twice, none left out
 
 
-def test_groups_in_one_round_work_once(many_groups, rng):
-    """Also where their worker is asked again while it works."""
+def test_a_group_works_once_in_a_round(rng):
+    """Asked again, it gives what it kept, until the next round."""
     X, y = made("dense", rng)
     group = groups.Group(0, [groups.read_part(0, 12, X, y)], 1)
     call = [groups.packed(groups.Call("sum", _uneven, ()))]
@@ -589,7 +590,7 @@ def test_a_client_is_needed(rng, monkeypatch):
     def none():
         raise ValueError("No global client found and no address provided")
 
-    monkeypatch.setattr(design_module, "get_client", none)
+    monkeypatch.setattr(workers_module, "get_client", none)
     X, y = made("dense", rng)
     with pytest.raises(ValueError, match="no Dask client is running"):
         TopPush().fit(lazy(X, 100), y)
@@ -774,8 +775,8 @@ def test_rows_that_are_lost_again_and_again(client, rng, monkeypatch):
 
 
 def test_a_cluster_without_workers(client, rng, monkeypatch):
-    monkeypatch.setattr(design_module, "NO_WORKER", 0.0)
-    monkeypatch.setattr(design_module, "POLL", 0.01)
+    monkeypatch.setattr(workers_module, "NO_WORKER", 0.0)
+    monkeypatch.setattr(workers_module, "POLL", 0.01)
     X, y = made("dense", rng)
 
     class Empty:
@@ -784,7 +785,7 @@ def test_a_cluster_without_workers(client, rng, monkeypatch):
         def nthreads(self):
             return {}
 
-    monkeypatch.setattr(design_module, "get_client", Empty)
+    monkeypatch.setattr(workers_module, "get_client", Empty)
     with pytest.raises(cluster.LostRows, match="no worker for 0 s"):
         cluster.ClusterDesign(lazy(X, 100), da.from_array(y, chunks=100))
 

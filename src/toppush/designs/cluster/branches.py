@@ -5,7 +5,6 @@ such a call, and end with the worker that was called.
 """
 
 import asyncio
-import pickle
 from collections.abc import Awaitable
 from typing import Any
 
@@ -23,13 +22,7 @@ def ask_tree(client: Any, asked: Asked) -> Branch:
 
     async def root() -> Branch:
         address = asked.homes[0][0]
-        said = client.run(
-            ask_branch,
-            pickle.dumps(asked, protocol=5),
-            0,
-            workers=[address],
-            on_error="return",
-        )
+        said = client.run(ask_branch, asked, 0, workers=[address], on_error="return")
         replies = await _while_there(said, address, client.scheduler)
         reply = replies.get(address) if isinstance(replies, dict) else None
         return reply if isinstance(reply, Branch) else Branch(None, {}, (0,))
@@ -38,19 +31,18 @@ def ask_tree(client: Any, asked: Asked) -> Branch:
     return branch
 
 
-async def ask_branch(packed: bytes, number: int, dask_worker: Any = None) -> Branch:
+async def ask_branch(asked: Asked, number: int, dask_worker: Any = None) -> Branch:
     """The answers of a group of this worker and of all below it as one."""
-    asked: Asked = pickle.loads(packed)
     group = held_at(dask_worker.address, asked.homes[number][1])
     if group is None:
         return Branch(None, {}, (number,))
     if (kept := group.kept(asked.token)) is not None:
         return kept
-    arguments = dumps((packed,))
+    numbers = below(number, len(asked.homes), asked.fanout)
+    arguments = dumps((asked,)) if numbers else b""
     async with asyncio.TaskGroup() as calls:
         lower = [
-            calls.create_task(_ask_lower(dask_worker, asked, one, arguments))
-            for one in below(number, len(asked.homes), asked.fanout)
+            calls.create_task(_ask_lower(dask_worker, asked, one, arguments)) for one in numbers
         ]
         branch = await asyncio.to_thread(_own, group, asked)
         for one in lower:

@@ -12,7 +12,6 @@ but the rows. It then stands where it stood.
 """
 
 import math
-import time
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -22,7 +21,7 @@ from uuid import uuid4
 
 import dask
 import numpy as np
-from distributed import KilledWorker, futures_of, get_client, wait
+from distributed import KilledWorker, wait
 
 from toppush.arrays import NUMPY, Array, Arrays
 from toppush.designs.cluster import tree
@@ -38,6 +37,14 @@ from toppush.designs.cluster.groups import (
 )
 from toppush.designs.cluster.held import HeldGroup, ask_groups, replay_in_group
 from toppush.designs.cluster.shares import Past, shared_out
+from toppush.designs.cluster.workers import (
+    POLL,
+    LostRows,
+    homes_of,
+    lengths_of,
+    live_workers,
+    running_client,
+)
 
 Lazy = Any
 """A Dask array."""
@@ -46,28 +53,6 @@ Future = Any
 
 MAX_LOSSES = 5
 """Times in a row that a group may be lost in one round before the fit gives up."""
-NO_WORKER = 60.0
-"""Seconds to wait for a worker when there is none."""
-POLL = 0.5
-"""Seconds between looks at whether a worker is still there while it makes blocks."""
-
-
-class LostRows(RuntimeError):
-    """Rows that workers cannot keep, or no worker to hold them."""
-
-
-def running_client() -> Any:
-    """The client in use; Dask data need one."""
-    try:
-        client = get_client()
-    except ValueError:
-        raise ValueError(
-            "X is a Dask collection and no Dask client is running; start one first: "
-            "from distributed import Client; client = Client()."
-        ) from None
-    if client.asynchronous:
-        raise ValueError("the running Dask client is asynchronous; start one without that.")
-    return client
 
 
 @dataclass
@@ -119,7 +104,7 @@ class ClusterDesign:
         self._answer_bytes: dict[str, int] = {}
         self._n_rounds = 0
         workers = live_workers(self.client)
-        shares = shared_out(_homes(self.client, X), _lengths(X), workers)
+        shares = shared_out(homes_of(self.client, X), lengths_of(X), workers)
         self._members = [
             Member(number, address, parts, workers[address])
             for number, (address, parts) in enumerate(shares)
@@ -278,7 +263,8 @@ class ClusterDesign:
             homes = [(member.address, member.name) for member in self._members]
             asked = tree.Asked(token, self._n_rounds, how, calls, homes, tree.FANOUT)
             branch = ask_tree(self.client, asked)
-            for number, error in sorted(branch.errors.items()):
+            if branch.errors:
+                number, error = min(branch.errors.items())
                 raise _placed(error, self._members[number])
             for number, n_read in branch.n_read.items():
                 self._members[number].n_read = n_read
@@ -422,32 +408,3 @@ def _given_up(members: list[Member]) -> str:
         f"the last time on {members[0].address or 'a worker that is gone'}. The workers' logs say "
         "why; if it is memory, use smaller partitions or more workers."
     )
-
-
-def live_workers(client: Any) -> dict[str, int]:
-    """Threads of each worker by address; waits a while if there is none."""
-    began = time.monotonic()
-    while not (workers := dict(sorted(client.nthreads().items()))):
-        if time.monotonic() - began > NO_WORKER:
-            raise LostRows(
-                f"the Dask cluster has had no worker for {NO_WORKER:.0f} s; start some, "
-                "and fit again."
-            )
-        time.sleep(POLL)
-    return workers
-
-
-def _lengths(lazy: Lazy) -> list[float]:
-    """Rows of each partition, or 1 each if Dask does not know."""
-    return [1.0 if np.isnan(length) else float(length) for length in lazy.chunks[0]]
-
-
-def _homes(client: Any, lazy: Lazy) -> list[str | None]:
-    """The worker that holds each partition in memory, if X was persisted."""
-    futures = {future.key: future for future in futures_of(lazy)}
-    kept: list[Any] = [futures.get(key) for key in (row[0] for row in lazy.__dask_keys__())]
-    if None in kept or not kept:
-        return [None] * len(kept)
-    wait(kept)
-    holders = client.who_has(kept)
-    return [min(holders.get(future.key) or [None]) for future in kept]
