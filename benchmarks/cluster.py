@@ -5,6 +5,7 @@ python -m benchmarks.cluster speed            # 10^7 x 100 float32: 2 processes 
 python -m benchmarks.cluster memory           # the driver's memory at 10^6 and 10^7 rows
 python -m benchmarks.cluster same             # w8a, nslkdd, news20: 4 processes, the same answer
 python -m benchmarks.cluster faults           # one of 4 workers killed five times in a fit
+python -m benchmarks.cluster reduce           # 10^6 features, 9 processes: the tree, and without
 python -m benchmarks.cluster --scale 0.001    # a rehearsal
 
 A part that fails says why and the next one runs.
@@ -29,31 +30,26 @@ from benchmarks.data import load
 
 COLUMNS, ROWS, PART = 100, 10**7, 250_000
 FIT = {"lam": 1e-3, "tol": 1e-4}
+PRELOADED = ["distributed", "dask.array", "benchmarks.data", "toppush.designs.cluster"]
 
 
 @contextmanager
 def workers(n_workers):
     """Processes of one thread each, and a client."""
-    # Forked from a process that has imported Dask: a killed worker is back sooner.
-    os.environ.setdefault("DASK_DISTRIBUTED__WORKER__MULTIPROCESSING_METHOD", "forkserver")
+    import dask
     from distributed import Client, LocalCluster
+    from distributed.utils import get_mp_context
 
+    # Forked from a process that has imported what they need: a killed worker is back sooner.
+    dask.config.set({"distributed.worker.multiprocessing-method": "forkserver"})
+    get_mp_context().set_forkserver_preload(PRELOADED)
     with (
         LocalCluster(
             n_workers=n_workers, threads_per_worker=1, processes=True, dashboard_address=":0"
         ) as cluster,
         Client(cluster) as client,
     ):
-        client.run(_imports)
         yield client
-
-
-def _imports():
-    import sklearn.utils
-
-    import toppush.solvers
-
-    return sklearn.utils and toppush.solvers and None
 
 
 def made_part(number, n_rows):
@@ -188,6 +184,53 @@ def faults(scale):
     common.report("cluster_faults", columns, [row])
 
 
+def reduce(scale):
+    """Seconds of rounds with long answers and questions, over the tree and without it.
+
+    Groups hold one row each, so that the seconds are those of the vectors' way.
+    """
+    from toppush.designs.blocks import Block
+    from toppush.designs.cluster import ClusterDesign, tree
+    from toppush.solvers import band
+
+    n_features, n_workers, worthwhile = int(10**6 * scale), 9, tree.worthwhile
+    rows = []
+    with workers(n_workers), ClusterDesign(*single_rows(n_workers, n_features)) as design:
+        zero = np.zeros(n_features)
+
+        def back():
+            design.sum(band.mean_difference, 1.0, 1)
+
+        def out_and_back():
+            design.tell(Block.score, zero)
+            back()
+
+        try:
+            for name, work in (("back", back), ("out and back", out_and_back)):
+                seconds = {False: [], True: []}
+                for way in [False, True] * 4:  # in turn, for other work on the machine
+                    tree.worthwhile = lambda *_, way=way: way
+                    began = time.perf_counter()
+                    work()
+                    seconds[way].append(time.perf_counter() - began)
+                medians = [float(np.median(seconds[way][1:])) for way in (False, True)]
+                rows.append([name, n_features, len(design._members), *medians])
+        finally:
+            tree.worthwhile = worthwhile
+    columns = ["vector goes", "features", "groups", "without s", "tree s"]
+    common.report("cluster_reduce", columns, rows)
+
+
+def single_rows(n_rows, n_features):
+    """A sparse row for each worker, and classes in turn."""
+    import dask.array as da
+    from scipy import sparse
+
+    X = da.zeros((n_rows, n_features), chunks=(1, -1), dtype=np.float32)
+    y = da.from_array(np.arange(n_rows) % 2 == 0, chunks=1)
+    return X.map_blocks(sparse.csr_matrix, dtype=np.float32), y
+
+
 # ---- a side in its own process
 
 
@@ -229,7 +272,7 @@ def one(side, n_rows):
     print(seconds, solution.n_iter, solution.upper, n_rounds, peak_mb())
 
 
-PARTS = {"speed": speed, "memory": memory, "same": same, "faults": faults}
+PARTS = {"speed": speed, "memory": memory, "same": same, "faults": faults, "reduce": reduce}
 
 
 def main():

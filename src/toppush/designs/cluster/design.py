@@ -2,8 +2,9 @@
 
 Each worker holds a group of blocks for the whole fit. A round asks all workers at once: the
 function and its arguments go out, and one answer for each group comes back, numbers and vectors
-with an entry per feature. The groups and the order of their sum are fixed at the start, so
-results do not depend on where a group lives.
+with an entry per feature. Where groups are many, long questions and answers go from worker to
+worker over a tree, and only the sum comes to the driver. The groups and the order of their sum are
+fixed at the start, so results do not depend on where a group lives.
 
 A group that is lost with its worker is made anew from Dask's graph on another one and takes the
 earlier rounds again, those that changed blocks: they are kept for that, and depend on nothing
@@ -11,21 +12,20 @@ but the rows. It then stands where it stood.
 """
 
 import math
-import time
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from functools import reduce
 from itertools import accumulate
 from typing import Any, Self
 from uuid import uuid4
 
 import dask
 import numpy as np
-from distributed import KilledWorker, futures_of, get_client, wait
+from distributed import KilledWorker, wait
 
 from toppush.arrays import NUMPY, Array, Arrays
-from toppush.designs.base import add
+from toppush.designs.cluster import tree
+from toppush.designs.cluster.branches import ask_tree
 from toppush.designs.cluster.groups import (
     UNUSABLE,
     Call,
@@ -37,6 +37,14 @@ from toppush.designs.cluster.groups import (
 )
 from toppush.designs.cluster.held import HeldGroup, ask_groups, replay_in_group
 from toppush.designs.cluster.shares import Past, shared_out
+from toppush.designs.cluster.workers import (
+    POLL,
+    LostRows,
+    homes_of,
+    lengths_of,
+    live_workers,
+    running_client,
+)
 
 Lazy = Any
 """A Dask array."""
@@ -45,28 +53,6 @@ Future = Any
 
 MAX_LOSSES = 5
 """Times in a row that a group may be lost in one round before the fit gives up."""
-NO_WORKER = 60.0
-"""Seconds to wait for a worker when there is none."""
-POLL = 0.5
-"""Seconds between looks at whether a worker is still there while it makes blocks."""
-
-
-class LostRows(RuntimeError):
-    """Rows that workers cannot keep, or no worker to hold them."""
-
-
-def running_client() -> Any:
-    """The client in use; Dask data need one."""
-    try:
-        client = get_client()
-    except ValueError:
-        raise ValueError(
-            "X is a Dask collection and no Dask client is running; start one first: "
-            "from distributed import Client; client = Client()."
-        ) from None
-    if client.asynchronous:
-        raise ValueError("the running Dask client is asynchronous; start one without that.")
-    return client
 
 
 @dataclass
@@ -115,9 +101,10 @@ class ClusterDesign:
         self._delayed = list(zip(*blocks, strict=True))
         self._past = Past()
         self._told: list[tuple[bool, bytes]] = []
+        self._answer_bytes: dict[str, int] = {}
         self._n_rounds = 0
         workers = live_workers(self.client)
-        shares = shared_out(_homes(self.client, X), _lengths(X), workers)
+        shares = shared_out(homes_of(self.client, X), lengths_of(X), workers)
         self._members = [
             Member(number, address, parts, workers[address])
             for number, (address, parts) in enumerate(shares)
@@ -192,13 +179,13 @@ class ClusterDesign:
         return self._in_order(self._ask("each", function, *arguments))
 
     def sum(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """The answers added up, by group and then in the order of the groups."""
-        return reduce(add, self._ask("sum", function, *arguments))
+        """The answers added up, by group and then in the order of the tree."""
+        return self._ask("sum", function, *arguments)
 
     def max(self, function: Callable[..., Any], *arguments: Any) -> tuple[float, ...]:
         """The greatest of each entry of the answers."""
-        answers = self._ask("max", function, *arguments)
-        return tuple(max(entry) for entry in zip(*answers, strict=True))
+        greatest: tuple[float, ...] = self._ask("max", function, *arguments)
+        return greatest
 
     def scatter(self, function: Callable[..., Any], vector: Array) -> None:
         """`function(block, its part)` of a vector over all rows."""
@@ -225,33 +212,68 @@ class ClusterDesign:
         call = Call(how, function, arguments)
         self._told.append((call.changes, packed(call)))
 
-    def _ask(self, how: str, function: Callable[..., Any], *arguments: Any) -> list[Any]:
-        """The groups' answers in their order; one round."""
+    def _ask(self, how: str, function: Callable[..., Any], *arguments: Any) -> Any:
+        """The answer, or for "each" the groups' answers in their order; one round."""
         self._tell(how, function, *arguments)
         calls, self._told = self._told, []
-        answers = self._round([call for _, call in calls])
+        answer = self._round(how, _name(function), [call for _, call in calls])
         self._past.add(call for changes, call in calls if changes)
         self._n_rounds += 1
-        return answers
+        return answer
 
-    def _round(self, calls: list[bytes]) -> list[Any]:
+    def _round(self, how: str, name: str, calls: list[bytes]) -> Any:
+        """Ask all groups, one by one or over the tree.
+
+        Only the driver decides. How long an answer is it knows from the last of that function;
+        the first is taken to have an entry per feature.
+        """
+        if how not in tree.MERGED:
+            return self._directly(calls)
+        longest = max(sum(map(len, calls)), self._answer_bytes.get(name, 8 * self.n_features))
+        if tree.worthwhile(len(self._members), longest):
+            answer = self._over_tree(how, calls)
+        else:
+            answer = tree.in_tree_order(how, self._directly(calls))
+        self._answer_bytes[name] = tree.n_bytes(answer)
+        return answer
+
+    def _directly(self, calls: list[bytes]) -> list[Any]:
+        """The groups' answers in their order, each sent to the driver."""
         found: dict[int, Any] = {}
-        missing = self._members
-        for _ in range(MAX_LOSSES):
+        missing, losses = self._members, Counter[int]()
+        while missing:
             replies = self._replies(missing, calls)
             for member in missing:
                 reply = replies.get(member.name)
                 if isinstance(reply, Exception):
-                    reply.add_note(f"It came up on {member.address}, in {member}.")
-                    raise reply
+                    raise _placed(reply, member)
                 if reply is not None:
                     found[member.number], member.n_read = reply
             missing = [member for member in missing if member.number not in found]
-            if not missing:
-                return [found[member.number] for member in self._members]
-            self._move(missing)
-            self._make(missing)
-        raise LostRows(_given_up(missing))
+            self._make_anew(missing, losses)
+        return [found[member.number] for member in self._members]
+
+    def _over_tree(self, how: str, calls: list[bytes]) -> Any:
+        """The groups' answers as one.
+
+        Groups that have answered when others are lost answer again; their blocks are not asked.
+        """
+        token, losses = uuid4().hex, Counter[int]()
+        while True:
+            homes = [(member.address, member.name) for member in self._members]
+            asked = tree.Asked(token, self._n_rounds, how, calls, homes, tree.FANOUT)
+            branch = ask_tree(self.client, asked)
+            if branch.errors:
+                number, error = min(branch.errors.items())
+                raise _placed(error, self._members[number])
+            for number, n_read in branch.n_read.items():
+                self._members[number].n_read = n_read
+            if branch.whole:
+                return branch.total
+            there = live_workers(self.client)
+            gone = {member.number for member in self._members if member.address not in there}
+            lost = sorted(gone.union(branch.lost))
+            self._make_anew([self._members[number] for number in lost], losses)
 
     def _replies(self, members: list[Member], calls: list[bytes]) -> dict[str, Any]:
         """What the workers that are there say; of a worker that is gone, nothing comes."""
@@ -263,6 +285,16 @@ class ClusterDesign:
         return answers
 
     # ---- making blocks, and making them again
+
+    def _make_anew(self, members: list[Member], losses: Counter[int]) -> None:
+        """Make groups elsewhere that are lost, and count how often each was in this round."""
+        losses.update(member.number for member in members)
+        worst = [member for member in members if losses[member.number] >= MAX_LOSSES]
+        if worst:
+            raise LostRows(_given_up(worst))
+        if members:
+            self._move(members)
+            self._make(members)
 
     def _make(self, members: list[Member]) -> None:
         """Make the blocks of some groups, and bring them to where the others stand."""
@@ -358,38 +390,21 @@ class ClusterDesign:
         return True
 
 
+def _name(function: Callable[..., Any]) -> str:
+    """What a function is called, also one with some arguments given."""
+    function = getattr(function, "func", function)
+    return f"{function.__module__}.{getattr(function, '__qualname__', type(function).__name__)}"
+
+
+def _placed(error: Exception, member: Member) -> Exception:
+    """An error of a group's blocks, with a note that says where it came up."""
+    error.add_note(f"It came up on {member.address}, in {member}.")
+    return error
+
+
 def _given_up(members: list[Member]) -> str:
     return (
         f"{members[0]} were lost {MAX_LOSSES} times in a row with the workers that held them, "
         f"the last time on {members[0].address or 'a worker that is gone'}. The workers' logs say "
         "why; if it is memory, use smaller partitions or more workers."
     )
-
-
-def live_workers(client: Any) -> dict[str, int]:
-    """Threads of each worker by address; waits a while if there is none."""
-    began = time.monotonic()
-    while not (workers := dict(sorted(client.nthreads().items()))):
-        if time.monotonic() - began > NO_WORKER:
-            raise LostRows(
-                f"the Dask cluster has had no worker for {NO_WORKER:.0f} s; start some, "
-                "and fit again."
-            )
-        time.sleep(POLL)
-    return workers
-
-
-def _lengths(lazy: Lazy) -> list[float]:
-    """Rows of each partition, or 1 each if Dask does not know."""
-    return [1.0 if np.isnan(length) else float(length) for length in lazy.chunks[0]]
-
-
-def _homes(client: Any, lazy: Lazy) -> list[str | None]:
-    """The worker that holds each partition in memory, if X was persisted."""
-    futures = {future.key: future for future in futures_of(lazy)}
-    kept: list[Any] = [futures.get(key) for key in (row[0] for row in lazy.__dask_keys__())]
-    if None in kept or not kept:
-        return [None] * len(kept)
-    wait(kept)
-    holders = client.who_has(kept)
-    return [min(holders.get(future.key) or [None]) for future in kept]

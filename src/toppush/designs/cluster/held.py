@@ -41,13 +41,19 @@ async def replay_in_group(
     )
 
 
+def held_at(address: str, name: str) -> HeldGroup | None:
+    """The group of this name, if this worker holds it; several may share a process."""
+    group = HELD.get(name)
+    return group if group is not None and group.home == address else None
+
+
 def _with_groups(
     address: str, names: Sequence[str], use: Callable[[HeldGroup], Any]
 ) -> dict[str, Any]:
     answers: dict[str, Any] = {}
     for name in names:
-        group = HELD.get(name)
-        if group is not None and group.home == address:
+        group = held_at(address, name)
+        if group is not None:
             try:
                 answers[name] = use(group)
             except Exception as error:
