@@ -83,6 +83,7 @@ def small_blocks(monkeypatch):
     monkeypatch.setattr(local, "ENTRIES_PER_THREAD", 1)
     monkeypatch.setattr(local, "SMALL", 0)
     monkeypatch.setattr(kinds_of_rows, "SINGLE_ROWS", 7)
+    monkeypatch.setattr(kinds_of_rows, "SHORT_ROWS", 7)
     monkeypatch.setattr(kinds_of_rows, "GRAM_ENTRIES", 70 * N_COLS)
 
 

@@ -728,3 +728,20 @@ def test_real_data_are_certified(name, top, path, n_features, shared_file):
 @pytest.mark.parametrize("top", [1, 0.001, 0.1])
 def test_more_real_data_are_certified(top, path, n_features, name, shared_file):
     check_certified_on(*real_data(shared_file, path, n_features), name, top)
+
+
+@pytest.mark.parametrize("sparse_rows", [False, True])
+def test_single_precision_takes_as_many_iterations_as_double(sparse_rows):
+    """Copies of few negatives are held in float64; else this fit ends far from tol."""
+    rng = np.random.default_rng(7)
+    y = rng.random(5000) < 0.05
+    X = rng.standard_normal((5000, 100), dtype=np.float32)
+    X[y, :10] += 2.0
+    given = sparse.csr_array(X) if sparse_rows else X
+    with LocalDesign(given, y) as single, LocalDesign(given.astype(np.float64), y) as double:
+        one, other = (
+            SOLVERS["newton"](TopPushProblem(design, LOSSES["truncated_quadratic"], 1e-3), tol=1e-4)
+            for design in (single, double)
+        )
+    assert one.status is other.status is Status.CONVERGED
+    assert one.n_iter <= other.n_iter + 3

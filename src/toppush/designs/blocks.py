@@ -17,6 +17,8 @@ from toppush.designs.rows import MaskedRows, Rows
 
 Asked = TypeVar("Asked", bound=Callable[..., Any])
 
+DOUBLE_SHARE, DOUBLE_ENTRIES = 1 / 16, 1 << 20
+"""Share of the entries, or number of them, up to which copies are held in float64."""
 COPIED_SHARE, COPIED_SHARE_OF_MANY, MANY = 0.5, 0.35, 1 << 25
 """Largest share of a block's entries that is copied out to spare the products the rest, and the
 same for a block of many entries, where memory counts more."""
@@ -102,18 +104,23 @@ class Block:
     def negative_rows(self, where: Where, known: Rows | None = None) -> Rows:
         """Some of the negatives, numbered among themselves; `known` are the first of them.
 
-        A copy if there is room for it.
+        A copy if there is room for it, in float64 if that is little beside all rows: sums over
+        them nearly cancel those over the positives.
         """
-        chosen = self._where[1][where]
-        if self.rows.count_entries(chosen) * self.rows.copy_cost > self._room:
-            return MaskedRows(self.rows, chosen)
-        if known is None:
-            return self.rows.subset(chosen)
-        return known.stacked(self.rows.subset(chosen[known.shape[0] :]))
+        chosen, rows = self._where[1][where], self.rows
+        n_entries = rows.count_entries(chosen)
+        takes = n_entries * rows.copy_cost
+        if takes > self._room:
+            return MaskedRows(rows, chosen)
+        if known is not None:
+            return known.stacked(rows.subset(chosen[known.shape[0] :]))
+        copied = rows.subset(chosen)
+        little = n_entries <= max(DOUBLE_SHARE * rows.n_entries, DOUBLE_ENTRIES)
+        return copied.in_double() if little and 2 * takes <= self._room else copied
 
     def fits_twice(self, where: Where) -> bool:
         """Whether there is room for some negatives beside a copy of most of them."""
-        return self.rows.count_entries(self._where[1][where]) <= self._room / 2
+        return 4 * self.rows.count_entries(self._where[1][where]) <= self._room
 
     def split(self, vector: Array) -> tuple[Array, Array]:
         """The positives' and the negatives' entries of a vector over all rows."""

@@ -265,6 +265,10 @@ class DiskRows:
         """Not for rows on disk, of which there is one set."""
         raise TypeError("rows on disk cannot be stacked; copy some of them by subset first.")
 
+    def in_double(self) -> Rows:
+        """All rows in memory, in float64."""
+        return self.subset(np.arange(self.shape[0])).in_double()
+
     def count_entries(self, where: Where) -> int:
         """Stored entries of some of the rows."""
         before = self._source.entries_before

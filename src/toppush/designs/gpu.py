@@ -210,6 +210,10 @@ class DenseTensorRows(TorchRows):
         values = torch.cat([self.values, *(other.values for other in others)])
         return type(self)(values, self.tally)
 
+    def in_double(self) -> Self:
+        """The same rows in float64."""
+        return type(self)(self.values.double(), self.tally)
+
     def inner_products(self, other: Self) -> Tensor:
         """Of these rows with others, as a matrix."""
         return self.values @ other.values.T
@@ -319,6 +323,11 @@ class SparseTensorRows(TorchRows):
             self.shape[1],
             self.tally,
         )
+
+    def in_double(self) -> Self:
+        """The same rows in float64."""
+        values = self.values.double()
+        return type(self)(self.pointers, self.columns, values, self.shape[1], self.tally)
 
     def inner_products(self, other: Self) -> Tensor:
         """Of these rows with others, as a matrix."""
