@@ -246,7 +246,10 @@ def _in_process(*words):
 
 
 def one(side, n_rows):
-    """Seconds, iterations, objective, rounds and the process's peak memory of one fit."""
+    """Seconds, iterations, objective, rounds and the process's peak memory of one fit.
+
+    A small fit goes before it, in which both sides import what they need.
+    """
     n_rounds = 0
     if side == "threads":
         sizes = part_sizes(n_rows)
@@ -254,11 +257,13 @@ def one(side, n_rows):
         for number, size in enumerate(sizes):
             at = sum(sizes[:number])
             X[at : at + size], y[at : at + size] = made_part(number, size)
+        fitted(X[:2000], y[:2000], n_threads=2, **FIT)
         seconds, solution = fitted(X, y, n_threads=2, **FIT)
     else:
         from toppush.designs.cluster import ClusterDesign
 
         with workers(2):
+            fitted(*lazy_rows(2000), **FIT)
             X, y = lazy_rows(n_rows)
             close = ClusterDesign._close
 
