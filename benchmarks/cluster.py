@@ -3,7 +3,6 @@
 python -m benchmarks.cluster                  # all parts
 python -m benchmarks.cluster speed            # 10^7 x 100 float32: 2 processes beside 2 threads
 python -m benchmarks.cluster memory           # the driver's memory at 10^6 and 10^7 rows
-python -m benchmarks.cluster same             # w8a, nslkdd, news20: 4 processes, the same answer
 python -m benchmarks.cluster faults           # one of 4 workers killed five times in a fit
 python -m benchmarks.cluster reduce           # 10^6 features, 9 processes: the tree, and without
 python -m benchmarks.cluster --scale 0.001    # a rehearsal
@@ -21,12 +20,10 @@ import time
 import traceback
 import warnings
 from contextlib import contextmanager
-from itertools import pairwise
 
 import numpy as np
 
 from benchmarks import common
-from benchmarks.data import load
 
 COLUMNS, ROWS, PART = 100, 10**7, 250_000
 FIT = {"lam": 1e-3, "tol": 1e-4}
@@ -125,33 +122,6 @@ def memory(scale):
         *_, peak = _in_process("one", "dask", n_rows)
         rows.append([n_rows, peak])
     common.report("cluster_memory", ["rows", "driver's peak MB"], rows)
-
-
-def same(scale):
-    rows = []
-    with workers(4):
-        for name in ("w8a", "nslkdd", "news20 (part)"):
-            X, y = load(name)
-            X, y = (X, y) if scale >= 1.0 else (X[:2000], y[:2000])
-            tight = {"lam": 1e-3, "tol": 1e-8}
-            here, one = fitted(X, y, **tight)
-            there, other = fitted(lazy_csr(X), y, **tight)
-            off = np.linalg.norm(one.weights - other.weights) / np.linalg.norm(one.weights)
-            rows.append([name, here, there, abs(one.upper / other.upper - 1.0), off])
-    columns = ["data", "threads s", "dask s", "objective off by", "weights off by"]
-    common.report("cluster_same", columns, rows)
-
-
-def lazy_csr(X):
-    """CSR rows in eight parts."""
-    import dask
-    import dask.array as da
-
-    cuts = np.linspace(0, X.shape[0], 9).astype(int)
-    parts = [X[start:stop] for start, stop in pairwise(cuts)]
-    return da.concatenate(
-        [da.from_delayed(dask.delayed(part), part.shape, part.dtype, meta=X[:0]) for part in parts]
-    )
 
 
 def faults(scale):
@@ -277,7 +247,7 @@ def one(side, n_rows):
     print(seconds, solution.n_iter, solution.upper, n_rounds, peak_mb())
 
 
-PARTS = {"speed": speed, "memory": memory, "same": same, "faults": faults, "reduce": reduce}
+PARTS = {"speed": speed, "memory": memory, "faults": faults, "reduce": reduce}
 
 
 def main():

@@ -1,9 +1,8 @@
 """Fits on a GPU beside the processors of the same machine; the data are made on the GPU.
 
-python -m benchmarks.gpu                 # all three parts
+python -m benchmarks.gpu                 # both parts
 python -m benchmarks.gpu dense           # 10^7 x 256 float32
 python -m benchmarks.gpu url             # 2,396,130 x 3,231,961, 116 entries a row
-python -m benchmarks.gpu same            # the same answers in float64, near ones in float32
 python -m benchmarks.gpu --scale 0.001 --device cpu     # a rehearsal without a GPU
 
 A part that fails says why and the next one runs. Each part writes its table as soon as it ends.
@@ -21,7 +20,6 @@ import torch
 from scipy import sparse
 
 from benchmarks import common
-from benchmarks.data import load, made
 from toppush import TopPush
 from toppush.datasets.made import MADE
 from toppush.designs import gpu
@@ -255,59 +253,7 @@ def url(device, scale):
             profile(lambda: fit(X, y, lam=1.0, top=1, tol=1e-3), "made like url")  # noqa: B023
 
 
-def same_sets():
-    """Real sets where they are at hand, and made ones."""
-    for name in ("w8a", "nslkdd", "news20 (part)"):
-        try:
-            yield name, *load(name)
-        except (SystemExit, OSError) as error:
-            say(f"{name} is left out: {error}")
-    yield "made like real-sim, 20,000 rows", *made("made like real-sim", n_rows=20_000)
-    rng = np.random.default_rng(0)
-    y = rng.random(20_000) < 0.1
-    X = rng.normal(size=(20_000, 50))
-    X[y] += 0.6
-    yield "made dense, 20,000 x 50", X, y
-
-
-SAME = [
-    {"solver": "newton", "loss": "truncated_quadratic", "top": 1, "lam": 0.1},
-    {"solver": "newton", "loss": "truncated_quadratic", "top": 0.01, "lam": 0.01},
-    {"solver": "newton", "loss": "logistic", "top": 0.01, "lam": 0.01},
-    {"solver": "newton", "loss": "exponential", "top": 0.01, "lam": 0.1},
-    {"solver": "paper", "loss": "truncated_quadratic", "top": 1, "lam": 0.1},
-    {"solver": "paper", "loss": "logistic", "top": 0.01, "lam": 0.1},
-]
-
-
-def same(device, scale):
-    """Relative differences between a fit on the device and one by NumPy."""
-    table = []
-    for name, X, y in same_sets():
-        for given in SAME:
-            limit = {"max_iter": 100 if given["solver"] == "paper" else 1000}
-            local = fit(X, y, tol=1e-6, **given, **limit)
-            far = fit(X, y, tol=1e-6, device=device, **given, **limit)
-            loose = 1e-6 if given["solver"] == "paper" else 1e-3
-            single = fit(X.astype(np.float32), y, tol=loose, device=device, **given, **limit)
-            size = np.linalg.norm(local.weights)
-            row = {
-                "data": name,
-                **given,
-                "objective off": abs(far.upper - local.upper) / local.upper,
-                "bound off": abs(far.lower - local.lower) / local.upper,
-                "weights off": np.linalg.norm(far.weights - local.weights) / max(size, 1e-300),
-                "iterations": f"{local.n_iter} {far.n_iter}",
-                "gap": far.relative_gap,
-                "float32 off": abs(single.upper - local.upper) / local.upper,
-                "float32 gap": single.relative_gap,
-            }
-            table.append(row)
-            say({key: f"{c:.2g}" if isinstance(c, float) else c for key, c in row.items()})
-        tabulate("gpu-same", table, device)
-
-
-PARTS = {"dense": dense, "url": url, "same": same}
+PARTS = {"dense": dense, "url": url}
 
 
 def main():
