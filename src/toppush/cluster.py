@@ -7,6 +7,7 @@
 >>> ranker = TopPush().fit(X, y)  # doctest: +SKIP
 """
 
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -34,7 +35,7 @@ def connected(where: str) -> Iterator[Any]:
         Such as "tcp://10.0.0.1:8786".
     """
     if where == "local":
-        made = Client(threads_per_worker=1, dashboard_address=None)
+        made = Client(threads_per_worker=1, dashboard_address=None, silence_logs=logging.CRITICAL)
     elif "://" in where:
         try:
             made = Client(where)

@@ -120,7 +120,7 @@ def fit_parts(
     clock = [time.perf_counter()]
     how = Reading(label, tuple(drop), tuple(categorical), missing, kind)
     paths = [str(path.absolute()) for path in part_paths(where)]
-    seen: list[Seen] = list(dask.compute(*(dask.delayed(look)(path, how) for path in paths)))
+    seen = _all_sound(dask.compute(*(dask.delayed(looked)(path, how) for path in paths)))
     common = _in_common(seen, positive, how)
     clock.append(time.perf_counter())
     X, y, scaler = _prepared(seen, common, scale, how)
@@ -157,6 +157,23 @@ def fit_parts(
 
 
 # ---- what a worker does with a part
+
+
+def looked(path: str, how: Reading) -> Seen | DataError:
+    """What `look` sees, or why it cannot: a worker logs pages about an error that is raised."""
+    try:
+        return look(path, how)
+    except DataError as error:
+        return error
+
+
+def _all_sound(found: Iterable[Seen | DataError]) -> list[Seen]:
+    seen = []
+    for part in found:
+        if isinstance(part, DataError):
+            raise part
+        seen.append(part)
+    return seen
 
 
 def look(path: str, how: Reading) -> Seen:
