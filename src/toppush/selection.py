@@ -281,7 +281,7 @@ class TopPushCV(LinearRanker):
         "best" fits the best pair on all rows. "average" takes the mean direction of the folds' fits
         over every pair whose score is within two standard errors of the best (of the difference
         over the folds). With few rows at the top the choice of one pair is mostly luck and the mean
-        ranks clearly better; with many it is about as good, see docs/evidence.md. An average solves
+        ranks clearly better; with many it is about as good, see docs/results.md. An average solves
         no one problem, so it has no certificate.
     cv : int, splitter or iterable, default=5
         Folds, stratified by class if an int. For a Dask collection an int, and its rows should
