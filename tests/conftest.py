@@ -29,3 +29,16 @@ def shared_file():
         return folder / path
 
     return find
+
+
+@pytest.fixture(scope="module")
+def client():
+    """A Dask client of three workers in this process."""
+    distributed = pytest.importorskip("distributed", reason="needs Dask, the extra [dask]")
+    with (
+        distributed.LocalCluster(
+            n_workers=3, threads_per_worker=1, processes=False, dashboard_address=":0"
+        ) as workers,
+        distributed.Client(workers) as client,
+    ):
+        yield client

@@ -50,18 +50,6 @@ pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
 N_ROWS = 400
 
 
-@pytest.fixture(scope="module")
-def client():
-    """Three workers in this process."""
-    with (
-        distributed.LocalCluster(
-            n_workers=3, threads_per_worker=1, processes=False, dashboard_address=":0"
-        ) as workers,
-        distributed.Client(workers) as client,
-    ):
-        yield client
-
-
 def made(kind, rng, n_rows=N_ROWS, n_columns=12):
     """Classes that overlap, such that no top has weights of zero as its solution."""
     positive = rng.random(n_rows) < 0.3

@@ -22,18 +22,6 @@ pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
 FIT = {"label": "fraud", "lam": 0.1, "top": 0.2}
 
 
-@pytest.fixture(scope="module")
-def client():
-    """Two workers in this process."""
-    with (
-        distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=False, dashboard_address=":0"
-        ) as workers,
-        distributed.Client(workers) as client,
-    ):
-        yield client
-
-
 @pytest.fixture
 def frame(rng):
     """Numbers, texts, true and false, and gaps in the texts."""

@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Sequence
 from copy import copy
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
@@ -66,14 +65,9 @@ class ArrowFile(EvenRows):
         self._open = self._batches(self._fields)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: Any) -> None:
         self._latest = (-1, None)
-        self._open.__exit__(kind, error, trace)
+        self._open.__exit__(*error)
 
     def read(self, runs: Sequence[Run], buffer: NDArray[Any]) -> NDArray[Any]:
         """The rows of some runs; batches that hold none of them are left alone."""

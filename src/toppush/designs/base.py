@@ -4,7 +4,6 @@ import math
 from collections.abc import Callable, Iterable
 from functools import reduce
 from itertools import pairwise
-from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
@@ -47,12 +46,7 @@ class BlockDesign:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: Any) -> None:
         """Nothing to give back."""
 
     def _entries_read(self) -> int:

@@ -12,7 +12,6 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
-from types import TracebackType
 from typing import Any, NamedTuple, Self, cast
 
 import numpy as np
@@ -120,12 +119,7 @@ class Reader:
             self._stack = stack.pop_all()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: Any) -> None:
         self._buffers = []
         self._stack.close()
 
@@ -342,14 +336,9 @@ class DiskDesign(BlockDesign):
         hold_blas(max(1, default_threads() - 1))
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: Any) -> None:
         release_blas()
-        self._reader.__exit__(kind, error, trace)
+        self._reader.__exit__(*error)
 
 
 def _most_exact(n_bytes: int, per_row: float) -> float:

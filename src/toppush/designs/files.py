@@ -11,7 +11,6 @@ from contextlib import ExitStack
 from copy import copy
 from io import FileIO
 from pathlib import Path
-from types import TracebackType
 from typing import Any, BinaryIO, NamedTuple, Protocol, Self
 
 import numpy as np
@@ -33,7 +32,7 @@ class Reading(Protocol):
     """An open source."""
 
     def __enter__(self) -> Self: ...
-    def __exit__(self, kind: Any, error: Any, trace: Any) -> None: ...
+    def __exit__(self, *error: Any) -> None: ...
 
     def read(self, runs: Sequence[Run], buffer: Buffer) -> Matrix:
         """The rows of some runs, over the buffer."""
@@ -145,12 +144,7 @@ class ByEntries:
             self._stack = stack.pop_all()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: Any) -> None:
         self._stack.close()
 
     def open(self) -> Self:

@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from functools import cache
 from itertools import pairwise
 from threading import RLock
-from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
@@ -75,12 +74,7 @@ class LocalDesign(BlockDesign):
         hold_blas()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: Any) -> None:
         release_blas()
         if self._pool is not None:
             self._pool.shutdown()

@@ -418,7 +418,7 @@ def gram_by_parts(
 
 
 def _in_short_sums(coefficients: Array, X: Array) -> Array:
-    """X' u in float64 from sums in float32 of few rows: as fast as long ones, five times closer."""
+    """X' u in float64 from sums in float32 of few rows: as fast as long ones, and closer."""
     n_whole, n_features = len(X) // SHORT_ROWS * SHORT_ROWS, X.shape[1]
     heads = coefficients[:n_whole].reshape(-1, 1, SHORT_ROWS)
     sums = heads @ X[:n_whole].reshape(-1, SHORT_ROWS, n_features)

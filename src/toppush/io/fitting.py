@@ -135,7 +135,8 @@ def fit(
     clock.append(time.perf_counter())
     steps, X = _prepared(given, scale, missing, kernel, seed)
     clock.append(time.perf_counter())
-    ranker = _ranker(lam, top, loss, cv, seed)
+    folds = StratifiedKFold(cv, shuffle=True, random_state=seed)
+    ranker = ranker_for(lam, top, loss, folds)
     said = fit_and_warn(ranker, X, given.positive)
     clock.append(time.perf_counter())
     model = Model(Pipeline([*steps, ("ranker", ranker)]))
@@ -219,10 +220,10 @@ def read_top(text: str) -> float | str:
     return share
 
 
-def _ranker(lam: float | str, top: float | str, loss: str, cv: int, seed: int) -> Any:
+def ranker_for(lam: float | str, top: float | str, loss: str, folds: Any) -> Any:
+    """What fits the rows: by given settings, or by those that the folds choose."""
     if lam != "auto":
         return TopPush(float(lam), top=top, loss=loss)
-    folds = StratifiedKFold(cv, shuffle=True, random_state=seed)
     tops: Any = TOPS if top == "auto" else (top,)
     return TopPushCV(tops=tops, loss=loss, cv=folds)
 

@@ -29,7 +29,6 @@ from toppush.io.labels import LabelRule, as_values, choose
 from toppush.io.models import Model
 from toppush.io.sources import Rows, source
 from toppush.losses import Array
-from toppush.selection import TOPS, TopPushCV
 
 
 class Reading(NamedTuple):
@@ -125,9 +124,7 @@ def fit_parts(
     clock.append(time.perf_counter())
     X, y, scaler = _prepared(seen, common, scale, how)
     clock.append(time.perf_counter())
-    ranker = TopPush(float(lam), top=top, loss=loss) if lam != "auto" else None
-    tops: Any = TOPS if top == "auto" else (top,)
-    ranker = ranker or TopPushCV(tops=tops, loss=loss, cv=cv)
+    ranker = fitting.ranker_for(lam, top, loss, cv)
     try:
         said = fitting.fit_and_warn(ranker, X, y)
     except LostRows as error:

@@ -369,7 +369,7 @@ def heavy_gram(block: Block, least: float) -> tuple[Array, float, Array]:
     """Of the heavy ones: Z' diag(theta) Z, sum of theta, and Z' theta.
 
     The last is rounded as the right sides are, which it has to cancel: in single precision the
-    exact one that comes with the first cost up to five times the iterations.
+    exact one that comes with the first made fits stall.
     """
     band, stiffness = block.state.band, block.state.tangent.stiffness
     xp, chosen = block.arrays, heavy(block, least)
