@@ -349,42 +349,40 @@ def _prepared(
     import dask
 
     given = dask.delayed(common)
-    parts = [dask.delayed(prepare, nout=2)(part.path, given, how) for part in seen]
-    parts = dask.persist(*(dask.delayed(tuple)(part) for part in parts))
-    rows = [part[0] for part in parts]
-    scaler = _scaler(scale, dask.compute(*(dask.delayed(spread)(X) for X in rows)))
-    if scaler is not None:
+    parts = dask.persist(*(dask.delayed(prepare)(part.path, given, how) for part in seen))
+    rows, labels = [part[0] for part in parts], [part[1] for part in parts]
+    (empty,) = dask.compute(dask.delayed(_no_rows)(rows[0]))
+    scaler = None
+    if scale != "none":
+        scaler = _scaler(scale, dask.compute(*(dask.delayed(spread)(X) for X in rows)))
         rows = [dask.delayed(scaler.transform)(X) for X in rows]
-    return (*_held(rows, [part[1] for part in parts], seen), scaler)
+    lengths = [part.n_rows for part in seen]
+    return (*_held(rows, labels, lengths, empty), scaler)
 
 
-def _held(rows: Sequence[Any], labels: Sequence[Any], seen: Sequence[Seen]) -> tuple[Any, Any]:
-    """Delayed parts as persisted Dask arrays."""
+def _no_rows(X: Any) -> Any:
+    return X[:0]
+
+
+def _held(
+    rows: Sequence[Any], labels: Sequence[Any], lengths: Sequence[int], empty: Any
+) -> tuple[Any, Any]:
+    """Delayed parts as persisted Dask arrays; `empty` is like them, without a row."""
     import dask
     import dask.array as da
 
-    width, meta = dask.compute(dask.delayed(_shape_of)(rows[0]))[0]
-    X = da.concatenate(
-        [
-            da.from_delayed(part, (one.n_rows, width), meta.dtype, meta)
-            for part, one in zip(rows, seen, strict=True)
-        ]
-    )
-    y = da.concatenate(
-        [da.from_delayed(part, (one.n_rows,), bool) for part, one in zip(labels, seen, strict=True)]
-    )
-    held: tuple[Any, Any] = dask.persist(X, y)
+    shapes = [(length, empty.shape[1]) for length in lengths]
+    X = [
+        da.from_delayed(part, shape, empty.dtype, empty)
+        for part, shape in zip(rows, shapes, strict=True)
+    ]
+    y = [da.from_delayed(part, shape[:1], bool) for part, shape in zip(labels, shapes, strict=True)]
+    held: tuple[Any, Any] = dask.persist(da.concatenate(X), da.concatenate(y))
     return held
-
-
-def _shape_of(X: Any) -> tuple[int, Any]:
-    return int(X.shape[1]), X[:0]
 
 
 def _scaler(scale: str, parts: Sequence[Spread]) -> Any:
     """A scaler as if it had been fitted to all parts at once."""
-    if scale == "none":
-        return None
     n_rows = sum(part.n_rows for part in parts)
     if scale == "maxabs":
         scaler = MaxAbsScaler().fit(np.max([part.largest for part in parts], axis=0)[None, :])
