@@ -97,7 +97,8 @@ class Logistic:
     def conjugate(self, dual: Array) -> Array:
         xp, inside = namespace(dual), (dual >= 0.0) & (dual <= 1.0)
         dual = xp.where(inside, dual, 0.0)
-        return xp.where(inside, xp.xlogy(dual, dual) + xp.xlogy(1.0 - dual, 1.0 - dual), np.inf)
+        rest = xp.where(dual < 1.0, (1.0 - dual) * xp.log1p(-xp.where(dual < 1.0, dual, 0.0)), 0.0)
+        return xp.where(inside, xp.xlogy(dual, dual) + rest, np.inf)
 
     def conjugate_slope(self, dual: Array) -> Array:
         """log(a / (1 - a)): -inf at 0, inf at 1, NaN outside."""

@@ -7,8 +7,9 @@ over a >= 0, 0 <= b_j <= (sum a)/k, sum b = sum a; any such point proves P >= -D
 the positives' weights and m their sum. Paper: X+'a - X-'b = nu -> push; w = push / (lam m).
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -62,6 +63,68 @@ class TopPushProblem:
         """-D/m from |push|^2 and the sum of conjugates at a point of the dual's domain."""
         quadratic = push @ push / (2.0 * self.scale)
         return float(-(quadratic + conjugates) / self.design.total_cost)
+
+
+class Proof(NamedTuple):
+    """Bounds of the optimum from all rows in float64, owing nothing to how they were found."""
+
+    threshold: float
+    upper: float
+    lower: float
+    balance: float
+    """What the negatives' duals are multiplied by to sum to those of the positives; 0 if the dual
+    proves nothing."""
+
+
+Dual = Callable[[Block], tuple[Array, Array]]
+"""A block's part of a dual point: of its positives and of its negatives."""
+
+CROSSED = 1e-9
+"""Share of the objective by which rounding may put the lower bound above the upper one."""
+
+
+def prove(problem: TopPushProblem, weights: Array, dual: Dual) -> Proof:
+    """Objective of the weights, and the bound that a dual point proves."""
+    design = problem.design
+    design.tell(Block.score_precisely, weights)
+    threshold = problem.threshold()
+    upper = problem.upper(weights, threshold)
+    positives, negatives = design.sum(_dual_mass, dual)
+    if not (positives > 0.0 and negatives > 0.0):
+        return Proof(threshold, upper, 0.0, 0.0)
+    balance = positives / negatives
+    push, conjugates = design.sum(_dual_sums, dual, problem.loss, balance)
+    lower = problem.lower(push, conjugates)
+    if not lower > 0.0:
+        return Proof(threshold, upper, 0.0, 0.0)  # no dual at all proves as much
+    if lower > upper * (1.0 + CROSSED):
+        raise AssertionError(
+            f"the bounds cross: {lower!r} is proven from below and {upper!r} reached; this is a "
+            "defect of toppush, please report it."
+        )
+    return Proof(threshold, upper, min(lower, upper), balance)
+
+
+@only_asks
+def _dual_mass(block: Block, dual: Dual) -> tuple[float, float]:
+    on_positives, on_negatives = dual(block)
+    return number(on_positives.sum()), number(on_negatives.sum())
+
+
+@only_asks
+def _dual_sums(block: Block, dual: Dual, loss: Loss, balance: float) -> tuple[Array, float]:
+    """X+'a - X-'b, and the sum of conjugates."""
+    on_positives, on_negatives = dual(block)
+    conjugates = number(block.cost @ loss.conjugate(on_positives / block.cost))
+    return block.precise_push(on_positives, balance * on_negatives), conjugates
+
+
+def balanced(block: Block, dual: Dual, balance: float) -> Array:
+    """A dual point over all rows as a proof has it."""
+    on_positives, on_negatives = dual(block)
+    if balance == 0.0:
+        return block.join(0.0, 0.0)
+    return block.join(on_positives, balance * on_negatives)
 
 
 def count_top(top: Any, n_neg: int) -> int:

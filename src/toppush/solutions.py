@@ -1,5 +1,6 @@
 """What every solver returns: the weights and the proof of how good they are."""
 
+import math
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, NamedTuple
@@ -21,8 +22,8 @@ class Status(Enum):
 
     @property
     def success(self) -> bool:
-        """Whether the solver ended by its own rule."""
-        return self is not Status.MAX_ITER
+        """Whether the solve ended where it was meant to."""
+        return self not in (Status.MAX_ITER, Status.STALLED)
 
 
 class Iteration(NamedTuple):
@@ -91,4 +92,16 @@ class Solution:
     @property
     def relative_gap(self) -> float:
         """The gap as a share of the objective."""
-        return self.gap / abs(self.upper) if self.upper else self.gap
+        return relative_gap(self.upper, self.lower)
+
+
+def relative_gap(upper: float, lower: float) -> float:
+    """The gap between two bounds as a share of the upper one; infinite if that is."""
+    if not math.isfinite(upper):
+        return math.inf
+    return (upper - lower) / abs(upper) if upper else upper - lower
+
+
+def closed(upper: float, lower: float, tol: float) -> bool:
+    """Whether two bounds agree to a share of the upper one."""
+    return relative_gap(upper, lower) <= tol

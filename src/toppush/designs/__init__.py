@@ -6,12 +6,14 @@ from toppush.arrays import NUMPY, Array, Arrays, to_host
 from toppush.designs.base import FORMED
 from toppush.designs.blocks import Block, only_asks
 from toppush.designs.local import LocalDesign, rows_of
-from toppush.designs.rows import Rows
+from toppush.designs.rows import PLAIN, Form, Rows, precise
 
 __all__ = [
     "FORMED",
+    "PLAIN",
     "Block",
     "Design",
+    "Form",
     "LocalDesign",
     "Placed",
     "Spread",
@@ -19,6 +21,7 @@ __all__ = [
     "only_asks",
     "open_design",
     "place",
+    "precise",
     "score",
     "some_rows",
 ]
@@ -63,10 +66,10 @@ class Design(Protocol):
     def scatter(self, function: Any, vector: Array) -> None:
         """Hand each block its part of a vector over all rows."""
 
-    def gather(self, function: Any) -> Array:
+    def gather(self, function: Any, *arguments: Any) -> Array:
         """One vector over all rows from the blocks' parts, as a NumPy array."""
 
-    def over_rows(self, function: Any) -> Array:
+    def over_rows(self, function: Any, *arguments: Any) -> Array:
         """The same of a result that is only to be handed back; empty if rows are elsewhere."""
 
 
@@ -171,4 +174,4 @@ def some_rows(X: Any, where: Any) -> Any:
 def score(X: Any, weights: Array) -> Array:
     """X w as a float64 NumPy array; X an array, a CSR matrix or rows on a device."""
     rows: Rows = X if hasattr(X, "scores") else rows_of(X)
-    return to_host(rows.scores(rows.arrays.asarray(weights)))
+    return to_host(precise(rows, PLAIN).scores(rows.arrays.asarray(weights)))

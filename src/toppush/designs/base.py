@@ -90,13 +90,13 @@ class BlockDesign:
             function(block, vector[first:last])
             first = last
 
-    def gather(self, function: Callable[..., Any]) -> Array:
+    def gather(self, function: Callable[..., Any], *arguments: Any) -> Array:
         """The blocks' vectors over their rows as one over all rows."""
-        return np.concatenate(self.each(function))
+        return np.concatenate(self.each(function, *arguments))
 
-    def over_rows(self, function: Callable[..., Any]) -> Array:
+    def over_rows(self, function: Callable[..., Any], *arguments: Any) -> Array:
         """The same of a result that is only to be handed back."""
-        return self.gather(function)
+        return self.gather(function, *arguments)
 
 
 def add(one: Any, other: Any) -> Any:

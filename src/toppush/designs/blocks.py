@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toppush.arrays import NUMPY, Array, Where, namespace
-from toppush.designs.rows import MaskedRows, Rows
+from toppush.designs.rows import PLAIN, Form, MaskedRows, Rows, precise
 
 Asked = TypeVar("Asked", bound=Callable[..., Any])
 
@@ -39,6 +39,9 @@ class Block:
     Attributes
     ----------
     rows : Rows
+        In the form that a solver asked for.
+    given : Rows
+        As they were given.
     arrays : Arrays
         The operations that fit this block's vectors.
     cost : array
@@ -60,6 +63,7 @@ class Block:
         self.first_negative = 0
         kept = positive, ~positive
         self.rows, self.arrays = rows, rows.arrays
+        self.given, self._form = rows, PLAIN
         self.cost: Array = self.arrays.broadcast_to(1.0, int(positive.sum()))
         if sample_weight is not None:
             kept = positive & (sample_weight > 0), ~positive & (sample_weight > 0)
@@ -83,6 +87,22 @@ class Block:
     def total_cost(self) -> float:
         """Sum of the positives' weights."""
         return float(self.cost.sum())
+
+    def take_form(self, form: Form) -> None:
+        """From now on work in float64 on the rows in this form."""
+        self._form, self.rows = form, precise(self.given, form)
+        self.state = SimpleNamespace()
+
+    @property
+    def precise_rows(self) -> Rows:
+        """The rows in their form, with products in float64."""
+        return precise(self.given, self._form)
+
+    def sample(self, n_rows: int) -> Rows:
+        """Every so manieth row, about so many, in float64 as they were given."""
+        every = max(self.rows.shape[0] // n_rows, 1)
+        some = self.arrays.asarray(np.arange(0, self.rows.shape[0], every))
+        return self.given.subset(some).in_double()
 
     def positive_rows(self, alone: bool = True) -> Rows:
         """The positives; `alone` if products are to be spared the negatives.
@@ -135,14 +155,25 @@ class Block:
 
     def push(self, on_positives: Array, on_negatives: Array) -> Array:
         """X+'a - X-'b."""
+        return self.rows.combine(self._signed(on_positives, on_negatives))
+
+    def precise_push(self, on_positives: Array, on_negatives: Array) -> Array:
+        """The same in float64, whatever the rows are."""
+        return self.precise_rows.combine(self._signed(on_positives, on_negatives))
+
+    def _signed(self, on_positives: Array, on_negatives: Array) -> Array:
         signed = self.join(0.0, on_negatives)
         self.arrays.negative(signed, out=signed)
         signed[self._where[0]] = on_positives
-        return self.rows.combine(signed)
+        return signed
 
     def score(self, weights: Array) -> None:
         """Score every row and keep the scores."""
         self.scores = self.split(self.rows.scores(weights))
+
+    def score_precisely(self, weights: Array) -> None:
+        """The same in float64, whatever the rows are."""
+        self.scores = self.split(self.precise_rows.scores(weights))
 
 
 def _indices(mask: NDArray[np.bool_]) -> Where:

@@ -23,7 +23,7 @@ from toppush.designs.base import FORMED, BlockDesign
 from toppush.designs.blocks import Block
 from toppush.designs.files import Buffer, Matrix, Run, Source
 from toppush.designs.local import default_threads, hold_blas, release_blas, rows_of
-from toppush.designs.rows import DenseRows, ExactRows, MaskedRows, Rows, Tally
+from toppush.designs.rows import DenseRows, ExactRows, Form, MaskedRows, Rows, Tally
 
 BLOCK, SMALLEST_BLOCK = 32 << 20, 1 << 20
 """Bytes of a block: usual and least."""
@@ -65,6 +65,7 @@ class OnDisk:
     def __init__(self, source: Source, memory_limit: int) -> None:
         self.source, self.memory_limit = source, memory_limit
         self.shape, self.dtype, self.n_entries = source.shape, source.dtype, source.n_entries
+        self.is_double, self.can_shift = source.dtype == np.float64, source.is_dense
         self.tally, self.bytes_read = Tally(), 0
 
     def __repr__(self) -> str:
@@ -182,6 +183,7 @@ class DiskRows:
         self.shape, self.n_entries, self.tally = on_disk.shape, on_disk.n_entries, Tally()
         self.room = room / self._source.entry_bytes
         self.copy_cost = 1.0 if self._source.is_dense else 2.0
+        self.is_double, self.can_shift = on_disk.is_double, on_disk.can_shift
         self._seen = False
 
     def _blocks(self) -> Iterator[tuple[slice, Rows]]:
@@ -263,6 +265,17 @@ class DiskRows:
         """All rows in memory, in float64."""
         return self.subset(np.arange(self.shape[0])).in_double()
 
+    def in_form(self, form: Form) -> Rows:
+        """All rows in memory, in another form."""
+        return self.subset(np.arange(self.shape[0])).in_form(form)
+
+    def parts(self) -> Iterator[tuple[slice, Rows]]:
+        """All rows, read once, a few at a time."""
+        for block, rows in self._blocks():
+            for part, few in rows.parts():
+                stop = min(block.start + part.stop, block.stop)
+                yield slice(block.start + part.start, stop), few
+
     def count_entries(self, where: Where) -> int:
         """Stored entries of some of the rows."""
         before = self._source.entries_before
@@ -274,6 +287,10 @@ class DiskRows:
         for part, rows in self._blocks():
             norms[part] = rows.squared_norms()
         return norms
+
+    def largest(self) -> float:
+        """Greatest size of an entry."""
+        return max(rows.largest() for _, rows in self._blocks())
 
     def exact(self) -> ExactRows:
         """All rows in memory, in float64."""

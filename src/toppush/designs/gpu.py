@@ -6,7 +6,7 @@ over the rows comes back as floats, all of an answer's in one transfer.
 
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache, cached_property
 from typing import Any, Self, cast
 
@@ -18,7 +18,7 @@ from scipy import sparse
 from toppush.arrays import Array, Arrays, register
 from toppush.designs.base import BlockDesign
 from toppush.designs.blocks import Block
-from toppush.designs.rows import InMemory, Tally, gram_by_parts
+from toppush.designs.rows import PLAIN, Form, InMemory, Tally, gram_by_parts
 
 Tensor = Any
 """A torch tensor. Torch may be absent where types are checked, so no type says more."""
@@ -27,6 +27,8 @@ SINGLE_ROWS = 1 << 20
 """Rows per float32 product; the partial sums are added in float64."""
 GRAM_ENTRIES = 1 << 28
 """Entries of a part of a Gram matrix: 2 GiB in float64."""
+PART_ENTRIES = 1 << 24
+"""Entries of a part of dense rows that is brought into another form: 128 MB in float64."""
 USED = (torch.float64, torch.float32)
 
 with warnings.catch_warnings():  # torch says once in a process that its CSR tensors are new
@@ -143,6 +145,7 @@ class TorchRows(InMemory):
 
     def __init__(self, values: Tensor, tally: Tally | None) -> None:
         self.values, self.n_entries = values, values.numel()
+        self.is_double = values.dtype == torch.float64
         self.arrays = arrays_on(values.device)
         self.tally = Tally() if tally is None else tally
 
@@ -151,6 +154,10 @@ class TorchRows(InMemory):
         """The entries' type."""
         return self.values.dtype
 
+    def largest(self) -> float:
+        """Greatest size of an entry."""
+        return float(self.values.abs().amax()) if self.n_entries else 0.0
+
     def design(self, positive: Any, sample_weight: Any | None = None) -> "GpuDesign":
         """These rows as one block."""
         return GpuDesign(self, positive, sample_weight)
@@ -158,6 +165,8 @@ class TorchRows(InMemory):
 
 class DenseTensorRows(TorchRows):
     """Rows of a dense tensor."""
+
+    can_shift = True
 
     def __init__(self, X: Tensor, tally: Tally | None = None) -> None:
         super().__init__(X, tally)
@@ -214,9 +223,25 @@ class DenseTensorRows(TorchRows):
         """The same rows in float64."""
         return type(self)(self.values.double(), self.tally)
 
+    def in_form(self, form: Form) -> Self:
+        """A copy in float64 in another form."""
+        values = self.values.double() * form.scale
+        return type(self)(values if form.centre is None else values - form.centre, self.tally)
+
+    def parts(self) -> Iterator[tuple[slice, Self]]:
+        """All rows, some million entries at a time."""
+        step = max(PART_ENTRIES // self.shape[1], 1)
+        for start in range(0, self.shape[0], step):
+            where = slice(start, start + step)
+            yield where, type(self)(self.values[where], self.tally)
+
     def inner_products(self, other: Self) -> Tensor:
         """Of these rows with others, as a matrix."""
         return self.values @ other.values.T
+
+    def dense(self) -> Array:
+        """The rows as a NumPy array."""
+        return self.arrays.to_host(self.values)
 
 
 class SparseTensorRows(TorchRows):
@@ -225,6 +250,8 @@ class SparseTensorRows(TorchRows):
     A product with the transpose of a CSR tensor takes 30 times as long as one with a stored
     transpose. No column may occur twice in a row.
     """
+
+    can_shift = False
 
     def __init__(
         self,
@@ -273,11 +300,15 @@ class SparseTensorRows(TorchRows):
         """X' diag(scale) X and X' scale over some of the rows."""
 
         def take(part: Tensor) -> Tensor:
-            return self.subset(where[part]).dense()
+            return self.subset(where[part])._filled()
 
         return gram_by_parts(take, scale, self.shape[1], GRAM_ENTRIES)
 
-    def dense(self) -> Tensor:
+    def dense(self) -> Array:
+        """The rows as a NumPy array."""
+        return self.arrays.to_host(self._filled())
+
+    def _filled(self) -> Tensor:
         """The rows as a dense float64 tensor."""
         dense = self.arrays.zeros(self.shape)
         dense[self._owners().long(), self.columns.long()] = self.values.double()
@@ -326,8 +357,16 @@ class SparseTensorRows(TorchRows):
 
     def in_double(self) -> Self:
         """The same rows in float64."""
-        values = self.values.double()
+        return self.in_form(PLAIN)
+
+    def in_form(self, form: Form) -> Self:
+        """A copy in float64 in another form, which has no centre."""
+        values = self.values.double() * form.scale
         return type(self)(self.pointers, self.columns, values, self.shape[1], self.tally)
+
+    def parts(self) -> Iterator[tuple[slice, Self]]:
+        """All rows at once: a transpose is stored for each part."""
+        yield slice(0, self.shape[0]), self
 
     def inner_products(self, other: Self) -> Tensor:
         """Of these rows with others, as a matrix."""
@@ -375,9 +414,9 @@ class GpuDesign(BlockDesign):
         """`function(block, vector)` of a vector over all rows."""
         super().scatter(function, self.arrays.asarray(vector))
 
-    def gather(self, function: Callable[..., Any]) -> Array:
+    def gather(self, function: Callable[..., Any], *arguments: Any) -> Array:
         """The block's vector, fetched."""
-        return self.arrays.to_host(function(self.blocks[0]))
+        return self.arrays.to_host(function(self.blocks[0], *arguments))
 
     def widen(self, weights: Any) -> Array:
         """Weights as a NumPy array."""

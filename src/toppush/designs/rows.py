@@ -5,7 +5,8 @@ data; the count is shared with the rows' subsets.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any, Protocol, Self
 
 import numpy as np
@@ -25,6 +26,29 @@ GRAM_ENTRIES = 200_000
 SPARSE_GRAM = 0.08
 """Share of stored entries below which a sparse product beats a dense one (a9a, 0.11: 1.6x
 slower; w8a, 0.04: 6x faster; hiv-ecfp4, 0.02: 8x faster)."""
+
+
+PART_ENTRIES = 1 << 16
+"""Entries of a part of the rows that is brought into another form: 512 KB in float64."""
+
+
+@dataclass(frozen=True)
+class Form:
+    """Rows seen as scale x - centre in float64: another view of the same ranking problem.
+
+    Scores that all change by the same amount rank as before, and a power of two changes no digit.
+    """
+
+    scale: float = 1.0
+    centre: Array | None = None
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it leaves every float64 as it is."""
+        return self.scale == 1.0 and self.centre is None
+
+
+PLAIN = Form()
 
 
 class Tally:
@@ -48,6 +72,10 @@ class Rows(Protocol):
     """Entries that copies of some of the rows may take: infinite where the rows are in memory."""
     copy_cost: float
     """Entries that are held for each entry of a copy while it is made."""
+    is_double: bool
+    """Whether they are float64."""
+    can_shift: bool
+    """Whether a form may have a centre: not where zeros are not stored."""
 
     def scores(self, weights: Array) -> Array:
         """X w."""
@@ -73,11 +101,20 @@ class Rows(Protocol):
     def in_double(self) -> "Rows":
         """The same rows in float64, or these if they are."""
 
+    def in_form(self, form: Form) -> "Rows":
+        """A copy in float64 in another form."""
+
+    def parts(self) -> Iterator[tuple[slice, "Rows"]]:
+        """All rows, a few at a time and without a copy, with the places they have."""
+
     def count_entries(self, where: Where) -> int:
         """Stored entries of some of the rows."""
 
     def squared_norms(self) -> Array:
         """|x|^2 of every row."""
+
+    def largest(self) -> float:
+        """Greatest size of an entry."""
 
     def exact(self) -> "ExactRows":
         """The same rows in float64."""
@@ -103,6 +140,9 @@ class ExactRows(Protocol):
     def inner_products(self, other: Any) -> Array:
         """Of these rows with others of the same kind, as a matrix."""
 
+    def dense(self) -> Array:
+        """The rows as a NumPy array."""
+
 
 class InMemory:
     """What follows from two products where reading the rows twice costs little."""
@@ -123,10 +163,10 @@ class InMemory:
 class DenseRows(InMemory):
     """Rows of a dense array; a memory map is read through, never loaded."""
 
-    arrays = NUMPY
+    arrays, can_shift = NUMPY, True
 
     def __init__(self, X: NDArray[Any], tally: Tally | None = None) -> None:
-        self.X = X
+        self.X, self.is_double = X, X.dtype == np.float64
         self.shape: tuple[int, int] = X.shape
         self.n_entries = X.size
         self.tally = Tally() if tally is None else tally
@@ -167,7 +207,22 @@ class DenseRows(InMemory):
 
     def in_double(self) -> Self:
         """The same rows in float64."""
-        return self if self.X.dtype == np.float64 else type(self)(self.matrix(), self.tally)
+        return self if self.is_double else type(self)(self.matrix(), self.tally)
+
+    def in_form(self, form: Form) -> Self:
+        """A copy in float64 in another form."""
+        values = self.X.astype(np.float64)
+        values *= form.scale
+        if form.centre is not None:
+            values -= form.centre
+        return type(self)(values, self.tally)
+
+    def parts(self) -> Iterator[tuple[slice, Self]]:
+        """All rows, a few at a time."""
+        step = max(PART_ENTRIES // max(self.shape[1], 1), 1)
+        for start in range(0, self.shape[0], step):
+            where = slice(start, start + step)
+            yield where, type(self)(self.X[where], self.tally)
 
     def count_entries(self, where: Where) -> int:
         """Stored entries of some of the rows."""
@@ -177,6 +232,10 @@ class DenseRows(InMemory):
         """|x|^2 of every row."""
         norms: Array = np.einsum("ij,ij->i", self.X, self.X, dtype=np.float64)
         return norms
+
+    def largest(self) -> float:
+        """Greatest size of an entry."""
+        return largest_entry(self.X)
 
     def matrix(self) -> Array:
         """The rows as a float64 array."""
@@ -194,7 +253,7 @@ class SparseRows(InMemory):
     base, and `.T` of a view copies on every call.
     """
 
-    arrays = NUMPY
+    arrays, can_shift = NUMPY, False
 
     def __init__(
         self,
@@ -205,7 +264,7 @@ class SparseRows(InMemory):
     ) -> None:
         stop = X.shape[0] if stop is None else stop
         self.shape = (stop - start, int(X.shape[1]))
-        self._rows = _row_view(X, start, stop)
+        self._rows, self.is_double = _row_view(X, start, stop), X.dtype == np.float64
         self._columns = [(0, _transpose_view(self._rows))]
         self.n_entries = len(self._rows.data)
         self.tally = Tally() if tally is None else tally
@@ -272,8 +331,25 @@ class SparseRows(InMemory):
 
     def in_double(self) -> Self:
         """The same rows in float64."""
-        double = self._rows.dtype == np.float64
-        return self if double else type(self)(self.matrix(), tally=self.tally)
+        return self if self.is_double else type(self)(self.matrix(), tally=self.tally)
+
+    def in_form(self, form: Form) -> Self:
+        """A copy in float64 in another form, which has no centre."""
+        copy = sparse.csr_array(self._rows.shape, dtype=np.float64)
+        copy.data = self._rows.data.astype(np.float64)
+        copy.data *= form.scale
+        copy.indices, copy.indptr = self._rows.indices, self._rows.indptr
+        return type(self)(copy, tally=self.tally)
+
+    def parts(self) -> Iterator[tuple[slice, Self]]:
+        """All rows, a few at a time; a part pays for the d sums that it starts from."""
+        pointers, n_rows = self._rows.indptr, self.shape[0]
+        step, start = max(PART_ENTRIES, 4 * self.shape[1]), 0
+        while start < n_rows:
+            stop = int(np.searchsorted(pointers, pointers[start] + step, side="right")) - 1
+            stop = min(max(stop, start + 1), n_rows)
+            yield slice(start, stop), type(self)(self._rows, start, stop, self.tally)
+            start = stop
 
     def count_entries(self, where: Where) -> int:
         """Stored entries of some of the rows."""
@@ -289,6 +365,10 @@ class SparseRows(InMemory):
         squares = np.square(rows.data, dtype=np.float64)
         owners = np.repeat(np.arange(self.shape[0]), np.diff(rows.indptr))
         return np.bincount(owners, squares, self.shape[0]).astype(np.float64, copy=False)
+
+    def largest(self) -> float:
+        """Greatest size of an entry."""
+        return largest_entry(self._rows.data)
 
     def matrix(self) -> sparse.csr_array:
         """The rows as a float64 CSR matrix."""
@@ -307,6 +387,7 @@ class MaskedRows:
         self.shape = (len(where), rows.shape[1])
         self.n_entries, self.tally, self.arrays = rows.n_entries, rows.tally, rows.arrays
         self.room, self.copy_cost = rows.room, rows.copy_cost
+        self.is_double, self.can_shift = rows.is_double, rows.can_shift
 
     def scores(self, weights: Array) -> Array:
         """X w."""
@@ -346,6 +427,14 @@ class MaskedRows:
         """A copy in float64."""
         return self._all.subset(self._where).in_double()
 
+    def in_form(self, form: Form) -> Rows:
+        """A copy in float64 in another form."""
+        return self._all.subset(self._where).in_form(form)
+
+    def parts(self) -> Iterator[tuple[slice, Rows]]:
+        """A copy of the rows."""
+        yield slice(0, self.shape[0]), self._all.subset(self._where)
+
     def count_entries(self, where: Where) -> int:
         """Stored entries of some of the rows."""
         return self._all.count_entries(self._where[where])
@@ -353,6 +442,10 @@ class MaskedRows:
     def squared_norms(self) -> Array:
         """|x|^2 of every row."""
         return self._all.squared_norms()[self._where]
+
+    def largest(self) -> float:
+        """Greatest size of an entry."""
+        return self._all.subset(self._where).largest()
 
     def matrix(self) -> Any:
         """The rows as a float64 array or CSR matrix."""
@@ -362,6 +455,106 @@ class MaskedRows:
     def exact(self) -> ExactRows:
         """The same rows in float64."""
         return self._all.subset(self._where).exact()
+
+
+class PreciseRows:
+    """All rows in float64 and in some form, made anew a few at a time for every product."""
+
+    def __init__(self, rows: Rows, form: Form) -> None:
+        self._all, self._form = rows, form
+        self.shape, self.n_entries, self.tally = rows.shape, rows.n_entries, rows.tally
+        self.arrays, self.room, self.copy_cost = rows.arrays, rows.room, rows.copy_cost
+        self.is_double, self.can_shift = True, rows.can_shift
+
+    def _parts(self, *coefficients: Array) -> Iterator[tuple[slice, Rows]]:
+        """Parts in their form, without those for which all coefficients are zero."""
+        for place, rows in self._all.parts():
+            if not coefficients or any(bool((one[place] != 0.0).any()) for one in coefficients):
+                yield place, rows.in_form(self._form)
+
+    def scores(self, weights: Array) -> Array:
+        """X w."""
+        scores = self.arrays.empty(self.shape[0])
+        for place, rows in self._parts():
+            scores[place] = rows.scores(weights)
+        return scores
+
+    def combine(self, coefficients: Array) -> Array:
+        """X' u."""
+        return self.combine_all(coefficients)[0]
+
+    def combine_all(self, *coefficients: Array) -> tuple[Array, ...]:
+        """X' u for several u."""
+        totals = tuple(self.arrays.zeros(self.shape[1]) for _ in coefficients)
+        for place, rows in self._parts(*coefficients):
+            for total, vector in zip(totals, coefficients, strict=True):
+                total += rows.combine(vector[place])
+        return totals
+
+    def curved(self, vector: Array, scale: Array, shift: Any) -> Array:
+        """X' diag(scale) (X v - shift)."""
+        total = self.arrays.zeros(self.shape[1])
+        for place, rows in self._parts(scale):
+            total += rows.curved(vector, scale[place], shift)
+        return total
+
+    def gram(self, where: Where, scale: Array) -> tuple[Array, Array]:
+        """X' diag(scale) X and X' scale over some of the rows."""
+        total = self.arrays.zeros((self.shape[1], self.shape[1]))
+        product, spread = self.arrays.zeros(self.shape[1]), self.arrays.zeros(self.shape[0])
+        spread[where] = scale
+        for place, rows in self._all.parts():
+            chosen = self.arrays.flatnonzero(spread[place])
+            if len(chosen):
+                formed = rows.subset(chosen).in_form(self._form)
+                more = formed.gram(self.arrays.flatnonzero(chosen >= 0), spread[place][chosen])
+                total += more[0]
+                product += more[1]
+        return total, product
+
+    def subset(self, where: Where) -> Rows:
+        """A copy of some of the rows, in their form."""
+        return self._all.subset(where).in_form(self._form)
+
+    def stacked(self, *others: Any) -> Rows:
+        """Not for all rows, of which there is one set."""
+        raise TypeError("all rows of a block cannot be stacked; copy some of them first.")
+
+    def in_double(self) -> Self:
+        """These rows."""
+        return self
+
+    def in_form(self, form: Form) -> Rows:
+        """A copy in another form."""
+        return self._all.in_form(self._form).in_form(form)
+
+    def parts(self) -> Iterator[tuple[slice, Rows]]:
+        """Copies of the rows in their form, a few at a time."""
+        return self._parts()
+
+    def count_entries(self, where: Where) -> int:
+        """Stored entries of some of the rows."""
+        return self._all.count_entries(where)
+
+    def squared_norms(self) -> Array:
+        """|x|^2 of every row."""
+        norms = self.arrays.empty(self.shape[0])
+        for place, rows in self._parts():
+            norms[place] = rows.squared_norms()
+        return norms
+
+    def largest(self) -> float:
+        """Greatest size of an entry."""
+        return max((rows.largest() for _, rows in self._parts()), default=0.0)
+
+    def exact(self) -> ExactRows:
+        """A copy of all rows."""
+        return self._all.in_form(self._form).exact()
+
+
+def precise(rows: Rows, form: Form) -> Rows:
+    """Rows whose products are those of float64, in some form; the same rows if they are that."""
+    return rows if rows.is_double and form.is_plain else PreciseRows(rows, form)
 
 
 class MatrixRows:
@@ -392,8 +585,20 @@ class MatrixRows:
 
     def inner_products(self, other: "MatrixRows") -> Array:
         """Of these rows with others, as a matrix."""
-        product = self._matrix @ other._columns
-        return np.asarray(product.toarray() if sparse.issparse(product) else product)
+        return _as_array(self._matrix @ other._columns)
+
+    def dense(self) -> Array:
+        """The rows as an array."""
+        return _as_array(self._matrix)
+
+
+def _as_array(matrix: Any) -> Array:
+    return np.asarray(matrix.toarray() if sparse.issparse(matrix) else matrix)
+
+
+def largest_entry(values: NDArray[Any]) -> float:
+    """Greatest size of a number, 0 if there is none."""
+    return max(float(values.max()), -float(values.min())) if values.size else 0.0
 
 
 def gram_by_parts(

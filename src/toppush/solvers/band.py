@@ -20,6 +20,7 @@ from toppush.arrays import Array, Where, namespace, number
 from toppush.designs import Block, only_asks
 from toppush.designs.rows import Rows
 from toppush.losses import Loss
+from toppush.problems import balanced
 from toppush.projections import chunks, clipped_mass, mass_above
 
 # ---- positives
@@ -51,11 +52,18 @@ def loss_along(block: Block, loss: Loss, scale: float, threshold: float) -> floa
     return sum(number(cost @ loss.value(threshold - scale * scores)) for cost, scores in parts)
 
 
+def _duals(block: Block, held: bool) -> Array:
+    """Of the positives: as their scores have them, or as the steps led to them."""
+    state = block.state
+    duals: Array = state.pull if not held else block.arrays.maximum(state.held, 0.0)
+    return duals
+
+
 @only_asks
-def dual_along(block: Block, loss: Loss, scale: float) -> tuple[float, float, float]:
-    """Conjugates at the duals scale * l'(t), with first and second derivative in `scale`."""
+def dual_along(block: Block, held: bool, loss: Loss, scale: float) -> tuple[float, float, float]:
+    """Conjugates at the duals times `scale`, with first and second derivative in it."""
     value = slope = curvature = 0.0
-    for cost, pull in chunks(block.cost, block.state.pull):
+    for cost, pull in chunks(block.cost, _duals(block, held)):
         unit = pull / cost
         held = unit > 0.0
         cost, unit = cost[held], unit[held]
@@ -68,9 +76,17 @@ def dual_along(block: Block, loss: Loss, scale: float) -> tuple[float, float, fl
 
 
 @only_asks
-def largest_dual(block: Block) -> tuple[float]:
-    """Greatest l'(t)."""
-    return (number(block.arrays.max(block.state.pull / block.cost, initial=0.0)),)
+def largest_dual(block: Block, held: bool) -> tuple[float]:
+    """Greatest dual of a positive, for a weight of one."""
+    return (number(block.arrays.max(_duals(block, held) / block.cost, initial=0.0)),)
+
+
+@only_asks
+def held_sums(block: Block) -> tuple[float, float, Array]:
+    """Of the duals that the steps led to: sum, sum of squares, and X' times them."""
+    duals = _duals(block, True)
+    product = block.state.positive_rows.combine(duals)
+    return number(duals.sum()), number(duals @ (duals / block.cost)), product
 
 
 def begin_positives(block: Block, alone: bool) -> None:
@@ -78,7 +94,7 @@ def begin_positives(block: Block, alone: bool) -> None:
 
     The bends that the Gram matrix holds, and the positives' rows, stay from an earlier solve.
     """
-    block.state.best_dual = None
+    block.state.best_dual = block.state.held = None
     block.state.used_bend = getattr(block.state, "used_bend", None)
     if getattr(block.state, "positive_rows", None) is None:
         block.state.positive_rows = block.positive_rows(alone)
@@ -445,6 +461,18 @@ def set_moves(block: Block, weights: Array) -> None:
     block.state.moves = block.split(block.rows.scores(weights))
 
 
+def advance_held(block: Block, step: float, threshold: float) -> None:
+    """Take the step in the positives' duals, as the system has it.
+
+    They follow the Newton equations, whose residuals come down to rounding in every step. Duals
+    taken from the scores are only as good as the scores: where rows are very long, not enough.
+    """
+    state = block.state
+    held = state.pull if state.held is None else state.held
+    ahead = state.pull - held + state.bend * (threshold - state.moves[0])
+    state.held = held + step * ahead
+
+
 def advance(block: Block, step: float) -> None:
     """Take the step in scores and band."""
     (positives, negatives), moves = block.scores, block.state.moves
@@ -480,18 +508,25 @@ def mean_difference(block: Block, total_cost: float, n_neg: int) -> Array:
     return block.push(block.cost / total_cost, negatives)
 
 
-def keep_dual(block: Block, scale: float, per_push: float, lift: float, cap: float) -> None:
+def keep_dual(
+    block: Block, held: bool, scale: float, per_push: float, lift: float, cap: float
+) -> None:
     """Remember the dual point of the best bound so far."""
     state, band = block.state, block.state.band
-    state.best_dual = state.pull, scale, band.where, band.push, per_push, lift, cap
+    state.best_dual = _duals(block, held), scale, band.where, band.push, per_push, lift, cap
+
+
+def best_pair(block: Block) -> tuple[Array, Array]:
+    """The dual point of the best bound: of the positives and of the negatives."""
+    on_negatives = block.arrays.zeros(block.n_neg)
+    if block.state.best_dual is None:
+        return block.arrays.zeros(block.n_pos), on_negatives
+    pull, scale, where, push, per_push, lift, cap = block.state.best_dual
+    on_negatives[where] = block.arrays.clip(push * per_push + lift, 0.0, cap)
+    return scale * pull, on_negatives
 
 
 @only_asks
-def best_dual(block: Block) -> Array:
-    """The dual point of the best bound, over all rows."""
-    if block.state.best_dual is None:
-        return block.join(0.0, 0.0)
-    pull, scale, where, push, per_push, lift, cap = block.state.best_dual
-    on_negatives = block.arrays.zeros(block.n_neg)
-    on_negatives[where] = block.arrays.clip(push * per_push + lift, 0.0, cap)
-    return block.join(scale * pull, on_negatives)
+def best_dual(block: Block, balance: float) -> Array:
+    """The same over all rows, balanced."""
+    return balanced(block, best_pair, balance)

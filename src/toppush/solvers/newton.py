@@ -17,18 +17,20 @@ a = tau c l'(T - w.x), b = tau q brought into the domain, with the best tau.
 """
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from toppush.arrays import Array
-from toppush.designs import FORMED, Block
-from toppush.levels import ROUNDING, root, top_mean
-from toppush.problems import TopPushProblem, negatives_range
+from toppush.designs import FORMED, Block, Form
+from toppush.levels import root, top_mean
+from toppush.problems import Proof, TopPushProblem, negatives_range, prove
 from toppush.progress import Journal, Watch
-from toppush.solutions import Solution, Status
+from toppush.solutions import Solution, Status, closed, relative_gap
 from toppush.solvers import band
+from toppush.solvers.forms import answer_in, form_of, in_form, refine
+from toppush.solvers.stable import few_rows, stable
 from toppush.solvers.systems import (
     SLOW_CG,
     WITH_POSITIVES_RTOL,
@@ -54,6 +56,8 @@ ABOVE = 0.3
 SHORT_STEP, MANY_SHORT, MAX_RESCUES = 0.03, 3, 8
 PATIENCE = 40
 """Iterations without a better gap after which the solve is given up."""
+MAX_REFUTED = 3
+"""Times that the rows may refute the bounds of a careful solve before it is given up."""
 RESUMED_GAP = 0.1
 """Relative gap up to which a solve that is resumed begins near the end of the central path."""
 PREDICTOR_RTOL, CORRECTOR_RTOL = 0.2, 0.03
@@ -69,25 +73,72 @@ def newton(
 ) -> Solution:
     """Minimise until upper and lower bound agree to `tol`, relative to the objective."""
     journal = Journal(problem.design, watch)
-    method = _Method(problem, tol)
-    method.begin(start)
+    found = _solved(problem, journal, tol=tol, max_iter=max_iter, start=start)
+    if found.status is Status.STALLED and refine(problem):
+        again = (stable if few_rows(problem.design) else _solved)(
+            problem, journal, tol=tol, max_iter=max_iter
+        )
+        found = _better(found, again, tol)
+    return found
+
+
+def _solved(
+    problem: TopPushProblem,
+    journal: Journal,
+    *,
+    tol: float,
+    max_iter: int,
+    start: Solution | None = None,
+) -> Solution:
+    """Solve on the rows in the form they have; the bounds are proven anew at the end."""
+    form = form_of(problem)
+    careful = bool(problem.design.memory["form is final"])
+    method = _Method(in_form(problem), tol, careful)
+    method.begin(None if start is None else replace(start, weights=start.weights / form.scale))
+    n_refuted = 0
     while True:
         method.certify()
-        stop = journal.note(method.upper, method.lower, method.best_weights, method.best_threshold)
+        stop = journal.note(method.upper, method.lower, *method.answer(form))
         status = method.outcome(stopped=stop, out_of_time=len(journal) >= max_iter)
         if status is not None:
-            break
+            proof = method.prove()
+            if status is not Status.CONVERGED or closed(method.upper, method.lower, tol):
+                break
+            n_refuted += 1
+            if not careful or n_refuted > MAX_REFUTED:
+                status = Status.STALLED
+                break
         method.iterate()
-    return Solution(
-        weights=method.best_weights,
-        threshold=method.best_threshold,
-        dual=problem.design.over_rows(band.best_dual),
+    weights, threshold = method.answer(form)
+    dual = problem.design.over_rows(band.best_dual, proof.balance)
+    solution = Solution(
+        weights=weights,
+        threshold=threshold,
+        dual=dual,
         upper=method.upper,
         lower=method.lower,
         n_iter=len(journal),
         status=status,
         history=tuple(journal.history),
     )
+    return _judged(solution, tol)
+
+
+def _judged(solution: Solution, tol: float) -> Solution:
+    """A solve that gave up next to the optimum has converged."""
+    close = closed(solution.upper, solution.lower, tol)
+    return replace(solution, status=Status.CONVERGED) if close else solution
+
+
+def _better(before: Solution, after: Solution, tol: float) -> Solution:
+    """The later solution, with whatever the earlier one proved better."""
+    if before.upper < after.upper:
+        after = replace(
+            after, weights=before.weights, threshold=before.threshold, upper=before.upper
+        )
+    if before.lower > after.lower:
+        after = replace(after, dual=before.dual, lower=before.lower)
+    return _judged(after, tol)
 
 
 @dataclass
@@ -96,6 +147,8 @@ class _Method:
 
     problem: TopPushProblem
     tol: float
+    careful: bool = False
+    """Whether every iteration takes its sums anew from the rows, as far ones ask for."""
     weights: Array = field(init=False)
     level: float = 0.0
     threshold: float = 0.0
@@ -117,7 +170,8 @@ class _Method:
         self.gram: Array | None = design.memory.get("gram")
         self.bend_product: Array = design.memory.get("bend_product", design.arrays.zeros(1))
         self.n_short = self.n_rescues = self.n_idle = 0
-        self.best_gap = self.least_steepness = np.inf
+        self.holding = False
+        self.best_gap = self.least_steepness = self.least_complementarity = np.inf
         zero = np.zeros(1)
         self.at_zero = problem.at_zero()
         self.slope_at_zero = float(problem.loss.slope(zero)[0])
@@ -141,8 +195,8 @@ class _Method:
         design.tell(Block.score, self.weights)
         self._shorten(guess=None if usable else self._best_length())
         self._choose_band()
-        self.pull = max(design.sum(band.bend_and_pull, problem.loss, problem.threshold())[0], 1e-12)
-        self.pull /= self.m
+        pull, _ = design.sum(band.bend_and_pull, problem.loss, problem.threshold())
+        self.pull = max(pull / self.m, 1e-12)
         slack = self._first_slack(difference)
         resumed = None if start is None or start.status is not Status.RESUMED else start
         if resumed is not None and resumed.relative_gap <= RESUMED_GAP:
@@ -219,9 +273,22 @@ class _Method:
 
     # ---- bounds
 
+    def prove(self) -> Proof:
+        """Replace both bounds by what all rows prove, and stand where the method stood."""
+        proof = prove(self.problem, self.best_weights, band.best_pair)
+        self.best_threshold, self.upper, self.lower = proof.threshold, proof.upper, proof.lower
+        self.problem.design.tell(Block.score, self.weights)
+        return proof
+
+    def answer(self, form: Form) -> tuple[Array, float]:
+        """The best weights, and their threshold, for the rows as they were given."""
+        return answer_in(form, self.best_weights, self.best_threshold)
+
     def certify(self) -> None:
         """Take the sums at the latest point and improve both bounds if they allow it."""
         problem, design = self.problem, self.problem.design
+        if self.careful:
+            design.tell(Block.score, self.weights)
         threshold = problem.threshold(guess=self.level)
         length, objective = 1.0, problem.upper(self.weights, threshold)
         better = objective < self.upper
@@ -256,8 +323,10 @@ class _Method:
         spread = threshold**2 + (squares - 2.0 * threshold * total) / self.m
         bend = size + self.curvature_at_zero * max(spread, 0.0)
         rise = 0.0 if slope < 0.0 else 0.05 * self.tol * self.at_zero
+        if not bend > 0.0:
+            return 0.0, self.at_zero
         length = min(-slope / bend if slope < 0.0 else rise / max(slope, 1e-300), 1.0)
-        for _ in range(60 if bend > 0.0 else 0):
+        for _ in range(60):
             losses = design.sum(band.loss_along, problem.loss, length, length * threshold)
             objective = 0.5 * size * length**2 + losses / self.m
             if objective <= self.at_zero + rise:
@@ -273,7 +342,7 @@ class _Method:
             return
         slack = 0.0 if self.quadratic else 0.1
         n_changed, n_bent = design.sum(band.count_changes, slack)
-        renew = self.gram is None or n_changed >= n_bent
+        renew = self.gram is None or self.careful or n_changed >= n_bent
         if renew or n_changed:
             gram, product = design.sum(band.update_gram, renew)
             self.gram = gram if self.gram is None or renew else self.gram + gram
@@ -281,7 +350,7 @@ class _Method:
             # Another solve on these rows follows the changes from here.
             design.memory.update(gram=self.gram, bend_product=self.bend_product)
         assert self.gram is not None
-        if self.quadratic:  # pull = bend (1 + T - w.x): no need to read the rows
+        if self.quadratic and not self.careful:  # pull = bend (1 + T - w.x): no read of the rows
             self.pull_product = (1.0 + self.threshold) * self.bend_product
             self.pull_product -= self.gram @ self.weights
         else:
@@ -291,52 +360,46 @@ class _Method:
         """Lower bound from the pulls and pushes, scaled together as well as can be."""
         problem, design, k = self.problem, self.problem.design, self.problem.k
         total, lift = self.sums.push, 0.0
-        if total <= 0.0 or self.sum_pull <= 0.0:
+        if not total > 0.0:
             return
         product = self.sums.product / total
         if k > 1 and design.max(band.largest_push)[0] * k > total:
             lift = self._lift_into_cap(total)
             product = design.sum(band.capped_product, total, lift, 1.0 / k)
-        push = self.pull_product - self.sum_pull * product
-        if self._in_doubt(push):
-            self.pull_product = design.sum(band.pull_product)
-            push = self.pull_product - self.sum_pull * product
-        scale, bound = self._best_scale(float(push @ push) / problem.scale)
-        if bound > self.lower:
-            self.lower, mass = bound, scale * self.sum_pull
-            design.tell(band.keep_dual, scale, mass / total, mass * lift, mass / k)
+        duals = [(False, (self.sum_pull, self.sum_squares, self.pull_product))]
+        if self.holding:
+            duals.append((True, design.sum(band.held_sums)))
+        for held, (mass, squares, pulled) in duals:
+            push = pulled - mass * product
+            quadratic = float(push @ push) / problem.scale
+            scale, bound = self._best_scale(held, mass, squares, quadratic)
+            if bound > self.lower:
+                self.lower, by = bound, scale * mass
+                design.tell(band.keep_dual, held, scale, by / total, by * lift, by / k)
 
-    def _in_doubt(self, push: Array) -> bool:
-        """Whether pulls taken from the Gram matrix lost digits that the bound needs.
-
-        They are a difference of two large vectors where rows lie far from the origin.
-        """
-        curvature = self.problem.loss.conjugate_curvature
-        if not self.formed or curvature is None or self.gram is None:
-            return False
-        size = abs(1.0 + self.threshold) * norm(self.bend_product)
-        size += norm(self.gram.reshape(-1)) * norm(self.weights)
-        off, length = ROUNDING * size, norm(push)
-        known = length**2 / self.problem.scale + curvature * self.sum_squares
-        return bool(off * (2.0 * length + off) / self.problem.scale > 0.01 * self.tol * known)
-
-    def _best_scale(self, quadratic: float) -> tuple[float, float]:
+    def _best_scale(
+        self, held: bool, mass: float, squares: float, quadratic: float
+    ) -> tuple[float, float]:
         """Scale t of the dual point with the best bound -(t^2/2 quadratic + conjugates)/m.
 
         In closed form if l*(a) = l*'(0) a + curvature/2 a^2; else by Newton's method, where any
         scale gives a bound.
         """
         design, loss = self.problem.design, self.problem.loss
+        if not (mass > 0.0 and math.isfinite(quadratic)):
+            return 0.0, 0.0
         if loss.conjugate_curvature is not None:
-            slope = -float(loss.conjugate_slope(np.zeros(1))[0]) * self.sum_pull
-            scale = slope / (quadratic + loss.conjugate_curvature * self.sum_squares)
+            slope = -float(loss.conjugate_slope(np.zeros(1))[0]) * mass
+            scale = slope / (quadratic + loss.conjugate_curvature * squares)
             return scale, 0.5 * scale * slope / self.m
-        limit = (1.0 - 1e-9) * loss.dual_limit / design.max(band.largest_dual)[0]
+        limit = (1.0 - 1e-9) * loss.dual_limit / design.max(band.largest_dual, held)[0]
         scale, best = min(1.0, limit), (0.0, 0.0)
         for _ in range(4):
-            value, slope, curvature = design.sum(band.dual_along, loss, scale)
+            value, slope, curvature = design.sum(band.dual_along, held, loss, scale)
             bound = -(0.5 * scale**2 * quadratic + value) / self.m
             best = max(best, (scale, bound), key=lambda pair: pair[1])
+            if not quadratic + curvature > 0.0:
+                break
             newton = scale - (scale * quadratic + slope) / (quadratic + curvature)
             scale = min(max(newton, 0.3 * scale), 3.0 * scale, limit)
         return best
@@ -354,9 +417,12 @@ class _Method:
 
     def outcome(self, *, stopped: bool, out_of_time: bool) -> Status | None:
         """Whether, and how, the solve is over."""
-        gap = (self.upper - self.lower) / self.upper if self.upper > 0.0 else 0.0
-        self.n_idle = 0 if gap < 0.99 * self.best_gap else self.n_idle + 1
+        gap = relative_gap(self.upper, self.lower)
+        centrality = self.sums.complementarity
+        ahead = gap < 0.99 * self.best_gap or centrality < 0.5 * self.least_complementarity
+        self.n_idle = 0 if ahead else self.n_idle + 1
         self.best_gap = min(gap, self.best_gap)
+        self.least_complementarity = min(centrality, self.least_complementarity)
         if gap <= self.tol:
             return Status.CONVERGED
         if stopped:
@@ -378,7 +444,7 @@ class _Method:
             self.sums = self.problem.design.sum(band.band_sums)
         try:
             self._step(mu)
-        except (np.linalg.LinAlgError, ZeroDivisionError):
+        except (np.linalg.LinAlgError, ArithmeticError):
             self.step = 0.0  # the system is singular to rounding; several such lead to a rescue
 
     @property
@@ -442,6 +508,9 @@ class _Method:
         self.level += self.step * change[0]
         self.threshold += self.step * change[1]
         self.pull += self.step * change[2]
+        if self.careful:
+            design.tell(band.advance_held, self.step, change[1])
+            self.holding = True
         design.tell(band.advance, self.step)
 
     def _system(self) -> System:

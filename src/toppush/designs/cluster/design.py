@@ -192,11 +192,11 @@ class ClusterDesign:
         cuts = np.cumsum(self._lengths)[:-1]
         self._tell("own", function, *self._dealt(np.split(vector, cuts)))
 
-    def gather(self, function: Callable[..., Any]) -> Array:
+    def gather(self, function: Callable[..., Any], *arguments: Any) -> Array:
         """The blocks' vectors as one, in the order of the rows."""
-        return np.concatenate(self.each(function))
+        return np.concatenate(self.each(function, *arguments))
 
-    def over_rows(self, function: Callable[..., Any]) -> Array:
+    def over_rows(self, function: Callable[..., Any], *arguments: Any) -> Array:
         """Nothing: a vector with an entry per row would not fit the driver."""
         return np.empty(0)
 

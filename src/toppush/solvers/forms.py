@@ -1,0 +1,114 @@
+"""The form in which a solver sees the rows: as they are, or shifted and scaled, in float64.
+
+A shift of all rows and a power of two change nothing in the problem, only the digits that its
+sums lose. A sample of the rows tells whether they may stay as they are, which is fastest; a solve
+that cannot prove its answer on them turns to the form that all rows ask for.
+"""
+
+import math
+from dataclasses import replace
+from typing import NamedTuple
+
+from toppush.arrays import Array
+from toppush.designs import PLAIN, Block, Design, Form, only_asks, precise
+from toppush.problems import TopPushProblem
+
+SAMPLE = 64
+PLAIN_SIZES = (1e-8, 1e8)
+"""Greatest entries, least and most, with which rows may stay as they are."""
+FAR, FAR_SINGLE = 1e3, 1e1
+"""Spreads that the mean may lie from the origin: of float64 rows, and of float32 rows or where
+digits count. Below that a shift costs digits: it is exact only for rows that share it."""
+BALANCE = 1e100
+"""Most that the entries' square may exceed lam, or fall below it, before they share the size."""
+
+
+def form_of(problem: TopPushProblem) -> Form:
+    """The form that the rows have, chosen from a sample of them at first."""
+    memory = problem.design.memory
+    if "form" not in memory:
+        _take(problem.design, _form_for(problem, SAMPLE), final=False)
+    form: Form = memory["form"]
+    return form
+
+
+def refine(problem: TopPushProblem) -> bool:
+    """Turn to the form that all rows ask for; False if they have it already."""
+    design = problem.design
+    if design.memory["form is final"]:
+        return False
+    _take(design, _form_for(problem, None), final=True)
+    return True
+
+
+def in_form(problem: TopPushProblem) -> TopPushProblem:
+    """The same problem on the rows as they are seen: lam shrinks as weights grow."""
+    return replace(problem, lam=problem.lam * form_of(problem).scale ** 2)
+
+
+def answer_in(form: Form, weights: Array, threshold: float) -> tuple[Array, float]:
+    """Weights and threshold for the rows as they were given, from those in some form."""
+    if form.centre is not None:
+        threshold += float(form.centre @ weights)
+    return weights if form.scale == 1.0 else form.scale * weights, threshold
+
+
+def _take(design: Design, form: Form, *, final: bool) -> None:
+    design.memory.clear()
+    design.memory.update({"form": form, "form is final": final})
+    if final or not form.is_plain:
+        design.tell(Block.take_form, form)
+
+
+def _form_for(problem: TopPushProblem, n_sample: int | None) -> Form:
+    """Shift and scale that a sample of the rows needs, or that all rows can use."""
+    parts = problem.design.each(moments, n_sample)
+    size = max(part.size for part in parts)
+    if size == 0.0:
+        return PLAIN
+    shares = [part.size / size for part in parts]
+    n_rows = sum(part.n_rows for part in parts)
+    mean = sum(part.total * share for part, share in zip(parts, shares, strict=True)) / n_rows
+    squares = sum(part.squares * share**2 for part, share in zip(parts, shares, strict=True))
+    far = float(mean @ mean)
+    spread = max(squares / n_rows - far, 0.0)
+    single = n_sample is None or not all(part.is_double for part in parts)
+    shifted = far > (FAR_SINGLE if single else FAR) ** 2 * spread
+    scaled = n_sample is None or not PLAIN_SIZES[0] <= size <= PLAIN_SIZES[1]
+    scale = _scale(size, problem.lam) if scaled else 1.0
+    return Form(scale, scale * size * mean if shifted else None)
+
+
+def _scale(size: float, lam: float) -> float:
+    """A power of two that brings entries near 1, or half of the way if lam is far from them."""
+    ratio = 2.0 * math.log2(size) - math.log2(lam)
+    excess = math.copysign(max(abs(ratio) - math.log2(BALANCE), 0.0), ratio) / 4.0
+    return math.ldexp(1.0, round(excess - math.log2(size)))
+
+
+class Moments(NamedTuple):
+    """What some rows say of their size and place, in units of their greatest entry."""
+
+    n_rows: int
+    is_double: bool
+    size: float
+    total: Array
+    """Sum of the rows; zero where they cannot be shifted."""
+    squares: float
+
+
+@only_asks
+def moments(block: Block, n_sample: int | None) -> Moments:
+    """Of about so many of the block's rows, or of all."""
+    rows = block.given if n_sample is None else block.sample(n_sample)
+    n_rows, size = rows.shape[0], rows.largest()
+    total = block.arrays.zeros(rows.shape[1])
+    if size == 0.0:
+        return Moments(n_rows, block.given.is_double, size, total, 0.0)
+    unit = precise(rows, Form(scale=_scale(size, 1.0)))
+    if rows.can_shift:
+        total = unit.combine(block.arrays.broadcast_to(1.0, n_rows))
+    by = 1.0 / (size * _scale(size, 1.0))
+    return Moments(
+        n_rows, block.given.is_double, size, by * total, by**2 * float(unit.squared_norms().sum())
+    )
