@@ -56,6 +56,13 @@ class Problem:
         options = {"loss": self.loss, "solver": self.solver, "tol": self.tol}
         return TopPush(self.lam, top=self.top, max_iter=self.max_iter, n_threads=1, **options)
 
+    @property
+    def stiffness(self):
+        """The power of ten of lam in units of the rows' size, in steps of eight."""
+        size = np.ptp(self.X.astype(np.longdouble), axis=0).max()
+        power = np.log10(self.lam) - 2 * np.log10(max(size, np.longdouble(1e-300)))
+        return f"lam/|x|^2 > 1e{min(max(8 * int(power // 8), -48), 16):+d}"
+
     def __str__(self):
         rows = f"{self.X.shape[0]} x {self.X.shape[1]} {self.X.dtype}, {self.y.sum()} positive"
         return (
@@ -163,6 +170,8 @@ VALUES = {
     "holes": (1, _holes),
 }
 
+EXTREME = ("x 1e30", "x 1e80", "x 1e-100", "columns 1e+-150")
+
 HOLDINGS = {
     "dense": 6, "Fortran order": 1, "CSR": 3, "disk": 0.7, "disk CSR": 0.7, "torch": 0.7,
     "torch CSR": 0.7, "Dask": 0.05,
@@ -184,18 +193,12 @@ def hostile_problem(number):
     n_rows, n_columns, share = SHAPES[shape][1](rng)
     y = _positives(rng, n_rows, share)
     X = rng.normal(size=(n_rows, n_columns)) + y[:, None] * rng.choice([0.0, 0.3, 1.0, 3.0])
-    weight = WEIGHTINGS[weighting][1](rng, n_rows)
-    return Problem(
-        number,
-        values,
-        shape,
-        weighting,
-        rng.choice(list(HOLDINGS), p=_shares(HOLDINGS.values())),
-        VALUES[values][1](rng, X),
-        y,
-        _with_both_classes(weight, y),
-        **_parameters(rng, np.sum(~y)),
-    )
+    X = VALUES[values][1](rng, X)
+    weight = _with_both_classes(WEIGHTINGS[weighting][1](rng, n_rows), y)
+    holding = rng.choice(list(HOLDINGS), p=_shares(HOLDINGS.values()))
+    about = {"values": values, "shape": shape, "weighting": weighting, "holding": str(holding)}
+    terms = _parameters(rng, np.sum(~y)) | {"lam": _lam(rng, X, values)}
+    return Problem(number, X=X, y=y, sample_weight=weight, **about, **terms)
 
 
 def _draw(rng, kinds):
@@ -216,17 +219,26 @@ def _with_both_classes(weight, y):
 
 
 def _parameters(rng, n_neg):
-    lam = 10.0 ** rng.uniform(-8, 4)
     solver = rng.choice(["newton", "paper"], p=[0.93, 0.07])
     short = rng.integers(1, 12) if rng.random() < 0.04 else 10_000
     return {
-        "lam": float(rng.choice([lam, 1e-12, 1e200], p=[0.96, 0.02, 0.02])),
         "top": _top(rng, n_neg),
         "loss": str(rng.choice(LOSSES)),
         "solver": str(solver),
         "tol": float(rng.choice([1e-4, 1e-6, 1e-2], p=[0.7, 0.2, 0.1])),
         "max_iter": 300 if solver == "paper" else int(short),
     }
+
+
+def _lam(rng, X, values):
+    """From 1e-8 to 1e4, now and then far outside; mostly in proportion to rows of extreme size.
+
+    Where it is not, and the classes overlap, X+'a and X-'b must agree to more digits than a
+    float64 dual has, and all that can be asked for is bounds that hold.
+    """
+    lam = rng.choice([10.0 ** rng.uniform(-8, 4), 1e-12, 1e200], p=[0.96, 0.02, 0.02])
+    in_proportion = values in EXTREME and lam < 1e200 and rng.random() < 0.95
+    return float(lam * np.abs(X).max() ** 2) if in_proportion else float(lam)
 
 
 def _top(rng, n_neg):
@@ -329,6 +341,7 @@ class Outcome:
     holding: str
     loss: str
     solver: str
+    stiffness: str
     status: str
     gap: float
     warned: str
@@ -370,7 +383,7 @@ def judged(problem, holder):
     return Outcome(**about, status=solution.status.name, gap=gap, complaints=tuple(wrong))
 
 
-_COMMON = ("number", "values", "shape", "weighting", "holding", "loss", "solver")
+_COMMON = ("number", "values", "shape", "weighting", "holding", "loss", "solver", "stiffness")
 
 
 def complaints(problem, ranker):
@@ -462,10 +475,11 @@ def table(found, by):
     return "\n".join(lines)
 
 
+BY = ("values", "shape", "weighting", "holding", "loss", "solver", "stiffness")
+
+
 def summary(found):
-    parts = [
-        table(found, by) for by in ("values", "shape", "weighting", "holding", "loss", "solver")
-    ]
+    parts = [table(found, by) for by in BY]
     stalled = sum(one.stalled for one in found)
     share = stalled / max(len(found), 1)
     parts.append(f"{len(found)} problems, {sum(bool(one.complaints) for one in found)} fail, ")
