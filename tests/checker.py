@@ -144,7 +144,7 @@ class Checker:
 
     # The verdict.
 
-    def complaints(self, solution, *, tol=None, margin=MARGIN):
+    def complaints(self, solution, *, tol=None, margin=MARGIN, others=None):
         """What is wrong with a solution, in sentences that begin with a word for the kind.
 
         Parameters
@@ -156,9 +156,12 @@ class Checker:
             The gap that a solution must have that is said to have converged.
         margin : float
             How far upper and lower may be off, as a share of the objective.
+        others : dict from names to weights, optional
+            More weights whose objective the lower bound must not exceed.
         """
+        others = {"zero": np.zeros(self.pos.shape[1]), **(others or {})}
         unusable = list(self._unusable(solution))
-        return unusable or list(self._complaints(solution, tol, LONG(margin)))
+        return unusable or list(self._complaints(solution, tol, LONG(margin), others))
 
     def _unusable(self, solution):
         numbers = {name: getattr(solution, name) for name in ("upper", "lower", "threshold")}
@@ -170,7 +173,7 @@ class Checker:
         if solution.dual.size and solution.dual.shape != self.used.shape:
             yield f"shape: a dual of shape {solution.dual.shape} for {self.used.size} rows"
 
-    def _complaints(self, solution, tol, margin):
+    def _complaints(self, solution, tol, margin, others):
         upper, lower = LONG(solution.upper), LONG(solution.lower)
         found = self.objective(solution.weights)
         room = margin * found.value + SMALLEST
@@ -179,12 +182,13 @@ class Checker:
         if not lower <= found.value + room + found.noise:
             yield f"crossed: lower {lower:.12g} is above the objective {found.value:.12g}"
         yield from self._threshold(solution, margin)
-        yield from self._against_others(solution, margin)
         if solution.dual.size:
+            others = {**others, "the dual's weights": self.weights_of(solution.dual)}
             yield from self._dual(solution, margin)
             bound = self.bound(solution.dual)
             if not lower <= bound.value + room + bound.noise + found.noise:
                 yield f"unproven: lower {lower:.12g} is stated, its dual proves {bound.value:.12g}"
+        yield from self._against(others, solution, margin)
         if tol is not None and solution.status.name == "CONVERGED":
             gap = found.value - lower
             if not gap <= (LONG(tol) + margin) * abs(found.value) + SMALLEST + found.noise:
@@ -198,11 +202,8 @@ class Checker:
         if not abs(LONG(solution.threshold) - true) <= room:
             yield f"threshold: {solution.threshold:.12g} is stated, T(w) is {true:.12g}"
 
-    def _against_others(self, solution, margin):
-        """No weights have an objective below `lower`: not zero, not those of the dual."""
-        others = {"zero": np.zeros(self.pos.shape[1])}
-        if solution.dual.size:
-            others["the dual's weights"] = self.weights_of(solution.dual)
+    def _against(self, others, solution, margin):
+        """No weights have an objective below `lower`."""
         for name, weights in others.items():
             found = self.objective(weights)
             if solution.lower > found.value * (1 + margin) + SMALLEST + found.noise:

@@ -82,7 +82,8 @@ def summary(found):
     return "\n\n".join(parts)
 
 
-def _line(one):
+def line(one):
+    """A problem that failed, and how."""
     return (
         f"{one.number:>8} {one.values} | {one.shape} | {one.weighting} | {one.holding} | "
         f"{one.loss} | {one.solver} | {one.status} | gap {one.gap:.2g} | {one.warned} | "
@@ -107,7 +108,7 @@ def replay(number):
     print(problem)
     with Holder() as holder:
         one = judged(problem, holder)
-    print(_line(one))
+    print(line(one))
     return one
 
 
@@ -129,9 +130,9 @@ def main():
     found = []
     for one in run(options.seed, problems, options.seconds, options.jobs):
         found.append(one)
-        line = _line(one)
-        if (one.complaints or one.stalled) and re.search(options.only or "", line):
-            print(line, flush=True)
+        shown = line(one)
+        if (one.complaints or one.stalled) and re.search(options.only or "", shown):
+            print(shown, flush=True)
     print(summary(found))
     if options.csv:
         _write(options.csv, found)

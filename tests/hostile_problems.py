@@ -163,8 +163,8 @@ WEIGHTINGS = {
 }
 
 
-def hostile_problem(number):
-    """The problem of this number; numbers near each other have nothing in common."""
+def hostile_problem(number, holding=None):
+    """The problem of this number, its rows held as the number says or as is asked."""
     rng = np.random.default_rng(number)
     shape, values, weighting = (_draw(rng, kinds) for kinds in (SHAPES, VALUES, WEIGHTINGS))
     n_rows, n_columns, share = SHAPES[shape][1](rng)
@@ -172,8 +172,9 @@ def hostile_problem(number):
     X = rng.normal(size=(n_rows, n_columns)) + y[:, None] * rng.choice([0.0, 0.3, 1.0, 3.0])
     X = VALUES[values][1](rng, X)
     weight = _with_both_classes(WEIGHTINGS[weighting][1](rng, n_rows), y)
-    holding = rng.choice(list(HOLDINGS), p=_shares(HOLDINGS.values()))
-    about = {"values": values, "shape": shape, "weighting": weighting, "holding": str(holding)}
+    drawn = rng.choice(list(HOLDINGS), p=_shares(HOLDINGS.values()))
+    about = {"values": values, "shape": shape, "weighting": weighting}
+    about["holding"] = holding or str(drawn)
     n_neg = np.sum(~y if weight is None else ~y & (weight > 0))
     terms = _parameters(rng, n_neg) | {"lam": _lam(rng, X, values)}
     return Problem(number=number, X=X, y=y, sample_weight=weight, **about, **terms)

@@ -5,7 +5,7 @@ import time
 import traceback
 import warnings
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
@@ -193,7 +193,15 @@ def _about_solution(problem, ranker):
         wrong.append(f"status: {solution.n_iter} iterations of {problem.max_iter}")
     terms = {"lam": problem.lam, "k": k, "loss": problem.loss}
     checker = Checker(problem.X, problem.y, sample_weight=weight, **terms)
-    return wrong + checker.complaints(solution, tol=problem.tol)
+    others = None if solution.dual.size else {"a fit in memory": _in_memory(problem, k)}
+    return wrong + checker.complaints(solution, tol=problem.tol, others=others)
+
+
+def _in_memory(problem, k):
+    """Weights of the same problem, to compare a bound with that comes without its dual."""
+    plain = replace(problem, holding="dense", top=k, max_iter=10_000)
+    ranker = fit(plain, plain.X, plain.y, plain.sample_weight).ranker
+    return getattr(ranker, "coef_", np.zeros((1, plain.X.shape[1])))[0]
 
 
 def _about_warnings(problem, done):
