@@ -161,8 +161,9 @@ def test_without_a_dual_the_bound_is_compared_with_objectives(name):
     without = replace(solution, dual=np.empty(0))
     assert checker.complaints(without, tol=1e-4) == []
     assert checker.complaints(replace(without, lower=1.01 * solution.upper), tol=1e-4)
-    poor = replace(without, weights=np.zeros_like(solution.weights), lower=1.01 * solution.upper)
-    poor = replace(poor, upper=float(loss(name, np.longdouble(0))), threshold=0.0)
+    at_zero = float(loss(name, np.longdouble(0)))
+    zero = {"weights": np.zeros_like(solution.weights), "upper": at_zero, "threshold": 0.0}
+    poor = replace(without, **zero, lower=0.5 * (solution.upper + at_zero))
     assert checker.complaints(poor) == []
     assert checker.complaints(poor, others={"better weights": solution.weights})
 
