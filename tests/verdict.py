@@ -160,7 +160,8 @@ def complaints(problem, done):
     """What is wrong with a fit, in sentences that begin with a word for the kind."""
     if done.error is not None:
         return [f"crash: {_told(done.error)}"]
-    return [*_about_solution(problem, done.ranker), *_about_warnings(problem, done)]
+    wrong = [*_about_solution(problem, done.ranker), *_about_warnings(problem, done)]
+    return list(dict.fromkeys(wrong))
 
 
 def judged(problem, holder):
