@@ -272,7 +272,7 @@ def test_a_watcher_sees_each_iteration_and_may_stop(solver):
     assert [count for count, *_ in seen] == [1, 2, 3, 4]
     assert solution.status is Status.STOPPED
     assert_array_equal(solution.weights, seen[-1][1])
-    assert solution.threshold == seen[-1][2]
+    assert solution.threshold == pytest.approx(seen[-1][2], rel=1e-12)
 
 
 # The paper's method.

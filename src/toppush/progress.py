@@ -27,12 +27,18 @@ class Journal:
 
     def note(self, upper: float, lower: float, weights: Array, threshold: float) -> bool:
         """Add an iteration; true if the watcher asks to stop."""
-        seconds = time.perf_counter() - self._began
-        passes = self._design.passes - self._read
-        self.history.append(Iteration(upper, lower, passes, seconds))
+        self.history.append(self._standing(upper, lower))
         if self._watch is None:
             return False
         return self._watch(tuple(self.history), self._design.widen(weights), threshold)
+
+    def settle(self, upper: float, lower: float) -> None:
+        """Put the bounds that were proven at the end in place of the last iteration's."""
+        self.history[-1] = self._standing(upper, lower)
+
+    def _standing(self, upper: float, lower: float) -> Iteration:
+        seconds = time.perf_counter() - self._began
+        return Iteration(upper, lower, self._design.passes - self._read, seconds)
 
 
 class LiveLine:

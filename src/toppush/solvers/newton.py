@@ -73,6 +73,16 @@ def newton(
 ) -> Solution:
     """Minimise until upper and lower bound agree to `tol`, relative to the objective."""
     journal = Journal(problem.design, watch)
+    with np.errstate(all="ignore"):  # what overflows proves nothing, and the proof says so
+        found = _proven(problem, journal, tol=tol, max_iter=max_iter, start=start)
+    journal.settle(found.upper, found.lower)
+    return replace(found, history=tuple(journal.history))
+
+
+def _proven(
+    problem: TopPushProblem, journal: Journal, *, tol: float, max_iter: int, start: Solution | None
+) -> Solution:
+    """Solve on the rows as they are, and where that proves too little in their best form."""
     found = _solved(problem, journal, tol=tol, max_iter=max_iter, start=start)
     if found.status is Status.STALLED and refine(problem):
         again = (stable if few_rows(problem.design) else _solved)(
@@ -119,7 +129,6 @@ def _solved(
         lower=method.lower,
         n_iter=len(journal),
         status=status,
-        history=tuple(journal.history),
     )
     return _judged(solution, tol)
 

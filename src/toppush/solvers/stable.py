@@ -47,17 +47,16 @@ def stable(problem: TopPushProblem, journal: Journal, *, tol: float, max_iter: i
     rows = np.vstack([part.dense() for part in design.each(_all_rows)])
     cost = np.concatenate([to_host(part) for part in design.each(_costs)])
     kinds = np.concatenate([to_host(part) for part in design.each(_kinds)])
-    with np.errstate(all="ignore"):
-        method = _Method(seen.loss, seen.lam, seen.k, rows[kinds > 0], rows[kinds < 0], cost)
-        status = None
-        while status is None:
-            method.certify()
-            weights = design.arrays.asarray(method.best_weights)
-            answer = answer_in(form, weights, method.best_threshold)
-            stop = journal.note(method.upper, method.lower, *answer)
-            status = method.outcome(tol, stopped=stop, out_of_time=len(journal) >= max_iter)
-            if status is None:
-                method.step()
+    method = _Method(seen.loss, seen.lam, seen.k, rows[kinds > 0], rows[kinds < 0], cost)
+    status = None
+    while status is None:
+        method.certify()
+        weights = design.arrays.asarray(method.best_weights)
+        answer = answer_in(form, weights, method.best_threshold)
+        stop = journal.note(method.upper, method.lower, *answer)
+        status = method.outcome(tol, stopped=stop, out_of_time=len(journal) >= max_iter)
+        if status is None:
+            method.advance()
     dual = np.zeros(len(rows))
     dual[kinds > 0], dual[kinds < 0] = (side * seen.design.total_cost for side in method.best_dual)
     design.scatter(_receive_dual, dual)
@@ -72,7 +71,6 @@ def stable(problem: TopPushProblem, journal: Journal, *, tol: float, max_iter: i
         lower=proof.lower,
         n_iter=len(journal),
         status=_judged(status, closed(proof.upper, proof.lower, tol)),
-        history=tuple(journal.history),
     )
 
 
@@ -159,6 +157,8 @@ class _Method:
     def _best_scale(self, mass: float, quadratic: float) -> tuple[float, float]:
         """Scale of the dual point with the best bound, and that bound."""
         unit, loss = self.dual / self.cost, self.loss
+        if not (mass > 0.0 and np.isfinite(quadratic)):
+            return 0.0, 0.0
         if loss.conjugate_curvature is not None:
             bend = quadratic + loss.conjugate_curvature * float(self.dual @ unit)
             return mass / bend, 0.5 * mass**2 / bend
@@ -195,8 +195,15 @@ class _Method:
 
     # ---- steps
 
-    def step(self) -> None:
-        """Go one step along the central path, by a predictor and a corrector."""
+    def advance(self) -> None:
+        """Go one step, or stand still where the numbers allow none."""
+        try:
+            self._step()
+        except (np.linalg.LinAlgError, ArithmeticError, ValueError):
+            self.pull = np.nan
+
+    def _step(self) -> None:
+        """One step along the central path, by a predictor and a corrector."""
         system = _System(self)
         n_pairs = len(self.push) * (2 if self.capped else 1)
         mu = float(self.push @ self.slack + self.room @ self.excess) / n_pairs
@@ -219,9 +226,7 @@ class _Method:
 
     def _damped(self, ahead: "_Direction", step: float) -> float:
         """Halve the step while the duals end far from where the system put them."""
-        if self.quadratic:
-            return step
-        for _ in range(MAX_HALVINGS):
+        for _ in range(0 if self.quadratic else MAX_HALVINGS):
             found = self.cost * self.loss.slope(self.beyond + step * ahead.beyond)
             off = float(np.abs(found - self.dual - step * ahead.dual).sum())
             if off <= 0.5 * float(self.dual.sum()):
