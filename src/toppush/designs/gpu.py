@@ -156,7 +156,8 @@ class TorchRows(InMemory):
 
     def largest(self) -> float:
         """Greatest size of an entry."""
-        return float(self.values.abs().amax()) if self.n_entries else 0.0
+        low, high = torch.aminmax(self.values) if self.n_entries else (0.0, 0.0)
+        return max(float(high), -float(low))
 
     def design(self, positive: Any, sample_weight: Any | None = None) -> "GpuDesign":
         """These rows as one block."""

@@ -65,8 +65,8 @@ def dual_along(block: Block, held: bool, loss: Loss, scale: float) -> tuple[floa
     value = slope = curvature = 0.0
     for cost, pull in chunks(block.cost, _duals(block, held)):
         unit = pull / cost
-        held = unit > 0.0
-        cost, unit = cost[held], unit[held]
+        counted = unit > 0.0
+        cost, unit = cost[counted], unit[counted]
         dual = scale * unit
         violation = loss.conjugate_slope(dual)
         value += number(cost @ loss.conjugate(dual))

@@ -27,7 +27,7 @@ def form_of(problem: TopPushProblem) -> Form:
     """The form that the rows have, chosen from a sample of them at first."""
     memory = problem.design.memory
     if "form" not in memory:
-        _take(problem.design, _form_for(problem, SAMPLE), final=False)
+        _take(problem.design, *_form_for(problem, SAMPLE), final=False)
     form: Form = memory["form"]
     return form
 
@@ -37,7 +37,7 @@ def refine(problem: TopPushProblem) -> bool:
     design = problem.design
     if design.memory["form is final"]:
         return False
-    _take(design, _form_for(problem, None), final=True)
+    _take(design, *_form_for(problem, None), final=True)
     return True
 
 
@@ -53,30 +53,38 @@ def answer_in(form: Form, weights: Array, threshold: float) -> tuple[Array, floa
     return weights if form.scale == 1.0 else form.scale * weights, threshold
 
 
-def _take(design: Design, form: Form, *, final: bool) -> None:
+def _take(design: Design, form: Form, size: float, *, final: bool) -> None:
+    """Let the rows take a form; `size` is what a row's length is at most, infinite if unknown."""
     design.memory.clear()
-    design.memory.update({"form": form, "form is final": final})
+    design.memory.update({"form": form, "form is final": final, "size": size})
     if final or not form.is_plain:
         design.tell(Block.take_form, form)
 
 
-def _form_for(problem: TopPushProblem, n_sample: int | None) -> Form:
-    """Shift and scale that a sample of the rows needs, or that all rows can use."""
+def _form_for(problem: TopPushProblem, n_sample: int | None) -> tuple[Form, float]:
+    """Shift and scale that a sample of the rows needs, or that all rows can use.
+
+    With the greatest length of a row if the rows are used as they are and products with them are
+    those of float64, so that the rounding of sums over them is known.
+    """
     parts = problem.design.each(moments, n_sample)
     size = max(part.size for part in parts)
     if size == 0.0:
-        return PLAIN
+        return PLAIN, 0.0
     shares = [part.size / size for part in parts]
     n_rows = sum(part.n_rows for part in parts)
     mean = sum(part.total * share for part, share in zip(parts, shares, strict=True)) / n_rows
     squares = sum(part.squares * share**2 for part, share in zip(parts, shares, strict=True))
     far = float(mean @ mean)
     spread = max(squares / n_rows - far, 0.0)
-    single = n_sample is None or not all(part.is_double for part in parts)
-    shifted = far > (FAR_SINGLE if single else FAR) ** 2 * spread
+    double = all(part.is_double for part in parts)
+    shifted = far > (FAR if double and n_sample else FAR_SINGLE) ** 2 * spread
     scaled = n_sample is None or not PLAIN_SIZES[0] <= size <= PLAIN_SIZES[1]
+    if not (shifted or scaled):
+        length = size * math.sqrt(problem.design.n_features)
+        return PLAIN, length if double else math.inf
     scale = _scale(size, problem.lam) if scaled else 1.0
-    return Form(scale, scale * size * mean if shifted else None)
+    return Form(scale, scale * size * mean if shifted else None), math.inf
 
 
 def _scale(size: float, lam: float) -> float:
@@ -87,7 +95,7 @@ def _scale(size: float, lam: float) -> float:
 
 
 class Moments(NamedTuple):
-    """What some rows say of their size and place, in units of their greatest entry."""
+    """What some rows say of their place, in units of the greatest entry of all."""
 
     n_rows: int
     is_double: bool
@@ -101,7 +109,7 @@ class Moments(NamedTuple):
 def moments(block: Block, n_sample: int | None) -> Moments:
     """Of about so many of the block's rows, or of all."""
     rows = block.given if n_sample is None else block.sample(n_sample)
-    n_rows, size = rows.shape[0], rows.largest()
+    n_rows, size = rows.shape[0], block.given.largest()
     total = block.arrays.zeros(rows.shape[1])
     if size == 0.0:
         return Moments(n_rows, block.given.is_double, size, total, 0.0)

@@ -24,8 +24,8 @@ import numpy as np
 
 from toppush.arrays import Array
 from toppush.designs import FORMED, Block, Form
-from toppush.levels import root, top_mean
-from toppush.problems import Proof, TopPushProblem, negatives_range, prove
+from toppush.levels import ROUNDING, root, top_mean
+from toppush.problems import TopPushProblem, negatives_range, prove
 from toppush.progress import Journal, Watch
 from toppush.solutions import Solution, Status, closed, relative_gap
 from toppush.solvers import band
@@ -56,6 +56,9 @@ ABOVE = 0.3
 SHORT_STEP, MANY_SHORT, MAX_RESCUES = 0.03, 3, 8
 PATIENCE = 40
 """Iterations without a better gap after which the solve is given up."""
+SURE, ROUNDINGS = 1e-7, 16
+"""Share of the objective up to which rounding in its bounds is let be, and the roundings of a
+score beside one for each feature."""
 MAX_REFUTED = 3
 """Times that the rows may refute the bounds of a careful solve before it is given up."""
 RESUMED_GAP = 0.1
@@ -111,16 +114,17 @@ def _solved(
         stop = journal.note(method.upper, method.lower, *method.answer(form))
         status = method.outcome(stopped=stop, out_of_time=len(journal) >= max_iter)
         if status is not None:
-            proof = method.prove()
+            balance = 1.0 if method.is_sure() else method.prove()
             if status is not Status.CONVERGED or closed(method.upper, method.lower, tol):
                 break
             n_refuted += 1
             if not careful or n_refuted > MAX_REFUTED:
                 status = Status.STALLED
                 break
+            problem.design.tell(Block.score, method.weights)
         method.iterate()
     weights, threshold = method.answer(form)
-    dual = problem.design.over_rows(band.best_dual, proof.balance)
+    dual = problem.design.over_rows(band.best_dual, balance)
     solution = Solution(
         weights=weights,
         threshold=threshold,
@@ -178,8 +182,9 @@ class _Method:
         self.memory = Memory(design.arrays, design.most_exact / 2)
         self.gram: Array | None = design.memory.get("gram")
         self.bend_product: Array = design.memory.get("bend_product", design.arrays.zeros(1))
+        self.largest_sums: tuple[float, float] = design.memory.get("largest_sums", (0.0, 0.0))
         self.n_short = self.n_rescues = self.n_idle = 0
-        self.holding = False
+        self.holding, self.path = False, 0.0
         self.best_gap = self.least_steepness = self.least_complementarity = np.inf
         zero = np.zeros(1)
         self.at_zero = problem.at_zero()
@@ -203,6 +208,7 @@ class _Method:
         design.tell(band.begin_positives, not self.formed)
         design.tell(Block.score, self.weights)
         self._shorten(guess=None if usable else self._best_length())
+        self.path = norm(self.weights)
         self._choose_band()
         pull, _ = design.sum(band.bend_and_pull, problem.loss, problem.threshold())
         self.pull = max(pull / self.m, 1e-12)
@@ -282,12 +288,22 @@ class _Method:
 
     # ---- bounds
 
-    def prove(self) -> Proof:
-        """Replace both bounds by what all rows prove, and stand where the method stood."""
+    def is_sure(self) -> bool:
+        """Whether rounding cannot have touched the bounds, so that they need no proof.
+
+        Scores add up the products of all steps, each rounded in proportion to the length of the
+        row and of the step.
+        """
+        design = self.problem.design
+        unit = float(np.finfo(np.float64).eps) * (design.n_features + ROUNDINGS)
+        off = 4.0 * unit * design.memory["size"] * self.path * max(self.sum_pull / self.m, 1.0)
+        return not self.careful and off <= SURE * self.upper
+
+    def prove(self) -> float:
+        """Replace both bounds by what all rows prove; returns the dual's balance."""
         proof = prove(self.problem, self.best_weights, band.best_pair)
         self.best_threshold, self.upper, self.lower = proof.threshold, proof.upper, proof.lower
-        self.problem.design.tell(Block.score, self.weights)
-        return proof
+        return proof.balance
 
     def answer(self, form: Form) -> tuple[Array, float]:
         """The best weights, and their threshold, for the rows as they were given."""
@@ -356,8 +372,13 @@ class _Method:
             gram, product = design.sum(band.update_gram, renew)
             self.gram = gram if self.gram is None or renew else self.gram + gram
             self.bend_product = product if renew else self.bend_product + product
+            before = (0.0, 0.0) if renew else self.largest_sums
+            sizes = norm(self.gram.reshape(-1)), norm(self.bend_product)
+            self.largest_sums = max(before[0], sizes[0]), max(before[1], sizes[1])
             # Another solve on these rows follows the changes from here.
-            design.memory.update(gram=self.gram, bend_product=self.bend_product)
+            design.memory.update(
+                gram=self.gram, bend_product=self.bend_product, largest_sums=self.largest_sums
+            )
         assert self.gram is not None
         if self.quadratic and not self.careful:  # pull = bend (1 + T - w.x): no read of the rows
             self.pull_product = (1.0 + self.threshold) * self.bend_product
@@ -375,6 +396,8 @@ class _Method:
         if k > 1 and design.max(band.largest_push)[0] * k > total:
             lift = self._lift_into_cap(total)
             product = design.sum(band.capped_product, total, lift, 1.0 / k)
+        if self._in_doubt(self.pull_product - self.sum_pull * product):
+            self.pull_product = design.sum(band.pull_product)
         duals = [(False, (self.sum_pull, self.sum_squares, self.pull_product))]
         if self.holding:
             duals.append((True, design.sum(band.held_sums)))
@@ -385,6 +408,20 @@ class _Method:
             if bound > self.lower:
                 self.lower, by = bound, scale * mass
                 design.tell(band.keep_dual, held, scale, by / total, by * lift, by / k)
+
+    def _in_doubt(self, push: Array) -> bool:
+        """Whether pulls taken from the Gram matrix lost digits that the bound needs.
+
+        It was summed up over all changes, each rounded in proportion to the largest there was.
+        """
+        curvature = self.problem.loss.conjugate_curvature
+        if not self.formed or curvature is None or self.careful:
+            return False
+        size = abs(1.0 + self.threshold) * self.largest_sums[1]
+        size += self.largest_sums[0] * norm(self.weights)
+        off, length = ROUNDING * size, norm(push)
+        known = length**2 / self.problem.scale + curvature * self.sum_squares
+        return bool(off * (2.0 * length + off) / self.problem.scale > SURE * known)
 
     def _best_scale(
         self, held: bool, mass: float, squares: float, quadratic: float
@@ -514,6 +551,7 @@ class _Method:
         design.tell(band.set_moves, moves)
         self.step = self._damped(min(1.0, TO_BOUNDARY * longest), change)
         self.weights = self.weights + self.step * moves
+        self.path += self.step * norm(moves)
         self.level += self.step * change[0]
         self.threshold += self.step * change[1]
         self.pull += self.step * change[2]

@@ -28,10 +28,12 @@ from toppush.solvers.forms import answer_in, form_of, in_form
 
 MOST_ENTRIES, MOST_WORK = 1 << 22, 1 << 31
 """Entries of all rows, and the same times the columns, up to which rows are few."""
-TO_BOUNDARY = 0.99
-SHORT_STEP, CENTRED = 0.1, 0.5
-"""Step below which one towards the central path is tried, and how far that goes back to it."""
-PATIENCE, MAX_HALVINGS = 40, 60
+MANNERS = ((0.99, 1e-3), (0.9, 0.1))
+"""How far a step goes to the boundary, and the least part of the products that it keeps: boldly,
+then, if that did not get there, with caution."""
+SHORT_STEP = 0.3
+"""Step below which one back to the central path is tried."""
+PATIENCE, MAX_HALVINGS = 80, 60
 
 
 def few_rows(design: Design) -> bool:
@@ -48,15 +50,11 @@ def stable(problem: TopPushProblem, journal: Journal, *, tol: float, max_iter: i
     cost = np.concatenate([to_host(part) for part in design.each(_costs)])
     kinds = np.concatenate([to_host(part) for part in design.each(_kinds)])
     method = _Method(seen.loss, seen.lam, seen.k, rows[kinds > 0], rows[kinds < 0], cost)
-    status = None
-    while status is None:
-        method.certify()
-        weights = design.arrays.asarray(method.best_weights)
-        answer = answer_in(form, weights, method.best_threshold)
-        stop = journal.note(method.upper, method.lower, *answer)
-        status = method.outcome(tol, stopped=stop, out_of_time=len(journal) >= max_iter)
-        if status is None:
-            method.advance()
+    for manner in MANNERS:
+        method.begin(*manner)
+        status = _followed(method, problem, journal, tol=tol, max_iter=max_iter)
+        if status is not Status.STALLED:
+            break
     dual = np.zeros(len(rows))
     dual[kinds > 0], dual[kinds < 0] = (side * seen.design.total_cost for side in method.best_dual)
     design.scatter(_receive_dual, dual)
@@ -72,6 +70,21 @@ def stable(problem: TopPushProblem, journal: Journal, *, tol: float, max_iter: i
         n_iter=len(journal),
         status=_judged(status, closed(proof.upper, proof.lower, tol)),
     )
+
+
+def _followed(
+    method: "_Method", problem: TopPushProblem, journal: Journal, *, tol: float, max_iter: int
+) -> Status:
+    """Go along the path to its end, or to where it cannot be followed."""
+    form, xp = form_of(problem), problem.design.arrays
+    while True:
+        method.certify()
+        answer = answer_in(form, xp.asarray(method.best_weights), method.best_threshold)
+        stop = journal.note(method.upper, method.lower, *answer)
+        status = method.outcome(tol, stopped=stop, out_of_time=len(journal) >= max_iter)
+        if status is not None:
+            return status
+        method.advance()
 
 
 def _judged(status: Status, proven: bool) -> Status:
@@ -106,15 +119,18 @@ class _Method:
         self.quadratic = self.loss.conjugate_curvature is not None
         self.basis = _row_space(self.positives, self.negatives)
         if self.basis is not None:
-            self.positives, self.negatives = self.positives @ self.basis, self.negatives @ self.basis
-        self.n_idle, self.record = 0, (np.inf, 0.0, np.inf)
-        self._begin()
+            self.positives, self.negatives = (
+                self.positives @ self.basis,
+                self.negatives @ self.basis,
+            )
+        self.best_weights = self._in_full(np.zeros(self.positives.shape[1]))
 
-    def _begin(self) -> None:
+    def begin(self, to_boundary: float, least_centring: float) -> None:
         """Weights of zero, and the threshold one above every score."""
+        self.to_boundary, self.least_centring = to_boundary, least_centring
+        self.n_idle, self.record = 0, (np.inf, 0.0, np.inf)
         n = len(self.negatives)
         self.weights = np.zeros(self.positives.shape[1])
-        self.best_weights = self._in_full(self.weights)
         self.threshold = 1.0
         self.level = 0.0 if self.capped else 1.0
         self.excess = np.full(n, self.k / n if self.capped else 0.0)
@@ -211,25 +227,25 @@ class _Method:
         before = self._complementarity()
         ahead = system.direction(0.0, 0.0, None)
         probe = self._moved(ahead, self._longest(ahead))
-        centring = min(1.0, max((probe._complementarity() / before) ** 3, 1e-3))
+        centring = min(1.0, max((probe._complementarity() / before) ** 3, self.least_centring))
         ahead = system.direction(centring * mu, centring * mu_dual, ahead)
         step = self._length(ahead)
         if step < SHORT_STEP:
-            centred = system.direction(CENTRED * mu, CENTRED * mu_dual, None)
+            centred = system.direction(mu, mu_dual, None)
             ahead, step = max(
                 (ahead, step), (centred, self._length(centred)), key=lambda pair: pair[1]
             )
         self.__dict__.update(self._moved(ahead, step).__dict__)
 
     def _length(self, ahead: "_Direction") -> float:
-        return self._damped(ahead, min(1.0, TO_BOUNDARY * self._longest(ahead)))
+        return self._damped(ahead, min(1.0, self.to_boundary * self._longest(ahead)))
 
     def _damped(self, ahead: "_Direction", step: float) -> float:
         """Halve the step while the duals end far from where the system put them."""
         for _ in range(0 if self.quadratic else MAX_HALVINGS):
             found = self.cost * self.loss.slope(self.beyond + step * ahead.beyond)
             off = float(np.abs(found - self.dual - step * ahead.dual).sum())
-            if off <= 0.5 * float(self.dual.sum()):
+            if off <= 0.2 * float(self.dual.sum()):
                 break
             step *= 0.5
         return step
@@ -325,6 +341,7 @@ class _System:
         moved = threshold - at.positives @ weights
         relative, cap = at.negatives @ weights - level, pull / at.k
         dual = aim + self.bend * moved
+        beyond = dual / (2.0 * at.cost) - moved + self.off_dual
         push = push + self.stiffness * relative + self.share * cap
         none = np.zeros(len(push))
         excess = (joint - cap) * self.give + self.share * relative if at.capped else none
@@ -334,7 +351,7 @@ class _System:
             threshold,
             pull,
             dual,
-            dual / (2.0 * at.cost) - moved + self.off_dual if at.quadratic else moved - self.off_dual,
+            beyond if at.quadratic else moved - self.off_dual,
             excess - relative + self.off_slack,
             push,
             excess,
@@ -344,10 +361,11 @@ class _System:
     def _aim(self, goal: float, last: _Direction | None) -> Array:
         """How the positives' duals change while nothing else moves."""
         at = self.at
-        if not at.quadratic:
-            return -self.bend * self.off_dual
-        second = 0.0 if last is None else last.dual * last.beyond
-        return (goal * at.cost - at.dual * (at.beyond + self.off_dual) - second) / self.spread
+        change: Array = -self.bend * self.off_dual
+        if at.quadratic:
+            second = 0.0 if last is None else last.dual * last.beyond
+            change = change + (goal * at.cost - at.dual * at.beyond - second) / self.spread
+        return change
 
     def _push(self, goal: float, last: _Direction | None) -> tuple[Array, Array]:
         """How the pushes change while nothing else moves, and what they share with excesses."""
