@@ -19,6 +19,8 @@ PLAIN_SIZES = (1e-8, 1e8)
 FAR, FAR_SINGLE = 1e3, 1e1
 """Spreads that the mean may lie from the origin: of float64 rows, and of float32 rows or where
 digits count. Below that a shift costs digits: it is exact only for rows that share it."""
+SQUARED = 1e100
+"""Size up to which entries may be squared and added up."""
 BALANCE = 1e100
 """Most that the entries' square may exceed lam, or fall below it, before they share the size."""
 
@@ -101,22 +103,20 @@ class Moments(NamedTuple):
     is_double: bool
     size: float
     total: Array
-    """Sum of the rows; zero where they cannot be shifted."""
+    """Sum of the rows; zero where they cannot be shifted, and so their squares."""
     squares: float
 
 
 @only_asks
 def moments(block: Block, n_sample: int | None) -> Moments:
     """Of about so many of the block's rows, or of all."""
-    rows = block.given if n_sample is None else block.sample(n_sample)
-    n_rows, size = rows.shape[0], block.given.largest()
-    total = block.arrays.zeros(rows.shape[1])
-    if size == 0.0:
-        return Moments(n_rows, block.given.is_double, size, total, 0.0)
-    unit = precise(rows, Form(scale=_scale(size, 1.0)))
-    if rows.can_shift:
-        total = unit.combine(block.arrays.broadcast_to(1.0, n_rows))
-    by = 1.0 / (size * _scale(size, 1.0))
-    return Moments(
-        n_rows, block.given.is_double, size, by * total, by**2 * float(unit.squared_norms().sum())
-    )
+    given, size = block.given, block.given.largest()
+    if size == 0.0 or not given.can_shift:
+        none = block.arrays.zeros(given.shape[1])
+        return Moments(given.shape[0], given.is_double, size, none, 0.0)
+    rows = given if n_sample is None else block.sample(n_sample)
+    scale = 1.0 if 1.0 / SQUARED <= size <= SQUARED else _scale(size, 1.0)
+    rows, by = precise(rows, Form(scale)), 1.0 / (size * scale)
+    total = by * rows.combine(block.arrays.broadcast_to(1.0, rows.shape[0]))
+    squares = by**2 * float(rows.squared_norms().sum())
+    return Moments(rows.shape[0], given.is_double, size, total, squares)
