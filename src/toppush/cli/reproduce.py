@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from toppush.cli.common import FilePath
+
 if TYPE_CHECKING:
     from toppush.experiments.results import Result
     from toppush.experiments.runner import Event
@@ -66,7 +68,7 @@ def reproduce() -> None:
 )
 @click.option(
     "--store",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=FilePath(dir_okay=False),
     help="File of the records; OUT/records.sqlite by default. Runs that use one file share work.",
 )
 @click.option("--again", is_flag=True, help="Try again what failed or ran out of time.")
@@ -300,10 +302,11 @@ def report(out: Path) -> None:
     Example: toppush reproduce report --out results
     """
     from toppush.experiments.results import report as make_report
+    from toppush.writing import write_text
 
     with _plain_errors():
         path = out / "report.html"
-        path.write_text(make_report(out), encoding="utf-8")
+        write_text(path, make_report(out))
         click.echo(str(path))
 
 

@@ -23,11 +23,12 @@ from sklearn.pipeline import Pipeline
 from toppush.estimators import TopPush
 from toppush.io.columns import Columns, Number
 from toppush.io.errors import ModelError, need
-from toppush.io.files import require_file, written_whole
+from toppush.io.files import require_file, require_no_training_rows
 from toppush.io.models import Model
 from toppush.io.trust import require_trusted
 from toppush.selection import TopPushCV
 from toppush.solutions import Iteration, Solution, Status
+from toppush.writing import write_bytes
 
 MAGIC = b"toppush model 1 sha256 "
 ABOUT = "about.json"
@@ -44,11 +45,12 @@ def save(model: Any, path: str | Path) -> None:
         Steps before the ranker may be scalers, encoders and imputers of scikit-learn, `Nystroem`
         and `Columns`.
     path : path
-        It is replaced when the new file is complete; a crash leaves the old one.
+        It is replaced when the new file is complete; a crash leaves the old one. The rows that the
+        model was fitted to are never replaced.
     """
-    data = to_bytes(as_model(model))
-    with written_whole(Path(path)) as temporary:
-        temporary.write_bytes(data)
+    model = as_model(model)
+    require_no_training_rows(path, model.about)
+    write_bytes(path, to_bytes(model))
 
 
 def load(path: str | Path) -> Model:
