@@ -13,7 +13,7 @@ SOURCE = Path(toppush.__file__).parent
 MODULES = sorted(path for path in SOURCE.rglob("*.py") if path != SOURCE / "__init__.py")
 
 LAYERS = [
-    {"arrays", "versions", "writing"},
+    {"arrays", "threads", "versions", "writing"},
     {"losses", "metrics", "theory", "datasets", "thresholds", "bootstrap"},
     {"levels", "heads", "curves", "plots"},
     {"projections", "designs"},

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from toppush.cli.interrupts import INTERRUPTED, prompt_interrupts, say_stopped
 from toppush.writing import same_file
 
 if TYPE_CHECKING:
@@ -121,10 +122,13 @@ class Commands(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; warnings and errors go to the standard error stream."""
-        with warnings.catch_warnings(record=True) as said:
+        with prompt_interrupts(), warnings.catch_warnings(record=True) as said:
             warnings.simplefilter("default")
             try:
                 return super().invoke(ctx)
+            except KeyboardInterrupt:
+                say_stopped()
+                ctx.exit(INTERRUPTED)
             except (ValueError, OSError, ImportError) as error:
                 raise Failure(str(error), getattr(error, "exit_code", BAD_INPUT)) from error
             finally:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from toppush.cli.common import FilePath
+from toppush.cli.common import Failure, FilePath
+from toppush.cli.interrupts import INTERRUPTED
 
 if TYPE_CHECKING:
     from toppush.experiments.results import Result
@@ -184,8 +185,9 @@ def _run(plan: Any, store: Any) -> None:
         try:
             run(plan, store, tell)
         except KeyboardInterrupt:
-            raise click.ClickException(
-                f"stopped; what was finished is in {store.path}, and the same command goes on."
+            raise Failure(
+                f"stopped; what was finished is in {store.path}, and the same command goes on.",
+                INTERRUPTED,
             ) from None
 
 
