@@ -100,14 +100,15 @@ PARTS, BATCH = ({}, None)
 
 
 def fuzz_model(data):
-    """Overwrite a part of the archive from a place, as the first bytes say, and seal it again."""
-    names = sorted(PARTS)
+    """Overwrite a part, or the archive itself, as the first bytes say, and seal it again."""
+    names = [*sorted(PARTS), None]
     name = names[data[0] % len(names)] if data else names[0]
-    content = PARTS[name]
+    content = forged(PARTS)[store.FIRST :] if name is None else PARTS[name]
     place = int.from_bytes(data[1:4], "little") % len(content)
     changed = content[:place] + data[4:] + content[place + max(0, len(data) - 4) :]
+    sealed = store.sealed(changed) if name is None else forged(PARTS | {name: changed})
     try:
-        model = store.from_bytes(forged(PARTS | {name: changed}))
+        model = store.from_bytes(sealed)
         scores = model.decision_function(BATCH)
     except (ModelError, DataError):
         return

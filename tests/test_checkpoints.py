@@ -1,5 +1,9 @@
 """A fit that was broken off goes on from its checkpoint."""
 
+import os
+import signal
+import subprocess
+import sys
 from itertools import pairwise
 
 import numpy as np
@@ -87,3 +91,78 @@ def test_writes_are_not_too_many(rows, tmp_path, monkeypatch):
     TopPush(lam=1e-3, checkpoint=tmp_path / "fit.npz").fit(*rows)
     assert len(written) == 1
     assert TopPush(checkpoint=None).fit(*rows).n_iter_ > 1
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"PK\x05\x06" + bytes(18),
+        b"rows,of,a,table\n1,2,3\n",
+        b"\x93NUMPY\x01\x00v\x00{'descr'",
+    ],
+    ids=["empty", "empty archive", "text", "array"],
+)
+def test_what_is_not_a_checkpoint_is_refused_and_left(content, rows, tmp_path):
+    path = tmp_path / "fit.npz"
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=r"fit\.npz is not the checkpoint .* or is damaged"):
+        TopPush(lam=1e-3, checkpoint=path).fit(*rows)
+    assert path.read_bytes() == content
+
+
+def test_damage_is_told_with_the_name_of_the_file(rows, tmp_path, monkeypatch, rng):
+    path = tmp_path / "fit.npz"
+    ranker = TopPush(lam=1e-3, checkpoint=path)
+    broken_off(monkeypatch, ranker, rows, 2)
+    whole = path.read_bytes()
+
+    def solve(*given, **more):
+        raise Gone
+
+    monkeypatch.setattr("toppush.estimators.solve", solve)
+    said = []
+    for trial in range(120):
+        bad = bytearray(whole)
+        if trial % 2:
+            del bad[rng.integers(len(whole)) :]
+        else:
+            bad[rng.integers(len(whole))] ^= 1 << rng.integers(8)
+        path.write_bytes(bytes(bad))
+        try:
+            ranker.fit(*rows)
+        except ValueError as error:
+            said.append(str(error))
+        except Gone:  # what was flipped means nothing
+            pass
+    assert len(said) > 80
+    assert all(one.startswith(f"{path} ") for one in said)
+
+
+def test_checkpoints_reach_the_disk_before_they_have_their_name(rows, tmp_path, monkeypatch):
+    done = []
+    for name in ("fsync", "replace"):
+        real = getattr(os, name)
+        monkeypatch.setattr(os, name, lambda *given, n=name, r=real: done.append(n) or r(*given))
+    broken_off(monkeypatch, TopPush(lam=1e-3, checkpoint=tmp_path / "fit.npz"), rows, 1)
+    assert done[:2] == ["fsync", "replace"]
+
+
+def test_a_checkpoint_that_cannot_be_written_is_named(rows, tmp_path):
+    path = tmp_path / "none" / "fit.npz"
+    with pytest.raises(OSError, match=r"none/fit\.npz: it cannot be written: there is no folder"):
+        TopPush(lam=1e-3, checkpoint=path).fit(*rows)
+
+
+def test_the_next_fit_removes_what_a_killed_one_left(rows, tmp_path):
+    script = (
+        "import numpy as np, os, signal\n"
+        "from toppush import TopPush, checkpoints\n"
+        "np.savez = lambda *given, **more: os.kill(os.getpid(), signal.SIGKILL)\n"
+        f"TopPush(checkpoint={str(tmp_path / 'fit.npz')!r}).fit(np.eye(4), [0, 0, 1, 1])\n"
+    )
+    killed = subprocess.run([sys.executable, "-c", script], check=False)
+    assert killed.returncode == -signal.SIGKILL
+    assert len(list(tmp_path.iterdir())) == 1
+    TopPush(lam=1e-3, checkpoint=tmp_path / "fit.npz").fit(*rows)
+    assert not list(tmp_path.iterdir())

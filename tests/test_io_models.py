@@ -77,13 +77,17 @@ def test_fitted_pipelines_and_rankers_are_models(tmp_path, rng):
         np.testing.assert_allclose(again.decision_function(X), ranker.decision_function(X))
 
 
+def doubled(X):
+    return 2 * X
+
+
 def test_what_is_not_a_model_is_not_saved(tmp_path, rng):
     X, y = rng.normal(size=(40, 3)), np.arange(40) % 2
     other = make_pipeline(MaxAbsScaler(), LogisticRegression()).fit(X, y)
-    own = make_pipeline(FunctionTransformer(np.log1p), TopPush(top=0.5)).fit(abs(X), y)
+    own = make_pipeline(FunctionTransformer(doubled), TopPush(top=0.5)).fit(abs(X), y)
     with pytest.raises(ModelError, match="ends with TopPush"):
         io.save(Pipeline(other.steps[:1] + own.steps[1:])[:1], tmp_path / "m")
-    with pytest.raises(ModelError, match="log1p"):
+    with pytest.raises(ModelError, match=r"holds test_io_models\.doubled and cannot be saved; a"):
         io.save(own, tmp_path / "m")
     assert not list(tmp_path.iterdir())
 

@@ -13,7 +13,7 @@ SOURCE = Path(toppush.__file__).parent
 MODULES = sorted(path for path in SOURCE.rglob("*.py") if path != SOURCE / "__init__.py")
 
 LAYERS = [
-    {"arrays"},
+    {"arrays", "threads", "versions", "writing"},
     {"losses", "metrics", "theory", "datasets", "thresholds", "bootstrap"},
     {"levels", "heads", "curves", "plots"},
     {"projections", "designs"},
@@ -125,6 +125,15 @@ def test_imports_are_lazy(statement, absent):
     loaded = modules_after(statement)
     assert "toppush" in loaded
     assert not loaded & absent
+
+
+@by_module
+def test_modules_that_windows_lacks_are_imported_on_condition(path):
+    """At the top only where ImportError is caught, in a function only after the system is asked."""
+    for node in parsed(path).body:
+        names = set(imported_names(node)) & {"resource", "fcntl", "pwd", "grp", "termios"}
+        text = ast.unparse(node)
+        assert not names or "except ImportError" in text or "sys.platform == 'win32'" in text, names
 
 
 def test_public_names_are_found_on_first_use():

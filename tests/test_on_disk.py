@@ -1,5 +1,6 @@
 """Rows on disk: the same answers as in memory, and no more memory than allowed."""
 
+import ctypes
 import gc
 import math
 import subprocess
@@ -7,6 +8,8 @@ import sys
 import tracemalloc
 import warnings
 from pathlib import Path
+from types import SimpleNamespace
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -15,7 +18,7 @@ from scipy import sparse
 
 from toppush import TopPush, TopPushCV, on_disk
 from toppush.arrays import NUMPY
-from toppush.designs import LocalDesign, disk, open_design
+from toppush.designs import LocalDesign, disk, memory, open_design
 from toppush.designs.local import rows_of
 from toppush.designs.rows import MaskedRows, MatrixRows
 from toppush.solvers import systems
@@ -377,6 +380,28 @@ def test_sizes_that_mean_nothing(size):
 def test_resident_memory_is_about_what_the_system_says():
     psutil = pytest.importorskip("psutil")
     assert disk.resident() == pytest.approx(psutil.Process().memory_info().rss, rel=0.2)
+
+
+def test_resident_memory_where_there_is_no_proc_and_on_windows(monkeypatch):
+    def answer(process, counters, size):
+        assert (process, size) == (7, ctypes.sizeof(memory.MemoryCounters))
+        ctypes.cast(counters, ctypes.POINTER(memory.MemoryCounters))[0].WorkingSetSize = 12345
+        return 1
+
+    kernel = SimpleNamespace(
+        GetCurrentProcess=mock.Mock(return_value=7), K32GetProcessMemoryInfo=mock.Mock(wraps=answer)
+    )
+    now = memory.resident()
+    with monkeypatch.context() as patch:
+        patch.setattr(memory.sys, "platform", "win32")
+        patch.setattr(memory.ctypes, "windll", SimpleNamespace(kernel32=kernel), raising=False)
+        patch.setitem(sys.modules, "resource", None)
+        assert memory.resident() == 12345
+        kernel.K32GetProcessMemoryInfo = mock.Mock(return_value=0)
+        with pytest.raises(OSError, match="Windows does not say"):
+            memory.resident()
+    monkeypatch.setattr(memory, "Path", mock.Mock(side_effect=FileNotFoundError))
+    assert memory.resident() >= 0.8 * now
 
 
 def test_what_is_not_finite_is_refused(tmp_path, rng):

@@ -1,8 +1,9 @@
 """Linear ranking that gets the top of the list right."""
 
 from importlib import import_module
-from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
+
+from toppush.versions import UNKNOWN, version_of
 
 if TYPE_CHECKING:
     from toppush.estimators import DegenerateWarning, TopPush
@@ -10,10 +11,7 @@ if TYPE_CHECKING:
     from toppush.solutions import Solution, Status
 
 __all__ = ["DegenerateWarning", "Solution", "Status", "TopPush", "TopPushCV", "toppush_path"]
-try:
-    __version__ = version("toppush")
-except PackageNotFoundError:  # run from the source folder, not installed
-    __version__ = "0+unknown"
+__version__ = version_of("toppush") or UNKNOWN
 
 _HOMES = {
     "DegenerateWarning": "toppush.estimators",

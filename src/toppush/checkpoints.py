@@ -9,15 +9,19 @@ import os
 import time
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
+from zipfile import is_zipfile
 
 import numpy as np
 
 from toppush.losses import Array
 from toppush.problems import TopPushProblem
 from toppush.solutions import Iteration, Solution, Status
+from toppush.writing import written_whole
 
 EVERY = 1.0
 """Least seconds between two writes."""
+FIELDS = ("about", "weights", "bounds", "history")
 
 
 class Checkpoint:
@@ -33,6 +37,7 @@ class Checkpoint:
     def __init__(self, path: str | os.PathLike[str], problem: TopPushProblem) -> None:
         self.path, self._next = Path(path), 0.0
         design = problem.design
+        self._width = len(design.widen(np.zeros(design.n_features)))
         self.about = (
             f"{design.n_pos} positives of weight {design.total_cost:g} and {design.n_neg} "
             f"negatives with {design.n_features} features, lam={problem.lam!r}, top={problem.k}, "
@@ -44,31 +49,45 @@ class Checkpoint:
         """The point that an earlier process reached, if it left one."""
         if not self.path.exists():
             return None
-        with np.load(self.path, allow_pickle=False) as file:
-            if str(file["about"]) != self.about:
-                raise ValueError(
-                    f"{self.path} belongs to another fit, of {file['about']}; this one is of "
-                    f"{self.about}. Remove the file or name another one."
-                )
-            self.before = tuple(Iteration(*row) for row in file["history"].tolist())
-            threshold, upper, lower = file["bounds"].tolist()
-            return Solution(
-                file["weights"],
-                threshold,
-                np.empty(0),
-                upper,
-                lower,
-                len(self.before),
-                Status.RESUMED,
+        held = self._read()
+        if str(held["about"]) != self.about:
+            raise ValueError(
+                f"{self.path} belongs to another fit, of {held['about']}; this one is of "
+                f"{self.about}. Remove the file or name another one."
             )
+        try:
+            self.before = tuple(Iteration(*row) for row in held["history"].tolist())
+            threshold, upper, lower = held["bounds"].tolist()
+            weights = np.asarray(held["weights"], np.float64).reshape(self._width)
+        except (TypeError, ValueError) as error:
+            raise self._damaged(error) from None
+        none = np.empty(0)
+        return Solution(weights, threshold, none, upper, lower, len(self.before), Status.RESUMED)
+
+    def _read(self) -> dict[str, Any]:
+        """The arrays of the file."""
+        if not is_zipfile(self.path):
+            raise self._damaged("it is not an archive of arrays")
+        try:
+            with self.path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
+                return {name: arrays[name] for name in FIELDS}
+        except OSError:
+            raise
+        except Exception as error:  # whatever damage makes of the libraries below
+            raise self._damaged(error) from None
+
+    def _damaged(self, why: object) -> ValueError:
+        return ValueError(
+            f"{self.path} is not the checkpoint of a fit, or is damaged ({why}); remove the file "
+            "to begin anew, or name another one."
+        )
 
     def note(self, history: tuple[Iteration, ...], weights: Array, threshold: float) -> None:
         """Write the latest point, unless that was done just now."""
         if time.monotonic() < self._next:
             return
         history = self._joined(history)
-        fresh = self.path.with_name(self.path.name + ".new")
-        with fresh.open("wb") as file:
+        with written_whole(self.path) as temporary, temporary.open("wb") as file:
             np.savez(
                 file,
                 about=self.about,
@@ -76,7 +95,6 @@ class Checkpoint:
                 bounds=[threshold, history[-1].upper, history[-1].lower],
                 history=np.array(history),
             )
-        fresh.replace(self.path)
         self._next = time.monotonic() + EVERY
 
     def _joined(self, history: tuple[Iteration, ...]) -> tuple[Iteration, ...]:

@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar, NamedTuple, Self
@@ -34,6 +33,7 @@ from toppush.problems import TopPushProblem, count_top
 from toppush.solutions import Solution
 from toppush.solvers import solve
 from toppush.solvers.band import mean_difference
+from toppush.threads import in_threads
 
 N_LAMS, N_AVERAGED_LAMS, LAM_RANGE = 9, 5, 1e-4
 """An average needs no fine grid: half the lams, half the time."""
@@ -461,8 +461,8 @@ class TopPushCV(LinearRanker):
         threads = default_threads() if self.n_threads is None else self.n_threads
         workers = max(1, min(threads, len(folds), design.n_entries // ENTRIES_PER_FOLD))
         workers = 1 if isinstance(X, Placed) else workers
-        with one_blas_thread(), ThreadPoolExecutor(workers) as pool:
-            found = list(pool.map(run, folds))
+        with one_blas_thread():
+            found = in_threads(run, folds, workers)
         grid = [{"lam": float(lam), "top": top} for top in tops for lam in self.lams_]
         self.cv_results_ = _results(
             grid, [held for held, _ in found], [f.seconds for _, f in found]

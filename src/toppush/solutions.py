@@ -20,6 +20,10 @@ class Status(Enum):
     MAX_ITER = "max_iter came first; raise it or loosen tol."
     RESUMED = "A point on the way, from a checkpoint."
 
+    def __reduce__(self) -> tuple[type["Status"], tuple[str]]:
+        """By its sentence, so that programs that know no enumerations can store it."""
+        return type(self), (self.value,)
+
     @property
     def success(self) -> bool:
         """Whether the solve ended where it was meant to."""

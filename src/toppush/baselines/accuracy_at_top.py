@@ -7,8 +7,8 @@ row at the quantile of w is some k, so min_k min_w F_k(w) bounds F from below. B
 """
 
 import time
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from numbers import Real
 from typing import ClassVar, NamedTuple
 
@@ -22,6 +22,7 @@ from toppush.designs import LocalDesign
 from toppush.estimators import Matrix, TrainingRows
 from toppush.losses import Array
 from toppush.solutions import Iteration, Solution, Status
+from toppush.threads import in_threads
 
 EXACT_ROWS = 1000
 """`candidates="auto"` tries every row up to this many."""
@@ -255,16 +256,13 @@ class Search:
     def run(self, *, tol: float, max_iter: int, n_threads: int) -> None:
         """Round after round, try the open rows nearest to the best weights' quantile."""
         began = time.perf_counter()
-        with ThreadPoolExecutor(n_threads) as pool:
-            while batches := self._next(n_threads):
-                solved = pool.map(
-                    lambda rows: self.machines.solve(rows, tol=tol, max_iter=max_iter), batches
-                )
-                for batch in solved:
-                    self.take(batch, tol)
-                lower, passes = float(self.bound.min()), float(self.n_iter)
-                seconds = time.perf_counter() - began
-                self.history.append(Iteration(self.best.objective, lower, passes, seconds))
+        solve = partial(self.machines.solve, tol=tol, max_iter=max_iter)
+        while batches := self._next(n_threads):
+            for batch in in_threads(solve, batches, n_threads):
+                self.take(batch, tol)
+            lower, passes = float(self.bound.min()), float(self.n_iter)
+            seconds = time.perf_counter() - began
+            self.history.append(Iteration(self.best.objective, lower, passes, seconds))
 
     def _next(self, n_batches: int) -> list[Indices]:
         """The next batches of rows, a quarter of the candidates at most: they guide the rest."""

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toppush.losses import Array
+from toppush.threads import go_on
 
 Indices = NDArray[np.intp]
 
@@ -56,6 +57,7 @@ class ShiftedMachines:
         upper, lower = np.empty(n_problems), np.empty(n_problems)
         place, n_iter = np.arange(n_problems), 0
         for n_round in range(max_iter + 1):
+            go_on()
             high, low = self.upper(state.which, state.weights), self.lower(state.which, state.dual)
             done = (high - low <= tol * high) | (n_round == max_iter)
             here = place[done]

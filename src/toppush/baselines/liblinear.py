@@ -1,5 +1,17 @@
-"""The paper's two classifiers, fitted by LIBLINEAR through scikit-learn."""
+"""The paper's two classifiers, fitted by LIBLINEAR through scikit-learn.
 
+With X = s X', w = v / s and b = u / s the problem 1/2 (|w|^2 + b^2) + C sum_i l(w.x_i + b) is
+
+    1 / s^2 (1/2 (|v|^2 + u^2) + C s^2 sum_i l(v.x'_i + u / s)),
+
+so X / s with C s^2 and an intercept column of 1 / s gives the same weights; by a power of two
+without any rounding. What remains is k = C |x|^2, the weight of the losses against the penalty.
+LIBLINEAR squares gradients, of size C |x|, multiplies that with k, and squares weights, of size
+1 / |x|; where these leave the range of numbers it runs on for ever. In units in which C |x| = 1
+they are k and 1 / k^2.
+"""
+
+import math
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -10,21 +22,59 @@ from toppush.baselines.ranker import COUNT, POSITIVE, Constraints, WeightedRanke
 from toppush.designs.local import narrow_indices
 from toppush.estimators import Labels, Matrix, read_rows, unchanged_on_failure
 
+UNSCALED = 100
+"""Powers of two that k may have before units are changed."""
+
 
 class _LiblinearRanker(WeightedRanker):
     """Hands the rows to a scikit-learn classifier and takes over its weights."""
 
+    C: float
+    _largest_power: ClassVar[int]
+    """Powers of two that k may have; beyond, LIBLINEAR has been seen to run on for ever."""
+    _largest_entry: ClassVar[int]
+    """Powers of two that an entry of X may have."""
+
     def _fit(self, X: Matrix, y: Labels, sample_weight: Any | None) -> Self:
         with unchanged_on_failure(self):
             X, _, classes, positive, weight = read_rows(self, X, y, sample_weight)
-            model = self._model().fit(narrow_indices(X), positive, sample_weight=weight)
+            unit = self._unit(X, weight)
+            X = narrow_indices(X if unit == 1.0 else X.astype(np.float64) / unit)
+            model = self._model(self.C * unit**2, 1.0 / unit)
+            model.fit(X, positive, sample_weight=weight)
             self.classes_ = classes
-            self.coef_ = model.coef_
+            self.coef_ = model.coef_ / unit
             self.threshold_ = -float(model.intercept_[0])
             self.n_iter_ = int(np.max(model.n_iter_))
         return self
 
-    def _model(self) -> Any:
+    def _unit(self, X: Matrix, weight: Any | None) -> float:
+        """The number, a power of two, by which X is divided for LIBLINEAR."""
+        entry = max(float(X.max()), -float(X.min()))
+        cost = self._most_cost() * (1.0 if weight is None else float(np.max(weight)))
+        if entry == 0.0 or cost == 0.0:
+            return 1.0
+        size, power = math.log2(entry), math.log2(cost) + 2.0 * math.log2(entry)
+        if power > self._largest_power:
+            raise ValueError(
+                f"X has values up to {entry:.3g}, so that with C={self.C:g} the losses weigh "
+                f"2^{power:.0f} times as much as the penalty, which is more than LIBLINEAR can "
+                "add; divide the columns by numbers of their size, as MaxAbsScaler does."
+            )
+        if power <= UNSCALED or self._is_dual(X):
+            return 1.0
+        return 2.0 ** round(size - min(power, self._largest_entry))
+
+    def _most_cost(self) -> float:
+        """The most that a row of weight 1 costs."""
+        return self.C
+
+    def _is_dual(self, X: Matrix) -> bool:
+        """Whether the dual is solved, step by step, which squares nothing but entries of X."""
+        return False
+
+    def _model(self, C: float, intercept: float) -> Any:
+        """The classifier, with an intercept column of that value."""
         raise NotImplementedError
 
 
@@ -73,14 +123,22 @@ class LogisticRanker(_LiblinearRanker):
         "max_iter": COUNT,
     }
 
+    # scikit-learn lets no entry above 1e30 through to LIBLINEAR's logistic regression.
+    _largest_power, _largest_entry = 360, 99
+
     def __init__(self, C: float = 1.0, *, tol: float = 1e-4, max_iter: int = 100) -> None:
         self.C = C
         self.tol = tol
         self.max_iter = max_iter
 
-    def _model(self) -> LogisticRegression:
+    def _model(self, C: float, intercept: float) -> LogisticRegression:
         return LogisticRegression(
-            C=self.C, solver="liblinear", tol=self.tol, max_iter=self.max_iter, random_state=0
+            C=C,
+            intercept_scaling=intercept,
+            solver="liblinear",
+            tol=self.tol,
+            max_iter=self.max_iter,
+            random_state=0,
         )
 
 
@@ -125,6 +183,8 @@ class CostSensitiveSVM(_LiblinearRanker):
         "random_state": ["random_state"],
     }
 
+    _largest_power, _largest_entry = 480, 480
+
     def __init__(
         self,
         C: float = 1.0,
@@ -140,9 +200,16 @@ class CostSensitiveSVM(_LiblinearRanker):
         self.max_iter = max_iter
         self.random_state = random_state
 
-    def _model(self) -> LinearSVC:
+    def _most_cost(self) -> float:
+        return self.C * max(self.positive_cost, 1.0)
+
+    def _is_dual(self, X: Matrix) -> bool:
+        return bool(X.shape[0] < X.shape[1])
+
+    def _model(self, C: float, intercept: float) -> LinearSVC:
         return LinearSVC(
-            C=self.C,
+            C=C,
+            intercept_scaling=intercept,
             class_weight={True: self.positive_cost, False: 1.0},
             tol=self.tol,
             max_iter=self.max_iter,

@@ -7,6 +7,7 @@ try:
 except ImportError:
     sys.exit("the command line needs more packages: pip install 'toppush[cli]'")
 
+from toppush import __version__
 from toppush.cli.common import Commands
 from toppush.cli.compare import compare
 from toppush.cli.datasets import datasets
@@ -21,12 +22,12 @@ from toppush.cli.threshold import threshold
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(package_name="toppush")
+@click.version_option(__version__)
 def main() -> None:
     """Rank so that the top of the list is right.
 
     Exit codes: 0 done, 1 the data or the model cannot be used, 2 wrong usage, 3 the data cannot
-    support what was asked for.
+    support what was asked for, 130 stopped by Ctrl-C.
     """
 
 

@@ -1,13 +1,18 @@
 """What the commands share: options, exit codes, and output for people and for programs."""
 
 import json
+import os
 import sys
 import warnings
 from collections.abc import Callable
+from glob import glob
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+
+from toppush.cli.interrupts import INTERRUPTED, prompt_interrupts, say_stopped
+from toppush.writing import same_file
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -32,15 +37,98 @@ class Failure(click.ClickException):
         sys.exit(self.code)
 
 
+class FilePath(click.Path):
+    """A path that a command reads or writes; what it writes is nothing else that it is given."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(path_type=Path, **options)
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
+        """The path, compared with the command's others."""
+        path = Path(os.fsdecode(super().convert(value, param, ctx)))
+        _refuse_overlap(self, path, param, ctx)
+        return path
+
+    def files(self, path: Path) -> list[Path]:
+        """The files that the path stands for."""
+        return [path]
+
+
+class InputFile(FilePath):
+    """A path that a command reads; it may be a pattern, or a folder of parts."""
+
+    def files(self, path: Path) -> list[Path]:
+        """Those of a folder that hold rows, those that a pattern names, or the file itself."""
+        if not path.is_dir():
+            return [path] if path.exists() else [Path(name) for name in glob(str(path))]
+        from toppush.io.parts import part_paths
+
+        try:
+            return part_paths(path)
+        except ValueError:  # none, of which the command will tell
+            return []
+
+
+class OutputFile(FilePath):
+    """A path that a command writes, in a folder that is there."""
+
+    def __init__(self) -> None:
+        super().__init__(dir_okay=False)
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
+        """The path, if there is a folder for it."""
+        path = super().convert(value, param, ctx)
+        if not path.parent.is_dir():
+            self.fail(f"{path.parent} is not a folder.", param, ctx)
+        return path
+
+
+class ColumnOrFile(click.ParamType[str]):
+    """The name of a column, or an NPY file with the labels, which is read."""
+
+    name = "text"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> str:
+        """The text as it is."""
+        if str(value).endswith(".npy"):
+            _refuse_overlap(InputFile(), Path(value), param, ctx)
+        return str(value)
+
+
+def _refuse_overlap(kind: FilePath, path: Path, param: Any, ctx: click.Context | None) -> None:
+    """Refuse a path if the command would destroy another of its own by writing."""
+    if ctx is None:
+        return
+    given = ctx.meta.setdefault("toppush.paths", {})
+    for other_param, (other_kind, other) in given.items():
+        writes = isinstance(kind, OutputFile) or isinstance(other_kind, OutputFile)
+        if writes and other_param is not param and _overlap(kind, path, other_kind, other):
+            raise click.BadParameter(
+                f"{path} is the same file as {other}, given as {other_param.get_error_hint(ctx)}, "
+                "which would be lost; name another file.",
+                ctx=ctx,
+                param=param,
+            )
+    given[param] = kind, path
+
+
+def _overlap(kind: FilePath, path: Path, other_kind: FilePath, other: Path) -> bool:
+    others = other_kind.files(other)
+    return any(same_file(one, another) for one in kind.files(path) for another in others)
+
+
 class Commands(click.Group):
     """A group whose commands end with a sentence and a code rather than a traceback."""
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; warnings and errors go to the standard error stream."""
-        with warnings.catch_warnings(record=True) as said:
+        with prompt_interrupts(), warnings.catch_warnings(record=True) as said:
             warnings.simplefilter("default")
             try:
                 return super().invoke(ctx)
+            except KeyboardInterrupt:
+                say_stopped()
+                ctx.exit(INTERRUPTED)
             except (ValueError, OSError, ImportError) as error:
                 raise Failure(str(error), getattr(error, "exit_code", BAD_INPUT)) from error
             finally:
@@ -59,6 +147,7 @@ format_option = click.option(
 )
 label_option = click.option(
     "--label",
+    type=ColumnOrFile(),
     help="Column of the labels [default: label; of NPZ the array y; of NPY the last column].",
 )
 seed_option = click.option("--seed", type=int, default=0, show_default=True)
@@ -66,7 +155,7 @@ seed_option = click.option("--seed", type=int, default=0, show_default=True)
 
 def existing(name: str) -> Callable[[Any], Any]:
     """An argument that is the path of a file."""
-    kind = click.Path(exists=True, dir_okay=False, path_type=Path)
+    kind = InputFile(exists=True, dir_okay=False)
     return click.argument(name, type=kind, metavar=name.upper())
 
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from toppush.cli.common import json_option, show
+from toppush.cli.common import OutputFile, json_option, show
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 @click.command()
 @click.option(
     "--picture",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=OutputFile(),
     default=Path("toppush-demo.png"),
     show_default=True,
     help="Where to save the picture.",

@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from toppush.cli.common import counted, show, training_options
+from toppush.cli.common import InputFile, OutputFile, counted, show, training_options
 
 LOSSES = ("truncated_quadratic", "logistic", "exponential")
 
@@ -31,12 +31,12 @@ def read_top(context: Any, parameter: Any, value: str) -> float | str:
 
 
 @click.command()
-@click.argument("data", metavar="DATA", type=click.Path(path_type=Path))
+@click.argument("data", metavar="DATA", type=InputFile())
 @training_options
 @click.option(
     "-o",
     "--output",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=OutputFile(),
     required=True,
     help="Where to write the model; an old one is replaced when the new one is complete.",
 )
@@ -72,12 +72,10 @@ def read_top(context: Any, parameter: Any, value: str) -> float | str:
     metavar="ADDRESS|local",
     help="Let the workers of a Dask cluster read the parts of DATA and fit them.",
 )
-@click.option(
-    "--onnx", type=click.Path(dir_okay=False, path_type=Path), help="Also write the model as ONNX."
-)
+@click.option("--onnx", type=OutputFile(), help="Also write the model as ONNX.")
 @click.option(
     "--weights",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=OutputFile(),
     help="Also write the weights by column name as JSON.",
 )
 def fit(
@@ -101,8 +99,6 @@ def fit(
     """
     from toppush import io
 
-    if not output.parent.is_dir():
-        raise click.BadParameter(f"{output.parent} is not a folder.", param_hint="--output")
     if cluster is None and not data.is_file():
         said = "is a folder, which only --cluster reads" if data.is_dir() else "does not exist"
         raise click.BadParameter(f"{data} {said}.", param_hint="DATA")

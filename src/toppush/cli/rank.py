@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from toppush.cli.common import (
+    OutputFile,
     existing,
     format_option,
     json_option,
@@ -29,7 +30,7 @@ SHOWN = 20
 @click.option(
     "-o",
     "--output",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=OutputFile(),
     help="Where to write the list: .csv, .tsv, .parquet, .arrow or .feather.",
 )
 @click.option(

@@ -6,6 +6,8 @@ import click
 
 from toppush.cli.common import (
     Failure,
+    InputFile,
+    OutputFile,
     existing,
     format_option,
     json_option,
@@ -21,7 +23,7 @@ from toppush.cli.common import (
 @click.option(
     "-o",
     "--output",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=OutputFile(),
     default=Path("report.html"),
     show_default=True,
     help="Where to write the page.",
@@ -29,7 +31,7 @@ from toppush.cli.common import (
 @label_option
 @click.option(
     "--train",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    type=InputFile(exists=True, dir_okay=False),
     help="Rows that the model was fitted to; logistic regression learns from them too.",
 )
 @names_option("--columns", "Columns of DATA to show of the first rows, such as an id.")

@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from toppush.cli.common import Failure, FilePath
+from toppush.cli.interrupts import INTERRUPTED
+
 if TYPE_CHECKING:
     from toppush.experiments.results import Result
     from toppush.experiments.runner import Event
@@ -66,7 +69,7 @@ def reproduce() -> None:
 )
 @click.option(
     "--store",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=FilePath(dir_okay=False),
     help="File of the records; OUT/records.sqlite by default. Runs that use one file share work.",
 )
 @click.option("--again", is_flag=True, help="Try again what failed or ran out of time.")
@@ -182,8 +185,9 @@ def _run(plan: Any, store: Any) -> None:
         try:
             run(plan, store, tell)
         except KeyboardInterrupt:
-            raise click.ClickException(
-                f"stopped; what was finished is in {store.path}, and the same command goes on."
+            raise Failure(
+                f"stopped; what was finished is in {store.path}, and the same command goes on.",
+                INTERRUPTED,
             ) from None
 
 
@@ -300,10 +304,11 @@ def report(out: Path) -> None:
     Example: toppush reproduce report --out results
     """
     from toppush.experiments.results import report as make_report
+    from toppush.writing import write_text
 
     with _plain_errors():
         path = out / "report.html"
-        path.write_text(make_report(out), encoding="utf-8")
+        write_text(path, make_report(out))
         click.echo(str(path))
 
 

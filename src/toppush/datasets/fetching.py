@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from toppush.datasets.catalogue import Entry
+from toppush.writing import write_text
 
 Progress = Callable[[int, int], None]
 """Called with the bytes there are and the bytes there will be (0 if unknown)."""
@@ -58,7 +59,7 @@ def _fetch(url: str, progress: Progress | None) -> Path:
             f"{name} into a directory and name that with --data or TOPPUSH_DATA."
         ) from error
     if known is None:
-        stamp.write_text(pooch.file_hash(found) + "\n")
+        write_text(stamp, pooch.file_hash(found) + "\n")
     return Path(found)
 
 

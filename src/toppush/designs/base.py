@@ -10,6 +10,7 @@ import numpy as np
 
 from toppush.arrays import NUMPY, Array, Arrays
 from toppush.designs.blocks import Block
+from toppush.threads import go_on
 
 FORMED = 1000
 """Up to this many features solvers form and factor matrices of features by features."""
@@ -67,6 +68,7 @@ class BlockDesign:
 
     def each(self, function: Callable[..., Any], *arguments: Any) -> list[Any]:
         """`function(block, *arguments)` of every block, in the order of the rows."""
+        go_on()
         return [function(block, *arguments) for block in self.blocks]
 
     def tell(self, function: Callable[..., Any], *arguments: Any) -> None:

@@ -6,12 +6,9 @@ the other.
 """
 
 import math
-import os
-import sys
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from pathlib import Path
 from typing import Any, NamedTuple, Self, cast
 
 import numpy as np
@@ -23,6 +20,7 @@ from toppush.designs.base import FORMED, BlockDesign
 from toppush.designs.blocks import Block
 from toppush.designs.files import Buffer, Matrix, Run, Source
 from toppush.designs.local import default_threads, hold_blas, release_blas, rows_of
+from toppush.designs.memory import resident
 from toppush.designs.rows import DenseRows, ExactRows, Form, MaskedRows, Rows, Tally
 
 BLOCK, SMALLEST_BLOCK = 32 << 20, 1 << 20
@@ -362,18 +360,6 @@ def _most_exact(n_bytes: int, per_row: float) -> float:
     """How many rows fit, at three copies in float64 each and six products with each other."""
     copies = 3.0 * 1.5 * per_row  # column numbers take half of what numbers do
     return max(4.0, (math.sqrt(copies**2 + 24.0 * n_bytes / 8.0) - copies) / 12.0)
-
-
-def resident() -> int:
-    """Bytes that this process holds in memory; where the system does not say, the most it held."""
-    try:
-        pages = int(Path("/proc/self/statm").read_text().split()[1])
-        return pages * os.sysconf("SC_PAGE_SIZE")
-    except OSError:
-        import resource
-
-        most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        return most if sys.platform == "darwin" else most << 10
 
 
 def shown(n_bytes: float) -> str:

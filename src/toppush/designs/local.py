@@ -19,6 +19,7 @@ from toppush.arrays import Array, Where
 from toppush.designs.base import BlockDesign
 from toppush.designs.blocks import Block
 from toppush.designs.rows import DenseRows, Rows, SparseRows, Tally
+from toppush.threads import go_on
 
 Matrix = Any
 """A dense array or a CSR matrix."""
@@ -94,7 +95,8 @@ class LocalDesign(BlockDesign):
     def each(self, function: Callable[..., Any], *arguments: Any) -> list[Any]:
         """`function(block, *arguments)` of every block, in the order of the rows."""
         if len(self.blocks) == 1:
-            return [function(self.blocks[0], *arguments)]
+            return super().each(function, *arguments)
+        go_on()
         assert self._pool is not None
         others = [self._pool.submit(function, block, *arguments) for block in self.blocks[1:]]
         return [function(self.blocks[0], *arguments), *(other.result() for other in others)]

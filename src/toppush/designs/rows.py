@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from toppush.arrays import NUMPY, Array, Arrays, Where, namespace
+from toppush.threads import go_on
 
 SINGLE_ROWS, SHORT_ROWS = 1 << 13, 1 << 8
 """Rows per float32 product, sparse and dense; the partial sums are added in float64."""
@@ -614,6 +615,7 @@ def gram_by_parts(
     for sign in (1.0, -1.0):
         chosen = xp.flatnonzero(scale * sign > 0.0)
         for start in range(0, len(chosen), step):
+            go_on()
             part = chosen[start : start + step]
             root = xp.sqrt(abs(scale[part]))
             rows = take(part) * root[:, None]

@@ -18,6 +18,7 @@ from sklearn.model_selection import StratifiedShuffleSplit
 from toppush import metrics
 from toppush.estimators import DegenerateWarning, TopPush
 from toppush.losses import Array
+from toppush.writing import written_whole
 
 DIGIT = 8
 N_SPLITS = 10
@@ -95,5 +96,6 @@ def draw(demo: Demo, path: Path, *, length: int = 80) -> None:
     curve.set_ylabel("share that are eights")
     curve.grid(alpha=0.3)
     curve.legend(frameon=False, loc="lower left")
-    figure.savefig(path, dpi=150)
+    with written_whole(path) as temporary:
+        figure.savefig(temporary, dpi=150)
     plt.close(figure)

@@ -2,9 +2,10 @@
 
 import os
 import platform
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
+
+from toppush.versions import version_of
 
 PACKAGES = ("toppush", "numpy", "scipy", "scikit-learn")
 
@@ -19,16 +20,9 @@ def machine(*more: str) -> dict[str, Any]:
         "load": [round(load, 2) for load in os.getloadavg()] if hasattr(os, "getloadavg") else None,
         "system": f"{platform.system()} {platform.machine()}",
         "python": platform.python_version(),
-        **{package: _version(package) for package in (*PACKAGES, *more)},
+        **{package: version_of(package) for package in (*PACKAGES, *more)},
         "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS"),
     }
-
-
-def _version(package: str) -> str | None:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return None
 
 
 def _cpu_name() -> str:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from toppush.experiments.machine import machine
 from toppush.experiments.tables import Table
+from toppush.writing import write_text, written_whole
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -69,7 +70,8 @@ class Result:
         for name, (figure, _) in self.figures.items():
             for suffix in (".png", ".svg"):
                 paths.append(directory / f"{name}{suffix}")
-                figure.savefig(paths[-1], dpi=150)
+                with written_whole(paths[-1]) as temporary:
+                    figure.savefig(temporary, dpi=150)
         about = {
             "name": self.name,
             "title": self.title,
@@ -80,7 +82,7 @@ class Result:
             "made": datetime.now(UTC).isoformat(timespec="seconds"),
         }
         paths.append(directory / f"{self.name}.json")
-        paths[-1].write_text(json.dumps(about, indent=1, ensure_ascii=False), encoding="utf-8")
+        write_text(paths[-1], json.dumps(about, indent=1, ensure_ascii=False))
         return paths
 
 

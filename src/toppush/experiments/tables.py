@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from toppush.writing import write_text
+
 if TYPE_CHECKING:
     from rich.table import Table as RichTable
 
@@ -121,6 +123,6 @@ class Table:
         paths = []
         for suffix, text in forms.items():
             path = directory / f"{self.name}{suffix}"
-            path.write_text(text, encoding="utf-8")
+            write_text(path, text)
             paths.append(path)
         return paths

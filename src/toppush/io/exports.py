@@ -9,10 +9,11 @@ from sklearn.kernel_approximation import Nystroem
 
 from toppush.io.columns import Category, Columns, Number
 from toppush.io.errors import ModelError, need
-from toppush.io.files import written_whole
+from toppush.io.files import require_no_training_rows
 from toppush.io.linear import ColumnPart, LinearScore, scaling
 from toppush.io.models import Model
 from toppush.losses import Array
+from toppush.writing import write_bytes, write_text
 
 OPSET, ML_OPSET = 17, 3
 SCORE = "score"
@@ -31,6 +32,7 @@ def export_json(model: Model, path: str | Path) -> None:
     model : Model
     path : path
     """
+    require_no_training_rows(path, model.about)
     linear = _linear(model)
     if linear.columns is None:
         weights: Any = {"weights": linear.weights.tolist()}
@@ -38,8 +40,7 @@ def export_json(model: Model, path: str | Path) -> None:
         weights = {"columns": {part.column.name: _as_json(part) for part in linear.parts()}}
     about = {"format": "toppush weights 1", "label": model.about.get("label")}
     text = json.dumps(about | {"threshold": linear.threshold} | weights, indent=1, allow_nan=False)
-    with written_whole(Path(path)) as temporary:
-        temporary.write_text(text + "\n", encoding="utf-8")
+    write_text(path, text + "\n")
 
 
 def _linear(model: Model) -> LinearScore:
@@ -68,14 +69,13 @@ def export_onnx(model: Model, path: str | Path) -> None:
     model : Model
     path : path
     """
+    require_no_training_rows(path, model.about)
     graph = _Graph()
     if model.linear is not None:
         score = _linear_graph(graph, model.linear)
     else:
         score = _kernel_graph(graph, model)
-    data = graph.finish(score)
-    with written_whole(Path(path)) as temporary:
-        temporary.write_bytes(data)
+    write_bytes(path, graph.finish(score))
 
 
 class _Graph:

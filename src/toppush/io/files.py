@@ -1,14 +1,10 @@
-"""Files: what kind they are, opening compressed ones, writing without leaving halves."""
+"""Files: what kind they are, opening compressed ones, telling one from another."""
 
 import bz2
 import gzip
 import hashlib
 import lzma
-import os
-import tempfile
 import zlib
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -71,6 +67,16 @@ def require_file(path: Path) -> Path:
     return path
 
 
+def require_no_training_rows(path: str | Path, about: dict[str, Any]) -> None:
+    """Refuse to write over the file that a model was fitted to."""
+    path, known = Path(path), about.get("data", {}).get("fingerprint")
+    if known is not None and path.is_file() and fingerprint(path) == known:
+        raise DataError(
+            "these are the rows that the model was fitted to; name another file to write to.",
+            file=path,
+        )
+
+
 def fingerprint(path: Path) -> str:
     """A short digest of a file's size, its first and its last MiB."""
     size = path.stat().st_size
@@ -79,37 +85,3 @@ def fingerprint(path: Path) -> str:
         file.seek(max(0, size - PART))
         digest = hashlib.blake2b(b"%d:" % size + head + file.read(PART), digest_size=16)
     return digest.hexdigest()
-
-
-@contextmanager
-def written_whole(path: Path) -> Iterator[Path]:
-    """A path to write to; `path` is replaced when that is complete, and kept on any failure."""
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    os.close(handle)
-    temporary = Path(name)
-    try:
-        yield temporary
-        with temporary.open("rb+") as file:
-            os.fsync(file.fileno())
-        temporary.chmod(0o666 & ~_umask())
-        temporary.replace(path)
-        _sync_folder(path.parent)
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
-def _umask() -> int:
-    mask = os.umask(0o22)
-    os.umask(mask)
-    return mask
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make a rename outlast a power cut, where the system can."""
-    if os.name != "posix":
-        return
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

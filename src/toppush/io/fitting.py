@@ -6,7 +6,6 @@ import warnings
 from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +28,7 @@ from toppush.io.models import Model
 from toppush.io.sources import Rows, Source, source
 from toppush.io.store import certificate
 from toppush.selection import TOPS, TopPushCV
+from toppush.versions import UNKNOWN, version_of
 
 PACKAGES = ("toppush", "numpy", "scipy", "scikit-learn", "skops", "pyarrow")
 SCALES = ("maxabs", "standard", "none")
@@ -193,7 +193,8 @@ def known(
 ) -> dict[str, Any]:
     """What is known of a fit, apart from its columns and settings; `facts` tell of the data."""
     return {
-        "versions": {"python": platform.python_version()} | {one: version(one) for one in PACKAGES},
+        "versions": {"python": platform.python_version()}
+        | {one: version_of(one) or UNKNOWN for one in PACKAGES},
         "made": datetime.now(UTC).isoformat(timespec="seconds"),
         "data": facts,
         "layout": layout,

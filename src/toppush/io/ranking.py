@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 
 from toppush.io.columns import Counts
 from toppush.io.errors import DataError
-from toppush.io.files import written_whole
 from toppush.io.models import Model
 from toppush.io.sources import Source, source
 from toppush.losses import Array
+from toppush.writing import written_whole
 
 SLACK = 4
 """The best rows are sorted out when there are so many times more than are wanted."""

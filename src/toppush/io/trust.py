@@ -5,10 +5,12 @@ generator of random numbers with a forged state has crashed the interpreter. A m
 """
 
 import json
-import zipfile
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
+
+from toppush.io.archive import Archive
 from toppush.io.errors import ModelError
 
 SCHEMA = "schema.json"
@@ -21,28 +23,47 @@ OWN = {
 }
 PREPARATION = {
     "sklearn.compose._column_transformer.ColumnTransformer",
+    "sklearn.compose._column_transformer.make_column_selector",
     "sklearn.feature_extraction.text.TfidfTransformer",
     "sklearn.impute._base.MissingIndicator",
     "sklearn.impute._base.SimpleImputer",
+    "sklearn.impute._knn.KNNImputer",
     "sklearn.kernel_approximation.Nystroem",
     "sklearn.model_selection._split.StratifiedKFold",
+    "sklearn.pipeline.FeatureUnion",
     "sklearn.pipeline.Pipeline",
     *(
-        f"sklearn.preprocessing._data.{name}"
+        f"sklearn.preprocessing.{name}"
         for name in (
-            "MaxAbsScaler",
-            "MinMaxScaler",
-            "Normalizer",
-            "RobustScaler",
-            "StandardScaler",
+            "_data.Binarizer",
+            "_data.KernelCenterer",
+            "_data.MaxAbsScaler",
+            "_data.MinMaxScaler",
+            "_data.Normalizer",
+            "_data.PowerTransformer",
+            "_data.QuantileTransformer",
+            "_data.RobustScaler",
+            "_data.StandardScaler",
+            "_discretization.KBinsDiscretizer",
+            "_encoders.OneHotEncoder",
+            "_encoders.OrdinalEncoder",
+            "_function_transformer.FunctionTransformer",
+            "_label.LabelBinarizer",
+            "_label.LabelEncoder",
+            "_polynomial.PolynomialFeatures",
+            "_polynomial.SplineTransformer",
+            "_target_encoder.TargetEncoder",
         )
     ),
-    "sklearn.preprocessing._encoders.OneHotEncoder",
-    # What ColumnTransformer passes through; functions have loaders of their own, not allowed here.
-    "sklearn.preprocessing._function_transformer.FunctionTransformer",
-    "sklearn.preprocessing._encoders.OrdinalEncoder",
 }
-NUMBERS = {"int", "float", "bool", "str"}
+TYPES = {f"builtins.{name}" for name in ("int", "float", "bool", "str", "object")}
+SCALARS = {
+    f"numpy.{name}"
+    for name in ("bool", "float16", "float32", "float64", "int8", "int16", "int32", "int64",
+                 "uint8", "uint16", "uint32", "uint64", "str_")
+}  # fmt: skip
+UFUNCS = {f"numpy.{name}" for name in dir(np) if isinstance(getattr(np, name), np.ufunc)}
+"""Functions of numbers, such as numpy.log1p."""
 ALLOWED: dict[str, set[str]] = {
     "ObjectNode": OWN | PREPARATION,
     "DictNode": {"builtins.dict"},
@@ -50,45 +71,54 @@ ALLOWED: dict[str, set[str]] = {
     "TupleNode": {"builtins.tuple"},
     "SliceNode": {"builtins.slice"},
     "JsonNode": {"builtins.str"},
-    "TypeNode": {f"builtins.{name}" for name in NUMBERS}
-    | {f"numpy.{name}" for name in ("float64", "float32", "int64", "int32")},
+    "TypeNode": TYPES | SCALARS,
     "DTypeNode": {"numpy.dtype"},
-    "NdArrayNode": {"numpy.ndarray"}
-    | {f"numpy.{name}" for name in ("float64", "float32", "int64", "int32", "bool")},
+    "FunctionNode": UFUNCS,
+    "NdArrayNode": {"numpy.ndarray"} | SCALARS,
     "SparseMatrixNode": {"scipy.sparse._csr.csr_matrix", "scipy.sparse._csr.csr_array"},
 }
 """What each of skops's loaders may be asked for."""
 
 
-def require_trusted(archive: zipfile.ZipFile) -> list[str]:
-    """Refuse an archive that packs its members or names a type that no model needs.
+class UntrustedError(ModelError):
+    """A model that names what is not on the list."""
 
-    Members that are stored as they are cannot unpack to more than the file's size.
+    held = ""
+    """What it names."""
+
+
+def require_trusted(archive: Archive) -> list[str]:
+    """Refuse an archive that names a type that no model needs, or one part twice.
+
+    A part that is named by several objects would be read for each of them.
 
     Returns
     -------
     list of str
         What skops is to be told to trust.
     """
-    for member in archive.infolist():
-        if member.compress_type != zipfile.ZIP_STORED or member.file_size != member.compress_size:
-            raise ModelError(f"its part {member.filename!r} is packed; models are stored plain.")
-    for loader, name in _named(json.loads(archive.read(SCHEMA))):
-        if name not in ALLOWED.get(loader, ()):
-            raise ModelError(
+    readers: dict[str, Any] = {}
+    for node in _nodes(json.loads(archive.read(SCHEMA))):
+        loader, name = node["__loader__"], f"{node.get('__module__')}.{node.get('__class__')}"
+        if name not in ALLOWED.get(str(loader), ()):
+            error = UntrustedError(
                 f"it names {name} ({loader}), which a model has no use for; it was not opened."
             )
-    return sorted(OWN | PREPARATION)
+            error.held = name
+            raise error
+        if "file" in node and readers.setdefault(node["file"], node["__id__"]) != node["__id__"]:
+            raise ModelError(f"two of its objects read its part {node['file']!r}.")
+    return sorted(set().union(*ALLOWED.values()))
 
 
-def _named(node: Any) -> Iterator[tuple[str, str]]:
-    """Loader and full name of every object that the schema would build."""
+def _nodes(node: Any) -> Iterator[dict[str, Any]]:
+    """Every object that the schema would build."""
     nodes = [node]
     while nodes:
         node = nodes.pop()
         if isinstance(node, dict):
             if "__loader__" in node:
-                yield str(node["__loader__"]), f"{node.get('__module__')}.{node.get('__class__')}"
+                yield node
             nodes.extend(node.values())
         elif isinstance(node, list):
             nodes.extend(node)

@@ -4,13 +4,10 @@ import base64
 import hashlib
 import os
 import platform
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from importlib.metadata import version
 from numbers import Integral, Real
-from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -32,6 +29,8 @@ from toppush.report.ranking import (
     usual_lengths,
 )
 from toppush.solutions import Solution
+from toppush.versions import UNKNOWN, version_of
+from toppush.writing import write_text
 
 N_SHOWN = 50
 N_ALARMS = 10
@@ -170,24 +169,7 @@ def write(path: str | os.PathLike[str], page: str) -> None:
     page : str
         What `build` or `from_estimator` returned.
     """
-    path = Path(path)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with open(handle, "w", encoding="utf-8") as file:
-            file.write(page)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(temporary).chmod(0o666 & ~_umask())
-        Path(temporary).replace(path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
+    write_text(path, page)
 
 
 @dataclass(frozen=True)
@@ -300,7 +282,7 @@ def _drivers(
 
 
 def _facts(ranking: Ranking, facts: Mapping[str, object]) -> dict[str, str]:
-    versions = ", ".join(f"{package} {version(package)}" for package in NAMED_VERSIONS)
+    versions = ", ".join(f"{name} {version_of(name) or UNKNOWN}" for name in NAMED_VERSIONS)
     own = {
         "Rows ranked": f"{ranking.n_rows:,} ({ranking.n_pos:,} positive, {ranking.n_neg:,} not)",
         "Date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),

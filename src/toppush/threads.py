@@ -1,0 +1,57 @@
+"""Work in threads that ends when whoever waits for it does.
+
+Python tells the main thread alone of Ctrl-C. Threads that work for it ask now and then whether
+they are to go on: before every question to the blocks of a design, and within long sums.
+"""
+
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextvars import ContextVar
+from threading import Event
+from typing import Any, TypeVar
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+PATIENCE = 0.2
+"""Seconds after which a wait begins anew: Windows interrupts none."""
+_over: ContextVar[Event | None] = ContextVar("over", default=None)
+
+
+class Stopped(BaseException):
+    """Raised in a thread whose work nobody waits for any more."""
+
+
+def go_on() -> None:
+    """End this thread's work if nobody waits for it any more."""
+    over = _over.get()
+    if over is not None and over.is_set():
+        raise Stopped
+
+
+def in_threads(
+    function: Callable[[Item], Result], items: Iterable[Item], n_threads: int
+) -> list[Result]:
+    """`function` of each item, in order, some at a time.
+
+    An error or an interrupt ends the others at their next `go_on`, and those that wait at once.
+    One thread is this one.
+    """
+    if n_threads == 1:
+        return [function(item) for item in items]
+    over, pool = Event(), ThreadPoolExecutor(n_threads)
+
+    def run(item: Item) -> Result:
+        _over.set(over)
+        return function(item)
+
+    try:
+        return [_result(future) for future in [pool.submit(run, item) for item in items]]
+    finally:
+        over.set()
+        pool.shutdown(cancel_futures=True)
+
+
+def _result(future: "Future[Any]") -> Any:
+    while not wait([future], PATIENCE).done:
+        pass
+    return future.result()

@@ -1,0 +1,223 @@
+"""Ctrl-C ends what runs, whoever runs it, and leaves no halves of files."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import pytest
+
+from test_cli import run
+from toppush import io, threads
+from toppush.cli import main
+from toppush.threads import Stopped, go_on, in_threads
+
+posix = pytest.mark.skipif(os.name != "posix", reason="needs signals")
+
+MARKED = """
+import sys, threading
+import toppush.selection
+from toppush.designs import LocalDesign
+
+enter, leave = LocalDesign.__enter__, LocalDesign.__exit__
+
+def entered(design):
+    if threading.current_thread() is not threading.main_thread():
+        print("in a fold\\n", end="", flush=True)
+    return enter(design)
+
+def left(design, kind, *error):
+    if threading.current_thread() is not threading.main_thread() and kind is None:
+        print("a fold is done\\n", end="", flush=True)
+    return leave(design, kind, *error)
+
+LocalDesign.__enter__, LocalDesign.__exit__ = entered, left
+"""
+"""Fold threads tell when they begin and when they come to their end."""
+
+
+def interrupted(script, *arguments, at):
+    """Send Ctrl-C after these lines of the output; what else it says, errors, exit code."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", script, *map(str, arguments)], text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=os.environ | {"OMP_NUM_THREADS": "2"},
+    )  # fmt: skip
+    for line in at:
+        assert process.stdout.readline() == f"{line}\n", process.communicate()[1]
+    process.send_signal(signal.SIGINT)
+    said, errors = process.communicate()
+    return said, errors, process.returncode
+
+
+@pytest.fixture
+def table(tmp_path):
+    """Rows that keep two folds busy at a time."""
+    rng = np.random.default_rng(0)
+    y = rng.random(60_000) < 0.1
+    X = rng.normal(size=(len(y), 10)) + y[:, None] * 0.3
+    path = tmp_path / "rows.npy"
+    np.save(path, np.column_stack([X, y]))
+    return path
+
+
+@posix
+def test_a_command_in_cross_validation(table, tmp_path):
+    model = tmp_path / "m.toppush"
+    model.write_bytes(b"an old model")
+    said, errors, code = interrupted(
+        MARKED + "from toppush.cli import main; main(sys.argv[1:])",
+        "fit", table, "-o", model, at=["in a fold"] * 2,
+    )  # fmt: skip
+    assert code == 130
+    assert errors == "Stopped by Ctrl-C. What was not finished has not been written.\n"
+    assert "a fold is done" not in said
+    assert model.read_bytes() == b"an old model"
+    assert {path.name for path in tmp_path.iterdir()} == {"rows.npy", "m.toppush"}
+
+
+@posix
+def test_a_choice_by_cross_validation_in_python(table):
+    script = MARKED + (
+        "import numpy as np\n"
+        "from toppush import TopPushCV\n"
+        "rows = np.load(sys.argv[1])\n"
+        "ranker = TopPushCV()\n"
+        "try:\n"
+        "    ranker.fit(rows[:, :-1], rows[:, -1])\n"
+        "except KeyboardInterrupt:\n"
+        "    print('left:', [name for name in vars(ranker) if name.endswith('_')])\n"
+    )
+    said, errors, code = interrupted(script, table, at=["in a fold"] * 2)
+    assert (errors, code) == ("", 0)
+    assert "a fold is done" not in said
+    assert "left: []" in said
+
+
+ENDLESS = """
+import hashlib, sys
+import click
+from toppush.cli import main
+from toppush.writing import written_whole
+
+@main.command()
+@click.argument("path")
+def endless(path):
+    with written_whole(path) as temporary:
+        temporary.write_text("half")
+        print("compiled code runs", flush=True)
+        hashlib.pbkdf2_hmac("sha256", b"", b"", 2**31 - 1)
+
+main(sys.argv[1:])
+"""
+
+
+@posix
+def test_a_command_in_compiled_code_that_does_not_look_up(tmp_path):
+    _, errors, code = interrupted(ENDLESS, "endless", tmp_path / "m", at=["compiled code runs"])
+    assert code == 130
+    assert errors == "Stopped by Ctrl-C. What was not finished has not been written.\n"
+    assert not list(tmp_path.iterdir())
+
+
+def test_every_command_ends_with_130_and_a_line(monkeypatch, tmp_path):
+    def interrupt(*given, **more):
+        raise KeyboardInterrupt
+
+    path = tmp_path / "x.csv"
+    path.touch()
+    for name in ("fit", "load"):
+        monkeypatch.setattr(io, name, interrupt)
+    for arguments in (("fit", path, "-o", tmp_path / "m"), ("rank", path, path)):
+        ran = run(*arguments, code=130)
+        assert ran.stderr == "Stopped by Ctrl-C. What was not finished has not been written.\n"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_interrupts_are_watched_in_the_main_thread_alone():
+    before = signal.set_wakeup_fd(-1)
+    assert before == -1
+    other = threading.Thread(target=main, args=(["--version"],), kwargs={"standalone_mode": False})
+    other.start()
+    other.join()
+    run("--version")
+    assert signal.set_wakeup_fd(-1) == before
+
+
+# Threads.
+
+
+def test_results_come_in_order():
+    for n_threads in (1, 3):
+        assert in_threads(lambda item: item * item, range(50), n_threads) == [
+            item * item for item in range(50)
+        ]
+
+
+class Trouble(Exception):
+    pass
+
+
+def test_an_error_ends_the_others_and_those_that_wait():
+    begun, ends, began = threading.Event(), [], []
+
+    def work(item):
+        began.append(item)
+        if item == 0:
+            begun.wait()
+            raise Trouble
+        begun.set()
+        try:
+            while True:
+                go_on()
+        except Stopped:
+            ends.append(item)
+            raise
+
+    with pytest.raises(Trouble):
+        in_threads(work, range(50), 3)
+    assert set(ends) == set(began) - {0}
+    assert len(began) < 50
+    go_on()
+
+
+def test_an_interrupt_ends_them_too(monkeypatch):
+    begun, ends = threading.Event(), []
+
+    def work(item):
+        begun.set()
+        try:
+            while True:
+                go_on()
+        finally:
+            ends.append(item)
+
+    def interrupt(*given):
+        begun.wait()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(threads, "wait", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        in_threads(work, range(10), 2)
+    assert 0 < len(ends) <= 2
+
+
+def test_designs_and_long_sums_ask(monkeypatch, rng):
+    from toppush.designs import open_design
+    from toppush.designs.blocks import Block
+
+    X, y = rng.normal(size=(60, 3)), np.arange(60) % 2 == 1
+    over = threading.Event()
+    over.set()
+    for n_threads in (1, 2):
+        monkeypatch.setattr("toppush.designs.local.ENTRIES_PER_THREAD", 1)
+        with open_design(X, y, n_threads=n_threads) as design:
+            token = threads._over.set(over)
+            try:
+                with pytest.raises(Stopped):
+                    design.tell(Block.score, np.ones(3))
+                with pytest.raises(Stopped):
+                    design.blocks[0].rows.gram(np.arange(5), np.ones(5))
+            finally:
+                threads._over.reset(token)
