@@ -117,12 +117,15 @@ def _line(tmp_path, line):
         (b"a,label\n", "holds no rows"),
         (b"a,label\n1,0\n2,\n3,1\n", "row 2, column label: the label is missing"),
         (b"a,label\n1,0\n2,1\n3,2\n", "3 different labels, 0.0, 1.0, 2.0"),
-        (b"a,label\n1,0\n2,0\n", "1 different labels"),
+        (b"a,label\n1,0\n2,0\n", "every label is 0.0"),
         (b"a,when,label\n1,2024-01-05,0\n2,2024-02-05,1\n", "column when: holds dates or times"),
         (b"a,when,label\n1,5/1/2024,0\n2,6/2/2024,1\n", "column when: holds dates such as"),
         (b"a,label\n1,0\n2,1\n3,0\nx,1\n", "line 5, column 1 (a): holds numbers, but also 'x'"),
         (b"a,label\n,0\n,1\n", "no column is left"),
-        (b"a,label\n1,0\n\xff,1\n", "column a: holds binary"),
+        (
+            b"a,label\n1,0\n\xff,1\n",
+            "line 3, column 1 (a): the text is not UTF-8; save the file as UTF-8",
+        ),
     ],
 )
 def test_what_cannot_be_fitted(content, said, tmp_path):
@@ -262,8 +265,17 @@ def test_csv_cells_are_read_as_they_were_written(tmp_path_factory, rows, delimit
     assert streamed.to_pydict() == expected
 
 
-def test_a_header_that_goes_on_in_the_next_line_is_refused(tmp_path):
+@pytest.mark.parametrize(
+    "content, said",
+    [
+        (b'a;b"C,"x \n",\xa2[;2\n', "line 2, column 1: unexpected end of data; close its quotes"),
+        (b'"a,label\n1,0\n2,1\n', "line 1"),
+        (b'"a,label\n' + b"1,0\n2,1\n" * 50_000, "line 1: the names of the columns do not end"),
+    ],
+)
+def test_a_header_whose_quotes_stay_open_is_refused(content, said, tmp_path):
     path = tmp_path / "rows.csv"
-    path.write_bytes(b'a;b"C,"x \n",\xa2[;2\n')
-    with pytest.raises(DataError, match="do not end with the first line"):
+    path.write_bytes(content)
+    with pytest.raises(DataError) as caught:
         csvfiles.read(path, ())
+    assert str(caught.value).startswith(f"{path}, {said}")

@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from toppush.cli.common import counted, show, training_options
+from toppush.cli.common import Command, counted, label_text, named_columns, show, training_options
 
 LOSSES = ("truncated_quadratic", "logistic", "exponential")
 
@@ -30,7 +30,7 @@ def read_top(context: Any, parameter: Any, value: str) -> float | str:
         raise click.BadParameter(str(error)) from None
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("data", metavar="DATA", type=click.Path(path_type=Path))
 @training_options
 @click.option(
@@ -100,13 +100,16 @@ def fit(
     Example: toppush fit train.csv -o fraud.toppush --label fraud --positive yes --drop id
     """
     from toppush import io
+    from toppush.cli.progress import lines_to_stderr
 
     if not output.parent.is_dir():
         raise click.BadParameter(f"{output.parent} is not a folder.", param_hint="--output")
     if cluster is None and not data.is_file():
         said = "is a folder, which only --cluster reads" if data.is_dir() else "does not exist"
         raise click.BadParameter(f"{data} {said}.", param_hint="DATA")
-    model = io.fit(data, **options) if cluster is None else _fit_on(cluster, data, **options)
+    options["verbose"] = int(not as_json)
+    with lines_to_stderr():
+        model = _fit(data, **options) if cluster is None else _fit_on(cluster, data, **options)
     io.save(model, output)
     written = {"model": str(output)}
     if onnx is not None:
@@ -123,15 +126,32 @@ def fit(
     show(as_json, without_history(about) | {"written": written}, *describe(about), _saved(written))
 
 
+def _fit(data: Path, **options: Any) -> Any:
+    """Fit one file."""
+    from toppush import io
+
+    return io.fit(data, **options | _columns_of(data, **options))
+
+
+def _columns_of(
+    data: Path, *, kind: str | None, drop: Any, categorical: Any, **_: Any
+) -> dict[str, tuple[str, ...]]:
+    """The options that name columns, read with the names in a file."""
+    given = {"drop": drop, "categorical": categorical}
+    return {option: named_columns(data, kind, names) for option, names in given.items()}
+
+
 def _fit_on(cluster: str, data: Path, *, kernel: str | None, seed: int, **options: Any) -> Any:
     """Fit files in parts on a cluster; its folds are not drawn, so there is no seed."""
     from toppush import io
     from toppush.cluster import connected
+    from toppush.io.parts import part_paths
 
     if kernel is not None:
         raise click.BadParameter("is not for a cluster; leave it out.", param_hint="--kernel")
     with connected(cluster):
-        return io.fit_parts(data, **options)
+        columns = _columns_of(part_paths(data)[0], **options)
+        return io.fit_parts(data, **options | columns)
 
 
 def without_history(about: dict[str, Any]) -> dict[str, Any]:
@@ -144,11 +164,10 @@ def describe(about: dict[str, Any]) -> list[str]:
     """What a model says of itself, in sentences."""
     said = []
     if data := about.get("data"):
-        label, name = about["label"], about["label"]["column"] or "label"
+        said.append(label_text(about["label"], fitting=True))
         parts = f" in {data['parts']:,} parts" if "parts" in data else ""
         said.append(
-            f"Rows: {data['rows']:,} of {data['file']}{parts}, {data['positives']:,} positive "
-            f"({name} = {label['positive']})."
+            f"Rows: {data['rows']:,} of {data['file']}{parts}, {data['positives']:,} positive."
         )
     if columns := about.get("columns"):
         said.extend(_columns(columns))
@@ -180,8 +199,12 @@ def _columns(columns: dict[str, Any]) -> list[str]:
             f"Gaps filled (numbers with the median) and marked by a column of their own: "
             f"{counted(gaps)}."
         )
-    left = {what: columns[what] for what in ("dropped", "empty") if columns[what]}
-    return said + [f"Left out, {what}: {', '.join(names)}." for what, names in left.items()]
+    left = {"dropped": "dropped", "empty": "empty", "constant": "the same in every row"}
+    return said + [
+        f"Left out, {why}: {', '.join(columns[what])}."
+        for what, why in left.items()
+        if columns.get(what)
+    ]
 
 
 def _settings(settings: dict[str, Any]) -> str:

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import click
 
-from toppush.cli.common import existing, json_option, show
+from toppush.cli.common import Command, existing, json_option, show
 from toppush.cli.fit import describe, without_history
 
 
-@click.command()
+@click.command(cls=Command)
 @existing("model")
 @json_option
 def info(model: Path, as_json: bool) -> None:
