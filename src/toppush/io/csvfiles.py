@@ -11,7 +11,7 @@ import io
 import re
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import islice
 from pathlib import Path
 from typing import Any, ClassVar
@@ -133,11 +133,21 @@ def stream(path: Path, schema: Schema, *, block: int = BLOCK) -> Iterator[pa.Rec
 
 def find_value(path: Path, column: str, wrong: Callable[[str], bool]) -> dict[str, Any]:
     """File, line and column of the first value of a column that is `wrong`."""
-    for line, names, row in _Rows(path):
-        number = names.index(column)
-        if number < len(row) and wrong(row[number]):
-            return {"file": path, "line": line, "column": f"{number + 1} ({column})"}
-    return {"file": path, "column": column}
+    found = _find_cell(path, lambda name, value: name == column and wrong(value))
+    return found[0] if found is not None else {"file": path, "column": column}
+
+
+def _find_cell(
+    path: Path, wrong: Callable[[str, str], bool]
+) -> tuple[dict[str, Any], str, str] | None:
+    """Place, column name and value of the first cell that is `wrong`, if any."""
+    with suppress(csv.Error):  # quotes that pyarrow reads, and the standard library does not
+        for line, names, row in _Rows(path):
+            for number, (name, value) in enumerate(zip(names, row, strict=False), 1):
+                if wrong(name, value):
+                    place = {"file": path, "line": line, "column": f"{number} ({name})"}
+                    return place, name, value
+    return None
 
 
 def find_fault(path: Path, schema: Schema, otherwise: str) -> DataError:
@@ -260,16 +270,16 @@ def _require_closed(source: _Counted, path: Path) -> None:
 def _refuse_hexadecimal(path: Path, table: pa.Table) -> None:
     """Refuse whole numbers such as 0x10, which pyarrow takes for 16 here and for a text there."""
     whole = {field.name for field in table.schema if pa.types.is_integer(field.type)}
-    for line, names, row in _Rows(path):
-        for number, (name, value) in enumerate(zip(names, row, strict=False), 1):
-            if name in whole and HEXADECIMAL.fullmatch(value):
-                raise DataError(
-                    f"{value!r} is a hexadecimal number; write it with decimal digits, or name it "
-                    f"with --categorical {name} to keep it as a text.",
-                    file=path,
-                    line=line,
-                    column=f"{number} ({name})",
-                )
+    found = _find_cell(
+        path, lambda name, value: name in whole and bool(HEXADECIMAL.fullmatch(value))
+    )
+    if found is not None:
+        place, name, value = found
+        raise DataError(
+            f"{value!r} is a hexadecimal number; write it with decimal digits, or name it with "
+            f"--categorical {name} to keep it as a text.",
+            **place,
+        )
 
 
 def _parsing(path: Path) -> Any:

@@ -166,7 +166,8 @@ def as_values(labels: Any, column: str | None) -> pa.Array:
 def _as_arrow(labels: NDArray[Any], column: str | None) -> pa.Array:
     """Labels of NumPy, whatever their byte order and precision."""
     try:
-        return pa.array(labels.astype(np.float64) if labels.dtype.kind in "biuf" else labels)
+        with np.errstate(over="ignore"):
+            return pa.array(labels.astype(np.float64) if labels.dtype.kind in "biuf" else labels)
     except pa.ArrowException:
         raise DataError(
             f"labels are {labels.dtype}, neither numbers nor text.", column=column

@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
-from zipfile import BadZipFile
 
 import numpy as np
 import pyarrow as pa
@@ -191,8 +190,9 @@ class NpzSource(_MatrixSource):
             raise DataError(
                 f"holds no array {key!r} of labels; name it with --label.", file=self.path
             )
+        X = native(X)
         require_finite(X, self.path)
-        return Rows(native(X), labels, None, {"width": X.shape[1], "key": key})
+        return Rows(X, labels, None, {"width": X.shape[1], "key": key})
 
     def batches(self, needs: Needs) -> Iterator[Batch]:
         """The rows in order, some at a time."""
@@ -236,8 +236,9 @@ class NpySource(_MatrixSource):
         self._refuse_names(drop=drop, categorical=texts)
         label = label or DEFAULT_LABEL["npy"]
         X, labels = self._parts(label)
+        X = native(X)
         require_finite(X, self.path)
-        return Rows(native(X), labels, None, {"width": X.shape[1], "label": label})
+        return Rows(X, labels, None, {"width": X.shape[1], "label": label})
 
     def batches(self, needs: Needs) -> Iterator[Batch]:
         """The rows in order, some at a time; a column of labels is left out if there is one."""
@@ -275,7 +276,8 @@ def native(X: Any) -> Any:
     """
     kind = X.dtype
     wanted = np.dtype(np.float64) if kind.itemsize > 8 or kind == np.float16 else kind
-    return X.astype(wanted.newbyteorder("="), copy=False)
+    with np.errstate(over="ignore"):  # what is too large for it is infinite, and refused as such
+        return X.astype(wanted.newbyteorder("="), copy=False)
 
 
 def require_finite(X: Any, path: Path) -> None:
@@ -313,7 +315,11 @@ def _not_finite(X: Any) -> tuple[Any, Any]:
 def mapped(path: Path) -> Any:
     """A NumPy array in a file, read when it is used."""
     with _readable(path):
-        return np.load(path, mmap_mode="r", allow_pickle=False)
+        found = np.load(path, mmap_mode="r", allow_pickle=False)
+    if not isinstance(found, np.ndarray):
+        found.close()
+        raise DataError("is an archive of arrays; read it with --format npz.", file=path)
+    return found
 
 
 @contextmanager
@@ -323,7 +329,9 @@ def _readable(path: Path) -> Iterator[None]:
         yield
     except DataError:
         raise
-    except (ValueError, TypeError, OSError, EOFError, BadZipFile, NotImplementedError) as error:
+    except (
+        Exception
+    ) as error:  # damage makes its parsers of Python literals and zips raise anything
         raise DataError(f"cannot be read: {error}", file=path) from None
 
 
