@@ -91,12 +91,13 @@ def failure(error: Exception) -> Failure:
 
 
 def _is_ours(error: Exception) -> bool:
-    """Whether this package raised the error itself."""
+    """Whether the error is a kind of this package, or a `ValueError` that it raised itself."""
     place = error.__traceback__
     while place is not None and place.tb_next is not None:
         place = place.tb_next
     name = "" if place is None else place.tb_frame.f_globals.get("__name__", "")
-    return isinstance(error, ValueError) and name.split(".")[0] == "toppush"
+    roots = {name.split(".")[0], type(error).__module__.split(".")[0]}
+    return isinstance(error, ValueError) and "toppush" in roots
 
 
 json_option = click.option(
@@ -232,19 +233,25 @@ def table(*columns: str, rows: list[list[str]], title: str | None = None) -> "Ta
     return made
 
 
-def label_text(label: dict[str, Any], *, fitting: bool = False) -> str:
+def label_text(label: dict[str, Any], why: str = "as in the model", hint: str = "") -> str:
     """Which label is ranked first, and why."""
-    positive, *others = (_label(value) for value in (label["positive"], *label["others"]))
-    why = label.get("why", "as named") if fitting else "as in the model"
-    turned = f"; --positive {shlex.quote(others[0])} turns it round"
+    positive, *others = (label_as_text(value) for value in (label["positive"], *label["others"]))
+    more = ", ..." * (len(others) > 5)
     return (
         f"Positive: {label['column'] or 'label'} = {positive}, {why} (negative: "
-        f"{', '.join(others[:5])}{', ...' * (len(others) > 5)})"
-        f"{turned * (fitting and len(others) == 1)}."
+        f"{', '.join(others[:5])}{more}).{hint}"
     )
 
 
-def _label(value: str | float) -> str:
+def chosen_label_text(label: dict[str, Any]) -> str:
+    """Which label of two was taken as positive, and how to take the other one."""
+    other = shlex.quote(label_as_text(label["others"][0]))
+    hint = "" if label["why"] == "as named" else f" --positive {other} turns it round."
+    return label_text(label, label["why"], hint)
+
+
+def label_as_text(value: str | float) -> str:
+    """A label as one would type it."""
     return value if isinstance(value, str) else f"{value:g}"
 
 

@@ -8,8 +8,8 @@ import click
 
 from toppush.cli.common import (
     Command,
+    chosen_label_text,
     existing,
-    label_text,
     named_columns,
     show,
     table,
@@ -61,7 +61,7 @@ def compare(data: Path, as_json: bool, cv: int, seed: int, missing: str, **readi
     show(
         as_json,
         result,
-        label_text(label, fitting=True),
+        chosen_label_text(label),
         f"{found.rows:,} rows, {found.positives:,} positive. Held-out mean and deviation over "
         f"{cv} folds:",
         table("method", *MEASURES, "s", rows=rows),

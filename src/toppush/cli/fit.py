@@ -5,7 +5,14 @@ from typing import Any
 
 import click
 
-from toppush.cli.common import Command, counted, label_text, named_columns, show, training_options
+from toppush.cli.common import (
+    Command,
+    chosen_label_text,
+    counted,
+    named_columns,
+    show,
+    training_options,
+)
 
 LOSSES = ("truncated_quadratic", "logistic", "exponential")
 
@@ -123,7 +130,8 @@ def fit(
         export_json(model, weights)
         written["weights"] = str(weights)
     about = model.about
-    show(as_json, without_history(about) | {"written": written}, *describe(about), _saved(written))
+    told = [chosen_label_text(about["label"]), *describe(about), _saved(written)]
+    show(as_json, without_history(about) | {"written": written}, *told)
 
 
 def _fit(data: Path, **options: Any) -> Any:
@@ -164,7 +172,6 @@ def describe(about: dict[str, Any]) -> list[str]:
     """What a model says of itself, in sentences."""
     said = []
     if data := about.get("data"):
-        said.append(label_text(about["label"], fitting=True))
         parts = f" in {data['parts']:,} parts" if "parts" in data else ""
         said.append(
             f"Rows: {data['rows']:,} of {data['file']}{parts}, {data['positives']:,} positive."
@@ -201,10 +208,15 @@ def _columns(columns: dict[str, Any]) -> list[str]:
         )
     left = {"dropped": "dropped", "empty": "empty", "constant": "the same in every row"}
     return said + [
-        f"Left out, {why}: {', '.join(columns[what])}."
+        f"Left out, {why}: {quoted(columns[what])}."
         for what, why in left.items()
         if columns.get(what)
     ]
+
+
+def quoted(names: list[str]) -> str:
+    """Names with commas between them; one that holds a comma itself in quotes."""
+    return ", ".join(repr(name) if "," in name else name for name in names)
 
 
 def _settings(settings: dict[str, Any]) -> str:

@@ -251,11 +251,9 @@ class Columns(TransformerMixin, BaseEstimator):
         self.constant_ = [one.name for one in self.columns_ if one.constant]
         self.columns_ = [one for one in self.columns_ if not one.constant]
         if not self.columns_:
-            left_out = [*self.empty_, *self.constant_]
-            why = f": {', '.join(left_out)} hold no value, or the same in every row" * bool(
-                left_out
-            )
-            raise DataError(f"no column is left to rank by{why}.")
+            left_out = ", ".join([*self.empty_, *self.constant_])
+            seen = f" ({left_out} have no value, or one in every row)" if left_out else ""
+            raise DataError(f"no column is left to rank by{seen}; bring columns that differ.")
         self.sparse_ = len(self.columns_) < DENSE_SHARE * self._width
         self.feature_names_in_ = np.array(names, dtype=object)
         self.n_features_in_ = len(names)
