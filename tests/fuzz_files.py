@@ -1,7 +1,7 @@
-"""Fuzz the readers of CSV, LIBSVM and model files: no crash, no hang, no silent misread.
+"""Fuzz the readers of CSV, LIBSVM, NPY and model files: no crash, no hang, no silent misread.
 
 pip install -e '.[test,fuzz]'
-python tests/fuzz_files.py csv --minutes 10      # or libsvm, or model
+python tests/fuzz_files.py csv --minutes 10      # or libsvm, npy, model
 python tests/fuzz_files.py csv --file crash-...  # one input again
 
 Every input is read or refused with a `DataError`, and what is read must be what a slow, obvious
@@ -26,7 +26,7 @@ with atheris.instrument_imports(include=["toppush.io"]):
     from sklearn.preprocessing import MaxAbsScaler
 
     from toppush import TopPush
-    from toppush.io import Columns, DataError, ModelError, csvfiles, store
+    from toppush.io import Columns, DataError, ModelError, csvfiles, labels, sources, store
 
 sys.path.insert(0, str(Path(__file__).parent))
 from test_io_matrices import parsed, strict
@@ -87,6 +87,57 @@ def fuzz_libsvm(data):
     assert data.isascii() or found is None or b"#" in data
 
 
+NPY_KINDS = (
+    "<f8",
+    ">f8",
+    "<f4",
+    "<f2",
+    "<f16",
+    ">i4",
+    "|u1",
+    "|b1",
+    "<c16",
+    "<U1",
+    "|S2",
+    "<M8[s]",
+)
+
+
+def as_npy(data):
+    """The bytes themselves, or a whole file whose type, width and values they say."""
+    if data[:1] != b"\x00":
+        return data
+    kind, width, body = np.dtype(NPY_KINDS[data[1] % len(NPY_KINDS)]), 1 + data[2] % 4, data[3:]
+    n_rows = len(body) // (width * kind.itemsize)
+    rows = np.frombuffer(body[: n_rows * width * kind.itemsize], kind).reshape(n_rows, width)
+    return npy(np.asfortranarray(rows) if data[2] > 127 else rows)
+
+
+def fuzz_npy(data):
+    data = as_npy(data.ljust(3, b"\x00"))
+    path = written("rows.npy", data)
+    file = sources.source(path)
+    layout = {"width": 2, "label": "-1"}
+    with contextlib.suppress(DataError):
+        for batch in file.batches(sources.Needs({}, layout, ("-1", pa.float64()))):
+            labels.count(batch.labels, None)
+    try:
+        rows = file.load(None, (), ())
+        labels.count(rows.labels, None)
+    except DataError:
+        return
+    expected = np.load(memory.BytesIO(data), allow_pickle=False).astype(np.float64)
+    assert np.isfinite(rows.X).all()
+    np.testing.assert_array_equal(rows.X, expected[:, :-1])
+    np.testing.assert_array_equal(rows.labels.astype(np.float64), expected[:, -1])
+
+
+def npy(*arguments):
+    file = memory.BytesIO()
+    np.save(file, np.array(*arguments))
+    return file.getvalue()
+
+
 def small_model():
     """The parts of a file's archive, and rows to score."""
     rng = np.random.default_rng(0)
@@ -119,10 +170,14 @@ SEEDS = {
     "csv": [b"a,b\n1,2\n", b'a;b\n"x ""y""";2\n', b"a\tb\n1e5\t\n", b"a,b\r\n1,true\r\n,\r\n",
             "é,b\n2024-01-01,ü\n".encode()],
     "libsvm": [b"1 1:2 3:4.5\n-1 2:1e3 # note\n", b"+1 qid:3 1:1\n\n0 7:2", b"1\n"],
+    "npy": [npy([[1.0, 2.0, 0.0], [3.0, 4.0, 1.0]], kind)
+            for kind in ("f8", ">f8", "f2", "g", "i4", "?", "c16", "U3", "S2")]
+           + [bytes([0, kind, 2]) + np.arange(12.0).tobytes() for kind in range(12)]
+           + [npy([1.0, np.nan]), npy([[1.0, np.inf]]), npy([["a", "b"]]), b"PK\x03\x04"],
     "model": [bytes([part, place, 0, 0]) + text for part in range(12) for place in (0, 90)
               for text in (b"", b"null", b"\x93NUMPY", b'"__class__": "')],
 }  # fmt: skip
-TARGETS = {"csv": fuzz_csv, "libsvm": fuzz_libsvm, "model": fuzz_model}
+TARGETS = {"csv": fuzz_csv, "libsvm": fuzz_libsvm, "npy": fuzz_npy, "model": fuzz_model}
 
 
 def main():

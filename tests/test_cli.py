@@ -1,5 +1,6 @@
 """The command `toppush`: results for people and programs, exit codes, and a whole run."""
 
+import io as io_module
 import json
 import os
 import shutil
@@ -14,6 +15,8 @@ from click.testing import CliRunner
 from files import made_rows, write
 from toppush import io
 from toppush.cli import main
+from toppush.cli.progress import NowAndThen, lines_to_stderr
+from toppush.experiments import compare as experiments_compare
 
 COMMANDS = ("fit", "rank", "evaluate", "compare", "threshold", "info", "demo")
 
@@ -47,7 +50,9 @@ def test_fit_reports_what_it_did(folder):
                "--categorical", "member", "--kernel", "nystroem:15", "--scale",
                "standard"]  # fmt: skip
     found = result("fit", folder / "train.csv", "-o", folder / "k.toppush", *options)
-    assert found["label"] == {"column": "fraud", "positive": "no", "others": ["yes"]}
+    assert found["label"] == {
+        "column": "fraud", "positive": "no", "others": ["yes"], "why": "as named",
+    }  # fmt: skip
     assert found["data"]["rows"] == 500
     assert found["columns"]["dropped"] == ["city", "id"]
     assert {one["name"]: one["kind"] for one in found["columns"]["named"]} == {
@@ -133,7 +138,9 @@ def test_info_says_what_the_model_is(folder):
         key: value for key, value in io.load(folder / "m.toppush").about.items()
         if key != "certificate"
     } | {"certificate": found["certificate"]}  # fmt: skip
-    assert "500 of train.csv" in run("info", folder / "m.toppush").stdout
+    shown = run("info", folder / "m.toppush").stdout
+    assert "500 of train.csv" in shown
+    assert shown.startswith("Positive: fraud = yes, the rarer of two texts (negative: no).\n")
 
 
 def test_demo_as_json(tmp_path):
@@ -179,6 +186,308 @@ def test_warnings_go_to_the_error_stream(folder):
     assert json.loads(ran.stdout)["rows"] == 500
 
 
+# Options that take many values, or one.
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        ["--drop", "id", "--drop", "leak"],
+        ["--drop", "id,leak"],
+        ["--drop", "leak, id", "--drop", "leak"],
+        ["--drop", "leak", "--drop", "id", "--drop", ""],
+    ],
+)
+def test_repeats_and_commas_drop_the_same(given, tmp_path):
+    rows = made_rows(80)
+    rows["leak"] = [int(label == "yes") for label in rows["fraud"]]
+    path = write(tmp_path / "t.csv", rows)
+    found = result("fit", path, "-o", tmp_path / "m", "--label", "fraud", "--lam", 1, *given)
+    assert found["columns"]["dropped"] == ["id", "leak"]
+    assert {one["name"] for one in found["columns"]["named"]} == {"age", "income", "city", "member"}
+
+
+def test_a_name_with_a_comma_is_one_column(tmp_path):
+    rows = made_rows(80)
+    rows["city, land"] = rows.pop("city")
+    path = write(tmp_path / "t.csv", rows)
+    given = ["--drop", "id,age", "--drop", "city, land", "--categorical", "member"]
+    found = result("fit", path, "-o", tmp_path / "m", "--label", "fraud", "--lam", 1, *given)
+    assert found["columns"]["dropped"] == ["age", "city, land", "id"]
+    listed = result("rank", tmp_path / "m", path, "--columns", "city, land", "--columns", "id,age")
+    assert list(listed["ranked"][0]) == ["rank", "score", "row", "city, land", "id", "age"]
+
+
+def test_columns_of_reports_repeat_too(folder, tmp_path):
+    run("report", folder / "m.toppush", folder / "held.csv", "-o", tmp_path / "r.html",
+        "--columns", "id", "--columns", "city")  # fmt: skip
+    page = (tmp_path / "r.html").read_text(encoding="utf-8")
+    assert "client " in page
+    assert "S\\u00e3o Paulo" in page or "São Paulo" in page
+
+
+def noting(seen):
+    """A stand-in for some work, which notes what it is given and goes no further."""
+
+    def note(*given, **options):
+        seen.append(given)
+        raise io.DataError("noted")
+
+    return note
+
+
+def test_columns_of_comparisons_repeat_too(folder, monkeypatch):
+    seen = []
+    monkeypatch.setattr(experiments_compare, "compare", noting(seen))
+    CliRunner().invoke(main, ["compare", str(folder / "train.csv"), "--label", "fraud",
+                              "--drop", "id", "--drop", "income"])  # fmt: skip
+    (((given,)),) = seen
+    assert given.rows.X.column_names == ["age", "city", "member"]
+
+
+def test_data_sets_of_experiments_repeat_too(monkeypatch, tmp_path):
+    seen = []
+    monkeypatch.setitem(main.commands["reproduce"].commands["table2"].callback.__globals__,
+                        "_plan", noting(seen))  # fmt: skip
+    CliRunner().invoke(main, ["reproduce", "table2", "--sets", "w8a", "--sets", "diabetes,w8a",
+                              "--methods", "TopPush", "--out", str(tmp_path)])  # fmt: skip
+    assert seen[0][:2] == (("w8a", "diabetes"), ("TopPush",))
+
+
+@pytest.mark.parametrize("option, values", [("--lam", "12"), ("--label", "ab"), ("-o", "xy")])
+def test_an_option_for_one_value_is_given_once(option, values, folder):
+    given = [part for value in values for part in (option, value)]
+    ran = run("fit", folder / "train.csv", "-o", "x", *given, code=2)
+    assert "takes one value; give it once" in ran.stderr
+
+
+# Labels.
+
+
+@pytest.fixture(scope="module")
+def frauds(tmp_path_factory):
+    """A folder with tables whose rarer label, fraud, comes first in the alphabet."""
+    folder = tmp_path_factory.mktemp("labels")
+    for name, seed in (("train", 0), ("held", 1)):
+        rows = made_rows(300, seed=seed)
+        rows["label"] = ["fraud" if label == "yes" else "legit" for label in rows.pop("fraud")]
+        del rows["id"]
+        write(folder / f"{name}.csv", rows)
+    run("fit", folder / "train.csv", "-o", folder / "m", "--lam", 1)
+    return folder
+
+
+def test_the_rarer_of_two_texts_is_positive(frauds):
+    ran = run("fit", frauds / "train.csv", "-o", frauds / "again", "--lam", 1)
+    assert ran.stdout.splitlines()[0] == (
+        "Positive: label = fraud, the rarer of two texts (negative: legit). --positive legit turns "
+        "it round."
+    )
+    found = result("fit", frauds / "train.csv", "-o", frauds / "again", "--lam", 1)
+    assert found["label"]["positive"] == "fraud"
+    assert found["label"]["why"] == "the rarer of two texts"
+    assert found["data"]["positives"] == 45
+    turned = result("fit", frauds / "train.csv", "-o", frauds / "turned", "--lam", 1,
+                    "--positive", "legit")  # fmt: skip
+    assert turned["data"]["positives"] == 255
+
+
+@pytest.mark.parametrize(
+    "command",
+    [("evaluate", "--draws", 10), ("threshold", "--fpr", 0.2), ("rank",), ("report", "-o", "r")],
+    ids=lambda command: command[0],
+)
+def test_every_command_says_which_label_is_positive_first(command, frauds, monkeypatch):
+    monkeypatch.chdir(frauds)
+    name, *options = command
+    ran = run(name, "m", "held.csv", *options)
+    first = "Positive: label = fraud, as in the model (negative: legit)."
+    assert ran.stdout.splitlines()[0] == first
+    assert result(name, "m", "held.csv", *options)["label"]["positive"] == "fraud"
+
+
+def test_compare_says_which_label_is_positive_first(frauds):
+    ran = run("compare", frauds / "train.csv", "--cv", 2)
+    assert ran.stdout.startswith("Positive: label = fraud, the rarer of two texts")
+
+
+# Cautions.
+
+
+def test_a_report_on_the_training_rows_is_cautioned(frauds, tmp_path):
+    ran = run("report", frauds / "m", frauds / "train.csv", "-o", tmp_path / "r.html")
+    assert "Warning: the model was fitted to this file, so these figures flatter" in ran.stderr
+    page = (tmp_path / "r.html").read_text(encoding="utf-8")
+    assert "which the model was fitted to" in page
+    ran = run("report", frauds / "m", frauds / "held.csv", "-o", tmp_path / "r.html")
+    assert "flatter" not in ran.stderr
+    assert "fitted to" not in (tmp_path / "r.html").read_text(encoding="utf-8")
+
+
+def test_more_folds_than_positives_are_refused(frauds):
+    ran = run("fit", frauds / "train.csv", "-o", frauds / "x", "--cv", 46, code=1)
+    assert "46 folds are asked for with --cv, and there are 45 positives ('fraud')" in ran.stderr
+    assert not (frauds / "x").exists()
+    run("fit", frauds / "train.csv", "-o", frauds / "x", "--cv", 46, "--lam", 1)  # no folds
+
+
+def test_ids_are_cautioned_and_constant_columns_left_out(tmp_path):
+    rows = made_rows(80) | {"customer": list(range(80)), "year": [2024] * 80, "land": ["F"] * 80}
+    ran = run("fit", write(tmp_path / "t.csv", rows), "-o", tmp_path / "m", "--label", "fraud",
+              "--lam", 1)  # fmt: skip
+    assert "Leave out with --drop id,customer." in ran.stderr
+    assert "Left out, the same in every row: year, land." in ran.stdout
+    assert "--drop id,customer" in run("info", tmp_path / "m").stdout
+    del rows["year"], rows["land"]
+    run("rank", tmp_path / "m", write(tmp_path / "new.csv", rows))  # which needs neither
+
+
+def test_columns_of_another_unit_are_cautioned(folder, tmp_path):
+    rows = made_rows(50, seed=3)
+    rows["income"] = [1e6 * value for value in rows["income"]]
+    path = write(tmp_path / "cents.csv", rows)
+    for command in (["rank"], ["evaluate", "--draws", 10], ["report", "-o", tmp_path / "r"]):
+        ran = run(command[0], folder / "m.toppush", path, *command[1:])
+        assert "far larger than any that the model was fitted to" in ran.stderr
+        assert "income (" in ran.stderr
+        assert "age (" not in ran.stderr
+    assert result("rank", folder / "m.toppush", path)["larger"]["income"] > 1e3
+    assert "larger" not in run("rank", folder / "m.toppush", folder / "held.csv").stderr
+
+
+# Errors.
+
+
+def test_all_bad_columns_are_named_at_once(tmp_path):
+    rows = made_rows(80) | {"day": [f"{i % 28 + 1}/1/2024" for i in range(80)]}
+    rows["income"][7] = "much"
+    ran = run("fit", write(tmp_path / "t.csv", rows), "-o", tmp_path / "m", "--label", "fraud",
+              code=1)  # fmt: skip
+    assert "2 columns cannot be used" in ran.stderr
+    assert "--drop income,day" in ran.stderr
+    assert "line 9, column 3 (income): holds numbers, but also 'much'" in ran.stderr
+    assert "column day: holds dates" in ran.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments, said",
+    [
+        (["fit", "train.csv", "-o", "x", "--label", "frud"], "'frud' (did you mean 'fraud'?)"),
+        (["fit", "train.csv", "-o", "x", "--label", "fraud", "--drop", "Id,agee,q"],
+         "has no columns 'Id' (did you mean 'id'?), 'agee' (did you mean 'age'?), 'q'"),
+        (["rank", "m.toppush", "held.csv", "--columns", "idd"], "'idd' (did you mean 'id'?)"),
+        (["fit", "train.csv", "-o", "x", "--label", "fraud", "--positive", "ys"],
+         "no label is 'ys' (did you mean 'yes'?)"),
+        (["fit", "train.csv", "-o", "x", "--lable", "fraud"], "--label"),
+        (["fti", "train.csv"], "No such command 'fti'"),
+    ],
+)  # fmt: skip
+def test_did_you_mean(arguments, said, folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    ran = CliRunner().invoke(main, arguments)
+    assert ran.exit_code in (1, 2)
+    assert said in ran.stderr
+
+
+def test_an_error_that_nobody_foresaw_is_a_sentence_and_a_file(folder, tmp_path, monkeypatch):
+    def broken(*arguments, **options):
+        secret = "a value of the data"
+        return {}[len(secret)]
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("toppush.io.load", broken)
+    monkeypatch.setattr(sys, "argv", ["toppush", "rank", "m.toppush", "held out.csv"])
+    ran = run("rank", folder / "m.toppush", folder / "held.csv", code=4)
+    assert "Traceback" not in ran.output
+    (written,) = tmp_path.glob("toppush-error-*.txt")
+    assert f"Please send {written}" in ran.stderr
+    text = written.read_text()
+    assert "Command: toppush rank m.toppush 'held out.csv'" in text
+    assert "KeyError: 19" in text
+    assert "numpy" in text
+    assert "a value of the data" not in text.replace('secret = "a value of the data"', "")
+
+
+@pytest.mark.parametrize(
+    "error, code, said",
+    [
+        (MemoryError("16 GiB"), 1, "not enough memory: 16 GiB"),
+        (OSError("no space left"), 1, "no space left"),
+        (RuntimeError("odd"), 4, "should not have happened (RuntimeError: odd)"),
+    ],
+)
+def test_what_is_said_of_an_error(error, code, said, folder, tmp_path, monkeypatch):
+    def broken(*arguments, **options):
+        raise error
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("toppush.io.load", broken)
+    ran = run("rank", folder / "m.toppush", folder / "held.csv", code=code)
+    assert said in ran.stderr
+
+
+def test_an_error_of_another_package_is_none_of_ours(folder, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("toppush.io.load", lambda path: np.linalg.inv(np.zeros((2, 3))))
+    ran = run("rank", folder / "m.toppush", folder / "held.csv", code=4)
+    assert "LinAlgError" in ran.stderr
+
+
+# Progress.
+
+
+class Tty(io_module.StringIO):
+    def isatty(self):
+        return True
+
+
+def test_a_fit_shows_how_far_it_is_on_the_error_stream(folder, monkeypatch):
+    stream = Tty()
+    monkeypatch.setattr(sys, "stderr", stream)
+    with lines_to_stderr():
+        print("12 of 45", end="\r")
+    assert stream.getvalue() == "12 of 45\r"
+
+
+def test_elsewhere_a_line_comes_now_and_then():
+    now = [0.0]
+    out = io_module.StringIO()
+    stream = NowAndThen(out, every=10.0, clock=lambda: now[0])
+    for second in range(36):
+        now[0] = float(second)
+        stream.write(f"{second} s\n")
+    assert out.getvalue() == "10 s\n20 s\n30 s\n"
+
+
+def test_fit_follows_its_ranker_unless_json_is_wanted(folder, monkeypatch):
+    import toppush.io.fitting as fitting
+
+    asked = []
+    fit_and_warn = fitting.fit_and_warn
+    monkeypatch.setattr(fitting, "fit_and_warn", lambda ranker, X, y: asked.append(
+        ranker.verbose) or fit_and_warn(ranker, X, y))  # fmt: skip
+    given = ["fit", folder / "train.csv", "-o", folder / "v", "--label", "fraud", "--drop", "id",
+             "--lam", 1]  # fmt: skip
+    ran = run(*given)
+    assert "iteration  " not in ran.stdout
+    result(*given)
+    assert asked == [1, 0]
+    assert io.load(folder / "v").ranker.verbose == 0
+
+
+def test_compare_tells_of_every_fit(folder):
+    from toppush.experiments.compare import compare
+    from toppush.io.fitting import read_training
+
+    told = []
+    given = read_training(folder / "new.parquet", label="fraud", drop=["id"])
+    found = compare(given, cv=2, tell=lambda *step: told.append(step))
+    n_all = 2 * len(found.values)
+    assert [done for done, _, _ in told] == list(range(n_all))
+    assert {total for _, total, _ in told} == {n_all}
+    assert told[-1][2].startswith("fold 2 of 2, ")
+
+
 @pytest.mark.parametrize("command", COMMANDS)
 def test_help_has_an_example_and_json(command):
     shown = run(command, "--help").stdout
@@ -212,6 +521,13 @@ def terminal(*arguments, cwd, code=0):
     assert ran.returncode == code, ran.stderr
     assert "Traceback" not in ran.stderr
     return ran.stdout
+
+
+def test_the_exit_code_is_ours_soon_after_a_file_was_read(folder, tmp_path):
+    """pyarrow's threads once aborted every second process that ended so."""
+    for _ in range(4):
+        terminal("threshold", folder / "m.toppush", folder / "held.csv", "--fpr", "0.0001",
+                 cwd=tmp_path, code=3)  # fmt: skip
 
 
 def test_shell_completion_is_there(tmp_path):

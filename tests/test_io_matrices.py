@@ -96,6 +96,8 @@ def test_libsvm_is_read_exactly_or_refused(tmp_path_factory, text, size):
         ("1  3", "line 3, column 4: '3' is not column:value"),
         ("1 3:1_0", "line 3, column 3: the value of '3:1_0'"),
         ("1 3:nan", "line 3, column 3: the value of '3:nan'"),
+        ("1 2147483648:1", "line 3, column 3: column 2147483648 is beyond 2147483647"),
+        (f"1 {'9' * 5000}:1", "line 3, column 3: column 9999"),
     ],
 )
 def test_malformed_libsvm_lines_are_placed(line, said, tmp_path):
@@ -196,14 +198,42 @@ def test_nan_in_a_matrix_is_refused(matrix, tmp_path):
     X, y = matrix
     model = io.fit(write_svm(tmp_path / "a.svm", X, y), lam=0.1)
     X[7, 2] = np.nan
+    X[9, 4] = np.inf
+    X[9, 2] = np.nan
     np.savez(tmp_path / "b.npz", X=X, y=y)
-    with pytest.raises(ValueError, match="NaN"):
-        io.fit(tmp_path / "b.npz", lam=0.1)
+    np.save(tmp_path / "b.npy", np.column_stack([X, y]))
+    csr = sparse.csr_array(X)
+    parts = {"data": csr.data, "indices": csr.indices, "indptr": csr.indptr, "shape": csr.shape}
+    np.savez(tmp_path / "s.npz", **parts, y=y)
+    for name in ("b.npz", "b.npy", "s.npz"):
+        with pytest.raises(DataError) as caught:
+            io.fit(tmp_path / name, lam=0.1)
+        assert str(caught.value).startswith(
+            f"{tmp_path / name}, row 8: is the first of 3 values that are NaN or infinite, in "
+            "columns 2 (2), 4 (1) (counted from 0);"
+        )
     with pytest.raises(DataError, match="row 8: has no finite score"):
         io.rank(model, tmp_path / "b.npz")
     np.savez(tmp_path / "c.npz", X=X[:, :3], y=y)
     with pytest.raises(DataError, match="has 3 columns, and the model was fitted with 5"):
         io.rank(model, tmp_path / "c.npz")
+
+
+@pytest.mark.parametrize("kind", [">f8", ">f4", ">i2", "f2", "g", "?", "u1"])
+def test_every_byte_order_and_precision_is_read(kind, matrix, tmp_path):
+    X, y = np.round(matrix[0]), matrix[1]
+    X = (X > 0 if kind == "?" else np.abs(X)).astype(kind)
+    rows = np.column_stack([X, y]).astype(kind)
+    np.save(tmp_path / "a.npy", rows)
+    np.savez(tmp_path / "a.npz", X=X, y=y.astype(kind))
+    np.save(tmp_path / "plain.npy", rows.astype("f8"))
+    plain = io.fit(tmp_path / "plain.npy", lam=0.1)
+    for name in ("a.npy", "a.npz"):
+        model = io.fit(tmp_path / name, lam=0.1)
+        np.testing.assert_allclose(model.ranker.coef_, plain.ranker.coef_, rtol=1e-4, atol=1e-9)
+        positive, scores = io.labelled(plain, tmp_path / name)
+        assert positive.tolist() == (y == 1).tolist()
+        np.testing.assert_allclose(scores, plain.pipeline.decision_function(X.astype("f8")))
 
 
 @pytest.mark.parametrize("ending", [".npz", ".npy"])

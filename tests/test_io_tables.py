@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from files import DROP, as_text, made_rows, write, write_csv
 from toppush import io
-from toppush.io import csvfiles, tables
+from toppush.io import cautions, csvfiles, tables
+from toppush.io import labels as labels_module
 from toppush.io.errors import DataError
 
 FORMATS = (".csv", ".tsv", ".parquet", ".feather", ".arrow")
@@ -117,12 +118,15 @@ def _line(tmp_path, line):
         (b"a,label\n", "holds no rows"),
         (b"a,label\n1,0\n2,\n3,1\n", "row 2, column label: the label is missing"),
         (b"a,label\n1,0\n2,1\n3,2\n", "3 different labels, 0.0, 1.0, 2.0"),
-        (b"a,label\n1,0\n2,0\n", "1 different labels"),
+        (b"a,label\n1,0\n2,0\n", "every label is 0.0"),
         (b"a,when,label\n1,2024-01-05,0\n2,2024-02-05,1\n", "column when: holds dates or times"),
         (b"a,when,label\n1,5/1/2024,0\n2,6/2/2024,1\n", "column when: holds dates such as"),
         (b"a,label\n1,0\n2,1\n3,0\nx,1\n", "line 5, column 1 (a): holds numbers, but also 'x'"),
         (b"a,label\n,0\n,1\n", "no column is left"),
-        (b"a,label\n1,0\n\xff,1\n", "column a: holds binary"),
+        (
+            b"a,label\n1,0\n\xff,1\n",
+            "line 3, column 1 (a): the text is not UTF-8; save the file as UTF-8",
+        ),
     ],
 )
 def test_what_cannot_be_fitted(content, said, tmp_path):
@@ -262,8 +266,221 @@ def test_csv_cells_are_read_as_they_were_written(tmp_path_factory, rows, delimit
     assert streamed.to_pydict() == expected
 
 
-def test_a_header_that_goes_on_in_the_next_line_is_refused(tmp_path):
+@pytest.mark.parametrize(
+    "content, said",
+    [
+        (b'a;b"C,"x \n",\xa2[;2\n', "line 2, column 1: unexpected end of data; close its quotes"),
+        (b'"a,label\n1,0\n2,1\n', "line 1"),
+        (b'"a,label\n' + b"1,0\n2,1\n" * 50_000, "line 1: the names of the columns do not end"),
+    ],
+)
+def test_a_header_whose_quotes_stay_open_is_refused(content, said, tmp_path):
     path = tmp_path / "rows.csv"
-    path.write_bytes(b'a;b"C,"x \n",\xa2[;2\n')
-    with pytest.raises(DataError, match="do not end with the first line"):
+    path.write_bytes(content)
+    with pytest.raises(DataError) as caught:
         csvfiles.read(path, ())
+    assert str(caught.value).startswith(f"{path}, {said}")
+
+
+@pytest.mark.parametrize("delimiter", [",", ";"])
+def test_a_name_may_go_on_in_the_next_line(delimiter, tmp_path):
+    path = tmp_path / "rows.csv"
+    names = ['"age\nin years"', '"a ""b"", c"', "label"]
+    rows = [f"{i}{delimiter}{-i % 7}{delimiter}{i % 2}" for i in range(40)]
+    path.write_text("\n".join([delimiter.join(names), *rows]) + "\n")
+    model = io.fit(path, lam=1.0)
+    assert [one.name for one in model.columns.columns_] == ["age\nin years", 'a "b", c']
+    assert len(io.rank(model, path)) == 40
+
+
+@pytest.mark.parametrize("delimiter", [";", "\t", "|"])
+def test_decimal_commas_are_numbers(delimiter, tmp_path):
+    rows = made_rows(60, seed=7)
+    points = write_csv(tmp_path / "points.csv", rows, delimiter)
+    for name in ("age", "income"):
+        rows[name] = [None if x is None else str(x).replace(".", ",") for x in rows[name]]
+    commas = write_csv(tmp_path / "commas.csv", rows, delimiter)
+    model = io.fit(commas, label="fraud", drop=DROP, lam=0.1)
+    other = io.fit(points, label="fraud", drop=DROP, lam=0.1)
+    np.testing.assert_array_equal(model.ranker.coef_, other.ranker.coef_)
+    assert io.rank(model, commas).equals(io.rank(model, points))
+    commas.write_text(commas.read_text().replace("client 11", "client 11x,x", 1))
+    io.rank(model, commas)
+    broken = commas.read_text().replace(f"client 20{delimiter}", f"client 20{delimiter}x")
+    commas.write_text(broken)
+    with pytest.raises(DataError, match=r"line 22, column 2 \(age\): 'x[\d,]+' is not a number"):
+        io.rank(model, commas)
+
+
+@pytest.mark.parametrize("text", ["1,5", "1,234", "-1,234,567.25"])
+def test_commas_in_numbers_among_commas_are_refused(text, tmp_path):
+    path = tmp_path / "rows.csv"
+    path.write_text("a,label\n" + f'"{text}",1\n2,0\n' * 20)
+    with pytest.raises(DataError, match=rf"column a: holds numbers with commas, such as '{text}'"):
+        io.fit(path, lam=1.0)
+
+
+def test_points_and_commas_in_one_file_are_refused(tmp_path):
+    path = tmp_path / "rows.csv"
+    path.write_text("a;b;label\n" + "1.5;2,5;1\n2.5;3,5;0\n" * 20)
+    with pytest.raises(DataError, match="column b: holds numbers with commas, such as '2,5'"):
+        io.fit(path, lam=1.0)
+
+
+@pytest.mark.parametrize("value", ["0x10", "0XfF", "-0x1"])
+def test_hexadecimal_numbers_are_refused_or_texts(value, tmp_path):
+    path = tmp_path / "rows.csv"
+    path.write_text(
+        "a,b,label\n" + "".join(f"{i},{i},{i % 2}\n" for i in range(9)) + f"{value},1,1\n"
+    )
+    with pytest.raises(DataError) as caught:
+        io.fit(path, lam=1.0)
+    said = str(caught.value)
+    assert said.startswith(f"{path}, line 11, column 1 (a): ")
+    assert value in said
+    texts = io.fit(path, lam=1.0, categorical=["a"]).columns.columns_[0].texts
+    assert value in texts
+    io.fit(path, lam=1.0, drop=["a"])
+
+
+def test_latin_1_is_refused_with_its_place_and_a_way_out(tmp_path):
+    rows = made_rows(40) | {"land": ["Österreich", "Schweiz"] * 20}
+    path = write(tmp_path / "rows.csv", rows)
+    text = path.read_text(encoding="utf-8")
+    path.write_bytes(text.encode("latin-1"))
+    with pytest.raises(DataError, match=r"line \d+, column \d .*not UTF-8.*iconv -f latin1"):
+        io.fit(path, label="fraud", drop=DROP, lam=1.0)
+    io.fit(path, label="fraud", drop=[*DROP, "city", "land"], lam=1.0)
+    path.write_bytes(text.encode("utf-16"))
+    with pytest.raises(DataError, match=r"line 1, column 1: .*iconv -f utf-16"):
+        io.fit(path, label="fraud", drop=DROP, lam=1.0)
+
+
+# Labels.
+
+
+@pytest.mark.parametrize(
+    "labels, positive, why",
+    [
+        (["legit"] * 9 + ["fraud"] * 3, "fraud", labels_module.RARER),
+        (["fraud"] * 9 + ["legit"] * 3, "legit", labels_module.RARER),
+        (["a"] * 6 + ["b"] * 6, "b", labels_module.LATER),
+        (["0"] * 3 + ["1"] * 9, "1", labels_module.GREATER),
+        (["10"] * 9 + ["9"] * 3, "10", labels_module.GREATER),
+        (["False"] * 3 + ["True"] * 9, "True", labels_module.GREATER),
+        ([0] * 3 + [1] * 9, 1.0, labels_module.GREATER),
+        ([True] * 9 + [False] * 3, 1.0, labels_module.GREATER),
+        ([-1.0] * 3 + [1.0] * 9, 1.0, labels_module.GREATER),
+    ],
+)
+def test_which_of_two_labels_is_positive(labels, positive, why, tmp_path):
+    path = tmp_path / "rows.parquet"
+    pa.parquet.write_table(pa.table({"a": np.arange(12) % 5, "label": labels}), path)
+    found = io.fit(path, lam=1.0)
+    assert (found.label.positive, found.label.why) == (positive, why)
+    io.save(found, tmp_path / "m")
+    assert io.load(tmp_path / "m").label == found.label
+    named = io.fit(path, lam=1.0, positive=str(labels[0]))
+    assert named.label.why == labels_module.NAMED
+    assert named.about["data"]["positives"] == labels.count(labels[0])
+
+
+# Cautions.
+
+
+def ids_of(**columns):
+    return cautions.id_like(pa.table(columns))
+
+
+def test_columns_that_look_like_ids(rng):
+    n = 200
+    mixed = rng.permutation(n)
+    assert ids_of(row=np.arange(n)) == ("row",)
+    assert ids_of(x=np.arange(n)) == ("x",)
+    assert ids_of(x=-np.arange(n)) == ("x",)
+    assert ids_of(x=mixed) == ()
+    for name in ("id", "ID", "customer_id", "customerId", "Order No", "account-nr", "id_2"):
+        assert ids_of(**{name: mixed}) == (name,)
+    for name in ("paid", "width", "idle", "grid"):
+        assert ids_of(**{name: mixed}) == ()
+    assert ids_of(x=[f"name {i}" for i in mixed]) == ("x",)
+    assert ids_of(x=[f"name {i // 2}" for i in mixed]) == ()
+    assert ids_of(id=mixed // 2) == ()
+    assert ids_of(id=mixed + 0.5) == ()
+    assert ids_of(id=np.arange(20)) == ()
+    assert cautions.id_like(pa.table({"x": [f"{i}" for i in mixed]}), ["x"]) == ()
+
+
+def test_ids_are_warned_of_and_remembered(tmp_path):
+    rows = made_rows(80)
+    path = write(tmp_path / "rows.csv", rows)
+    with pytest.warns(UserWarning, match="a value of its own in id, .* --drop id"):
+        found = io.fit(path, label="fraud", lam=1.0)
+    assert "--drop id" in found.about["warnings"][0]
+
+
+def test_constant_columns_are_left_out(tmp_path):
+    rows = made_rows(80) | {"year": [2024] * 80, "land": ["F"] * 80, "flag": [True] * 80}
+    rows["gappy"] = [1.0, None] * 40
+    found = io.fit(write(tmp_path / "rows.csv", rows), label="fraud", drop=DROP, lam=1.0)
+    assert found.about["columns"]["constant"] == ["year", "land", "flag"]
+    assert [one.name for one in found.columns.columns_] == [
+        "age",
+        "income",
+        "city",
+        "member",
+        "gappy",
+    ]
+    same = write(tmp_path / "one.csv", {"year": [1] * 9, "label": [0, 1, 0] * 3})
+    with pytest.raises(DataError, match=r"no column is left to rank by \(year have no value"):
+        io.fit(same, lam=1.0)
+
+
+@pytest.mark.parametrize("scale", ["maxabs", "standard"])
+@pytest.mark.parametrize("ending", [".csv", ".npy", ".npz", ".svm"])
+def test_far_larger_values_are_warned_of(ending, scale, tmp_path, rng):
+    X, y = rng.normal(size=(60, 3)).round(3), np.arange(60) % 2
+
+    def saved(name, X):
+        path = tmp_path / f"{name}{ending}"
+        if ending == ".csv":
+            return write(path, dict(zip("abc", X.T.tolist(), strict=True)) | {"label": y.tolist()})
+        if ending == ".svm":
+            lines = (
+                " ".join([str(label), *(f"{j}:{x!r}" for j, x in enumerate(row.tolist(), 1))])
+                for row, label in zip(X, y, strict=True)
+            )
+            path.write_text("\n".join(lines))
+        elif ending == ".npz":
+            np.savez(path, X=X, y=y)
+        else:
+            np.save(path, np.column_stack([X, y]))
+        return path
+
+    path = saved("train", X)
+    model = io.fit(path, lam=0.1, scale=scale)
+    io.rank(model, path)  # no warning
+    X[7, 1] *= 1e6
+    name = {".csv": "b", ".svm": "number 2"}.get(ending, "number 1")
+    with pytest.warns(
+        UserWarning, match=rf"far larger .* in column {name} \(.*Is the unit another"
+    ):
+        io.rank(model, saved("new", X))
+
+
+# Folds.
+
+
+@pytest.mark.parametrize("positive", ["yes", "no"])
+def test_more_folds_than_rows_of_a_class_are_refused(positive, tmp_path):
+    path = write(tmp_path / "rows.csv", made_rows(80))
+    said = r"13 folds are asked for with --cv, and there are (12|68) positives"
+    with pytest.raises(DataError, match=said):
+        io.fit(path, label="fraud", positive=positive, drop=DROP, cv=13)
+
+
+@pytest.mark.parametrize("content", [b'a,b\n0x1,2\nx","', b'a,b\n0x1,2\n""x,0x1xx0x1'])
+def test_quotes_that_only_one_reader_takes_are_no_crash(content, tmp_path):
+    path = tmp_path / "rows.csv"
+    path.write_bytes(content)
+    assert csvfiles.read(path, ()).num_rows == 2

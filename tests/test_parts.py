@@ -124,6 +124,35 @@ def test_text_that_one_part_alone_has(client, frame, tmp_path):
     assert "city=Turin" in model.columns.get_feature_names_out()
 
 
+def test_labels_and_constants_are_those_of_all_parts(client, frame, tmp_path):
+    frame = frame.sort_values("fraud").reset_index(drop=True)  # "yes" fills the last part alone
+    frame["fraud"] = frame["fraud"].map({"yes": "fraud", "no": "legit"})
+    frame["part"] = np.repeat([1, 2, 3], 80)
+    frame["year"] = 2024
+    frame["number"] = np.arange(240)
+    with pytest.warns(UserWarning, match="--drop number"):
+        model = io.fit_parts(write_parts(frame, tmp_path / "rows"), **FIT)
+    assert (model.label.positive, model.label.why) == ("fraud", "the rarer of two texts")
+    assert model.about["columns"]["constant"] == ["year"]
+    part = {one.name: one for one in model.columns.columns_}["part"]
+    assert (part.low, part.high) == (1.0, 3.0)
+    assert "--drop number" in model.about["warnings"][0]
+
+
+def test_more_folds_than_positives_of_all_parts_are_refused(client, frame, tmp_path):
+    n_pos = int((frame["fraud"] == "yes").sum())
+    folder = write_parts(frame, tmp_path / "rows")
+    with pytest.raises(io.DataError, match=f"{n_pos + 1} folds .* there are {n_pos} positives"):
+        io.fit_parts(folder, label="fraud", cv=n_pos + 1)
+
+
+def test_all_bad_columns_of_a_part_are_named(client, frame, tmp_path):
+    frame["when"] = "2024-01-05"
+    frame["amount"] = frame["amount"].where(frame.index != 7, np.inf)
+    with pytest.raises(io.DataError, match=r"2 columns cannot be used.*--drop amount,when"):
+        io.fit_parts(write_parts(frame, tmp_path / "rows"), **FIT)
+
+
 @pytest.mark.parametrize("first", [0, 1])
 def test_libsvm_parts_of_different_width(client, rng, tmp_path, first):
     X, y = rng.normal(size=(90, 12)), rng.random(90) < 0.4

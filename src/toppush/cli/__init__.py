@@ -27,7 +27,7 @@ def main() -> None:
     """Rank so that the top of the list is right.
 
     Exit codes: 0 done, 1 the data or the model cannot be used, 2 wrong usage, 3 the data cannot
-    support what was asked for, 130 stopped by Ctrl-C.
+    support what was asked for, 4 an error in toppush, with a file to send, 130 stopped by Ctrl-C.
     """
 
 

@@ -2,9 +2,11 @@
 
 import json
 import os
+import shlex
 import sys
 import warnings
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Collection
 from glob import glob
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
 SHARE = click.FloatRange(0.0, 1.0, min_open=True, max_open=True)
 BAD_INPUT = 1
 """Exit code when the data or the model cannot be used. Click exits with 2 on wrong usage."""
+OUR_FAULT = 4
+"""Exit code after an error that nobody foresaw."""
 
 
 class Failure(click.ClickException):
@@ -117,8 +121,25 @@ def _overlap(kind: FilePath, path: Path, other_kind: FilePath, other: Path) -> b
     return any(same_file(one, another) for one in kind.files(path) for another in others)
 
 
+class Command(click.Command):
+    """A command that refuses to forget: an option for one value is given once."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Read the command line."""
+        _, _, given = self.make_parser(ctx).parse_args(args=list(args))
+        for option, times in Counter(given).items():
+            if isinstance(option, click.Option) and times > 1 and not option.multiple:
+                once = (
+                    f"{option.opts[-1]} is given {times} times and takes one value; give it once."
+                )
+                raise click.UsageError(once, ctx)
+        return super().parse_args(ctx, args)
+
+
 class Commands(click.Group):
     """A group whose commands end with a sentence and a code rather than a traceback."""
+
+    command_class = Command
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; warnings and errors go to the standard error stream."""
@@ -129,11 +150,42 @@ class Commands(click.Group):
             except KeyboardInterrupt:
                 say_stopped()
                 ctx.exit(INTERRUPTED)
-            except (ValueError, OSError, ImportError) as error:
-                raise Failure(str(error), getattr(error, "exit_code", BAD_INPUT)) from error
+            except (click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError):
+                raise
+            except Exception as error:
+                raise failure(error) from error
             finally:
                 for text in dict.fromkeys(str(warning.message) for warning in said):
                     click.echo(f"Warning: {text}", err=True)
+
+
+def failure(error: Exception) -> Failure:
+    """What to say of an error: its own sentence, or that it was not foreseen, with a file to send.
+
+    A sentence of ours is an error of files or packages, or a `ValueError` raised by this package.
+    """
+    if isinstance(error, MemoryError):
+        return Failure(f"there is not enough memory: {error or 'no more is free'}.", BAD_INPUT)
+    if isinstance(error, (OSError, ImportError)) or _is_ours(error):
+        return Failure(str(error), getattr(error, "exit_code", BAD_INPUT))
+    from toppush.cli.crash import write_crash
+
+    return Failure(
+        f"this should not have happened ({type(error).__name__}: {error}). It is an error in "
+        f"toppush, not in what you typed. Please send {write_crash(error)}: it holds the command "
+        "line, versions and the place of the error, and no rows.",
+        OUR_FAULT,
+    )
+
+
+def _is_ours(error: Exception) -> bool:
+    """Whether the error is a kind of this package, or a `ValueError` that it raised itself."""
+    place = error.__traceback__
+    while place is not None and place.tb_next is not None:
+        place = place.tb_next
+    name = "" if place is None else place.tb_frame.f_globals.get("__name__", "")
+    roots = {name.split(".")[0], type(error).__module__.split(".")[0]}
+    return isinstance(error, ValueError) and "toppush" in roots
 
 
 json_option = click.option(
@@ -159,14 +211,41 @@ def existing(name: str) -> Callable[[Any], Any]:
     return click.argument(name, type=kind, metavar=name.upper())
 
 
-def split_names(context: Any, parameter: Any, value: str | None) -> tuple[str, ...]:
-    """Names parted by commas."""
-    return tuple(name.strip() for name in value.split(",")) if value else ()
+def listed(given: Collection[str], known: Collection[str] = ()) -> tuple[str, ...]:
+    """The names in the values of an option: a value that is a known name, else its parts.
+
+    >>> listed(("id,age", "city, state"), known=("city, state", "id", "age"))
+    ('id', 'age', 'city, state')
+    """
+    found: list[str] = []
+    for value in given:
+        parts = [value] if value in known else [part.strip() for part in value.split(",")]
+        found += [part for part in parts if part]
+    return tuple(dict.fromkeys(found))
 
 
-def names_option(flag: str, text: str) -> Callable[[Any], Any]:
-    """An option that takes names parted by commas."""
-    return click.option(flag, callback=split_names, metavar="COLUMNS", help=text)
+def list_option(flag: str, text: str, **more: Any) -> Callable[[Any], Any]:
+    """An option that takes names parted by commas, or is repeated, or both."""
+
+    def parted(context: Any, parameter: Any, value: tuple[str, ...]) -> tuple[str, ...]:
+        return listed(value)
+
+    return click.option(flag, multiple=True, help=text, **({"callback": parted} | more))
+
+
+def columns_option(flag: str, text: str) -> Callable[[Any], Any]:
+    """An option that takes names of columns; `named_columns` reads its values."""
+    more = " Repeat it or part names by commas."
+    return list_option(flag, text + more, callback=None, metavar="COLUMNS")
+
+
+def named_columns(data: Path, kind: str | None, given: Collection[str]) -> tuple[str, ...]:
+    """The columns that values of an option name; a name of DATA's may hold commas itself."""
+    if not any("," in value for value in given):
+        return listed(given)
+    from toppush.io.sources import column_names
+
+    return listed(given, column_names(data, kind))
 
 
 def together(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -182,9 +261,13 @@ def together(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 training_options = together(
     label_option,
-    click.option("--positive", help="The label to rank first [default: the greater of two]."),
-    names_option("--drop", "Columns to leave out."),
-    names_option("--categorical", "Columns to take as categories even if they hold numbers."),
+    click.option(
+        "--positive",
+        help="The label to rank first [default: the rarer of two texts, the greater of two "
+        "numbers].",
+    ),
+    columns_option("--drop", "Columns to leave out."),
+    columns_option("--categorical", "Columns to take as categories even if they hold numbers."),
     click.option(
         "--missing",
         type=click.Choice(["impute", "error"]),
@@ -239,12 +322,46 @@ def table(*columns: str, rows: list[list[str]], title: str | None = None) -> "Ta
     return made
 
 
-def met(seen: "Scored") -> dict[str, Any]:
+def label_text(label: dict[str, Any], why: str = "as in the model", hint: str = "") -> str:
+    """Which label is ranked first, and why."""
+    positive, *others = (label_as_text(value) for value in (label["positive"], *label["others"]))
+    more = ", ..." * (len(others) > 5)
+    return (
+        f"Positive: {label['column'] or 'label'} = {positive}, {why} (negative: "
+        f"{', '.join(others[:5])}{more}).{hint}"
+    )
+
+
+def chosen_label_text(label: dict[str, Any]) -> str:
+    """Which label of two was taken as positive, and how to take the other one."""
+    other = shlex.quote(label_as_text(label["others"][0]))
+    hint = "" if label["why"] == "as named" else f" --positive {other} turns it round."
+    return label_text(label, label["why"], hint)
+
+
+def label_as_text(value: str | float) -> str:
+    """A label as one would type it."""
+    return value if isinstance(value, str) else f"{value:g}"
+
+
+def caution_training_rows(model: Any, data: Path) -> bool:
+    """Warn if the model was fitted to this very file; whether it was."""
+    from toppush.io.files import fingerprint
+
+    known: bool = fingerprint(data) == model.about.get("data", {}).get("fingerprint")
+    if known:
+        warnings.warn("the model was fitted to this file, so these figures flatter.", stacklevel=2)
+    return known
+
+
+def met(model: Any, seen: "Scored") -> dict[str, Any]:
     """What was met while scoring a file, as JSON."""
     return {
+        "label": model.about.get("label"),
         "rows": seen.rows,
         "missing": dict(seen.counts.missing),
         "unseen": dict(seen.counts.unseen),
+        "larger": dict(seen.counts.larger),
         "unknown_column_entries": seen.ignored,
     }
 

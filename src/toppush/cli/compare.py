@@ -1,14 +1,23 @@
 """`toppush compare`."""
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import click
 
-from toppush.cli.common import existing, show, table, training_options
+from toppush.cli.common import (
+    Command,
+    chosen_label_text,
+    existing,
+    named_columns,
+    show,
+    table,
+    training_options,
+)
 
 
-@click.command()
+@click.command(cls=Command)
 @existing("data")
 @training_options
 def compare(data: Path, as_json: bool, cv: int, seed: int, missing: str, **reading: Any) -> None:
@@ -19,11 +28,18 @@ def compare(data: Path, as_json: bool, cv: int, seed: int, missing: str, **readi
 
     Example: toppush compare train.csv --label fraud --drop id --cv 5
     """
+    from toppush.cli.progress import steps
     from toppush.experiments.compare import MEASURES, compare
     from toppush.io.fitting import read_training
 
-    found = compare(read_training(data, **reading), missing=missing, cv=cv, seed=seed)
+    for columns in ("drop", "categorical"):
+        reading[columns] = named_columns(data, reading["kind"], reading[columns])
+    given = read_training(data, **reading)
+    with steps(quiet=as_json) as tell:
+        found = compare(given, missing=missing, cv=cv, seed=seed, tell=tell)
+    label = asdict(given.rule)
     result = {
+        "label": label,
         "rows": found.rows,
         "positives": found.positives,
         "folds": {
@@ -45,6 +61,7 @@ def compare(data: Path, as_json: bool, cv: int, seed: int, missing: str, **readi
     show(
         as_json,
         result,
+        chosen_label_text(label),
         f"{found.rows:,} rows, {found.positives:,} positive. Held-out mean and deviation over "
         f"{cv} folds:",
         table("method", *MEASURES, "s", rows=rows),

@@ -5,8 +5,10 @@ from typing import Any
 
 import click
 
+from toppush.cli.common import Commands
 
-@click.group()
+
+@click.group(cls=Commands)
 def datasets() -> None:
     """List, fetch and find the data sets of the experiments."""
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from toppush.cli.common import OutputFile, json_option, show
+from toppush.cli.common import Command, OutputFile, json_option, show
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from toppush.experiments.demo import Demo
 
 
-@click.command()
+@click.command(cls=Command)
 @click.option(
     "--picture",
     type=OutputFile(),

@@ -6,7 +6,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from toppush.cli.common import met, met_text, scoring_options, seed_option, show, table
+from toppush.cli.common import (
+    Command,
+    caution_training_rows,
+    label_text,
+    met,
+    met_text,
+    scoring_options,
+    seed_option,
+    show,
+    table,
+)
 
 if TYPE_CHECKING:
     from toppush.bootstrap import Interval
@@ -16,7 +26,7 @@ RATES = (0.0001, 0.001, 0.01, 0.1)
 FRACTIONS = (0.001, 0.01, 0.1)
 
 
-@click.command()
+@click.command(cls=Command)
 @scoring_options
 @click.option(
     "--draws",
@@ -38,16 +48,12 @@ def evaluate(
 
     Example: toppush evaluate fraud.toppush held-out.csv --json
     """
-    import warnings
-
     from toppush import bootstrap, io
     from toppush.io.errors import DataError
-    from toppush.io.files import fingerprint
     from toppush.io.ranking import Scored
 
     ranker, seen = io.load(model), Scored()
-    if fingerprint(data) == ranker.about.get("data", {}).get("fingerprint"):
-        warnings.warn("the model was fitted to this file, so these figures flatter.", stacklevel=1)
+    caution_training_rows(ranker, data)
     positive, scores = io.labelled(ranker, data, label=label, kind=kind, seen=seen)
     if positive.all() or not positive.any():
         raise DataError("every row has the same label; both classes are needed.", file=data)
@@ -60,7 +66,7 @@ def evaluate(
         draws=draws,
         seed=seed,
     )
-    result: dict[str, Any] = met(seen) | {"positives": int(positive.sum())}
+    result: dict[str, Any] = met(ranker, seen) | {"positives": int(positive.sum())}
     result |= {"confidence": confidence, "seed": seed}
     result["measures"] = [
         {"measure": wanted[key][0], **wanted[key][1], **asdict(one)} for key, one in found.items()
@@ -68,6 +74,7 @@ def evaluate(
     show(
         as_json,
         result,
+        label_text(ranker.about["label"]),
         f"{met_text(seen)} {int(positive.sum()):,} of them are positive. Intervals: "
         f"{confidence:.0%}, by the bootstrap.",
         *_tables(found, wanted),

@@ -5,7 +5,16 @@ from typing import Any
 
 import click
 
-from toppush.cli.common import InputFile, OutputFile, counted, show, training_options
+from toppush.cli.common import (
+    Command,
+    InputFile,
+    OutputFile,
+    chosen_label_text,
+    counted,
+    named_columns,
+    show,
+    training_options,
+)
 
 LOSSES = ("truncated_quadratic", "logistic", "exponential")
 
@@ -30,7 +39,7 @@ def read_top(context: Any, parameter: Any, value: str) -> float | str:
         raise click.BadParameter(str(error)) from None
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("data", metavar="DATA", type=InputFile())
 @training_options
 @click.option(
@@ -98,11 +107,14 @@ def fit(
     Example: toppush fit train.csv -o fraud.toppush --label fraud --positive yes --drop id
     """
     from toppush import io
+    from toppush.cli.progress import lines_to_stderr
 
     if cluster is None and not data.is_file():
         said = "is a folder, which only --cluster reads" if data.is_dir() else "does not exist"
         raise click.BadParameter(f"{data} {said}.", param_hint="DATA")
-    model = io.fit(data, **options) if cluster is None else _fit_on(cluster, data, **options)
+    options["verbose"] = int(not as_json)
+    with lines_to_stderr():
+        model = _fit(data, **options) if cluster is None else _fit_on(cluster, data, **options)
     io.save(model, output)
     written = {"model": str(output)}
     if onnx is not None:
@@ -116,18 +128,36 @@ def fit(
         export_json(model, weights)
         written["weights"] = str(weights)
     about = model.about
-    show(as_json, without_history(about) | {"written": written}, *describe(about), _saved(written))
+    told = [chosen_label_text(about["label"]), *describe(about), _saved(written)]
+    show(as_json, without_history(about) | {"written": written}, *told)
+
+
+def _fit(data: Path, **options: Any) -> Any:
+    """Fit one file."""
+    from toppush import io
+
+    return io.fit(data, **options | _columns_of(data, **options))
+
+
+def _columns_of(
+    data: Path, *, kind: str | None, drop: Any, categorical: Any, **_: Any
+) -> dict[str, tuple[str, ...]]:
+    """The options that name columns, read with the names in a file."""
+    given = {"drop": drop, "categorical": categorical}
+    return {option: named_columns(data, kind, names) for option, names in given.items()}
 
 
 def _fit_on(cluster: str, data: Path, *, kernel: str | None, seed: int, **options: Any) -> Any:
     """Fit files in parts on a cluster; its folds are not drawn, so there is no seed."""
     from toppush import io
     from toppush.cluster import connected
+    from toppush.io.parts import part_paths
 
     if kernel is not None:
         raise click.BadParameter("is not for a cluster; leave it out.", param_hint="--kernel")
     with connected(cluster):
-        return io.fit_parts(data, **options)
+        columns = _columns_of(part_paths(data)[0], **options)
+        return io.fit_parts(data, **options | columns)
 
 
 def without_history(about: dict[str, Any]) -> dict[str, Any]:
@@ -140,11 +170,9 @@ def describe(about: dict[str, Any]) -> list[str]:
     """What a model says of itself, in sentences."""
     said = []
     if data := about.get("data"):
-        label, name = about["label"], about["label"]["column"] or "label"
         parts = f" in {data['parts']:,} parts" if "parts" in data else ""
         said.append(
-            f"Rows: {data['rows']:,} of {data['file']}{parts}, {data['positives']:,} positive "
-            f"({name} = {label['positive']})."
+            f"Rows: {data['rows']:,} of {data['file']}{parts}, {data['positives']:,} positive."
         )
     if columns := about.get("columns"):
         said.extend(_columns(columns))
@@ -176,8 +204,17 @@ def _columns(columns: dict[str, Any]) -> list[str]:
             f"Gaps filled (numbers with the median) and marked by a column of their own: "
             f"{counted(gaps)}."
         )
-    left = {what: columns[what] for what in ("dropped", "empty") if columns[what]}
-    return said + [f"Left out, {what}: {', '.join(names)}." for what, names in left.items()]
+    left = {"dropped": "dropped", "empty": "empty", "constant": "the same in every row"}
+    return said + [
+        f"Left out, {why}: {quoted(columns[what])}."
+        for what, why in left.items()
+        if columns.get(what)
+    ]
+
+
+def quoted(names: list[str]) -> str:
+    """Names with commas between them; one that holds a comma itself in quotes."""
+    return ", ".join(repr(name) if "," in name else name for name in names)
 
 
 def _settings(settings: dict[str, Any]) -> str:

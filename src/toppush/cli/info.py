@@ -4,11 +4,11 @@ from pathlib import Path
 
 import click
 
-from toppush.cli.common import existing, json_option, show
+from toppush.cli.common import Command, existing, json_option, label_text, show
 from toppush.cli.fit import describe, without_history
 
 
-@click.command()
+@click.command(cls=Command)
 @existing("model")
 @json_option
 def info(model: Path, as_json: bool) -> None:
@@ -24,5 +24,12 @@ def info(model: Path, as_json: bool) -> None:
     versions = about.get("versions", {})
     made = ", ".join(f"{name} {number}" for name, number in versions.items())
     warned = [f"Warning when fitted: {text}" for text in about.get("warnings", [])]
-    said = [*describe(about), *warned, f"Made {about.get('made', 'at an unknown time')} by {made}."]
+    label = about.get("label")
+    first = [label_text(label, label.get("why", "as named"))] if label else []
+    said = [
+        *first,
+        *describe(about),
+        *warned,
+        f"Made {about.get('made', 'at an unknown time')} by {made}.",
+    ]
     show(as_json, without_history(about), *said)

@@ -6,13 +6,16 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from toppush.cli.common import (
+    Command,
     OutputFile,
+    columns_option,
     existing,
     format_option,
     json_option,
+    label_text,
     met,
     met_text,
-    names_option,
+    named_columns,
     show,
     table,
 )
@@ -24,7 +27,7 @@ SHOWN = 20
 """Rows that are shown when no output is named."""
 
 
-@click.command()
+@click.command(cls=Command)
 @existing("model")
 @existing("data")
 @click.option(
@@ -36,7 +39,7 @@ SHOWN = 20
 @click.option(
     "--limit", type=click.IntRange(min=1), help="Keep the best K rows, in bounded memory."
 )
-@names_option("--columns", "Columns of DATA to carry along, such as an id.")
+@columns_option("--columns", "Columns of DATA to carry along, such as an id.")
 @format_option
 @json_option
 def rank(
@@ -56,18 +59,21 @@ def rank(
     Example: toppush rank fraud.toppush new.csv -o ranked.csv --limit 1000 --columns id
     """
     from toppush import io
-    from toppush.io.ranking import Scored, write_table
+    from toppush.io.ranking import Scored, require_ending, write_table
 
-    seen = Scored()
-    found = io.rank(io.load(model), data, limit=limit, columns=columns, kind=kind, seen=seen)
+    if output is not None:
+        require_ending(output)
+    ranker, seen, carried = io.load(model), Scored(), named_columns(data, kind, columns)
+    found = io.rank(ranker, data, limit=limit, columns=carried, kind=kind, seen=seen)
     if output is not None:
         write_table(found, output)
-    result = met(seen) | {"listed": len(found), "output": str(output) if output else None}
+    result = met(ranker, seen) | {"listed": len(found), "output": str(output) if output else None}
+    said = [label_text(ranker.about["label"]) if "label" in ranker.about else "", met_text(seen)]
     if output is None:
         listed = found if as_json else found.slice(0, SHOWN)
-        show(as_json, result | {"ranked": listed.to_pylist()}, met_text(seen), _as_text(listed))
+        show(as_json, result | {"ranked": listed.to_pylist()}, *said, _as_text(listed))
         return
-    show(as_json, result, met_text(seen), f"Written: {output} ({len(found):,} rows).")
+    show(as_json, result, *said, f"Written: {output} ({len(found):,} rows).")
 
 
 def _as_text(found: Any) -> "Table":

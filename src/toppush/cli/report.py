@@ -5,19 +5,25 @@ from pathlib import Path
 import click
 
 from toppush.cli.common import (
+    Command,
     Failure,
     InputFile,
     OutputFile,
+    caution_training_rows,
+    columns_option,
     existing,
     format_option,
     json_option,
     label_option,
-    names_option,
+    label_text,
+    met,
+    met_text,
+    named_columns,
     show,
 )
 
 
-@click.command()
+@click.command(cls=Command)
 @existing("model")
 @existing("data")
 @click.option(
@@ -34,7 +40,7 @@ from toppush.cli.common import (
     type=InputFile(exists=True, dir_okay=False),
     help="Rows that the model was fitted to; logistic regression learns from them too.",
 )
-@names_option("--columns", "Columns of DATA to show of the first rows, such as an id.")
+@columns_option("--columns", "Columns of DATA to show of the first rows, such as an id.")
 @click.option("--title", help="Heading of the page [default: the file's name].")
 @click.option(
     "--k", type=click.IntRange(min=1), help="Length of the list that the page opens with."
@@ -62,10 +68,13 @@ def report(
     """
     from toppush import io
     from toppush.io.labelled import labelled_rows
+    from toppush.io.ranking import Scored
     from toppush.report import from_estimator, write
 
-    ranker = io.load(model)
-    rows = labelled_rows(ranker, data, label=label, kind=kind, columns=columns)
+    ranker, met_here = io.load(model), Scored()
+    flatters = caution_training_rows(ranker, data)
+    carried = named_columns(data, kind, columns)
+    rows = labelled_rows(ranker, data, label=label, kind=kind, columns=carried, seen=met_here)
     if rows.positive.all() or not rows.positive.any():
         raise Failure(f"{data}: every row has the same label; both classes are needed.", 1)
     seen = labelled_rows(ranker, train, label=label, kind=kind) if train else None
@@ -78,17 +87,22 @@ def report(
         rows=rows.carried if rows.carried is not None else _table(rows.X),
         title=title or data.name,
         k=k,
-        facts={"Model": model.name, "Data": data.name, "Positive label": ranker.label.positive},
+        facts={
+            "Model": model.name,
+            "Data": data.name + ", which the model was fitted to: these figures flatter" * flatters,
+            "Positive label": ranker.label.positive,
+        },
     )
     write(output, page)
     size = output.stat().st_size
-    result = {
-        "output": str(output),
-        "rows": len(rows.positive),
-        "positives": int(rows.positive.sum()),
-        "bytes": size,
-    }
-    show(as_json, result, f"Written: {output} ({size / 1e6:.1f} MB).")
+    written = {"output": str(output), "positives": int(rows.positive.sum()), "bytes": size}
+    show(
+        as_json,
+        met(ranker, met_here) | written,
+        label_text(ranker.about["label"]),
+        met_text(met_here),
+        f"Written: {output} ({size / 1e6:.1f} MB).",
+    )
 
 
 def _table(X: object) -> object:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from toppush.cli.common import Failure, FilePath
+from toppush.cli.common import Commands, Failure, FilePath, list_option
 from toppush.cli.interrupts import INTERRUPTED
 
 if TYPE_CHECKING:
@@ -32,19 +32,7 @@ seed_option = click.option("--seed", type=int, default=0, show_default=True)
 json_option = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 
 
-class Names(click.ParamType[list[str]]):
-    """A list with commas."""
-
-    name = "names"
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> list[str]:
-        """Split at commas; every part counts."""
-        if isinstance(value, list):
-            return value
-        return [part.strip() for part in value.split(",") if part.strip()]
-
-
-@click.group()
+@click.group(cls=Commands)
 def reproduce() -> None:
     """Run the paper's experiments again, and ours beside them."""
 
@@ -54,10 +42,8 @@ def reproduce() -> None:
 @out_option
 @seed_option
 @json_option
-@click.option(
-    "--sets", type=Names(), default=PAPER_SETS, show_default=True, help="Data sets, with commas."
-)
-@click.option("--methods", type=Names(), help="Methods, with commas; all by default.")
+@list_option("--sets", "Data sets, with commas.", default=[PAPER_SETS], show_default=True)
+@list_option("--methods", "Methods, with commas; all by default.")
 @click.option("--trials", type=click.IntRange(1), default=30, show_default=True)
 @click.option("--jobs", type=click.IntRange(1), default=1, show_default=True, help="Processes.")
 @click.option(
@@ -79,8 +65,8 @@ def table2(
     out: Path,
     seed: int,
     as_json: bool,
-    sets: list[str],
-    methods: list[str] | None,
+    sets: tuple[str, ...],
+    methods: tuple[str, ...],
     trials: int,
     jobs: int,
     time_limit: float,
@@ -109,8 +95,8 @@ def table2(
 
 
 def _plan(
-    sets: list[str],
-    methods: list[str] | None,
+    sets: tuple[str, ...],
+    methods: tuple[str, ...],
     data: str | None,
     trials: int,
     seed: int,
@@ -122,7 +108,7 @@ def _plan(
     from toppush.experiments.methods import BY_KEY
     from toppush.experiments.runner import Plan
 
-    unknown = [name for name in methods or [] if name not in BY_KEY]
+    unknown = [name for name in methods if name not in BY_KEY]
     if unknown:
         raise click.BadParameter(f"no method {unknown[0]!r}; there are {', '.join(BY_KEY)}.")
     wanted = [BY_KEY[name] for name in methods or BY_KEY]
@@ -147,27 +133,13 @@ def _plan(
 def _run(plan: Any, store: Any) -> None:
     """Do the work with a bar that says what runs and how much is left."""
     from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
 
+    from toppush.cli.progress import bar
     from toppush.experiments.runner import run
 
     console = Console(stderr=True)
-    with Progress(
-        "{task.description}",
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        "left",
-        TimeRemainingColumn(),
-        console=console,
-    ) as progress:
-        bar = progress.add_task("starting", total=None)
+    with bar(console) as progress:
+        task = progress.add_task("starting", total=None)
         running: list[str] = []
 
         def tell(event: "Event") -> None:
@@ -180,7 +152,7 @@ def _run(plan: Any, store: Any) -> None:
                 if event.record.status != "done":
                     console.print(f"{name}: {event.record.status}: {event.record.message}")
             shown = ", ".join(running) or "waiting"
-            progress.update(bar, description=shown, completed=event.n_done, total=event.n_all)
+            progress.update(task, description=shown, completed=event.n_done, total=event.n_all)
 
         try:
             run(plan, store, tell)
@@ -198,9 +170,9 @@ def _trial(config: dict[str, Any]) -> str:
 @reproduce.command()
 @out_option
 @json_option
-@click.option("--methods", type=Names(), help="Estimators, with commas; all by default.")
+@list_option("--methods", "Estimators, with commas; all by default.")
 @click.option("--seconds", type=float, default=4.0, show_default=True, help="About, a method.")
-def table1(out: Path, as_json: bool, methods: list[str] | None, seconds: float) -> None:
+def table1(out: Path, as_json: bool, methods: tuple[str, ...], seconds: float) -> None:
     """Measured growth of training time beside the complexities that the paper claims.
 
     Example: toppush reproduce table1 --methods TopPush,RankSVM,InfinitePush
@@ -208,7 +180,7 @@ def table1(out: Path, as_json: bool, methods: list[str] | None, seconds: float) 
     from toppush.experiments import growth
 
     with _plain_errors(), _one_thread(), _saying() as tell:
-        _hand_over(growth.table1(methods or (), seconds, tell), out, as_json)
+        _hand_over(growth.table1(methods, seconds, tell), out, as_json)
 
 
 @reproduce.command("figure-scalability")
@@ -217,10 +189,16 @@ def table1(out: Path, as_json: bool, methods: list[str] | None, seconds: float) 
 @seed_option
 @json_option
 @click.option("--set", "name", default="url", show_default=True, help="Data set, or made-url.")
-@click.option("--lams", type=Names(), default="0.1,1,10", show_default=True)
+@list_option("--lams", "Penalties, with commas.", default=["0.1,1,10"], show_default=True)
 @click.option("--largest", type=int, default=200_000, show_default=True, help="Most rows.")
 def figure_scalability(
-    data: str | None, out: Path, seed: int, as_json: bool, name: str, lams: list[str], largest: int
+    data: str | None,
+    out: Path,
+    seed: int,
+    as_json: bool,
+    name: str,
+    lams: tuple[str, ...],
+    largest: int,
 ) -> None:
     """Training time against the number of rows, for several lambdas.
 

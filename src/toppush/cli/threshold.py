@@ -6,10 +6,10 @@ from typing import Any
 
 import click
 
-from toppush.cli.common import SHARE, met, met_text, scoring_options, show
+from toppush.cli.common import SHARE, Command, label_text, met, met_text, scoring_options, show
 
 
-@click.command()
+@click.command(cls=Command)
 @scoring_options
 @click.option("--fpr", type=SHARE, required=True, help="False positive rate to stay within.")
 def threshold(
@@ -40,11 +40,12 @@ def threshold(
     above = scores > found.score
     recall = float(above[positive].mean()) if positive.any() else None
     observed = float(above[~positive].mean())
-    result: dict[str, Any] = asdict(found) | met(seen)
+    result: dict[str, Any] = asdict(found) | met(ranker, seen)
     result |= {"recall": recall, "observed_fpr": observed, "alarms": int(above.sum())}
     show(
         as_json,
         result,
+        label_text(ranker.about["label"]),
         met_text(seen),
         f"Threshold: {found.score!r}. Rows with a score above it are alarms.",
         f"With confidence {confidence:.1%} at most {fpr:.3%} of new negatives score above it "

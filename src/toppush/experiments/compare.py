@@ -20,6 +20,7 @@ from sklearn.svm import LinearSVC
 from threadpoolctl import threadpool_limits
 
 from toppush import metrics
+from toppush.io.cautions import caution
 from toppush.io.errors import DataError
 from toppush.io.fitting import Training, with_file
 from toppush.losses import Array
@@ -55,7 +56,14 @@ class Comparison:
     """Method -> kind of warning -> how many."""
 
 
-def compare(given: Training, *, missing: str = "impute", cv: int = 5, seed: int = 0) -> Comparison:
+def compare(
+    given: Training,
+    *,
+    missing: str = "impute",
+    cv: int = 5,
+    seed: int = 0,
+    tell: Callable[[int, int, str], None] = lambda done, total, now: None,
+) -> Comparison:
     """Cross-validate TopPush, its family, and the usual methods on a file.
 
     Parameters
@@ -64,6 +72,8 @@ def compare(given: Training, *, missing: str = "impute", cv: int = 5, seed: int 
         What `toppush.io.fitting.read_training` returns.
     missing, cv, seed
         As for `toppush.io.fit`.
+    tell : callable
+        Told before each fit how many are done, how many there are in all, and what comes.
 
     Returns
     -------
@@ -76,6 +86,7 @@ def compare(given: Training, *, missing: str = "impute", cv: int = 5, seed: int 
             f"of {INNER}; lower --cv or bring more rows.",
             file=file.path,
         )
+    caution(given.ids)
     values: dict[str, list[list[float]]] = {}
     seconds: dict[str, float] = {}
     left_out: dict[str, str] = {}
@@ -85,7 +96,10 @@ def compare(given: Training, *, missing: str = "impute", cv: int = 5, seed: int 
         for _, step in given.preparation(missing=missing):
             with_file(step.fit, file, parts[0])
             parts = [with_file(step.transform, file, part) for part in parts]
-        for name, method in methods(seed, parts[0].shape, len(y), left_out).items():
+        rivals = methods(seed, parts[0].shape, len(y), left_out)
+        for name, method in rivals.items():
+            done = sum(map(len, values.values()))
+            tell(done, cv * len(rivals), f"fold {done // len(rivals) + 1} of {cv}, {name}")
             began = time.perf_counter()
             with _threads(parts[0].shape), warnings.catch_warnings(record=True) as said:
                 warnings.simplefilter("always")

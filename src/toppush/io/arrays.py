@@ -1,5 +1,6 @@
 """Arrow arrays as numbers or texts, and what is neither refused with a sentence."""
 
+from collections.abc import Collection, Iterable
 from typing import Any
 
 import numpy as np
@@ -7,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from toppush.io.errors import DataError
+from toppush.io.errors import DataError, absent
 from toppush.losses import Array
 
 Mask = NDArray[np.bool_]
@@ -77,12 +78,10 @@ def as_table(rows: Any) -> pa.Table:
     )
 
 
-def column_of(batch: pa.RecordBatch, name: str) -> pa.Array:
-    """A column by name."""
-    number = batch.schema.get_field_index(name)
-    if number < 0:
-        raise DataError(f"the rows have no column {name!r}, which the model needs.")
-    return batch.column(number)
+def require_names(wanted: Iterable[str], found: Collection[str]) -> None:
+    """Refuse rows without columns that the model needs, all of them at once."""
+    if gone := absent(wanted, found):
+        raise DataError(f"the rows have no {gone}, which the model needs.")
 
 
 def whole(column: pa.ChunkedArray | pa.Array) -> pa.Array:

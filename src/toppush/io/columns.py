@@ -6,6 +6,7 @@ is filled with the median; a text that was not there when fitted is all zeros, a
 """
 
 import re
+import warnings
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -25,16 +26,16 @@ from toppush.io.arrays import (
     all_finite,
     as_floats,
     as_table,
-    column_of,
     is_number,
     is_text,
     no_text,
     refuse_type,
+    require_names,
     texts_of,
     value_type,
     whole,
 )
-from toppush.io.errors import DataError
+from toppush.io.errors import DataError, each
 from toppush.losses import Array
 
 MAX_TEXTS = 1000
@@ -43,6 +44,9 @@ DENSE_SHARE = 0.3
 """Share of entries that are not zero below which rows are made sparse."""
 BLOCK_BYTES = 1 << 20
 """Rows are filled in blocks of this size, which stay in the cache."""
+LARGER = 1000.0
+"""A value that is so many times the largest in training is of another unit, or wrong."""
+COMMAS = re.compile(r"[+-]?\d+(,\d+)+(\.\d*)?([eE][+-]?\d+)?")
 DATE = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}([ T].*)?")
 MOSTLY = 0.5
 """Share of the texts of a column that look like numbers or dates from which it is taken for one."""
@@ -52,10 +56,26 @@ Mask = NDArray[np.bool_]
 
 @dataclass
 class Counts:
-    """Gaps that were filled, and texts that were not known, by column."""
+    """Gaps that were filled, texts that were not known, and sizes that were not, by column."""
 
     missing: Counter[str] = field(default_factory=Counter)
     unseen: Counter[str] = field(default_factory=Counter)
+    larger: dict[str, float] = field(default_factory=dict)
+    """How many times as large as any training value a value was, where that is over `LARGER`."""
+
+    def note_larger(self, name: str, ratio: float) -> None:
+        """Keep the greatest ratio of a column."""
+        self.larger[name] = max(self.larger.get(name, 0.0), ratio)
+
+    def caution(self) -> None:
+        """Warn of columns that are far larger than in training."""
+        if self.larger:
+            shown = ", ".join(f"{name} ({ratio:.3g} times)" for name, ratio in self.larger.items())
+            warnings.warn(
+                f"values are far larger than any that the model was fitted to, and may decide the "
+                f"order alone, in column {shown}. Is the unit another?",
+                stacklevel=3,
+            )
 
 
 class Cells(NamedTuple):
@@ -75,6 +95,9 @@ class Number:
     """Whether gaps have an output of their own."""
     flag: bool = False
     """Whether it held true and false."""
+    low: float = -np.inf
+    high: float = np.inf
+    """The range of its values when fitted."""
 
     @property
     def width(self) -> int:
@@ -85,10 +108,16 @@ class Number:
         """Names of its outputs."""
         return [self.name] + [f"{self.name} is missing"] * self.gaps
 
+    @property
+    def constant(self) -> bool:
+        """Whether it held one value in every row."""
+        return self.low == self.high and not self.gaps
+
     def read(self, column: pa.Array, counts: Counts) -> Cells:
         """Values with gaps filled; numbers that are not finite are refused."""
         values = as_floats(self.name, column)
         if all_finite(values):
+            self._compare(values, counts)
             return Cells(values, None)
         gaps = np.isnan(values)
         infinite = np.isinf(values)
@@ -96,7 +125,18 @@ class Number:
             row = int(np.argmax(infinite)) + 1
             raise DataError("is infinite; mend or drop the row.", row=row, column=self.name)
         counts.missing[self.name] += int(np.count_nonzero(gaps))
-        return Cells(np.where(gaps, self.fill, values), gaps)
+        values = np.where(gaps, self.fill, values)
+        self._compare(values, counts)
+        return Cells(values, gaps)
+
+    def _compare(self, values: Array, counts: Counts) -> None:
+        """Note values that are far larger than any when fitted."""
+        known = max(abs(self.low), abs(self.high))
+        if not values.size or not 0.0 < known < np.inf:
+            return
+        size = max(float(values.max()), -float(values.min()))
+        if size > LARGER * known:
+            counts.note_larger(self.name, size / known)
 
 
 @dataclass(frozen=True)
@@ -116,6 +156,11 @@ class Category:
         """Names of its outputs."""
         named = [f"{self.name}={text}" for text in self.texts]
         return named + [f"{self.name} is missing"] * self.gaps
+
+    @property
+    def constant(self) -> bool:
+        """Whether it held one text in every row."""
+        return len(self.texts) == 1 and not self.gaps
 
     def read(self, column: pa.Array, counts: Counts) -> Cells:
         """Places of the texts in the list."""
@@ -149,8 +194,8 @@ class Columns(TransformerMixin, BaseEstimator):
     ----------
     columns_ : list of Number and Category
         In the order of the table.
-    empty_ : list of str
-        Columns without a single value, which are left out.
+    empty_, constant_ : list of str
+        Columns without a single value, and with the same in every row, which are left out.
     filled_ : dict
         How many gaps were filled when fitting, by column.
     sparse_ : bool
@@ -189,19 +234,26 @@ class Columns(TransformerMixin, BaseEstimator):
         y : ignored
         """
         table = as_table(X)
-        counts = Counts()
-        forced = set(self.categorical)
+        return self.learn(table).settle(table.column_names)
+
+    def learn(self, table: pa.Table) -> Self:
+        """Learn the categories and the fills of every column, also of those that never change."""
+        counts, forced = Counts(), set(self.categorical)
         full = [name for name in table.column_names if table[name].null_count < len(table)]
-        self.columns_ = [learn(name, table[name], name in forced, counts) for name in full]
-        if not self.columns_:
-            raise DataError("no column is left to rank by.")
+        self.columns_ = each(lambda name: learn(name, table[name], name in forced, counts), full)
         self._refuse_gaps(table, counts)
         self.empty_ = [name for name in table.column_names if name not in set(full)]
         self.filled_ = dict(counts.missing)
-        return self.settle(table.column_names)
+        return self
 
     def settle(self, names: list[str]) -> Self:
-        """Set what follows from the columns of a table with these names."""
+        """Leave out what never changes, and set what follows for a table with these names."""
+        self.constant_ = [one.name for one in self.columns_ if one.constant]
+        self.columns_ = [one for one in self.columns_ if not one.constant]
+        if not self.columns_:
+            left_out = ", ".join([*self.empty_, *self.constant_])
+            seen = f" ({left_out} have no value, or one in every row)" if left_out else ""
+            raise DataError(f"no column is left to rank by{seen}; bring columns that differ.")
         self.sparse_ = len(self.columns_) < DENSE_SHARE * self._width
         self.feature_names_in_ = np.array(names, dtype=object)
         self.n_features_in_ = len(names)
@@ -230,7 +282,8 @@ class Columns(TransformerMixin, BaseEstimator):
 
     def cells(self, batch: pa.RecordBatch, counts: Counts) -> list[Cells]:
         """What each column of a batch holds; gaps and unknown texts are added to `counts`."""
-        found = [one.read(column_of(batch, one.name), counts) for one in self.columns_]
+        require_names([one.name for one in self.columns_], batch.schema.names)
+        found = each(lambda one: one.read(batch.column(one.name), counts), self.columns_)
         self._refuse_gaps(batch, counts)
         return found
 
@@ -303,7 +356,9 @@ def learn(name: str, column: pa.ChunkedArray, forced: bool, counts: Counts) -> C
     values = values[~np.isnan(values)]
     if not values.size:
         raise DataError(f"holds no number; leave it out with --drop {name}.", column=name)
-    found = Number(name, float(np.median(values)), values.size < len(column), kind == pa.bool_())
+    ends = float(values.min()), float(values.max())
+    fill, gaps = float(np.median(values)), values.size < len(column)
+    found = Number(name, fill, gaps, kind == pa.bool_(), *ends)
     found.read(whole(column), counts)
     return found
 
@@ -321,6 +376,13 @@ def _learn_texts(name: str, column: pa.ChunkedArray, forced: bool, counts: Count
 def _refuse_texts(name: str, texts: list[str]) -> None:
     """Refuse texts that are numbers, dates or names rather than categories."""
     said = f"name it with --categorical {name} to keep it as it is, or --drop {name}"
+    commas = [text for text in texts if COMMAS.fullmatch(text)]
+    if commas and sum(is_number(text) for text in texts) + len(commas) > MOSTLY * len(texts):
+        raise DataError(
+            f"holds numbers with commas, such as {commas[0]!r}; write them with a decimal point "
+            f"and without marks between thousands, {said}.",
+            column=name,
+        )
     numbers = sum(is_number(text) for text in texts)
     if texts and numbers == len(texts):
         raise DataError(

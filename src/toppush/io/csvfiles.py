@@ -5,12 +5,17 @@ and it takes a quote that is never closed for the start of a long value. So quot
 the way, and after an error a second, slow reading finds the place.
 """
 
+import atexit
 import csv
 import io
+import re
+import time
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
+from weakref import WeakSet
 
 import pyarrow as pa
 from pyarrow import csv as arrow_csv
@@ -19,16 +24,32 @@ from toppush.io.errors import DataError
 from toppush.io.files import UNREADABLE, open_bytes
 
 DELIMITERS = ",\t;|"
+NOT_UTF8 = (
+    "the text is not UTF-8; save the file as UTF-8 (iconv -f latin1 -t utf-8 OLD > NEW; a "
+    'spreadsheet calls it "CSV UTF-8").'
+)
+UTF16 = ("\udcff\udcfe", "\udcfe\udcff")
+"""How a file of UTF-16 begins, read as UTF-8."""
 MISSING = ["", "NA", "N/A", "n/a", "NaN", "nan", "null", "NULL"]
 """Texts that stand for a missing value in a CSV file."""
 BLOCK = 1 << 22
 """Bytes parsed at a time when streaming."""
+HEX_PREFIX = re.compile(rb"0[xX]")
+HEXADECIMAL = re.compile(r"[+-]?0[xX][0-9a-fA-F]+")
+DECIMAL_COMMA, DECIMAL_POINT = re.compile(r"[+-]?\d+,\d+"), re.compile(r"[+-]?\d+\.\d+")
+QUOTED = re.compile(r'"[^"]*"')
+LONGEST_HEADER = 1 << 20
+SNIFFED = 1000
+"""Rows in which decimal commas are looked for."""
 Schema = Mapping[str, pa.DataType]
 
 
 def header(path: Path) -> list[str]:
-    """The names in the first line, each of which must be there once."""
-    names = next(csv.reader([_first_line(path)], delimiter=_delimiter(path)), [])
+    """The names in the first line, each of which must be there once.
+
+    A name in quotes may go on in the next line.
+    """
+    names = _first_row(path)
     if not names:
         raise DataError("the file is empty, or begins with an empty line.", file=path, line=1)
     for number, name in enumerate(names, 1):
@@ -53,13 +74,25 @@ def header(path: Path) -> list[str]:
     return names
 
 
-def read(path: Path, texts: Collection[str]) -> pa.Table:
-    """The whole table, types found from all rows; columns in `texts` are read as text."""
+def _first_row(path: Path) -> list[str]:
+    try:
+        with _text(path) as text:
+            return next(csv.reader(text, delimiter=_delimiter(path)), [])
+    except csv.Error:
+        raise DataError(
+            "the names of the columns do not end; close their quotation marks.", file=path, line=1
+        ) from None
+    except UNREADABLE as error:
+        raise DataError(f"cannot be read: {error}.", file=path) from None
+
+
+def read(path: Path, texts: Collection[str], drop: Collection[str] = ()) -> pa.Table:
+    """The table but some columns, types found from all rows; `texts` are read as text."""
     names = header(path)
     types = {name: pa.string() for name in texts}
     with _counted(path) as source, _explained(path, types):
         table = arrow_csv.read_csv(
-            source, parse_options=_parsing(path), convert_options=_converting(types)
+            source, parse_options=_parsing(path), convert_options=_converting(path, types)
         )
     _require_closed(source, path)
     if _names(table) != names:
@@ -68,6 +101,13 @@ def read(path: Path, texts: Collection[str]) -> pa.Table:
             file=path,
             line=1,
         )
+    table = table.drop_columns(list(drop))
+    for field in table.schema:
+        if pa.types.is_binary(field.type):
+            place = find_value(path, field.name, lambda text: bool(_complaint(text, None)))
+            raise DataError(NOT_UTF8, **place)
+    if source.hexadecimal:
+        _refuse_hexadecimal(path, table)
     return table
 
 
@@ -86,23 +126,33 @@ def stream(path: Path, schema: Schema, *, block: int = BLOCK) -> Iterator[pa.Rec
             source,
             read_options=arrow_csv.ReadOptions(block_size=block),
             parse_options=_parsing(path),
-            convert_options=_converting(schema, include_columns=list(schema)),
+            convert_options=_converting(path, schema, include_columns=list(schema)),
         )
     _require_closed(source, path)
 
 
 def find_value(path: Path, column: str, wrong: Callable[[str], bool]) -> dict[str, Any]:
     """File, line and column of the first value of a column that is `wrong`."""
-    for line, names, row in _Rows(path):
-        number = names.index(column)
-        if number < len(row) and wrong(row[number]):
-            return {"file": path, "line": line, "column": f"{number + 1} ({column})"}
-    return {"file": path, "column": column}
+    found = _find_cell(path, lambda name, value: name == column and wrong(value))
+    return found[0] if found is not None else {"file": path, "column": column}
+
+
+def _find_cell(
+    path: Path, wrong: Callable[[str, str], bool]
+) -> tuple[dict[str, Any], str, str] | None:
+    """Place, column name and value of the first cell that is `wrong`, if any."""
+    with suppress(csv.Error):  # quotes that pyarrow reads, and the standard library does not
+        for line, names, row in _Rows(path):
+            for number, (name, value) in enumerate(zip(names, row, strict=False), 1):
+                if wrong(name, value):
+                    place = {"file": path, "line": line, "column": f"{number} ({name})"}
+                    return place, name, value
+    return None
 
 
 def find_fault(path: Path, schema: Schema, otherwise: str) -> DataError:
     """The first malformed line, read one by one; `otherwise` is the reason if none is."""
-    rows = _Rows(path)
+    rows, point = _Rows(path), _decimal_point(path)
     try:
         for line, names, row in rows:
             if len(row) != len(names):
@@ -114,7 +164,7 @@ def find_fault(path: Path, schema: Schema, otherwise: str) -> DataError:
                     column=min(len(row), len(names)) + 1,
                 )
             for number, (name, value) in enumerate(zip(names, row, strict=True), 1):
-                if complaint := _complaint(value, schema.get(name)):
+                if complaint := _complaint(value, schema.get(name), point):
                     place = f"{number} ({name})"
                     return DataError(complaint, file=path, line=line, column=place)
     except csv.Error as error:
@@ -146,11 +196,16 @@ class _Rows:
 
 
 class _Counted(io.RawIOBase):
-    """A file that counts the quotes that are read from it."""
+    """A file that counts the quotes that are read from it, and looks for hexadecimal numbers."""
+
+    held: ClassVar[WeakSet["_Counted"]] = WeakSet()
+    """Those that someone still holds, perhaps a thread of pyarrow."""
 
     def __init__(self, path: Path) -> None:
         self._file = open_bytes(path)
         self.quotes = 0
+        self.hexadecimal, self._last = False, b""
+        self.held.add(self)
 
     def readable(self) -> bool:
         return True
@@ -158,11 +213,26 @@ class _Counted(io.RawIOBase):
     def read(self, size: int = -1) -> bytes:
         data = self._file.read(size)
         self.quotes += data.count(b'"')
+        self.hexadecimal = self.hexadecimal or bool(HEX_PREFIX.search(self._last + data))
+        self._last = data[-1:]
         return data
 
     def close(self) -> None:
         self._file.close()
         super().close()
+
+
+@atexit.register
+def _let_go() -> None:
+    """Wait until pyarrow's threads have let go of their files, at most a second.
+
+    One that lets go while the interpreter shuts down aborts the process: exit code 134 in about
+    every second run that ended soon after a file.
+    """
+    for _ in range(1000):
+        if not _Counted.held:
+            break
+        time.sleep(0.001)
 
 
 @contextmanager
@@ -197,25 +267,63 @@ def _require_closed(source: _Counted, path: Path) -> None:
         ) from None
 
 
+def _refuse_hexadecimal(path: Path, table: pa.Table) -> None:
+    """Refuse whole numbers such as 0x10, which pyarrow takes for 16 here and for a text there."""
+    whole = {field.name for field in table.schema if pa.types.is_integer(field.type)}
+    found = _find_cell(
+        path, lambda name, value: name in whole and bool(HEXADECIMAL.fullmatch(value))
+    )
+    if found is not None:
+        place, name, value = found
+        raise DataError(
+            f"{value!r} is a hexadecimal number; write it with decimal digits, or name it with "
+            f"--categorical {name} to keep it as a text.",
+            **place,
+        )
+
+
 def _parsing(path: Path) -> Any:
     return arrow_csv.ParseOptions(delimiter=_delimiter(path), newlines_in_values=True)
 
 
-def _converting(types: Schema, **options: Any) -> Any:
+def _converting(path: Path, types: Schema, **options: Any) -> Any:
     return arrow_csv.ConvertOptions(
-        column_types=types, null_values=MISSING, strings_can_be_null=True, **options
+        column_types=types,
+        null_values=MISSING,
+        strings_can_be_null=True,
+        decimal_point=_decimal_point(path),
+        **options,
     )
 
 
+def _decimal_point(path: Path) -> str:
+    """A comma, if one is in numbers of the first rows, no point is, and it parts no values."""
+    if _delimiter(path) == ",":
+        return "."
+    try:
+        cells = [cell for _, _, row in islice(_Rows(path), SNIFFED) for cell in row]
+    except (csv.Error, *UNREADABLE):  # found again, and told, when the rows are read
+        return "."
+    if any(DECIMAL_POINT.fullmatch(cell) for cell in cells):
+        return "."
+    return "," if any(DECIMAL_COMMA.fullmatch(cell) for cell in cells) else "."
+
+
 def _delimiter(path: Path) -> str:
-    """The one of comma, tab, semicolon and bar that the first line holds most often."""
-    return max(DELIMITERS, key=_first_line(path).count)
+    """The one of comma, tab, semicolon and bar that the header holds most often outside quotes."""
+    return max(DELIMITERS, key=QUOTED.sub("", _header_text(path)).count)
 
 
-def _first_line(path: Path) -> str:
+def _header_text(path: Path) -> str:
+    """The first line, and those after it in which its quotes go on."""
     try:
         with _text(path) as text:
-            return text.readline()
+            found = text.readline()
+            while (
+                found.count('"') % 2 and len(found) < LONGEST_HEADER and (line := text.readline())
+            ):
+                found += line
+            return found
     except UNREADABLE as error:
         raise DataError(f"cannot be read: {error}.", file=path) from None
 
@@ -226,15 +334,15 @@ def _text(path: Path) -> io.TextIOWrapper:
     return io.TextIOWrapper(raw, "utf-8-sig", errors="surrogateescape", newline="")
 
 
-def _complaint(value: str, wanted: pa.DataType | None) -> str | None:
+def _complaint(value: str, wanted: pa.DataType | None, decimal_point: str = ".") -> str | None:
     """What is wrong with a value, if anything."""
     if not value.isascii() and any("\udc80" <= letter <= "\udcff" for letter in value):
-        return "the text is not UTF-8; save the file as UTF-8."
+        return NOT_UTF8.replace("latin1", "utf-16") if value[:2] in UTF16 else NOT_UTF8
     if wanted is None or value in MISSING:
         return None
     if pa.types.is_boolean(wanted) and value.lower() not in ("true", "false", "0", "1"):
         return f"{value!r} is neither true nor false, as the column was when the model was fitted."
-    if pa.types.is_floating(wanted) and not _is_number(value):
+    if pa.types.is_floating(wanted) and not _is_number(value.replace(decimal_point, ".")):
         return f"{value!r} is not a number, and the column held numbers when the model was fitted."
     return None
 

@@ -4,7 +4,7 @@ import platform
 import time
 import warnings
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -19,11 +19,12 @@ from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 from toppush import metrics
 from toppush.estimators import TopPush
 from toppush.io.arrays import is_number
+from toppush.io.cautions import caution, id_like
 from toppush.io.columns import Columns, MixedColumn
 from toppush.io.csvfiles import MISSING, find_value
-from toppush.io.errors import DataError
+from toppush.io.errors import BadColumns, DataError
 from toppush.io.files import fingerprint
-from toppush.io.labels import LabelRule, choose
+from toppush.io.labels import LabelRule, choose, count
 from toppush.io.models import Model
 from toppush.io.sources import Rows, Source, source
 from toppush.io.store import certificate
@@ -46,6 +47,8 @@ class Training:
     positive: NDArray[np.bool_]
     rule: LabelRule
     categorical: tuple[str, ...]
+    ids: tuple[str, ...]
+    """Columns that look like ids."""
 
     def preparation(self, *, scale: str = "maxabs", missing: str = "impute") -> list[Any]:
         """Steps from these rows to numbers; what is made of a table may be overwritten."""
@@ -75,8 +78,11 @@ def read_training(
     """Rows and labels of a file; parameters as for `fit`."""
     file = source(path, kind)
     rows = file.load(label, drop, categorical)
-    rule = with_file(choose, file, rows.labels, rows.label, positive)
-    return Training(file, rows, rule.positives(rows.labels), rule, tuple(categorical))
+    counts = with_file(count, file, rows.labels, rows.label)
+    rule = with_file(choose, file, counts, rows.label, positive)
+    positives = rule.positives(rows.labels)
+    ids = id_like(rows.X, categorical) if rows.label is not None else ()
+    return Training(file, rows, positives, rule, tuple(categorical), ids)
 
 
 def fit(
@@ -95,6 +101,7 @@ def fit(
     cv: int = 5,
     seed: int = 0,
     kind: str | None = None,
+    verbose: int = 0,
 ) -> Model:
     """Fit a ranker to a file of rows.
 
@@ -106,7 +113,7 @@ def fit(
         Column of the labels; "label" in a table. Of an NPZ file the array, "y"; of an NPY file "0"
         or "-1", the first or last column, or another NPY file.
     positive : str, optional
-        The label to rank first; the greater one if there are two.
+        The label to rank first; by default the rarer of two texts, the greater of two numbers.
     lam : float or "auto"
         Strength of the penalty, or chosen by cross-validation.
     top : int, float or "auto"
@@ -123,6 +130,8 @@ def fit(
         Folds, and the seed that shuffles them and picks the kernel's rows.
     kind : str, optional
         The format, if the ending does not say.
+    verbose : int
+        1 shows how far the folds and the fit are, see `TopPushCV`.
 
     Returns
     -------
@@ -134,10 +143,13 @@ def fit(
     )
     clock.append(time.perf_counter())
     steps, X = _prepared(given, scale, missing, kernel, seed)
+    cautions = caution(given.ids)
     clock.append(time.perf_counter())
     folds = StratifiedKFold(cv, shuffle=True, random_state=seed)
     ranker = ranker_for(lam, top, loss, folds)
-    said = fit_and_warn(ranker, X, given.positive)
+    if isinstance(ranker, TopPushCV):
+        require_folds(given.rule, int(given.positive.sum()), len(given.positive), cv, path)
+    said = fit_and_warn(ranker.set_params(verbose=verbose), X, given.positive)
     clock.append(time.perf_counter())
     model = Model(Pipeline([*steps, ("ranker", ranker)]))
     facts = {
@@ -153,18 +165,30 @@ def fit(
     model.about = known(facts, given.rows.layout, given.rule, ranker) | {
         "columns": described(model.columns, types, int(given.rows.X.shape[1]), drop),
         "fit": settings(ranker, kernel=kernel, scale=scale, missing=missing, cv=cv, seed=seed),
-        "warnings": said,
+        "warnings": [*cautions, *said],
         "training": training,
         "seconds": spent(clock),
     }
     return model
 
 
+def require_folds(rule: LabelRule, positives: int, rows: int, cv: int, path: str | Path) -> None:
+    """Refuse more folds than the rarer class has rows: some would hold none of it out."""
+    fewest = min(positives, rows - positives)
+    if fewest < cv:
+        raise DataError(
+            f"{cv} folds are asked for with --cv, and there are {positives} positives "
+            f"({rule.positive!r}) and {rows - positives} negatives; each fold needs one of each, "
+            f"so ask for at most {fewest}" + (", or give --lam and --top." if fewest < 2 else "."),
+            file=path,
+        )
+
+
 def fit_and_warn(ranker: Any, X: Any, y: Any) -> list[str]:
     """Fit, and give the warnings on; their texts are the result."""
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
-        ranker.fit(X, y)
+        ranker.fit(X, y).set_params(verbose=0)
     for warning in said:
         warnings.warn(warning.message, warning.category, stacklevel=3)
     return sorted({str(warning.message) for warning in said})
@@ -198,7 +222,7 @@ def known(
         "made": datetime.now(UTC).isoformat(timespec="seconds"),
         "data": facts,
         "layout": layout,
-        "label": {"column": rule.column, "positive": rule.positive, "others": list(rule.others)},
+        "label": asdict(rule) | {"others": list(rule.others)},
         "certificate": certificate(ranker),
     }
 
@@ -251,17 +275,22 @@ def with_file(function: Any, file: Source, *arguments: Any) -> Any:
     """Call, naming the file in an error, and the line where a text stands among numbers."""
     try:
         return function(*arguments)
-    except MixedColumn as error:
-        place: dict[str, Any] = {"file": file.path, "column": error.column}
-        if file.kind == "csv":
-            place = find_value(
-                file.path,
-                str(error.column),
-                lambda text: text not in MISSING and not is_number(text),
-            )
-        raise DataError(error.message, **place) from None
+    except BadColumns as error:
+        raise BadColumns(
+            [_placed(one, file) for one in error.errors], error.names, file.path
+        ) from None
     except DataError as error:
-        raise error.at(file.path) from None
+        raise _placed(error, file) from None
+
+
+def _placed(error: DataError, file: Source) -> DataError:
+    """The same error with its file, and the line where a text stands among numbers."""
+    if not isinstance(error, MixedColumn) or file.kind != "csv":
+        return error.at(file.path)
+    wrong = find_value(
+        file.path, str(error.column), lambda text: text not in MISSING and not is_number(text)
+    )
+    return DataError(error.message, **wrong)
 
 
 def types_of(table: Any) -> dict[str, str]:
@@ -289,6 +318,7 @@ def described(
         ],
         "dropped": sorted(drop),
         "empty": columns.empty_,
+        "constant": columns.constant_,
     }
 
 

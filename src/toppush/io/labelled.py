@@ -10,6 +10,7 @@ from scipy import sparse
 
 from toppush.io.errors import DataError
 from toppush.io.models import Model
+from toppush.io.ranking import Scored
 from toppush.io.sources import source
 
 
@@ -28,13 +29,16 @@ def labelled_rows(
     label: str | None = None,
     kind: str | None = None,
     columns: tuple[str, ...] = (),
+    seen: Scored | None = None,
 ) -> LabelledRows:
-    """Read a whole file; memory is that of its rows."""
+    """Read a whole file; memory is that of its rows. What is met in it goes to `seen`."""
     file, rule = source(path, kind), model.label
     parts, positive, carried, n_rows = [], [], [], 0
     for batch in file.batches(model.needs(labels=True, label=label, carry=columns)):
         try:
             positive.append(rule.positives(batch.labels))
+            if seen is not None:
+                model.look(batch.X, seen.counts)
         except DataError as error:
             row = None if error.row is None else error.row + n_rows
             raise DataError(error.message, file=file.path, row=row, column=error.column) from None
@@ -43,6 +47,9 @@ def labelled_rows(
         n_rows += batch.n_rows
     if not parts:
         raise DataError("the file holds no rows.", file=file.path)
+    if seen is not None:
+        seen.rows = n_rows
+        seen.counts.caution()
     shown = pa.Table.from_batches(carried) if carried else None
     return LabelledRows(_joined(parts), np.concatenate(positive), shown)
 

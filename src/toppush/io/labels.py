@@ -1,5 +1,7 @@
 """Labels: which value is the positive one, and which rows have it."""
 
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,13 +10,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from toppush.io.arrays import is_numeric, is_text, texts_of, value_type, whole
-from toppush.io.errors import DataError
+from toppush.io.arrays import is_number, is_numeric, is_text, texts_of, value_type, whole
+from toppush.io.errors import DataError, like
 
 Value = str | float
 FLAGS = {"true": 1.0, "false": 0.0}
 MOST_OTHERS = 20
 """So many negative labels are listed in a model."""
+NAMED, RARER, GREATER = "as named", "the rarer of two texts", "the greater of two numbers"
+LATER = "the later of two equally frequent texts"
 
 
 @dataclass(frozen=True)
@@ -28,11 +32,14 @@ class LabelRule:
     positive : str or float
     others : tuple
         With one other, any third label is refused; with more, all of them are negatives.
+    why : str
+        Why that one is positive: it was named, or is the rarer or the greater of two.
     """
 
     column: str | None
     positive: Value
     others: tuple[Value, ...]
+    why: str = NAMED
 
     @property
     def numeric(self) -> bool:
@@ -70,31 +77,75 @@ class LabelRule:
         )
 
 
-def choose(labels: Any, column: str | None, positive: str | None) -> LabelRule:
-    """The rule for some labels: the given positive value, or the greater of two."""
-    values = as_values(labels, column)
-    found = sorted(pc.unique(values).to_pylist())
+def count(labels: Any, column: str | None) -> Counter[Value]:
+    """How often there is each label."""
+    counted = pc.value_counts(as_values(labels, column))
+    values, counts = counted.field("values").to_pylist(), counted.field("counts").to_pylist()
+    return Counter(dict(zip(values, counts, strict=True)))
+
+
+def choose(counts: Mapping[Value, int], column: str | None, positive: str | None) -> LabelRule:
+    """The rule for labels that are there so often: the positive one that is named, or one of two.
+
+    Of two texts the rarer is positive, of two numbers (also written as texts) the greater.
+    """
+    found = sorted(counts)
+    if len(found) == 1:
+        raise DataError(
+            f"every label is {found[0]!r}; add rows of the other class, or name the right column "
+            "with --label.",
+            column=column,
+        )
     if positive is None and len(found) != 2:
         raise DataError(
             f"{len(found)} different labels, {_listed(found)}; name the positive one with "
             "--positive, or the right column with --label.",
             column=column,
         )
-    wanted = found[-1] if positive is None else _value(positive, values.type)
+    wanted, why = _of_two(counts) if positive is None else (_named(positive, found, column), NAMED)
+    others = [value for value in found if value != wanted]
+    return LabelRule(column, wanted, tuple(others[:MOST_OTHERS]), why)
+
+
+def _of_two(counts: Mapping[Value, int]) -> tuple[Value, str]:
+    """The positive one of two labels, and why."""
+    first, second = sorted(counts)
+    numbers = [_as_number(label) for label in (first, second)]
+    if None not in numbers and numbers[0] != numbers[1]:
+        return (first if numbers[0] > numbers[1] else second), GREATER  # type: ignore[operator]
+    if counts[first] == counts[second]:
+        return second, LATER
+    return min(counts, key=counts.__getitem__), RARER
+
+
+def _as_number(label: Value) -> float | None:
+    """A label that is a number, or true or false, or reads as one."""
+    if not isinstance(label, str):
+        return float(label)
+    if label.lower() in FLAGS:
+        return FLAGS[label.lower()]
+    return float(label) if is_number(label) else None
+
+
+def _named(positive: str, found: list[Any], column: str | None) -> Value:
+    """The label that was named on a command line."""
+    wanted = positive if isinstance(found[0], str) else _as_number(positive)
+    if wanted is None:
+        raise DataError(f"labels are numbers and --positive is {positive!r}.", column=column)
     if wanted not in found:
         raise DataError(
-            f"no label is {positive!r}; there are {_listed(found)}. Name one with --positive.",
+            f"no label is {positive!r}{like(positive, map(str, found))}; there are "
+            f"{_listed(found)}. Name one with --positive.",
             column=column,
         )
-    others = [value for value in found if value != wanted]
-    if not others:
-        raise DataError(f"every label is {wanted!r}; add rows of the other class.", column=column)
-    return LabelRule(column, wanted, tuple(others[:MOST_OTHERS]))
+    return wanted
 
 
 def as_values(labels: Any, column: str | None) -> pa.Array:
     """Labels as float64 or text, none of them missing."""
-    values = whole(labels) if isinstance(labels, (pa.Array, pa.ChunkedArray)) else pa.array(labels)
+    if not isinstance(labels, (pa.Array, pa.ChunkedArray)):
+        labels = _as_arrow(np.asarray(labels), column)
+    values = whole(labels)
     kind = value_type(values.type)
     if is_text(kind):
         values = texts_of(values)
@@ -112,20 +163,21 @@ def as_values(labels: Any, column: str | None) -> pa.Array:
     return values
 
 
+def _as_arrow(labels: NDArray[Any], column: str | None) -> pa.Array:
+    """Labels of NumPy, whatever their byte order and precision."""
+    try:
+        with np.errstate(over="ignore"):
+            return pa.array(labels.astype(np.float64) if labels.dtype.kind in "biuf" else labels)
+    except pa.ArrowException:
+        raise DataError(
+            f"labels are {labels.dtype}, neither numbers nor text.", column=column
+        ) from None
+
+
 def _equal(values: pa.Array, wanted: Value) -> NDArray[np.bool_]:
     same = pc.equal(values, pa.scalar(wanted, values.type))
     found: NDArray[np.bool_] = same.to_numpy(zero_copy_only=False)
     return found
-
-
-def _value(text: str, kind: pa.DataType) -> Value:
-    """A label as written on a command line."""
-    if not is_numeric(kind):
-        return text
-    try:
-        return float(FLAGS.get(text.lower(), text))
-    except ValueError:
-        raise DataError(f"labels are numbers and --positive is {text!r}.") from None
 
 
 def _listed(found: list[Any], most: int = 5) -> str:

@@ -26,6 +26,8 @@ LET_PASS = re.compile(rb"^[^#\n]*(_|qid(?!:\d+([\s#]|\Z)))", re.MULTILINE)
 """What scikit-learn's reader takes for a number, or does not look at."""
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*([eE][+-]?\d+)?|\.\d+([eE][+-]?\d+)?)")
 LARGEST = np.iinfo(np.int32).max
+MOST_DIGITS = 1000
+"""Python reads no whole number of over 4300 digits."""
 QUERY = re.compile(r"qid:[0-9]+")
 
 
@@ -105,11 +107,13 @@ def _complaint(words: bytes, lowest: int) -> tuple[str, int] | None:
         if place == 0 and QUERY.fullmatch(token):
             continue
         index, colon, value = token.partition(":")
-        if not colon or not re.fullmatch(r"\+?[0-9]+", index) or int(index) > LARGEST:
+        if not colon or not re.fullmatch(r"\+?[0-9]+", index):
             return (
                 f"{token!r} is not column:value; write a whole number, a colon, a number.",
                 column,
             )
+        if len(index) > MOST_DIGITS or int(index) > LARGEST:
+            return f"column {index} is beyond {LARGEST}, the largest; number columns anew.", column
         if not _finite(value):
             return f"the value of {token!r} is not a finite number; write one.", column
         if int(index) < lowest:

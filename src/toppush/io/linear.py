@@ -12,7 +12,7 @@ import pyarrow as pa
 from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 
 from toppush.estimators import TIE, LinearRanker
-from toppush.io.columns import Category, Columns, Counts, Number
+from toppush.io.columns import LARGER, Category, Columns, Counts, Number
 from toppush.losses import Array
 
 
@@ -106,3 +106,30 @@ def scaling(scalers: list[Any], width: int) -> tuple[Array, Array] | None:
         scale = 1.0 if scaler.scale_ is None else scaler.scale_
         factor, shift = factor / scale, (shift + mean) / scale
     return factor, shift
+
+
+def largest(steps: list[tuple[str, Any]]) -> Array | None:
+    """A size that no training value of a column exceeds, if the first step is a scaler."""
+    first = steps[0][1]
+    if isinstance(first, MaxAbsScaler):
+        return np.asarray(first.max_abs_)
+    if isinstance(first, StandardScaler) and first.var_ is not None:
+        return np.asarray(np.sqrt((first.var_ + first.mean_**2) * np.max(first.n_samples_seen_)))
+    return None
+
+
+def larger(rows: Any, known: Array) -> list[tuple[int, float]]:
+    """Columns with a value far above the known size, and how many times as large it is."""
+    limit = np.where(known > 0.0, LARGER * known, np.inf)
+    if hasattr(rows, "tocsr"):
+        far = np.abs(rows.data) > limit[rows.indices]
+        columns, sizes = rows.indices[far], np.abs(rows.data[far])
+    else:
+        ends = np.stack([rows.max(axis=0), rows.min(axis=0)]).astype(np.float64)
+        most = np.abs(ends).max(axis=0)
+        columns = np.flatnonzero(most > limit)
+        sizes = most[columns]
+    found: dict[int, float] = {}
+    for column, size in zip(columns.tolist(), sizes.tolist(), strict=True):
+        found[column] = max(found.get(column, 0.0), size / float(known[column]))
+    return list(found.items())

@@ -10,8 +10,8 @@ from sklearn.pipeline import Pipeline
 
 from toppush.io.columns import Columns, Counts, Number
 from toppush.io.errors import DataError, ModelError
-from toppush.io.labels import LabelRule
-from toppush.io.linear import LinearScore, fold
+from toppush.io.labels import NAMED, LabelRule
+from toppush.io.linear import LinearScore, fold, larger, largest
 from toppush.io.sources import Needs
 from toppush.losses import Array
 
@@ -66,7 +66,8 @@ class Model:
         if "label" not in self.about:
             raise ModelError("the model does not say which label is positive.")
         known = self.about["label"]
-        return LabelRule(known["column"], known["positive"], tuple(known["others"]))
+        why = known.get("why", NAMED)
+        return LabelRule(known["column"], known["positive"], tuple(known["others"]), why)
 
     def decision_function(self, rows: Any, counts: Counts | None = None) -> Array:
         """Scores of rows: a table, record batch or data frame, or a matrix as it was fitted on.
@@ -75,16 +76,25 @@ class Model:
         added to `counts`. Linear models take one pass over the values.
         """
         counts = Counts() if counts is None else counts
+        if self.linear is None or self.columns is None:
+            self.look(rows, counts)
         if self.linear is not None and (self.columns is None or _is_batch(rows)):
             scores = self.linear(rows, counts)
         else:
-            if self.columns is not None and _is_batch(rows):
-                self.columns.cells(rows, counts)
             scores = self.pipeline.decision_function(rows)
         finite = np.isfinite(scores)
         if not finite.all():
             raise DataError("has no finite score; mend its values.", row=int(np.argmin(finite)) + 1)
         return scores
+
+    def look(self, rows: Any, counts: Counts) -> None:
+        """Add gaps, unknown texts and columns far larger than in training to `counts`."""
+        if self.columns is not None and _is_batch(rows):
+            self.columns.cells(rows, counts)
+        elif self.columns is None and (known := largest(self.pipeline.steps)) is not None:
+            first = self.about.get("layout", {}).get("first", 0)
+            for column, ratio in larger(rows, known):
+                counts.note_larger(f"number {column + first}", ratio)
 
     def needs(
         self, *, labels: bool = False, label: str | None = None, carry: tuple[str, ...] = ()

@@ -7,28 +7,30 @@ process never holds rows.
 
 import hashlib
 import time
+from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
+from dataclasses import asdict
 from glob import glob
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 
 from toppush.estimators import TopPush
 from toppush.io import fitting
+from toppush.io.cautions import caution, id_like
 from toppush.io.columns import MAX_TEXTS, Category, Column, Columns, Number
 from toppush.io.errors import DataError, need
 from toppush.io.files import SUFFIXES, fingerprint, kind_of
 from toppush.io.labelled import labelled_rows
-from toppush.io.labels import LabelRule, as_values, choose
+from toppush.io.labels import LabelRule, Value, choose, count
 from toppush.io.models import Model
 from toppush.io.sources import Rows, source
 from toppush.losses import Array
+from toppush.selection import TopPushCV
 
 
 class Reading(NamedTuple):
@@ -46,13 +48,15 @@ class Seen(NamedTuple):
 
     path: str
     n_rows: int
-    labels: pa.Array
-    """Each label once."""
+    labels: Counter[Value]
+    """How often there is each label."""
     label: str | None
     layout: dict[str, Any]
     columns: Columns | None
     types: dict[str, str]
     fingerprint: str
+    ids: tuple[str, ...]
+    """Columns that look like ids."""
 
 
 def part_paths(where: str | Path) -> list[Path]:
@@ -92,6 +96,7 @@ def fit_parts(
     missing: str = "impute",
     cv: int = 5,
     kind: str | None = None,
+    verbose: int = 0,
 ) -> Model:
     """Fit a ranker to a file in parts, on the workers of the running Dask client.
 
@@ -103,7 +108,7 @@ def fit_parts(
     ----------
     where : path
         A folder, a pattern such as "rows/part-*.parquet", or one file.
-    label, positive, lam, top, loss, scale, drop, categorical, missing, cv, kind
+    label, positive, lam, top, loss, scale, drop, categorical, missing, cv, kind, verbose
         As for `fit`.
 
     Returns
@@ -121,12 +126,17 @@ def fit_parts(
     paths = [str(path.absolute()) for path in part_paths(where)]
     seen = _all_sound(dask.compute(*(dask.delayed(looked)(path, how) for path in paths)))
     common = _in_common(seen, positive, how)
+    cautions = caution(sorted(set.intersection(*(set(part.ids) for part in seen))))
     clock.append(time.perf_counter())
     X, y, scaler = _prepared(seen, common, scale, how)
     clock.append(time.perf_counter())
     ranker = fitting.ranker_for(lam, top, loss, cv)
+    labels = sum((part.labels for part in seen), Counter())
+    if isinstance(ranker, TopPushCV):
+        positives = labels[common.rule.positive]
+        fitting.require_folds(common.rule, positives, labels.total(), cv, where)
     try:
-        said = fitting.fit_and_warn(ranker, X, y)
+        said = cautions + fitting.fit_and_warn(ranker.set_params(verbose=verbose), X, y)
     except LostRows as error:
         raise DataError(str(error), file=where) from error
     clock.append(time.perf_counter())
@@ -179,17 +189,18 @@ def look(path: str, how: Reading) -> Seen:
     columns, file = None, source(path, how.kind)
     if rows.label is not None:
         columns = Columns(categorical=how.categorical, missing=how.missing)
-        fitting.with_file(columns.fit, file, rows.X)
-    labels = fitting.with_file(as_values, file, rows.labels, rows.label)
+        fitting.with_file(columns.learn, file, rows.X)
+    labels = fitting.with_file(count, file, rows.labels, rows.label)
     return Seen(
         path,
-        len(labels),
-        pc.unique(labels),
+        len(rows.labels),
+        labels,
         rows.label,
         rows.layout,
         columns,
         fitting.types_of(rows.X) if columns is not None else {},
         fingerprint(Path(path)),
+        id_like(rows.X, how.categorical) if columns is not None else (),
     )
 
 
@@ -207,8 +218,7 @@ class Common(NamedTuple):
     def reader(self) -> Model:
         """A model that is good for reading files, not for scoring them."""
         steps = [] if self.columns is None else [("columns", self.columns)]
-        label = {"column": self.rule.column, "positive": self.rule.positive}
-        about = {"label": label | {"others": list(self.rule.others)}, "layout": self.layout}
+        about = {"label": asdict(self.rule), "layout": self.layout}
         return Model(Pipeline([*steps, ("ranker", TopPush())]), about)
 
 
@@ -241,16 +251,21 @@ def spread(X: Any) -> Spread:
 def _in_common(seen: Sequence[Seen], positive: str | None, how: Reading) -> Common:
     first = seen[0]
     for part in seen[1:]:
-        if part.labels.type != first.labels.type:
+        if _kind(part) != _kind(first):
             raise DataError(
-                f"the labels are {part.labels.type}, and {first.labels.type} in {first.path}.",
+                f"the labels are {_kind(part)}, and {_kind(first)} in {first.path}.",
                 file=part.path,
                 column=part.label,
             )
-    labels = pa.chunked_array([part.labels for part in seen])
+    labels = sum((part.labels for part in seen), Counter())
     rule = choose(labels, first.label, positive)
     columns = None if first.columns is None else merged(seen, how)
     return Common(rule, _layout(seen), columns)
+
+
+def _kind(part: Seen) -> str:
+    """What the labels of a part are."""
+    return "texts" if any(isinstance(label, str) for label in part.labels) else "numbers"
 
 
 def _layout(seen: Sequence[Seen]) -> dict[str, Any]:
@@ -281,15 +296,16 @@ def merged(seen: Sequence[Seen], how: Reading) -> Columns:
     found = Columns(categorical=how.categorical, missing=how.missing)
     by_name = {name: _merged_column(name, seen, how) for name in names}
     found.columns_ = [one for one in by_name.values() if one is not None]
-    if not found.columns_:
-        raise DataError("no column is left to rank by.", file=seen[0].path)
     found.empty_ = [name for name, one in by_name.items() if one is None]
     found.filled_ = {
         name: n_gaps
         for name, one in by_name.items()
         if one is not None and (n_gaps := sum(_n_gaps(part, name) for part in seen))
     }
-    return found.settle(names)
+    try:
+        return found.settle(names)
+    except DataError as error:
+        raise error.at(seen[0].path) from None
 
 
 def _merged_column(name: str, seen: Sequence[Seen], how: Reading) -> Column | None:
@@ -320,7 +336,8 @@ def _merged_column(name: str, seen: Sequence[Seen], how: Reading) -> Column | No
     numbers = [one for _, one in having if isinstance(one, Number)]
     counts = [part.n_rows - _n_gaps(part, name) for part, _ in having]
     fill = _weighted_median([one.fill for one in numbers], counts)
-    return Number(name, fill, gaps, all(one.flag for one in numbers))
+    ends = min(one.low for one in numbers), max(one.high for one in numbers)
+    return Number(name, fill, gaps, all(one.flag for one in numbers), *ends)
 
 
 def _column(part: Seen, name: str) -> Column | None:

@@ -50,6 +50,7 @@ def scored(
         yield scores, batch.labels, batch.carried
         seen.rows += batch.n_rows
         seen.ignored += batch.ignored
+    seen.counts.caution()
 
 
 class Best:
@@ -161,11 +162,17 @@ def labelled(
     return np.concatenate(positive), np.concatenate(scores)
 
 
-def write_table(table: pa.Table, path: Path) -> None:
-    """Write a table as CSV, TSV, Parquet or Arrow by the path's ending, whole or not at all."""
+def require_ending(path: Path) -> str:
+    """The ending of a path, if a table can be written by it."""
     ending = path.suffix.lower()
     if ending not in ENDINGS:
         raise DataError(f"cannot be written; end it with one of {', '.join(ENDINGS)}.", file=path)
+    return ending
+
+
+def write_table(table: pa.Table, path: Path) -> None:
+    """Write a table as CSV, TSV, Parquet or Arrow by the path's ending, whole or not at all."""
+    ending = require_ending(path)
     with written_whole(path) as temporary:
         if ending in DELIMITERS:
             _write_csv(table, temporary, DELIMITERS[ending])

@@ -3,18 +3,19 @@
 Both are read whole to fit a model, or batch by batch to score with it.
 """
 
+from collections import Counter
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
-from zipfile import BadZipFile
 
 import numpy as np
 import pyarrow as pa
 from scipy import sparse
 
 from toppush.io import libsvm, tables
+from toppush.io.arrays import all_finite
 from toppush.io.errors import DataError
 from toppush.io.files import kind_of, require_file
 
@@ -73,6 +74,12 @@ class Source(Protocol):
         """The rows in order, some at a time."""
 
 
+def column_names(path: Path, kind: str | None = None) -> list[str]:
+    """The column names of a table file; a matrix has none."""
+    file = source(path, kind)
+    return tables.names(file.path, file.kind) if isinstance(file, TableSource) else []
+
+
 def source(path: str | Path, kind: str | None = None) -> Source:
     """The reader for a file, by its ending or the kind that is named."""
     path = require_file(Path(path))
@@ -92,7 +99,8 @@ class TableSource:
     def load(self, label: str | None, drop: Collection[str], texts: Collection[str]) -> Rows:
         """All rows with their labels."""
         label = label or "label"
-        tables.require_column(label, tables.names(self.path, self.kind), self.path)
+        found = tables.names(self.path, self.kind)
+        tables.require_columns((label, *drop, *texts), found, self.path)
         table = tables.read(self.path, self.kind, drop=drop, texts=texts)
         if not len(table):
             raise DataError("holds no rows.", file=self.path)
@@ -148,7 +156,7 @@ class _MatrixSource:
             )
         step = max(1, BATCH_BYTES // (8 * width))
         for start in range(0, X.shape[0], step):
-            part = X[start : start + step]
+            part = native(X[start : start + step])
             some = None if labels is None else labels[start : start + step]
             yield Batch(part, part.shape[0], some, None, 0)
 
@@ -182,6 +190,8 @@ class NpzSource(_MatrixSource):
             raise DataError(
                 f"holds no array {key!r} of labels; name it with --label.", file=self.path
             )
+        X = native(X)
+        require_finite(X, self.path)
         return Rows(X, labels, None, {"width": X.shape[1], "key": key})
 
     def batches(self, needs: Needs) -> Iterator[Batch]:
@@ -226,6 +236,8 @@ class NpySource(_MatrixSource):
         self._refuse_names(drop=drop, categorical=texts)
         label = label or DEFAULT_LABEL["npy"]
         X, labels = self._parts(label)
+        X = native(X)
+        require_finite(X, self.path)
         return Rows(X, labels, None, {"width": X.shape[1], "label": label})
 
     def batches(self, needs: Needs) -> Iterator[Batch]:
@@ -256,10 +268,58 @@ class NpySource(_MatrixSource):
         return X, np.asarray(labels)
 
 
+def native(X: Any) -> Any:
+    """A matrix in this machine's byte order and a precision that solvers know, copied if need be.
+
+    >>> native(np.array([[1, 2]], ">i4")).dtype.isnative
+    True
+    """
+    kind = X.dtype
+    wanted = np.dtype(np.float64) if kind.itemsize > 8 or kind == np.float16 else kind
+    with np.errstate(over="ignore"):  # what is too large for it is infinite, and refused as such
+        return X.astype(wanted.newbyteorder("="), copy=False)
+
+
+def require_finite(X: Any, path: Path) -> None:
+    """Refuse gaps and infinite values in a matrix: how many in which columns, and the first row."""
+    step = max(1, BATCH_BYTES // (8 * X.shape[1]))
+    bad: Counter[int] = Counter()
+    row = None
+    for start in range(0, X.shape[0], step):
+        part = X[start : start + step]
+        if all_finite(part if isinstance(part, np.ndarray) else part.data):
+            continue
+        rows, columns = _not_finite(part)
+        row = start + int(rows.min()) + 1 if row is None else row
+        bad.update(columns.tolist())
+    if bad:
+        shown = ", ".join(f"{column} ({n:,})" for column, n in sorted(bad.items())[:20])
+        raise DataError(
+            f"is the first of {bad.total():,} values that are NaN or infinite, in columns {shown}"
+            f"{', ...' * (len(bad) > 20)} (counted from 0); a matrix has no gaps that could be "
+            "filled: mend or drop these rows.",
+            file=path,
+            row=row,
+        )
+
+
+def _not_finite(X: Any) -> tuple[Any, Any]:
+    """Rows and columns of the values that are not finite."""
+    if isinstance(X, np.ndarray):
+        return np.nonzero(~np.isfinite(X))  # type: ignore[return-value]
+    entries = X.tocoo()
+    bad = ~np.isfinite(entries.data)
+    return entries.row[bad], entries.col[bad]
+
+
 def mapped(path: Path) -> Any:
     """A NumPy array in a file, read when it is used."""
     with _readable(path):
-        return np.load(path, mmap_mode="r", allow_pickle=False)
+        found = np.load(path, mmap_mode="r", allow_pickle=False)
+    if not isinstance(found, np.ndarray):
+        found.close()
+        raise DataError("is an archive of arrays; read it with --format npz.", file=path)
+    return found
 
 
 @contextmanager
@@ -269,7 +329,9 @@ def _readable(path: Path) -> Iterator[None]:
         yield
     except DataError:
         raise
-    except (ValueError, TypeError, OSError, EOFError, BadZipFile, NotImplementedError) as error:
+    except (
+        Exception
+    ) as error:  # damage makes its parsers of Python literals and zips raise anything
         raise DataError(f"cannot be read: {error}", file=path) from None
 
 

@@ -1,6 +1,6 @@
 """Tables with named columns: CSV, Parquet and Arrow files, whole or as a stream of batches."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -9,7 +9,7 @@ from pyarrow import parquet
 
 from toppush.io import csvfiles
 from toppush.io.csvfiles import Schema
-from toppush.io.errors import DataError
+from toppush.io.errors import DataError, absent
 
 BATCH = 1 << 16
 """Rows of a Parquet file read at a time."""
@@ -30,10 +30,9 @@ def names(path: Path, kind: str) -> list[str]:
 def read(path: Path, kind: str, *, drop: Collection[str], texts: Collection[str]) -> pa.Table:
     """The whole table but some columns; of a CSV file the columns `texts` are read as text."""
     found = names(path, kind)
-    for wanted in (*drop, *texts):
-        require_column(wanted, found, path)
+    require_columns((*drop, *texts), found, path)
     if kind == "csv":
-        return csvfiles.read(path, texts).drop_columns(list(drop))
+        return csvfiles.read(path, texts, drop)
     kept = [name for name in found if name not in drop]
     with _readable(path):
         if kind == "parquet":
@@ -45,8 +44,7 @@ def read(path: Path, kind: str, *, drop: Collection[str], texts: Collection[str]
 def stream(path: Path, kind: str, schema: Schema) -> Iterator[pa.RecordBatch]:
     """Record batches of the columns of a schema, of which a CSV file takes the types too."""
     found = names(path, kind)
-    for wanted in schema:
-        require_column(wanted, found, path)
+    require_columns(schema, found, path)
     if kind == "csv":
         yield from csvfiles.stream(path, schema)
         return
@@ -58,10 +56,10 @@ def stream(path: Path, kind: str, schema: Schema) -> Iterator[pa.RecordBatch]:
             yield from (batch.select(list(schema)) for batch in _arrow_batches(path))
 
 
-def require_column(name: str, found: Collection[str], path: Path) -> None:
-    """Refuse the name of a column that is not there."""
-    if name not in found:
-        raise DataError(f"has no column {name!r}; its columns are {_listed(found)}.", file=path)
+def require_columns(names: Iterable[str], found: Collection[str], path: Path) -> None:
+    """Refuse names of columns that are not there, all of them at once."""
+    if gone := absent(names, found):
+        raise DataError(f"has no {gone}; its columns are {_listed(found)}.", file=path)
 
 
 def _listed(found: Collection[str], most: int = 20) -> str:

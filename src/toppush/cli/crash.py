@@ -1,0 +1,52 @@
+"""A file about an error that nobody foresaw, for whoever is to mend it."""
+
+import platform
+import shlex
+import sys
+import tempfile
+import traceback
+from datetime import datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+PACKAGES = ("toppush", "numpy", "scipy", "scikit-learn", "pyarrow", "skops", "click", "dask")
+
+
+def write_crash(error: Exception) -> Path:
+    """Write where the error came from to a new file, in this folder or else in that of the system.
+
+    It holds the command line, versions and the traceback, without the values of variables.
+    """
+    name = f"toppush-error-{datetime.now():%Y%m%d-%H%M%S}-"
+    for folder in (Path.cwd(), Path(tempfile.gettempdir())):
+        try:
+            with tempfile.NamedTemporaryFile(
+                "w", prefix=name, suffix=".txt", dir=folder, delete=False, encoding="utf-8"
+            ) as file:
+                file.write(described(error))
+        except OSError:
+            continue
+        return Path(file.name)
+    return Path("the text above")
+
+
+def described(error: Exception) -> str:
+    """Command line, versions and traceback."""
+    versions = [f"{name} {_version(name)}" for name in PACKAGES]
+    return "\n".join(
+        [
+            f"Command: {shlex.join(sys.argv)}",
+            f"Python {platform.python_version()} on {platform.platform()}",
+            f"Packages: {', '.join(versions)}",
+            "",
+            *(line.rstrip("\n") for line in traceback.format_exception(error)),
+            "",
+        ]
+    )
+
+
+def _version(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return "not installed"
