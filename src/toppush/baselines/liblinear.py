@@ -6,9 +6,16 @@ import numpy as np
 from sklearn.linear_model import LogisticRegression
 from sklearn.svm import LinearSVC
 
-from toppush.baselines.ranker import COUNT, POSITIVE, Constraints, WeightedRanker
+from toppush.baselines.ranker import (
+    COUNT,
+    POSITIVE,
+    Constraints,
+    WeightedRanker,
+    read_local_rows,
+)
+from toppush.callbacks import fit_tasks
 from toppush.designs.local import narrow_indices
-from toppush.estimators import Labels, Matrix, read_rows, unchanged_on_failure
+from toppush.estimators import Labels, Matrix, unchanged_on_failure
 
 
 class _LiblinearRanker(WeightedRanker):
@@ -16,12 +23,15 @@ class _LiblinearRanker(WeightedRanker):
 
     def _fit(self, X: Matrix, y: Labels, sample_weight: Any | None) -> Self:
         with unchanged_on_failure(self):
-            X, _, classes, positive, weight = read_rows(self, X, y, sample_weight)
+            X, y, classes, positive, weight = read_local_rows(self, X, y, sample_weight)
+            tasks = fit_tasks(self, X, y, classes, max_iter=0)  # LIBLINEAR tells of no iteration
             model = self._model().fit(narrow_indices(X), positive, sample_weight=weight)
             self.classes_ = classes
             self.coef_ = model.coef_
             self.threshold_ = -float(model.intercept_[0])
             self.n_iter_ = int(np.max(model.n_iter_))
+        if tasks is not None:
+            tasks.end()
         return self
 
     def _model(self) -> Any:
