@@ -167,13 +167,13 @@ def _least_curvature(rows: TwoClasses) -> float:
     agree, and that of the mean pair where all rows are the same.
     """
     n_pos, n_neg = (side.size for side in rows.weights)
-    means = rows.combine(np.full(n_pos, 1.0 / n_pos), np.full(n_neg, -1.0 / n_neg))
-    between = float(means @ means)
+    ones = rows.combine(np.full(n_pos, float(n_neg)), np.full(n_neg, -float(n_pos)))
+    equal = float(ones @ ones) / (n_pos * n_neg)
     on_positives, on_negatives = rows.split(rows.design.gather(_squared_norms))
     middle = rows.combine(np.full(n_pos, 0.5 / n_pos), np.full(n_neg, 0.5 / n_neg))
-    # 2 (mean x).(mean z) is 2 |middle|^2 less half of what lies between the means.
+    # 2 (mean x).(mean z) is 2 |middle|^2 less half of the means' squared distance.
     norms = float(on_positives.mean() + on_negatives.mean())
-    return max(n_pos * n_neg * between, norms - 2.0 * float(middle @ middle) + 0.5 * between)
+    return max(equal, norms - 2.0 * float(middle @ middle) + 0.5 * equal / (n_pos * n_neg))
 
 
 def _squared_norms(block: Block) -> Array:
