@@ -8,12 +8,14 @@ import asyncio
 import copy
 import os
 import pickle
+import re
 import signal
 import sys
 import threading
 import time
 import warnings
 from contextlib import contextmanager
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -692,6 +694,23 @@ def test_parts_in_parquet(client, tmp_path, rng):
     assert list(few.columns) == ["c3", "c1"]
     with pytest.raises(ValueError, match="has no column 'y'"):
         read_parquet(tmp_path / "*.parquet", label="y")
+
+
+def test_the_block_on_the_page_runs_to_its_last_line(client, tmp_path, monkeypatch, rng):
+    """Dask may read y in fewer partitions than X, as it does here."""
+    X, y = made("dense", rng)
+    (tmp_path / "rows").mkdir()
+    table = pd.DataFrame(X, columns=[f"c{i}" for i in range(X.shape[1])]).assign(y=y)
+    for number, part in enumerate(np.array_split(np.arange(N_ROWS), 3)):
+        table.iloc[part].to_parquet(tmp_path / "rows" / f"{number}.parquet")
+    page = (Path(__file__).parent.parent / "docs" / "scaling.md").read_text(encoding="utf-8")
+    (block,) = re.findall(r"```python\n(from distributed.*?)```", page, re.DOTALL)
+    *lines, last = block.replace('Client("tcp://scheduler:8786")', "client").splitlines()
+    monkeypatch.chdir(tmp_path)
+    names = {"client": client}
+    exec("\n".join(lines), names)
+    scores = names["ranker"].decision_function(table.drop(columns="y"))
+    assert eval(last, names) == pytest.approx(metrics.positives_at_top(y, scores))
 
 
 def test_parts_in_libsvm(client, tmp_path, rng):

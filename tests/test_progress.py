@@ -8,8 +8,19 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
 
 from toppush import Status, TopPush
+from toppush.baselines import (
+    AccuracyAtTop,
+    CostSensitiveSVM,
+    InfinitePush,
+    LogisticRanker,
+    PartialAUCSVM,
+    PNormPush,
+    RankSVM,
+    SparseInfinitePush,
+)
 from toppush.designs import LocalDesign
 from toppush.losses import LOSSES
 from toppush.problems import TopPushProblem
@@ -315,6 +326,58 @@ def test_the_ranker_of_an_iteration_predicts(solver, rows, with_callbacks):
     assert recorder.rankers[0].coef_.tobytes() != ranker.coef_.tobytes()
     for told, given in zip(recorder.data[0], (X, y), strict=True):
         assert_array_equal(told, given)
+
+
+ITERATING = [
+    RankSVM(100.0),
+    PartialAUCSVM(fpr_high=0.5),
+    AccuracyAtTop(),
+    InfinitePush(),
+    InfinitePush(solver="admm"),
+    InfinitePush(solver="published"),
+    SparseInfinitePush(),
+    PNormPush(),
+]
+every_baseline = pytest.mark.parametrize("ranker", ITERATING, ids=repr)
+
+
+@every_baseline
+def test_a_baseline_tells_its_callbacks_of_each_iteration(ranker, rows, with_callbacks):
+    X, y = rows
+    recorder, ranker = Recorder(), clone(ranker)
+    ranker.set_callbacks(recorder).fit(X, y)
+    n_told = len(ranker.solution_.history)
+    assert n_told == ranker.n_iter_ or isinstance(ranker, AccuracyAtTop)
+    assert recorder.calls[:2] == [("setup", None), ("begin fit", 0)]
+    assert recorder.calls[2:-2:2] == [("begin iteration", number) for number in range(n_told)]
+    assert recorder.calls[-2:] == [("end fit", 0), ("teardown", None)]
+    last = recorder.rankers[-1]
+    assert_array_equal(last.coef_, ranker.coef_)
+    assert last.threshold_ == pytest.approx(ranker.threshold_)
+
+
+@every_baseline
+def test_a_callback_may_stop_a_baseline(ranker, rows, with_callbacks):
+    ranker = clone(ranker).set_params(tol=1e-12).set_callbacks(Recorder(stop_at=0))
+    ranker.fit(*rows)
+    assert ranker.solution_.status is Status.STOPPED
+    assert len(ranker.solution_.history) == 1
+
+
+def test_callbacks_hear_of_weights_in_the_units_of_the_rows(rows, with_callbacks):
+    X, y = rows
+    recorder, X = Recorder(), 2.0**100 * (X + 2.0**20)
+    ranker = RankSVM(1e3 / 2.0**200).set_callbacks(recorder).fit(X, y)
+    assert_array_equal(recorder.rankers[-1].coef_, ranker.coef_)
+    assert recorder.rankers[-1].threshold_ == pytest.approx(ranker.threshold_)
+
+
+@pytest.mark.parametrize("ranker", [LogisticRanker(), CostSensitiveSVM()], ids=repr)
+def test_liblinear_tells_its_callbacks_of_the_fit(ranker, rows, with_callbacks):
+    recorder = Recorder()
+    ranker.set_callbacks(recorder).fit(*rows)
+    told = [call for call, _ in recorder.calls]
+    assert told == ["setup", "begin fit", "end fit", "teardown"]
 
 
 def test_no_callbacks_once_they_are_taken_off(rows, with_callbacks):

@@ -21,7 +21,7 @@ class FitTasks:
     """A fit as one task with a subtask for each iteration, told to the estimator's callbacks."""
 
     def __init__(
-        self, estimator: Any, X: Any, y: Any, classes: NDArray[Any], *, max_iter: int
+        self, estimator: Any, X: Any, y: Any, classes: NDArray[Any], *, max_iter: int | None
     ) -> None:
         self._told = {"estimator": estimator, "X": X, "y": y}
         self._classes = classes
@@ -41,9 +41,9 @@ class FitTasks:
 
 
 def fit_tasks(
-    estimator: Any, X: Any, y: Any, classes: NDArray[Any], *, max_iter: int
+    estimator: Any, X: Any, y: Any, classes: NDArray[Any], *, max_iter: int | None
 ) -> FitTasks | None:
-    """The fit's tasks if anyone listens."""
+    """The fit's tasks if anyone listens; `max_iter` is None if no one knows how many."""
     if not getattr(estimator, "_skl_callbacks", None):
         return None
     return FitTasks(estimator, X, y, classes, max_iter=max_iter)

@@ -4,9 +4,8 @@ import math
 import sys
 import time
 from collections.abc import Callable
-from typing import TextIO
+from typing import Protocol, TextIO
 
-from toppush.designs import Design
 from toppush.losses import Array
 from toppush.solutions import Iteration
 
@@ -14,10 +13,21 @@ Watch = Callable[[tuple[Iteration, ...], Array, float], bool]
 """Called after each iteration with the history, the weights and the threshold; true to stop."""
 
 
+class Followed(Protocol):
+    """What a journal asks, such as a design."""
+
+    @property
+    def passes(self) -> float:
+        """Reads of the whole data so far."""
+
+    def widen(self, weights: Array) -> Array:
+        """Weights over all columns of X from those of the solve."""
+
+
 class Journal:
     """The history of a solve, shown to a watcher as it grows."""
 
-    def __init__(self, design: Design, watch: Watch | None = None) -> None:
+    def __init__(self, design: Followed, watch: Watch | None = None) -> None:
         self._design, self._watch = design, watch
         self._began, self._read = time.perf_counter(), design.passes
         self.history: list[Iteration] = []

@@ -16,6 +16,7 @@ class Status(Enum):
     CONVERGED = "The duality gap fell below tol."
     SETTLED = "The dual objective changed by less than tol (relative); see gap for how close it is."
     STALLED = "Steps became too small to matter; see gap for how close it is."
+    DIVERGED = "The weights are far worse than zero; scale the features, raise lam or lower tol."
     STOPPED = "A callback asked to stop."
     MAX_ITER = "max_iter came first; raise it or loosen tol."
     RESUMED = "A point on the way, from a checkpoint."
@@ -27,7 +28,7 @@ class Status(Enum):
     @property
     def success(self) -> bool:
         """Whether the solve ended where it was meant to."""
-        return self not in (Status.MAX_ITER, Status.STALLED)
+        return self not in (Status.MAX_ITER, Status.STALLED, Status.DIVERGED)
 
 
 class Iteration(NamedTuple):
@@ -38,6 +39,15 @@ class Iteration(NamedTuple):
     passes: float
     """Reads of the whole data so far; a product with X or X' is one."""
     seconds: float
+
+
+def proven_below(upper: float, lower: float) -> float:
+    """A bound below an optimum that is not negative, the best two computed bounds allow.
+
+    Bounds that cross show how far rounding carries them; the lower one is put as far below the
+    upper one as it was above.
+    """
+    return max(0.0, min(lower, 2.0 * upper - lower))
 
 
 @dataclass(frozen=True, slots=True)

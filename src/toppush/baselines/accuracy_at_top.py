@@ -6,8 +6,7 @@ is not convex, as q moves with w; with the quantile held at the score of row k i
 row at the quantile of w is some k, so min_k min_w F_k(w) bounds F from below. Boyd et al. (2012).
 """
 
-import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from functools import partial
 from numbers import Real
 from typing import ClassVar, NamedTuple
@@ -17,11 +16,11 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.extmath import safe_sparse_dot
 
 from toppush.baselines.interior_point import Batch, Indices, ShiftedMachines
-from toppush.baselines.ranker import COUNT, POSITIVE, SHARED, Constraints, WeightedRanker
-from toppush.designs import LocalDesign
-from toppush.estimators import Matrix, TrainingRows
+from toppush.baselines.ranker import COUNT, POSITIVE, SHARED, Constraints, Task, WeightedRanker
+from toppush.estimators import Matrix
 from toppush.losses import Array
-from toppush.solutions import Iteration, Solution, Status
+from toppush.progress import Journal, Watch
+from toppush.solutions import Solution, Status, proven_below
 from toppush.threads import in_threads
 
 EXACT_ROWS = 1000
@@ -125,22 +124,29 @@ class AccuracyAtTop(WeightedRanker):
         self.max_iter = max_iter
         self.n_threads = n_threads
 
-    def _solve(self, design: LocalDesign, rows: TrainingRows) -> tuple[Solution, float]:
-        weight = np.ones(len(rows.y)) if rows.sample_weight is None else rows.sample_weight
+    def _solve(self, task: Task) -> tuple[Solution, float]:
+        weight = np.ones(len(task.positive)) if task.sample_weight is None else task.sample_weight
         kept = weight > 0.0
-        basis = Basis.of(rows.X[kept])
-        sign, weight = np.where(rows.positive[kept], 1.0, -1.0), weight[kept]
+        basis = Basis.of(task.X[kept], task.scale)
+        sign, weight = np.where(task.positive[kept], 1.0, -1.0), weight[kept]
         machines = ShiftedMachines(basis.rows, sign, float(self.C) * weight)
         share = float(weight[sign > 0.0].sum() / weight.sum())
         quantile = Quantile(weight, share if self.tau is None else float(self.tau))
         n_candidates = self._n_candidates(sign.size)
         search = Search(machines, quantile, n_candidates, by_quantile=self.choose == "quantile")
-        search.run(tol=self.tol, max_iter=self.max_iter, n_threads=design.n_threads)
-        weights = basis.to_features(search.best.weights)
-        offset = float(basis.center @ weights) if basis.center.size == weights.size else 0.0
+        solution = search.run(
+            basis,
+            tol=self.tol,
+            max_iter=self.max_iter,
+            n_threads=task.design.n_threads,
+            watch=task.watch,
+        )
         self.feasible_ = search.best.miss == 0.0
-        at_zero = float(machines.cost.sum())
-        return search.solution(design.narrow(weights), offset), at_zero
+        weights = task.design.narrow(basis.widen(solution.weights))
+        return replace(solution, weights=weights), search.at_zero
+
+    def _most_steps(self) -> None:
+        """Open: a callback hears of each round of problems."""
 
     def _n_candidates(self, n_rows: int) -> int:
         if self.candidates == "auto":
@@ -148,17 +154,24 @@ class AccuracyAtTop(WeightedRanker):
         return n_rows if self.candidates == "all" else min(int(self.candidates), n_rows)
 
 
-@dataclass(frozen=True)
+@dataclass
 class Basis:
-    """The rows in at most as many coordinates as there are rows, inner products unchanged."""
+    """The rows in at most as many coordinates as there are rows, inner products unchanged.
+
+    The problems' penalty is fixed, so these are rows of the size that they were given in.
+    """
 
     rows: Array
     center: Array
+    """Of the features; the rows are those less it."""
     back: Array | None
     """Takes weights in these coordinates to weights of the features; None if they are those."""
+    scale: float
+    """The features are this times those that were given."""
+    passes: float = 0.0
 
     @classmethod
-    def of(cls, X: Matrix) -> "Basis":
+    def of(cls, X: Matrix, scale: float = 1.0) -> "Basis":
         """The features less their mean, which no problem sees, or an eigenbasis of X X'."""
         n_rows, n_features = X.shape
         n_entries = n_rows * min(n_rows, n_features)
@@ -169,19 +182,23 @@ class Basis:
                 "sample of the rows, or use TopPush with top=tau, which is linear in the rows."
             )
         if n_features <= n_rows:
-            rows = safe_sparse_dot(X, np.eye(n_features), dense_output=True).astype(np.float64)
+            rows = safe_sparse_dot(X, np.eye(n_features), dense_output=True)
             center = rows.mean(axis=0)
-            return cls(rows - center, center, None)
-        gram = safe_sparse_dot(X, X.T, dense_output=True).astype(np.float64)
+            return cls((rows - center) / scale, center, None, scale)
+        gram = safe_sparse_dot(X, X.T, dense_output=True)
         values, vectors = np.linalg.eigh(gram)
         kept = values > values[-1] * n_rows * np.finfo(float).eps
         roots = np.sqrt(values[kept])
         back = safe_sparse_dot(X.T, vectors[:, kept] / roots, dense_output=True)
-        return cls(vectors[:, kept] * roots, np.zeros(0), np.asarray(back, np.float64))
+        return cls(vectors[:, kept] * (roots / scale), np.zeros(n_features), back, scale)
 
-    def to_features(self, weights: Array) -> Array:
+    def widen(self, weights: Array) -> Array:
         """The same linear function on the features."""
-        return weights if self.back is None else np.asarray(self.back @ weights)
+        return np.asarray((weights if self.back is None else self.back @ weights) / self.scale)
+
+    def threshold(self, weights: Array, quantile: float) -> float:
+        """The quantile among the scores of the features."""
+        return quantile + float(self.center @ self.widen(weights))
 
 
 class Standing(NamedTuple):
@@ -241,28 +258,36 @@ class Search:
     quantile: Quantile
     n_candidates: int
     by_quantile: bool = True
-    history: list[Iteration] = field(default_factory=list)
     n_iter: int = 0
     unfinished: bool = False
 
     def __post_init__(self) -> None:
         n_rows = self.machines.sign.size
-        self.bound = np.full(n_rows, -np.inf)
+        self.bound = np.zeros(n_rows)  # no loss is negative
         self.open = np.ones(n_rows, bool)
         self.n_tried = 0
         mean = self.machines.cost * self.machines.sign @ self.machines.rows
         self.best = Chosen(-1, mean, np.inf, np.inf, 0.0)
 
-    def run(self, *, tol: float, max_iter: int, n_threads: int) -> None:
+    @property
+    def at_zero(self) -> float:
+        """F(0), where every score ties."""
+        return float(self.machines.cost.sum())
+
+    def run(
+        self, basis: Basis, *, tol: float, max_iter: int, n_threads: int, watch: Watch | None
+    ) -> Solution:
         """Round after round, try the open rows nearest to the best weights' quantile."""
-        began = time.perf_counter()
+        journal, stopped = Journal(basis, watch), False
         solve = partial(self.machines.solve, tol=tol, max_iter=max_iter)
-        while batches := self._next(n_threads):
+        while not stopped and (batches := self._next(n_threads)):
             for batch in in_threads(solve, batches, n_threads):
                 self.take(batch, tol)
-            lower, passes = float(self.bound.min()), float(self.n_iter)
-            seconds = time.perf_counter() - began
-            self.history.append(Iteration(self.best.objective, lower, passes, seconds))
+            basis.passes = float(self.n_iter)
+            latest = self._solution(basis, journal)
+            stopped = journal.note(latest.upper, latest.lower, latest.weights, latest.threshold)
+        found = self._solution(basis, journal)
+        return replace(found, status=Status.STOPPED) if stopped else found
 
     def _next(self, n_batches: int) -> list[Indices]:
         """The next batches of rows, a quarter of the candidates at most: they guide the rest."""
@@ -284,10 +309,10 @@ class Search:
         self.open[batch.which] = False
         self.n_tried += batch.which.size
         self.n_iter += batch.n_iter
-        self.unfinished |= bool(np.any(batch.upper - batch.lower > tol * batch.upper))
+        self.unfinished |= not np.all(batch.upper - batch.lower <= tol * batch.upper)
         bounds = self.machines.lower_for_all(batch.which, batch.duals)
-        bounds[batch.which] = np.maximum(bounds[batch.which], batch.lower)
-        np.maximum(self.bound, bounds, out=self.bound)
+        bounds[batch.which] = np.fmax(bounds[batch.which], batch.lower)
+        np.fmax(self.bound, bounds, out=self.bound)
         self.consider(batch.which, batch.weights)
 
     def consider(self, which: Indices, weights: Array) -> None:
@@ -310,15 +335,18 @@ class Search:
     def _rank(self, found: Chosen) -> tuple[float, float]:
         return (found.miss if self.by_quantile else 0.0), found.objective
 
-    def solution(self, weights: Array, offset: float) -> Solution:
-        """The record, for weights of the features whose scores are higher by `offset`."""
+    def _solution(self, basis: Basis, journal: Journal) -> Solution:
+        """The record of the best, or of weights of zero if no objective is a number."""
+        best = self.best
+        if not np.isfinite(best.objective):
+            best = replace(best, weights=0.0 * best.weights, objective=self.at_zero)
         return Solution(
-            weights=weights,
-            threshold=self.best.quantile + offset,
+            weights=best.weights,
+            threshold=basis.threshold(best.weights, best.quantile),
             dual=np.empty(0),
-            upper=self.best.objective,
-            lower=float(self.bound.min()),
+            upper=best.objective,
+            lower=proven_below(best.objective, float(self.bound.min())),
             n_iter=self.n_iter,
             status=Status.MAX_ITER if self.unfinished else Status.CONVERGED,
-            history=tuple(self.history),
+            history=tuple(journal.history),
         )

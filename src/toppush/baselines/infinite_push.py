@@ -6,9 +6,7 @@ from sklearn.utils._param_validation import StrOptions
 
 from toppush.baselines import pair_admm, pair_gradient
 from toppush.baselines.pairs import MAX_PAIRS, PAIR_LOSSES, TwoClasses, require_pairs
-from toppush.baselines.ranker import COUNT, POSITIVE, SHARED, Constraints, WeightedRanker
-from toppush.designs import LocalDesign
-from toppush.estimators import TrainingRows
+from toppush.baselines.ranker import COUNT, POSITIVE, SHARED, Constraints, Task, WeightedRanker
 from toppush.problems import TopPushProblem
 from toppush.solutions import Solution
 
@@ -103,12 +101,14 @@ class InfinitePush(WeightedRanker):
         self.max_pairs = max_pairs
         self.n_threads = n_threads
 
-    def _solve(self, design: LocalDesign, rows: TrainingRows) -> tuple[Solution, float]:
+    def _solve(self, task: Task) -> tuple[Solution, float]:
+        design = task.design
         require_pairs(design.n_pos, design.n_neg, self.max_pairs, BYTES_PER_PAIR[self.solver])
-        problem = TopPushProblem(design, PAIR_LOSSES[self.loss], float(self.lam))
-        both, limits = TwoClasses(design, rows.sample_weight), (self.tol, self.max_iter)
+        problem = TopPushProblem(design, PAIR_LOSSES[self.loss], task.ridge(self.lam))
+        both = TwoClasses(design, task.sample_weight)
+        limits = self.tol, self.max_iter, task.watch
         if self.solver == "admm":
-            ridge = pair_admm.ElasticNet(problem.lam, l1_ratio=0.0)
+            ridge = pair_admm.ElasticNet(l1=0.0, l2=problem.lam)
             solution = pair_admm.alternate(problem, both, ridge, *limits)
         elif self.solver == "published":
             solution = pair_gradient.published_gradient(problem, both, *limits)

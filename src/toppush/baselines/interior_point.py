@@ -21,6 +21,7 @@ from toppush.threads import go_on
 
 Indices = NDArray[np.intp]
 
+EPS = float(np.finfo(np.float64).eps)
 TO_THE_WALL = 0.99
 """Share of the way to the boundary that a step may go."""
 
@@ -50,24 +51,30 @@ class ShiftedMachines:
     """C_i."""
 
     def solve(self, which: Indices, *, tol: float, max_iter: int) -> Batch:
-        """Solve some problems to a relative gap of `tol` each."""
+        """Solve some problems to a relative gap of `tol` each.
+
+        A problem whose next point overflows ends with the one before.
+        """
         state = _State.begin(self, which)
         n_problems, n_rows = which.size, self.sign.size
-        weights, duals = np.empty((n_problems, self.rows.shape[1])), np.empty((n_rows, n_problems))
-        upper, lower = np.empty(n_problems), np.empty(n_problems)
+        weights, duals = np.zeros((n_problems, self.rows.shape[1])), np.zeros((n_rows, n_problems))
+        upper, lower = np.full(n_problems, self.cost.sum()), np.zeros(n_problems)
         place, n_iter = np.arange(n_problems), 0
-        for n_round in range(max_iter + 1):
-            go_on()
-            high, low = self.upper(state.which, state.weights), self.lower(state.which, state.dual)
-            done = (high - low <= tol * high) | (n_round == max_iter)
-            here = place[done]
-            weights[here], duals[:, here] = state.weights[done], state.dual[:, done]
-            upper[here], lower[here] = high[done], low[done]
-            if done.all():
-                break
-            state, place = state.keep(~done), place[~done]
-            n_iter += place.size
-            state.step(self)
+        with np.errstate(all="ignore"):
+            for n_round in range(max_iter + 1):
+                go_on()
+                high = self.upper(state.which, state.weights)
+                low = self.lower(state.which, state.dual)
+                sound = np.isfinite(high) & np.isfinite(low)
+                here = place[sound]
+                weights[here], duals[:, here] = state.weights[sound], state.dual[:, sound]
+                upper[here], lower[here] = high[sound], np.maximum(low[sound], 0.0)
+                going = sound & (high - low > tol * high)
+                if not going.any() or n_round == max_iter:
+                    break
+                state, place = state.keep(going), place[going]
+                n_iter += place.size
+                state.step(self)
         return Batch(which, weights, duals, upper, lower, n_iter)
 
     def margins(self, which: Indices, weights: Array) -> Array:
@@ -106,16 +113,19 @@ class ShiftedMachines:
         square = np.maximum(square + np.sum(np.square(pull), axis=1), np.finfo(float).tiny)
         total = np.maximum(duals.sum(axis=0) - duals, 0.0)
         scale = np.minimum(1.0, total / square)
-        return np.asarray(self.cost + np.max(scale * (total - 0.5 * scale * square), axis=1))
+        gains = scale * (total - 0.5 * scale * square)
+        return np.asarray(self.cost + np.fmax.reduce(gains, axis=1))
 
     def systems(self, which: Indices, scale: Array) -> Array:
-        """I + sum_i scale_i d_i d_i' for every problem."""
+        """I + sum_i scale_i d_i d_i' for every problem, kept regular beside a sum that is huge."""
         at = self.rows[which]
         grams = (self.rows.T[None] * scale.T[:, None, :]) @ self.rows
         cross = (scale.T @ self.rows)[:, :, None] * at[:, None, :]
         grams -= cross + cross.transpose(0, 2, 1)
         grams += scale.sum(axis=0)[:, None, None] * (at[:, :, None] * at[:, None, :])
-        grams += np.eye(self.rows.shape[1])
+        huge = np.trace(grams, axis1=1, axis2=2)
+        grams += (1.0 + EPS * huge)[:, None, None] * np.eye(self.rows.shape[1])
+        grams[~np.isfinite(huge)] = np.eye(self.rows.shape[1])
         return np.asarray(grams)
 
 

@@ -18,9 +18,16 @@ import numpy as np
 from sklearn.linear_model import LogisticRegression
 from sklearn.svm import LinearSVC
 
-from toppush.baselines.ranker import COUNT, POSITIVE, Constraints, WeightedRanker
+from toppush.baselines.ranker import (
+    COUNT,
+    POSITIVE,
+    Constraints,
+    WeightedRanker,
+    read_local_rows,
+)
+from toppush.callbacks import fit_tasks
 from toppush.designs.local import narrow_indices
-from toppush.estimators import Labels, Matrix, read_rows, unchanged_on_failure
+from toppush.estimators import Labels, Matrix, unchanged_on_failure
 
 UNSCALED = 100
 """Powers of two that k may have before units are changed."""
@@ -37,7 +44,8 @@ class _LiblinearRanker(WeightedRanker):
 
     def _fit(self, X: Matrix, y: Labels, sample_weight: Any | None) -> Self:
         with unchanged_on_failure(self):
-            X, _, classes, positive, weight = read_rows(self, X, y, sample_weight)
+            X, y, classes, positive, weight = read_local_rows(self, X, y, sample_weight)
+            tasks = fit_tasks(self, X, y, classes, max_iter=0)  # LIBLINEAR tells of no iteration
             unit = self._unit(X, weight)
             X = narrow_indices(X if unit == 1.0 else X.astype(np.float64) / unit)
             model = self._model(self.C * unit**2, 1.0 / unit)
@@ -46,6 +54,8 @@ class _LiblinearRanker(WeightedRanker):
             self.coef_ = model.coef_ / unit
             self.threshold_ = -float(model.intercept_[0])
             self.n_iter_ = int(np.max(model.n_iter_))
+        if tasks is not None:
+            tasks.end()
         return self
 
     def _unit(self, X: Matrix, weight: Any | None) -> float:

@@ -11,19 +11,17 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from toppush.baselines.pairs import TwoClasses
 from toppush.baselines.push_norms import PUSH_NORMS, PushNorm
-from toppush.baselines.ranker import POSITIVE, SHARED, Constraints, WeightedRanker
-from toppush.designs import LocalDesign
-from toppush.estimators import TrainingRows
+from toppush.baselines.ranker import POSITIVE, SHARED, Constraints, Task, WeightedRanker
 from toppush.losses import LOSSES, Array
 from toppush.progress import Journal
-from toppush.solutions import Solution, Status
+from toppush.solutions import Solution, Status, proven_below
 
 MEMORY = 20
 """Pairs of changes that the quasi-Newton step remembers."""
 MAX_HALVINGS = 60
 ROUNDING = 8 * float(np.finfo(np.float64).eps)
 
-Evaluate = Callable[[Array], tuple[float, Array]]
+Evaluate = Callable[[Array], tuple[float, Array, float]]
 
 
 class PNormPush(WeightedRanker):
@@ -94,16 +92,19 @@ class PNormPush(WeightedRanker):
         self.max_iter = max_iter
         self.n_threads = n_threads
 
-    def _solve(self, design: LocalDesign, rows: TrainingRows) -> tuple[Solution, float]:
-        both, journal = TwoClasses(design, rows.sample_weight), Journal(design)
-        problem = PNormProblem(both, PUSH_NORMS[self.loss], float(self.p), float(self.lam))
+    def _solve(self, task: Task) -> tuple[Solution, float]:
+        both, journal = (
+            TwoClasses(task.design, task.sample_weight),
+            Journal(task.design, task.watch),
+        )
+        problem = PNormProblem(both, PUSH_NORMS[self.loss], float(self.p), task.ridge(self.lam))
         found = quasi_newton(problem, journal, tol=self.tol, max_iter=self.max_iter)
         solution = Solution(
             weights=found.weights,
-            threshold=float(both.scores(found.weights)[1].max()),
+            threshold=found.threshold,
             dual=np.empty(0),
             upper=found.value,
-            lower=found.lower,
+            lower=proven_below(found.value, found.lower),
             n_iter=max(1, len(journal)),
             status=found.status,
             history=tuple(journal.history),
@@ -120,14 +121,15 @@ class PNormProblem:
     p: float
     lam: float
 
-    def evaluate(self, weights: Array) -> tuple[float, Array]:
-        """Objective and gradient."""
-        push = self.norm(self.rows.scores(weights), self.rows.weights, self.p)
+    def evaluate(self, weights: Array) -> tuple[float, Array, float]:
+        """Objective, gradient, and the greatest score of a negative."""
+        scores = self.rows.scores(weights)
+        push, threshold = self.norm(scores, self.rows.weights, self.p), float(scores[1].max())
         value = 0.5 * self.lam * float(weights @ weights) + push.value
         if not np.isfinite(value):
-            return np.inf, np.zeros_like(weights)
+            return np.inf, np.zeros_like(weights), threshold
         slope = self.rows.combine(push.on_positives, push.on_negatives)
-        return value, self.lam * weights + slope
+        return value, self.lam * weights + slope, threshold
 
 
 @dataclass
@@ -137,7 +139,9 @@ class _Descent:
     weights: Array
     value: float
     gradient: Array
-    lower: float = -np.inf
+    threshold: float
+    lam: float
+    lower: float = 0.0
     status: Status = Status.MAX_ITER
     changes: deque[tuple[Array, Array]] = field(default_factory=lambda: deque(maxlen=MEMORY))
 
@@ -152,7 +156,7 @@ class _Descent:
             step, turn = self.changes[-1]
             ahead = ahead * ((step @ turn) / (turn @ turn))
         else:
-            ahead = ahead / max(1.0, float(np.linalg.norm(self.gradient)))
+            ahead = ahead / max(1.0, self.lam, float(np.linalg.norm(self.gradient)))
         for (step, turn), factor in zip(self.changes, reversed(kept), strict=True):
             ahead = ahead + (factor - (turn @ ahead) / (step @ turn)) * step
         return np.asarray(ahead)
@@ -163,13 +167,14 @@ class _Descent:
         fall, length, slack = float(self.gradient @ ahead), 1.0, ROUNDING * abs(self.value)
         for _ in range(MAX_HALVINGS):
             weights = self.weights + length * ahead
-            value, gradient = evaluate(weights)
+            value, gradient, threshold = evaluate(weights)
             # Where values no longer tell, the slope must: it has to shrink along the step.
             falls = value <= self.value + 1e-4 * length * fall
             flat = value <= self.value + slack and abs(gradient @ ahead) <= 0.9 * abs(fall)
             if falls or flat:
                 self._remember(weights - self.weights, gradient - self.gradient)
                 self.weights, self.value, self.gradient = weights, value, gradient
+                self.threshold = threshold
                 return True
             length *= 0.5
         return False
@@ -185,7 +190,7 @@ def quasi_newton(problem: PNormProblem, journal: Journal, *, tol: float, max_ite
     Such a function lies nowhere below f(w) - |gradient(w)|^2 / (2 lam), which certifies w.
     """
     start = np.zeros(problem.rows.design.n_features)
-    descent = _Descent(start, *problem.evaluate(start))
+    descent = _Descent(start, *problem.evaluate(start), problem.lam)
     while True:
         size = float(descent.gradient @ descent.gradient)
         descent.lower = max(descent.lower, descent.value - size / (2.0 * problem.lam))
@@ -195,4 +200,5 @@ def quasi_newton(problem: PNormProblem, journal: Journal, *, tol: float, max_ite
             return descent
         if not descent.advance(problem.evaluate):
             descent.status = Status.STALLED
-        journal.note(descent.value, descent.lower, descent.weights, np.nan)
+        if journal.note(descent.value, descent.lower, descent.weights, descent.threshold):
+            descent.status = Status.STOPPED

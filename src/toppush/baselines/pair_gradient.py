@@ -15,16 +15,22 @@ import numpy as np
 from toppush.baselines.pair_bounds import Bounds
 from toppush.baselines.pair_step import Landed, PairStep
 from toppush.baselines.pairs import TwoClasses, greatest_eigenvalue, normal_product, row_chunks
+from toppush.designs import Block
 from toppush.losses import Array
 from toppush.problems import TopPushProblem
+from toppush.progress import Watch
 from toppush.solutions import Solution, Status
-from toppush.solvers.accelerated import MIN_ITER
+from toppush.solvers.accelerated import FAR, MIN_ITER
 
 ROUNDING = 8 * float(np.finfo(np.float64).eps)
 
 
 def published_gradient(
-    problem: TopPushProblem, rows: TwoClasses, tol: float, max_iter: int
+    problem: TopPushProblem,
+    rows: TwoClasses,
+    tol: float,
+    max_iter: int,
+    watch: Watch | None = None,
 ) -> Solution:
     """Steps of 1/(L sqrt(t)) until D changes by at most `tol` of itself, ten of them at least.
 
@@ -32,7 +38,7 @@ def published_gradient(
     best. The first step gives all pairs equal duals, which is where the published method begins.
     The rule does not certify: see `Solution.gap`.
     """
-    bounds = Bounds(rows, latest=True)
+    bounds = Bounds(rows, problem.at_zero(), watch, latest=True)
     scores = tuple(np.zeros(side.size) for side in rows.weights)
     duals, share = np.zeros((scores[1].size, scores[0].size)), scores[1]
     steepest = greatest_eigenvalue(normal_product(rows), problem.design.n_features)
@@ -45,24 +51,30 @@ def published_gradient(
         scores = rows.scores(push / problem.scale)
         before = bounds.lower
         _judge(problem, push, landed, bounds)
+        if bounds.stopped:
+            return bounds.solution(Status.STOPPED)
         if n_iter >= MIN_ITER and abs(bounds.lower - before) <= tol * abs(before):
-            return bounds.solution(Status.SETTLED)
+            far = bounds.upper > FAR * problem.at_zero() or not bounds.found_any
+            return bounds.solution(Status.DIVERGED if far else Status.SETTLED)
     return bounds.solution(Status.MAX_ITER)
 
 
 def projected_gradient(
-    problem: TopPushProblem, rows: TwoClasses, tol: float, max_iter: int
+    problem: TopPushProblem,
+    rows: TwoClasses,
+    tol: float,
+    max_iter: int,
+    watch: Watch | None = None,
 ) -> Solution:
     """Steps by a line search, with momentum, until the gap is at most `tol` of the objective."""
-    search = _Search(problem, rows)
+    search = _Search(problem, rows, watch)
     bounds, momentum, previous = search.bounds, 1.0, 0.0
     for _ in range(max_iter):
         before = search.objective
         moved = search.step((previous - 1.0) / momentum)
-        if bounds.meet(tol):
-            return bounds.solution(Status.CONVERGED)
-        if (not moved and momentum == 1.0) or bounds.are_stuck():
-            return bounds.solution(Status.STALLED)
+        status = bounds.outcome(tol, still=not moved and momentum == 1.0)
+        if status is not None:
+            return bounds.solution(status)
         if search.objective > before or not moved:
             momentum, previous = 1.0, 0.0
         else:
@@ -84,8 +96,9 @@ class _Point:
 class _Search:
     """Where the iteration stands, and the best bounds seen."""
 
-    def __init__(self, problem: TopPushProblem, rows: TwoClasses) -> None:
-        self.problem, self.rows, self.bounds = problem, rows, Bounds(rows)
+    def __init__(self, problem: TopPushProblem, rows: TwoClasses, watch: Watch | None) -> None:
+        self.problem, self.rows = problem, rows
+        self.bounds = Bounds(rows, problem.at_zero(), watch)
         self.objective = 0.0  # D/m; 0 at zero for every loss
         n_pos, n_neg = (side.size for side in rows.weights)
         zeros, features = (np.zeros(n_pos), np.zeros(n_neg)), np.zeros(problem.design.n_features)
@@ -93,9 +106,7 @@ class _Search:
         self.latest = _Point(np.zeros((n_neg, n_pos)), features, *zeros)
         self.before = _Point(np.zeros((n_neg, n_pos)), features, *zeros)
         self.spare = np.empty((n_neg, n_pos))
-        # Duals of all ones bend by this much, so no smaller curvature can hold everywhere.
-        ones = rows.combine(np.full(n_pos, float(n_neg)), np.full(n_neg, -float(n_pos)))
-        self.curvature = max(float(ones @ ones) / (n_pos * n_neg * problem.scale), 1e-300)
+        self.curvature = _least_curvature(rows) / problem.scale or 1.0 / problem.design.total_cost
 
     def step(self, momentum: float) -> bool:
         """One accepted step from the probe; whether it moved by more than rounding."""
@@ -111,12 +122,13 @@ class _Search:
             bend = float(change @ change) / self.problem.scale
             still = moved <= ROUNDING**2 * size
             # The first step bends by the curvature exactly, but for rounding.
-            if bend <= (1.0 + ROUNDING) * self.curvature * moved or still:
+            too_far = bend > (1.0 + ROUNDING) * self.curvature * moved  # never of a NaN
+            if not too_far or still:
                 break
             self.curvature *= 2.0
         self.share = landed.share
         self._advance(push, landed)
-        return not still
+        return not still and bool(np.isfinite(push).all())
 
     def _aim(self, momentum: float) -> None:
         """Put the probe less the gradient over the curvature in the spare array."""
@@ -146,6 +158,26 @@ class _Search:
         duals, self.spare = self.spare, self.before.duals
         self.before, self.latest = self.latest, _Point(duals, push, *scores)
         self.objective = -_judge(self.problem, push, landed, self.bounds)
+
+
+def _least_curvature(rows: TwoClasses) -> float:
+    """What |sum_ij u_ij (x_i - z_j)|^2 bends by for equal duals, or for one pair if that is more.
+
+    No smaller curvature can hold everywhere. That of equal duals is zero where the classes' means
+    agree, and that of the mean pair where all rows are the same.
+    """
+    n_pos, n_neg = (side.size for side in rows.weights)
+    ones = rows.combine(np.full(n_pos, float(n_neg)), np.full(n_neg, -float(n_pos)))
+    equal = float(ones @ ones) / (n_pos * n_neg)
+    on_positives, on_negatives = rows.split(rows.design.gather(_squared_norms))
+    middle = rows.combine(np.full(n_pos, 0.5 / n_pos), np.full(n_neg, 0.5 / n_neg))
+    # 2 (mean x).(mean z) is 2 |middle|^2 less half of the means' squared distance.
+    norms = float(on_positives.mean() + on_negatives.mean())
+    return max(equal, norms - 2.0 * float(middle @ middle) + 0.5 * equal / (n_pos * n_neg))
+
+
+def _squared_norms(block: Block) -> Array:
+    return block.rows.squared_norms()
 
 
 def _judge(problem: TopPushProblem, push: Array, landed: Landed, bounds: Bounds) -> float:

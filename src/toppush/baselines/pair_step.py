@@ -24,6 +24,8 @@ MAX_ROUNDS = 300
 GROWN = 1.0 + 16 * float(np.finfo(np.float64).eps)
 """A rise by a smaller factor is rounding."""
 EVEN = 1.0 + 1e-8
+FLATTEST = 1e-250
+"""Least fall of a line beside the steepest; less would underflow."""
 
 
 class Landed(NamedTuple):
@@ -97,10 +99,9 @@ class PairStep:
             active = np.flatnonzero(share > 0.0)
             load, fall = self._look(target, active, share[active])
             tangents.move(active, share[active], load, fall)
-            latest = tangents.level()
-            shares = tangents.shares(latest)
+            latest, shares = tangents.balance()
             if latest > 0.0:
-                done = latest <= level * GROWN and load.max() <= latest * EVEN
+                done = latest <= level * GROWN and load.max(initial=0.0) <= latest * EVEN
             else:
                 done = level == 0.0 and shares.sum() <= share.sum() * GROWN
             level, share = latest, shares
@@ -187,19 +188,27 @@ class _Tangents:
         rows = rows[steep]
         self.share[rows], self.load[rows], self.fall[rows] = share[steep], load[steep], fall[steep]
 
-    def shares(self, level: float) -> Array:
-        """The shares at which the lines come down to a level."""
-        steep = self.load + self.share * self.fall > level
-        return np.where(
-            steep, self.share + (self.load - level) / np.where(steep, self.fall, 1.0), 0.0
-        )
+    def balance(self) -> tuple[float, Array]:
+        """The level >= 0 at which the lines' shares sum to 1, or 0 if they never do; the shares.
 
-    def level(self) -> float:
-        """The level >= 0 where those shares sum to 1; 0 if they sum to less everywhere."""
-        steep = self.fall > 0.0
-        start = (self.load + self.share * self.fall)[steep]
+        Reckoned down from the highest start: beside it the level of lines that fall slowly would
+        be lost to rounding, and with it the shares.
+        """
+        shares, rows = np.zeros_like(self.share), np.flatnonzero(self.fall > 0.0)
+        if not rows.size:
+            return 0.0, shares
+        start = (self.load + self.share * self.fall)[rows]
         order = np.argsort(-start)
-        start, rate = start[order], 1.0 / self.fall[steep][order]
-        level = (np.cumsum(start * rate) - 1.0) / np.cumsum(rate)
-        n_active = np.count_nonzero(start > level)
-        return max(0.0, float(level[n_active - 1])) if n_active else 0.0
+        rows, start = rows[order], start[order]
+        below, fall = start[0] - start, self.fall[rows]
+        fall = np.maximum(fall, fall.max() * FLATTEST)
+        slowest = fall.min()
+        rate = slowest / fall
+        depths = (slowest + np.cumsum(rate * below)) / np.cumsum(rate)
+        n_active = max(int(np.sum(below < depths)), 1)
+        depth = float(depths[n_active - 1])
+        if start[0] - depth <= 0.0:
+            shares[rows] = np.maximum(start, 0.0) / fall
+            return 0.0, shares
+        shares[rows] = np.maximum(depth - below, 0.0) / slowest * rate
+        return float(start[0] - depth), shares

@@ -34,6 +34,8 @@ def exponential(scores: Pair, weights: Pair, p: float) -> Push:
     bads = np.log(neg_weights / neg_weights.sum()) + p * on_neg
     with np.errstate(over="ignore"):  # infinity is the honest value
         value = float(np.exp(logsumexp(goods) + logsumexp(bads) / p))
+    if np.isinf(value):
+        return Push(value, np.zeros_like(on_pos), np.zeros_like(on_neg))
     return Push(value, -value * softmax(goods), value * softmax(bads))
 
 
@@ -89,8 +91,8 @@ def _top_loss(loss: Loss, scores: Pair, share: Array) -> float:
 def _norm(losses: Array, top: float, weights: Pair, p: float) -> tuple[float, Array]:
     """The norm and its slope in every h_j; powers are of h_j / top, so none overflows."""
     share = weights[1] / weights[1].sum()
-    if not top > 0.0:
-        return 0.0, np.zeros_like(losses)
+    if not 0.0 < top < np.inf:
+        return top, np.zeros_like(losses)
     value = top * float(share @ (losses / top) ** p) ** (1.0 / p)
     return value, share * (losses / value) ** (p - 1.0)
 

@@ -8,9 +8,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from toppush.baselines.infinite_push import BYTES_PER_PAIR, NO_SOLUTION
 from toppush.baselines.pair_admm import ElasticNet, alternate
 from toppush.baselines.pairs import MAX_PAIRS, PAIR_LOSSES, TwoClasses, require_pairs
-from toppush.baselines.ranker import COUNT, POSITIVE, SHARED, Constraints, WeightedRanker
-from toppush.designs import LocalDesign
-from toppush.estimators import TrainingRows
+from toppush.baselines.ranker import COUNT, POSITIVE, SHARED, Constraints, Task, WeightedRanker
 from toppush.problems import TopPushProblem
 from toppush.solutions import Solution
 
@@ -79,9 +77,12 @@ class SparseInfinitePush(WeightedRanker):
         self.max_pairs = max_pairs
         self.n_threads = n_threads
 
-    def _solve(self, design: LocalDesign, rows: TrainingRows) -> tuple[Solution, float]:
+    def _solve(self, task: Task) -> tuple[Solution, float]:
+        design = task.design
         require_pairs(design.n_pos, design.n_neg, self.max_pairs, BYTES_PER_PAIR["admm"])
         problem = TopPushProblem(design, PAIR_LOSSES[self.loss], float(self.lam))
-        penalty = ElasticNet(problem.lam, float(self.l1_ratio))
-        both = TwoClasses(design, rows.sample_weight)
-        return alternate(problem, both, penalty, self.tol, self.max_iter), problem.at_zero()
+        both, ratio = TwoClasses(design, task.sample_weight), float(self.l1_ratio)
+        l2 = task.ridge(problem.lam * (1.0 - ratio)) if ratio < 1.0 else 0.0
+        penalty = ElasticNet(problem.lam * ratio * task.scale, l2)
+        limits = self.tol, self.max_iter, task.watch
+        return alternate(problem, both, penalty, *limits), problem.at_zero()

@@ -17,6 +17,7 @@ from toppush.baselines.ranker import (
     SHARED,
     BaselineRanker,
     Constraints,
+    Task,
     WeightedRanker,
 )
 from toppush.baselines.risks import (
@@ -25,8 +26,7 @@ from toppush.baselines.risks import (
     PairHinge,
     PartialAreaHinge,
 )
-from toppush.designs import LocalDesign
-from toppush.estimators import Labels, Matrix, TrainingRows
+from toppush.estimators import Labels, Matrix
 from toppush.losses import Array
 from toppush.problems import count_top
 from toppush.solutions import Solution
@@ -68,7 +68,8 @@ class CuttingPlaneRanker(BaselineRanker):
         Parameters
         ----------
         X : array, sparse matrix or data frame of shape (n_samples, n_features)
-            float64 and float32 are used as they are, dense or CSR, in memory or memory-mapped.
+            In memory or memory-mapped. It is copied if it is not of float64, if its entries are
+            huge or tiny, or if a column lies far from zero.
         y : array of shape (n_samples,)
             Two classes; the greater one is positive.
 
@@ -78,14 +79,13 @@ class CuttingPlaneRanker(BaselineRanker):
         """
         return self._fit(X, y, None)
 
-    def _solve(self, design: LocalDesign, rows: TrainingRows) -> tuple[Solution, float]:
-        weight = np.ones(len(rows.y)) if rows.sample_weight is None else rows.sample_weight
+    def _solve(self, task: Task) -> tuple[Solution, float]:
+        positive, weight = task.positive, task.sample_weight
+        weight = np.ones(len(positive)) if weight is None else weight
         counts = weight > 0.0
-        risk = self._risk(weight[rows.positive & counts], weight[~rows.positive & counts])
-        problem = RiskProblem(design, risk, float(self.C))
-        solution = cutting_plane(
-            problem, tol=self.tol, max_iter=self.max_iter, verbose=self.verbose
-        )
+        risk = self._risk(weight[positive & counts], weight[~positive & counts])
+        problem = RiskProblem(task.design, risk, float(self.C), task.ridge(1.0))
+        solution = cutting_plane(problem, tol=self.tol, max_iter=self.max_iter, watch=task.watch)
         return solution, problem.at_zero()
 
     def _risk(self, positive_weight: Array, negative_weight: Array) -> Risk:
@@ -110,7 +110,7 @@ class RankSVM(WeightedRanker, CuttingPlaneRanker):
     n_threads : int, optional
         Threads over blocks of rows; by default all cores, or OMP_NUM_THREADS if set.
     verbose : int, default=0
-        1 prints a line for each iteration.
+        1 shows a line that follows the fit.
 
     Attributes
     ----------

@@ -28,11 +28,13 @@ from toppush.projections import (
     find_landing,
     mass_above,
 )
-from toppush.solutions import Solution, Status
+from toppush.solutions import Solution, Status, proven_below
 
 MIN_ITER = 10
 SMALLEST_STEP = 1e-2
 """Length of a step that ends the search, as a multiple of tol: the authors' 1e-6 at 1e-4."""
+FAR = 2.0
+"""Times the objective at zero: weights that are worse did not get there by the stopping rule."""
 ROUNDING = 8 * float(np.finfo(np.float64).eps)
 
 Pair = tuple[Array, Array]
@@ -49,10 +51,13 @@ def accelerated(
     """Minimise the dual until its relative change is at most `tol`.
 
     An iteration costs one product with X and one with X', and one more with X' each time the
-    curvature doubles. The rule does not certify: see `Solution.gap`.
+    curvature doubles. The rule does not certify: see `Solution.gap`. Weights that end far worse
+    than zero are said to be so; where the objective there is not even a number, zero is returned.
     """
     journal = Journal(problem.design, watch)
     search = _Search.begin(problem, start)
+    # A dual is in units of its row's cost.
+    too_short = SMALLEST_STEP * tol * problem.design.total_cost / problem.design.n_pos
     status, momentum, previous_momentum = Status.MAX_ITER, 1.0, 0.0
     while len(journal) < max_iter:
         before = search.objective
@@ -60,25 +65,15 @@ def accelerated(
         if journal.note(search.upper, -search.objective, *search.answer()):
             status = Status.STOPPED
             break
-        if length <= SMALLEST_STEP * tol:
-            status = Status.STALLED
+        if not length > too_short:
+            status = Status.CONVERGED if search.is_within(tol) else Status.STALLED
             break
         if len(journal) >= MIN_ITER and abs(search.objective - before) <= tol * abs(before):
             status = Status.SETTLED
             break
         grown = 0.5 * (1.0 + float(np.sqrt(1.0 + 4.0 * momentum**2)))
         momentum, previous_momentum = grown, momentum
-    weights, threshold = search.answer()
-    return Solution(
-        weights=weights,
-        threshold=threshold,
-        dual=problem.design.over_rows(_joined_dual),
-        upper=search.upper,
-        lower=-search.objective,
-        n_iter=len(journal),
-        status=status,
-        history=tuple(journal.history),
-    )
+    return search.solution(status, journal)
 
 
 @dataclass
@@ -121,6 +116,29 @@ class _Search:
         """Weights and threshold of the latest point."""
         return self.push / self.problem.scale, self.threshold
 
+    def is_within(self, tol: float) -> bool:
+        """Whether the bounds agree to this share of the objective."""
+        return self.upper + self.objective <= tol * abs(self.upper)
+
+    def solution(self, status: Status, journal: Journal) -> Solution:
+        """The record of the latest point, or of weights of zero if its objective overflows."""
+        (weights, threshold), upper = self.answer(), self.upper
+        at_zero = self.problem.at_zero()
+        if status is not Status.STOPPED and not upper <= FAR * at_zero:
+            status = Status.DIVERGED
+        if not np.isfinite(upper):
+            weights, threshold, upper = 0.0 * self.push, 0.0, at_zero
+        return Solution(
+            weights=weights,
+            threshold=threshold,
+            dual=self.problem.design.over_rows(_joined_dual),
+            upper=upper,
+            lower=proven_below(upper, -self.objective),
+            n_iter=len(journal),
+            status=status,
+            history=tuple(journal.history),
+        )
+
     def step(self, momentum: float) -> float:
         """One accepted step from the probe; returns its length."""
         problem, design = self.problem, self.problem.design
@@ -134,7 +152,8 @@ class _Search:
             landed = design.sum(_land, landing, step)
             change = landed.push - probe_push
             bend = float(change @ change) / problem.scale + landed.conjugate_bend
-            if bend <= self.curvature * landed.moved or landed.moved <= landed.rounding:
+            too_far = bend > self.curvature * landed.moved  # never of a NaN
+            if not too_far or landed.moved <= landed.rounding:
                 break
             self.curvature *= 2.0
         self.shift = landing.shift

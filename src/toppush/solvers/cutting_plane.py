@@ -1,8 +1,9 @@
 """One solver for every convex risk that gives cuts: planes below it, kept and minimised over.
 
-    minimise F(w) = 1/2 |w|^2 + C R(w),    R(w) >= a_k.w + b_k for every cut k,  R >= 0
+    minimise F(w) = ridge/2 |w|^2 + C R(w),    R(w) >= a_k.w + b_k for every cut k,  R >= 0
 
-The model replaces R by the highest of its cuts. Its minimiser, found exactly through its dual (a
+All values below are those of F/C = lam/2 |w|^2 + R with lam = ridge/C: they are of size 1 whatever
+C. The model replaces R by the highest of its cuts. Its minimiser, found exactly through its dual (a
 quadratic programme over the cuts' multipliers), proves a bound below the optimum. To ask there
 next, as the plain method does, jumps about for large C. So the target is the minimiser of the
 model plus a pull towards the best point so far, adapted until the target takes away a good part
@@ -14,7 +15,6 @@ R is a function of the scores of all rows, of which it needs the order: each que
 vector of row length. Everything else of row length stays in the blocks.
 """
 
-import time
 from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple, Protocol
@@ -24,7 +24,8 @@ from numpy.typing import NDArray
 
 from toppush.designs import Block, Design
 from toppush.losses import Array
-from toppush.solutions import Iteration, Solution, Status
+from toppush.progress import Journal, Watch
+from toppush.solutions import Solution, Status, proven_below
 from toppush.solvers.simplex import minimise_on_simplex
 
 MAX_IDLE = 20
@@ -38,6 +39,8 @@ BAND = 0.2, 0.6
 
 OWPC of news20 at C = 1000 has a gap of 10 % after 250 iterations, and of 82 % without the pull.
 """
+STRONGEST = 2.0**64
+"""Limit of the pull, and of its inverse."""
 EXACT = 1e-6
 """Relative gap below which there is no pull: the model's minimiser then is the exact answer."""
 MAX_QUIET = 20
@@ -61,11 +64,12 @@ class Risk(Protocol):
 
 @dataclass(frozen=True)
 class RiskProblem:
-    """1/2 |w|^2 + C R(scores of w)."""
+    """ridge/2 |w|^2 + C R(scores of w)."""
 
     design: Design
     risk: Risk
     C: float
+    ridge: float = 1.0
 
     def at_zero(self) -> float:
         """F(0), where every score ties."""
@@ -74,7 +78,7 @@ class RiskProblem:
 
 
 def cutting_plane(
-    problem: RiskProblem, *, tol: float = 1e-3, max_iter: int = 1000, verbose: int = 0
+    problem: RiskProblem, *, tol: float = 1e-3, max_iter: int = 1000, watch: Watch | None = None
 ) -> Solution:
     """Minimise until upper - lower <= tol * upper.
 
@@ -83,40 +87,30 @@ def cutting_plane(
     with X' for each of the two or three points that its line search looks at. `Solution.dual`
     is empty: the dual variables belong to cuts, not to rows.
     """
-    began = time.perf_counter()
+    journal, C = Journal(problem.design, watch), problem.C
     search = _Search.begin(problem)
-    history: list[Iteration] = []
     status, n_quiet = Status.MAX_ITER, 0
-    while len(history) < max_iter:
+    while status is Status.MAX_ITER and len(journal) < max_iter:
         before = search.gap
         search.step()
-        seconds = time.perf_counter() - began
-        history.append(Iteration(search.upper, search.lower, search.passes, seconds))
-        if verbose:
-            _print_line(len(history), history[-1], len(search.model.cuts))
+        bounds, answer = (C * search.upper, C * search.lower), (search.here.weights, search.top())
+        stopped = journal.note(*bounds, *answer)
         n_quiet = 0 if search.gap < before else n_quiet + 1
         if search.gap <= tol * search.upper:
             status = Status.CONVERGED
-            break
-        if n_quiet == MAX_QUIET:
+        elif stopped:
+            status = Status.STOPPED
+        elif n_quiet == MAX_QUIET:
             status = Status.STALLED
-            break
     return Solution(
         weights=search.here.weights,
         threshold=search.threshold(),
         dual=np.empty(0),
-        upper=search.upper,
-        lower=search.lower,
-        n_iter=len(history),
+        upper=C * search.upper,
+        lower=C * proven_below(search.upper, search.lower),
+        n_iter=len(journal),
         status=status,
-        history=tuple(history),
-    )
-
-
-def _print_line(n_iter: int, latest: Iteration, n_cuts: int) -> None:
-    print(
-        f"iteration {n_iter:5d}  objective {latest.upper:.6g}  bound {latest.lower:.6g}  "
-        f"cuts {n_cuts}  passes {latest.passes:.0f}  {latest.seconds:.2f} s"
+        history=tuple(journal.history),
     )
 
 
@@ -140,14 +134,13 @@ class _Search:
     here: _Look
     lower: float = 0.0
     pull: float = 1.0
-    passes: float = 0.0
 
     @classmethod
     def begin(cls, problem: RiskProblem) -> "_Search":
         """At zero, with the cut there and the one that says R >= 0."""
         zero, signs = np.zeros(problem.design.n_features), problem.design.gather(_signs)
         rows = np.flatnonzero(signs > 0.0), np.flatnonzero(signs < 0.0)
-        model = _Model(problem.C, _used_columns(problem.design))
+        model = _Model(problem.ridge / problem.C, _used_columns(problem.design))
         search = cls(problem, *rows, model, _Look(zero, np.inf, zero))
         search.model.add(zero, 0.0)
         problem.design.each(_begin)
@@ -170,7 +163,6 @@ class _Search:
         self.lower = max(self.lower, bound)
         target = self._pulled() if self.gap > EXACT * self.upper else least
         self.problem.design.each(_aim, target)
-        self.passes += 1
         share, found = self._search_line(target)
         # At the end the two agree up to rounding; the model's minimiser is the exact one.
         if found.value <= self.upper + 4 * np.finfo(float).eps * abs(self.upper):
@@ -182,7 +174,8 @@ class _Search:
         target, value = self.model.minimise_near(self.here.weights, self.pull)
         left = (value - self.lower) / self.gap
         if not BAND[0] <= left <= BAND[1]:
-            self.pull *= 2.0 if left < BAND[0] else 0.5
+            pull = self.pull * (2.0 if left < BAND[0] else 0.5)
+            self.pull = min(max(pull, 1.0 / STRONGEST), STRONGEST)
         return target
 
     def _search_line(self, target: Array) -> tuple[float, _Look]:
@@ -215,11 +208,14 @@ class _Search:
         scores[self.positives], scores[self.negatives] = on_positives, on_negatives
         design.scatter(_receive, scores)
         plane: Array = design.sum(_combine)
-        self.passes += 1
         self.model.add(plane, offset)
         height = offset + float(plane @ weights)
-        value = 0.5 * float(weights @ weights) + self.problem.C * height
-        return _Look(weights, value, weights + self.problem.C * plane)
+        value = self.model.penalty(weights) + height
+        return _Look(weights, value, self.model.lam * weights + plane)
+
+    def top(self) -> float:
+        """The highest score of a negative at the best point, as the blocks hold it."""
+        return self.problem.design.max(_top_negative_here)[0]
 
     def threshold(self) -> float:
         """The highest score of a negative."""
@@ -242,7 +238,7 @@ class _Model:
     RankSVM peaks at 476 MB, and at 2.3 GB with whole cuts.
     """
 
-    C: float
+    lam: float
     columns: NDArray[np.bool_]
     cuts: list[Array] = field(default_factory=list)
     offsets: Array = field(default_factory=lambda: np.empty(0))
@@ -260,26 +256,30 @@ class _Model:
         self.offsets = np.append(self.offsets, offset)
         self.shares, self.idle = np.pad(self.shares, ((0, 0), (0, 1))), np.append(self.idle, 0.0)
 
+    def penalty(self, weights: Array) -> float:
+        """lam/2 |w|^2."""
+        return 0.5 * self.lam * float(weights @ weights)
+
     def minimise(self) -> tuple[Array, float]:
         """Minimiser and least value of the model; cuts that had no share for long go."""
         self._keep(np.flatnonzero(self.idle < MAX_IDLE))
-        shares = minimise_on_simplex(self.gram, self.offsets, self.C, self.shares[0])
+        shares = minimise_on_simplex(self.gram / self.lam, self.offsets, 1.0, self.shares[0])
         self.shares[0] = shares
         self.idle = np.where(shares > 0.0, 0.0, self.idle + 1.0)
-        weights = self._spread(-self._mix(shares))
-        return weights, float(shares @ self.offsets) - 0.5 * float(weights @ weights)
+        weights = self._spread(-self._mix(shares) / self.lam)
+        return weights, float(shares @ self.offsets) - self.penalty(weights)
 
     def minimise_near(self, anchor: Array, pull: float) -> tuple[Array, float]:
-        """Minimiser of the model + pull/2 |w - anchor|^2, and the model's value there."""
+        """Minimiser of the model + pull lam/2 |w - anchor|^2, and the model's value there."""
         held, stiff = anchor[self.columns], 1.0 + pull
         heights = np.array([cut @ held for cut in self.cuts])
         lifted = self.offsets + pull / stiff * heights
-        shares = minimise_on_simplex(self.gram / stiff, lifted, self.C, self.shares[1])
+        gram = self.gram / (self.lam * stiff)
+        shares = minimise_on_simplex(gram, lifted, 1.0, self.shares[1])
         self.shares[1] = shares
         self.idle[shares > 0.0] = 0.0
-        weights = self._spread((pull * held - self._mix(shares)) / stiff)
-        height = float(np.max(lifted - self.gram @ shares / stiff))
-        return weights, 0.5 * float(weights @ weights) + self.C * height
+        weights = self._spread((pull * held - self._mix(shares) / self.lam) / stiff)
+        return weights, self.penalty(weights) + float(np.max(lifted - gram @ shares))
 
     def _mix(self, shares: Array) -> Array:
         used = np.flatnonzero(shares)
@@ -343,6 +343,10 @@ def _receive(block: Block, coefficients: Array) -> None:
 
 def _combine(block: Block) -> Array:
     return block.rows.combine(block.state.coefficients)
+
+
+def _top_negative_here(block: Block) -> tuple[float]:
+    return (float(np.max(block.split(block.state.here)[1], initial=-np.inf)),)
 
 
 def _top_negative(block: Block) -> tuple[float]:

@@ -54,17 +54,18 @@ def _best_corner(gram: Array, linear: Array, total: float) -> Array:
 def _minimise_freely(gram: Array, linear: Array, total: float) -> Array:
     """Minimiser with sum total and signs free.
 
-    A ridge at the level of rounding gives a singular matrix a far-away answer, whose direction
-    is what counts; one step of refinement takes the ridge's error out of a regular one.
+    A ridge at the level of rounding gives a singular matrix, and one that is lost beside the
+    linear part, a far-away answer, whose direction is what counts; one step of refinement takes
+    the ridge's error out of a regular one.
     """
     size = len(linear)
-    scale = max(float(np.trace(gram)) / size, np.finfo(float).tiny)
-    matrix = np.zeros((size + 1, size + 1))
-    matrix[:size, :size] = gram
-    matrix[size, :size] = matrix[:size, size] = scale
-    wanted = np.append(linear, scale * total)
+    wanted = linear - linear.max()  # the same for every point of this sum
+    scale = max(float(np.trace(gram)) / size, EPS * -float(wanted.min()) / total) or 1.0
+    matrix = np.ones((size + 1, size + 1))
+    matrix[:size, :size], matrix[size, size] = gram / scale, 0.0
+    wanted = np.append(wanted / scale, total)
     ridged = matrix.copy()
-    ridged[np.arange(size), np.arange(size)] += 64 * EPS * scale
+    ridged[np.arange(size), np.arange(size)] += 64 * EPS
     inverse = np.linalg.inv(ridged)
     answer = inverse @ wanted
     answer += inverse @ (wanted - matrix @ answer)

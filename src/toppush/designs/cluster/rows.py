@@ -58,11 +58,9 @@ class ClusterRows:
 
     def aligned(self, vector: Any, name: str) -> Lazy:
         """A vector with an entry per row as a Dask array in the partitions of X."""
-        vector = as_lazy_vector(vector, name)
-        if np.isnan(self.shape[0]) and vector.numblocks != self.lazy.numblocks[:1]:
-            self.lazy = self.lazy.compute_chunk_sizes()
-            self.shape = (self.lazy.shape[0], self.shape[1])
-        return aligned(self.lazy, vector, name, "X")
+        vector = aligned(self.lazy, vector, name, "X")
+        self.shape = (self.lazy.shape[0], self.shape[1])
+        return vector
 
     def design(self, positive: Lazy, sample_weight: Lazy | None = None) -> ClusterDesign:
         """The rows as blocks on the workers."""
@@ -137,12 +135,17 @@ def _dealt(positive: Any, before: Any, n_folds: int) -> Any:
 
 
 def aligned(rows: Lazy, vector: Any, name: str, of: str) -> Lazy:
-    """A vector as a Dask array in the partitions of `rows`, which are called `of`."""
+    """A vector as a Dask array in the partitions of `rows`, which are called `of`.
+
+    If these are not its own partitions, the rows are counted, which `rows` remembers.
+    """
     vector = as_lazy_vector(vector, name)
     unknown = np.isnan(rows.shape[0]) or np.isnan(vector.shape[0])
     if unknown and vector.numblocks[0] == rows.numblocks[0]:
         return vector  # the workers compare the lengths
-    vector = vector.compute_chunk_sizes() if np.isnan(vector.shape[0]) else vector
+    for lazy in (rows, vector):
+        if np.isnan(lazy.shape[0]):
+            lazy.compute_chunk_sizes()  # in place
     if vector.shape[0] != rows.shape[0]:
         raise ValueError(
             "Found input variables with inconsistent numbers of samples: "
