@@ -42,7 +42,7 @@ def folder(tmp_path_factory):
 
 
 def test_fit_reports_what_it_did(folder):
-    options = ["--label", "fraud", "--positive", "no", "--drop", "id,city", "--lam", "auto",
+    options = ["--label", "fraud", "--positive", "no", "--drop", "id,city", "--lam", "cv",
                "--top", "0.1", "--cv", "3", "--seed", "5", "--loss", "logistic",
                "--categorical", "member", "--kernel", "nystroem:15", "--scale",
                "standard"]  # fmt: skip
@@ -152,7 +152,7 @@ def test_demo_as_json(tmp_path):
             1,
             "different labels",
         ),
-        (["fit", "train.csv", "-o", "x", "--lam", "-1"], 2, "neither a number above 0 nor auto"),
+        (["fit", "train.csv", "-o", "x", "--lam", "-1"], 2, "neither a number above 0 nor cv"),
         (["fit", "train.csv", "-o", "x", "--top", "0"], 2, "give a count from 1"),
         (["fit", "train.csv", "-o", "x", "--top", "200%"], 2, "give a count from 1"),
         (["fit", "train.csv", "-o", "none/x", "--lam", "1"], 2, "is not a folder"),
