@@ -223,4 +223,4 @@ def test_an_automatic_top_that_is_degenerate_says_so_and_gives_no_circular_advic
     with pytest.warns(DegenerateWarning, match="Weights of zero are optimal") as said:
         assert TopPush(0.1, top="auto").fit(X, positive).top_ == 4
     assert "auto" not in str(said[0].message)
-    assert "look for columns" in str(said[0].message)
+    assert "find columns" in str(said[0].message)

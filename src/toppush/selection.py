@@ -45,7 +45,8 @@ N_MORE, LEAST_LAM = 2, 1e-8
 """Lams that a grid grows by at its lower end if that wins, down to this share of the greatest."""
 FIRST_GAIN = 0.01
 """At the greatest lam, no weights beat zero by more than this share of the objective."""
-TOPS = (1, 0.001, 0.01, 0.1, 0.5)
+TOPS, MORE_TOPS = (1, 0.001, 0.01, 0.1), (0.5, 1.0)
+"""The default tops; and those, slower to fit, that are tried while the greatest so far wins."""
 TOL, AVERAGED_TOL = 1e-4, 1e-2
 """Relative gap of a search's fits. The closer they are, the more alike, and the less an average
 of them is worth."""
@@ -159,7 +160,7 @@ def follow(
     tol: float,
     *,
     watch: Watch | None = None,
-    done: Callable[[], None] | None = None,
+    done: Callable[[], None] = lambda: None,
 ) -> Path:
     """The path on a design: down the lams for each top, from the lam above.
 
@@ -174,9 +175,45 @@ def follow(
                 problem, solver="newton", tol=tol, max_iter=1000, start=start, watch=watch
             )
             row.append(start)
-            if done is not None:
-                done()
+            done()
         rows.append(tuple(row))
+    return Path(lams, tops, tuple(rows))
+
+
+def follow_solvable(
+    design: Design,
+    lams: Array,
+    tops: tuple[float, ...],
+    loss: str,
+    tol: float,
+    *,
+    watch: Watch | None = None,
+    done: Callable[[], None] = lambda: None,
+) -> Path:
+    """The path, but one solve stands for all pairs at which it shows that zero is optimal.
+
+    The objective grows with lam and falls with k, so a bound below it holds for every greater lam
+    and smaller k. Each top, the greatest first, therefore begins at the least lam.
+    """
+    counts = [count_top(top, design.n_neg) for top in tops]
+    rows: list[tuple[Solution, ...]] = [()] * len(tops)
+    proof: Solution | None = None
+    problem = TopPushProblem(design, LOSSES[loss], 1.0)
+    solved = partial(follow, design, loss=loss, tol=tol, watch=watch, done=done)
+    for i in sorted(range(len(tops)), key=lambda i: -counts[i]):
+        if proof is None:
+            ((least,),) = solved(lams=lams[-1:], tops=tops[i : i + 1]).solutions
+            proof = least if zero_is_optimal(least, problem, tol) else None
+            rest = lams[:-1]
+        else:
+            rest = lams
+        if proof is None:
+            (above,) = solved(lams=rest, tops=tops[i : i + 1]).solutions
+            rows[i] = (*above, least)
+        else:
+            rows[i] = (proof,) * len(lams)
+            for _ in rest:
+                done()
     return Path(lams, tops, tuple(rows))
 
 
@@ -252,13 +289,18 @@ def fit_fold(
     weight[train] = 1.0 if sample_weight is None else sample_weight[train]
     with open_design(X, positive, weight, n_threads=1) as design:
         require_both(design, np.array([False, True]))
-        path = follow(design, lams, tops, loss, tol, **followed)
+        path = _path(directions)(design, lams, tops, loss, tol, **followed)
         fits = [one for row in path.solutions for one in row]
         problem = TopPushProblem(design, LOSSES[loss], 1.0)
         fitted = Fold.of(fits, problem, tol, began, directions)
     rows = some_rows(X, test)
     scores = np.asarray([score(rows, one.weights) - one.threshold for one in fits])
     return fitted._replace(scores=scores)
+
+
+def _path(directions: bool) -> Callable[..., Path]:
+    """An average wants the direction of every pair."""
+    return follow if directions else follow_solvable
 
 
 def unit(weights: Array) -> Array:
@@ -289,7 +331,8 @@ def measure_spread(
     weight = train * (1.0 if sample_weight is None else sample_weight)
     with open_design(X, positive, weight) as design:
         require_both(design, np.array([False, True]))
-        fits = [one for row in follow(design, *grid, **followed).solutions for one in row]
+        path = _path(directions)(design, *grid, **followed)
+        fits = [one for row in path.solutions for one in row]
         problem = TopPushProblem(design, LOSSES[loss], 1.0)
         fitted = Fold.of(fits, problem, tol, began, directions)
     held = X.subset(test)
@@ -331,10 +374,11 @@ class TopPushCV(LinearRanker):
         By default nine values chosen from the data, see `toppush_path`; five for an average.
         While the least of them is the best, two smaller ones are added, down to 1e-8 of the
         greatest; a warning tells if that is the best still. Above the greatest the direction of
-        the weights changes no more.
-    tops : sequence of int, float or "auto", default=(1, 0.001, 0.01, 0.1, 0.5)
+        the weights changes no more. An average keeps to its five.
+    tops : sequence of int, float or "auto", optional
         Counts or shares of the negatives, or what `TopPush(top="auto")` finds on all rows. Counts
-        above a fold's negatives are left out.
+        above a fold's negatives are left out. By default 1, 0.001, 0.01 and 0.1; if the greatest
+        wins or none has a solution also 0.5, and then 1.0, but not for an average.
     loss : {"truncated_quadratic", "logistic", "exponential"}
     scoring : str or callable, optional
         By default the rule of `toppush.rules`: of the pairs whose average precision (mean over the
@@ -369,7 +413,7 @@ class TopPushCV(LinearRanker):
     best_score_ : float
         Its mean score over the folds; by default its recall on the joint list.
     lams_ : array
-        All lams that were tried, in decreasing order; those that were added only with the tops
+        All lams that were tried, in decreasing order; those that were added only with the top
         that won.
     cv_results_ : dict of arrays
         As scikit-learn's `GridSearchCV`: `params`, `param_lam`, `param_top`,
@@ -390,7 +434,7 @@ class TopPushCV(LinearRanker):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "lams": [None, "array-like"],
-        "tops": ["array-like"],
+        "tops": [None, "array-like"],
         "loss": [StrOptions(set(LOSSES))],
         "scoring": [None, str, callable],
         "combine": [StrOptions({"best", "average"})],
@@ -405,7 +449,7 @@ class TopPushCV(LinearRanker):
         self,
         lams: Sequence[float] | None = None,
         *,
-        tops: Sequence[float | str] = TOPS,
+        tops: Sequence[float | str] | None = None,
         loss: str = "truncated_quadratic",
         scoring: str | Any | None = None,
         combine: str = "best",
@@ -498,36 +542,44 @@ class TopPushCV(LinearRanker):
             del self.solution_
 
     def _choose(self, rows: Rows, classes: NDArray[Any]) -> list[Fold]:
-        """Set the grid, its scores on the folds, and the best pair; the folds' fits.
-
-        A default grid grows while its least lam is the best one.
-        """
+        """Set the grid, its scores on the folds, and the best pair; the folds' fits."""
         search = self._search(rows, classes)
-        greatest, best = self.lams_[0], search.run(self.lams_, search.tops)
-        while self.lams is None and not search.table["degenerate"][best]:
-            top = search.pairs[best]["top"]
-            tried = np.array([pair["lam"] for pair in search.pairs if pair["top"] == top])
-            if search.pairs[best]["lam"] > tried[-1]:
-                break
-            more = lams_below(tried, greatest)
-            if not len(more):
-                self._warn_about_least_lam(tried[-1])
-                break
-            self.lams_ = np.unique(np.append(self.lams_, more))[::-1]
-            best = search.run(more, (top,))
+        best, first_lams = search.run(self.lams_, search.tops), self.lams_
+        while more := self._more(search, best, first_lams):
+            best = search.run(*more)
         search.end()
+        self.lams_ = np.unique([pair["lam"] for pair in search.pairs])[::-1]
         self.cv_results_ = search.table
         deciding = "mean_test_score" if self.scoring is not None else "joint_test_score"
         self.best_score_ = float(self.cv_results_[deciding][best])
         self.lam_, self.top_ = search.pairs[best]["lam"], search.pairs[best]["top"]
+        if self.lams is None and self.lam_ <= LEAST_LAM * 1.01 * first_lams[0]:
+            warnings.warn(
+                f"The best lam is {self.lam_:.3g}, the least that the default grid grows to; "
+                "smaller ones may rank better: give them as lams.",
+                stacklevel=4,
+            )
         return search.fitted
 
-    def _warn_about_least_lam(self, least: float) -> None:
-        warnings.warn(
-            f"The best lam is {least:.3g}, the least of the default grid as far as it grows; "
-            "smaller ones may rank better: give them as lams.",
-            stacklevel=5,
-        )
+    def _more(
+        self, search: "_Search", best: int, first_lams: Array
+    ) -> tuple[Array, tuple[float, ...]] | None:
+        """What a default grid grows by if its best pair is at an end of it."""
+        if self.combine == "average":
+            return None
+        lam, top = search.pairs[best]["lam"], search.pairs[best]["top"]
+        tried = [pair["lam"] for pair in search.pairs if pair["top"] is top]
+        unsolved = bool(search.table["degenerate"][best])
+        if self.lams is None and lam == tried[-1] and not unsolved:
+            more = lams_below(np.array(tried), first_lams[0])
+            if len(more):
+                return more, (top,)
+        if self.tops is not None:
+            return None
+        greatest = max(share for share in search.table["param_top"] if isinstance(share, float))
+        further = [share for share in MORE_TOPS if share > greatest]
+        wins = top == greatest or unsolved
+        return (first_lams, (further[0],)) if wins and further else None
 
     def _search(self, rows: Rows, classes: NDArray[Any]) -> "_Search":
         """The folds with what is to be tried on them; sets the first lams."""
@@ -540,7 +592,8 @@ class TopPushCV(LinearRanker):
             require_both(design, classes)
             n_lams = N_AVERAGED_LAMS if average else N_LAMS
             self.lams_ = read_lams(self.lams, design, self.loss, n_lams)
-            tops = read_tops(self.tops, design, self.loss, self.lams_, tol)
+            tops = TOPS if self.tops is None else self.tops
+            tops = read_tops(tops, design, self.loss, self.lams_, tol)
             tops = tuple(top for top in tops if fits(top, design.n_neg // 2))
         if not tops or not len(self.lams_):
             raise ValueError(
@@ -655,7 +708,8 @@ class _Search:
         self, fold: tuple[Any, Any], grid: tuple[Any, ...], watch: Watch
     ) -> tuple[list[Any], Fold]:
         (X, positive, sample_weight), (_, test) = self.rows, fold
-        how: dict[str, Any] = {"directions": self.directions, "watch": watch, "done": self.tally}
+        done = (lambda: None) if self.tally is None else self.tally
+        how: dict[str, Any] = {"directions": self.directions, "watch": watch, "done": done}
         if isinstance(X, Spread):
             return measure_spread(*self.rows, fold, grid, self.measure, self.heads, **how)
         fitted = fit_fold(*self.rows, fold, *grid, **how)

@@ -30,7 +30,7 @@ from toppush.io.labels import LabelRule, choose
 from toppush.io.models import Model
 from toppush.io.sources import Rows, Source, source
 from toppush.io.store import certificate
-from toppush.selection import TOPS, TopPushCV
+from toppush.selection import TopPushCV
 
 PACKAGES = ("toppush", "numpy", "scipy", "scikit-learn", "skops", "pyarrow")
 SCALES = ("maxabs", "standard", "none")
@@ -230,7 +230,7 @@ def ranker_for(lam: float | str, top: float | str, loss: str, folds: Any) -> Any
     if "cv" not in (lam, top):
         return TopPush(float(lam), top=top, loss=loss)
     lams = None if lam == "cv" else [float(lam)]
-    return TopPushCV(lams, tops=TOPS if top == "cv" else (top,), loss=loss, cv=folds)
+    return TopPushCV(lams, tops=None if top == "cv" else (top,), loss=loss, cv=folds)
 
 
 def beside(ranker: Any, X: Any, positive: NDArray[np.bool_], folds: Any) -> dict[str, float]:
