@@ -45,8 +45,9 @@ N_MORE, LEAST_LAM = 2, 1e-8
 """Lams that a grid grows by at its lower end if that wins, down to this share of the greatest."""
 FIRST_GAIN = 0.01
 """At the greatest lam, no weights beat zero by more than this share of the objective."""
-TOPS, MORE_TOPS = (1, 0.001, 0.01, 0.1), (0.5, 1.0)
+TOPS, MORE_TOPS = (1, 0.001, 0.01, 0.03, 0.1), (0.5, 1.0)
 """The default tops; and those, slower to fit, that are tried while the greatest so far wins."""
+AVERAGED_TOPS = (1, 0.001, 0.01, 0.1)
 TOL, AVERAGED_TOL = 1e-4, 1e-2
 """Relative gap of a search's fits. The closer they are, the more alike, and the less an average
 of them is worth."""
@@ -377,8 +378,9 @@ class TopPushCV(LinearRanker):
         the weights changes no more. An average keeps to its five.
     tops : sequence of int, float or "auto", optional
         Counts or shares of the negatives, or what `TopPush(top="auto")` finds on all rows. Counts
-        above a fold's negatives are left out. By default 1, 0.001, 0.01 and 0.1; if the greatest
-        wins or none has a solution also 0.5, and then 1.0, but not for an average.
+        above a fold's negatives are left out. By default 1, 0.001, 0.01, 0.03 and 0.1; if the
+        greatest wins or none has a solution also 0.5, and then 1.0. For an average 1, 0.001, 0.01
+        and 0.1.
     loss : {"truncated_quadratic", "logistic", "exponential"}
     scoring : str or callable, optional
         By default the rule of `toppush.rules`: of the pairs whose average precision (mean over the
@@ -592,8 +594,9 @@ class TopPushCV(LinearRanker):
             require_both(design, classes)
             n_lams = N_AVERAGED_LAMS if average else N_LAMS
             self.lams_ = read_lams(self.lams, design, self.loss, n_lams)
-            tops = TOPS if self.tops is None else self.tops
-            tops = read_tops(tops, design, self.loss, self.lams_, tol)
+            default = AVERAGED_TOPS if average else TOPS
+            given = default if self.tops is None else self.tops
+            tops = read_tops(given, design, self.loss, self.lams_, tol)
             tops = tuple(top for top in tops if fits(top, design.n_neg // 2))
         if not tops or not len(self.lams_):
             raise ValueError(

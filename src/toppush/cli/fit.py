@@ -7,8 +7,9 @@ import click
 
 from toppush.cli.common import counted, show, training_options
 
-BEHIND = 0.02
-"""Average precision that a model may have less than logistic regression without a caution."""
+BEHIND = 0.01
+"""Average precision that a model may be below logistic regression without a caution, on the
+folds, so that on other rows it is seldom behind by 0.02 unsaid."""
 LOSSES = ("truncated_quadratic", "logistic", "exponential")
 
 
