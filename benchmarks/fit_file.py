@@ -17,7 +17,7 @@ import numpy as np
 from benchmarks.common import report
 
 N_NUMBERS = 20
-SETTINGS = {"as it comes (lam auto, top auto)": [], "--lam 0.01": ["--lam", "0.01", "--top", "1%"]}
+SETTINGS = {"as it comes (lam cv, top cv)": [], "--lam 0.01": ["--lam", "0.01", "--top", "1%"]}
 
 
 def make(path, size):

@@ -3,9 +3,10 @@
     python -m benchmarks.selection run --data diabetes --splits 30
     python -m benchmarks.selection table
 
-`run` fits the whole grid on the folds of each split's training rows and on all of them, and keeps
-every fold's and every test set's measures in benchmarks/.cache; `table` applies the rules to what
-is there and writes results/selection.csv.
+`run` fits the whole grid on the folds of each split's training rows and on all of them, to the
+tolerance of `TopPushCV`, and keeps what the rules need in benchmarks/.cache; `table` applies the
+rules to what is there and writes results/selection.csv. The row `DEFAULT` is that of
+`toppush.rules`. The grid is that of `TopPushCV` with all the tops it may grow by.
 """
 
 import argparse
@@ -18,43 +19,22 @@ from sklearn.model_selection import StratifiedKFold, StratifiedShuffleSplit
 
 from benchmarks.common import report
 from benchmarks.data import CACHE, FILES, load
-from toppush import metrics
+from toppush import metrics, rules
 from toppush.designs import LocalDesign
-from toppush.selection import TOPS as DEFAULT_TOPS
-from toppush.selection import fit_fold, follow, lam_grid
+from toppush.heads import Head, first_negatives
+from toppush.selection import MORE_TOPS, TOL, TOPS, fit_fold, follow, lam_grid
 
-TOPS = (1, 0.001, 0.01, 0.03, 0.1, 0.3)
-LOSS, TOL = "truncated_quadratic", 1e-3
-
-
-def recall_before(n_false):
-    """Share of positives above the n-th highest negative."""
-
-    def measure(y, scores):
-        negatives = np.sort(scores[~y])[::-1]
-        return float(np.mean(scores[y] > negatives[min(n_false, len(negatives)) - 1]))
-
-    return measure
-
-
-def mean_recall_before(n_false):
-    """The same, averaged over the first n false positives."""
-    measures = [recall_before(n) for n in range(1, n_false + 1)]
-    return lambda y, scores: float(np.mean([one(y, scores) for one in measures]))
-
-
+GRID_TOPS, LOSS = TOPS + MORE_TOPS, "truncated_quadratic"
+DEFAULT = "default"
 MEASURES = {
-    "Pos@Top (paper)": metrics.positives_at_top,
     "AP": metrics.average_precision,
+    "Pos@Top (paper)": metrics.positives_at_top,
     "NDCG": metrics.ndcg,
-    "recall before 5 false": recall_before(5),
-    "recall before 10 false": recall_before(10),
-    "mean recall, 5 false": mean_recall_before(5),
-    "mean recall, 10 false": mean_recall_before(10),
+    "top_recall, 5 negatives": metrics.top_recall,
     "pAUC to 1 %": lambda y, s: metrics.partial_auc(y, s, max_fpr=0.01),
-    "pAUC to 5 %": lambda y, s: metrics.partial_auc(y, s, max_fpr=0.05),
 }
 TESTED = [metrics.positives_at_top, metrics.average_precision, metrics.ndcg, metrics.auc]
+KEPT = ("folds", "joint", "degenerate", "tests")
 
 
 def run(name, n_splits, seconds):
@@ -62,52 +42,50 @@ def run(name, n_splits, seconds):
     X, y = load(name)
     kept = CACHE / f"selection-{name.split()[0]}.npz"
     done = dict(np.load(kept)) if kept.exists() else {}
-    folds, tests = list(done.get("folds", [])), list(done.get("tests", []))
+    found = list(zip(*(done[part] for part in KEPT), strict=True)) if done else []
     began = time.perf_counter()
     splits = StratifiedShuffleSplit(n_splits, test_size=1 / 3, random_state=0).split(X, y)
     for number, (train, test) in enumerate(splits):
-        if number < len(tests):
+        if number < len(found):
             continue
         if time.perf_counter() - began > seconds:
             break
-        one = measure_split(X[train], y[train], X[test], y[test], seed=number)
-        folds.append(one[0])
-        tests.append(one[1])
-        np.savez(kept, folds=np.array(folds), tests=np.array(tests))
-    print(f"{name}: {len(tests)} splits, {time.perf_counter() - began:.0f} s", flush=True)
+        found.append(measure_split(X[train], y[train], X[test], y[test], seed=number))
+        parts = zip(KEPT, zip(*found, strict=True), strict=True)
+        np.savez(kept, **{part: np.array(values) for part, values in parts})
+    print(f"{name}: {len(found)} splits, {time.perf_counter() - began:.0f} s", flush=True)
 
 
 def measure_split(X, y, X_test, y_test, seed):
+    """What the rules see of the folds, and what is tested; in the order of `KEPT`."""
     with LocalDesign(X, y, n_threads=1) as design:
         lams = lam_grid(design, LOSS)
-        path = follow(design, lams, TOPS, LOSS, TOL)
+        path = follow(design, lams, GRID_TOPS, LOSS, TOL)
     grid = [found for row in path.solutions for found in row]
     tests = [[one(y_test, X_test @ found.weights) for one in TESTED] for found in grid]
-    folds = []
+    folds, heads, degenerate = [], [], []
     for train, held in StratifiedKFold(5, shuffle=True, random_state=seed).split(X, y):
-        scores = fit_fold(X, y, None, (train, held), lams, TOPS, LOSS, TOL).scores
-        folds.append([[one(y[held], row) for one in MEASURES.values()] for row in scores])
-    return folds, tests
+        fold = fit_fold(X, y, None, (train, held), lams, GRID_TOPS, LOSS, TOL)
+        folds.append([[one(y[held], row) for one in MEASURES.values()] for row in fold.scores])
+        n_false = first_negatives(np.sum(~y))
+        heads.append([Head.of(y[held], row, None, n_false) for row in fold.scores])
+        degenerate.append(fold.degenerate)
+    joint = [Head.join(one).recall() for one in zip(*heads, strict=True)]
+    return folds, joint, np.any(degenerate, axis=0), tests
 
 
-def choices(folds):
-    """Rule -> index of the grid it chooses; folds has shape (folds, grid, measures).
-
-    Of the grid only the tops that are TopPushCV's default.
-    """
-    n_lams = folds.shape[1] // len(TOPS)
-    kept = [i for i in range(folds.shape[1]) if TOPS[i // n_lams] in DEFAULT_TOPS]
-    folds = folds[:, kept]
-    mean, error = folds.mean(0), folds.std(0, ddof=1) / np.sqrt(len(folds))
-    names = list(MEASURES)
-    found = {name: int(np.argmax(mean[:, i])) for i, name in enumerate(names)}
-    ap = names.index("AP")
-    best = int(np.argmax(mean[:, ap]))
-    near = mean[:, ap] >= mean[best, ap] - error[best, ap]
-    for name in ("Pos@Top (paper)", "mean recall, 5 false", "pAUC to 1 %"):
-        score = np.where(near, mean[:, names.index(name)], -np.inf)
-        found[f"AP within one error, then {name}"] = int(np.argmax(score))
-    return {rule: kept[index] for rule, index in found.items()}
+def choices(folds, joint, degenerate):
+    """Rule -> index of the pair it chooses; folds has shape (folds, pairs, measures)."""
+    mean = folds.mean(0)
+    orders = {name: mean[:, i] for i, name in enumerate(MEASURES)}
+    orders["recall at the head alone"] = joint
+    orders[DEFAULT] = rules.by_the_top(joint, mean[:, 0], degenerate)
+    found = {name: int(np.argmin(rules.ranks(order, degenerate))) for name, order in orders.items()}
+    nothing = np.zeros_like(degenerate)
+    found["recall at the head alone, degenerate pairs too"] = int(
+        np.argmin(rules.ranks(joint, nothing))
+    )
+    return found
 
 
 def table():
@@ -118,7 +96,8 @@ def table():
         if not kept.exists():
             continue
         data = np.load(kept)
-        chosen = [choices(folds) for folds in data["folds"]]
+        seen = zip(data["folds"], data["joint"], data["degenerate"], strict=True)
+        chosen = [choices(*one) for one in seen]
         for rule in chosen[0]:
             held = np.array([data["tests"][i][one[rule]] for i, one in enumerate(chosen)])
             mean, spread = held.mean(0), held.std(0, ddof=1)

@@ -11,12 +11,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import cross_val_score
 
 from files import made_rows, write
 from toppush import io
 from toppush.cli import main
+from toppush.cli.fit import describe
 from toppush.cli.progress import NowAndThen, lines_to_stderr
 from toppush.experiments import compare as experiments_compare
+from toppush.io.fitting import read_training
 
 COMMANDS = ("fit", "rank", "evaluate", "compare", "threshold", "info", "demo")
 
@@ -45,7 +49,7 @@ def folder(tmp_path_factory):
 
 
 def test_fit_reports_what_it_did(folder):
-    options = ["--label", "fraud", "--positive", "no", "--drop", "id,city", "--lam", "auto",
+    options = ["--label", "fraud", "--positive", "no", "--drop", "id,city", "--lam", "cv",
                "--top", "0.1", "--cv", "3", "--seed", "5", "--loss", "logistic",
                "--categorical", "member", "--kernel", "nystroem:15", "--scale",
                "standard"]  # fmt: skip
@@ -74,6 +78,52 @@ def test_tops_on_the_command_line(text, top, folder):
     run("fit", folder / "train.csv", "-o", folder / "t.toppush", "--label", "fraud", "--drop", "id",
         "--lam", "1", "--top", text)  # fmt: skip
     assert io.load(folder / "t.toppush").ranker.top == top
+
+
+@pytest.mark.parametrize(
+    "options, lams, tops",
+    [
+        ([], None, None),
+        (["--top", "auto"], None, ("auto",)),
+        (["--top", "cv", "--lam", "0.5"], [0.5], None),
+        (["--lam", "0.5"], [0.5], None),
+    ],
+)
+def test_cv_means_cross_validation_and_auto_what_toppush_means(options, lams, tops, folder):
+    run("fit", folder / "train.csv", "-o", folder / "cv.toppush", "--label", "fraud", "--drop",
+        "id", "--cv", "2", *options)  # fmt: skip
+    ranker = io.load(folder / "cv.toppush").ranker
+    assert (ranker.lams, ranker.tops) == (lams, tops)
+
+
+def test_a_model_far_behind_logistic_regression_says_so_first():
+    about = {
+        "beside": {"average_precision": 0.70, "logistic_regression": 0.75},
+        "seconds": {"solving": 1.0},
+    }
+    caution, *rest = describe(about)
+    assert caution.startswith("Caution: logistic regression ranks the whole list better")
+    assert "0.750 against 0.700" in caution
+    about["beside"]["average_precision"] = 0.745
+    assert describe(about) == rest
+
+
+def test_a_fit_is_compared_with_logistic_regression_on_its_folds(folder):
+    found = result("fit", folder / "train.csv", "-o", folder / "b.toppush", "--label", "fraud",
+                   "--drop", "id", "--cv", "3")  # fmt: skip
+    model = io.load(folder / "b.toppush")
+    given = read_training(folder / "train.csv", label="fraud", drop=["id"])
+    X = given.rows.X
+    for _, step in given.preparation():
+        X = step.fit_transform(X)
+    slow = cross_val_score(
+        LogisticRegression(), X, given.positive, cv=model.ranker.cv, scoring="average_precision"
+    )
+    assert found["beside"]["logistic_regression"] == pytest.approx(slow.mean(), abs=1e-3)
+    assert 0.0 < found["beside"]["average_precision"] <= 1.0
+    given = result("fit", folder / "train.csv", "-o", folder / "b.toppush", "--label", "fraud",
+                   "--drop", "id", "--lam", "1", "--top", "1")  # fmt: skip
+    assert "beside" not in given  # no folds, no comparison
 
 
 def test_rank_lists_and_writes(folder):
@@ -159,7 +209,7 @@ def test_demo_as_json(tmp_path):
             1,
             "different labels",
         ),
-        (["fit", "train.csv", "-o", "x", "--lam", "-1"], 2, "neither a number above 0 nor auto"),
+        (["fit", "train.csv", "-o", "x", "--lam", "-1"], 2, "neither a number above 0 nor cv"),
         (["fit", "train.csv", "-o", "x", "--top", "0"], 2, "give a count from 1"),
         (["fit", "train.csv", "-o", "x", "--top", "200%"], 2, "give a count from 1"),
         (["fit", "train.csv", "-o", "none/x", "--lam", "1"], 2, "is not a folder"),

@@ -21,6 +21,7 @@ LAYERS = [
     {"progress", "callbacks", "checkpoints", "cluster"},
     {"solvers"},
     {"estimators"},
+    {"rules"},
     {"selection", "baselines"},
     {"report", "io"},
     {"__main__", "cli", "experiments"},

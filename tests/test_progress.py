@@ -3,6 +3,7 @@
 import io
 import math
 import re
+from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 
 import numpy as np
@@ -24,7 +25,7 @@ from toppush.baselines import (
 from toppush.designs import LocalDesign
 from toppush.losses import LOSSES
 from toppush.problems import TopPushProblem
-from toppush.progress import Journal, LiveLine, describe, seconds_left
+from toppush.progress import Journal, LiveLine, Tally, describe, seconds_left
 from toppush.solutions import Iteration
 from toppush.solvers import SOLVERS
 
@@ -172,6 +173,36 @@ def test_nothing_is_said_about_no_iterations(stream):
     stream = stream()
     LiveLine(1e-4, stream=stream).close(())
     assert stream.getvalue() == ""
+
+
+# Counting fits.
+
+
+def test_a_tally_tells_what_is_done_and_the_time_left():
+    stream, seconds = io.StringIO(), iter(range(100))
+    tally = Tally(4, every=0.1, stream=stream, clock=lambda: next(seconds))
+    tally()
+    tally.total += 2  # a grid may grow
+    tally()
+    for _ in range(4):
+        tally()
+    tally.close()
+    lines = stream.getvalue().splitlines()
+    assert lines[:2] == [
+        "folds: 1 of 4 fits  1.0 s  about 3.0 s left",
+        "folds: 2 of 6 fits  2.0 s  about 4.0 s left",
+    ]
+    assert lines[-1] == "folds: 6 of 6 fits  7.0 s"
+
+
+def test_a_tally_counts_every_thread():
+    stream = Terminal()
+    tally = Tally(400, stream=stream)
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda _: tally(), range(400)))
+    tally.close()
+    assert "folds: 400 of 400 fits" in stream.getvalue().split("\r")[-1]
+    assert stream.getvalue().count("\n") == 1
 
 
 # The journal.

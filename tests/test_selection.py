@@ -2,7 +2,10 @@
 
 import pickle
 import sys
+import time
+from concurrent.futures import CancelledError
 from functools import partial
+from threading import Event
 
 import numpy as np
 import pandas as pd
@@ -13,6 +16,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.base import clone, is_classifier
 from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import average_precision_score, get_scorer, make_scorer, roc_auc_score
 from sklearn.model_selection import (
     GridSearchCV,
@@ -30,8 +34,11 @@ from toppush import DegenerateWarning, TopPush, TopPushCV, metrics, toppush_path
 from toppush.designs import LocalDesign, local
 from toppush.heads import Head, first_negatives
 from toppush.losses import LOSSES
-from toppush.selection import as_good_as_the_best, lam_grid
+from toppush.problems import TopPushProblem, count_top
+from toppush.rules import as_good_as_the_best, by_the_top, ranks
+from toppush.selection import follow, follow_solvable, lam_grid
 from toppush.solutions import Status
+from toppush.solvers import zero_is_optimal
 
 every_loss = pytest.mark.parametrize("name", LOSSES)
 selection = sys.modules["toppush.selection"]
@@ -193,10 +200,12 @@ def test_cross_validated_results_look_like_those_of_a_grid_search(rows):
     search = TopPushCV(LAMS, tops=(1, 5), cv=3).fit(X, y)
     grid = GridSearchCV(TopPush(), {"lam": LAMS, "top": [1, 5]}, cv=3).fit(X, y)
     ours, theirs = search.cv_results_, grid.cv_results_
-    assert set(ours) - {"joint_test_score"} <= set(theirs)
+    of_the_rule = {"joint_test_score", "mean_average_precision", "degenerate"}
+    assert set(ours) - of_the_rule <= set(theirs)
     assert set(theirs) - set(ours) == {"std_fit_time", "mean_score_time", "std_score_time"}
     assert set(map(str, ours["params"])) == set(map(str, theirs["params"]))
-    assert len(ours.pop("joint_test_score")) == 6
+    for name in of_the_rule:
+        assert len(ours.pop(name)) == 6
     for name in ours:
         assert len(ours[name]) == len(theirs[name]) == 6
     points = ours["params"]
@@ -271,6 +280,180 @@ def test_the_default_chooses_by_the_joint_list(rows):
     assert {"lam": search.lam_, "top": search.top_} == search.cv_results_["params"][found.argmax()]
 
 
+# The rule: a pair that has a solution, near the best average precision, then the head.
+
+
+def test_recall_decides_among_pairs_of_near_average_precision():
+    recall = np.array([0.9, 0.2, 0.4, 0.4])
+    precision = np.array([0.70, 0.80, 0.791, 0.795])
+    order = by_the_top(recall, precision, np.zeros(4, bool))
+    assert_array_equal(ranks(order, np.zeros(4, bool)), [4, 3, 1, 1])
+
+
+def test_a_degenerate_pair_comes_after_every_other():
+    recall, precision = np.array([0.9, 0.1, 0.2]), np.array([0.9, 0.5, 0.4])
+    degenerate = np.array([True, False, False])
+    assert_array_equal(ranks(by_the_top(recall, precision, degenerate), degenerate), [3, 1, 2])
+    everywhere = np.ones(3, bool)
+    assert_array_equal(ranks(by_the_top(recall, precision, everywhere), everywhere), [1, 3, 2])
+    assert_array_equal(ranks(np.array([-5.0, -700.0, -80.0]), degenerate), [3, 2, 1])
+
+
+def test_without_average_precision_recall_decides_alone():
+    order = by_the_top(np.array([0.1, 0.3]), np.full(2, np.nan), np.zeros(2, bool))
+    assert_array_equal(ranks(order, np.zeros(2, bool)), [2, 1])
+
+
+def inside(seed=1):
+    """Positives whose mean lies among the negatives: small tops have no solution."""
+    rng = np.random.default_rng(seed)
+    X, y = rng.normal(size=(600, 4)), np.arange(600) % 3 == 0
+    X[y, 0] += 1.0
+    return X, y
+
+
+@pytest.mark.parametrize("scoring", [None, "positives_at_top", "average_precision"])
+def test_a_pair_without_a_solution_is_never_preferred(scoring):
+    X, y = inside()
+    search = TopPushCV(scoring=scoring, cv=3).fit(X, y)  # a DegenerateWarning would be an error
+    found = search.cv_results_
+    best = np.argmin(found["rank_test_score"])
+    assert found["degenerate"].any()
+    assert not found["degenerate"][best]
+    assert found["rank_test_score"][~found["degenerate"]].max() < (
+        found["rank_test_score"][found["degenerate"]].min()
+    )
+
+
+def test_the_default_rule_against_slow_code():
+    X, y = inside()
+    folds = list(StratifiedKFold(3).split(X, y))
+    lams, tops = [0.001, 0.1], (0.5, 0.7, 1.0)
+    search = TopPushCV(lams, tops=tops, cv=folds, tol=1e-8).fit(X, y)
+    found = []
+    for top in tops:
+        for lam in sorted(lams, reverse=True):
+            fits = [TopPush(lam, top=top, tol=1e-8).fit(X[train], y[train]) for train, _ in folds]
+            joint = np.empty(len(y))
+            for ranker, (_, test) in zip(fits, folds, strict=True):
+                joint[test] = ranker.decision_function(X[test])
+            precision = np.mean([average_precision_score(y[t], joint[t]) for _, t in folds])
+            found.append((precision, metrics.top_recall(y, joint, n_false=1), lam, top))
+    assert_allclose(search.cv_results_["mean_average_precision"], [one[0] for one in found])
+    near = [one for one in found if one[0] >= max(found)[0] - 0.01]
+    assert 1 < len(near) < len(found)
+    assert (search.lam_, search.top_) == max(near, key=lambda one: one[1])[2:]
+
+
+def test_rows_held_out_one_by_one_have_no_average_precision(rows):
+    X, y = rows[0][:30], rows[1][:30]
+    search = TopPushCV([1.0, 0.1], tops=(1,), cv=KFold(30)).fit(X, y)
+    assert np.all(np.isnan(search.cv_results_["mean_average_precision"]))
+    assert search.best_score_ == search.cv_results_["joint_test_score"].max()
+
+
+def test_one_solve_stands_for_the_pairs_at_which_it_shows_zero_optimal():
+    X, y = inside()
+    tops, lams, tol = (1, 0.1, 1.0, 0.6), np.array([1.0, 0.1, 0.01]), 1e-6
+    told = []
+    with LocalDesign(X, y) as design:
+        every = follow(design, lams, tops, "logistic", tol)
+        spared = follow_solvable(
+            design, lams, tops, "logistic", tol, done=lambda: told.append(design.passes)
+        )
+        for top, row, other in zip(tops, every.solutions, spared.solutions, strict=True):
+            for lam, one, two in zip(lams, row, other, strict=True):
+                k = count_top(top, design.n_neg)
+                problem = TopPushProblem(design, LOSSES["logistic"], lam, k)
+                flags = [zero_is_optimal(found, problem, tol) for found in (one, two)]
+                assert flags[0] == flags[1]
+                assert flags[0] or one.upper == pytest.approx(two.upper, rel=2e-6)
+    assert len(told) == 12
+    assert spared.solutions[0][0] is spared.solutions[1][2]  # both without a solution
+    assert len({id(one) for row in spared.solutions for one in row}) == 7
+
+
+@pytest.mark.parametrize(
+    "name, label, drop",
+    [("give-me-some-credit", "SeriousDlqin2yrs", "id"), ("bank-marketing", "y", "duration")],
+)
+def test_raw_tables_are_ranked_as_well_as_by_logistic_regression(name, label, drop, shared_file):
+    """The head of the list alone chose models with an AUC of .52 and .64."""
+    pytest.importorskip("pyarrow", reason="needs pyarrow, the extra [files]")
+    from toppush.io.fitting import read_training
+
+    given = read_training(shared_file(f"data/tables/{name}.csv.gz"), label=label, drop=[drop])
+    X, y = given.rows.X, given.positive
+    for _, step in given.preparation():
+        X = step.fit_transform(X)
+    some = StratifiedShuffleSplit(1, train_size=6000, test_size=20_000, random_state=3)
+    train, test = next(some.split(np.empty(len(y)), y))
+    search = TopPushCV(cv=3).fit(X[train], y[train])
+    rival = LogisticRegression().fit(X[train], y[train]).decision_function(X[test])
+    assert search.score(X[test], y[test]) > average_precision_score(y[test], rival) - 0.02
+    assert roc_auc_score(y[test], search.decision_function(X[test])) > 0.74
+
+
+# What is chosen is what is delivered.
+
+
+@pytest.mark.parametrize("tol", [None, 1e-2])
+def test_the_folds_fits_are_as_close_as_the_last(tol, rows):
+    """A fold that trains on all rows and holds all of them out scores what is delivered."""
+    X, y = rows
+    everything = np.arange(len(y))
+    search = TopPushCV([1.0], tops=(1,), cv=[(everything, everything)], tol=tol).fit(X, y)
+    assert search.solution_.relative_gap <= (tol or 1e-4)
+    assert search.best_score_ == metrics.top_recall(y, search.decision_function(X), n_false=1)
+    found = search.cv_results_["mean_average_precision"][0]
+    assert found == pytest.approx(search.score(X, y), abs=1e-12)
+
+
+def test_the_tolerance_of_every_fit(rows, monkeypatch):
+    tols = []
+    for module in (selection, sys.modules["toppush.estimators"]):
+        solve = module.solve
+        monkeypatch.setattr(
+            module, "solve", lambda *a, solve=solve, **k: (tols.append(k["tol"]), solve(*a, **k))[1]
+        )
+    TopPushCV(LAMS, tops=(1,), cv=3).fit(*rows)
+    assert set(tols) == {1e-4}
+    assert len(tols) == 10
+
+
+# A grid that ends too early.
+
+
+def test_the_default_grid_grows_while_its_least_lam_wins(rows):
+    X, y = rows
+    search = TopPushCV(tops=(1,), cv=3).fit(X, y)
+    least = toppush_path(X, y).lams[-1]
+    assert search.lam_ <= least  # the last of the first nine won
+    assert search.lams_[-1] < search.lam_  # and then no longer the last
+    assert_allclose(np.diff(np.log10(search.lams_)), -0.5)
+    assert [pair["lam"] for pair in search.cv_results_["params"]] == list(search.lams_)
+    given = TopPushCV(toppush_path(X, y).lams, tops=(1,), cv=3).fit(X, y)
+    assert len(given.lams_) == 9
+    assert given.best_score_ <= search.best_score_
+
+
+def test_a_least_lam_that_wins_still_is_said(rows, monkeypatch):
+    monkeypatch.setattr(selection, "LEAST_LAM", 1e-4)
+    with pytest.warns(UserWarning, match="the least that the default grid grows to.*give them"):
+        search = TopPushCV(tops=(1,), cv=3).fit(*rows)
+    assert len(search.lams_) == 9
+
+
+def test_greater_tops_are_tried_where_none_has_a_solution(rows):
+    X, y = inside()
+    assert TopPushCV(cv=3).fit(X, y).top_ in (0.5, 1.0)
+    with pytest.warns(DegenerateWarning):
+        TopPushCV(tops=selection.TOPS, cv=3).fit(X, y)
+    X, y = rows
+    easy = TopPushCV(cv=3).fit(np.where(y == 1, 10.0, -10.0)[:, None] + X, y)
+    assert list(dict.fromkeys(easy.cv_results_["param_top"])) == [1, 0.001, 0.01, 0.03, 0.1]
+
+
 # The average.
 
 
@@ -302,7 +485,7 @@ def test_an_average_has_a_coarser_grid_of_lams(rows):
     best, average = (
         TopPushCV(tops=(1,), cv=3, combine=combine).fit(*rows) for combine in ("best", "average")
     )
-    assert_allclose(average.lams_, best.lams_[::2])
+    assert_allclose(average.lams_, best.lams_[:9:2])
 
 
 def test_an_average_after_a_best_pair_has_no_certificate_left(rows):
@@ -459,10 +642,10 @@ def test_attributes(fitted, rows):
     assert not hasattr(clone(fitted), "coef_")
 
 
-def test_the_default_grid_of_lams_is_that_of_the_path(rows):
+def test_the_default_grid_of_lams_begins_as_that_of_the_path(rows):
     X, y = rows
     search = TopPushCV(tops=(1,), cv=3).fit(X, y)
-    assert_allclose(search.lams_, toppush_path(X, y).lams, rtol=1e-12)
+    assert_allclose(search.lams_[:9], toppush_path(X, y).lams, rtol=1e-12)
 
 
 def test_repeated_lams_are_tried_once(rows):
@@ -550,15 +733,29 @@ def test_a_degenerate_choice_is_said(rng):
     X = rng.normal(size=(90, 2))
     y = np.arange(90) % 3 == 0
     X[y] *= 0.1
-    with pytest.warns(DegenerateWarning, match='top="auto"'):
+    with pytest.warns(DegenerateWarning, match=r'TopPushCV: tops=\["auto"\]'):
         TopPushCV([1.0], tops=(1,), cv=3).fit(X, y)
 
 
-def test_verbose_follows_the_last_fit(rows, capsys):
-    TopPushCV([1.0], tops=(1,), cv=3, verbose=1).fit(*rows)
-    assert "objective" in capsys.readouterr().out
+def test_verbose_counts_the_folds_fits_and_follows_the_last(rows, capsys):
+    TopPushCV([1.0, 0.1], tops=(1, 0.1), cv=3, verbose=1).fit(*rows)
+    counted, followed = capsys.readouterr().out.split("iteration", 1)
+    assert "folds: 1 of 12 fits" in counted
+    assert "s left" in counted
+    assert "folds: 12 of 12 fits" in counted
+    assert "objective" in followed
     TopPushCV([1.0], tops=(1,), cv=3).fit(*rows)
     assert capsys.readouterr().out == ""
+
+
+def test_callbacks_that_an_average_would_not_call_are_refused(rows):
+    pytest.importorskip("sklearn.callback", reason="needs scikit-learn 1.9 for its callbacks")
+    from sklearn.callback import ProgressBar
+
+    search = TopPushCV(LAMS, tops=(1,), cv=3, combine="average").set_callbacks(ProgressBar())
+    with pytest.raises(ValueError, match=r'combine="average" has no fit.*set_callbacks\(\)'):
+        search.fit(*rows)
+    assert search.set_callbacks().fit(*rows).members_
 
 
 # Bad grids.
@@ -625,7 +822,32 @@ def test_an_interrupted_fit_changes_nothing(where, n_threads, error, fitted, row
     assert vars(fitted).keys() == before.keys()
     assert all(vars(fitted)[name] is value for name, value in before.items())
     assert_array_equal(fitted.decision_function(X), decision)
-    unfitted = TopPushCV(LAMS, cv=3)
+    unfitted = TopPushCV(LAMS, tops=(1,), cv=3)
     with pytest.raises(error):
         unfitted.fit(X, y)
     assert not [name for name in vars(unfitted) if name.endswith("_")]
+
+
+def test_an_interrupted_fold_ends_the_others(rows, monkeypatch):
+    """The other solve would go on for long; it is told to stop by what watches it."""
+    monkeypatch.setattr(selection, "ENTRIES_PER_FOLD", 1)
+    first, second, cancelled = Event(), Event(), Event()
+
+    def solve(*arguments, watch, **options):
+        if not first.is_set():
+            first.set()
+            assert second.wait(60)
+            raise KeyboardInterrupt
+        second.set()
+        try:
+            for _ in range(20_000):
+                watch((), None, 0.0)
+                time.sleep(1e-3)
+        except CancelledError:
+            cancelled.set()
+            raise
+
+    monkeypatch.setattr(selection, "solve", solve)
+    with pytest.raises(KeyboardInterrupt):
+        TopPushCV(LAMS, tops=(1,), cv=2, n_threads=2).fit(*rows)
+    assert cancelled.is_set()

@@ -128,9 +128,9 @@ class TopPush(LinearRanker):
         Strength of the penalty on the weights.
     top : int, float or "auto", default=1
         How many negatives count as the top: a count if an int, a share of the negatives if a
-        float (`top=1` is one negative, `top=1.0` all of them). "auto" keeps 1 where that problem
-        has a solution better than zero, and otherwise takes a third of the smallest count that has;
-        the search costs a few fits.
+        float (`top=1` is one negative, `top=1.0` all of them). "auto" takes the fewest for which
+        the problem has a solution better than zero, up to a factor of 1.2; the search costs a few
+        fits. A fit says if not even all of them have one.
     loss : {"truncated_quadratic", "logistic", "exponential"}
     solver : {"newton", "paper"}, default="newton"
         "newton" is an interior-point method that ends with a proof of its accuracy; "paper" is
@@ -279,7 +279,7 @@ class TopPush(LinearRanker):
                 solution = solution if saved is None else saved.finish(solution)
             self.top_ = k
             self._keep(solution, classes)
-        warn_about(solution, problem, self.tol, chosen=self.top == "auto")
+        warn_about(solution, problem, self.tol, searched=self.top == "auto")
         if tasks is not None:
             tasks.end()
         return self
@@ -355,8 +355,8 @@ def watching(
         line.close(latest)
 
 
-def warn_about(solution: Solution, problem: TopPushProblem, tol: float, *, chosen: bool) -> None:
-    """Say when a solve ended early, or when its weights mean little and no rule chose that."""
+def warn_about(solution: Solution, problem: TopPushProblem, tol: float, *, searched: bool) -> None:
+    """Say when a solve ended early, or when its weights mean little; `searched` for a top."""
     at_zero = problem.at_zero()
     if not solution.status.success:
         warnings.warn(
@@ -366,16 +366,13 @@ def warn_about(solution: Solution, problem: TopPushProblem, tol: float, *, chose
             ConvergenceWarning,
             stacklevel=4,
         )
-    if chosen:
-        return
     if zero_is_optimal(solution, problem, tol):
         warnings.warn(
             f"Weights of zero are optimal: the objective there is {at_zero:.6g} and nothing is "
             f"below {solution.lower:.6g}. No direction puts the positives above the {problem.k} "
             f"highest of {problem.design.n_neg} negatives often enough to pay, and "
             "what ranks these rows is only the direction in which a solution would lie. "
-            'top="auto" finds how many negatives must share the top; a lower lam helps only if '
-            "the optimum is close to, not at, zero.",
+            + advice(problem, searched=searched),
             DegenerateWarning,
             stacklevel=4,
         )
@@ -383,10 +380,23 @@ def warn_about(solution: Solution, problem: TopPushProblem, tol: float, *, chose
         warnings.warn(
             f"These weights are no better than zero: objective {solution.upper:.6g}, at zero "
             f"{at_zero:.6g}, and the optimum may be as low as {solution.lower:.6g}. Lower tol to "
-            'come closer to it, or let more negatives share the top (top="auto").',
+            "come closer to it. " + advice(problem, searched=searched),
             DegenerateWarning,
             stacklevel=4,
         )
+
+
+def advice(problem: TopPushProblem, *, searched: bool) -> str:
+    """What to do where weights of zero are optimal, in Python and at the command line."""
+    if searched or problem.k == problem.design.n_neg:
+        return (
+            "More negatives at the top do not help: look for columns that tell the classes apart."
+        )
+    return (
+        'Let more negatives share the top: top="auto" (TopPushCV: tops=["auto"], command line: '
+        "--top auto) finds the fewest for which there is a solution. A lower lam helps only if "
+        "the optimum is close to, not at, zero."
+    )
 
 
 class TrainingRows(NamedTuple):

@@ -4,6 +4,7 @@ import math
 import sys
 import time
 from collections.abc import Callable
+from threading import Lock
 from typing import Protocol, TextIO
 
 from toppush.losses import Array
@@ -51,27 +52,27 @@ class Journal:
         return Iteration(upper, lower, self._design.passes - self._read, seconds)
 
 
-class LiveLine:
-    """Prints where a solve stands: one line that renews itself, or a line now and then."""
+class Line:
+    """One line that renews itself on a terminal; elsewhere a line now and then."""
 
-    def __init__(self, tol: float, *, every: float = 0.1, stream: TextIO | None = None) -> None:
-        self.tol, self._every = tol, every
+    def __init__(self, *, every: float = 0.1, stream: TextIO | None = None) -> None:
         self._stream = sys.stdout if stream is None else stream
         self._next, self._width, self._live = 0.0, 0, self._stream.isatty()
+        self._every = every if self._live else 10 * every
 
-    def __call__(self, history: tuple[Iteration, ...]) -> None:
-        """Show the last iteration if it is time to."""
-        if history[-1].seconds >= self._next:
-            self._next = history[-1].seconds + (self._every if self._live else 10 * self._every)
-            self._write(describe(history, self.tol))
+    def is_due(self, seconds: float) -> bool:
+        """Whether to write again, so many seconds after the begin."""
+        if seconds < self._next:
+            return False
+        self._next = seconds + self._every
+        return True
 
-    def close(self, history: tuple[Iteration, ...]) -> None:
-        """Show the last iteration for good."""
-        if history:
-            self._write(describe(history, 0.0))
-            if self._live:
-                self._stream.write("\n")
-                self._stream.flush()
+    def write(self, line: str, *, last: bool = False) -> None:
+        """Show a line; the last one stays."""
+        self._write(line)
+        if last and self._live:
+            self._stream.write("\n")
+            self._stream.flush()
 
     def _write(self, line: str) -> None:
         if self._live:
@@ -80,6 +81,58 @@ class LiveLine:
         else:
             self._stream.write(line + "\n")
         self._stream.flush()
+
+
+class LiveLine(Line):
+    """Shows where a solve stands."""
+
+    def __init__(self, tol: float, *, every: float = 0.1, stream: TextIO | None = None) -> None:
+        super().__init__(every=every, stream=stream)
+        self.tol = tol
+
+    def __call__(self, history: tuple[Iteration, ...]) -> None:
+        """Show the last iteration if it is time to."""
+        if self.is_due(history[-1].seconds):
+            self.write(describe(history, self.tol))
+
+    def close(self, history: tuple[Iteration, ...]) -> None:
+        """Show the last iteration for good."""
+        if history:
+            self.write(describe(history, 0.0), last=True)
+
+
+class Tally(Line):
+    """Shows how many of some fits are done; may be told by several threads."""
+
+    def __init__(
+        self,
+        total: int,
+        *,
+        every: float = 0.1,
+        stream: TextIO | None = None,
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        super().__init__(every=every, stream=stream)
+        self.total, self.done = total, 0
+        self._clock, self._began, self._lock = clock, clock(), Lock()
+
+    def __call__(self) -> None:
+        """One more is done."""
+        with self._lock:
+            self.done += 1
+            seconds = self._clock() - self._began
+            if self.is_due(seconds):
+                self.write(self._describe(seconds))
+
+    def close(self) -> None:
+        """Show for good how many were done."""
+        self.write(self._describe(self._clock() - self._began), last=True)
+
+    def _describe(self, seconds: float) -> str:
+        line = f"folds: {self.done} of {self.total} fits  {seconds:.1f} s"
+        if not 0 < self.done < self.total:
+            return line
+        return f"{line}  about {seconds / self.done * (self.total - self.done):.1f} s left"
 
 
 def describe(history: tuple[Iteration, ...], tol: float) -> str:

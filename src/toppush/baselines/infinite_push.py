@@ -14,7 +14,7 @@ BYTES_PER_PAIR = {"gradient": 24, "admm": 8, "published": 8}
 """The duals; with momentum also those before, and the point a step aims at."""
 NO_SOLUTION = (
     "If the mean of the positives lies among the negatives, no lam changes that; "
-    'TopPush(top="auto") finds how many negatives must share the top.'
+    'TopPush(top="auto") finds the fewest negatives that must share the top.'
 )
 
 

@@ -11,12 +11,14 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.kernel_approximation import Nystroem
+from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import StratifiedKFold
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 
-from toppush import metrics
+from toppush import metrics, rules
 from toppush.estimators import TopPush
 from toppush.io.arrays import is_number
 from toppush.io.cautions import caution, id_like
@@ -28,7 +30,7 @@ from toppush.io.labels import LabelRule, choose, count
 from toppush.io.models import Model
 from toppush.io.sources import Rows, Source, source
 from toppush.io.store import certificate
-from toppush.selection import TOPS, TopPushCV
+from toppush.selection import TopPushCV
 from toppush.versions import UNKNOWN, version_of
 
 PACKAGES = ("toppush", "numpy", "scipy", "scikit-learn", "skops", "pyarrow")
@@ -90,8 +92,8 @@ def fit(
     *,
     label: str | None = None,
     positive: str | None = None,
-    lam: float | str = "auto",
-    top: float | str = "auto",
+    lam: float | str = "cv",
+    top: float | str = "cv",
     loss: str = "truncated_quadratic",
     kernel: str | None = None,
     scale: str = "maxabs",
@@ -114,10 +116,10 @@ def fit(
         or "-1", the first or last column, or another NPY file.
     positive : str, optional
         The label to rank first; by default the rarer of two texts, the greater of two numbers.
-    lam : float or "auto"
+    lam : float or "cv"
         Strength of the penalty, or chosen by cross-validation.
-    top : int, float or "auto"
-        As for `TopPush`; with both "auto", cross-validation chooses both.
+    top : int, float, "auto" or "cv"
+        As for `TopPush`, or chosen by cross-validation.
     loss : str
     kernel : str, optional
         "nystroem:500", or with a width "nystroem:500:0.1": 500 features of a Gaussian kernel
@@ -150,6 +152,8 @@ def fit(
     if isinstance(ranker, TopPushCV):
         require_folds(given.rule, int(given.positive.sum()), len(given.positive), cv, path)
     said = fit_and_warn(ranker.set_params(verbose=verbose), X, given.positive)
+    by_folds = isinstance(ranker, TopPushCV)
+    rival = {"beside": beside(ranker, X, given.positive, folds)} if by_folds else {}
     clock.append(time.perf_counter())
     model = Model(Pipeline([*steps, ("ranker", ranker)]))
     facts = {
@@ -168,6 +172,7 @@ def fit(
         "warnings": [*cautions, *said],
         "training": training,
         "seconds": spent(clock),
+        **rival,
     }
     return model
 
@@ -228,9 +233,9 @@ def known(
 
 
 def read_top(text: str) -> float | str:
-    """A count, a share such as 0.01 or 1%, or "auto", from a command line."""
+    """A count, a share such as 0.01 or 1%, "auto" or "cv", from a command line."""
     try:
-        if text == "auto":
+        if text in ("auto", "cv"):
             return text
         if text.endswith("%"):
             share = float(text[:-1]) / 100
@@ -240,17 +245,36 @@ def read_top(text: str) -> float | str:
         share = -1
     if share <= 0 or (isinstance(share, float) and share > 1):
         raise ValueError(
-            f"top is {text!r}; give a count from 1, a share such as 1% or 0.01, or auto."
+            f"top is {text!r}; give a count from 1, a share such as 1% or 0.01, auto or cv."
         )
     return share
 
 
 def ranker_for(lam: float | str, top: float | str, loss: str, folds: Any) -> Any:
     """What fits the rows: by given settings, or by those that the folds choose."""
-    if lam != "auto":
+    if "cv" not in (lam, top):
         return TopPush(float(lam), top=top, loss=loss)
-    tops: Any = TOPS if top == "auto" else (top,)
-    return TopPushCV(tops=tops, loss=loss, cv=folds)
+    lams = None if lam == "cv" else [float(lam)]
+    return TopPushCV(lams, tops=None if top == "cv" else (top,), loss=loss, cv=folds)
+
+
+def beside(ranker: Any, X: Any, positive: NDArray[np.bool_], folds: Any) -> dict[str, float]:
+    """Mean average precision over the folds of the chosen pair, and of logistic regression.
+
+    Rows that a fold holds out weigh nothing, so none are copied.
+    """
+    theirs = []
+    for train, test in folds.split(np.empty(len(positive)), positive):
+        weight = np.zeros(len(positive))
+        weight[train] = 1.0
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            rival = LogisticRegression().fit(X, positive, sample_weight=weight)
+        scores = rival.decision_function(X)
+        theirs.append(metrics.average_precision(positive[test], scores[test]))
+    found = ranker.cv_results_
+    ours = found["mean_average_precision"][np.argmin(found["rank_test_score"])]
+    return {"average_precision": float(ours), "logistic_regression": float(np.mean(theirs))}
 
 
 def _nystroem(kernel: str, X: Any, seed: int) -> Nystroem:
@@ -327,10 +351,11 @@ def settings(ranker: Any, **given: Any) -> dict[str, Any]:
     chosen = isinstance(ranker, TopPushCV)
     return {
         "lam": float(ranker.lam_ if chosen else ranker.lam),
+        "lams_tried": [float(ranker.lams_[0]), float(ranker.lams_[-1])] if chosen else None,
         "top": ranker.top_,
         "loss": ranker.loss,
         "chosen_by_cv": chosen,
-        "cv_measure": (ranker.scoring or "recall at the top") if chosen else None,
+        "cv_measure": (ranker.scoring or rules.NAME) if chosen else None,
         "cv_score": ranker.best_score_ if chosen else None,
         **given,
     }

@@ -15,7 +15,6 @@ from toppush.solvers.newton import newton
 
 RATIO = 1.2
 """How closely the smallest sound k is found."""
-PART = 3
 
 
 def zero_is_optimal(solution: Solution, problem: TopPushProblem, tol: float) -> bool:
@@ -24,12 +23,10 @@ def zero_is_optimal(solution: Solution, problem: TopPushProblem, tol: float) -> 
 
 
 def automatic_top(problem: TopPushProblem, *, tol: float) -> int:
-    """A third of the smallest k at which weights of zero are not optimal.
+    """The smallest k at which weights of zero are not optimal, up to a factor of `RATIO`.
 
     1 if they never are, all negatives if they always are. Found by halving on the logarithm of
-    k, each solve begun at the last one's weights and ended as soon as its bounds tell. Below
-    that k the flattest direction of the central path still ranks, and it ranks the top better
-    than the optimum at that k does (docs/evidence.md).
+    k, each solve begun at the last one's weights and ended as soon as its bounds tell.
     """
     sound, weights = _beats_zero(problem, 1, tol, None)
     if sound:
@@ -42,7 +39,7 @@ def automatic_top(problem: TopPushProblem, *, tol: float) -> int:
         middle = int(np.clip(round(np.sqrt(low * high)), low + 1, high - 1))
         sound, weights = _beats_zero(problem, middle, tol, weights)
         low, high = (low, middle) if sound else (middle, high)
-    return max(1, high // PART)
+    return high
 
 
 def _beats_zero(
