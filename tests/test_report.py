@@ -25,10 +25,10 @@ from sklearn.preprocessing import FunctionTransformer, MaxAbsScaler, StandardSca
 
 import toppush.report
 from toppush import TopPush, TopPushCV, metrics, report
+from toppush.bootstrap import intervals, measure
 from toppush.report import ranking as lists
 from toppush.report.comparison import compare, measures_for
 from toppush.report.drivers import MAX_NAME, largest_parts, largest_weights
-from toppush.report.page import N_DRAWS
 from toppush.report.ranking import Ranking
 
 HOSTILE = "</script><script>window.pwned=1</script><img src=x onerror=window.pwned=1>\"'&{{7*7}}"
@@ -62,19 +62,6 @@ class TestRanking:
             lengths = np.arange(1, ranking.n_rows + 1)
             enough = ranking.curve.hits_within(lengths) >= share * ranking.n_pos - 1e-9
             assert ranking.rows_until(share) == lengths[enough][0]
-
-    @given(small_lists(), st.integers(0, 2**32 - 1))
-    def test_resampled_curve_is_that_of_the_weights(self, made, seed):
-        ranking = Ranking.of(*made)
-        weight = np.random.default_rng(seed).integers(0, 3, ranking.n_rows).astype(float)
-        weight[:2] += 1  # one of each class stays
-        curve = ranking.resampled(weight)
-        assert curve.auc() == pytest.approx(metrics.auc(*made, sample_weight=weight))
-        assert curve.ndcg() == pytest.approx(metrics.ndcg(*made, sample_weight=weight))
-        precision = metrics.average_precision(*made, sample_weight=weight)
-        assert curve.average_precision() == pytest.approx(precision)
-        at_top = metrics.positives_at_top(*made, sample_weight=weight)
-        assert curve.recall_at_fpr(0.0) == pytest.approx(at_top)
 
     @given(small_lists())
     def test_kept_counts_say_everything_of_a_short_list(self, made):
@@ -170,7 +157,8 @@ class TestComparison:
     def test_a_list_does_not_differ_from_itself(self, rng):
         ranking = Ranking.of(*made_list(rng))
         for row in compare(ranking, ranking):
-            assert (row.difference.value, row.difference.low, row.difference.high) == (0, 0, 0)
+            assert row.difference.value == 0
+            assert row.difference.low <= 0 <= row.difference.high
             assert row.ours == row.theirs
             assert row.ours.low <= row.ours.high
 
@@ -185,14 +173,32 @@ class TestComparison:
             inside += interval.low <= truth <= interval.high
         assert inside >= 52
 
+    def test_intervals_are_those_of_evaluate(self, rng):
+        """One function, whoever prints them."""
+        ranking = Ranking.of(*made_list(rng))
+        rival = Ranking.of(ranking.positive, ranking.score + rng.normal(size=ranking.n_rows))
+        top = {"top": measure("positives_at_top")}
+        expected = intervals(ranking.positive, ranking.score, top)["top"]
+        assert compare(ranking, None)[0].ours == expected
+        assert compare(ranking, rival)[0].ours == expected
+
+    def test_says_what_the_intervals_are_of(self, rng):
+        positive, scores = made_list(rng)
+        page = Page(report.build(positive, scores, rival=report.Rival(-scores)))
+        assert "mean over fresh lists" in page.text
+        assert "does not hold 0" in page.text
+
     def test_short_lists_have_fewer_measures(self):
         ranking = Ranking.of([1, 0, 1], [3.0, 2.0, 1.0])
         assert not [name for name in measures_for(ranking) if name.startswith(("prec", "recall"))]
 
     def test_long_lists_have_no_intervals(self, rng, monkeypatch):
-        monkeypatch.setattr("toppush.report.comparison.ROWS_DRAWN", 100 * N_DRAWS)
-        rows = compare(Ranking.of(*made_list(rng, 101)), None)
-        assert {row.ours.low for row in rows} == {None}
+        monkeypatch.setattr("toppush.report.comparison.MAX_ROWS", 100)
+        ranking = Ranking.of(*made_list(rng, 101))
+        measured = [one.of(ranking.curve) for one in measures_for(ranking).values()]
+        assert [row.ours for row in compare(ranking, None)] == measured
+        assert [row.difference for row in compare(ranking, ranking)] == [0.0] * len(measured)
+        assert "No intervals" in report.build(ranking.positive, ranking.score)
 
 
 class TestFeatures:

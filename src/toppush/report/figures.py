@@ -252,12 +252,11 @@ def roc_figure(lists: dict[str, Ranking]) -> Figure:
 def scores_figure(ranking: Ranking) -> Figure:
     """How the scores of each class are spread."""
     edges, positives, negatives = score_shares(ranking)
-    n = len(positives)
+    # A step goes on to the next point: the last bin needs one at its end.
     data = _data(
-        low=np.tile(edges[:-1], 2),
-        high=np.tile(edges[1:], 2),
-        share=np.append(positives, negatives),
-        list=["positives"] * n + ["negatives"] * n,
+        low=np.tile(edges, 2),
+        share=np.concatenate([positives, positives[-1:], negatives, negatives[-1:]]),
+        list=["positives"] * len(edges) + ["negatives"] * len(edges),
     )
     both = ["positives", "negatives"]
     x = _value_axis("low", "score", edges, zero=False)
@@ -288,9 +287,8 @@ def scores_figure(ranking: Ranking) -> Figure:
 def calibration_figure(ranking: Ranking, groups: Sequence[ScoreGroup]) -> Figure:
     """Observed share of positives by score, with intervals and a rising staircase."""
     steps, heights = rising_share(ranking)
-    middle = [(group.lowest + group.highest) / 2 for group in groups]
     data = _data(
-        score=middle,
+        score=[group.median for group in groups],
         share=[group.share for group in groups],
         low=[group.low for group in groups],
         high=[group.high for group in groups],
@@ -312,6 +310,7 @@ def calibration_figure(ranking: Ranking, groups: Sequence[ScoreGroup]) -> Figure
             y=y,
             tooltip=[
                 alt.Tooltip("ranks:N"),
+                alt.Tooltip("score:Q", format=".4g", title="median score"),
                 alt.Tooltip("share:Q", format=".1%", title="positive"),
                 alt.Tooltip("low:Q", format=".1%", title="interval from"),
                 alt.Tooltip("high:Q", format=".1%", title="to"),
@@ -328,7 +327,7 @@ def calibration_figure(ranking: Ranking, groups: Sequence[ScoreGroup]) -> Figure
 
 
 def parts_figure(parts: dict[str, list[Part]]) -> Figure:
-    """What each feature adds to the score of a row; which row is chosen on the page."""
+    """What each column adds to the score of a row; which row is chosen on the page."""
     columns: dict[str, list[Any]] = {"row": [], "name": [], "amount": [], "place": []}
     for row, several in parts.items():
         columns["row"] += [row] * len(several)
@@ -343,7 +342,7 @@ def parts_figure(parts: dict[str, list[Part]]) -> Figure:
     )
     return Figure.of(
         "parts",
-        "What each feature adds to the score of the chosen false alarms, relative to the mean "
+        "What each column adds to the score of the chosen false alarms, relative to the mean "
         "row. The table below names the largest for each.",
         bars,
         BAR * tallest,

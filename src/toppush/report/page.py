@@ -6,7 +6,7 @@ import os
 import platform
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
 from numbers import Integral, Real
@@ -18,7 +18,7 @@ from markupsafe import Markup
 from numpy.typing import ArrayLike
 
 from toppush.report import figures
-from toppush.report.comparison import N_DRAWS, compare
+from toppush.report.comparison import compare
 from toppush.report.drivers import Features, Part, largest_parts, largest_weights, mean_parts
 from toppush.report.ranking import (
     PER_DECADE,
@@ -41,6 +41,7 @@ N_NAMED = 4
 N_WEIGHTS = 20
 MAX_COLUMNS = 12
 MAX_TEXT = 80
+MISSING = "-"
 NAMED_VERSIONS = ("toppush", "numpy", "scipy", "scikit-learn", "altair")
 
 
@@ -137,7 +138,6 @@ def build(
         "facts": _facts(ranking, facts or {}),
         "solution": solution,
         "counts": kept_counts(ranking),
-        "n_draws": N_DRAWS,
         "per_decade": PER_DECADE,
     }
     if features is not None:
@@ -257,7 +257,7 @@ def _row(
 def _cell(value: Any) -> Cell:
     """A cell, cut where it would break the table; a dash where nothing is known."""
     if value is None or (isinstance(value, Real) and value != value):
-        return Cell("-", number=isinstance(value, Real))
+        return Cell(MISSING, number=isinstance(value, Real))
     number = isinstance(value, Real) and not isinstance(value, bool)
     text = f"{value:.6g}" if number and not isinstance(value, Integral) else str(value)
     return Cell(text if len(text) <= MAX_TEXT else text[: MAX_TEXT - 1] + "…", number)
@@ -265,7 +265,7 @@ def _cell(value: Any) -> Cell:
 
 @dataclass(frozen=True)
 class Alarm:
-    """A false alarm and the features that raised its score most."""
+    """A false alarm and the columns that raised its score most."""
 
     row: Row
     raised_by: list[Part]
@@ -281,7 +281,10 @@ def _drivers(
     for place in ranking.false_alarms(N_ALARMS):
         row = _row(ranking, int(place), [], records)
         if row.number - 1 in features.rows:
-            several = largest_parts(features, row.number - 1, N_PARTS)
+            several = [
+                replace(part, name=_told(part))
+                for part in largest_parts(features, row.number - 1, N_PARTS)
+            ]
             named = [part for part in several if part.amount > 0][:N_NAMED]
             total = float(features.contributions(row.number - 1).sum())
             alarms.append(Alarm(row, named, total))
@@ -297,6 +300,12 @@ def _drivers(
     n_features = len(features.names)
     found = {"alarms": alarms, "choices": list(parts), "weights": weights, "n_features": n_features}
     return found, drawn
+
+
+def _told(part: Part) -> str:
+    """A column and what the row holds there."""
+    cell = _cell(part.value)
+    return f"{part.name} is missing" if cell.text == MISSING else f"{part.name} = {cell.text}"
 
 
 def _facts(ranking: Ranking, facts: Mapping[str, object]) -> dict[str, str]:
