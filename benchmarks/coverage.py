@@ -21,6 +21,8 @@ from toppush.metrics import TopCurve, top_curve
 FRESH = 4000
 DRAWS = 400
 ROUNDING = 1e-9
+COLUMNS = ["scores", "apart", "positives", "negatives", "measure", "mean", "coverage", "width",
+           "coverage, resampled", "width, resampled"]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -151,9 +153,7 @@ def main():
     given = parser.parse_args()
     rows = [row for case in CASES for row in covered(case, given.lists)]
     rows += [row for case, other in PAIRS for row in pair_covered(case, other, given.lists)]
-    columns = ["scores", "apart", "positives", "negatives", "measure", "mean", "coverage", "width",
-               "coverage, resampled", "width, resampled"]  # fmt: skip
-    common.report("coverage", columns, rows)
+    common.report("coverage", COLUMNS, rows)
     print(f"Least coverage: {min(row[6] for row in rows):.3f} of {given.lists} lists a line.")
 
 

@@ -13,7 +13,7 @@ with the unseen negative at the top and the unseen positive at the bottom, the u
 reverse. For the share of a class above one threshold this is the interval of Clopper and Pearson,
 and the rest follows it: coverage is at least the confidence, more where few rows decide.
 `python -m benchmarks.coverage` simulates it. Resampled rows, the ordinary bootstrap, never place a
-negative above the highest seen and cover as little as 21 % at 95 there.
+negative above the highest seen; their 95 % intervals of Pos@Top hold in 52 to 92 % of the lists.
 
 Measures are those of `toppush.metrics`, ties included. Negatives that no positive separates are
 drawn as one, and draws are made some at a time, so that memory stays bounded; O(draws x rows).

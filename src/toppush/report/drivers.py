@@ -16,6 +16,8 @@ from numpy.typing import ArrayLike
 from toppush.losses import Array
 
 MAX_NAME = 60
+NEGLIGIBLE = 1e-3
+"""Share of the largest amount below which others are not told."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,9 +150,9 @@ def _value(features: Features, row: int, feature: int) -> Any:
 
 
 def _largest(sizes: Array, limit: int) -> Any:
-    """Where the largest entries that are not zero are, greatest first."""
+    """Where the largest entries are, greatest first, without those that nobody would see."""
     chosen = np.argsort(-sizes, kind="stable")[:limit]
-    return chosen[sizes[chosen] > 0]
+    return chosen[sizes[chosen] > NEGLIGIBLE * sizes.max(initial=0.0)]
 
 
 def _name(names: Sequence[str], j: int) -> str:

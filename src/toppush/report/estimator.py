@@ -110,17 +110,18 @@ def _features(
 
 def _columns(before: Any, X: Any, rows: Any) -> tuple[list[str] | None, Any]:
     """Name of the column that each feature is made of, and what some rows hold there."""
-    made_of = None if before is None else sources(before, X.shape[1])
+    made_of = None if before is None else sources(before, before.n_features_in_)
     if made_of is None:
         return None, None
-    named = getattr(X, "column_names", getattr(X, "columns", range(1, X.shape[1] + 1)))
-    called = [name if isinstance(name, str) else f"column {name}" for name in named]
+    fitted = getattr(before, "feature_names_in_", None)
+    called = [f"column {place + 1}" for place in range(before.n_features_in_)]
+    called = called if fitted is None else [str(name) for name in fitted]
     taken = _safe_indexing(X, np.asarray(rows))
-    values = [record.values() for record in table_records(taken)] if _is_table(X) else _dense(taken)
-    given = {
-        int(row): dict(zip(called, one, strict=True)) for row, one in zip(rows, values, strict=True)
-    }
-    return [called[one] for one in made_of], given
+    if _is_table(X):
+        records = [{str(name): one for name, one in row.items()} for row in table_records(taken)]
+    else:
+        records = [dict(zip(called, row, strict=True)) for row in _dense(taken)]
+    return [called[one] for one in made_of], dict(zip(map(int, rows), records, strict=True))
 
 
 def _is_table(X: Any) -> bool:

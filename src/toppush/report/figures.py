@@ -61,7 +61,7 @@ class Figure:
                 labelFontSize=12,
                 titleFontSize=12,
                 titleFontWeight="normal",
-                labelLimit=200,
+                labelLimit=alt.expr("width < 420 ? 150 : 320"),
             ),
             legend=alt.LegendConfig(
                 labelColor=INK,
@@ -74,6 +74,8 @@ class Figure:
                 symbolSize=400,
                 labelLimit=300,
             ),
+            # On a phone a title is wider than the plot, but not than the plot and its labels.
+            axisX=alt.AxisConfig(titleAnchor=alt.expr("width < 420 ? 'end' : 'middle'")),
             view=alt.ViewConfig(stroke=None),
         )
         spec = chart.to_dict()
@@ -118,7 +120,9 @@ def _value_axis(field: str, title: str, values: Any, **scale: Any) -> Any:
 
 def _log_axis(field: str, title: str, low: float, high: float) -> Any:
     scale = alt.Scale(type="log", domain=[low, high], nice=False)
-    axis = alt.Axis(format=".3~%" if low < 1 else ",d", tickCount=8, labelOverlap="greedy")
+    axis = alt.Axis(
+        format=".3~%" if low < 1 else ",d", tickCount=8, labelOverlap="greedy", labelSeparation=6
+    )
     return alt.X(field, type="quantitative", title=title, scale=scale, axis=axis)
 
 
@@ -294,10 +298,13 @@ def calibration_figure(ranking: Ranking, groups: Sequence[ScoreGroup]) -> Figure
         high=[group.high for group in groups],
         ranks=[f"{group.first:,} to {group.last:,}" for group in groups],
     )
-    x = _value_axis("score", "score", steps, zero=False)
+    # Room for the dots at both ends, and for a last step of a single score.
+    room = 0.02 * float(steps[-1] - steps[0]) or 1.0
+    domain = [float(steps[0]) - room, float(steps[-1]) + room]
+    x = _value_axis("score", "score", steps, zero=False, domain=domain)
     y = _share_axis("share", "observed share of positives")
     stairs = (
-        alt.Chart(_data(score=steps, share=heights))
+        alt.Chart(_data(score=np.append(steps, domain[1]), share=np.append(heights, heights[-1])))
         .mark_line(interpolate="step-after", color=SECOND, strokeDash=DASH, strokeWidth=1.8)
         .encode(x=x, y=y)
     )

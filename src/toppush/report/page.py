@@ -4,6 +4,7 @@ import base64
 import hashlib
 import os
 import platform
+import re
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -41,6 +42,10 @@ N_NAMED = 4
 N_WEIGHTS = 20
 MAX_COLUMNS = 12
 MAX_TEXT = 80
+MAX_WORD = 40
+"""Letters up to which a text without spaces, such as an id, is not broken."""
+MAX_PIECE = 16
+"""Letters up to which the words of a name stay together."""
 MISSING = "-"
 NAMED_VERSIONS = ("toppush", "numpy", "scipy", "scikit-learn", "altair")
 
@@ -224,12 +229,17 @@ class Cell:
     text: str
     number: bool
 
+    @property
+    def word(self) -> bool:
+        """Whether it is short enough, and without spaces, to stay on one line."""
+        return len(self.text) <= MAX_WORD and " " not in self.text
+
 
 @dataclass(frozen=True)
 class TopTable:
-    """The first rows, with the user's own columns."""
+    """The first rows, with the user's own columns, and whether each holds numbers."""
 
-    columns: list[str]
+    columns: dict[str, bool]
     left_out: int
     rows: list[Row]
 
@@ -239,7 +249,11 @@ def _top_table(ranking: Ranking, records: Sequence[Mapping[str, Any]]) -> TopTab
     shown = columns[:MAX_COLUMNS]
     places = range(min(N_SHOWN, ranking.n_rows))
     rows = [_row(ranking, place, shown, records) for place in places]
-    return TopTable(shown, len(columns) - len(shown), rows)
+    numbers = {
+        name: all(row.cells[at].number or row.cells[at].text == MISSING for row in rows)
+        for at, name in enumerate(shown)
+    }
+    return TopTable(numbers, len(columns) - len(shown), rows)
 
 
 def _row(
@@ -328,6 +342,7 @@ def _render(context: dict[str, Any], drawn: Sequence[figures.Figure]) -> str:
     )
     environment.policies["json.dumps_kwargs"] = {"allow_nan": False, "separators": (",", ":")}
     environment.filters |= {"count": count, "percent": _percent, "number": _number}
+    environment.filters |= {"amount": _amount, "breakable": _breakable}
     read = environment.loader.get_source  # type: ignore[union-attr]
     scripts = [figures.browser_library(), read(environment, "page.js")[0]]
     scripts = [script.replace("</script", r"<\/script") for script in scripts]
@@ -352,6 +367,22 @@ def _sha256(script: str) -> str:
 
 def _percent(share: float) -> str:
     return f"{share:.1%}"
+
+
+def _amount(value: float) -> str:
+    """With its sign, and three digits."""
+    return f"{value:+.3g}".replace("e-0", "e-").replace("e+0", "e+")
+
+
+def _breakable(name: str) -> Markup:
+    """A name that may be broken where its words begin."""
+    pieces = [""]
+    for word in re.split(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[_./-])(?=\w)", name):
+        if len(pieces[-1] + word) <= MAX_PIECE:
+            pieces[-1] += word
+        else:
+            pieces.append(word)
+    return Markup("<wbr>").join(pieces)
 
 
 def _number(value: float) -> str:
