@@ -547,7 +547,7 @@ class TestPage:
     def test_long_names_may_be_broken_between_words(self):
         name = "RevolvingUtilizationOfUnsecuredLines"
         page = report.build([1, 0], [2.0, 1.0], preview=[{name: 1}])
-        assert "Revolving<wbr>UtilizationOf<wbr>UnsecuredLines" in page
+        assert "Revolving<wbr>Utilization<wbr>OfUnsecured<wbr>Lines" in page
         assert name in Page(page).text
 
     def test_many_columns_are_left_out_and_counted(self):

@@ -44,7 +44,7 @@ MAX_COLUMNS = 12
 MAX_TEXT = 80
 MAX_WORD = 40
 """Letters up to which a text without spaces, such as an id, is not broken."""
-MAX_PIECE = 16
+MAX_PIECE = 12
 """Letters up to which the words of a name stay together."""
 MISSING = "-"
 NAMED_VERSIONS = ("toppush", "numpy", "scipy", "scikit-learn", "altair")
