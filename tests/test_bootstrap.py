@@ -1,65 +1,187 @@
-"""Every measure of every draw is the library's; intervals repeat and cover."""
+"""Every measure of every draw is the library's; intervals repeat, are invariant and cover."""
 
 import numpy as np
 import pytest
+from benchmarks import coverage
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.stats import beta, binom
 
 from toppush import bootstrap, metrics
-from toppush.bootstrap import intervals, measure
+from toppush.bootstrap import compare, intervals, measure
 
 PARAMETERS = {
-    "partial_auc": [{"max_fpr": 0.3}, {"max_fpr": 1.0}],
+    "partial_auc": [{"max_fpr": 0.3}, {"max_fpr": 1.0}, {"max_fpr": 0.3, "standardized": True}],
     "precision_at_k": [{"k": 1}, {"k": 4}],
     "recall_at_k": [{"k": 3}],
-    "recall_at_fpr": [{"max_fpr": 0.01}, {"max_fpr": 0.4}],
+    "recall_at_fpr": [{"max_fpr": 0.01}, {"max_fpr": 0.4}, {"max_fpr": 1.0}],
+    "top_recall": [{}, {"n_false": 2.5}],
     "lift_at": [{"fraction": 0.25}],
 }
 CASES = [(name, given) for name in metrics.METRICS for given in PARAMETERS.get(name, [{}])]
+rows_of_lists = st.lists(st.tuples(st.booleans(), st.integers(0, 6)), min_size=4, max_size=25)
 
 
-def test_all_measures_are_there():
-    assert set(bootstrap.MEASURES) == set(metrics.METRICS)
+def split(rows):
+    positive, score = (np.array(column) for column in zip(*rows, strict=True))
+    positive[:2] = [True, False]
+    return positive, score.astype(float)
+
+
+def populations(positive, lists, draws=3, seed=0):
+    cells = bootstrap.Cells.of(positive, lists)
+    weights, unseen = cells.draw(draws, np.random.default_rng(seed))
+    ends = [list(bootstrap._populations(weights, unseen, cells, one)) for one in cells.places]
+    return cells, weights, unseen, ends
 
 
 @pytest.mark.parametrize("name, parameters", CASES)
-@given(
-    rows=st.lists(st.tuples(st.booleans(), st.integers(0, 6)), min_size=4, max_size=25),
-    seed=st.integers(0, 99),
-)
+@given(rows=rows_of_lists, seed=st.integers(0, 99))
 def test_measures_of_draws_are_the_metrics(name, parameters, rows, seed):
-    positive, score = (np.array(column) for column in zip(*rows, strict=True))
-    positive[:2] = [True, False]
-    order = np.argsort(-score, kind="stable")
-    positive, score = positive[order], score[order].astype(float)
-    last = np.flatnonzero(np.append(score[1:] != score[:-1], True))
-    weights = bootstrap._draw(positive, 3, np.random.default_rng(seed))
-    assert (weights[:, positive].sum(axis=1) == positive.sum()).all()
-    assert (weights.sum(axis=1) == len(rows)).all()
-    found = measure(name, **parameters)(bootstrap._lists(weights, positive, last))
-    for value, weight in zip(found, weights.astype(int), strict=True):
-        drawn = np.repeat(np.arange(len(rows)), weight)
-        expected = metrics.METRICS[name](positive[drawn], score[drawn], **parameters)
-        assert value == pytest.approx(expected, abs=1e-12)
+    """Of the list with the weights of a draw and the two unseen rows at its ends."""
+    positive, score = split(rows)
+    cells, weights, unseen, [ends] = populations(positive, [score], seed=seed)
+    for curve, (top, bottom) in zip(ends, ((1, 0), (0, 1)), strict=True):
+        found = measure(name, **parameters).of(curve)
+        for draw in range(3):
+            label = np.concatenate([[not top], cells.positive, [not bottom]])
+            place = np.concatenate([[9.0], -cells.places[0].astype(float) / 9, [-9.0]])
+            weight = np.concatenate([unseen[top, draw], weights[draw], unseen[bottom, draw]])
+            expected = metrics.METRICS[name](label, place, sample_weight=weight, **parameters)
+            assert found[draw] == pytest.approx(expected, abs=1e-9)
 
 
-def test_the_value_is_that_of_the_list_and_draws_repeat(rng, monkeypatch):
+@given(rows=rows_of_lists, other=st.integers(0, 99))
+def test_a_draw_has_as_many_rows_of_each_class(rows, other):
+    positive, score = split(rows)
+    lists = [score, np.random.default_rng(other).permutation(score)]
+    cells, weights, unseen, ends = populations(positive, lists)
+    assert cells.rows.sum() == len(rows)
+    for class_, members in enumerate((cells.positive, ~cells.positive)):
+        total = weights[:, members].sum(axis=1) + unseen[class_, :, 0]
+        assert total == pytest.approx((positive if class_ == 0 else ~positive).sum())
+    for worse, better in ends:
+        assert (worse.auc() <= better.auc() + 1e-12).all()
+
+
+@given(rows=rows_of_lists)
+def test_joined_rows_lose_nothing(rows):
+    """Places rise as scores fall, and only negatives without a positive between them share one."""
+    positive, score = split(rows)
+    places = bootstrap._joined_places(positive, score)
+    for i in range(len(rows)):
+        for j in range(len(rows)):
+            low, high = sorted((score[i], score[j]))
+            between = positive & (score >= low) & (score <= high)
+            joined = low == high or not between.any()
+            assert (places[i] == places[j]) == joined
+            assert score[i] <= score[j] or places[i] <= places[j]
+
+
+@given(rows=rows_of_lists, places=st.lists(st.integers(1, 20), min_size=1, max_size=1))
+def test_mean_recall_is_the_binomial_sum(rows, places):
+    """A positive is before the j-th of n negatives if fewer than j fall at or above it."""
+    positive, score = split(rows)
+    _, _, _, [ends] = populations(positive, [score])
+    n_neg, place = int((~positive).sum()), places[0]
+    for curve in ends:
+        found = bootstrap._mean_recall(curve, np.full(bootstrap.NODES, float(place)))
+        rate = np.minimum(curve.alarms[:, 1:] / n_neg, 1.0)
+        before = binom.cdf(place - 1, n_neg, rate)
+        expected = (np.diff(curve.hits) * before).sum(axis=1) / curve.n_pos
+        assert found == pytest.approx(expected, abs=1.01 / bootstrap.NODES)
+
+
+def test_one_threshold_has_the_interval_of_clopper_and_pearson():
+    """All positives at one score: recall at a rate is whether the share of negatives exceeds it."""
+    positive = np.arange(140) < 40
+    score = np.where(positive, 0.0, np.where(np.arange(140) < 43, 1.0, -1.0))  # 3 above of 100
+    found = intervals(positive, score, {"auc": measure("auc")}, draws=20_000)["auc"]
+    low, high = beta.ppf(0.025, 3, 98), beta.ppf(0.975, 4, 97)
+    # The unseen positive, one of 41, is below or above all negatives.
+    assert 1 - high - 0.15 < found.low < 1 - high
+    assert found.high == pytest.approx(1 - low, abs=0.004)
+
+
+def test_a_perfect_list_promises_little():
+    """With n negatives below, a rate of 3.7 / n above is not excluded: exp(-3.7) is 2.5 %."""
+    positive = np.arange(200) < 50
+    wanted = {"top": measure("positives_at_top"), "loss": measure("top_loss")}
+    found = intervals(positive, -np.arange(200.0), wanted, draws=4000)
+    assert (found["top"].value, found["top"].high) == (1.0, 1.0)
+    assert found["top"].low == pytest.approx(0.025, abs=0.01)
+    assert found["loss"].high == pytest.approx(1 - found["top"].low, abs=1e-12)
+    assert (found["loss"].value, found["loss"].low) == (0.0, 0.0)
+
+
+@pytest.mark.parametrize("name, parameters", CASES)
+def test_the_value_is_that_of_the_list_and_within(name, parameters, rng):
+    positive, score = rng.random(300) < 0.3, rng.normal(size=300).round(1)
+    found = intervals(positive, score, {"one": measure(name, **parameters)}, draws=200)["one"]
+    assert found.value == pytest.approx(metrics.METRICS[name](positive, score, **parameters))
+    assert found.low <= found.value <= found.high
+
+
+def test_draws_repeat_and_only_the_order_of_scores_counts(rng):
     positive, score = rng.random(300) < 0.3, rng.normal(size=300).round(1)
     wanted = {"auc": measure("auc"), "head": measure("precision_at_k", k=10)}
     found = intervals(positive, score, wanted, draws=200, seed=3)
-    assert found["auc"].value == pytest.approx(metrics.auc(positive, score))
-    assert found["head"].value == pytest.approx(metrics.precision_at_k(positive, score, k=10))
-    assert found["auc"].low < found["auc"].value < found["auc"].high
-    assert intervals(positive, score, wanted, draws=200, seed=3) == found
+    assert intervals(positive, np.exp(score), wanted, draws=200, seed=3) == found
     assert intervals(positive, score, wanted, draws=200, seed=4) != found
+    shuffled = rng.permutation(300)
+    assert intervals(positive[shuffled], score[shuffled], wanted, draws=200, seed=3) == found
 
 
-def test_intervals_cover_the_truth(rng):
-    """Area 0.76 of two normal classes a deviation apart, over 200 samples."""
-    covered = []
-    for sample in range(200):
-        positive = np.arange(150) < 50
-        score = rng.normal(size=150) + positive
-        found = intervals(positive, score, {"auc": measure("auc")}, draws=200, seed=sample)["auc"]
-        covered.append(found.low <= 0.76025 <= found.high)
-    assert 0.89 <= np.mean(covered) <= 0.99
+def test_draws_in_parts_are_the_same(rng, monkeypatch):
+    """In what blocks draws are made does not show in how many there are."""
+    positive, score = rng.random(100) < 0.3, rng.normal(size=100)
+    monkeypatch.setattr(bootstrap, "ENTRIES", 1000)
+    found = intervals(positive, score, {"auc": measure("auc")}, draws=205)["auc"]
+    assert found.low < found.value < found.high
+
+
+def test_each_of_two_lists_has_the_interval_it_has_alone(rng):
+    positive, score = rng.random(200) < 0.3, rng.normal(size=200)
+    other = score + rng.normal(size=200)
+    wanted = {"top": measure("positives_at_top"), "ap": measure("average_precision")}
+    found = compare(positive, score, other, wanted, draws=200)
+    assert {name: one.first for name, one in found.items()} == intervals(
+        positive, score, wanted, draws=200
+    )
+    for one in found.values():
+        assert one.difference.value == one.first.value - one.second.value
+        assert one.difference.low <= one.difference.value <= one.difference.high
+    mirrored = compare(positive, other, score, wanted, draws=200)["ap"].difference
+    assert mirrored.low == pytest.approx(-found["ap"].difference.high, abs=0.03)
+
+
+def test_unknown_measures_are_refused():
+    with pytest.raises(ValueError, match="There is no metric 'mean'"):
+        measure("mean")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", coverage.CASES, ids=str)
+def test_every_measure_is_covered(case):
+    """At least 92 of 100 intervals at 95 % hold the mean: 95 less the error of 300 lists."""
+    for row in coverage.covered(case, 300, seed=1):
+        found = dict(zip(coverage.COLUMNS, row, strict=True))
+        assert found["coverage"] >= 0.92, found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case, other", coverage.PAIRS, ids=str)
+def test_every_difference_is_covered(case, other):
+    for row in coverage.pair_covered(case, other, 200, seed=1):
+        found = dict(zip(coverage.COLUMNS, row, strict=True))
+        assert found["coverage"] >= 0.92, found
+
+
+def test_the_top_is_covered():
+    """Where resampled rows held the mean in four lists of five, over 100 lists."""
+    rng, wanted = np.random.default_rng(0), {"top": measure("positives_at_top")}
+    positive = np.arange(600) < 100
+    drawn = [rng.normal(size=600) + 2 * positive for _ in range(2000)]
+    target = np.mean([metrics.positives_at_top(positive, score) for score in drawn])
+    found = [intervals(positive, score, wanted, draws=100)["top"] for score in drawn[:100]]
+    assert np.mean([one.low <= target <= one.high for one in found]) >= 0.95

@@ -14,8 +14,8 @@ MODULES = sorted(path for path in SOURCE.rglob("*.py") if path != SOURCE / "__in
 
 LAYERS = [
     {"arrays", "threads", "versions", "writing"},
-    {"losses", "metrics", "theory", "datasets", "thresholds", "bootstrap"},
-    {"levels", "heads", "curves", "plots"},
+    {"losses", "metrics", "theory", "datasets", "thresholds"},
+    {"levels", "heads", "curves", "plots", "bootstrap"},
     {"projections", "designs"},
     {"solutions", "problems", "on_disk"},
     {"progress", "callbacks", "checkpoints", "cluster"},

@@ -16,20 +16,33 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from scipy import sparse
 from scipy.stats import norm
+from sklearn.compose import make_column_transformer
 from sklearn.datasets import load_breast_cancer
+from sklearn.decomposition import PCA
+from sklearn.impute import SimpleImputer
 from sklearn.isotonic import IsotonicRegression
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import FunctionTransformer, MaxAbsScaler, StandardScaler
+from sklearn.preprocessing import (
+    FunctionTransformer,
+    MaxAbsScaler,
+    MinMaxScaler,
+    OneHotEncoder,
+    RobustScaler,
+    StandardScaler,
+)
 
 import toppush.report
 from toppush import TopPush, TopPushCV, metrics, report
+from toppush.bootstrap import intervals, measure
 from toppush.report import ranking as lists
 from toppush.report.comparison import compare, measures_for
 from toppush.report.drivers import MAX_NAME, largest_parts, largest_weights
-from toppush.report.page import N_DRAWS
+from toppush.report.estimator import _features
+from toppush.report.figures import calibration_figure, scores_figure
 from toppush.report.ranking import Ranking
+from toppush.report.sources import before_scaling, sources
 
 HOSTILE = "</script><script>window.pwned=1</script><img src=x onerror=window.pwned=1>\"'&{{7*7}}"
 
@@ -49,6 +62,12 @@ def small_lists(draw):
     return positive, scores.astype(float)
 
 
+def drawn_data(figure, mark):
+    """What the layer of a chart with this mark draws."""
+    layer = next(one for one in figure.spec["layer"] if one["mark"]["type"] == mark)
+    return figure.spec["datasets"][layer["data"]["name"]]
+
+
 class TestRanking:
     def test_negatives_come_first_in_a_tie(self):
         ranking = Ranking.of([1, 0, 1, 0], [2.0, 2.0, 3.0, 1.0])
@@ -62,19 +81,6 @@ class TestRanking:
             lengths = np.arange(1, ranking.n_rows + 1)
             enough = ranking.curve.hits_within(lengths) >= share * ranking.n_pos - 1e-9
             assert ranking.rows_until(share) == lengths[enough][0]
-
-    @given(small_lists(), st.integers(0, 2**32 - 1))
-    def test_resampled_curve_is_that_of_the_weights(self, made, seed):
-        ranking = Ranking.of(*made)
-        weight = np.random.default_rng(seed).integers(0, 3, ranking.n_rows).astype(float)
-        weight[:2] += 1  # one of each class stays
-        curve = ranking.resampled(weight)
-        assert curve.auc() == pytest.approx(metrics.auc(*made, sample_weight=weight))
-        assert curve.ndcg() == pytest.approx(metrics.ndcg(*made, sample_weight=weight))
-        precision = metrics.average_precision(*made, sample_weight=weight)
-        assert curve.average_precision() == pytest.approx(precision)
-        at_top = metrics.positives_at_top(*made, sample_weight=weight)
-        assert curve.recall_at_fpr(0.0) == pytest.approx(at_top)
 
     @given(small_lists())
     def test_kept_counts_say_everything_of_a_short_list(self, made):
@@ -118,6 +124,34 @@ class TestRanking:
             assert inside.sum() == group.last - group.first + 1
             assert group.hits == positive[inside].sum()
             assert group.low <= group.share <= group.high
+            assert group.median in scores[inside]
+
+    def test_a_dot_stands_where_its_rows_are(self):
+        """Of 300 rows, 281 near 0 and the rest near 1000: the middle, 500, is nobody's score."""
+        scores = np.append(np.linspace(1000, 1001, 19), np.linspace(1, 0, 281))
+        ranking = Ranking.of(np.arange(300) < 19, scores)
+        groups = lists.score_groups(ranking)
+        figure = calibration_figure(ranking, groups)
+        dots = drawn_data(figure, "point")
+        assert all(dot["score"] <= 1 or dot["score"] >= 1000 for dot in dots)
+        steps, heights = lists.rising_share(ranking)
+        for dot, group in zip(dots, groups, strict=True):
+            assert dot["score"] == pytest.approx(group.median, rel=1e-5)
+            line = heights[np.searchsorted(steps, dot["score"], side="right") - 1]
+            assert abs(line - dot["share"]) < 0.06
+
+    def test_every_bin_and_step_has_its_width(self, rng):
+        ranking = Ranking.of(*made_list(rng))
+        edges, *shares = lists.score_shares(ranking)
+        drawn = drawn_data(scores_figure(ranking), "line")
+        for name, share in zip(("positives", "negatives"), shares, strict=True):
+            points = [(one["low"], one["share"]) for one in drawn if one["list"] == name]
+            expected = zip(edges, np.append(share, share[-1]), strict=True)
+            assert_allclose(points, list(expected), rtol=1e-5, atol=1e-9)
+        groups = lists.score_groups(ranking)
+        *_, before, last = drawn_data(calibration_figure(ranking, groups), "line")
+        assert last["share"] == before["share"]
+        assert last["score"] > before["score"] == pytest.approx(ranking.score.max())
 
     def test_rising_share_is_isotonic_regression(self, rng):
         positive, scores = made_list(rng)
@@ -170,7 +204,8 @@ class TestComparison:
     def test_a_list_does_not_differ_from_itself(self, rng):
         ranking = Ranking.of(*made_list(rng))
         for row in compare(ranking, ranking):
-            assert (row.difference.value, row.difference.low, row.difference.high) == (0, 0, 0)
+            assert row.difference.value == 0
+            assert row.difference.low <= 0 <= row.difference.high
             assert row.ours == row.theirs
             assert row.ours.low <= row.ours.high
 
@@ -185,14 +220,32 @@ class TestComparison:
             inside += interval.low <= truth <= interval.high
         assert inside >= 52
 
+    def test_intervals_are_those_of_evaluate(self, rng):
+        """One function, whoever prints them."""
+        ranking = Ranking.of(*made_list(rng))
+        rival = Ranking.of(ranking.positive, ranking.score + rng.normal(size=ranking.n_rows))
+        top = {"top": measure("positives_at_top")}
+        expected = intervals(ranking.positive, ranking.score, top)["top"]
+        assert compare(ranking, None)[0].ours == expected
+        assert compare(ranking, rival)[0].ours == expected
+
+    def test_says_what_the_intervals_are_of(self, rng):
+        positive, scores = made_list(rng)
+        page = Page(report.build(positive, scores, rival=report.Rival(-scores)))
+        assert "mean over fresh lists" in page.text
+        assert "does not hold 0" in page.text
+
     def test_short_lists_have_fewer_measures(self):
         ranking = Ranking.of([1, 0, 1], [3.0, 2.0, 1.0])
         assert not [name for name in measures_for(ranking) if name.startswith(("prec", "recall"))]
 
     def test_long_lists_have_no_intervals(self, rng, monkeypatch):
-        monkeypatch.setattr("toppush.report.comparison.ROWS_DRAWN", 100 * N_DRAWS)
-        rows = compare(Ranking.of(*made_list(rng, 101)), None)
-        assert {row.ours.low for row in rows} == {None}
+        monkeypatch.setattr("toppush.report.comparison.MAX_ROWS", 100)
+        ranking = Ranking.of(*made_list(rng, 101))
+        measured = [one.of(ranking.curve) for one in measures_for(ranking).values()]
+        assert [row.ours for row in compare(ranking, None)] == measured
+        assert [row.difference for row in compare(ranking, ranking)] == [0.0] * len(measured)
+        assert "No intervals" in report.build(ranking.positive, ranking.score)
 
 
 class TestFeatures:
@@ -227,6 +280,94 @@ class TestFeatures:
     def test_lengths_must_agree(self):
         with pytest.raises(ValueError, match=r"lengths \[2, 3\]"):
             report.Features.of(np.eye(2), [1.0, 2.0], ["a", "b", "c"], rows=[])
+
+
+def alarm_table(page):
+    """Text of the table of false alarms."""
+    return Page(page[page.index('id="alarms"') : page.index('id="roc"')]).text
+
+
+@pytest.fixture(scope="module")
+def coloured():
+    """Rows with a text, a number far from 1 and a gap; red and old rows are positive."""
+    rng = np.random.default_rng(5)
+    colour = rng.choice(["red", "green", "blue"], 400)
+    age = rng.integers(20, 80, 400).astype(float)
+    y = (colour == "red") & (age + 10 * rng.normal(size=400) > 50)
+    age[rng.random(400) < 0.1] = np.nan
+    return pd.DataFrame({"colour": colour, "age": age}), y
+
+
+def by_columns(scale):
+    pytest.importorskip("pyarrow")
+    from toppush.io.columns import Columns
+
+    return make_pipeline(Columns(), scale, TopPush(0.01, top=0.5))
+
+
+def by_scikit_learn(scale):
+    number = make_pipeline(SimpleImputer(), scale)
+    prepare = make_column_transformer((OneHotEncoder(), ["colour"]), (number, ["age"]))
+    return make_pipeline(prepare, TopPush(0.01, top=0.5))
+
+
+class TestReasons:
+    @pytest.mark.parametrize("made", [by_columns, by_scikit_learn])
+    @pytest.mark.parametrize("scale", [MaxAbsScaler(), StandardScaler(), MinMaxScaler()])
+    def test_are_the_columns_and_values_of_the_row(self, coloured, made, scale):
+        X, y = coloured
+        ranker = made(scale).fit(X, y)
+        scores = ranker.decision_function(X)
+        table = alarm_table(report.from_estimator(ranker, X, y))
+        assert not re.search("colour(=|_|__)", table)
+        alarms = report.first_false_alarms(y, scores)
+        assert len(set(X["colour"].iloc[alarms])) < 3, "some colour is absent from the alarms"
+        for colour in ("red", "green", "blue"):
+            there = (X["colour"].iloc[alarms] == colour).any()
+            assert (f"colour = {colour}" in table) == there
+        told = {float(age) for age in re.findall(r"age = (\S+)", table)}
+        assert told
+        assert told <= set(X["age"].iloc[alarms])
+
+    def test_a_gap_is_told_as_one(self, coloured):
+        X, y = coloured
+        ranker = by_columns(MaxAbsScaler()).fit(X, y)
+        X = X.assign(age=np.where(np.arange(len(X)) % 2, np.nan, 20.0))  # 50 in place of a gap
+        assert "age is missing" in alarm_table(report.from_estimator(ranker, X, y))
+
+    @pytest.mark.parametrize("scale", [MaxAbsScaler(), StandardScaler(), RobustScaler()])
+    def test_scaling_is_folded_into_the_weights(self, coloured, scale):
+        X, y = coloured
+        values = np.c_[X["age"].fillna(50.0), 1000 * (X["colour"] == "red")]
+        ranker = make_pipeline(scale, TopPush(0.01, top=0.5)).fit(values, y)
+        before, weights = before_scaling(ranker[:-1], ranker[-1].coef_[0])
+        assert before is None
+        scores = ranker.decision_function(values)
+        assert_allclose(values @ weights - (values @ weights).mean(), scores - scores.mean())
+        told = Page(report.from_estimator(ranker, values, y)).text
+        assert f"{values[:, 0].mean():.4g}" in told
+
+    def test_amounts_of_a_column_add_up(self, coloured):
+        X, y = coloured
+        ranker = by_scikit_learn(StandardScaler()).fit(X, y)
+        features = _features(ranker, ranker[:-1], ranker[-1], X, [3, 4], None)
+        scores = ranker.decision_function(X)
+        for row in (3, 4):
+            parts = largest_parts(features, row, 8)
+            assert {part.name for part in parts} <= {"colour", "age"}
+            total = sum(part.amount for part in parts)
+            assert total == pytest.approx(scores[row] - scores.mean(), rel=1e-2)
+            assert features.given[row]["colour"] == X["colour"].iloc[row]
+
+    def test_of_arrays_and_of_steps_that_mix_columns(self, coloured):
+        X, y = coloured
+        encoded = make_pipeline(OneHotEncoder(), TopPush(0.01, top=0.5))
+        texts = X[["colour"]].to_numpy()
+        assert "column 1 = " in alarm_table(report.from_estimator(encoded.fit(texts, y), texts, y))
+        mixed = make_pipeline(SimpleImputer(), PCA(1), MaxAbsScaler(), TopPush(0.01, top=0.5))
+        ages = X[["age"]]
+        assert sources(mixed[:-1].fit(ages), 1) is None
+        assert "pca0 = " in alarm_table(report.from_estimator(mixed.fit(ages, y), ages, y))
 
 
 class Page(HTMLParser):
@@ -394,6 +535,20 @@ class TestPage:
         assert "how many" in page.text
         assert "name 2" in page.text
         assert "nan" not in page.text.lower()
+
+    def test_a_gap_leaves_a_column_of_numbers_one(self):
+        rows = [{"income": None, "id": "2024-0001-AX"}, {"income": 5, "id": "2024-0002-AX"}]
+        page = report.build([1, 0], [2.0, 1.0], preview=rows)
+        assert '<th scope="col">income</th>' in page
+        assert "<td>-</td>" in page
+        assert "<td>5</td>" in page
+        assert '<td class="text word">2024-0001-AX</td>' in page
+
+    def test_long_names_may_be_broken_between_words(self):
+        name = "RevolvingUtilizationOfUnsecuredLines"
+        page = report.build([1, 0], [2.0, 1.0], preview=[{name: 1}])
+        assert "Revolving<wbr>Utilization<wbr>OfUnsecured<wbr>Lines" in page
+        assert name in Page(page).text
 
     def test_many_columns_are_left_out_and_counted(self):
         rows = [{f"column {j}": j for j in range(30)}]

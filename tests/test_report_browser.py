@@ -312,3 +312,33 @@ def test_hostile_text_runs_nothing(browser, tmp_path):
     assert opened.browser.execute_script("return window.pwned") is None
     assert opened.browser.title == HOSTILE
     assert opened.browser.get_log("browser") == []
+
+
+@pytest.mark.parametrize("width, media", [(360, "screen"), (1200, "screen"), (700, "print")])
+def test_ids_stay_on_one_line_and_tables_can_be_reached(browser, tmp_path, width, media):
+    """Wide tables scroll inside the page; on paper, where nothing scrolls, none is cut off."""
+    positive, scores = made_list(60, 2)
+    row = {"customer": "2024-00017-AX", "remark": "said that he would call again"}
+    row |= {f"NumberOfTimes{days}DaysPastDueNotWorse": days for days in (30, 60, 90)}
+    page = report.build(positive, scores, preview=[row] * 60)
+    opened = Opened(browser, tmp_path / "wide.html", page)
+    size = {"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": width < 500}
+    try:
+        browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": media})
+        lines = opened.browser.execute_script(
+            "return [...document.querySelectorAll('td.word')].map(cell => {"
+            "const range = document.createRange(); range.selectNodeContents(cell);"
+            "return range.getClientRects().length})"
+        )
+        assert set(lines) == {1}
+        cut = opened.browser.execute_script(
+            "return [...document.querySelectorAll('table')].filter(table => {"
+            "const room = table.parentElement, style = getComputedStyle(room);"
+            "return table.offsetWidth > room.clientWidth && style.overflowX !== 'auto'}).length"
+        )
+        assert cut == 0
+        assert browser.execute_script("return document.documentElement.scrollWidth") <= width
+    finally:
+        browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "", "features": []})

@@ -30,6 +30,7 @@ import inspect
 import operator
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -76,7 +77,7 @@ def positives_at_top(
     A positive tied with the highest negative does not count. Pos@Top in the paper.
     """
     if (lazy := _lazy_curve(y_true, y_score, sample_weight, pos_label)) is not None:
-        return lazy.recall_at_fpr(0.0)
+        return float(lazy.positives_at_top())
     positive, score, weight = _rows(y_true, y_score, sample_weight, pos_label)
     on_top = positive & (score > score[~positive].max())
     return float(weight[on_top].sum() / weight[positive].sum())
@@ -102,9 +103,7 @@ def ranking_loss(
     O(N log N). A tie is a whole loss here and half of one in `auc`; without ties
     ``ranking_loss == 1 - auc``.
     """
-    curve = top_curve(y_true, y_score, sample_weight, pos_label)
-    missed = (curve.n_pos - curve.hits[:-1]) / curve.n_pos
-    return float(np.diff(curve.alarms) @ missed / curve.n_neg)
+    return float(top_curve(y_true, y_score, sample_weight, pos_label).ranking_loss())
 
 
 def auc(
@@ -115,7 +114,7 @@ def auc(
     1/(n_pos n_neg) sum_ij [I(s_i > s_j) + I(s_i = s_j) / 2]; O(N log N).
     A tied pair counts one half, as in scikit-learn's ``roc_auc_score``.
     """
-    return top_curve(y_true, y_score, sample_weight, pos_label).auc()
+    return float(top_curve(y_true, y_score, sample_weight, pos_label).auc())
 
 
 def partial_auc(
@@ -146,12 +145,7 @@ def partial_auc(
     """
     _check_share("max_fpr", max_fpr)
     curve = top_curve(y_true, y_score, sample_weight, pos_label)
-    limit = max_fpr * curve.n_neg
-    kept = curve.alarms <= limit
-    alarms = np.append(curve.alarms[kept], limit)
-    hits = np.append(curve.hits[kept], np.interp(limit, curve.alarms, curve.hits))
-    mean = _area(alarms, hits / curve.n_pos) / limit
-    return (1 + (mean - max_fpr / 2) / (1 - max_fpr / 2)) / 2 if standardized else mean
+    return float(curve.partial_auc(max_fpr, standardized))
 
 
 def average_precision(
@@ -163,7 +157,7 @@ def average_precision(
     Tied rows share one threshold, so all of them count as above it, as in scikit-learn's
     ``average_precision_score``.
     """
-    return top_curve(y_true, y_score, sample_weight, pos_label).average_precision()
+    return float(top_curve(y_true, y_score, sample_weight, pos_label).average_precision())
 
 
 def ndcg(
@@ -177,7 +171,7 @@ def ndcg(
     of a rank earns that part of its discount. So unlike the other measures this one, and those
     at k, change when all weights are multiplied by one number.
     """
-    return top_curve(y_true, y_score, sample_weight, pos_label).ndcg()
+    return float(top_curve(y_true, y_score, sample_weight, pos_label).ndcg())
 
 
 def precision_at_k(
@@ -202,7 +196,7 @@ def precision_at_k(
         How far down the list to look.
     """
     curve = top_curve(y_true, y_score, sample_weight, pos_label)
-    return float(curve.hits_within(_depth_k(k, curve)) / k)
+    return float(curve.precision_at_k(_depth_k(k, curve)))
 
 
 def recall_at_k(
@@ -225,7 +219,7 @@ def recall_at_k(
         How far down the list to look.
     """
     curve = top_curve(y_true, y_score, sample_weight, pos_label)
-    return float(curve.hits_within(_depth_k(k, curve)) / curve.n_pos)
+    return float(curve.recall_at_k(_depth_k(k, curve)))
 
 
 def lift_at(
@@ -250,8 +244,7 @@ def lift_at(
         The head's share of the list.
     """
     _check_share("fraction", fraction)
-    curve = top_curve(y_true, y_score, sample_weight, pos_label)
-    return float(curve.hits_within(fraction * curve.depth[-1]) / curve.n_pos / fraction)
+    return float(top_curve(y_true, y_score, sample_weight, pos_label).lift_at(fraction))
 
 
 def recall_at_fpr(
@@ -276,7 +269,7 @@ def recall_at_fpr(
         False positive rate that the threshold may reach.
     """
     _check_share("max_fpr", max_fpr)
-    return top_curve(y_true, y_score, sample_weight, pos_label).recall_at_fpr(max_fpr)
+    return float(top_curve(y_true, y_score, sample_weight, pos_label).recall_at_fpr(max_fpr))
 
 
 def top_recall(
@@ -302,10 +295,7 @@ def top_recall(
     """
     if not n_false > 0:
         raise ValueError(f"n_false must be above 0, got {n_false}.")
-    curve = top_curve(y_true, y_score, sample_weight, pos_label)
-    counted = np.minimum(curve.alarms, n_false)
-    recall = (curve.hits[:-1] / curve.n_pos) @ (np.diff(counted) / counted[-1])
-    return float(min(recall, 1.0))
+    return float(top_curve(y_true, y_score, sample_weight, pos_label).top_recall(n_false))
 
 
 METRICS: dict[str, Callable[..., float]] = {
@@ -361,15 +351,18 @@ def scorer(name: str, **params: Any) -> Any:
     )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class TopCurve:
     """Weight at or above each distinct score, from the top of the list down, after a 0.
 
+    Its methods are the measures of this module. A stack of lists with the same weight of each
+    class, one list a row of `hits` and `alarms`, has a stack of measures.
+
     Attributes
     ----------
-    hits : array of shape (n_scores + 1,)
+    hits : array of shape (..., n_scores + 1)
         Weight of the positives.
-    alarms : array of shape (n_scores + 1,)
+    alarms : array of shape (..., n_scores + 1)
         Weight of the negatives.
     thresholds : array of shape (n_scores + 1,)
         The distinct scores, highest first, after infinity, at which nothing is above.
@@ -379,7 +372,7 @@ class TopCurve:
     alarms: Array
     thresholds: Array
 
-    @property
+    @cached_property
     def depth(self) -> Array:
         """Length of the list at each threshold."""
         return self.hits + self.alarms
@@ -387,38 +380,77 @@ class TopCurve:
     @property
     def n_pos(self) -> float:
         """Weight of all positives."""
-        return float(self.hits[-1])
+        return float(self.hits[..., -1].flat[0])
 
     @property
     def n_neg(self) -> float:
         """Weight of all negatives."""
-        return float(self.alarms[-1])
+        return float(self.alarms[..., -1].flat[0])
 
     def hits_within(self, depth: Array | float) -> Any:
         """Positives above each depth, those of a tie in proportion to the part above it."""
-        return np.interp(depth, self.depth, self.hits)
+        return _between(depth, self.depth, self.hits)
 
-    def recall_at_fpr(self, max_fpr: float) -> float:
+    def precision_at_k(self, k: float) -> Any:
+        """As the function of this name."""
+        return self.hits_within(k) / k
+
+    def recall_at_k(self, k: float) -> Any:
+        """As the function of this name."""
+        return self.hits_within(k) / self.n_pos
+
+    def lift_at(self, fraction: float) -> Any:
+        """As the function of this name."""
+        return self.recall_at_k(fraction * (self.n_pos + self.n_neg)) / fraction
+
+    def positives_at_top(self) -> Any:
+        """As the function of this name."""
+        return self.recall_at_fpr(0.0)
+
+    def top_loss(self) -> Any:
+        """As the function of this name."""
+        return 1.0 - self.positives_at_top()
+
+    def recall_at_fpr(self, max_fpr: float) -> Any:
         """As the function of this name; a rate of 0 gives `positives_at_top`."""
         allowed = self.alarms <= max_fpr * self.n_neg * SLACK
-        return float(self.hits[allowed][-1] / self.n_pos)
+        return np.where(allowed, self.hits, 0.0).max(axis=-1) / self.n_pos
 
-    def auc(self) -> float:
+    def top_recall(self, n_false: float = 5) -> Any:
+        """As the function of this name."""
+        counted = np.minimum(self.alarms, n_false)
+        share = np.diff(counted) / counted[..., -1:]
+        return np.minimum((share * self.hits[..., :-1] / self.n_pos).sum(axis=-1), 1.0)
+
+    def auc(self) -> Any:
         """As the function of this name."""
         return _area(self.alarms, self.hits / self.n_pos) / self.n_neg
 
-    def average_precision(self) -> float:
+    def partial_auc(self, max_fpr: float, standardized: bool = False) -> Any:
         """As the function of this name."""
-        filled = np.diff(self.hits)
-        return float(filled @ (self.hits[1:] / np.maximum(self.depth[1:], TINY)) / self.n_pos)
+        limit = max_fpr * self.n_neg
+        edge = np.expand_dims(_between(limit, self.alarms, self.hits), -1)
+        hits = np.where(self.alarms <= limit, self.hits, edge)
+        mean = _area(np.minimum(self.alarms, limit), hits / self.n_pos) / limit
+        return (1 + (mean - max_fpr / 2) / (1 - max_fpr / 2)) / 2 if standardized else mean
 
-    def ndcg(self) -> float:
+    def ranking_loss(self) -> Any:
         """As the function of this name."""
-        discounts = _discounts(np.append(self.depth, self.n_pos))
-        earned, filled = np.diff(discounts[:-1]), np.diff(self.depth)
+        missed = (self.n_pos - self.hits[..., :-1]) / self.n_pos
+        return (np.diff(self.alarms) * missed).sum(axis=-1) / self.n_neg
+
+    def average_precision(self) -> Any:
+        """As the function of this name."""
+        precision = self.hits[..., 1:] / np.maximum(self.depth[..., 1:], TINY)
+        return (np.diff(self.hits) * precision).sum(axis=-1) / self.n_pos
+
+    def ndcg(self) -> Any:
+        """As the function of this name."""
+        discounts, best = _discounts(self.depth), _discounts(np.array([self.n_pos]))
+        filled = np.diff(self.depth)
         # A weight too small to move the running sum fills nothing and earns nothing.
         share = np.divide(np.diff(self.hits), filled, out=np.zeros_like(filled), where=filled > 0)
-        return float(share @ earned / discounts[-1])
+        return (share * np.diff(discounts)).sum(axis=-1) / best[0]
 
 
 def top_curve(
@@ -466,8 +498,15 @@ def _lazy_curve(y_true: Any, y_score: Any, sample_weight: Any, pos_label: Label)
     return None if curve is None else curve(y_true, y_score, sample_weight, pos_label)
 
 
-def _area(x: Array, y: Array) -> float:
-    return float(np.diff(x) @ (y[1:] + y[:-1]) / 2)
+def _area(x: Array, y: Array) -> Any:
+    return (np.diff(x) * (y[..., 1:] + y[..., :-1])).sum(axis=-1) / 2
+
+
+def _between(at: Array | float, x: Array, y: Array) -> Any:
+    """Value of y where x, which rises along each list, reaches `at`; straight in between."""
+    if x.ndim == 1:
+        return np.interp(at, x, y)
+    return np.stack([np.interp(at, *one) for one in zip(x, y, strict=True)])
 
 
 def _discounts(depth: Array) -> Array:

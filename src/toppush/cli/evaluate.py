@@ -31,7 +31,7 @@ FRACTIONS = (0.001, 0.01, 0.1)
 @click.option(
     "--draws",
     type=click.IntRange(min=10),
-    help="Bootstrap draws [default: 1000, fewer from 200,000 rows on].",
+    help="Draws for the intervals [default: 1000, fewer from 200,000 rows on].",
 )
 @seed_option
 def evaluate(
@@ -44,7 +44,7 @@ def evaluate(
     kind: str | None,
     as_json: bool,
 ) -> None:
-    """Measure how well MODEL ranks the labelled rows of DATA, with bootstrap intervals.
+    """Measure how well MODEL ranks the labelled rows of DATA, with intervals.
 
     Example: toppush evaluate fraud.toppush held-out.csv --json
     """
@@ -76,7 +76,7 @@ def evaluate(
         result,
         label_text(ranker.about["label"]),
         f"{met_text(seen)} {int(positive.sum()):,} of them are positive. Intervals: "
-        f"{confidence:.0%}, by the bootstrap.",
+        f"{confidence:.0%}, of the mean over fresh lists with as many positives and negatives.",
         *_tables(found, wanted),
     )
 

@@ -134,7 +134,8 @@ def fit(
         export_json(model, weights)
         written["weights"] = str(weights)
     about = model.about
-    told = [chosen_label_text(about["label"]), *describe(about), _saved(written)]
+    first = " ".join([chosen_label_text(about["label"]), *behind(about)])
+    told = [first, *describe(about), _saved(written)]
     show(as_json, without_history(about) | {"written": written}, *told)
 
 
@@ -175,8 +176,6 @@ def without_history(about: dict[str, Any]) -> dict[str, Any]:
 def describe(about: dict[str, Any]) -> list[str]:
     """What a model says of itself, in sentences."""
     said = []
-    if beside := about.get("beside"):
-        said.extend(_behind(beside))
     if data := about.get("data"):
         parts = f" in {data['parts']:,} parts" if "parts" in data else ""
         said.append(
@@ -200,8 +199,9 @@ def describe(about: dict[str, Any]) -> list[str]:
     return said
 
 
-def _behind(beside: dict[str, float]) -> list[str]:
+def behind(about: dict[str, Any]) -> list[str]:
     """A caution if logistic regression ranks the whole list clearly better."""
+    beside = about.get("beside", {"average_precision": 0.0, "logistic_regression": 0.0})
     ours, theirs = beside["average_precision"], beside["logistic_regression"]
     if theirs - ours <= BEHIND:
         return []

@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from toppush.cli.common import Command, existing, json_option, label_text, show
-from toppush.cli.fit import describe, without_history
+from toppush.cli.fit import behind, describe, without_history
 
 
 @click.command(cls=Command)
@@ -27,7 +27,7 @@ def info(model: Path, as_json: bool) -> None:
     label = about.get("label")
     first = [label_text(label, label.get("why", "as named"))] if label else []
     said = [
-        *first,
+        " ".join([*first, *behind(about)]),
         *describe(about),
         *warned,
         f"Made {about.get('made', 'at an unknown time')} by {made}.",

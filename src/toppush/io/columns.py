@@ -296,6 +296,11 @@ class Columns(TransformerMixin, BaseEstimator):
         named = [name for one in self.columns_ for name in one.outputs()]
         return np.array(named, dtype=object)
 
+    def feature_sources(self) -> list[int]:
+        """Column of the table, counted from 0, that each output is made of."""
+        at = {name: place for place, name in enumerate(self.feature_names_in_)}
+        return [at[one.name] for one in self.columns_ for _ in range(one.width)]
+
     @property
     def _width(self) -> int:
         return sum(one.width for one in self.columns_)

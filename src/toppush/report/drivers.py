@@ -1,7 +1,9 @@
-"""What a linear score is made of: weights, and what each feature adds to a row's score.
+"""What a linear score is made of: weights, and what each column adds to a row's score.
 
 A feature adds w_j (x_j - mean_j) to the score of a row, relative to the mean row; over all
-features that sums to the row's score less the score of the mean row.
+features that sums to the row's score less the score of the mean row. What the features of one
+column add is told of the column, with the value that the row has there: a text is not told by the
+texts that it is not.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,6 +16,8 @@ from numpy.typing import ArrayLike
 from toppush.losses import Array
 
 MAX_NAME = 60
+NEGLIGIBLE = 1e-3
+"""Share of the largest amount below which others are not told."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,6 +31,10 @@ class Features:
         Weights, and mean and standard deviation of the features over the rows of the report.
     rows : mapping from row number to array of shape (n_features,)
         Values of the rows whose scores are to be explained.
+    columns : sequence of str, optional
+        The column that each feature is made of; by default each is its own.
+    given : mapping from row number to mapping, optional
+        Values of the columns in these rows, where they are not the features themselves.
     """
 
     names: Sequence[str]
@@ -34,13 +42,16 @@ class Features:
     mean: Array
     spread: Array
     rows: Mapping[int, Array]
+    columns: Sequence[str] | None = None
+    given: Mapping[int, Mapping[str, Any]] | None = None
 
     def __post_init__(self) -> None:
         sizes = {len(self.names), len(self.weights), len(self.mean), len(self.spread)}
         sizes |= {len(row) for row in self.rows.values()}
+        sizes |= set() if self.columns is None else {len(self.columns)}
         if len(sizes) > 1:
             raise ValueError(
-                f"names, weights, mean, spread and rows have lengths {sorted(sizes)}; "
+                f"names, weights, mean, spread, rows and columns have lengths {sorted(sizes)}; "
                 "each needs one entry per feature."
             )
 
@@ -52,6 +63,8 @@ class Features:
         names: Sequence[str] | None = None,
         *,
         rows: Iterable[int],
+        columns: Sequence[str] | None = None,
+        given: Mapping[int, Mapping[str, Any]] | None = None,
     ) -> "Features":
         """Read the means, the spreads and some rows off a matrix, dense or sparse.
 
@@ -63,6 +76,8 @@ class Features:
             By default "feature 1", "feature 2", ...
         rows : iterable of int
             Rows to explain, see `first_false_alarms`.
+        columns, given
+            As the attributes.
         """
         from sklearn.preprocessing import StandardScaler
         from sklearn.utils import check_array
@@ -72,7 +87,9 @@ class Features:
         if names is None:
             names = [f"feature {number}" for number in range(1, X.shape[1] + 1)]
         values = {int(row): _row(X, int(row)) for row in rows}
-        return cls(names, np.ravel(weights), usual.mean_, np.sqrt(usual.var_), values)
+        return cls(
+            names, np.ravel(weights), usual.mean_, np.sqrt(usual.var_), values, columns, given
+        )
 
     def contributions(self, row: int) -> Array:
         """What each feature adds to the score of a row, relative to the mean row."""
@@ -91,39 +108,56 @@ def _row(X: Any, row: int) -> Array:
 
 @dataclass(frozen=True)
 class Part:
-    """One feature's part in a score."""
+    """One column's part in a score."""
 
     name: str
-    value: float | None
+    value: Any
+    """The row's value there; None for the mean of several rows."""
     amount: float
 
 
 def largest_parts(features: Features, row: int, limit: int) -> list[Part]:
-    """The features that add most to or take most from a row's score."""
-    amounts = features.contributions(row)
+    """The columns that add most to or take most from a row's score."""
     return [
-        Part(_name(features, j), float(features.rows[row][j]), float(amounts[j]))
-        for j in _largest(np.abs(amounts), limit)
+        Part(name, _value(features, row, first), amount)
+        for name, first, amount in _by_column(features, features.contributions(row), limit)
     ]
 
 
 def mean_parts(features: Features, rows: Sequence[int], limit: int) -> list[Part]:
     """The same on average over some rows."""
     amounts = np.mean([features.contributions(row) for row in rows], axis=0)
+    return [Part(name, None, amount) for name, _, amount in _by_column(features, amounts, limit)]
+
+
+def _by_column(features: Features, amounts: Array, limit: int) -> list[tuple[str, int, float]]:
+    """Columns by the size of what they add: name, first feature, amount."""
+    owned = features.columns or range(len(features.names))
+    _, first, owner = np.unique(np.asarray(owned), return_index=True, return_inverse=True)
+    total = np.bincount(owner, amounts)
     return [
-        Part(_name(features, j), None, float(amounts[j])) for j in _largest(np.abs(amounts), limit)
+        (_name(features.columns or features.names, int(first[place])), int(first[place]), one)
+        for place in _largest(np.abs(total), limit)
+        for one in [float(total[place])]
     ]
 
 
+def _value(features: Features, row: int, feature: int) -> Any:
+    """What the row holds in the column of a feature."""
+    if features.given is None or features.columns is None:
+        return float(features.rows[row][feature])
+    return features.given[row][features.columns[feature]]
+
+
 def _largest(sizes: Array, limit: int) -> Any:
-    """Where the largest entries that are not zero are, greatest first."""
+    """Where the largest entries are, greatest first, without those that nobody would see."""
     chosen = np.argsort(-sizes, kind="stable")[:limit]
-    return chosen[sizes[chosen] > 0]
+    return chosen[sizes[chosen] > NEGLIGIBLE * sizes.max(initial=0.0)]
 
 
-def _name(features: Features, j: int) -> str:
-    """The name of a feature; one that had to be cut stays apart from others cut like it."""
-    name = str(features.names[j])
+def _name(names: Sequence[str], j: int) -> str:
+    """One of the names; one that had to be cut stays apart from others cut like it."""
+    name = str(names[j])
     return name if len(name) <= MAX_NAME else f"{name[:MAX_NAME]}… (feature {j + 1})"
 
 
@@ -143,7 +177,7 @@ def largest_weights(features: Features, limit: int) -> list[Weight]:
     influence = features.influence()
     return [
         Weight(
-            _name(features, j),
+            _name(features.names, j),
             float(features.weights[j]),
             float(features.mean[j]),
             float(features.spread[j]),

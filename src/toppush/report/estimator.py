@@ -14,7 +14,8 @@ from sklearn.utils import _safe_indexing
 from toppush.losses import LOSSES, Loss
 from toppush.report.drivers import Features
 from toppush.report.page import N_ALARMS, N_SHOWN, Rival, build
-from toppush.report.ranking import Ranking
+from toppush.report.ranking import Ranking, table_records
+from toppush.report.sources import before_scaling, sources
 
 RIVAL_ITERATIONS = 1000
 NEARLY = 1e-3
@@ -63,20 +64,19 @@ def from_estimator(
     """
     ranker = getattr(ranker, "best_estimator_", ranker)
     prepare, final = (ranker[:-1], ranker[-1]) if isinstance(ranker, Pipeline) else (None, ranker)
-    prepared = X if prepare is None or not len(prepare) else prepare.transform(X)
+    prepared = _prepared(prepare, X)
     scores = np.asarray(ranker.decision_function(X), np.float64)
     positive = np.asarray(y) == ranker.classes_[1]
     ranking = Ranking.of(positive, scores)
     features = None
     if hasattr(final, "coef_"):
-        names = feature_names if feature_names is not None else _names(ranker, prepare, final)
         alarms = ranking.order[ranking.false_alarms(N_ALARMS)]
-        features = Features.of(prepared, final.coef_, names, rows=alarms)
+        features = _features(ranker, prepare, final, X, alarms, feature_names)
     rival = None
     if X_train is not None and y_train is not None:
-        trained_on = X_train if prepare is None or not len(prepare) else prepare.transform(X_train)
+        trained_on = _prepared(prepare, X_train)
         rival = _logistic(trained_on, np.asarray(y_train) == ranker.classes_[1], prepared)
-    table = rows if rows is not None else X if hasattr(X, "columns") else None
+    table = rows if rows is not None else X if _is_table(X) else None
     return build(
         positive,
         scores,
@@ -90,6 +90,46 @@ def from_estimator(
         facts=_facts(ranker, final, features, X_train) | dict(facts or {}),
         caution=_caution(final),
     )
+
+
+def _prepared(prepare: Any, X: Any) -> Any:
+    return X if prepare is None or not len(prepare) else prepare.transform(X)
+
+
+def _features(
+    ranker: Any, prepare: Any, final: Any, X: Any, rows: Any, names: Sequence[str] | None
+) -> Features:
+    """Weights of the features before scaling, and the columns of X that they are made of."""
+    before, weights = before_scaling(prepare, np.ravel(final.coef_).astype(np.float64))
+    names = names if names is not None else _names(ranker, before, final)
+    columns, given = _columns(before, X, rows)
+    return Features.of(
+        _prepared(before, X), weights, names, rows=rows, columns=columns, given=given
+    )
+
+
+def _columns(before: Any, X: Any, rows: Any) -> tuple[list[str] | None, Any]:
+    """Name of the column that each feature is made of, and what some rows hold there."""
+    made_of = None if before is None else sources(before, before.n_features_in_)
+    if made_of is None:
+        return None, None
+    fitted = getattr(before, "feature_names_in_", None)
+    called = [f"column {place + 1}" for place in range(before.n_features_in_)]
+    called = called if fitted is None else [str(name) for name in fitted]
+    taken = _safe_indexing(X, np.asarray(rows))
+    if _is_table(X):
+        records = [{str(name): one for name, one in row.items()} for row in table_records(taken)]
+    else:
+        records = [dict(zip(called, row, strict=True)) for row in _dense(taken)]
+    return [called[one] for one in made_of], dict(zip(map(int, rows), records, strict=True))
+
+
+def _is_table(X: Any) -> bool:
+    return hasattr(X, "column_names") or hasattr(X, "columns")
+
+
+def _dense(rows: Any) -> Any:
+    return rows.toarray() if hasattr(rows, "toarray") else rows
 
 
 def _names(ranker: Any, prepare: Any, final: Any) -> list[str] | None:

@@ -61,7 +61,7 @@ class Figure:
                 labelFontSize=12,
                 titleFontSize=12,
                 titleFontWeight="normal",
-                labelLimit=200,
+                labelLimit=alt.expr("width < 420 ? 150 : 320"),
             ),
             legend=alt.LegendConfig(
                 labelColor=INK,
@@ -74,6 +74,8 @@ class Figure:
                 symbolSize=400,
                 labelLimit=300,
             ),
+            # On a phone a title is wider than the plot, but not than the plot and its labels.
+            axisX=alt.AxisConfig(titleAnchor=alt.expr("width < 420 ? 'end' : 'middle'")),
             view=alt.ViewConfig(stroke=None),
         )
         spec = chart.to_dict()
@@ -118,7 +120,9 @@ def _value_axis(field: str, title: str, values: Any, **scale: Any) -> Any:
 
 def _log_axis(field: str, title: str, low: float, high: float) -> Any:
     scale = alt.Scale(type="log", domain=[low, high], nice=False)
-    axis = alt.Axis(format=".3~%" if low < 1 else ",d", tickCount=8, labelOverlap="greedy")
+    axis = alt.Axis(
+        format=".3~%" if low < 1 else ",d", tickCount=8, labelOverlap="greedy", labelSeparation=6
+    )
     return alt.X(field, type="quantitative", title=title, scale=scale, axis=axis)
 
 
@@ -252,12 +256,11 @@ def roc_figure(lists: dict[str, Ranking]) -> Figure:
 def scores_figure(ranking: Ranking) -> Figure:
     """How the scores of each class are spread."""
     edges, positives, negatives = score_shares(ranking)
-    n = len(positives)
+    # A step goes on to the next point: the last bin needs one at its end.
     data = _data(
-        low=np.tile(edges[:-1], 2),
-        high=np.tile(edges[1:], 2),
-        share=np.append(positives, negatives),
-        list=["positives"] * n + ["negatives"] * n,
+        low=np.tile(edges, 2),
+        share=np.concatenate([positives, positives[-1:], negatives, negatives[-1:]]),
+        list=["positives"] * len(edges) + ["negatives"] * len(edges),
     )
     both = ["positives", "negatives"]
     x = _value_axis("low", "score", edges, zero=False)
@@ -288,18 +291,20 @@ def scores_figure(ranking: Ranking) -> Figure:
 def calibration_figure(ranking: Ranking, groups: Sequence[ScoreGroup]) -> Figure:
     """Observed share of positives by score, with intervals and a rising staircase."""
     steps, heights = rising_share(ranking)
-    middle = [(group.lowest + group.highest) / 2 for group in groups]
     data = _data(
-        score=middle,
+        score=[group.median for group in groups],
         share=[group.share for group in groups],
         low=[group.low for group in groups],
         high=[group.high for group in groups],
         ranks=[f"{group.first:,} to {group.last:,}" for group in groups],
     )
-    x = _value_axis("score", "score", steps, zero=False)
+    # Room for the dots at both ends, and for a last step of a single score.
+    room = 0.02 * float(steps[-1] - steps[0]) or 1.0
+    domain = [float(steps[0]) - room, float(steps[-1]) + room]
+    x = _value_axis("score", "score", steps, zero=False, domain=domain)
     y = _share_axis("share", "observed share of positives")
     stairs = (
-        alt.Chart(_data(score=steps, share=heights))
+        alt.Chart(_data(score=np.append(steps, domain[1]), share=np.append(heights, heights[-1])))
         .mark_line(interpolate="step-after", color=SECOND, strokeDash=DASH, strokeWidth=1.8)
         .encode(x=x, y=y)
     )
@@ -312,6 +317,7 @@ def calibration_figure(ranking: Ranking, groups: Sequence[ScoreGroup]) -> Figure
             y=y,
             tooltip=[
                 alt.Tooltip("ranks:N"),
+                alt.Tooltip("score:Q", format=".4g", title="median score"),
                 alt.Tooltip("share:Q", format=".1%", title="positive"),
                 alt.Tooltip("low:Q", format=".1%", title="interval from"),
                 alt.Tooltip("high:Q", format=".1%", title="to"),
@@ -328,7 +334,7 @@ def calibration_figure(ranking: Ranking, groups: Sequence[ScoreGroup]) -> Figure
 
 
 def parts_figure(parts: dict[str, list[Part]]) -> Figure:
-    """What each feature adds to the score of a row; which row is chosen on the page."""
+    """What each column adds to the score of a row; which row is chosen on the page."""
     columns: dict[str, list[Any]] = {"row": [], "name": [], "amount": [], "place": []}
     for row, several in parts.items():
         columns["row"] += [row] * len(several)
@@ -343,7 +349,7 @@ def parts_figure(parts: dict[str, list[Part]]) -> Figure:
     )
     return Figure.of(
         "parts",
-        "What each feature adds to the score of the chosen false alarms, relative to the mean "
+        "What each column adds to the score of the chosen false alarms, relative to the mean "
         "row. The table below names the largest for each.",
         bars,
         BAR * tallest,

@@ -4,8 +4,9 @@ import base64
 import hashlib
 import os
 import platform
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from numbers import Integral, Real
 from typing import Any
@@ -15,7 +16,7 @@ from markupsafe import Markup
 from numpy.typing import ArrayLike
 
 from toppush.report import figures
-from toppush.report.comparison import N_DRAWS, compare
+from toppush.report.comparison import compare
 from toppush.report.drivers import Features, Part, largest_parts, largest_weights, mean_parts
 from toppush.report.ranking import (
     PER_DECADE,
@@ -40,6 +41,11 @@ N_NAMED = 4
 N_WEIGHTS = 20
 MAX_COLUMNS = 12
 MAX_TEXT = 80
+MAX_WORD = 40
+"""Letters up to which a text without spaces, such as an id, is not broken."""
+MAX_PIECE = 12
+"""Letters up to which the words of a name stay together."""
+MISSING = "-"
 NAMED_VERSIONS = ("toppush", "numpy", "scipy", "scikit-learn", "altair")
 
 
@@ -136,7 +142,6 @@ def build(
         "facts": _facts(ranking, facts or {}),
         "solution": solution,
         "counts": kept_counts(ranking),
-        "n_draws": N_DRAWS,
         "per_decade": PER_DECADE,
     }
     if features is not None:
@@ -206,12 +211,17 @@ class Cell:
     text: str
     number: bool
 
+    @property
+    def word(self) -> bool:
+        """Whether it is short enough, and without spaces, to stay on one line."""
+        return len(self.text) <= MAX_WORD and " " not in self.text
+
 
 @dataclass(frozen=True)
 class TopTable:
-    """The first rows, with the user's own columns."""
+    """The first rows, with the user's own columns, and whether each holds numbers."""
 
-    columns: list[str]
+    columns: dict[str, bool]
     left_out: int
     rows: list[Row]
 
@@ -221,7 +231,11 @@ def _top_table(ranking: Ranking, records: Sequence[Mapping[str, Any]]) -> TopTab
     shown = columns[:MAX_COLUMNS]
     places = range(min(N_SHOWN, ranking.n_rows))
     rows = [_row(ranking, place, shown, records) for place in places]
-    return TopTable(shown, len(columns) - len(shown), rows)
+    numbers = {
+        name: all(row.cells[at].number or row.cells[at].text == MISSING for row in rows)
+        for at, name in enumerate(shown)
+    }
+    return TopTable(numbers, len(columns) - len(shown), rows)
 
 
 def _row(
@@ -239,7 +253,7 @@ def _row(
 def _cell(value: Any) -> Cell:
     """A cell, cut where it would break the table; a dash where nothing is known."""
     if value is None or (isinstance(value, Real) and value != value):
-        return Cell("-", number=isinstance(value, Real))
+        return Cell(MISSING, number=isinstance(value, Real))
     number = isinstance(value, Real) and not isinstance(value, bool)
     text = f"{value:.6g}" if number and not isinstance(value, Integral) else str(value)
     return Cell(text if len(text) <= MAX_TEXT else text[: MAX_TEXT - 1] + "…", number)
@@ -247,7 +261,7 @@ def _cell(value: Any) -> Cell:
 
 @dataclass(frozen=True)
 class Alarm:
-    """A false alarm and the features that raised its score most."""
+    """A false alarm and the columns that raised its score most."""
 
     row: Row
     raised_by: list[Part]
@@ -263,7 +277,10 @@ def _drivers(
     for place in ranking.false_alarms(N_ALARMS):
         row = _row(ranking, int(place), [], records)
         if row.number - 1 in features.rows:
-            several = largest_parts(features, row.number - 1, N_PARTS)
+            several = [
+                replace(part, name=_told(part))
+                for part in largest_parts(features, row.number - 1, N_PARTS)
+            ]
             named = [part for part in several if part.amount > 0][:N_NAMED]
             total = float(features.contributions(row.number - 1).sum())
             alarms.append(Alarm(row, named, total))
@@ -279,6 +296,12 @@ def _drivers(
     n_features = len(features.names)
     found = {"alarms": alarms, "choices": list(parts), "weights": weights, "n_features": n_features}
     return found, drawn
+
+
+def _told(part: Part) -> str:
+    """A column and what the row holds there."""
+    cell = _cell(part.value)
+    return f"{part.name} is missing" if cell.text == MISSING else f"{part.name} = {cell.text}"
 
 
 def _facts(ranking: Ranking, facts: Mapping[str, object]) -> dict[str, str]:
@@ -301,6 +324,7 @@ def _render(context: dict[str, Any], drawn: Sequence[figures.Figure]) -> str:
     )
     environment.policies["json.dumps_kwargs"] = {"allow_nan": False, "separators": (",", ":")}
     environment.filters |= {"count": count, "percent": _percent, "number": _number}
+    environment.filters |= {"amount": _amount, "breakable": _breakable}
     read = environment.loader.get_source  # type: ignore[union-attr]
     scripts = [figures.browser_library(), read(environment, "page.js")[0]]
     scripts = [script.replace("</script", r"<\/script") for script in scripts]
@@ -325,6 +349,22 @@ def _sha256(script: str) -> str:
 
 def _percent(share: float) -> str:
     return f"{share:.1%}"
+
+
+def _amount(value: float) -> str:
+    """With its sign, and three digits."""
+    return f"{value:+.3g}".replace("e-0", "e-").replace("e+0", "e+")
+
+
+def _breakable(name: str) -> Markup:
+    """A name that may be broken where its words begin."""
+    pieces = [""]
+    for word in re.split(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[_./-])(?=\w)", name):
+        if len(pieces[-1] + word) <= MAX_PIECE:
+            pieces[-1] += word
+        else:
+            pieces.append(word)
+    return Markup("<wbr>").join(pieces)
 
 
 def _number(value: float) -> str:

@@ -82,14 +82,6 @@ class Ranking:
         """Places in the list, from 0, of the first negatives."""
         return np.flatnonzero(~self.positive[self.order])[:limit]
 
-    def resampled(self, weight: Array) -> TopCurve:
-        """The curve of the list in which row i is there weight[i] times; O(n)."""
-        ends = self.curve.depth[1:].astype(np.intp) - 1
-        weight, positive = weight[self.order], self.positive[self.order]
-        hits = np.append(0.0, np.cumsum(weight * positive)[ends])
-        depth = np.append(0.0, np.cumsum(weight)[ends])
-        return TopCurve(hits, depth - hits, self.curve.thresholds)
-
     def rows_until(self, share: float) -> int:
         """Rows from the top that hold at least a share of the positives."""
         hits, depth = self.curve.hits, self.curve.depth
@@ -196,6 +188,8 @@ class ScoreGroup:
     first: int
     last: int
     lowest: float
+    median: float
+    """Of its rows; the middle of its range may be where none is."""
     highest: float
     hits: int
     share: float
@@ -214,15 +208,18 @@ def score_groups(ranking: Ranking) -> list[ScoreGroup]:
     curve = ranking.curve
     wanted = np.geomspace(min(FIRST_GROUP, ranking.n_rows), ranking.n_rows, N_GROUPS)
     ends = np.unique(np.searchsorted(curve.depth, np.rint(wanted)))
+    falling = ranking.score[ranking.order]
     groups, start = [], 0
     for end in ends:
-        rows = int(curve.depth[end] - curve.depth[start])
+        first, last = int(curve.depth[start]), int(curve.depth[end])
+        rows = last - first
         hits = int(curve.hits[end] - curve.hits[start])
         groups.append(
             ScoreGroup(
-                int(curve.depth[start]) + 1,
-                int(curve.depth[end]),
+                first + 1,
+                last,
                 float(curve.thresholds[end]),
+                float(falling[(first + last) // 2]),
                 float(curve.thresholds[start + 1]),
                 hits,
                 hits / rows,
