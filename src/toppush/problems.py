@@ -7,6 +7,7 @@ over a >= 0, 0 <= b_j <= (sum a)/k, sum b = sum a; any such point proves P >= -D
 the positives' weights and m their sum. Paper: X+'a - X-'b = nu -> push; w = push / (lam m).
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -83,6 +84,10 @@ CROSSED = 1e-9
 """Share of the objective by which rounding may put the lower bound above the upper one."""
 
 
+UNDERFLOWN = 1e-150
+"""Share of the objective at zero below which a bound is taken for zero: its squares are."""
+
+
 def prove(problem: TopPushProblem, weights: Array, dual: Dual) -> Proof:
     """Objective of the weights, and the bound that a dual point proves."""
     design = problem.design
@@ -94,8 +99,8 @@ def prove(problem: TopPushProblem, weights: Array, dual: Dual) -> Proof:
         return Proof(threshold, upper, 0.0, 0.0)
     balance = positives / negatives
     push, conjugates = design.sum(_dual_sums, dual, problem.loss, balance)
-    lower = problem.lower(push, conjugates)
-    if not lower > 0.0:
+    lower = problem.lower(push, conjugates) - _rounding(problem, push, positives)
+    if not lower > UNDERFLOWN * problem.at_zero():
         return Proof(threshold, upper, 0.0, 0.0)  # no dual at all proves as much
     if lower > upper * (1.0 + CROSSED):
         raise AssertionError(
@@ -103,6 +108,20 @@ def prove(problem: TopPushProblem, weights: Array, dual: Dual) -> Proof:
             "defect of toppush, please report it."
         )
     return Proof(threshold, upper, min(lower, upper), balance)
+
+
+def _rounding(problem: TopPushProblem, push: Array, mass: float) -> float:
+    """What rounding may add to a lower bound: in X+'a - X-'b, whose duals sum to twice `mass`."""
+    design = problem.design
+    (square,) = design.max(_greatest_square)
+    unit = float(np.finfo(np.float64).eps) * (8.0 + math.sqrt(design.n_pos + design.n_neg))
+    off, size = 2.0 * unit * mass * math.sqrt(square), math.sqrt(float(push @ push))
+    return off * (size + 0.5 * off) / (problem.scale * design.total_cost)
+
+
+@only_asks
+def _greatest_square(block: Block) -> tuple[float]:
+    return (number(block.arrays.max(block.precise_rows.squared_norms(), initial=0.0)),)
 
 
 @only_asks

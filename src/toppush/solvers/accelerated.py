@@ -15,9 +15,9 @@ from typing import NamedTuple
 import numpy as np
 
 from toppush.arrays import Array, number
-from toppush.designs import Block, Design, only_asks
+from toppush.designs import Block, Design, Form, only_asks
 from toppush.losses import Loss
-from toppush.problems import TopPushProblem
+from toppush.problems import TopPushProblem, balanced, prove
 from toppush.progress import Journal, Watch
 from toppush.projections import (
     Clipped,
@@ -28,7 +28,8 @@ from toppush.projections import (
     find_landing,
     mass_above,
 )
-from toppush.solutions import Solution, Status, proven_below
+from toppush.solutions import Solution, Status
+from toppush.solvers.forms import answer_in, form_of, in_form
 
 MIN_ITER = 10
 SMALLEST_STEP = 1e-2
@@ -54,26 +55,11 @@ def accelerated(
     curvature doubles. The rule does not certify: see `Solution.gap`. Weights that end far worse
     than zero are said to be so; where the objective there is not even a number, zero is returned.
     """
-    journal = Journal(problem.design, watch)
-    search = _Search.begin(problem, start)
-    # A dual is in units of its row's cost.
-    too_short = SMALLEST_STEP * tol * problem.design.total_cost / problem.design.n_pos
-    status, momentum, previous_momentum = Status.MAX_ITER, 1.0, 0.0
-    while len(journal) < max_iter:
-        before = search.objective
-        length = search.step((previous_momentum - 1.0) / momentum)
-        if journal.note(search.upper, -search.objective, *search.answer()):
-            status = Status.STOPPED
-            break
-        if not length > too_short:
-            status = Status.CONVERGED if search.is_within(tol) else Status.STALLED
-            break
-        if len(journal) >= MIN_ITER and abs(search.objective - before) <= tol * abs(before):
-            status = Status.SETTLED
-            break
-        grown = 0.5 * (1.0 + float(np.sqrt(1.0 + 4.0 * momentum**2)))
-        momentum, previous_momentum = grown, momentum
-    return search.solution(status, journal)
+    journal, form = Journal(problem.design, watch), form_of(problem)
+    with np.errstate(all="ignore"):  # what overflows is said by the status
+        search = _Search.begin(in_form(problem), start)
+        status = search.run(journal, form, tol=tol, max_iter=max_iter)
+        return search.solution(status, journal, form)
 
 
 @dataclass
@@ -120,20 +106,39 @@ class _Search:
         """Whether the bounds agree to this share of the objective."""
         return self.upper + self.objective <= tol * abs(self.upper)
 
-    def solution(self, status: Status, journal: Journal) -> Solution:
+    def run(self, journal: Journal, form: Form, *, tol: float, max_iter: int) -> Status:
+        """Step after step, until the authors' rule ends it."""
+        design = self.problem.design
+        # A dual is in units of its row's cost.
+        too_short = SMALLEST_STEP * tol * design.total_cost / design.n_pos
+        momentum, previous_momentum = 1.0, 0.0
+        while len(journal) < max_iter:
+            before = self.objective
+            length = self.step((previous_momentum - 1.0) / momentum)
+            if journal.note(self.upper, -self.objective, *answer_in(form, *self.answer())):
+                return Status.STOPPED
+            if not length > too_short:
+                return Status.CONVERGED if self.is_within(tol) else Status.STALLED
+            if len(journal) >= MIN_ITER and abs(self.objective - before) <= tol * abs(before):
+                return Status.SETTLED
+            grown = 0.5 * (1.0 + float(np.sqrt(1.0 + 4.0 * momentum**2)))
+            momentum, previous_momentum = grown, momentum
+        return Status.MAX_ITER
+
+    def solution(self, status: Status, journal: Journal, form: Form) -> Solution:
         """The record of the latest point, or of weights of zero if its objective overflows."""
-        (weights, threshold), upper = self.answer(), self.upper
-        at_zero = self.problem.at_zero()
-        if status is not Status.STOPPED and not upper <= FAR * at_zero:
+        weights = self.answer()[0] if np.isfinite(self.upper) else 0.0 * self.push
+        proof = prove(self.problem, weights, _dual_pair)
+        if status is not Status.STOPPED and not self.upper <= FAR * self.problem.at_zero():
             status = Status.DIVERGED
-        if not np.isfinite(upper):
-            weights, threshold, upper = 0.0 * self.push, 0.0, at_zero
+        weights, threshold = answer_in(form, weights, proof.threshold)
+        journal.settle(proof.upper, proof.lower)
         return Solution(
             weights=weights,
             threshold=threshold,
-            dual=self.problem.design.over_rows(_joined_dual),
-            upper=upper,
-            lower=proven_below(upper, -self.objective),
+            dual=self.problem.design.over_rows(_joined_dual, proof.balance),
+            upper=proof.upper,
+            lower=proof.lower,
             n_iter=len(journal),
             status=status,
             history=tuple(journal.history),
@@ -350,6 +355,12 @@ def _advance(block: Block, weights: Array) -> None:
     block.score(weights)
 
 
+def _dual_pair(block: Block) -> Pair:
+    """The latest dual: of the positives and of the negatives."""
+    pair: Pair = block.state.dual
+    return pair
+
+
 @only_asks
-def _joined_dual(block: Block) -> Array:
-    return block.join(*block.state.dual)
+def _joined_dual(block: Block, balance: float) -> Array:
+    return balanced(block, _dual_pair, balance)

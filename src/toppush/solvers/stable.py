@@ -33,6 +33,9 @@ MANNERS = ((0.99, 1e-3), (0.9, 0.1))
 then, if that did not get there, with caution."""
 SHORT_STEP = 0.3
 """Step below which one back to the central path is tried."""
+NEXT_TO_NOTHING, STRETCH = 1e-20, 1e-12
+"""Share of the objective at zero below which rounding decides whether a margin is kept; weights
+that much longer keep it for sure."""
 PATIENCE, MAX_HALVINGS = 80, 60
 
 
@@ -59,6 +62,8 @@ def stable(problem: TopPushProblem, journal: Journal, *, tol: float, max_iter: i
     dual[kinds > 0], dual[kinds < 0] = (side * seen.design.total_cost for side in method.best_dual)
     design.scatter(_receive_dual, dual)
     weights = design.arrays.asarray(method.best_weights)
+    if method.upper < NEXT_TO_NOTHING * seen.at_zero():
+        weights = (1.0 + STRETCH) * weights
     proof = prove(seen, weights, _received_dual)
     weights, threshold = answer_in(form, weights, proof.threshold)
     return Solution(
@@ -177,7 +182,7 @@ class _Method:
             return 0.0, 0.0
         if loss.conjugate_curvature is not None:
             bend = quadratic + loss.conjugate_curvature * float(self.dual @ unit)
-            return mass / bend, 0.5 * mass**2 / bend
+            return (mass / bend, 0.5 * mass * (mass / bend)) if bend > 0.0 else (0.0, 0.0)
         limit, scale, best = (1.0 - 1e-9) * loss.dual_limit / float(unit.max()), 1.0, (0.0, 0.0)
         for _ in range(4):
             scale = min(scale, limit)
