@@ -88,8 +88,11 @@ UNDERFLOWN = 1e-150
 """Share of the objective at zero below which a bound is taken for zero: its squares are."""
 
 
-def prove(problem: TopPushProblem, weights: Array, dual: Dual) -> Proof:
-    """Objective of the weights, and the bound that a dual point proves."""
+def prove(problem: TopPushProblem, weights: Array, dual: Dual, length: float = math.inf) -> Proof:
+    """Objective of the weights, and the bound that a dual point proves.
+
+    `length` is a bound on the length of a row, if known, which rounding goes by.
+    """
     design = problem.design
     design.tell(Block.score_precisely, weights)
     threshold = problem.threshold()
@@ -99,7 +102,7 @@ def prove(problem: TopPushProblem, weights: Array, dual: Dual) -> Proof:
         return Proof(threshold, upper, 0.0, 0.0)
     balance = positives / negatives
     push, conjugates = design.sum(_dual_sums, dual, problem.loss, balance)
-    lower = problem.lower(push, conjugates) - _rounding(problem, push, positives)
+    lower = problem.lower(push, conjugates) - _rounding(problem, push, positives, length)
     if not lower > UNDERFLOWN * problem.at_zero():
         return Proof(threshold, upper, 0.0, 0.0)  # no dual at all proves as much
     if lower > upper * (1.0 + CROSSED):
@@ -110,12 +113,13 @@ def prove(problem: TopPushProblem, weights: Array, dual: Dual) -> Proof:
     return Proof(threshold, upper, min(lower, upper), balance)
 
 
-def _rounding(problem: TopPushProblem, push: Array, mass: float) -> float:
+def _rounding(problem: TopPushProblem, push: Array, mass: float, length: float) -> float:
     """What rounding may add to a lower bound: in X+'a - X-'b, whose duals sum to twice `mass`."""
     design = problem.design
-    (square,) = design.max(_greatest_square)
+    if not math.isfinite(length):
+        length = math.sqrt(design.max(_greatest_square)[0])
     unit = float(np.finfo(np.float64).eps) * (8.0 + math.sqrt(design.n_pos + design.n_neg))
-    off, size = 2.0 * unit * mass * math.sqrt(square), math.sqrt(float(push @ push))
+    off, size = 2.0 * unit * mass * length, math.sqrt(float(push @ push))
     return off * (size + 0.5 * off) / (problem.scale * design.total_cost)
 
 

@@ -469,8 +469,9 @@ class PreciseRows:
 
     def _parts(self, *coefficients: Array) -> Iterator[tuple[slice, Rows]]:
         """Parts in their form, without those for which all coefficients are zero."""
+        look = bool(coefficients) and self.arrays is NUMPY  # elsewhere a look takes longer
         for place, rows in self._all.parts():
-            if not coefficients or any(bool((one[place] != 0.0).any()) for one in coefficients):
+            if not look or any(bool(one[place].any()) for one in coefficients):
                 yield place, rows.in_form(self._form)
 
     def scores(self, weights: Array) -> Array:

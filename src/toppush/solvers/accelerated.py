@@ -29,7 +29,7 @@ from toppush.projections import (
     mass_above,
 )
 from toppush.solutions import Solution, Status
-from toppush.solvers.forms import answer_in, form_of, in_form
+from toppush.solvers.forms import answer_in, in_form, seen
 
 MIN_ITER = 10
 SMALLEST_STEP = 1e-2
@@ -55,7 +55,7 @@ def accelerated(
     curvature doubles. The rule does not certify: see `Solution.gap`. Weights that end far worse
     than zero are said to be so; where the objective there is not even a number, zero is returned.
     """
-    journal, form = Journal(problem.design, watch), form_of(problem)
+    journal, form = Journal(problem.design, watch), seen(problem).form
     with np.errstate(all="ignore"):  # what overflows is said by the status
         search = _Search.begin(in_form(problem), start)
         status = search.run(journal, form, tol=tol, max_iter=max_iter)

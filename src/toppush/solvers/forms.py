@@ -25,27 +25,38 @@ BALANCE = 1e100
 """Most that the entries' square may exceed lam, or fall below it, before they share the size."""
 
 
-def form_of(problem: TopPushProblem) -> Form:
-    """The form that the rows have, chosen from a sample of them at first."""
+class Seen(NamedTuple):
+    """How the solvers see a design's rows."""
+
+    form: Form
+    final: bool
+    """Whether all rows were asked, not a sample."""
+    double: bool
+    """Whether they are float64 as they were given."""
+    length: float = math.inf
+    """A bound on the length of a row, if known."""
+
+
+def seen(problem: TopPushProblem) -> Seen:
+    """How the rows are seen; a sample of them decides at first."""
     memory = problem.design.memory
-    if "form" not in memory:
-        _take(problem.design, *_form_for(problem, SAMPLE), final=False)
-    form: Form = memory["form"]
-    return form
+    if "seen" not in memory:
+        _take(problem.design, _look(problem, SAMPLE))
+    kept: Seen = memory["seen"]
+    return kept
 
 
 def refine(problem: TopPushProblem) -> bool:
     """Turn to the form that all rows ask for; False if they have it already."""
-    design = problem.design
-    if design.memory["form is final"]:
+    if seen(problem).final:
         return False
-    _take(design, *_form_for(problem, None), final=True)
+    _take(problem.design, _look(problem, None))
     return True
 
 
 def in_form(problem: TopPushProblem) -> TopPushProblem:
     """The same problem on the rows as they are seen: lam shrinks as weights grow."""
-    return replace(problem, lam=problem.lam * form_of(problem).scale ** 2)
+    return replace(problem, lam=problem.lam * seen(problem).form.scale ** 2)
 
 
 def answer_in(form: Form, weights: Array, threshold: float) -> tuple[Array, float]:
@@ -55,38 +66,33 @@ def answer_in(form: Form, weights: Array, threshold: float) -> tuple[Array, floa
     return weights if form.scale == 1.0 else form.scale * weights, threshold
 
 
-def _take(design: Design, form: Form, size: float, *, final: bool) -> None:
-    """Let the rows take a form; `size` is what a row's length is at most, infinite if unknown."""
+def _take(design: Design, how: Seen) -> None:
+    """Let the rows take a form; what was summed up in another one is forgotten."""
     design.memory.clear()
-    design.memory.update({"form": form, "form is final": final, "size": size})
-    if final or not form.is_plain:
-        design.tell(Block.take_form, form)
+    design.memory["seen"] = how
+    if how.final or not how.form.is_plain:
+        design.tell(Block.take_form, how.form)
 
 
-def _form_for(problem: TopPushProblem, n_sample: int | None) -> tuple[Form, float]:
-    """Shift and scale that a sample of the rows needs, or that all rows can use.
-
-    With the greatest length of a row if the rows are used as they are and products with them are
-    those of float64, so that the rounding of sums over them is known.
-    """
+def _look(problem: TopPushProblem, n_sample: int | None) -> Seen:
+    """The shift and scale that a sample of the rows needs, or that all rows can use."""
     parts = problem.design.each(moments, n_sample)
-    size = max(part.size for part in parts)
+    size, final = max(part.size for part in parts), n_sample is None
+    double = all(part.is_double for part in parts)
     if size == 0.0:
-        return PLAIN, 0.0
+        return Seen(PLAIN, final, double, 0.0)
     shares = [part.size / size for part in parts]
     n_rows = sum(part.n_rows for part in parts)
     mean = sum(part.total * share for part, share in zip(parts, shares, strict=True)) / n_rows
     squares = sum(part.squares * share**2 for part, share in zip(parts, shares, strict=True))
     far = float(mean @ mean)
     spread = max(squares / n_rows - far, 0.0)
-    double = all(part.is_double for part in parts)
-    shifted = far > (FAR if double and n_sample else FAR_SINGLE) ** 2 * spread
-    scaled = n_sample is None or not PLAIN_SIZES[0] <= size <= PLAIN_SIZES[1]
+    shifted = far > (FAR if double and not final else FAR_SINGLE) ** 2 * spread
+    scaled = final or not PLAIN_SIZES[0] <= size <= PLAIN_SIZES[1]
     if not (shifted or scaled):
-        length = size * math.sqrt(problem.design.n_features)
-        return PLAIN, length if double else math.inf
+        return Seen(PLAIN, final, double, size * math.sqrt(problem.design.n_features))
     scale = _scale(size, problem.lam) if scaled else 1.0
-    return Form(scale, scale * size * mean if shifted else None), math.inf
+    return Seen(Form(scale, scale * size * mean if shifted else None), final, double)
 
 
 def _scale(size: float, lam: float) -> float:

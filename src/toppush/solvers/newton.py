@@ -29,7 +29,7 @@ from toppush.problems import TopPushProblem, negatives_range, prove
 from toppush.progress import Journal, Watch
 from toppush.solutions import Solution, Status, closed, relative_gap
 from toppush.solvers import band
-from toppush.solvers.forms import answer_in, form_of, in_form, refine
+from toppush.solvers.forms import Seen, answer_in, in_form, refine, seen
 from toppush.solvers.stable import few_rows, stable
 from toppush.solvers.systems import (
     SLOW_CG,
@@ -104,9 +104,9 @@ def _solved(
     start: Solution | None = None,
 ) -> Solution:
     """Solve on the rows in the form they have; the bounds are proven anew at the end."""
-    form = form_of(problem)
-    careful = bool(problem.design.memory["form is final"])
-    method = _Method(in_form(problem), tol, careful)
+    how = seen(problem)
+    form, careful = how.form, how.final
+    method = _Method(in_form(problem), tol, how)
     method.begin(None if start is None else replace(start, weights=start.weights / form.scale))
     n_refuted = 0
     while True:
@@ -160,8 +160,7 @@ class _Method:
 
     problem: TopPushProblem
     tol: float
-    careful: bool = False
-    """Whether every iteration takes its sums anew from the rows, as far ones ask for."""
+    how: Seen
     weights: Array = field(init=False)
     level: float = 0.0
     threshold: float = 0.0
@@ -177,6 +176,7 @@ class _Method:
     def __post_init__(self) -> None:
         problem, design = self.problem, self.problem.design
         self.m = design.total_cost
+        self.careful = self.how.final  # every iteration takes its sums anew from the rows
         self.formed = design.n_features <= FORMED
         self.quadratic = problem.loss.conjugate_curvature is not None
         self.memory = Memory(design.arrays, design.most_exact / 2)
@@ -294,14 +294,13 @@ class _Method:
         Scores add up the products of all steps, each rounded in proportion to the length of the
         row and of the step.
         """
-        design = self.problem.design
-        unit = float(np.finfo(np.float64).eps) * (design.n_features + ROUNDINGS)
-        off = 4.0 * unit * design.memory["size"] * self.path * max(self.sum_pull / self.m, 1.0)
-        return not self.careful and off <= SURE * self.upper
+        unit = float(np.finfo(np.float64).eps) * (self.problem.design.n_features + ROUNDINGS)
+        off = 4.0 * unit * self.how.length * self.path * max(self.sum_pull / self.m, 1.0)
+        return self.how.double and not self.careful and off <= SURE * self.upper
 
     def prove(self) -> float:
         """Replace both bounds by what all rows prove; returns the dual's balance."""
-        proof = prove(self.problem, self.best_weights, band.best_pair)
+        proof = prove(self.problem, self.best_weights, band.best_pair, self.how.length)
         self.best_threshold, self.upper, self.lower = proof.threshold, proof.upper, proof.lower
         return proof.balance
 

@@ -24,7 +24,7 @@ from toppush.losses import Loss
 from toppush.problems import TopPushProblem, balanced, prove
 from toppush.progress import Journal
 from toppush.solutions import Solution, Status, closed, relative_gap
-from toppush.solvers.forms import answer_in, form_of, in_form
+from toppush.solvers.forms import answer_in, in_form, seen
 
 MOST_ENTRIES, MOST_WORK = 1 << 22, 1 << 31
 """Entries of all rows, and the same times the columns, up to which rows are few."""
@@ -48,23 +48,25 @@ def few_rows(design: Design) -> bool:
 
 def stable(problem: TopPushProblem, journal: Journal, *, tol: float, max_iter: int) -> Solution:
     """Minimise on the driver; bounds are proven from the rows where they are."""
-    design, form, seen = problem.design, form_of(problem), in_form(problem)
+    design, form, formed = problem.design, seen(problem).form, in_form(problem)
     rows = np.vstack([part.dense() for part in design.each(_all_rows)])
     cost = np.concatenate([to_host(part) for part in design.each(_costs)])
     kinds = np.concatenate([to_host(part) for part in design.each(_kinds)])
-    method = _Method(seen.loss, seen.lam, seen.k, rows[kinds > 0], rows[kinds < 0], cost)
+    method = _Method(formed.loss, formed.lam, formed.k, rows[kinds > 0], rows[kinds < 0], cost)
     for manner in MANNERS:
         method.begin(*manner)
         status = _followed(method, problem, journal, tol=tol, max_iter=max_iter)
         if status is not Status.STALLED:
             break
     dual = np.zeros(len(rows))
-    dual[kinds > 0], dual[kinds < 0] = (side * seen.design.total_cost for side in method.best_dual)
+    dual[kinds > 0], dual[kinds < 0] = (
+        side * formed.design.total_cost for side in method.best_dual
+    )
     design.scatter(_receive_dual, dual)
     weights = design.arrays.asarray(method.best_weights)
-    if method.upper < NEXT_TO_NOTHING * seen.at_zero():
+    if method.upper < NEXT_TO_NOTHING * formed.at_zero():
         weights = (1.0 + STRETCH) * weights
-    proof = prove(seen, weights, _received_dual)
+    proof = prove(formed, weights, _received_dual)
     weights, threshold = answer_in(form, weights, proof.threshold)
     return Solution(
         weights=weights,
@@ -81,7 +83,7 @@ def _followed(
     method: "_Method", problem: TopPushProblem, journal: Journal, *, tol: float, max_iter: int
 ) -> Status:
     """Go along the path to its end, or to where it cannot be followed."""
-    form, xp = form_of(problem), problem.design.arrays
+    form, xp = seen(problem).form, problem.design.arrays
     while True:
         method.certify()
         answer = answer_in(form, xp.asarray(method.best_weights), method.best_threshold)
