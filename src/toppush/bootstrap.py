@@ -11,9 +11,10 @@ negative and one more to a positive that were not seen, and a weighted list is o
 population may be. Where the two unseen rows stand nobody knows. The lower end comes from lists
 with the unseen negative at the top and the unseen positive at the bottom, the upper end from the
 reverse. For the share of a class above one threshold this is the interval of Clopper and Pearson,
-and the rest follows it: coverage is at least the confidence, more where few rows decide.
-`python -m benchmarks.coverage` simulates it. Resampled rows, the ordinary bootstrap, never place a
-negative above the highest seen; their 95 % intervals of Pos@Top hold in 52 to 92 % of the lists.
+and has at least its confidence. For whole lists there is no proof: `python -m benchmarks.coverage`
+simulates it, and finds at least 95 % at 95 everywhere, more where few rows decide. Resampled rows,
+the ordinary bootstrap, never place a negative above the highest seen; their 95 % intervals of
+Pos@Top hold in 52 to 92 % of the lists.
 
 Measures are those of `toppush.metrics`, ties included. Negatives that no positive separates are
 drawn as one, and draws are made some at a time, so that memory stays bounded; O(draws x rows).
