@@ -102,7 +102,9 @@ def prove(problem: TopPushProblem, weights: Array, dual: Dual, length: float = m
         return Proof(threshold, upper, 0.0, 0.0)
     balance = positives / negatives
     push, conjugates = design.sum(_dual_sums, dual, problem.loss, balance)
-    lower = problem.lower(push, conjugates) - _rounding(problem, push, positives, length)
+    known = math.isfinite(length)
+    terms = 2.0 * positives * length if known else design.sum(_lengths_of_terms, dual, balance)
+    lower = problem.lower(push, conjugates) - _rounding(problem, push, terms)
     if not lower > UNDERFLOWN * problem.at_zero():
         return Proof(threshold, upper, 0.0, 0.0)  # no dual at all proves as much
     if lower > upper * (1.0 + CROSSED):
@@ -113,19 +115,19 @@ def prove(problem: TopPushProblem, weights: Array, dual: Dual, length: float = m
     return Proof(threshold, upper, min(lower, upper), balance)
 
 
-def _rounding(problem: TopPushProblem, push: Array, mass: float, length: float) -> float:
-    """What rounding may add to a lower bound: in X+'a - X-'b, whose duals sum to twice `mass`."""
+def _rounding(problem: TopPushProblem, push: Array, terms: float) -> float:
+    """What rounding may add to a lower bound: by X+'a - X-'b, whose terms' lengths sum to `terms`."""
     design = problem.design
-    if not math.isfinite(length):
-        length = math.sqrt(design.max(_greatest_square)[0])
     unit = float(np.finfo(np.float64).eps) * (8.0 + math.sqrt(design.n_pos + design.n_neg))
-    off, size = 2.0 * unit * mass * length, math.sqrt(float(push @ push))
+    off, size = unit * terms, math.sqrt(float(push @ push))
     return off * (size + 0.5 * off) / (problem.scale * design.total_cost)
 
 
 @only_asks
-def _greatest_square(block: Block) -> tuple[float]:
-    return (number(block.arrays.max(block.precise_rows.squared_norms(), initial=0.0)),)
+def _lengths_of_terms(block: Block, dual: Dual, balance: float) -> float:
+    on_positives, on_negatives = dual(block)
+    lengths = block.arrays.sqrt(block.precise_rows.squared_norms())
+    return number(block.join(on_positives, balance * on_negatives) @ lengths)
 
 
 @only_asks
