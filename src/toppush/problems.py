@@ -116,7 +116,7 @@ def prove(problem: TopPushProblem, weights: Array, dual: Dual, length: float = m
 
 
 def _rounding(problem: TopPushProblem, push: Array, terms: float) -> float:
-    """What rounding may add to a lower bound: by X+'a - X-'b, whose terms' lengths sum to `terms`."""
+    """What rounding may add to a bound by X+'a - X-'b, whose terms' lengths sum to `terms`."""
     design = problem.design
     unit = float(np.finfo(np.float64).eps) * (8.0 + math.sqrt(design.n_pos + design.n_neg))
     off, size = unit * terms, math.sqrt(float(push @ push))
