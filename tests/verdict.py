@@ -213,10 +213,11 @@ def _about_warnings(problem, done):
             yield f"warning: {one.category.__name__}: {one.message} ({_place(one)})"
     if not solution.status.success and "ConvergenceWarning" not in names:
         yield f"silent: {solution.status.name} without a warning"
-    short = problem.solver == "newton" and not solution.relative_gap <= 1.01 * problem.tol
-    if short and not names:
-        yield f"silent: {solution.status.name} with a gap of {solution.relative_gap:.3g}"
     at_zero = {"logistic": np.log(2.0)}.get(problem.loss, 1.0)
+    apart = solution.status.name == "SEPARATED" and solution.upper <= 1e-20 * at_zero
+    short = problem.solver == "newton" and not solution.relative_gap <= 1.01 * problem.tol
+    if short and not apart and not names:
+        yield f"silent: {solution.status.name} with a gap of {solution.relative_gap:.3g}"
     if not solution.upper <= at_zero * (1 + problem.tol) and not names:
         yield f"silent: {solution.upper:.6g} is worse than zero, {at_zero:.6g}"
 

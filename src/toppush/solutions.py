@@ -15,6 +15,10 @@ class Status(Enum):
 
     CONVERGED = "The duality gap fell below tol."
     SETTLED = "The dual objective changed by less than tol (relative); see gap for how close it is."
+    SEPARATED = (
+        "The objective fell to less than 1e-20 of that of weights of zero: every positive is above "
+        "the top, and float64 has no digits left for the bound."
+    )
     STALLED = "Steps became too small to matter; see gap for how close it is."
     DIVERGED = "The weights are far worse than zero; scale the features, raise lam or lower tol."
     STOPPED = "A callback asked to stop."

@@ -30,7 +30,7 @@ from toppush.progress import Journal, Watch
 from toppush.solutions import Solution, Status, closed, relative_gap
 from toppush.solvers import band
 from toppush.solvers.forms import Seen, answer_in, in_form, refine, seen
-from toppush.solvers.stable import few_rows, stable
+from toppush.solvers.stable import NEXT_TO_NOTHING, few_rows, stable
 from toppush.solvers.systems import (
     SLOW_CG,
     WITH_POSITIVES_RTOL,
@@ -86,13 +86,32 @@ def _proven(
     problem: TopPushProblem, journal: Journal, *, tol: float, max_iter: int, start: Solution | None
 ) -> Solution:
     """Solve on the rows as they are, and where that proves too little in their best form."""
-    found = _solved(problem, journal, tol=tol, max_iter=max_iter, start=start)
+    try:
+        found = _solved(problem, journal, tol=tol, max_iter=max_iter, start=start)
+    except ArithmeticError:  # numbers beyond all bounds
+        found = _zero(problem, journal)
     if found.status is Status.STALLED and refine(problem):
         again = (stable if few_rows(problem.design) else _solved)(
             problem, journal, tol=tol, max_iter=max_iter
         )
         found = _better(found, again, tol)
-    return found
+    return _said_apart(found, problem)
+
+
+def _zero(problem: TopPushProblem, journal: Journal) -> Solution:
+    """Weights of zero, of which nothing is proven."""
+    design, at_zero = problem.design, problem.at_zero()
+    weights = design.arrays.zeros(design.n_features)
+    journal.note(at_zero, 0.0, weights, 0.0)
+    dual = design.over_rows(Block.join, 0.0, 0.0)
+    return Solution(weights, 0.0, dual, at_zero, 0.0, len(journal), Status.STALLED)
+
+
+def _said_apart(solution: Solution, problem: TopPushProblem) -> Solution:
+    """An objective of next to nothing is as good as proven: there is no digit left to win."""
+    nothing = solution.upper <= NEXT_TO_NOTHING * problem.at_zero()
+    stalled = solution.status is Status.STALLED
+    return replace(solution, status=Status.SEPARATED) if nothing and stalled else solution
 
 
 def _solved(
