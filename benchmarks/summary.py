@@ -76,7 +76,7 @@ def degenerate():
         ]
         for row in read("degenerate")
     ]  # fmt: skip
-    show(["data", "ranker", "measure", "mean of 30", 'top="auto" less this'], table)
+    show(["data", "ranker", "measure", "mean", 'top="auto" less this'], table)
 
 
 def selection():

@@ -389,9 +389,7 @@ def warn_about(solution: Solution, problem: TopPushProblem, tol: float, *, searc
 def advice(problem: TopPushProblem, *, searched: bool) -> str:
     """What to do where weights of zero are optimal, in Python and at the command line."""
     if searched or problem.k == problem.design.n_neg:
-        return (
-            "More negatives at the top do not help: look for columns that tell the classes apart."
-        )
+        return "More negatives at the top do not help; find columns that tell the classes apart."
     return (
         'Let more negatives share the top: top="auto" (TopPushCV: tops=["auto"], command line: '
         "--top auto) finds the fewest for which there is a solution. A lower lam helps only if "
