@@ -155,7 +155,7 @@ def test_huge_rows_beside_a_common_lam(factor, by, loss):
     X, y = shifted(0, by=by)
     solution, warned = judge(X * factor, y, 0.01, loss=loss)
     assert solution.upper <= LIBRARY_LOSSES[loss].value(np.zeros(1))[0] * (1 + 1e-4)
-    assert solution.status.name == "CONVERGED" or "ConvergenceWarning" in warned
+    assert solution.status.success or "ConvergenceWarning" in warned
 
 
 @every_loss
@@ -166,7 +166,7 @@ def test_columns_of_extreme_size(huge, loss):
     X = X * np.array([huge, 1e-150, 1.0, huge, huge])
     certify(X, y, 0.01 * huge**2, loss=loss)
     solution, warned = judge(X, y, 0.01, loss=loss)
-    assert solution.status.name == "CONVERGED" or "ConvergenceWarning" in warned
+    assert solution.status.success or "ConvergenceWarning" in warned
 
 
 # A stalled fit is not a success.
