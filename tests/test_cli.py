@@ -378,7 +378,8 @@ def test_more_folds_than_positives_are_refused(frauds):
     ran = run("fit", frauds / "train.csv", "-o", frauds / "x", "--cv", 46, code=1)
     assert "46 folds are asked for with --cv, and there are 45 positives ('fraud')" in ran.stderr
     assert not (frauds / "x").exists()
-    run("fit", frauds / "train.csv", "-o", frauds / "x", "--cv", 46, "--lam", 1)  # no folds
+    fixed = "--lam", 1, "--top", 1
+    run("fit", frauds / "train.csv", "-o", frauds / "x", "--cv", 46, *fixed)  # no folds
 
 
 def test_ids_are_cautioned_and_constant_columns_left_out(tmp_path):
