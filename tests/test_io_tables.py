@@ -376,11 +376,11 @@ def test_latin_1_is_refused_with_its_place_and_a_way_out(tmp_path):
 def test_which_of_two_labels_is_positive(labels, positive, why, tmp_path):
     path = tmp_path / "rows.parquet"
     pa.parquet.write_table(pa.table({"a": np.arange(12) % 5, "label": labels}), path)
-    found = io.fit(path, lam=1.0)
+    found = io.fit(path, lam=1.0, top=1)
     assert (found.label.positive, found.label.why) == (positive, why)
     io.save(found, tmp_path / "m")
     assert io.load(tmp_path / "m").label == found.label
-    named = io.fit(path, lam=1.0, positive=str(labels[0]))
+    named = io.fit(path, lam=1.0, top=1, positive=str(labels[0]))
     assert named.label.why == labels_module.NAMED
     assert named.about["data"]["positives"] == labels.count(labels[0])
 

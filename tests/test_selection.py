@@ -3,7 +3,6 @@
 import pickle
 import sys
 import time
-from concurrent.futures import CancelledError
 from functools import partial
 from threading import Event
 
@@ -39,6 +38,7 @@ from toppush.rules import as_good_as_the_best, by_the_top, ranks
 from toppush.selection import follow, follow_solvable, lam_grid
 from toppush.solutions import Status
 from toppush.solvers import zero_is_optimal
+from toppush.threads import Stopped, go_on
 
 every_loss = pytest.mark.parametrize("name", LOSSES)
 selection = sys.modules["toppush.selection"]
@@ -829,11 +829,11 @@ def test_an_interrupted_fit_changes_nothing(where, n_threads, error, fitted, row
 
 
 def test_an_interrupted_fold_ends_the_others(rows, monkeypatch):
-    """The other solve would go on for long; it is told to stop by what watches it."""
+    """The other solve would go on for long; it is told to stop when it asks."""
     monkeypatch.setattr(selection, "ENTRIES_PER_FOLD", 1)
     first, second, cancelled = Event(), Event(), Event()
 
-    def solve(*arguments, watch, **options):
+    def solve(*arguments, **options):
         if not first.is_set():
             first.set()
             assert second.wait(60)
@@ -841,9 +841,9 @@ def test_an_interrupted_fold_ends_the_others(rows, monkeypatch):
         second.set()
         try:
             for _ in range(20_000):
-                watch((), None, 0.0)
+                go_on()
                 time.sleep(1e-3)
-        except CancelledError:
+        except Stopped:
             cancelled.set()
             raise
 

@@ -301,9 +301,11 @@ def test_passes_are_the_products_made(name, kind, monkeypatch):
     X, positive, top = small_problem(0)
     counter = Counter(monkeypatch)
     solution = solve(kind(X), positive, name=name, top=top, lam=0.01)
-    assert solution.history[-1].passes == counter.count
+    looked = int(kind is np.asarray)  # a sample that is all of so few rows
+    before = counter.count
+    assert solution.history[-1].passes == before + looked
     again = solve(kind(X), positive, name=name, top=top, lam=0.02, start=solution)
-    assert again.history[-1].passes == counter.count - solution.history[-1].passes
+    assert again.history[-1].passes == counter.count - before + looked
     # An iteration is two, and one more for each doubling of the curvature.
     passes = np.diff([0.0, *(entry.passes for entry in solution.history)])
     assert set(passes) <= set(range(2, 60))

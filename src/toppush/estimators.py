@@ -267,15 +267,16 @@ class TopPush(LinearRanker):
                 problem = replace(problem, k=k)
                 saved = self._checkpoint(problem)
                 start = None if saved is None else saved.start()
-                with watching(self.verbose, self.tol, tasks, saved) as watch:
-                    solution = solve(
-                        problem,
-                        solver=self.solver,
-                        tol=self.tol,
-                        max_iter=self.max_iter,
-                        start=self._start(X.shape[0]) if start is None else start,
-                        watch=watch,
-                    )
+                following = Following(self.verbose, self.tol, tasks, saved)
+                solution = solve(
+                    problem,
+                    solver=self.solver,
+                    tol=self.tol,
+                    max_iter=self.max_iter,
+                    start=self._start(X.shape[0]) if start is None else start,
+                    watch=following.watch,
+                )
+                following.end(solution)
                 solution = solution if saved is None else saved.finish(solution)
             self.top_ = k
             self._keep(solution, classes)
@@ -332,27 +333,32 @@ def unchanged_on_failure(estimator: BaseEstimator) -> Iterator[None]:
         raise
 
 
-@contextmanager
-def watching(
-    verbose: int, tol: float, tasks: FitTasks | None, saved: Checkpoint | None = None
-) -> Iterator[Watch | None]:
+class Following:
     """Who follows a solve: the live line if `verbose`, the checkpoint, the callbacks' tasks."""
-    line = LiveLine(tol) if verbose else None
-    latest: tuple[Iteration, ...] = ()
 
-    def watch(history: tuple[Iteration, ...], weights: Array, threshold: float) -> bool:
-        nonlocal latest
-        latest = history
-        if line is not None:
-            line(history)
-        if saved is not None:
-            saved.note(history, weights, threshold)
-        return tasks is not None and tasks.iteration(weights, threshold)
+    def __init__(
+        self, verbose: int, tol: float, tasks: FitTasks | None, saved: Checkpoint | None = None
+    ) -> None:
+        self._line = LiveLine(tol) if verbose else None
+        self._tasks, self._saved = tasks, saved
 
-    followed = line is not None or tasks is not None or saved is not None
-    yield watch if followed else None
-    if line is not None:
-        line.close(latest)
+    @property
+    def watch(self) -> Watch | None:
+        """What a solver is to call, if anybody follows."""
+        anybody = self._line is not None or self._tasks is not None or self._saved is not None
+        return self._note if anybody else None
+
+    def _note(self, history: tuple[Iteration, ...], weights: Array, threshold: float) -> bool:
+        if self._line is not None:
+            self._line(history)
+        if self._saved is not None:
+            self._saved.note(history, weights, threshold)
+        return self._tasks is not None and self._tasks.iteration(weights, threshold)
+
+    def end(self, solution: Solution) -> None:
+        """Show for good how the solve ended."""
+        if self._line is not None:
+            self._line.close(solution.history)
 
 
 def warn_about(solution: Solution, problem: TopPushProblem, tol: float, *, searched: bool) -> None:

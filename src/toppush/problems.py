@@ -104,7 +104,7 @@ def prove(problem: TopPushProblem, weights: Array, dual: Dual, length: float = m
     push, conjugates = design.sum(_dual_sums, dual, problem.loss, balance)
     known = math.isfinite(length)
     terms = 2.0 * positives * length if known else design.sum(_lengths_of_terms, dual, balance)
-    lower = problem.lower(push, conjugates) - _rounding(problem, push, terms)
+    lower = problem.lower(push, conjugates) - rounding(problem, push, terms)
     if not lower > UNDERFLOWN * problem.at_zero():
         return Proof(threshold, upper, 0.0, 0.0)  # no dual at all proves as much
     if lower > upper * (1.0 + CROSSED):
@@ -115,7 +115,7 @@ def prove(problem: TopPushProblem, weights: Array, dual: Dual, length: float = m
     return Proof(threshold, upper, min(lower, upper), balance)
 
 
-def _rounding(problem: TopPushProblem, push: Array, terms: float) -> float:
+def rounding(problem: TopPushProblem, push: Array, terms: float) -> float:
     """What rounding may add to a bound by X+'a - X-'b, whose terms' lengths sum to `terms`."""
     design = problem.design
     unit = float(np.finfo(np.float64).eps) * (8.0 + math.sqrt(design.n_pos + design.n_neg))

@@ -16,6 +16,7 @@ from toppush.designs import LocalDesign, is_placed
 from toppush.designs.usual import usual_rows
 from toppush.estimators import (
     DegenerateWarning,
+    Following,
     Labels,
     LinearRanker,
     Matrix,
@@ -23,7 +24,6 @@ from toppush.estimators import (
     read_rows,
     require_both,
     unchanged_on_failure,
-    watching,
 )
 from toppush.progress import Watch
 from toppush.solutions import Solution
@@ -87,8 +87,9 @@ class BaselineRanker(LinearRanker):
         with unchanged_on_failure(self):
             rows = read_local_rows(self, X, y, sample_weight)
             tasks = fit_tasks(self, rows.X, rows.y, rows.classes, max_iter=self._most_steps())
-            with watching(self.verbose, self.tol, tasks) as watch:
-                solution, at_zero = self._solve_scaled(rows, watch)
+            following = Following(self.verbose, self.tol, tasks)
+            solution, at_zero = self._solve_scaled(rows, following.watch)
+            following.end(solution)
             self._keep(solution, rows.classes)
         self._warn(at_zero)
         if tasks is not None:

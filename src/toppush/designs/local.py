@@ -16,7 +16,7 @@ from scipy import sparse
 from threadpoolctl import ThreadpoolController
 
 from toppush.arrays import Array, Where
-from toppush.designs.base import BlockDesign
+from toppush.designs.base import BlockDesign, quietly
 from toppush.designs.blocks import Block
 from toppush.designs.rows import DenseRows, Rows, SparseRows, Tally
 from toppush.threads import go_on
@@ -98,7 +98,9 @@ class LocalDesign(BlockDesign):
             return super().each(function, *arguments)
         go_on()
         assert self._pool is not None
-        others = [self._pool.submit(function, block, *arguments) for block in self.blocks[1:]]
+        others = [
+            self._pool.submit(quietly, function, block, *arguments) for block in self.blocks[1:]
+        ]
         return [function(self.blocks[0], *arguments), *(other.result() for other in others)]
 
 

@@ -29,7 +29,7 @@ from toppush.projections import (
     mass_above,
 )
 from toppush.solutions import Solution, Status
-from toppush.solvers.forms import answer_in, in_form, seen
+from toppush.solvers.forms import Seen, answer_in, in_form, seen
 
 MIN_ITER = 10
 SMALLEST_STEP = 1e-2
@@ -55,11 +55,11 @@ def accelerated(
     curvature doubles. The rule does not certify: see `Solution.gap`. Weights that end far worse
     than zero are said to be so; where the objective there is not even a number, zero is returned.
     """
-    journal, form = Journal(problem.design, watch), seen(problem).form
+    journal, how = Journal(problem.design, watch), seen(problem)
     with np.errstate(all="ignore"):  # what overflows is said by the status
         search = _Search.begin(in_form(problem), start)
-        status = search.run(journal, form, tol=tol, max_iter=max_iter)
-        return search.solution(status, journal, form)
+        status = search.run(journal, how.form, tol=tol, max_iter=max_iter)
+        return search.solution(status, journal, how)
 
 
 @dataclass
@@ -125,13 +125,13 @@ class _Search:
             momentum, previous_momentum = grown, momentum
         return Status.MAX_ITER
 
-    def solution(self, status: Status, journal: Journal, form: Form) -> Solution:
+    def solution(self, status: Status, journal: Journal, how: Seen) -> Solution:
         """The record of the latest point, or of weights of zero if its objective overflows."""
         weights = self.answer()[0] if np.isfinite(self.upper) else 0.0 * self.push
-        proof = prove(self.problem, weights, _dual_pair)
+        proof = prove(self.problem, weights, _dual_pair, how.length)
         if status is not Status.STOPPED and not self.upper <= FAR * self.problem.at_zero():
             status = Status.DIVERGED
-        weights, threshold = answer_in(form, weights, proof.threshold)
+        weights, threshold = answer_in(how.form, weights, proof.threshold)
         journal.settle(proof.upper, proof.lower)
         return Solution(
             weights=weights,

@@ -25,7 +25,7 @@ import numpy as np
 from toppush.arrays import Array
 from toppush.designs import FORMED, Block, Form
 from toppush.levels import ROUNDING, root, top_mean
-from toppush.problems import TopPushProblem, negatives_range, prove
+from toppush.problems import TopPushProblem, negatives_range, prove, rounding
 from toppush.progress import Journal, Watch
 from toppush.solutions import Solution, Status, closed, relative_gap
 from toppush.solvers import band
@@ -203,7 +203,7 @@ class _Method:
         self.bend_product: Array = design.memory.get("bend_product", design.arrays.zeros(1))
         self.largest_sums: tuple[float, float] = design.memory.get("largest_sums", (0.0, 0.0))
         self.n_short = self.n_rescues = self.n_idle = 0
-        self.holding, self.path = False, 0.0
+        self.holding, self.path, self.off_lower = False, 0.0, 0.0
         self.best_gap = self.least_steepness = self.least_complementarity = np.inf
         zero = np.zeros(1)
         self.at_zero = problem.at_zero()
@@ -315,7 +315,8 @@ class _Method:
         """
         unit = float(np.finfo(np.float64).eps) * (self.problem.design.n_features + ROUNDINGS)
         off = 4.0 * unit * self.how.length * self.path * max(self.sum_pull / self.m, 1.0)
-        return self.how.double and not self.careful and off <= SURE * self.upper
+        sure = self.how.double and not self.careful
+        return sure and max(off, self.off_lower) <= SURE * self.upper
 
     def prove(self) -> float:
         """Replace both bounds by what all rows prove; returns the dual's balance."""
@@ -425,6 +426,7 @@ class _Method:
             scale, bound = self._best_scale(held, mass, squares, quadratic)
             if bound > self.lower:
                 self.lower, by = bound, scale * mass
+                self.off_lower = rounding(problem, scale * push, 2.0 * by * self.how.length)
                 design.tell(band.keep_dual, held, scale, by / total, by * lift, by / k)
 
     def _in_doubt(self, push: Array) -> bool:

@@ -67,15 +67,17 @@ def stable(problem: TopPushProblem, journal: Journal, *, tol: float, max_iter: i
     if method.upper < NEXT_TO_NOTHING * formed.at_zero():
         weights = (1.0 + STRETCH) * weights
     proof = prove(formed, weights, _received_dual)
-    weights, threshold = answer_in(form, weights, proof.threshold)
+    upper, threshold = method.objective(to_host(weights))
+    lower = min(proof.lower, upper)
+    weights, threshold = answer_in(form, weights, threshold)
     return Solution(
         weights=weights,
         threshold=threshold,
         dual=design.over_rows(_joined_dual, proof.balance),
-        upper=proof.upper,
-        lower=proof.lower,
+        upper=upper,
+        lower=lower,
         n_iter=len(journal),
-        status=_judged(status, closed(proof.upper, proof.lower, tol)),
+        status=_judged(status, closed(upper, lower, tol)),
     )
 
 
@@ -120,6 +122,7 @@ class _Method:
         self.cost = self.cost / self.cost.sum()
         self.n_neg = len(self.negatives)
         self.best_dual = np.zeros(len(self.cost)), np.zeros(self.n_neg)
+        self._all = self.positives, self.negatives, self.k
         if self.k == self.n_neg:  # then only their mean counts
             self.negatives, self.k = self.negatives.mean(axis=0, keepdims=True), 1
         self.capped = self.k > 1
@@ -176,6 +179,14 @@ class _Method:
             if len(shares) == self.n_neg:
                 on_negatives = shares
             self.best_dual = scale * self.dual, scale * mass * on_negatives
+
+    def objective(self, weights: Array) -> tuple[float, float]:
+        """P(w) and T(w), in long double where the machine has it: long rows cost digits."""
+        positives, negatives, k = self._all
+        wide = weights.astype(np.longdouble)
+        threshold = np.sort(negatives @ wide)[-k:].mean()
+        losses = self.cost @ self.loss.value(threshold - positives @ wide)
+        return float(0.5 * self.lam * (wide @ wide) + losses), float(threshold)
 
     def _best_scale(self, mass: float, quadratic: float) -> tuple[float, float]:
         """Scale of the dual point with the best bound, and that bound."""

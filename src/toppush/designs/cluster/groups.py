@@ -9,7 +9,7 @@ import pickle
 import weakref
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import reduce
+from functools import partial, reduce
 from threading import Lock
 from typing import Any, NamedTuple
 
@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toppush.arrays import Array
+from toppush.designs.base import quietly
 from toppush.designs.blocks import Block, only_asks
 from toppush.designs.cluster.tree import MERGED, Branch
 from toppush.designs.local import hold_blas, narrow_indices, ranges, release_blas, rows_of
@@ -174,8 +175,10 @@ class Group:
             shares = [call.arguments] * len(self.blocks)
         pairs = list(zip(self.blocks, shares, strict=True))
         if self._pool is None:
-            return [call.function(block, *share) for block, share in pairs]
-        waiting = [self._pool.submit(call.function, block, *share) for block, share in pairs]
+            return [quietly(call.function, block, *share) for block, share in pairs]
+        waiting = [
+            self._pool.submit(quietly, call.function, block, *share) for block, share in pairs
+        ]
         return [one.result() for one in waiting]
 
 
