@@ -60,6 +60,10 @@ class TopPushProblem:
         losses = self.design.sum(_total_loss, self.loss, threshold)
         return float(0.5 * self.lam * weights @ weights + losses / self.design.total_cost)
 
+    def rise(self, size: float, off: float) -> float:
+        """How much a lower bound rises by an error of `off` in a push of that size."""
+        return off * (size + 0.5 * off) / (self.scale * self.design.total_cost)
+
     def lower(self, push: Array, conjugates: float) -> float:
         """-D/m from |push|^2 and the sum of conjugates at a point of the dual's domain."""
         quadratic = push @ push / (2.0 * self.scale)
@@ -104,7 +108,9 @@ def prove(problem: TopPushProblem, weights: Array, dual: Dual, length: float = m
     push, conjugates = design.sum(_dual_sums, dual, problem.loss, balance)
     known = math.isfinite(length)
     terms = 2.0 * positives * length if known else design.sum(_lengths_of_terms, dual, balance)
-    lower = problem.lower(push, conjugates) - rounding(problem, push, terms)
+    lower = problem.lower(push, conjugates) - rounding(
+        problem, math.sqrt(float(push @ push)), terms
+    )
     if not lower > UNDERFLOWN * problem.at_zero():
         return Proof(threshold, upper, 0.0, 0.0)  # no dual at all proves as much
     if lower > upper * (1.0 + CROSSED):
@@ -115,12 +121,11 @@ def prove(problem: TopPushProblem, weights: Array, dual: Dual, length: float = m
     return Proof(threshold, upper, min(lower, upper), balance)
 
 
-def rounding(problem: TopPushProblem, push: Array, terms: float) -> float:
-    """What rounding may add to a bound by X+'a - X-'b, whose terms' lengths sum to `terms`."""
+def rounding(problem: TopPushProblem, size: float, terms: float) -> float:
+    """What rounding may add to a bound; |X+'a - X-'b| is `size`, its terms add up to `terms`."""
     design = problem.design
     unit = float(np.finfo(np.float64).eps) * (8.0 + math.sqrt(design.n_pos + design.n_neg))
-    off, size = unit * terms, math.sqrt(float(push @ push))
-    return off * (size + 0.5 * off) / (problem.scale * design.total_cost)
+    return problem.rise(size, unit * terms)
 
 
 @only_asks

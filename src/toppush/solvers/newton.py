@@ -30,7 +30,7 @@ from toppush.progress import Journal, Watch
 from toppush.solutions import Solution, Status, closed, relative_gap
 from toppush.solvers import band
 from toppush.solvers.forms import Seen, answer_in, in_form, refine, seen
-from toppush.solvers.stable import NEXT_TO_NOTHING, few_rows, stable
+from toppush.solvers.stable import few_rows, stable
 from toppush.solvers.systems import (
     SLOW_CG,
     WITH_POSITIVES_RTOL,
@@ -59,6 +59,9 @@ PATIENCE = 40
 SURE, ROUNDINGS = 1e-7, 16
 """Share of the objective up to which rounding in its bounds is let be, and the roundings of a
 score beside one for each feature."""
+NEXT_TO_NOTHING, STRETCH = 1e-20, 1e-12
+"""Share of the objective at zero below which no more is asked for, and how much longer the weights
+are made then."""
 MAX_REFUTED = 3
 """Times that the rows may refute the bounds of a careful solve before it is given up."""
 RESUMED_GAP = 0.1
@@ -108,10 +111,21 @@ def _zero(problem: TopPushProblem, journal: Journal) -> Solution:
 
 
 def _said_apart(solution: Solution, problem: TopPushProblem) -> Solution:
-    """An objective of next to nothing is as good as proven: there is no digit left to win."""
+    """An objective of next to nothing is as good as proven: there is no digit left to win.
+
+    There rounding decides whether a margin is kept; slightly longer weights keep it for sure.
+    """
     nothing = solution.upper <= NEXT_TO_NOTHING * problem.at_zero()
-    stalled = solution.status is Status.STALLED
-    return replace(solution, status=Status.SEPARATED) if nothing and stalled else solution
+    if not nothing or solution.status is not Status.STALLED:
+        return solution
+    longer = 1.0 + STRETCH
+    return replace(
+        solution,
+        weights=longer * solution.weights,
+        threshold=longer * solution.threshold,
+        upper=longer**2 * solution.upper,
+        status=Status.SEPARATED,
+    )
 
 
 def _solved(
@@ -203,7 +217,7 @@ class _Method:
         self.bend_product: Array = design.memory.get("bend_product", design.arrays.zeros(1))
         self.largest_sums: tuple[float, float] = design.memory.get("largest_sums", (0.0, 0.0))
         self.n_short = self.n_rescues = self.n_idle = 0
-        self.holding, self.path, self.off_lower = False, 0.0, 0.0
+        self.holding, self.path, self.best_push = False, 0.0, (0.0, 0.0)
         self.best_gap = self.least_steepness = self.least_complementarity = np.inf
         zero = np.zeros(1)
         self.at_zero = problem.at_zero()
@@ -311,12 +325,17 @@ class _Method:
         """Whether rounding cannot have touched the bounds, so that they need no proof.
 
         Scores add up the products of all steps, each rounded in proportion to the length of the
-        row and of the step.
+        row and of the step. Pulls from the Gram matrix are those of exact scores, and the dual's
+        are not.
         """
-        unit = float(np.finfo(np.float64).eps) * (self.problem.design.n_features + ROUNDINGS)
-        off = 4.0 * unit * self.how.length * self.path * max(self.sum_pull / self.m, 1.0)
-        sure = self.how.double and not self.careful
-        return sure and max(off, self.off_lower) <= SURE * self.upper
+        problem, length, (push, mass) = self.problem, self.how.length, self.best_push
+        unit = float(np.finfo(np.float64).eps) * (problem.design.n_features + ROUNDINGS)
+        slip = 4.0 * unit * length * self.path
+        off = slip * max(self.sum_pull / self.m, 1.0)
+        off = max(off, rounding(problem, push, mass * length))
+        if self.formed and self.quadratic:
+            off = max(off, problem.rise(push, 2.0 * slip * self.m * length))
+        return self.how.double and not self.careful and off <= SURE * self.upper
 
     def prove(self) -> float:
         """Replace both bounds by what all rows prove; returns the dual's balance."""
@@ -426,7 +445,7 @@ class _Method:
             scale, bound = self._best_scale(held, mass, squares, quadratic)
             if bound > self.lower:
                 self.lower, by = bound, scale * mass
-                self.off_lower = rounding(problem, scale * push, 2.0 * by * self.how.length)
+                self.best_push = scale * norm(push), 2.0 * by
                 design.tell(band.keep_dual, held, scale, by / total, by * lift, by / k)
 
     def _in_doubt(self, push: Array) -> bool:

@@ -33,9 +33,6 @@ MANNERS = ((0.99, 1e-3), (0.9, 0.1))
 then, if that did not get there, with caution."""
 SHORT_STEP = 0.3
 """Step below which one back to the central path is tried."""
-NEXT_TO_NOTHING, STRETCH = 1e-20, 1e-12
-"""Share of the objective at zero below which rounding decides whether a margin is kept; weights
-that much longer keep it for sure."""
 PATIENCE, MAX_HALVINGS = 80, 60
 
 
@@ -64,8 +61,6 @@ def stable(problem: TopPushProblem, journal: Journal, *, tol: float, max_iter: i
     )
     design.scatter(_receive_dual, dual)
     weights = design.arrays.asarray(method.best_weights)
-    if method.upper < NEXT_TO_NOTHING * formed.at_zero():
-        weights = (1.0 + STRETCH) * weights
     proof = prove(formed, weights, _received_dual)
     upper, threshold = method.objective(to_host(weights))
     lower = min(proof.lower, upper)

@@ -9,7 +9,7 @@ import pickle
 import weakref
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial, reduce
+from functools import reduce
 from threading import Lock
 from typing import Any, NamedTuple
 
