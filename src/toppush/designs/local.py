@@ -94,9 +94,9 @@ class LocalDesign(BlockDesign):
 
     def each(self, function: Callable[..., Any], *arguments: Any) -> list[Any]:
         """`function(block, *arguments)` of every block, in the order of the rows."""
-        if len(self.blocks) == 1:
-            return super().each(function, *arguments)
         go_on()
+        if len(self.blocks) == 1:  # asked a hundred times in a small fit
+            return [function(self.blocks[0], *arguments)]
         assert self._pool is not None
         others = [
             self._pool.submit(quietly, function, block, *arguments) for block in self.blocks[1:]
