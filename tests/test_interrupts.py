@@ -162,12 +162,14 @@ class Trouble(Exception):
     pass
 
 
-def test_an_error_ends_the_others_and_those_that_wait():
+@pytest.mark.parametrize("failing", [0, 1, 2])
+def test_an_error_ends_the_others_and_those_that_wait(failing):
+    """Whichever it is: nobody waits for an earlier item first."""
     begun, ends, began = threading.Event(), [], []
 
     def work(item):
         began.append(item)
-        if item == 0:
+        if item == failing:
             begun.wait()
             raise Trouble
         begun.set()
@@ -180,7 +182,7 @@ def test_an_error_ends_the_others_and_those_that_wait():
 
     with pytest.raises(Trouble):
         in_threads(work, range(50), 3)
-    assert set(ends) == set(began) - {0}
+    assert set(ends) == set(began) - {failing}
     assert len(began) < 50
     go_on()
 

@@ -5,10 +5,10 @@ they are to go on: before every question to the blocks of a design, and within l
 """
 
 from collections.abc import Callable, Iterable
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from contextvars import ContextVar
 from threading import Event
-from typing import Any, TypeVar
+from typing import TypeVar
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -44,14 +44,12 @@ def in_threads(
         _over.set(over)
         return function(item)
 
+    futures = [pool.submit(run, item) for item in items]
     try:
-        return [_result(future) for future in [pool.submit(run, item) for item in items]]
+        while (now := wait(futures, PATIENCE, FIRST_EXCEPTION)).not_done:
+            for future in now.done:
+                future.result()
+        return [future.result() for future in futures]
     finally:
         over.set()
         pool.shutdown(cancel_futures=True)
-
-
-def _result(future: "Future[Any]") -> Any:
-    while not wait([future], PATIENCE).done:
-        pass
-    return future.result()
