@@ -27,7 +27,7 @@ from benchmarks import common
 
 COLUMNS, ROWS, PART = 100, 10**7, 250_000
 FIT = {"lam": 1e-3, "tol": 1e-4}
-PRELOADED = ["distributed", "dask.array", "benchmarks.data", "toppush.designs.cluster"]
+PRELOADED = ["distributed", "dask.array", "benchmarks.data", "toppush.designs.dask"]
 
 
 @contextmanager
@@ -126,7 +126,7 @@ def memory(scale):
 
 def faults(scale):
     """Kill a worker before five rounds of a fit, and compare with a fit left alone."""
-    from toppush.designs.cluster import ClusterDesign
+    from toppush.designs.dask import ClusterDesign
 
     n_rows = int(ROWS * scale / 10)
     rng = np.random.default_rng(5)
@@ -160,8 +160,8 @@ def reduce(scale):
     Groups hold one row each, so that the seconds are those of the vectors' way.
     """
     from toppush.designs.blocks import Block
-    from toppush.designs.cluster import ClusterDesign, tree
-    from toppush.solvers import band
+    from toppush.designs.dask import ClusterDesign, tree
+    from toppush.solvers.newton import band
 
     n_features, n_workers, worthwhile = int(10**6 * scale), 9, tree.worthwhile
     rows = []
@@ -230,7 +230,7 @@ def one(side, n_rows):
         fitted(X[:2000], y[:2000], n_threads=2, **FIT)
         seconds, solution = fitted(X, y, n_threads=2, **FIT)
     else:
-        from toppush.designs.cluster import ClusterDesign
+        from toppush.designs.dask import ClusterDesign
 
         with workers(2):
             fitted(*lazy_rows(2000), **FIT)

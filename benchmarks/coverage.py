@@ -1,4 +1,4 @@
-"""How often the intervals of `toppush.bootstrap` hold what they are intervals of.
+"""How often the intervals of `toppush.metrics.bootstrap` hold what they are intervals of.
 
 python -m benchmarks.coverage --lists 400
 
@@ -15,8 +15,8 @@ import numpy as np
 from scipy.stats import norm
 
 from benchmarks import common
-from toppush.bootstrap import compare, intervals, measure
 from toppush.metrics import TopCurve, top_curve
+from toppush.metrics.bootstrap import compare, intervals, measure
 
 FRESH = 4000
 DRAWS = 400

@@ -22,7 +22,7 @@ from scipy import sparse
 from benchmarks import common
 from toppush import TopPush
 from toppush.datasets.made import MADE
-from toppush.designs import gpu
+from toppush.designs.torch import rows as gpu
 
 BEGAN = time.perf_counter()
 ENOUGH = 400.0

@@ -27,8 +27,8 @@ from scipy import sparse
 
 from benchmarks.common import median_seconds, report
 from toppush.designs import LocalDesign
-from toppush.losses import LOSSES
-from toppush.problems import TopPushProblem
+from toppush.problem.losses import LOSSES
+from toppush.problem.objective import TopPushProblem
 from toppush.solvers import SOLVERS
 
 N_ROWS, N_COLUMNS, N_DRAWS = 72_000, 21_000, 3_766_000

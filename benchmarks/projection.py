@@ -14,7 +14,7 @@ from functools import partial
 import numpy as np
 
 from benchmarks.common import median_seconds, report
-from toppush.projections import project
+from toppush.problem.tops import project
 
 SIZES = {100_000: 31, 10_000_000: 5}
 """Entries, and how often each is timed."""

@@ -6,7 +6,7 @@
 `run` fits the whole grid on the folds of each split's training rows and on all of them, to the
 tolerance of `TopPushCV`, and keeps what the rules need in benchmarks/.cache; `table` applies the
 rules to what is there and writes results/selection.csv. The row `DEFAULT` is that of
-`toppush.rules`. The grid is that of `TopPushCV` with all the tops it may grow by.
+`toppush.estimators.choice`. The grid is that of `TopPushCV` with all the tops it may grow by.
 """
 
 import argparse
@@ -19,10 +19,11 @@ from sklearn.model_selection import StratifiedKFold, StratifiedShuffleSplit
 
 from benchmarks.common import report
 from benchmarks.data import CACHE, FILES, load
-from toppush import metrics, rules
+from toppush import metrics
 from toppush.designs import LocalDesign
-from toppush.heads import Head, first_negatives
-from toppush.selection import MORE_TOPS, TOL, TOPS, fit_fold, follow, lam_grid
+from toppush.estimators import choice as rules
+from toppush.estimators.cross_validation import MORE_TOPS, TOL, TOPS, fit_fold, follow, lam_grid
+from toppush.metrics.head import Head, first_negatives
 
 GRID_TOPS, LOSS = TOPS + MORE_TOPS, "truncated_quadratic"
 DEFAULT = "default"

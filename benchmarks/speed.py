@@ -116,8 +116,8 @@ def measure(name, method, repeats, goal, limit):
 def run_to(goal, limit, X, y):
     """The paper's iteration until its objective is at most `goal`, or the time is up."""
     from toppush.designs import LocalDesign
-    from toppush.losses import LOSSES
-    from toppush.problems import TopPushProblem
+    from toppush.problem.losses import LOSSES
+    from toppush.problem.objective import TopPushProblem
     from toppush.solvers import solve
 
     began = time.perf_counter()

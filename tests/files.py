@@ -1,4 +1,4 @@
-"""Files that the tests of `toppush.io` and of the command line read."""
+"""Files that the tests of `toppush.files` and of the command line read."""
 
 import csv
 

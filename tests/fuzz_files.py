@@ -19,14 +19,14 @@ from pathlib import Path
 
 import atheris
 
-with atheris.instrument_imports(include=["toppush.io"]):
+with atheris.instrument_imports(include=["toppush.files"]):
     import numpy as np
     import pyarrow as pa
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import MaxAbsScaler
 
     from toppush import TopPush
-    from toppush.io import Columns, DataError, ModelError, csvfiles, labels, sources, store
+    from toppush.files import Columns, DataError, ModelError, csvfiles, labels, sources, store
 
 sys.path.insert(0, str(Path(__file__).parent))
 from test_io_matrices import parsed, strict

@@ -5,8 +5,8 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 from toppush import Status, TopPush
-from toppush.losses import LOSSES
-from toppush.solutions import proven_below
+from toppush.problem.losses import LOSSES
+from toppush.problem.solution import proven_below
 
 
 def two_classes(shift=1.5):

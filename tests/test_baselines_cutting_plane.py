@@ -19,20 +19,8 @@ from sklearn.svm import LinearSVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from toppush import DegenerateWarning, Status
-from toppush.baselines import (
-    MAPSVM,
-    OWPC,
-    CostSensitiveSVM,
-    LogisticRanker,
-    PartialAUCSVM,
-    RankSVM,
-)
-from toppush.baselines.risks import (
-    AveragePrecisionHinge,
-    OrderedHinge,
-    PairHinge,
-    PartialAreaHinge,
-)
+from toppush.baselines import MAPSVM, OWPC, CostSensitiveSVM, LogisticRanker, PartialAUCSVM, RankSVM
+from toppush.baselines.risks import AveragePrecisionHinge, OrderedHinge, PairHinge, PartialAreaHinge
 from toppush.baselines.structural import rank_range, rank_shares
 from toppush.solvers.simplex import minimise_on_simplex
 

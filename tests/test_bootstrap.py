@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import beta, binom
 
-from toppush import bootstrap, metrics
-from toppush.bootstrap import compare, intervals, measure
+from toppush import metrics
+from toppush.metrics import bootstrap
+from toppush.metrics.bootstrap import compare, intervals, measure
 
 PARAMETERS = {
     "partial_auc": [{"max_fpr": 0.3}, {"max_fpr": 1.0}, {"max_fpr": 0.3, "standardized": True}],

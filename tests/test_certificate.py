@@ -12,8 +12,8 @@ from hypothesis import Phase, assume, given, settings
 import hostile
 from checker import IS_LONG
 from hostile_problems import HOLDINGS, LOSSES, Problem, hostile_problem, hostile_problems
-from toppush.losses import LOSSES as LIBRARY_LOSSES
-from toppush.solutions import Status
+from toppush.problem.losses import LOSSES as LIBRARY_LOSSES
+from toppush.problem.solution import Status
 from verdict import Holder, can_hold, complaints, fit
 
 pytestmark = pytest.mark.skipif(

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from checker import IS_LONG, Checker, capped, conjugate, loss, slope
 from toppush import TopPush
-from toppush.solutions import Status
+from toppush.problem.solution import Status
 
 LOSSES = ["truncated_quadratic", "logistic", "exponential"]
 

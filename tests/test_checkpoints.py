@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from toppush import TopPush, checkpoints
+from toppush import TopPush
+from toppush.solvers import checkpoints
 
 
 @pytest.fixture
@@ -120,7 +121,7 @@ def test_damage_is_told_with_the_name_of_the_file(rows, tmp_path, monkeypatch, r
     def solve(*given, **more):
         raise Gone
 
-    monkeypatch.setattr("toppush.estimators.solve", solve)
+    monkeypatch.setattr("toppush.estimators.toppush.solve", solve)
     said = []
     for trial in range(120):
         bad = bytearray(whole)
@@ -157,7 +158,7 @@ def test_a_checkpoint_that_cannot_be_written_is_named(rows, tmp_path):
 def test_the_next_fit_removes_what_a_killed_one_left(rows, tmp_path):
     script = (
         "import numpy as np, os, signal\n"
-        "from toppush import TopPush, checkpoints\n"
+        "from toppush import TopPush\nfrom toppush.solvers import checkpoints\n"
         "np.savez = lambda *given, **more: os.kill(os.getpid(), signal.SIGKILL)\n"
         f"TopPush(checkpoint={str(tmp_path / 'fit.npz')!r}).fit(np.eye(4), [0, 0, 1, 1])\n"
     )

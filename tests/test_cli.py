@@ -15,12 +15,12 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import cross_val_score
 
 from files import made_rows, write
-from toppush import io
+from toppush import files
 from toppush.cli import main
 from toppush.cli.fit import behind
 from toppush.cli.progress import NowAndThen, lines_to_stderr
 from toppush.experiments import compare as experiments_compare
-from toppush.io.fitting import read_training
+from toppush.files.fitting import read_training
 
 COMMANDS = ("fit", "rank", "evaluate", "compare", "threshold", "info", "demo")
 
@@ -66,7 +66,7 @@ def test_fit_reports_what_it_did(folder):
     assert found["fit"]["top"] == 0.1
     assert found["fit"]["loss"] == "logistic"
     assert found["certificate"]["lower"] <= found["certificate"]["upper"]
-    model = io.load(folder / "k.toppush")
+    model = files.load(folder / "k.toppush")
     assert [name for name, _ in model.pipeline.steps] == ["columns", "scale", "kernel", "ranker"]
     assert model.ranker.cv.random_state == 5
 
@@ -77,7 +77,7 @@ def test_fit_reports_what_it_did(folder):
 def test_tops_on_the_command_line(text, top, folder):
     run("fit", folder / "train.csv", "-o", folder / "t.toppush", "--label", "fraud", "--drop", "id",
         "--lam", "1", "--top", text)  # fmt: skip
-    assert io.load(folder / "t.toppush").ranker.top == top
+    assert files.load(folder / "t.toppush").ranker.top == top
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_tops_on_the_command_line(text, top, folder):
 def test_cv_means_cross_validation_and_auto_what_toppush_means(options, lams, tops, folder):
     run("fit", folder / "train.csv", "-o", folder / "cv.toppush", "--label", "fraud", "--drop",
         "id", "--cv", "2", *options)  # fmt: skip
-    ranker = io.load(folder / "cv.toppush").ranker
+    ranker = files.load(folder / "cv.toppush").ranker
     assert (ranker.lams, ranker.tops) == (lams, tops)
 
 
@@ -111,7 +111,7 @@ def test_a_model_far_behind_logistic_regression_says_so_first():
 def test_a_fit_is_compared_with_logistic_regression_on_its_folds(folder):
     found = result("fit", folder / "train.csv", "-o", folder / "b.toppush", "--label", "fraud",
                    "--drop", "id", "--cv", "3")  # fmt: skip
-    model = io.load(folder / "b.toppush")
+    model = files.load(folder / "b.toppush")
     given = read_training(folder / "train.csv", label="fraud", drop=["id"])
     X = given.rows.X
     for _, step in given.preparation():
@@ -127,8 +127,8 @@ def test_a_fit_is_compared_with_logistic_regression_on_its_folds(folder):
 
 
 def test_rank_lists_and_writes(folder):
-    model = io.load(folder / "m.toppush")
-    expected = io.rank(model, folder / "new.parquet", limit=7, columns=("id",))
+    model = files.load(folder / "m.toppush")
+    expected = files.rank(model, folder / "new.parquet", limit=7, columns=("id",))
     listed = result("rank", folder / "m.toppush", folder / "new.parquet", "--limit", 7,
                     "--columns", "id")  # fmt: skip
     assert listed["ranked"] == expected.to_pylist()
@@ -144,7 +144,7 @@ def test_evaluate_agrees_with_the_metrics(folder):
     from toppush import metrics
 
     found = result("evaluate", folder / "m.toppush", folder / "held.csv", "--draws", 50)
-    y, scores = io.labelled(io.load(folder / "m.toppush"), folder / "held.csv")
+    y, scores = files.labelled(files.load(folder / "m.toppush"), folder / "held.csv")
     assert found["positives"] == y.sum()
     names = set()
     for one in found["measures"]:
@@ -159,10 +159,10 @@ def test_evaluate_agrees_with_the_metrics(folder):
 
 
 def test_threshold_is_that_of_the_library(folder):
-    from toppush.thresholds import threshold_at_fpr
+    from toppush.metrics.thresholds import threshold_at_fpr
 
     found = result("threshold", folder / "m.toppush", folder / "held.csv", "--fpr", 0.05)
-    y, scores = io.labelled(io.load(folder / "m.toppush"), folder / "held.csv")
+    y, scores = files.labelled(files.load(folder / "m.toppush"), folder / "held.csv")
     expected = threshold_at_fpr(scores[~y], max_fpr=0.05)
     assert found["score"] == expected.score
     assert found["order"] == expected.order
@@ -185,7 +185,7 @@ def test_compare_sets_methods_side_by_side(folder):
 def test_info_says_what_the_model_is(folder):
     found = result("info", folder / "m.toppush")
     assert found == {
-        key: value for key, value in io.load(folder / "m.toppush").about.items()
+        key: value for key, value in files.load(folder / "m.toppush").about.items()
         if key != "certificate"
     } | {"certificate": found["certificate"]}  # fmt: skip
     shown = run("info", folder / "m.toppush").stdout
@@ -281,7 +281,7 @@ def noting(seen):
 
     def note(*given, **options):
         seen.append(given)
-        raise io.DataError("noted")
+        raise files.DataError("noted")
 
     return note
 
@@ -446,7 +446,7 @@ def test_an_error_that_nobody_foresaw_is_a_sentence_and_a_file(folder, tmp_path,
         return {}[len(secret)]
 
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("toppush.io.load", broken)
+    monkeypatch.setattr("toppush.files.load", broken)
     monkeypatch.setattr(sys, "argv", ["toppush", "rank", "m.toppush", "held out.csv"])
     ran = run("rank", folder / "m.toppush", folder / "held.csv", code=4)
     assert "Traceback" not in ran.output
@@ -472,14 +472,14 @@ def test_what_is_said_of_an_error(error, code, said, folder, tmp_path, monkeypat
         raise error
 
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("toppush.io.load", broken)
+    monkeypatch.setattr("toppush.files.load", broken)
     ran = run("rank", folder / "m.toppush", folder / "held.csv", code=code)
     assert said in ran.stderr
 
 
 def test_an_error_of_another_package_is_none_of_ours(folder, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("toppush.io.load", lambda path: np.linalg.inv(np.zeros((2, 3))))
+    monkeypatch.setattr("toppush.files.load", lambda path: np.linalg.inv(np.zeros((2, 3))))
     ran = run("rank", folder / "m.toppush", folder / "held.csv", code=4)
     assert "LinAlgError" in ran.stderr
 
@@ -511,7 +511,7 @@ def test_elsewhere_a_line_comes_now_and_then():
 
 
 def test_fit_follows_its_ranker_unless_json_is_wanted(folder, monkeypatch):
-    import toppush.io.fitting as fitting
+    import toppush.files.fitting as fitting
 
     asked = []
     fit_and_warn = fitting.fit_and_warn
@@ -523,12 +523,12 @@ def test_fit_follows_its_ranker_unless_json_is_wanted(folder, monkeypatch):
     assert "iteration  " not in ran.stdout
     result(*given)
     assert asked == [1, 0]
-    assert io.load(folder / "v").ranker.verbose == 0
+    assert files.load(folder / "v").ranker.verbose == 0
 
 
 def test_compare_tells_of_every_fit(folder):
     from toppush.experiments.compare import compare
-    from toppush.io.fitting import read_training
+    from toppush.files.fitting import read_training
 
     told = []
     given = read_training(folder / "new.parquet", label="fraud", drop=["id"])

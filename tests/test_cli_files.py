@@ -10,10 +10,10 @@ import pytest
 
 from files import made_rows, write
 from test_cli import run
-from toppush import io
+from toppush import files
 from toppush.cli import main
 from toppush.cli.common import FilePath
-from toppush.io.exports import export_json, export_onnx
+from toppush.files.exports import export_json, export_onnx
 
 FIT = ("fit", "train.csv", "--label", "fraud", "--drop", "id", "--lam", "0.1", "--top", "30%")
 
@@ -116,8 +116,8 @@ def test_every_file_of_every_command_is_compared():
 
 @pytest.mark.parametrize("arguments", [FIT, ("rank", "m.toppush", "train.csv")], ids=" ".join)
 def test_a_folder_that_is_not_there_is_told_at_once(arguments, folder, monkeypatch):
-    monkeypatch.setattr(io, "load", lambda path: pytest.fail("the work has begun"))
-    monkeypatch.setattr(io, "fit", lambda *path: pytest.fail("the work has begun"))
+    monkeypatch.setattr(files, "load", lambda path: pytest.fail("the work has begun"))
+    monkeypatch.setattr(files, "fit", lambda *path: pytest.fail("the work has begun"))
     assert "none is not a folder" in run(*arguments, "-o", "none/x.csv", code=2).stderr
 
 
@@ -126,7 +126,7 @@ def test_a_model_is_written_where_a_link_leads(folder):
     (folder / "latest").symlink_to("models/today")
     run(*FIT, "-o", "latest")
     assert (folder / "latest").is_symlink()
-    assert io.load(folder / "models" / "today").about["label"]["column"] == "fraud"
+    assert files.load(folder / "models" / "today").about["label"]["column"] == "fraud"
 
 
 def test_a_list_goes_through_a_pipe(folder):
@@ -146,12 +146,12 @@ def test_devices_may_be_named_twice(folder):
     assert stat.S_ISCHR(os.stat(os.devnull).st_mode)
 
 
-@pytest.mark.parametrize("write_to", [io.save, export_json, export_onnx])
+@pytest.mark.parametrize("write_to", [files.save, export_json, export_onnx])
 def test_python_does_not_write_over_the_training_rows_either(write_to, folder):
-    model = io.load("m.toppush")
+    model = files.load("m.toppush")
     before = contents(folder)
     for path in ("train.csv", folder / "soft.csv", "parts/a.csv"):
-        with pytest.raises(io.DataError, match="rows that the model was fitted to"):
+        with pytest.raises(files.DataError, match="rows that the model was fitted to"):
             write_to(model, path)
     assert contents(folder) == before
     write_to(model, "new")
@@ -173,7 +173,7 @@ def test_a_checkout_that_is_not_installed_works(arguments, folder, monkeypatch):
     written = () if arguments == ("--version",) else ("-o", "new")
     run(*arguments, *written)
     if written:
-        assert io.load("new").about["versions"]["toppush"] == "0+unknown"
+        assert files.load("new").about["versions"]["toppush"] == "0+unknown"
         assert "toppush 0+unknown" in run("info", "new").stdout
         run("report", "new", "parts/a.csv", "-o", "page.html")
         assert "toppush 0+unknown" in (folder / "page.html").read_text(encoding="utf-8")

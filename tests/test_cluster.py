@@ -25,8 +25,8 @@ from sklearn.datasets import dump_svmlight_file
 
 from toppush import TopPush, TopPushCV, metrics
 from toppush.designs import LocalDesign
-from toppush.losses import LOSSES
-from toppush.problems import TopPushProblem
+from toppush.problem.losses import LOSSES
+from toppush.problem.objective import TopPushProblem
 from toppush.solvers import SOLVERS, solve
 
 # Workers that are processes are then forked from one that has imported what they need.
@@ -35,17 +35,17 @@ distributed = pytest.importorskip("distributed", reason="needs Dask, the extra [
 da = pytest.importorskip("dask.array", reason="needs Dask, the extra [dask]")
 dd = pytest.importorskip("dask.dataframe", reason="needs Dask, the extra [dask]")
 pd = pytest.importorskip("pandas")
-cluster = pytest.importorskip("toppush.designs.cluster")
-read_libsvm = pytest.importorskip("toppush.cluster").read_libsvm
-read_parquet = pytest.importorskip("toppush.cluster").read_parquet
-groups = sys.modules["toppush.designs.cluster.groups"]
-shares = sys.modules["toppush.designs.cluster.shares"]
-design_module = sys.modules["toppush.designs.cluster.design"]
-workers_module = sys.modules["toppush.designs.cluster.workers"]
-tree = sys.modules["toppush.designs.cluster.tree"]
-branches = sys.modules["toppush.designs.cluster.branches"]
-HELD = sys.modules["toppush.designs.cluster.held"].HELD
-newton_module = sys.modules["toppush.solvers.newton"]
+cluster = pytest.importorskip("toppush.designs.dask")
+read_libsvm = pytest.importorskip("toppush.designs.dask").read_libsvm
+read_parquet = pytest.importorskip("toppush.designs.dask").read_parquet
+groups = sys.modules["toppush.designs.dask.groups"]
+shares = sys.modules["toppush.designs.dask.shares"]
+design_module = sys.modules["toppush.designs.dask.design"]
+workers_module = sys.modules["toppush.designs.dask.workers"]
+tree = sys.modules["toppush.designs.dask.tree"]
+branches = sys.modules["toppush.designs.dask.branches"]
+HELD = sys.modules["toppush.designs.dask.held"].HELD
+newton_module = sys.modules["toppush.solvers.newton.method"]
 
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
 

@@ -9,8 +9,8 @@ import pytest
 import reference
 from toppush import DegenerateWarning, TopPush, TopPushCV
 from toppush.designs import LocalDesign
-from toppush.losses import LOSSES
-from toppush.problems import TopPushProblem
+from toppush.problem.losses import LOSSES
+from toppush.problem.objective import TopPushProblem
 from toppush.solvers import SOLVERS, automatic_top, zero_is_optimal
 from toppush.solvers.degenerate import RATIO
 

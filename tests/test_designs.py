@@ -14,7 +14,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 from toppush.designs import Block, LocalDesign, base, local
 from toppush.designs import rows as kinds_of_rows
 from toppush.designs.rows import DenseRows, MaskedRows, SparseRows
-from toppush.projections import Clipped
+from toppush.problem.tops import Clipped
 
 N_ROWS, N_COLS = 61, 17
 

@@ -30,7 +30,7 @@ import reference
 from toppush import DegenerateWarning, TopPush, designs, metrics
 from toppush.designs import local
 
-accelerated = import_module("toppush.solvers.accelerated")
+accelerated = import_module("toppush.solvers.paper")
 
 STOPS_EARLY = (
     "the paper's rule stops early, so two routes to the same optimum stop at different points"
@@ -598,8 +598,9 @@ def test_a_refused_fit_leaves_a_fitted_estimator_as_it_was(fitted, rows):
 
 def test_a_device_without_torch_says_what_to_install(rows, monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)
-    monkeypatch.delitem(sys.modules, "toppush.designs.gpu", raising=False)
-    monkeypatch.delattr(designs, "gpu", raising=False)
+    for name in ("toppush.designs.torch", "toppush.designs.torch.rows"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    monkeypatch.delattr(designs, "torch", raising=False)
     with pytest.raises(
         ImportError, match=r"device='cuda' needs torch: pip install 'toppush\[gpu\]'"
     ):

@@ -9,15 +9,16 @@ from scipy import sparse
 
 from toppush import on_disk
 from toppush.designs import LocalDesign
-from toppush.designs.disk import DiskRows, Reader
+from toppush.designs.disk.rows import DiskRows, Reader
 from toppush.designs.local import rows_of
 from toppush.designs.rows import PLAIN, Form, PreciseRows, precise
-from toppush.losses import LOSSES
-from toppush.problems import TopPushProblem, prove
-from toppush.progress import Journal
-from toppush.solutions import Status
-from toppush.solvers import SOLVERS, band, stable
+from toppush.problem.losses import LOSSES
+from toppush.problem.objective import TopPushProblem, prove
+from toppush.problem.solution import Status
+from toppush.solvers import SOLVERS
 from toppush.solvers.forms import refine, seen
+from toppush.solvers.journal import Journal
+from toppush.solvers.newton import band, stable
 
 KINDS = {
     "dense": lambda X: rows_of(X),

@@ -12,15 +12,15 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse, special
 
 from toppush import TopPush, TopPushCV
-from toppush.arrays import NUMPY
 from toppush.designs import LocalDesign
-from toppush.losses import LOSSES
-from toppush.selection import toppush_path
+from toppush.designs.arrays import NUMPY
+from toppush.estimators.cross_validation import toppush_path
+from toppush.problem.losses import LOSSES
 
 torch = pytest.importorskip("torch", reason="needs torch, the extra [gpu]")
-gpu = pytest.importorskip("toppush.designs.gpu")
+gpu = pytest.importorskip("toppush.designs.torch.rows")
 
-newton_module = sys.modules["toppush.solvers.newton"]
+newton_module = sys.modules["toppush.solvers.newton.method"]
 DEVICES = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
 N_ROWS = 600
 

@@ -10,22 +10,27 @@ import numpy as np
 import pytest
 
 from test_cli import run
-from toppush import io, threads
+from toppush import files
 from toppush.cli import main
-from toppush.threads import Stopped, go_on, in_threads
+from toppush.system import threads
+from toppush.system.threads import Stopped, go_on, in_threads
 
 posix = pytest.mark.skipif(os.name != "posix", reason="needs signals")
 
 MARKED = """
-import sys, threading
-import toppush.selection
+import sys, threading, time
+import toppush.estimators.cross_validation
 from toppush.designs import LocalDesign
+from toppush.system.threads import go_on
 
 enter, leave = LocalDesign.__enter__, LocalDesign.__exit__
 
 def entered(design):
     if threading.current_thread() is not threading.main_thread():
         print("in a fold\\n", end="", flush=True, file=sys.__stdout__)
+        while True:
+            go_on()
+            time.sleep(0.01)
     return enter(design)
 
 def left(design, kind, *error):
@@ -35,7 +40,7 @@ def left(design, kind, *error):
 
 LocalDesign.__enter__, LocalDesign.__exit__ = entered, left
 """
-"""Fold threads tell when they begin and when they come to their end."""
+"""Fold threads tell when they begin, go on until they are told to stop, and tell if they end."""
 
 
 def interrupted(script, *arguments, at):
@@ -101,8 +106,9 @@ def test_a_choice_by_cross_validation_in_python(table):
 ENDLESS = """
 import hashlib, sys
 import click
+from toppush import files
 from toppush.cli import main
-from toppush.writing import written_whole
+from toppush.system.writing import written_whole
 
 @main.command()
 @click.argument("path")
@@ -131,7 +137,7 @@ def test_every_command_ends_with_130_and_a_line(monkeypatch, tmp_path):
     path = tmp_path / "x.csv"
     path.touch()
     for name in ("fit", "load"):
-        monkeypatch.setattr(io, name, interrupt)
+        monkeypatch.setattr(files, name, interrupt)
     for arguments in (("fit", path, "-o", tmp_path / "m"), ("rank", path, path)):
         ran = run(*arguments, code=130)
         assert ran.stderr == "Stopped by Ctrl-C. What was not finished has not been written.\n"

@@ -13,8 +13,8 @@ from sklearn.kernel_approximation import Nystroem
 from sklearn.pipeline import make_pipeline
 
 from test_io_models import archive_of, forged
-from toppush import TopPush, io
-from toppush.io import ModelError, archive, store
+from toppush import TopPush, files
+from toppush.files import ModelError, archive, store
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +55,7 @@ def test_the_parts_are_those_of_a_model_that_opens(parts):
 
 @pytest.mark.parametrize("name", ["about.json", "schema.json", "more.json"])
 @pytest.mark.parametrize("packing", [zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
-@pytest.mark.parametrize("read", [io.load, store.read_about])
+@pytest.mark.parametrize("read", [files.load, store.read_about])
 def test_a_bomb_is_refused_before_it_goes_off(name, packing, read, parts, tmp_path):
     size = 1 << 24
     buffer = memory.BytesIO()
@@ -187,7 +187,7 @@ def test_texts_and_files_have_a_largest_size(parts, tmp_path, monkeypatch):
     path = tmp_path / "m"
     path.write_bytes(b"toppush model 1 sha256 ")
     os.truncate(path, archive.LARGEST + 200)
-    for read in (io.load, store.read_about):
+    for read in (files.load, store.read_about):
         with pytest.raises(ModelError, match=r"m: it is larger than 1,073,741,824 bytes"):
             read(path)
     monkeypatch.setattr(archive, "LARGEST_TEXT", 100)

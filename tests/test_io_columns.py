@@ -13,10 +13,10 @@ from sklearn.preprocessing import MaxAbsScaler, RobustScaler, StandardScaler
 
 from files import made_rows
 from toppush import TopPush
-from toppush.io import Columns, DataError, Model
-from toppush.io import columns as columns_module
-from toppush.io.columns import Counts
-from toppush.io.linear import fold
+from toppush.files import Columns, DataError, Model
+from toppush.files import columns as columns_module
+from toppush.files.columns import Counts
+from toppush.files.linear import fold
 
 pytestmark = pytest.mark.filterwarnings("ignore::toppush.DegenerateWarning")
 

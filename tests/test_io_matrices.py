@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 
-from toppush import io
-from toppush.io import libsvm
-from toppush.io.errors import DataError
+from toppush import files
+from toppush.files import libsvm
+from toppush.files.errors import DataError
 
 pytestmark = pytest.mark.filterwarnings("ignore::toppush.DegenerateWarning")
 
@@ -104,7 +104,7 @@ def test_malformed_libsvm_lines_are_placed(line, said, tmp_path):
     path = tmp_path / "rows.svm"
     path.write_text(f"1 1:2\n0 2:3\n{line}\n0 1:1\n")
     with pytest.raises(DataError) as caught:
-        io.fit(path, lam=1.0)
+        files.fit(path, lam=1.0)
     assert str(caught.value).startswith(f"{path}, {said}")
 
 
@@ -136,44 +136,44 @@ def test_matrix_formats_agree(matrix, tmp_path):
     np.savez(tmp_path / "b.npz", **parts, y=y)
     np.save(tmp_path / "a.npy", np.column_stack([X, y]))
     paths += [tmp_path / name for name in ("a.npz", "b.npz", "a.npy")]
-    first = io.fit(plain, lam=0.1)
-    expected = io.rank(first, plain)
+    first = files.fit(plain, lam=0.1)
+    expected = files.rank(first, plain)
     np.testing.assert_allclose(
         np.sort(first.pipeline.decision_function(csr))[::-1], expected["score"].to_numpy()
     )
     for path in paths:
-        model = io.fit(path, lam=0.1)
+        model = files.fit(path, lam=0.1)
         np.testing.assert_allclose(model.ranker.coef_, first.ranker.coef_, rtol=1e-9)
-        found = io.rank(model, path)
+        found = files.rank(model, path)
         assert found["row"].to_pylist() == expected["row"].to_pylist()
         np.testing.assert_allclose(found["score"].to_numpy(), expected["score"].to_numpy())
-        assert io.labelled(model, path)[0].tolist() == (y == 1).tolist()
+        assert files.labelled(model, path)[0].tolist() == (y == 1).tolist()
 
 
 def test_labels_of_a_matrix_in_another_file(matrix, tmp_path):
     X, y = matrix
     np.save(tmp_path / "X.npy", X)
     np.save(tmp_path / "y.npy", y)
-    model = io.fit(tmp_path / "X.npy", label=str(tmp_path / "y.npy"), lam=0.1)
-    positive, scores = io.labelled(model, tmp_path / "X.npy", label=str(tmp_path / "y.npy"))
+    model = files.fit(tmp_path / "X.npy", label=str(tmp_path / "y.npy"), lam=0.1)
+    positive, scores = files.labelled(model, tmp_path / "X.npy", label=str(tmp_path / "y.npy"))
     assert positive.tolist() == (y == 1).tolist()
     np.testing.assert_allclose(scores, model.pipeline.decision_function(X))
     with pytest.raises(DataError, match="it is 0 or -1"):
-        io.fit(tmp_path / "X.npy", label="3")
+        files.fit(tmp_path / "X.npy", label="3")
 
 
 def test_columns_count_from_where_they_did(matrix, tmp_path):
     X, y = matrix
-    model = io.fit(write_svm(tmp_path / "a.svm", X, y, first=0), lam=0.1)
+    model = files.fit(write_svm(tmp_path / "a.svm", X, y, first=0), lam=0.1)
     assert model.about["layout"] == {"width": 5, "first": 0}
     wide = write_svm(tmp_path / "b.svm", np.column_stack([X, np.ones((120, 2))]), y, first=0)
-    seen = io.ranking.Scored()
-    scores = io.rank(model, wide, seen=seen)["score"].to_numpy()
+    seen = files.ranking.Scored()
+    scores = files.rank(model, wide, seen=seen)["score"].to_numpy()
     assert seen.ignored == 240
     np.testing.assert_allclose(scores, np.sort(model.pipeline.decision_function(X))[::-1])
-    one_based = io.fit(write_svm(tmp_path / "c.svm", X, y), lam=0.1)
+    one_based = files.fit(write_svm(tmp_path / "c.svm", X, y), lam=0.1)
     with pytest.raises(DataError, match="columns are counted from 1, and this is 0"):
-        io.rank(one_based, tmp_path / "a.svm")
+        files.rank(one_based, tmp_path / "a.svm")
 
 
 @pytest.mark.parametrize(
@@ -191,12 +191,12 @@ def test_columns_count_from_where_they_did(matrix, tmp_path):
 def test_archives_that_are_no_matrix(arrays, said, tmp_path):
     np.savez(tmp_path / "a.npz", **arrays)
     with pytest.raises(DataError, match=said):
-        io.fit(tmp_path / "a.npz")
+        files.fit(tmp_path / "a.npz")
 
 
 def test_nan_in_a_matrix_is_refused(matrix, tmp_path):
     X, y = matrix
-    model = io.fit(write_svm(tmp_path / "a.svm", X, y), lam=0.1)
+    model = files.fit(write_svm(tmp_path / "a.svm", X, y), lam=0.1)
     X[7, 2] = np.nan
     X[9, 4] = np.inf
     X[9, 2] = np.nan
@@ -207,16 +207,16 @@ def test_nan_in_a_matrix_is_refused(matrix, tmp_path):
     np.savez(tmp_path / "s.npz", **parts, y=y)
     for name in ("b.npz", "b.npy", "s.npz"):
         with pytest.raises(DataError) as caught:
-            io.fit(tmp_path / name, lam=0.1)
+            files.fit(tmp_path / name, lam=0.1)
         assert str(caught.value).startswith(
             f"{tmp_path / name}, row 8: is the first of 3 values that are NaN or infinite, in "
             "columns 2 (2), 4 (1) (counted from 0);"
         )
     with pytest.raises(DataError, match="row 8: has no finite score"):
-        io.rank(model, tmp_path / "b.npz")
+        files.rank(model, tmp_path / "b.npz")
     np.savez(tmp_path / "c.npz", X=X[:, :3], y=y)
     with pytest.raises(DataError, match="has 3 columns, and the model was fitted with 5"):
-        io.rank(model, tmp_path / "c.npz")
+        files.rank(model, tmp_path / "c.npz")
 
 
 @pytest.mark.parametrize("kind", [">f8", ">f4", ">i2", "f2", "g", "?", "u1"])
@@ -227,11 +227,11 @@ def test_every_byte_order_and_precision_is_read(kind, matrix, tmp_path):
     np.save(tmp_path / "a.npy", rows)
     np.savez(tmp_path / "a.npz", X=X, y=y.astype(kind))
     np.save(tmp_path / "plain.npy", rows.astype("f8"))
-    plain = io.fit(tmp_path / "plain.npy", lam=0.1)
+    plain = files.fit(tmp_path / "plain.npy", lam=0.1)
     for name in ("a.npy", "a.npz"):
-        model = io.fit(tmp_path / name, lam=0.1)
+        model = files.fit(tmp_path / name, lam=0.1)
         np.testing.assert_allclose(model.ranker.coef_, plain.ranker.coef_, rtol=1e-4, atol=1e-9)
-        positive, scores = io.labelled(plain, tmp_path / name)
+        positive, scores = files.labelled(plain, tmp_path / name)
         assert positive.tolist() == (y == 1).tolist()
         np.testing.assert_allclose(scores, plain.pipeline.decision_function(X.astype("f8")))
 
@@ -245,13 +245,13 @@ def test_damaged_arrays_are_refused(ending, matrix, tmp_path, rng):
     for size in rng.integers(0, len(good) - 1, 20):
         path.write_bytes(good[:size])
         with pytest.raises(DataError, match=r"a\.np"):
-            io.fit(path, lam=1.0)
+            files.fit(path, lam=1.0)
 
 
 def test_names_that_do_not_say_the_format(matrix, tmp_path):
     path = write_svm(tmp_path / "a9a.t", *matrix)
     with pytest.raises(DataError, match="name the format"):
-        io.fit(path)
-    assert io.fit(path, kind="libsvm", lam=1.0).about["data"]["rows"] == 120
+        files.fit(path)
+    assert files.fit(path, kind="libsvm", lam=1.0).about["data"]["rows"] == 120
     with pytest.raises(DataError, match="no such file"):
-        io.fit(tmp_path / "nowhere.csv")
+        files.fit(tmp_path / "nowhere.csv")

@@ -17,9 +17,9 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, MaxAbsScaler, OneHotEncoder, StandardScaler
 
 from files import DROP, made_rows, write
-from toppush import TopPush, TopPushCV, io
-from toppush.io import ModelError, store
-from toppush.io.exports import export_json, export_onnx
+from toppush import TopPush, TopPushCV, files
+from toppush.files import ModelError, store
+from toppush.files.exports import export_json, export_onnx
 
 pytestmark = pytest.mark.filterwarnings("ignore::toppush.DegenerateWarning")
 
@@ -34,7 +34,7 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def model(folder):
-    return io.fit(folder / "train.csv", label="fraud", drop=DROP, lam=0.1)
+    return files.fit(folder / "train.csv", label="fraud", drop=DROP, lam=0.1)
 
 
 @pytest.mark.parametrize(
@@ -48,16 +48,16 @@ def model(folder):
     ids=["cv", "standard", "kernel", "kernel cv"],
 )
 def test_a_model_comes_back_the_same(options, folder, tmp_path):
-    model = io.fit(folder / "train.csv", label="fraud", drop=DROP, **options)
-    io.save(model, tmp_path / "m.toppush")
-    again = io.load(tmp_path / "m.toppush")
+    model = files.fit(folder / "train.csv", label="fraud", drop=DROP, **options)
+    files.save(model, tmp_path / "m.toppush")
+    again = files.load(tmp_path / "m.toppush")
     assert again.about == model.about
     assert again.columns.columns_ == model.columns.columns_
     before, after = model.ranker.solution_, again.ranker.solution_
     assert (after.upper, after.lower, after.status) == (before.upper, before.lower, before.status)
     assert after.history == before.history
     assert after.dual.size == 0
-    assert io.rank(again, folder / "new.csv").equals(io.rank(model, folder / "new.csv"))
+    assert files.rank(again, folder / "new.csv").equals(files.rank(model, folder / "new.csv"))
     assert store.read_about(tmp_path / "m.toppush") == model.about
 
 
@@ -71,8 +71,8 @@ def test_fitted_pipelines_and_rankers_are_models(tmp_path, rng):
         make_pipeline(encoded, StandardScaler(), TopPush(np.float64(0.5), top=0.2)),
     ):
         ranker.fit(X, y)
-        io.save(ranker, tmp_path / "m")
-        again = io.load(tmp_path / "m")
+        files.save(ranker, tmp_path / "m")
+        again = files.load(tmp_path / "m")
         assert again.ranker.classes_.tolist() == ["no", "yes"]
         np.testing.assert_allclose(again.decision_function(X), ranker.decision_function(X))
 
@@ -86,9 +86,9 @@ def test_what_is_not_a_model_is_not_saved(tmp_path, rng):
     other = make_pipeline(MaxAbsScaler(), LogisticRegression()).fit(X, y)
     own = make_pipeline(FunctionTransformer(doubled), TopPush(top=0.5)).fit(abs(X), y)
     with pytest.raises(ModelError, match="ends with TopPush"):
-        io.save(Pipeline(other.steps[:1] + own.steps[1:])[:1], tmp_path / "m")
+        files.save(Pipeline(other.steps[:1] + own.steps[1:])[:1], tmp_path / "m")
     with pytest.raises(ModelError, match=r"holds test_io_models\.doubled and cannot be saved; a"):
-        io.save(own, tmp_path / "m")
+        files.save(own, tmp_path / "m")
     assert not list(tmp_path.iterdir())
 
 
@@ -98,13 +98,13 @@ def test_every_truncation_and_every_flip_is_refused(model, tmp_path, rng):
     for size in [0, 1, 20, 88, *rng.integers(0, len(good) - 1, 40)]:
         path.write_bytes(good[:size])
         with pytest.raises(ModelError, match="m: it is"):
-            io.load(path)
+            files.load(path)
     for place in rng.integers(0, len(good), 200):
         bad = bytearray(good)
         bad[place] ^= 1 << rng.integers(8)
         path.write_bytes(bytes(bad))
         with pytest.raises(ModelError, match="m: it is"):
-            io.load(path)
+            files.load(path)
         with pytest.raises(ModelError, match="m: it is"):
             store.read_about(path)
 
@@ -203,7 +203,7 @@ def test_packed_archives_are_refused(model):
 
 def test_arrays_of_another_shape_are_refused_or_not_used(model, folder):
     parts, refused = archive_of(model), 0
-    expected = io.rank(model, folder / "new.csv")
+    expected = files.rank(model, folder / "new.csv")
     for name in [name for name in parts if name.endswith(".npy")]:
         buffer = memory.BytesIO()
         np.save(buffer, np.ones((2, 2, 2)))
@@ -212,7 +212,7 @@ def test_arrays_of_another_shape_are_refused_or_not_used(model, folder):
         except ModelError:
             refused += 1
         else:
-            assert io.rank(found, folder / "new.csv").equals(expected)
+            assert files.rank(found, folder / "new.csv").equals(expected)
     assert refused >= 3  # weights, scale, classes
 
 
@@ -227,11 +227,11 @@ def test_a_crash_leaves_the_old_file(model, tmp_path, monkeypatch):
         with monkeypatch.context() as patch:
             patch.setattr(os, name, crash)
             with pytest.raises(OSError, match="no space"):
-                io.save(model, path)
+                files.save(model, path)
         assert path.read_bytes() == b"old"
         assert list(tmp_path.iterdir()) == [path]
-    io.save(model, path)
-    assert io.load(path).about == model.about
+    files.save(model, path)
+    assert files.load(path).about == model.about
     assert oct(path.stat().st_mode & 0o777) == oct(0o666 & ~current_umask())
 
 
@@ -265,7 +265,7 @@ def onnx_scores(path, rows):
     ],
 )
 def test_onnx_gives_the_same_scores(options, folder, tmp_path):
-    model = io.fit(folder / "train.csv", label="fraud", drop=DROP, **options)
+    model = files.fit(folder / "train.csv", label="fraud", drop=DROP, **options)
     export_onnx(model, tmp_path / "m.onnx")
     rows = made_rows(200, seed=7)
     rows["city"][:2] = ["Atlantis", None]
@@ -283,7 +283,7 @@ def test_onnx_gives_the_same_scores(options, folder, tmp_path):
 def test_onnx_of_a_matrix(kernel, tmp_path, rng):
     X, y = rng.normal(size=(80, 4)), np.arange(80) % 2
     steps = [StandardScaler(), *([kernel] if kernel else []), TopPush(0.1, top=0.3)]
-    model = io.Model(make_pipeline(*steps).fit(X, y))
+    model = files.Model(make_pipeline(*steps).fit(X, y))
     export_onnx(model, tmp_path / "m.onnx")
     expected = model.pipeline.decision_function(X)
     scale = np.abs(expected).max()
@@ -295,7 +295,7 @@ def test_columns_may_be_called_as_the_graph_is(folder, tmp_path):
     names = {"age": "score", "income": "step 0", "city": "X"}
     renamed = {names.get(name, name): column for name, column in rows.items()}
     train = write(tmp_path / "t.parquet", renamed)
-    model = io.fit(train, label="fraud", drop=DROP, lam=0.1, top=0.3)
+    model = files.fit(train, label="fraud", drop=DROP, lam=0.1, top=0.3)
     export_onnx(model, tmp_path / "m.onnx")
     expected = model.decision_function(pa.table(renamed).to_batches()[0])
     found = onnx_scores(tmp_path / "m.onnx", renamed)
@@ -321,7 +321,7 @@ def test_weights_as_json_add_up_to_the_score(folder, model, tmp_path):
         scores.append(score)
     expected = model.decision_function(pa.table(rows).to_batches()[0])
     np.testing.assert_allclose(scores, expected, atol=1e-12)
-    kernel = io.fit(folder / "train.csv", label="fraud", drop=DROP, lam=0.1, kernel="nystroem:9")
+    kernel = files.fit(folder / "train.csv", label="fraud", drop=DROP, lam=0.1, kernel="nystroem:9")
     with pytest.raises(ModelError, match="linear model"):
         export_json(kernel, tmp_path / "k.json")
 
@@ -331,4 +331,4 @@ def test_weights_as_json_add_up_to_the_score(folder, model, tmp_path):
 )
 def test_kernels_that_are_not_known(kernel, folder):
     with pytest.raises(ValueError, match="write nystroem:500"):
-        io.fit(folder / "train.csv", label="fraud", drop=DROP, lam=0.1, kernel=kernel)
+        files.fit(folder / "train.csv", label="fraud", drop=DROP, lam=0.1, kernel=kernel)

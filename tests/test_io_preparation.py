@@ -23,8 +23,8 @@ from sklearn.preprocessing import (
 )
 from sklearn.utils import all_estimators
 
-from toppush import Status, TopPush, TopPushCV, io
-from toppush.io import ModelError, store
+from toppush import Status, TopPush, TopPushCV, files
+from toppush.files import ModelError, store
 
 pytestmark = pytest.mark.filterwarnings("ignore::toppush.DegenerateWarning")
 FOR_LABELS = {"LabelBinarizer", "LabelEncoder", "MultiLabelBinarizer"}
@@ -111,8 +111,8 @@ CASES["QuantileTransformer"] = QuantileTransformer(n_quantiles=20), X
 @pytest.mark.parametrize("step, rows", CASES.values(), ids=CASES)
 def test_every_preparation_comes_back_the_same(step, rows, tmp_path):
     before = make_pipeline(step, TopPush(0.1, top=0.5)).fit(rows, Y)
-    io.save(before, tmp_path / "m")
-    after = io.load(tmp_path / "m")
+    files.save(before, tmp_path / "m")
+    after = files.load(tmp_path / "m")
     np.testing.assert_array_equal(
         after.pipeline.decision_function(rows), before.decision_function(rows)
     )
@@ -135,12 +135,12 @@ def test_what_was_saved_is_left_as_it_was(tmp_path):
         TopPush(0.1, top=0.5, checkpoint=tmp_path / "c"),
     ).fit(X, Y)
     scores = pipeline.decision_function(X)
-    io.save(pipeline, tmp_path / "m")
+    files.save(pipeline, tmp_path / "m")
     assert pipeline[1].random_state is generator
     assert pipeline[-1].checkpoint == tmp_path / "c"
     assert pipeline[-1].solution_.dual.size == len(Y)
     np.testing.assert_array_equal(pipeline.decision_function(X), scores)
-    again = io.load(tmp_path / "m").pipeline
+    again = files.load(tmp_path / "m").pipeline
     assert again[1].random_state is None
     assert again[-1].checkpoint is None
 
@@ -160,8 +160,8 @@ def test_forged_splines_are_refused(tmp_path):
 
 def test_an_average_is_saved_without_a_certificate(tmp_path):
     ranker = TopPushCV(lams=[0.1, 0.01], tops=(0.5,), combine="average").fit(X, Y)
-    io.save(ranker, tmp_path / "m")
-    again = io.load(tmp_path / "m")
+    files.save(ranker, tmp_path / "m")
+    again = files.load(tmp_path / "m")
     assert "certificate" not in again.about
     assert not hasattr(again.ranker, "solution_")
     assert again.ranker.members_ == ranker.members_
@@ -179,5 +179,5 @@ def test_skops_alone_opens_a_fitted_ranker(tmp_path):
 
 
 def test_a_scaled_pipeline_is_still_folded(tmp_path):
-    io.save(make_pipeline(MaxAbsScaler(), TopPush(0.1, top=0.5)).fit(X, Y), tmp_path / "m")
-    assert io.load(tmp_path / "m").linear is not None
+    files.save(make_pipeline(MaxAbsScaler(), TopPush(0.1, top=0.5)).fit(X, Y), tmp_path / "m")
+    assert files.load(tmp_path / "m").linear is not None

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from files import DROP, made_rows, write
-from toppush import io
-from toppush.io import ranking
-from toppush.io.ranking import Best, write_table
+from toppush import files
+from toppush.files import ranking
+from toppush.files.ranking import Best, write_table
 
 
 @given(
@@ -28,7 +28,7 @@ def test_best_is_the_head_of_the_sorted_list(parts, limit, carry):
             best.add(np.array(part, float), first, batch if carry else None)
             first += len(part)
     if not rows:
-        with pytest.raises(io.DataError, match="no rows"):
+        with pytest.raises(files.DataError, match="no rows"):
             best.table()
         return
     order = sorted(range(len(rows)), key=lambda row: (-rows[row], row))[:limit]
@@ -42,18 +42,18 @@ def test_best_is_the_head_of_the_sorted_list(parts, limit, carry):
 
 @pytest.fixture
 def model(tmp_path):
-    return io.fit(write(tmp_path / "t.csv", made_rows(300)), label="fraud", drop=DROP, lam=0.1,
+    return files.fit(write(tmp_path / "t.csv", made_rows(300)), label="fraud", drop=DROP, lam=0.1,
                   top=0.3)  # fmt: skip
 
 
 @pytest.mark.parametrize("ending", [".csv", ".parquet", ".feather"])
 def test_a_limit_takes_the_head(ending, model, tmp_path, monkeypatch):
-    monkeypatch.setattr(io.csvfiles, "BLOCK", 1024)
-    monkeypatch.setattr(io.tables, "BATCH", 17)
+    monkeypatch.setattr(files.csvfiles, "BLOCK", 1024)
+    monkeypatch.setattr(files.tables, "BATCH", 17)
     path = write(tmp_path / f"new{ending}", made_rows(500, seed=2))
-    whole = io.rank(model, path, columns=("id", "fraud"))
+    whole = files.rank(model, path, columns=("id", "fraud"))
     for limit in (1, 10, 499, 500, 1000):
-        assert io.rank(model, path, limit=limit, columns=("id", "fraud")).equals(whole[:limit])
+        assert files.rank(model, path, limit=limit, columns=("id", "fraud")).equals(whole[:limit])
     assert sorted(whole["row"].to_pylist()) == list(range(1, 501))
     by_id = {f"client {row - 1}" for row in whole["row"].to_pylist()[:5]}
     assert set(whole["id"].to_pylist()[:5]) == by_id
@@ -66,12 +66,12 @@ def test_lists_are_written_and_read_again(ending, tmp_path):
     )
     write_table(table, tmp_path / f"r{ending}")
     kind = {".tsv": "csv", ".csv": "csv", ".parquet": "parquet", ".feather": "arrow"}[ending]
-    assert io.tables.read(tmp_path / f"r{ending}", kind, drop=(), texts=()).equals(table)
-    with pytest.raises(io.DataError, match="cannot be written; end it with one of"):
+    assert files.tables.read(tmp_path / f"r{ending}", kind, drop=(), texts=()).equals(table)
+    with pytest.raises(files.DataError, match="cannot be written; end it with one of"):
         write_table(table, tmp_path / "r.docx")
 
 
 def test_a_carried_column_may_be_called_score(model, tmp_path):
     rows = made_rows(20) | {"score": list(range(20)), "rank": list(range(20))}
-    found = io.rank(model, write(tmp_path / "n.csv", rows), columns=("score", "rank"))
+    found = files.rank(model, write(tmp_path / "n.csv", rows), columns=("score", "rank"))
     assert found.column_names == ["rank", "score", "row", "score (data)", "rank (data)"]

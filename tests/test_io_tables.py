@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from files import DROP, as_text, made_rows, write, write_csv
-from toppush import io
-from toppush.io import cautions, csvfiles, tables
-from toppush.io import labels as labels_module
-from toppush.io.errors import DataError
+from toppush import files
+from toppush.files import cautions, csvfiles, tables
+from toppush.files import labels as labels_module
+from toppush.files.errors import DataError
 
 FORMATS = (".csv", ".tsv", ".parquet", ".feather", ".arrow")
 pytestmark = pytest.mark.filterwarnings("ignore::toppush.DegenerateWarning")
@@ -23,17 +23,17 @@ pytestmark = pytest.mark.filterwarnings("ignore::toppush.DegenerateWarning")
 @pytest.fixture(scope="module")
 def model(tmp_path_factory):
     path = write(tmp_path_factory.mktemp("train") / "train.csv", made_rows(400))
-    return io.fit(path, label="fraud", drop=DROP, lam=0.1)
+    return files.fit(path, label="fraud", drop=DROP, lam=0.1)
 
 
 @pytest.mark.parametrize("ending", FORMATS)
 def test_formats_agree(ending, model, tmp_path):
     rows = made_rows(400)
-    other = io.fit(write(tmp_path / f"train{ending}", rows), label="fraud", drop=DROP, lam=0.1)
+    other = files.fit(write(tmp_path / f"train{ending}", rows), label="fraud", drop=DROP, lam=0.1)
     np.testing.assert_allclose(other.ranker.coef_, model.ranker.coef_, rtol=1e-9)
     new = write(tmp_path / f"new{ending}", made_rows(300, seed=1))
     expected = model.pipeline.decision_function(pa.table(made_rows(300, seed=1)))
-    positive, scores = io.labelled(model, new)
+    positive, scores = files.labelled(model, new)
     np.testing.assert_allclose(scores, expected, rtol=1e-9, atol=1e-15)
     assert positive.tolist() == [label == "yes" for label in made_rows(300, seed=1)["fraud"]]
 
@@ -43,17 +43,17 @@ def test_compressed_csv(opener, ending, model, tmp_path):
     plain = write(tmp_path / "new.csv", made_rows(50, seed=2))
     packed = tmp_path / f"new.csv{ending}"
     packed.write_bytes(opener.compress(plain.read_bytes()))
-    assert io.rank(model, packed).equals(io.rank(model, plain))
+    assert files.rank(model, packed).equals(files.rank(model, plain))
     packed.write_bytes(packed.read_bytes()[:-20])
     with pytest.raises(DataError, match="cannot be read"):
-        io.rank(model, packed)
+        files.rank(model, packed)
 
 
 @pytest.mark.parametrize("delimiter", [",", ";", "|", "\t"])
 def test_delimiter_is_found(delimiter, model, tmp_path):
     path = write_csv(tmp_path / "new.csv", made_rows(60, seed=3), delimiter)
     plain = write_csv(tmp_path / "plain.csv", made_rows(60, seed=3))
-    assert io.rank(model, path).equals(io.rank(model, plain))
+    assert files.rank(model, path).equals(files.rank(model, plain))
 
 
 def edited(tmp_path, line, old, new):
@@ -86,7 +86,7 @@ def edited(tmp_path, line, old, new):
 def test_malformed_lines_are_placed(line, old, new, said, model, tmp_path):
     path = edited(tmp_path, line, old, new)
     with pytest.raises(DataError) as caught:
-        io.rank(model, path, columns=("id",))
+        files.rank(model, path, columns=("id",))
     assert str(caught.value).startswith(f"{path}, {said}")
 
 
@@ -94,13 +94,13 @@ def test_infinite_number_is_refused(model, tmp_path):
     rows = made_rows(30, seed=4)
     rows["age"][11] = float("inf")
     with pytest.raises(DataError, match="row 12, column age: is infinite"):
-        io.rank(model, write(tmp_path / "new.csv", rows))
+        files.rank(model, write(tmp_path / "new.csv", rows))
 
 
 def test_a_flag_that_is_not_one(model, tmp_path):
     path = edited(tmp_path, 3, b",true" if b",true" in _line(tmp_path, 3) else b",false", b",maybe")
     with pytest.raises(DataError, match=r"line 3, column 5 \(member\): 'maybe' is neither"):
-        io.rank(model, path)
+        files.rank(model, path)
 
 
 def _line(tmp_path, line):
@@ -133,7 +133,7 @@ def test_what_cannot_be_fitted(content, said, tmp_path):
     path = tmp_path / "train.csv"
     path.write_bytes(content)
     with pytest.raises(DataError) as caught:
-        io.fit(path, lam=1.0)
+        files.fit(path, lam=1.0)
     assert str(caught.value).startswith(str(path))
     assert said in str(caught.value)
 
@@ -141,8 +141,8 @@ def test_what_cannot_be_fitted(content, said, tmp_path):
 def test_many_texts_are_names_unless_asked_for(tmp_path):
     path = write(tmp_path / "train.csv", made_rows(1200))
     with pytest.raises(DataError, match="column id: holds 1200 different texts"):
-        io.fit(path, label="fraud", lam=1.0)
-    asked = io.fit(path, label="fraud", lam=1.0, categorical=["id"])
+        files.fit(path, label="fraud", lam=1.0)
+    asked = files.fit(path, label="fraud", lam=1.0, categorical=["id"])
     assert asked.columns.sparse_
     assert asked.about["columns"]["named"][0]["texts"] == 1200
 
@@ -150,7 +150,7 @@ def test_many_texts_are_names_unless_asked_for(tmp_path):
 def test_numbers_as_categories_keep_their_digits(tmp_path):
     path = tmp_path / "train.csv"
     path.write_text("zip,label\n" + "007,1\n7,0\n" * 20)
-    found = io.fit(path, lam=0.1, categorical=["zip"])
+    found = files.fit(path, lam=0.1, categorical=["zip"])
     assert found.columns.columns_[0].texts == ["007", "7"]
     assert found.about["training"]["positives_at_top"] == 1.0
 
@@ -161,8 +161,8 @@ def test_unseen_texts_and_gaps_are_counted(model, tmp_path):
     rows["age"][5] = None
     rows["member"][6] = None
     for ending in FORMATS:
-        seen = io.ranking.Scored()
-        io.rank(model, write(tmp_path / f"new{ending}", rows), seen=seen)
+        seen = files.ranking.Scored()
+        files.rank(model, write(tmp_path / f"new{ending}", rows), seen=seen)
         assert dict(seen.counts.unseen) == {"city": 2}
         assert dict(seen.counts.missing) == {"city": 1, "age": 1, "member": 1}
 
@@ -170,60 +170,60 @@ def test_unseen_texts_and_gaps_are_counted(model, tmp_path):
 @pytest.mark.parametrize("ending", FORMATS)
 def test_missing_error(ending, tmp_path):
     rows = made_rows(50, gaps=0.0)
-    whole = io.fit(write(tmp_path / f"a{ending}", rows), label="fraud", drop=DROP, lam=1.0,
+    whole = files.fit(write(tmp_path / f"a{ending}", rows), label="fraud", drop=DROP, lam=1.0,
                    missing="error")  # fmt: skip
     rows["city"][7] = None
     path = write(tmp_path / f"b{ending}", rows)
     with pytest.raises(DataError, match="row 8, column city: 1 values are missing"):
-        io.fit(path, label="fraud", drop=DROP, lam=1.0, missing="error")
+        files.fit(path, label="fraud", drop=DROP, lam=1.0, missing="error")
     with pytest.raises(DataError, match="row 8, column city: 1 values are missing"):
-        io.rank(whole, path)
+        files.rank(whole, path)
 
 
 def test_columns_that_are_empty_in_new_rows_are_gaps(model, tmp_path):
     rows = made_rows(20, seed=6, gaps=0.0)
     rows["age"], rows["city"] = [None] * 20, [None] * 20
     for ending in FORMATS:
-        seen = io.ranking.Scored()
-        io.rank(model, write(tmp_path / f"new{ending}", rows), seen=seen)
+        seen = files.ranking.Scored()
+        files.rank(model, write(tmp_path / f"new{ending}", rows), seen=seen)
         assert dict(seen.counts.missing) == {"age": 20, "city": 20}
 
 
 def test_a_category_without_a_text(tmp_path):
     rows = made_rows(60) | {"note": [""] * 60}
-    found = io.fit(write(tmp_path / "t.parquet", rows), label="fraud", drop=DROP, lam=1.0)
-    io.save(found, tmp_path / "m")
-    assert io.load(tmp_path / "m").columns.columns_[-1].texts == []
+    found = files.fit(write(tmp_path / "t.parquet", rows), label="fraud", drop=DROP, lam=1.0)
+    files.save(found, tmp_path / "m")
+    assert files.load(tmp_path / "m").columns.columns_[-1].texts == []
 
 
 def test_a_model_of_named_columns_needs_them(model, tmp_path):
     rows = made_rows(20)
     del rows["age"]
     with pytest.raises(DataError, match="has no column 'age'"):
-        io.rank(model, write(tmp_path / "new.csv", rows))
+        files.rank(model, write(tmp_path / "new.csv", rows))
     np.save(tmp_path / "new.npy", np.ones((4, 3)))
     with pytest.raises(DataError, match="has no column names, and the model needs 'age'"):
-        io.rank(model, tmp_path / "new.npy")
+        files.rank(model, tmp_path / "new.npy")
 
 
 def test_labels_other_than_the_two(model, tmp_path):
     rows = made_rows(20)
     rows["fraud"][13] = "maybe"
     with pytest.raises(DataError, match="row 14, column fraud: the label 'maybe' is neither"):
-        io.labelled(model, write(tmp_path / "new.csv", rows))
+        files.labelled(model, write(tmp_path / "new.csv", rows))
 
 
 def test_one_label_against_the_rest(tmp_path):
     rows = made_rows(90)
     rows["fraud"] = ["a", "b", "c"] * 30
     path = write(tmp_path / "train.parquet", rows)
-    found = io.fit(path, label="fraud", positive="b", drop=DROP, lam=1.0)
+    found = files.fit(path, label="fraud", positive="b", drop=DROP, lam=1.0)
     assert (found.label.positive, found.label.others) == ("b", ("a", "c"))
     rows["fraud"][0] = "d"
-    positive, _ = io.labelled(found, write(tmp_path / "new.parquet", rows))
+    positive, _ = files.labelled(found, write(tmp_path / "new.parquet", rows))
     assert positive.sum() == 30
     with pytest.raises(DataError, match="no label is 'z'"):
-        io.fit(path, label="fraud", positive="z", drop=DROP, lam=1.0)
+        files.fit(path, label="fraud", positive="z", drop=DROP, lam=1.0)
 
 
 @pytest.mark.parametrize("ending", [".parquet", ".feather", ".arrow"])
@@ -233,7 +233,7 @@ def test_damaged_files_are_refused(ending, model, tmp_path, rng):
     for size in rng.integers(0, len(good) - 1, 20):
         path.write_bytes(good[:size])
         with pytest.raises(DataError, match="bad"):
-            io.rank(model, path)
+            files.rank(model, path)
 
 
 values = st.one_of(
@@ -288,9 +288,9 @@ def test_a_name_may_go_on_in_the_next_line(delimiter, tmp_path):
     names = ['"age\nin years"', '"a ""b"", c"', "label"]
     rows = [f"{i}{delimiter}{-i % 7}{delimiter}{i % 2}" for i in range(40)]
     path.write_text("\n".join([delimiter.join(names), *rows]) + "\n")
-    model = io.fit(path, lam=1.0)
+    model = files.fit(path, lam=1.0)
     assert [one.name for one in model.columns.columns_] == ["age\nin years", 'a "b", c']
-    assert len(io.rank(model, path)) == 40
+    assert len(files.rank(model, path)) == 40
 
 
 @pytest.mark.parametrize("delimiter", [";", "\t", "|"])
@@ -300,16 +300,16 @@ def test_decimal_commas_are_numbers(delimiter, tmp_path):
     for name in ("age", "income"):
         rows[name] = [None if x is None else str(x).replace(".", ",") for x in rows[name]]
     commas = write_csv(tmp_path / "commas.csv", rows, delimiter)
-    model = io.fit(commas, label="fraud", drop=DROP, lam=0.1)
-    other = io.fit(points, label="fraud", drop=DROP, lam=0.1)
+    model = files.fit(commas, label="fraud", drop=DROP, lam=0.1)
+    other = files.fit(points, label="fraud", drop=DROP, lam=0.1)
     np.testing.assert_array_equal(model.ranker.coef_, other.ranker.coef_)
-    assert io.rank(model, commas).equals(io.rank(model, points))
+    assert files.rank(model, commas).equals(files.rank(model, points))
     commas.write_text(commas.read_text().replace("client 11", "client 11x,x", 1))
-    io.rank(model, commas)
+    files.rank(model, commas)
     broken = commas.read_text().replace(f"client 20{delimiter}", f"client 20{delimiter}x")
     commas.write_text(broken)
     with pytest.raises(DataError, match=r"line 22, column 2 \(age\): 'x[\d,]+' is not a number"):
-        io.rank(model, commas)
+        files.rank(model, commas)
 
 
 @pytest.mark.parametrize("text", ["1,5", "1,234", "-1,234,567.25"])
@@ -317,14 +317,14 @@ def test_commas_in_numbers_among_commas_are_refused(text, tmp_path):
     path = tmp_path / "rows.csv"
     path.write_text("a,label\n" + f'"{text}",1\n2,0\n' * 20)
     with pytest.raises(DataError, match=rf"column a: holds numbers with commas, such as '{text}'"):
-        io.fit(path, lam=1.0)
+        files.fit(path, lam=1.0)
 
 
 def test_points_and_commas_in_one_file_are_refused(tmp_path):
     path = tmp_path / "rows.csv"
     path.write_text("a;b;label\n" + "1.5;2,5;1\n2.5;3,5;0\n" * 20)
     with pytest.raises(DataError, match="column b: holds numbers with commas, such as '2,5'"):
-        io.fit(path, lam=1.0)
+        files.fit(path, lam=1.0)
 
 
 @pytest.mark.parametrize("value", ["0x10", "0XfF", "-0x1"])
@@ -334,13 +334,13 @@ def test_hexadecimal_numbers_are_refused_or_texts(value, tmp_path):
         "a,b,label\n" + "".join(f"{i},{i},{i % 2}\n" for i in range(9)) + f"{value},1,1\n"
     )
     with pytest.raises(DataError) as caught:
-        io.fit(path, lam=1.0)
+        files.fit(path, lam=1.0)
     said = str(caught.value)
     assert said.startswith(f"{path}, line 11, column 1 (a): ")
     assert value in said
-    texts = io.fit(path, lam=1.0, categorical=["a"]).columns.columns_[0].texts
+    texts = files.fit(path, lam=1.0, categorical=["a"]).columns.columns_[0].texts
     assert value in texts
-    io.fit(path, lam=1.0, drop=["a"])
+    files.fit(path, lam=1.0, drop=["a"])
 
 
 def test_latin_1_is_refused_with_its_place_and_a_way_out(tmp_path):
@@ -349,11 +349,11 @@ def test_latin_1_is_refused_with_its_place_and_a_way_out(tmp_path):
     text = path.read_text(encoding="utf-8")
     path.write_bytes(text.encode("latin-1"))
     with pytest.raises(DataError, match=r"line \d+, column \d .*not UTF-8.*iconv -f latin1"):
-        io.fit(path, label="fraud", drop=DROP, lam=1.0)
-    io.fit(path, label="fraud", drop=[*DROP, "city", "land"], lam=1.0)
+        files.fit(path, label="fraud", drop=DROP, lam=1.0)
+    files.fit(path, label="fraud", drop=[*DROP, "city", "land"], lam=1.0)
     path.write_bytes(text.encode("utf-16"))
     with pytest.raises(DataError, match=r"line 1, column 1: .*iconv -f utf-16"):
-        io.fit(path, label="fraud", drop=DROP, lam=1.0)
+        files.fit(path, label="fraud", drop=DROP, lam=1.0)
 
 
 # Labels.
@@ -376,11 +376,11 @@ def test_latin_1_is_refused_with_its_place_and_a_way_out(tmp_path):
 def test_which_of_two_labels_is_positive(labels, positive, why, tmp_path):
     path = tmp_path / "rows.parquet"
     pa.parquet.write_table(pa.table({"a": np.arange(12) % 5, "label": labels}), path)
-    found = io.fit(path, lam=1.0, top=1)
+    found = files.fit(path, lam=1.0, top=1)
     assert (found.label.positive, found.label.why) == (positive, why)
-    io.save(found, tmp_path / "m")
-    assert io.load(tmp_path / "m").label == found.label
-    named = io.fit(path, lam=1.0, top=1, positive=str(labels[0]))
+    files.save(found, tmp_path / "m")
+    assert files.load(tmp_path / "m").label == found.label
+    named = files.fit(path, lam=1.0, top=1, positive=str(labels[0]))
     assert named.label.why == labels_module.NAMED
     assert named.about["data"]["positives"] == labels.count(labels[0])
 
@@ -415,14 +415,14 @@ def test_ids_are_warned_of_and_remembered(tmp_path):
     rows = made_rows(80)
     path = write(tmp_path / "rows.csv", rows)
     with pytest.warns(UserWarning, match="a value of its own in id, .* --drop id"):
-        found = io.fit(path, label="fraud", lam=1.0)
+        found = files.fit(path, label="fraud", lam=1.0)
     assert "--drop id" in found.about["warnings"][0]
 
 
 def test_constant_columns_are_left_out(tmp_path):
     rows = made_rows(80) | {"year": [2024] * 80, "land": ["F"] * 80, "flag": [True] * 80}
     rows["gappy"] = [1.0, None] * 40
-    found = io.fit(write(tmp_path / "rows.csv", rows), label="fraud", drop=DROP, lam=1.0)
+    found = files.fit(write(tmp_path / "rows.csv", rows), label="fraud", drop=DROP, lam=1.0)
     assert found.about["columns"]["constant"] == ["year", "land", "flag"]
     assert [one.name for one in found.columns.columns_] == [
         "age",
@@ -433,7 +433,7 @@ def test_constant_columns_are_left_out(tmp_path):
     ]
     same = write(tmp_path / "one.csv", {"year": [1] * 9, "label": [0, 1, 0] * 3})
     with pytest.raises(DataError, match=r"no column is left to rank by \(year have no value"):
-        io.fit(same, lam=1.0)
+        files.fit(same, lam=1.0)
 
 
 @pytest.mark.parametrize("scale", ["maxabs", "standard"])
@@ -458,14 +458,14 @@ def test_far_larger_values_are_warned_of(ending, scale, tmp_path, rng):
         return path
 
     path = saved("train", X)
-    model = io.fit(path, lam=0.1, scale=scale)
-    io.rank(model, path)  # no warning
+    model = files.fit(path, lam=0.1, scale=scale)
+    files.rank(model, path)  # no warning
     X[7, 1] *= 1e6
     name = {".csv": "b", ".svm": "number 2"}.get(ending, "number 1")
     with pytest.warns(
         UserWarning, match=rf"far larger .* in column {name} \(.*Is the unit another"
     ):
-        io.rank(model, saved("new", X))
+        files.rank(model, saved("new", X))
 
 
 # Folds.
@@ -476,7 +476,7 @@ def test_more_folds_than_rows_of_a_class_are_refused(positive, tmp_path):
     path = write(tmp_path / "rows.csv", made_rows(80))
     said = r"13 folds are asked for with --cv, and there are (12|68) positives"
     with pytest.raises(DataError, match=said):
-        io.fit(path, label="fraud", positive=positive, drop=DROP, cv=13)
+        files.fit(path, label="fraud", positive=positive, drop=DROP, cv=13)
 
 
 @pytest.mark.parametrize("content", [b'a,b\n0x1,2\nx","', b'a,b\n0x1,2\n""x,0x1xx0x1'])

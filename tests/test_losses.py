@@ -6,7 +6,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import reference
-from toppush.losses import LOSSES
+from toppush.problem.losses import LOSSES
 
 EPS = np.finfo(float).eps
 every_loss = pytest.mark.parametrize("loss", LOSSES.values(), ids=LOSSES)

@@ -18,13 +18,15 @@ import reference
 from toppush import DegenerateWarning, TopPush
 from toppush.designs import LocalDesign, blocks, local
 from toppush.designs.rows import DenseRows, MaskedRows
-from toppush.losses import LOSSES
-from toppush.problems import TopPushProblem, count_top
-from toppush.solutions import Solution, Status
+from toppush.problem.losses import LOSSES
+from toppush.problem.objective import TopPushProblem, count_top
+from toppush.problem.solution import Solution, Status
 from toppush.solvers import SOLVERS
-from toppush.solvers.systems import Factored, Iterative, Memory
+from toppush.solvers.newton.systems import Factored, Iterative, Memory
 
-module = sys.modules["toppush.solvers.newton"]  # `toppush.solvers.newton` is the function
+module = sys.modules[
+    "toppush.solvers.newton.method"
+]  # `toppush.solvers.newton.method` is the function
 every_loss = pytest.mark.parametrize("name", LOSSES)
 AT_ZERO = {name: reference.loss(name, 0.0) for name in LOSSES}
 

@@ -17,13 +17,15 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
 from toppush import TopPush, TopPushCV, on_disk
-from toppush.arrays import NUMPY
-from toppush.designs import LocalDesign, disk, memory, open_design
+from toppush.designs import LocalDesign, open_design
+from toppush.designs.arrays import NUMPY
+from toppush.designs.disk import memory
+from toppush.designs.disk import rows as disk
 from toppush.designs.local import rows_of
 from toppush.designs.rows import MaskedRows, MatrixRows
-from toppush.solvers import systems
+from toppush.solvers.newton import systems
 
-newton_module = sys.modules["toppush.solvers.newton"]
+newton_module = sys.modules["toppush.solvers.newton.method"]
 N_ROWS, N_COLUMNS = 300, 12
 KINDS = ["dense", "CSR"]
 

@@ -11,11 +11,11 @@ from scipy import sparse
 from sklearn.datasets import dump_svmlight_file
 from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 
-from toppush import io
+from toppush import files
 from toppush.cli import main
 
 distributed = pytest.importorskip("distributed", reason="needs Dask, the extra [dask]")
-parts_module = pytest.importorskip("toppush.io.parts")
+parts_module = pytest.importorskip("toppush.files.parts")
 
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
 
@@ -63,8 +63,8 @@ def write_whole(frame, path):
 @pytest.mark.parametrize("loss", ["truncated_quadratic", "logistic"])
 def test_model_is_that_of_the_whole_file(client, frame, tmp_path, scale, loss):
     given = FIT | {"scale": scale, "loss": loss}
-    whole = io.fit(write_whole(frame, tmp_path / "all.parquet"), **given)
-    model = io.fit_parts(write_parts(frame, tmp_path / "rows"), **given)
+    whole = files.fit(write_whole(frame, tmp_path / "all.parquet"), **given)
+    model = files.fit_parts(write_parts(frame, tmp_path / "rows"), **given)
     assert_allclose(model.ranker.coef_, whole.ranker.coef_, rtol=0, atol=1e-4)
     assert_allclose(model.ranker.solution_.upper, whole.ranker.solution_.upper, rtol=1e-4)
     assert [without_fill(one) for one in model.about["columns"]["named"]] == [
@@ -80,16 +80,19 @@ def test_model_is_that_of_the_whole_file(client, frame, tmp_path, scale, loss):
 
 def test_saved_model_ranks_the_whole_file_alike(client, frame, tmp_path):
     path = write_whole(frame, tmp_path / "all.parquet")
-    whole, model = io.fit(path, **FIT), io.fit_parts(write_parts(frame, tmp_path / "rows"), **FIT)
-    io.save(model, tmp_path / "m.toppush")
+    whole, model = (
+        files.fit(path, **FIT),
+        files.fit_parts(write_parts(frame, tmp_path / "rows"), **FIT),
+    )
+    files.save(model, tmp_path / "m.toppush")
     found, expected = (
-        io.labelled(one, path)[1] for one in (io.load(tmp_path / "m.toppush"), whole)
+        files.labelled(one, path)[1] for one in (files.load(tmp_path / "m.toppush"), whole)
     )
     assert_allclose(found, expected, rtol=0, atol=1e-3)
 
 
 def test_cross_validation_on_the_workers(client, frame, tmp_path):
-    model = io.fit_parts(write_parts(frame, tmp_path / "rows"), label="fraud", cv=2)
+    model = files.fit_parts(write_parts(frame, tmp_path / "rows"), label="fraud", cv=2)
     assert model.about["fit"]["chosen_by_cv"]
     assert model.about["training"]["auc"] > 0.8
 
@@ -98,7 +101,7 @@ def test_gap_is_filled_with_the_median_of_the_parts_medians(client, frame, tmp_p
     frame["age"] = frame["age"].astype(float)
     frame.loc[:40, "age"] = np.nan
     sizes, medians = [39, 80, 80], [frame["age"][i * 80 : i * 80 + 80].median() for i in range(3)]
-    model = io.fit_parts(write_parts(frame, tmp_path / "rows"), **FIT)
+    model = files.fit_parts(write_parts(frame, tmp_path / "rows"), **FIT)
     age = next(one for one in model.columns.columns_ if one.name == "age")
     assert age.gaps
     assert age.fill in medians
@@ -110,7 +113,7 @@ def test_column_that_one_part_has_no_value_of(client, frame, tmp_path):
     frame.loc[:79, "city"] = None
     frame["age"] = frame["age"].astype(float)
     frame.loc[80:159, "age"] = np.nan
-    model = io.fit_parts(write_parts(frame, tmp_path / "rows"), **FIT)
+    model = files.fit_parts(write_parts(frame, tmp_path / "rows"), **FIT)
     kinds = {one.name: one for one in model.columns.columns_}
     assert kinds["city"].texts == ["Lyon", "Oslo", "Rome"]
     assert kinds["city"].gaps
@@ -120,7 +123,7 @@ def test_column_that_one_part_has_no_value_of(client, frame, tmp_path):
 
 def test_text_that_one_part_alone_has(client, frame, tmp_path):
     frame.loc[200, "city"] = "Turin"
-    model = io.fit_parts(write_parts(frame, tmp_path / "rows"), **FIT)
+    model = files.fit_parts(write_parts(frame, tmp_path / "rows"), **FIT)
     assert "city=Turin" in model.columns.get_feature_names_out()
 
 
@@ -131,7 +134,7 @@ def test_labels_and_constants_are_those_of_all_parts(client, frame, tmp_path):
     frame["year"] = 2024
     frame["number"] = np.arange(240)
     with pytest.warns(UserWarning, match="--drop number"):
-        model = io.fit_parts(write_parts(frame, tmp_path / "rows"), **FIT)
+        model = files.fit_parts(write_parts(frame, tmp_path / "rows"), **FIT)
     assert (model.label.positive, model.label.why) == ("fraud", "the rarer of two texts")
     assert model.about["columns"]["constant"] == ["year"]
     part = {one.name: one for one in model.columns.columns_}["part"]
@@ -142,15 +145,15 @@ def test_labels_and_constants_are_those_of_all_parts(client, frame, tmp_path):
 def test_more_folds_than_positives_of_all_parts_are_refused(client, frame, tmp_path):
     n_pos = int((frame["fraud"] == "yes").sum())
     folder = write_parts(frame, tmp_path / "rows")
-    with pytest.raises(io.DataError, match=f"{n_pos + 1} folds .* there are {n_pos} positives"):
-        io.fit_parts(folder, label="fraud", cv=n_pos + 1)
+    with pytest.raises(files.DataError, match=f"{n_pos + 1} folds .* there are {n_pos} positives"):
+        files.fit_parts(folder, label="fraud", cv=n_pos + 1)
 
 
 def test_all_bad_columns_of_a_part_are_named(client, frame, tmp_path):
     frame["when"] = "2024-01-05"
     frame["amount"] = frame["amount"].where(frame.index != 7, np.inf)
-    with pytest.raises(io.DataError, match=r"2 columns cannot be used.*--drop amount,when"):
-        io.fit_parts(write_parts(frame, tmp_path / "rows"), **FIT)
+    with pytest.raises(files.DataError, match=r"2 columns cannot be used.*--drop amount,when"):
+        files.fit_parts(write_parts(frame, tmp_path / "rows"), **FIT)
 
 
 @pytest.mark.parametrize("first", [0, 1])
@@ -167,8 +170,8 @@ def test_libsvm_parts_of_different_width(client, rng, tmp_path, first):
         name = str(tmp_path / "rows" / f"{number}.svm")
         dump_svmlight_file(X[part], y[part].astype(int), name, zero_based=first == 0)
     given = {"lam": 0.1, "top": 0.3}
-    whole = io.fit(tmp_path / "all.svm", **given)
-    model = io.fit_parts(tmp_path / "rows" / "*.svm", **given)
+    whole = files.fit(tmp_path / "all.svm", **given)
+    model = files.fit_parts(tmp_path / "rows" / "*.svm", **given)
     assert model.about["layout"] == whole.about["layout"]
     assert_allclose(model.ranker.coef_, whole.ranker.coef_, rtol=0, atol=1e-4)
 
@@ -180,8 +183,8 @@ def test_csv_parts(client, frame, tmp_path):
         part.to_csv(tmp_path / "rows" / f"{number}.csv", index=False)
     (tmp_path / "rows" / "_SUCCESS").write_text("")
     (tmp_path / "rows" / "notes.md").write_text("not rows")
-    model = io.fit_parts(tmp_path / "rows", **FIT)
-    whole = io.fit(write_whole(frame, tmp_path / "all.parquet"), **FIT)
+    model = files.fit_parts(tmp_path / "rows", **FIT)
+    whole = files.fit(write_whole(frame, tmp_path / "all.parquet"), **FIT)
     assert_allclose(model.ranker.coef_, whole.ranker.coef_, rtol=0, atol=1e-4)
 
 
@@ -213,15 +216,15 @@ def spoil_infinite(frame):
 def test_part_that_does_not_fit_is_named(client, frame, tmp_path, spoil, said):
     folder = write_parts(frame, tmp_path / "rows")
     spoil(frame.iloc[:80]).to_parquet(folder / "part-1.parquet")
-    with pytest.raises(io.DataError, match=f"part-1.parquet.*{said}"):
-        io.fit_parts(folder, **FIT)
+    with pytest.raises(files.DataError, match=f"part-1.parquet.*{said}"):
+        files.fit_parts(folder, **FIT)
 
 
 def test_no_parts(client, tmp_path):
-    with pytest.raises(io.DataError, match="holds no file ending in"):
-        io.fit_parts(tmp_path, **FIT)
-    with pytest.raises(io.DataError, match="nothing matches it"):
-        io.fit_parts(tmp_path / "*.parquet", **FIT)
+    with pytest.raises(files.DataError, match="holds no file ending in"):
+        files.fit_parts(tmp_path, **FIT)
+    with pytest.raises(files.DataError, match="nothing matches it"):
+        files.fit_parts(tmp_path / "*.parquet", **FIT)
 
 
 @pytest.mark.parametrize("kind", ["dense", "sparse"])
@@ -252,7 +255,7 @@ def test_command(client, frame, tmp_path):
     assert result.exit_code == 0, result.output
     said = json.loads(result.stdout)
     assert said["data"]["parts"] == 3
-    assert io.load(model).about["fit"]["top"] == said["fit"]["top"]
+    assert files.load(model).about["fit"]["top"] == said["fit"]["top"]
     shown = run("fit", folder, "-o", model, *options, *address).stdout
     assert "240 of rows in 3 parts" in shown
 

@@ -23,11 +23,12 @@ from toppush.baselines import (
     SparseInfinitePush,
 )
 from toppush.designs import LocalDesign
-from toppush.losses import LOSSES
-from toppush.problems import TopPushProblem
-from toppush.progress import Journal, LiveLine, Tally, describe, seconds_left
-from toppush.solutions import Iteration
+from toppush.estimators.progress import LiveLine, Tally, describe, seconds_left
+from toppush.problem.losses import LOSSES
+from toppush.problem.objective import TopPushProblem
+from toppush.problem.solution import Iteration
 from toppush.solvers import SOLVERS
+from toppush.solvers.journal import Journal
 
 every_solver = pytest.mark.parametrize("solver", SOLVERS)
 

@@ -10,13 +10,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 import reference
-from toppush.projections import (
-    ArraySides,
-    clipped_mass,
-    find_landing,
-    mass_above,
-    project,
-)
+from toppush.problem.tops import ArraySides, clipped_mass, find_landing, mass_above, project
 
 EPS = np.finfo(float).eps
 TINIEST = 5e-324

@@ -35,7 +35,7 @@ from sklearn.preprocessing import (
 
 import toppush.report
 from toppush import TopPush, TopPushCV, metrics, report
-from toppush.bootstrap import intervals, measure
+from toppush.metrics.bootstrap import intervals, measure
 from toppush.report import ranking as lists
 from toppush.report.comparison import compare, measures_for
 from toppush.report.drivers import MAX_NAME, largest_parts, largest_weights
@@ -300,7 +300,7 @@ def coloured():
 
 def by_columns(scale):
     pytest.importorskip("pyarrow")
-    from toppush.io.columns import Columns
+    from toppush.files.columns import Columns
 
     return make_pipeline(Columns(), scale, TopPush(0.01, top=0.5))
 

@@ -31,17 +31,17 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import reference
 from toppush import DegenerateWarning, TopPush, TopPushCV, metrics, toppush_path
 from toppush.designs import LocalDesign, local
-from toppush.heads import Head, first_negatives
-from toppush.losses import LOSSES
-from toppush.problems import TopPushProblem, count_top
-from toppush.rules import as_good_as_the_best, by_the_top, ranks
-from toppush.selection import follow, follow_solvable, lam_grid
-from toppush.solutions import Status
+from toppush.estimators.choice import as_good_as_the_best, by_the_top, ranks
+from toppush.estimators.cross_validation import follow, follow_solvable, lam_grid
+from toppush.metrics.head import Head, first_negatives
+from toppush.problem.losses import LOSSES
+from toppush.problem.objective import TopPushProblem, count_top
+from toppush.problem.solution import Status
 from toppush.solvers import zero_is_optimal
-from toppush.threads import Stopped, go_on
+from toppush.system.threads import Stopped, go_on
 
 every_loss = pytest.mark.parametrize("name", LOSSES)
-selection = sys.modules["toppush.selection"]
+selection = sys.modules["toppush.estimators.cross_validation"]
 LAMS, TOPS = [0.03, 3.0, 0.3], (1, 0.1, 5)
 
 
@@ -380,7 +380,7 @@ def test_one_solve_stands_for_the_pairs_at_which_it_shows_zero_optimal():
 def test_raw_tables_are_ranked_as_well_as_by_logistic_regression(name, label, drop, shared_file):
     """The head of the list alone chose models with an AUC of .52 and .64."""
     pytest.importorskip("pyarrow", reason="needs pyarrow, the extra [files]")
-    from toppush.io.fitting import read_training
+    from toppush.files.fitting import read_training
 
     given = read_training(shared_file(f"data/tables/{name}.csv.gz"), label=label, drop=[drop])
     X, y = given.rows.X, given.positive
@@ -411,7 +411,7 @@ def test_the_folds_fits_are_as_close_as_the_last(tol, rows):
 
 def test_the_tolerance_of_every_fit(rows, monkeypatch):
     tols = []
-    for module in (selection, sys.modules["toppush.estimators"]):
+    for module in (selection, sys.modules["toppush.estimators.toppush"]):
         solve = module.solve
         monkeypatch.setattr(
             module, "solve", lambda *a, solve=solve, **k: (tols.append(k["tol"]), solve(*a, **k))[1]
@@ -496,7 +496,7 @@ def test_an_average_after_a_best_pair_has_no_certificate_left(rows):
 
 
 def test_an_average_of_too_many_weights_is_refused(rows, monkeypatch):
-    monkeypatch.setattr("toppush.selection.DIRECTION_ENTRIES", 10)
+    monkeypatch.setattr("toppush.estimators.cross_validation.DIRECTION_ENTRIES", 10)
     with pytest.raises(ValueError, match='fewer lams or tops, or combine="best"'):
         TopPushCV(LAMS, tops=(1,), cv=3, combine="average").fit(*rows)
 

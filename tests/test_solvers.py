@@ -18,9 +18,9 @@ import reference
 from toppush import TopPush
 from toppush.designs import LocalDesign, local
 from toppush.designs.rows import DenseRows, SparseRows
-from toppush.losses import LOSSES
-from toppush.problems import TopPushProblem, count_top
-from toppush.solutions import Status
+from toppush.problem.losses import LOSSES
+from toppush.problem.objective import TopPushProblem, count_top
+from toppush.problem.solution import Status
 from toppush.solvers import SOLVERS
 
 
@@ -318,7 +318,7 @@ def test_passes_are_the_products_made(name, kind, monkeypatch):
 def test_few_sums_per_iteration(name, k, at_most, middling, monkeypatch):
     """A step reads the row-length vectors a few times, not hundreds of times."""
     asked = []
-    module = import_module("toppush.solvers.accelerated")
+    module = import_module("toppush.solvers.paper")
     positives_mass = module._positives_mass
 
     def counted(block, shift, step):

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from toppush import metrics
-from toppush.theory import halfspace_bound, printed_bound, top_bound
+from toppush.experiments.theory import halfspace_bound, printed_bound, top_bound
 
 DATA = {"empirical_loss": 0.02, "n_pos": 10_000, "n_neg": 40_000, "n_features": 10}
 BOUNDS = {

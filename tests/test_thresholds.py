@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toppush.thresholds import NotEnoughNegatives, negatives_needed, threshold_at_fpr
+from toppush.metrics.thresholds import NotEnoughNegatives, negatives_needed, threshold_at_fpr
 
 rates = st.sampled_from([0.01, 0.03, 0.1, 0.25, 0.5])
 confidences = st.sampled_from([0.5, 0.8, 0.9, 0.95, 0.99])

@@ -10,8 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from toppush import writing
-from toppush.writing import WriteError, discard_unfinished, same_file, write_bytes, written_whole
+from toppush.system import writing
+from toppush.system.writing import (
+    WriteError,
+    discard_unfinished,
+    same_file,
+    write_bytes,
+    written_whole,
+)
 
 posix = pytest.mark.skipif(os.name != "posix", reason="needs POSIX files")
 
@@ -32,7 +38,7 @@ def in_another_process(script, *arguments):
 
 HALF = """
 import sys
-from toppush.writing import written_whole
+from toppush.system.writing import written_whole
 with written_whole(sys.argv[1]) as temporary:
     temporary.write_text("half")
     print("ready", flush=True)
@@ -125,7 +131,9 @@ def test_a_pipe_is_written_to(tmp_path):
 def test_a_device_and_the_standard_output_are_written_to():
     write_bytes(os.devnull, b"content")
     assert stat.S_ISCHR(os.stat(os.devnull).st_mode)
-    script = "from toppush.writing import write_bytes; write_bytes('/dev/stdout', b'content')"
+    script = (
+        "from toppush.system.writing import write_bytes; write_bytes('/dev/stdout', b'content')"
+    )
     ran = subprocess.run([sys.executable, "-c", script], capture_output=True, check=True)
     assert ran.stdout == b"content"
 
@@ -233,7 +241,7 @@ def test_without_locks_nothing_is_taken_for_abandoned(tmp_path, monkeypatch):
 
 def test_an_ending_process_discards_what_is_unfinished(tmp_path):
     path = tmp_path / "m"
-    script = HALF.replace("sys.stdin.read()", "import os; from toppush.writing import "
+    script = HALF.replace("sys.stdin.read()", "import os; from toppush.system.writing import "
                           "discard_unfinished; discard_unfinished(); os._exit(3)")  # fmt: skip
     process = in_another_process(script, path)
     process.communicate()

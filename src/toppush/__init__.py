@@ -3,28 +3,41 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from toppush.versions import UNKNOWN, version_of
+from toppush.system.versions import UNKNOWN, version_of
 
 if TYPE_CHECKING:
-    from toppush.estimators import DegenerateWarning, TopPush
-    from toppush.selection import TopPushCV, toppush_path
-    from toppush.solutions import Solution, Status
+    from toppush.designs import dask as cluster
+    from toppush.designs import disk as on_disk
+    from toppush.estimators import DegenerateWarning, TopPush, TopPushCV, toppush_path
+    from toppush.problem.solution import Solution, Status
 
-__all__ = ["DegenerateWarning", "Solution", "Status", "TopPush", "TopPushCV", "toppush_path"]
+__all__ = [
+    "DegenerateWarning",
+    "Solution",
+    "Status",
+    "TopPush",
+    "TopPushCV",
+    "cluster",
+    "on_disk",
+    "toppush_path",
+]
 __version__ = version_of("toppush") or UNKNOWN
 
 _HOMES = {
     "DegenerateWarning": "toppush.estimators",
-    "Solution": "toppush.solutions",
-    "Status": "toppush.solutions",
+    "Solution": "toppush.problem.solution",
+    "Status": "toppush.problem.solution",
     "TopPush": "toppush.estimators",
-    "TopPushCV": "toppush.selection",
-    "toppush_path": "toppush.selection",
+    "TopPushCV": "toppush.estimators",
+    "toppush_path": "toppush.estimators",
 }
+_PACKAGES = {"cluster": "toppush.designs.dask", "on_disk": "toppush.designs.disk"}
 
 
 def __getattr__(name: str) -> Any:
     """Import on first use: `toppush --help` should not wait for scikit-learn."""
+    if name in _PACKAGES:
+        return import_module(_PACKAGES[name])
     if name not in _HOMES:
         raise AttributeError(f"module 'toppush' has no attribute {name!r}")
     return getattr(import_module(_HOMES[name]), name)

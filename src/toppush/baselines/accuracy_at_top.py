@@ -17,11 +17,10 @@ from sklearn.utils.extmath import safe_sparse_dot
 
 from toppush.baselines.interior_point import Batch, Indices, ShiftedMachines
 from toppush.baselines.ranker import COUNT, POSITIVE, SHARED, Constraints, Task, WeightedRanker
-from toppush.estimators import Matrix
-from toppush.losses import Array
-from toppush.progress import Journal, Watch
-from toppush.solutions import Solution, Status, proven_below
-from toppush.threads import in_threads
+from toppush.problem.solution import Solution, Status, proven_below
+from toppush.solvers.journal import Journal, Watch
+from toppush.system.threads import in_threads
+from toppush.types import Array, Matrix
 
 EXACT_ROWS = 1000
 """`candidates="auto"` tries every row up to this many."""

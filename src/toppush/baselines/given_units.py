@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from toppush.designs.usual import UsualRows
-from toppush.losses import Array
-from toppush.progress import Watch
-from toppush.solutions import Iteration, Solution
+from toppush.problem.solution import Iteration, Solution
+from toppush.solvers.journal import Watch
+from toppush.types import Array
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@ from sklearn.utils._param_validation import StrOptions
 from toppush.baselines import pair_admm, pair_gradient
 from toppush.baselines.pairs import MAX_PAIRS, PAIR_LOSSES, TwoClasses, require_pairs
 from toppush.baselines.ranker import COUNT, POSITIVE, SHARED, Constraints, Task, WeightedRanker
-from toppush.problems import TopPushProblem
-from toppush.solutions import Solution
+from toppush.problem.objective import TopPushProblem
+from toppush.problem.solution import Solution
 
 BYTES_PER_PAIR = {"gradient": 24, "admm": 8, "published": 8}
 """The duals; with momentum also those before, and the point a step aims at."""

@@ -16,8 +16,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from toppush.losses import Array
-from toppush.threads import go_on
+from toppush.system.threads import go_on
+from toppush.types import Array
 
 Indices = NDArray[np.intp]
 

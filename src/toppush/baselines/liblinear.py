@@ -18,16 +18,11 @@ import numpy as np
 from sklearn.linear_model import LogisticRegression
 from sklearn.svm import LinearSVC
 
-from toppush.baselines.ranker import (
-    COUNT,
-    POSITIVE,
-    Constraints,
-    WeightedRanker,
-    read_local_rows,
-)
-from toppush.callbacks import fit_tasks
+from toppush.baselines.ranker import COUNT, POSITIVE, Constraints, WeightedRanker, read_local_rows
 from toppush.designs.local import narrow_indices
-from toppush.estimators import Labels, Matrix, unchanged_on_failure
+from toppush.estimators.base import unchanged_on_failure
+from toppush.estimators.callbacks import fit_tasks
+from toppush.types import Labels, Matrix
 
 UNSCALED = 100
 """Powers of two that k may have before units are changed."""

@@ -12,9 +12,10 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from toppush.baselines.pairs import TwoClasses
 from toppush.baselines.push_norms import PUSH_NORMS, PushNorm
 from toppush.baselines.ranker import POSITIVE, SHARED, Constraints, Task, WeightedRanker
-from toppush.losses import LOSSES, Array
-from toppush.progress import Journal
-from toppush.solutions import Solution, Status, proven_below
+from toppush.problem.losses import LOSSES
+from toppush.problem.solution import Solution, Status, proven_below
+from toppush.solvers.journal import Journal
+from toppush.types import Array
 
 MEMORY = 20
 """Pairs of changes that the quasi-Newton step remembers."""

@@ -16,10 +16,11 @@ from scipy.sparse.linalg import LinearOperator, cg
 from toppush.baselines.pair_bounds import Bounds
 from toppush.baselines.pair_step import Landed, PairStep
 from toppush.baselines.pairs import TwoClasses, greatest_eigenvalue, normal_product
-from toppush.losses import Array, Loss
-from toppush.problems import TopPushProblem
-from toppush.progress import Watch
-from toppush.solutions import Solution, Status
+from toppush.problem.losses import Loss
+from toppush.problem.objective import TopPushProblem
+from toppush.problem.solution import Solution, Status
+from toppush.solvers.journal import Watch
+from toppush.types import Array
 
 RHO = 0.3
 """Times 1/(m sqrt(n)), whatever the scale of X or lam. Margins are of size 1 and the shares of the

@@ -4,9 +4,9 @@ import numpy as np
 
 from toppush.baselines.pair_step import Landed
 from toppush.baselines.pairs import TwoClasses
-from toppush.losses import Array
-from toppush.progress import Journal, Watch
-from toppush.solutions import Solution, Status, proven_below
+from toppush.problem.solution import Solution, Status, proven_below
+from toppush.solvers.journal import Journal, Watch
+from toppush.types import Array
 
 PATIENCE = 1000
 STUCK = 1e-5

@@ -16,11 +16,11 @@ from toppush.baselines.pair_bounds import Bounds
 from toppush.baselines.pair_step import Landed, PairStep
 from toppush.baselines.pairs import TwoClasses, greatest_eigenvalue, normal_product, row_chunks
 from toppush.designs import Block
-from toppush.losses import Array
-from toppush.problems import TopPushProblem
-from toppush.progress import Watch
-from toppush.solutions import Solution, Status
-from toppush.solvers.accelerated import FAR, MIN_ITER
+from toppush.problem.objective import TopPushProblem
+from toppush.problem.solution import Solution, Status
+from toppush.solvers.journal import Watch
+from toppush.solvers.paper import FAR, MIN_ITER
+from toppush.types import Array
 
 ROUNDING = 8 * float(np.finfo(np.float64).eps)
 

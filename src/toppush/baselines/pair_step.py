@@ -18,7 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toppush.baselines.pairs import Pair, row_chunks
-from toppush.losses import Array, Hinge, Loss
+from toppush.problem.losses import Hinge, Loss
+from toppush.types import Array
 
 MAX_ROUNDS = 300
 GROWN = 1.0 + 16 * float(np.finfo(np.float64).eps)

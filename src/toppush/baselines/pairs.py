@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from toppush.designs import Block, Design
-from toppush.losses import LOSSES, Array, Hinge, Loss
+from toppush.problem.losses import LOSSES, Hinge, Loss
+from toppush.types import Array
 
 CHUNK = 1 << 15
 """Pairs per step: 256 KB."""

@@ -13,7 +13,8 @@ import numpy as np
 from scipy.special import logsumexp, softmax
 
 from toppush.baselines.pairs import Pair, row_chunks
-from toppush.losses import LOSSES, Array, Loss
+from toppush.problem.losses import LOSSES, Loss
+from toppush.types import Array
 
 
 class Push(NamedTuple):

@@ -11,22 +11,21 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval
 
 from toppush.baselines.given_units import GivenUnits, rescaled_penalty
-from toppush.callbacks import fit_tasks
 from toppush.designs import LocalDesign, is_placed
 from toppush.designs.usual import usual_rows
-from toppush.estimators import (
+from toppush.estimators.base import (
     DegenerateWarning,
     Following,
-    Labels,
     LinearRanker,
-    Matrix,
     TrainingRows,
     read_rows,
     require_both,
     unchanged_on_failure,
 )
-from toppush.progress import Watch
-from toppush.solutions import Solution
+from toppush.estimators.callbacks import fit_tasks
+from toppush.problem.solution import Solution
+from toppush.solvers.journal import Watch
+from toppush.types import Labels, Matrix
 
 Constraints = dict[str, list[Any]]
 

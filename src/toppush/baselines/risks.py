@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from toppush.losses import Array
 from toppush.solvers.cutting_plane import Cut
+from toppush.types import Array
 
 Indices = NDArray[np.intp]
 

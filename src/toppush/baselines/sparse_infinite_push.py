@@ -9,8 +9,8 @@ from toppush.baselines.infinite_push import BYTES_PER_PAIR, NO_SOLUTION
 from toppush.baselines.pair_admm import ElasticNet, alternate
 from toppush.baselines.pairs import MAX_PAIRS, PAIR_LOSSES, TwoClasses, require_pairs
 from toppush.baselines.ranker import COUNT, POSITIVE, SHARED, Constraints, Task, WeightedRanker
-from toppush.problems import TopPushProblem
-from toppush.solutions import Solution
+from toppush.problem.objective import TopPushProblem
+from toppush.problem.solution import Solution
 
 
 class SparseInfinitePush(WeightedRanker):

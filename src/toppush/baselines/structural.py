@@ -20,17 +20,11 @@ from toppush.baselines.ranker import (
     Task,
     WeightedRanker,
 )
-from toppush.baselines.risks import (
-    AveragePrecisionHinge,
-    OrderedHinge,
-    PairHinge,
-    PartialAreaHinge,
-)
-from toppush.estimators import Labels, Matrix
-from toppush.losses import Array
-from toppush.problems import count_top
-from toppush.solutions import Solution
+from toppush.baselines.risks import AveragePrecisionHinge, OrderedHinge, PairHinge, PartialAreaHinge
+from toppush.problem.objective import count_top
+from toppush.problem.solution import Solution
 from toppush.solvers.cutting_plane import Risk, RiskProblem, cutting_plane
+from toppush.types import Array, Labels, Matrix
 
 
 class CuttingPlaneRanker(BaselineRanker):

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from toppush.cli.interrupts import INTERRUPTED, prompt_interrupts, say_stopped
-from toppush.writing import same_file
+from toppush.system.writing import same_file
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from toppush.io.ranking import Scored
+    from toppush.files.ranking import Scored
 
 SHARE = click.FloatRange(0.0, 1.0, min_open=True, max_open=True)
 BAD_INPUT = 1
@@ -65,7 +65,7 @@ class InputFile(FilePath):
         """Those of a folder that hold rows, those that a pattern names, or the file itself."""
         if not path.is_dir():
             return [path] if path.exists() else [Path(name) for name in glob(str(path))]
-        from toppush.io.parts import part_paths
+        from toppush.files.parts import part_paths
 
         try:
             return part_paths(path)
@@ -243,7 +243,7 @@ def named_columns(data: Path, kind: str | None, given: Collection[str]) -> tuple
     """The columns that values of an option name; a name of DATA's may hold commas itself."""
     if not any("," in value for value in given):
         return listed(given)
-    from toppush.io.sources import column_names
+    from toppush.files.sources import column_names
 
     return listed(given, column_names(data, kind))
 
@@ -346,7 +346,7 @@ def label_as_text(value: str | float) -> str:
 
 def caution_training_rows(model: Any, data: Path) -> bool:
     """Warn if the model was fitted to this very file; whether it was."""
-    from toppush.io.files import fingerprint
+    from toppush.files.files import fingerprint
 
     known: bool = fingerprint(data) == model.about.get("data", {}).get("fingerprint")
     if known:

@@ -30,7 +30,7 @@ def compare(data: Path, as_json: bool, cv: int, seed: int, missing: str, **readi
     """
     from toppush.cli.progress import steps
     from toppush.experiments.compare import MEASURES, compare
-    from toppush.io.fitting import read_training
+    from toppush.files.fitting import read_training
 
     for columns in ("drop", "categorical"):
         reading[columns] = named_columns(data, reading["kind"], reading[columns])

@@ -19,7 +19,7 @@ from toppush.cli.common import (
 )
 
 if TYPE_CHECKING:
-    from toppush.bootstrap import Interval
+    from toppush.metrics.bootstrap import Interval
 
 DEPTHS = (10, 50, 100, 500, 1000, 5000, 10_000, 50_000, 100_000)
 RATES = (0.0001, 0.001, 0.01, 0.1)
@@ -48,13 +48,14 @@ def evaluate(
 
     Example: toppush evaluate fraud.toppush held-out.csv --json
     """
-    from toppush import bootstrap, io
-    from toppush.io.errors import DataError
-    from toppush.io.ranking import Scored
+    from toppush import files
+    from toppush.files.errors import DataError
+    from toppush.files.ranking import Scored
+    from toppush.metrics import bootstrap
 
-    ranker, seen = io.load(model), Scored()
+    ranker, seen = files.load(model), Scored()
     caution_training_rows(ranker, data)
-    positive, scores = io.labelled(ranker, data, label=label, kind=kind, seen=seen)
+    positive, scores = files.labelled(ranker, data, label=label, kind=kind, seen=seen)
     if positive.all() or not positive.any():
         raise DataError("every row has the same label; both classes are needed.", file=data)
     wanted = _wanted(len(scores), int((~positive).sum()))

@@ -36,7 +36,7 @@ def read_lam(context: Any, parameter: Any, value: str) -> float | str:
 
 def read_top(context: Any, parameter: Any, value: str) -> float | str:
     """A count, a share, "auto" or "cv"."""
-    from toppush.io.fitting import read_top
+    from toppush.files.fitting import read_top
 
     try:
         return read_top(value)
@@ -112,7 +112,7 @@ def fit(
 
     Example: toppush fit train.csv -o fraud.toppush --label fraud --positive yes --drop id
     """
-    from toppush import io
+    from toppush import files
     from toppush.cli.progress import lines_to_stderr
 
     if cluster is None and not data.is_file():
@@ -121,15 +121,15 @@ def fit(
     options["verbose"] = int(not as_json)
     with lines_to_stderr():
         model = _fit(data, **options) if cluster is None else _fit_on(cluster, data, **options)
-    io.save(model, output)
+    files.save(model, output)
     written = {"model": str(output)}
     if onnx is not None:
-        from toppush.io.exports import export_onnx
+        from toppush.files.exports import export_onnx
 
         export_onnx(model, onnx)
         written["onnx"] = str(onnx)
     if weights is not None:
-        from toppush.io.exports import export_json
+        from toppush.files.exports import export_json
 
         export_json(model, weights)
         written["weights"] = str(weights)
@@ -141,9 +141,9 @@ def fit(
 
 def _fit(data: Path, **options: Any) -> Any:
     """Fit one file."""
-    from toppush import io
+    from toppush import files
 
-    return io.fit(data, **options | _columns_of(data, **options))
+    return files.fit(data, **options | _columns_of(data, **options))
 
 
 def _columns_of(
@@ -156,15 +156,15 @@ def _columns_of(
 
 def _fit_on(cluster: str, data: Path, *, kernel: str | None, seed: int, **options: Any) -> Any:
     """Fit files in parts on a cluster; its folds are not drawn, so there is no seed."""
-    from toppush import io
-    from toppush.cluster import connected
-    from toppush.io.parts import part_paths
+    from toppush import files
+    from toppush.designs.dask import connected
+    from toppush.files.parts import part_paths
 
     if kernel is not None:
         raise click.BadParameter("is not for a cluster; leave it out.", param_hint="--kernel")
     with connected(cluster):
         columns = _columns_of(part_paths(data)[0], **options)
-        return io.fit_parts(data, **options | columns)
+        return files.fit_parts(data, **options | columns)
 
 
 def without_history(about: dict[str, Any]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from toppush.writing import discard_unfinished
+from toppush.system.writing import discard_unfinished
 
 INTERRUPTED = 130
 """Exit code after Ctrl-C, as shells have it."""

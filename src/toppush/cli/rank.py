@@ -58,13 +58,13 @@ def rank(
 
     Example: toppush rank fraud.toppush new.csv -o ranked.csv --limit 1000 --columns id
     """
-    from toppush import io
-    from toppush.io.ranking import Scored, require_ending, write_table
+    from toppush import files
+    from toppush.files.ranking import Scored, require_ending, write_table
 
     if output is not None:
         require_ending(output)
-    ranker, seen, carried = io.load(model), Scored(), named_columns(data, kind, columns)
-    found = io.rank(ranker, data, limit=limit, columns=carried, kind=kind, seen=seen)
+    ranker, seen, carried = files.load(model), Scored(), named_columns(data, kind, columns)
+    found = files.rank(ranker, data, limit=limit, columns=carried, kind=kind, seen=seen)
     if output is not None:
         write_table(found, output)
     result = met(ranker, seen) | {"listed": len(found), "output": str(output) if output else None}

@@ -66,12 +66,12 @@ def report(
 
     Example: toppush report fraud.toppush held-out.csv --train train.csv --columns id -o report.html
     """
-    from toppush import io
-    from toppush.io.labelled import labelled_rows
-    from toppush.io.ranking import Scored
+    from toppush import files
+    from toppush.files.labelled import labelled_rows
+    from toppush.files.ranking import Scored
     from toppush.report import from_estimator, write
 
-    ranker, met_here = io.load(model), Scored()
+    ranker, met_here = files.load(model), Scored()
     flatters = caution_training_rows(ranker, data)
     carried = named_columns(data, kind, columns)
     rows = labelled_rows(ranker, data, label=label, kind=kind, columns=carried, seen=met_here)

@@ -282,7 +282,7 @@ def report(out: Path) -> None:
     Example: toppush reproduce report --out results
     """
     from toppush.experiments.results import report as make_report
-    from toppush.writing import write_text
+    from toppush.system.writing import write_text
 
     with _plain_errors():
         path = out / "report.html"

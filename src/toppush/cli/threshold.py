@@ -29,13 +29,13 @@ def threshold(
 
     Example: toppush threshold fraud.toppush held-out.csv --fpr 0.001 --confidence 0.95
     """
-    from toppush import io
-    from toppush.io.ranking import Scored
-    from toppush.thresholds import threshold_at_fpr
+    from toppush import files
+    from toppush.files.ranking import Scored
+    from toppush.metrics.thresholds import threshold_at_fpr
 
-    ranker, seen = io.load(model), Scored()
+    ranker, seen = files.load(model), Scored()
     refuse_training_rows(ranker, data)
-    positive, scores = io.labelled(ranker, data, label=label, kind=kind, seen=seen)
+    positive, scores = files.labelled(ranker, data, label=label, kind=kind, seen=seen)
     found = threshold_at_fpr(scores[~positive], max_fpr=fpr, confidence=confidence)
     above = scores > found.score
     recall = float(above[positive].mean()) if positive.any() else None
@@ -58,8 +58,8 @@ def threshold(
 
 def refuse_training_rows(model: Any, data: Path) -> None:
     """Refuse the very file that the model was fitted to."""
-    from toppush.io.errors import DataError
-    from toppush.io.files import fingerprint
+    from toppush.files.errors import DataError
+    from toppush.files.files import fingerprint
 
     if fingerprint(data) == model.about.get("data", {}).get("fingerprint"):
         raise DataError(

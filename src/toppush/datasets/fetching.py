@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from toppush.datasets.catalogue import Entry
-from toppush.writing import write_text
+from toppush.system.writing import write_text
 
 Progress = Callable[[int, int], None]
 """Called with the bytes there are and the bytes there will be (0 if unknown)."""

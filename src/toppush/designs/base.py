@@ -8,9 +8,10 @@ from typing import Any, Self
 
 import numpy as np
 
-from toppush.arrays import NUMPY, Array, Arrays
+from toppush.designs.arrays import NUMPY, Arrays
 from toppush.designs.blocks import Block
-from toppush.threads import go_on
+from toppush.system.threads import go_on
+from toppush.types import Array
 
 FORMED = 1000
 """Up to this many features solvers form and factor matrices of features by features."""

@@ -12,8 +12,9 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from toppush.arrays import NUMPY, Array, Where, namespace
+from toppush.designs.arrays import NUMPY, namespace
 from toppush.designs.rows import PLAIN, Form, MaskedRows, Rows, precise
+from toppush.types import Array, Where
 
 Asked = TypeVar("Asked", bound=Callable[..., Any])
 

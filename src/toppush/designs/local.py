@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 from scipy import sparse
 from threadpoolctl import ThreadpoolController
 
-from toppush.arrays import Array, Where
 from toppush.designs.base import BlockDesign, quietly
 from toppush.designs.blocks import Block
 from toppush.designs.rows import DenseRows, Rows, SparseRows, Tally
-from toppush.threads import go_on
+from toppush.system.threads import go_on
+from toppush.types import Array, Where
 
 Matrix = Any
 """A dense array or a CSR matrix."""

@@ -13,8 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from toppush.arrays import NUMPY, Array, Arrays, Where, namespace
-from toppush.threads import go_on
+from toppush.designs.arrays import NUMPY, Arrays, namespace
+from toppush.system.threads import go_on
+from toppush.types import Array, Where
 
 SINGLE_ROWS, SHORT_ROWS = 1 << 13, 1 << 8
 """Rows per float32 product, sparse and dense; the partial sums are added in float64."""

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from toppush.arrays import Array
+from toppush.types import Array
 
 USUAL = 2.0**32
 """Rows whose largest entry lies within this factor of 1 keep their size."""

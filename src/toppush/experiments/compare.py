@@ -20,11 +20,11 @@ from sklearn.svm import LinearSVC
 from threadpoolctl import threadpool_limits
 
 from toppush import metrics
-from toppush.io.cautions import caution
-from toppush.io.errors import DataError
-from toppush.io.fitting import Training, with_file
-from toppush.losses import Array
-from toppush.selection import TopPushCV
+from toppush.estimators.cross_validation import TopPushCV
+from toppush.files.cautions import caution
+from toppush.files.errors import DataError
+from toppush.files.fitting import Training, with_file
+from toppush.types import Array
 
 MEASURES: dict[str, Callable[..., float]] = {
     "Pos@Top": metrics.positives_at_top,
@@ -69,9 +69,9 @@ def compare(
     Parameters
     ----------
     given : Training
-        What `toppush.io.fitting.read_training` returns.
+        What `toppush.files.fitting.read_training` returns.
     missing, cv, seed
-        As for `toppush.io.fit`.
+        As for `toppush.files.fit`.
     tell : callable
         Told before each fit how many are done, how many there are in all, and what comes.
 

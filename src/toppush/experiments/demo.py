@@ -16,9 +16,10 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import StratifiedShuffleSplit
 
 from toppush import metrics
-from toppush.estimators import DegenerateWarning, TopPush
-from toppush.losses import Array
-from toppush.writing import written_whole
+from toppush.estimators.base import DegenerateWarning
+from toppush.estimators.toppush import TopPush
+from toppush.system.writing import written_whole
+from toppush.types import Array
 
 DIGIT = 8
 N_SPLITS = 10

@@ -13,8 +13,9 @@ import numpy as np
 from toppush.experiments.published import PUBLISHED
 from toppush.experiments.results import Result
 from toppush.experiments.tables import Table
-from toppush.losses import LOSSES, Array
-from toppush.projections import project
+from toppush.problem.losses import LOSSES
+from toppush.problem.tops import project
+from toppush.types import Array
 
 N_RANDOM = 500
 
@@ -322,7 +323,7 @@ ERRATA = (
     Erratum(
         "Lemma 1 (proof of Theorem 3)",
         "positives less than 1 above the highest negative are at most a share of the loss",
-        "false as printed: a positive 0.9 above loses 0.01; toppush.theory has a mended bound",
+        "false as printed: a positive 0.9 above loses 0.01; theory.py has a mended bound",
         show_lemma,
     ),
 )

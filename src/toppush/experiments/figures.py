@@ -13,7 +13,7 @@ from toppush.datasets import Dataset
 from toppush.experiments.protocol import MEASURES, TEST_SHARE
 from toppush.experiments.results import Result
 from toppush.experiments.tables import Table
-from toppush.losses import Array
+from toppush.types import Array
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

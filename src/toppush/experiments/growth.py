@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from toppush.experiments.figures import INK, new_axis
 from toppush.experiments.results import Result
 from toppush.experiments.tables import Table
-from toppush.losses import Array
+from toppush.types import Array
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

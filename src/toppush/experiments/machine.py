@@ -5,7 +5,7 @@ import platform
 from pathlib import Path
 from typing import Any
 
-from toppush.versions import version_of
+from toppush.system.versions import version_of
 
 PACKAGES = ("toppush", "numpy", "scipy", "scikit-learn")
 

@@ -3,7 +3,7 @@
 The paper's grids are 10^-3, ..., 10^3 for lam, C and the cost of a positive, and 2^-5, ..., 1
 times m/(m+n) for AATP's tau. `RULE` is the paper's rule of choice. `TOP_RULE` is the mean recall
 before the first five negatives, by which LR, the trees and `top="auto"` have rows. `TopPushCV`
-chooses by itself, by the rule of `toppush.rules`.
+chooses by itself, by the rule of `toppush.estimators.choice`.
 """
 
 from collections.abc import Callable, Mapping
@@ -15,7 +15,7 @@ import numpy as np
 from scipy import sparse
 
 from toppush import TopPush, TopPushCV, baselines
-from toppush.losses import Array
+from toppush.types import Array
 
 RULE, TOP_RULE = "positives_at_top", "top_recall"
 EPSILON = 1e-4

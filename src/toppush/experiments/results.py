@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from toppush.experiments.machine import machine
 from toppush.experiments.tables import Table
-from toppush.writing import write_text, written_whole
+from toppush.system.writing import write_text, written_whole
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -10,7 +10,7 @@ from toppush.experiments.methods import REFERENCE
 from toppush.experiments.protocol import MEASURES
 from toppush.experiments.runner import Plan, usual_settings
 from toppush.experiments.store import DONE, Record, Store
-from toppush.losses import Array
+from toppush.types import Array
 
 LEVEL = 0.9
 """Of the paper's pairwise t-test."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from toppush.writing import write_text
+from toppush.system.writing import write_text
 
 if TYPE_CHECKING:
     from rich.table import Table as RichTable

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from toppush.solutions import Iteration
+    from toppush.problem.solution import Iteration
 
 NEEDS_MATPLOTLIB = "pictures need matplotlib: pip install 'toppush[cli]'"
 

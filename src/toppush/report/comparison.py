@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from toppush import bootstrap
-from toppush.bootstrap import Interval, Measure, measure
 from toppush.designs.local import one_blas_thread
+from toppush.metrics import bootstrap
+from toppush.metrics.bootstrap import Interval, Measure, measure
 from toppush.report.ranking import Ranking
 
 MAX_ROWS = 1_000_000

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from toppush.losses import Array
+from toppush.types import Array
 
 MAX_NAME = 60
 NEGLIGIBLE = 1e-3

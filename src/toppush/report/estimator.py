@@ -11,7 +11,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing
 
-from toppush.losses import LOSSES, Loss
+from toppush.problem.losses import LOSSES, Loss
 from toppush.report.drivers import Features
 from toppush.report.page import N_ALARMS, N_SHOWN, Rival, build
 from toppush.report.ranking import Ranking, table_records

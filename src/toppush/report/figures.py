@@ -14,6 +14,7 @@ import altair as alt
 import numpy as np
 import vl_convert
 
+from toppush.problem.solution import Iteration
 from toppush.report.drivers import Part, Weight
 from toppush.report.ranking import (
     Ranking,
@@ -23,7 +24,6 @@ from toppush.report.ranking import (
     roc_points,
     score_shares,
 )
-from toppush.solutions import Iteration
 
 VEGA_LITE = ".".join(alt.SCHEMA_VERSION.lstrip("v").split(".")[:2])
 PICTURE_WIDTH = 760

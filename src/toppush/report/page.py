@@ -15,6 +15,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 from numpy.typing import ArrayLike
 
+from toppush.problem.solution import Solution
 from toppush.report import figures
 from toppush.report.comparison import compare
 from toppush.report.drivers import Features, Part, largest_parts, largest_weights, mean_parts
@@ -29,9 +30,8 @@ from toppush.report.ranking import (
     table_records,
     usual_lengths,
 )
-from toppush.solutions import Solution
-from toppush.versions import UNKNOWN, version_of
-from toppush.writing import write_text
+from toppush.system.versions import UNKNOWN, version_of
+from toppush.system.writing import write_text
 
 N_SHOWN = 50
 N_ALARMS = 10

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from toppush.losses import Array
 from toppush.metrics import TopCurve, top_curve
 from toppush.plots import list_lengths
+from toppush.types import Array
 
 Booleans = NDArray[np.bool_]
 Indices = NDArray[np.intp]

@@ -19,7 +19,7 @@ from sklearn.preprocessing import (
     StandardScaler,
 )
 
-from toppush.losses import Array
+from toppush.types import Array
 
 
 def _divided(step: Any) -> Any:

@@ -2,12 +2,12 @@
 
 from dataclasses import replace
 
-from toppush.problems import TopPushProblem
-from toppush.progress import Watch
-from toppush.solutions import Solution
-from toppush.solvers.accelerated import accelerated
+from toppush.problem.objective import TopPushProblem
+from toppush.problem.solution import Solution
 from toppush.solvers.degenerate import automatic_top, zero_is_optimal
-from toppush.solvers.newton import newton
+from toppush.solvers.journal import Watch
+from toppush.solvers.newton.method import newton
+from toppush.solvers.paper import accelerated
 
 __all__ = ["SOLVERS", "automatic_top", "solve", "zero_is_optimal"]
 

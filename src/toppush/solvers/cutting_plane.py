@@ -23,10 +23,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toppush.designs import Block, Design
-from toppush.losses import Array
-from toppush.progress import Journal, Watch
-from toppush.solutions import Solution, Status, proven_below
+from toppush.problem.solution import Solution, Status, proven_below
+from toppush.solvers.journal import Journal, Watch
 from toppush.solvers.simplex import minimise_on_simplex
+from toppush.types import Array
 
 MAX_IDLE = 20
 """Iterations without a share after which a cut is dropped."""

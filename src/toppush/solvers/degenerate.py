@@ -8,10 +8,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from toppush.losses import Array
-from toppush.problems import TopPushProblem
-from toppush.solutions import Iteration, Solution
-from toppush.solvers.newton import newton
+from toppush.problem.objective import TopPushProblem
+from toppush.problem.solution import Iteration, Solution
+from toppush.solvers.newton.method import newton
+from toppush.types import Array
 
 RATIO = 1.2
 """How closely the smallest sound k is found."""

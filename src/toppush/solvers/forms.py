@@ -9,9 +9,9 @@ import math
 from dataclasses import replace
 from typing import NamedTuple
 
-from toppush.arrays import Array
 from toppush.designs import PLAIN, Block, Design, Form, only_asks, precise
-from toppush.problems import TopPushProblem
+from toppush.problem.objective import TopPushProblem
+from toppush.types import Array
 
 SAMPLE = 64
 PLAIN_SIZES = (1e-8, 1e8)

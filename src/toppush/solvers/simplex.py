@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from toppush.losses import Array
+from toppush.types import Array
 
 EPS = float(np.finfo(np.float64).eps)
 

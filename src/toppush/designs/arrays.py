@@ -1,0 +1,129 @@
+"""One name for each operation on arrays, whether NumPy holds them or a device does.
+
+Code that works on rows asks `namespace` for the operations that fit its arrays, as in
+`xp = namespace(scores); xp.maximum(scores, 0.0)`. The names mean what they mean in NumPy. Another
+library joins by `register`; it is then the only place that knows of it.
+"""
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any, Protocol, cast
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg.lapack import dpotrf, dpotrs
+from scipy.special import expit, wrightomega, xlogy
+
+from toppush.types import Array, Where
+
+CHUNK = 1 << 14
+"""Entries per sum: 128 KB, so that what NumPy makes on the way stays in the cache."""
+
+
+class Arrays(Protocol):
+    """The operations; numbers are float64 unless said otherwise."""
+
+    chunk: int
+    """Entries over which a sum is best taken at a time."""
+
+    # made
+    def zeros(self, shape: Any) -> Array: ...
+    def empty(self, shape: Any) -> Array: ...
+    def asarray(self, values: Any) -> Any: ...
+    def broadcast_to(self, value: float, shape: int) -> Array: ...
+
+    # put together and chosen from
+    def concatenate(self, parts: Any) -> Any: ...
+    def column_stack(self, columns: Any) -> Array: ...
+    def stack(self, rows: Any) -> Array: ...
+    def unique(self, values: Any) -> Any: ...
+    def flatnonzero(self, values: Any) -> Where: ...
+    def where(self, condition: Any, one: Any, other: Any) -> Array: ...
+
+    # entry by entry
+    def maximum(self, one: Array, other: Any, out: Array | None = None) -> Array: ...
+    def clip(self, values: Array, low: float, high: float, out: Array | None = None) -> Array: ...
+    def negative(self, values: Array, out: Array | None = None) -> Array: ...
+    def square(self, values: Array) -> Array: ...
+    def sqrt(self, values: Array) -> Array: ...
+    def exp(self, values: Array) -> Array: ...
+    def log(self, values: Any) -> Array: ...
+    def log1p(self, values: Array) -> Array: ...
+    def logaddexp(self, one: float, other: Array) -> Array: ...
+    def expit(self, values: Array) -> Array: ...
+    def xlogy(self, one: Array, other: Array) -> Array: ...
+    def wrightomega(self, values: Array) -> Array: ...
+    def isfinite(self, values: Any) -> Any: ...
+
+    # over all entries
+    def max(self, values: Array, initial: float) -> Any: ...
+    def min(self, values: Array, initial: float) -> Any: ...
+    def count_nonzero(self, values: Any) -> Any: ...
+
+    # square matrices
+    def diagonal(self, matrix: Array) -> Array:
+        """As a view to write to."""
+
+    def cholesky(self, matrix: Array) -> tuple[Array, int]:
+        """Lower factor, and 0 if there is one."""
+
+    def cholesky_solve(self, factor: Array, right: Array) -> Array:
+        """Solution for a vector or for columns."""
+
+    def to_host(self, values: Any) -> NDArray[Any]:
+        """As a NumPy array."""
+
+
+def _cholesky(matrix: Array) -> tuple[Array, int]:
+    factor, info = dpotrf(matrix, lower=1)
+    return factor, int(info)
+
+
+def _cholesky_solve(factor: Array, right: Array) -> Array:
+    return np.asarray(dpotrs(factor, right, lower=1)[0])
+
+
+NUMPY = cast(
+    Arrays,
+    SimpleNamespace(
+        **{
+            name: getattr(np, name)
+            for name in (
+                "zeros", "empty", "asarray", "broadcast_to", "concatenate", "column_stack", "stack",
+                "unique", "flatnonzero", "where", "maximum", "clip", "negative", "square", "sqrt",
+                "exp", "log", "log1p", "logaddexp", "isfinite", "max", "min", "count_nonzero",
+            )
+        },
+        expit=expit,
+        xlogy=xlogy,
+        wrightomega=wrightomega,
+        diagonal=lambda matrix: np.einsum("ii->i", matrix),
+        cholesky=_cholesky,
+        cholesky_solve=_cholesky_solve,
+        chunk=CHUNK,
+        to_host=np.asarray,
+    ),
+)  # fmt: skip
+
+_registered: dict[type, Callable[[Any], Arrays]] = {}
+
+
+def register(kind: type, find: Callable[[Any], Arrays]) -> None:
+    """Let arrays of another kind be used; `find` gives the operations that fit one of them."""
+    _registered[kind] = find
+
+
+def namespace(array: Any) -> Arrays:
+    """The operations that fit an array."""
+    find = _registered.get(type(array))
+    return NUMPY if find is None else find(array)
+
+
+def number(value: Any) -> float:
+    """A sum as a float, or left where it is if a design has yet to fetch it."""
+    return value if type(value) in _registered else float(value)
+
+
+def to_host(values: Any) -> NDArray[Any]:
+    """As a NumPy array, whatever it is."""
+    return namespace(values).to_host(values)

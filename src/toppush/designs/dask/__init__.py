@@ -1,0 +1,63 @@
+"""Rows in Dask's partitions, worked on where they are; needs the extra `dask`.
+
+Nothing else imports Dask. Users find this package as `toppush.cluster`.
+
+>>> from distributed import Client  # doctest: +SKIP
+>>> from toppush import TopPush, cluster  # doctest: +SKIP
+>>> client = Client("tcp://scheduler:8786")  # doctest: +SKIP
+>>> X, y = cluster.read_parquet("rows/*.parquet", label="y")  # doctest: +SKIP
+>>> ranker = TopPush().fit(X, y)  # doctest: +SKIP
+"""
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+try:
+    from distributed import Client
+
+    from toppush.designs.dask import lists
+    from toppush.designs.dask.design import ClusterDesign
+    from toppush.designs.dask.files import read_libsvm, read_parquet
+    from toppush.designs.dask.rows import ClusterRows, place
+    from toppush.designs.dask.workers import LostRows
+except ImportError as error:
+    raise ImportError(
+        "toppush.cluster needs dask and distributed: pip install 'toppush[dask]'."
+    ) from error
+
+__all__ = [
+    "ClusterDesign",
+    "ClusterRows",
+    "LostRows",
+    "connected",
+    "lists",
+    "place",
+    "read_libsvm",
+    "read_parquet",
+]
+
+
+@contextmanager
+def connected(where: str) -> Iterator[Any]:
+    """A client of the cluster at an address, or of "local", a process for each core of this one.
+
+    Parameters
+    ----------
+    where : str
+        Such as "tcp://10.0.0.1:8786".
+    """
+    if where == "local":
+        made = Client(threads_per_worker=1, dashboard_address=None, silence_logs=logging.CRITICAL)
+    elif "://" in where:
+        try:
+            made = Client(where)
+        except OSError as error:
+            raise OSError(f"no Dask scheduler answers at {where}: {error}") from error
+    else:
+        raise ValueError(
+            f"cluster is {where!r}; give an address such as tcp://host:8786, or local."
+        )
+    with made as client:
+        yield client

@@ -1,0 +1,411 @@
+"""Rows in Dask's partitions, worked on where they are; nothing else imports Dask.
+
+Each worker holds a group of blocks for the whole fit. A round asks all workers at once: the
+function and its arguments go out, and one answer for each group comes back, numbers and vectors
+with an entry per feature. Where groups are many, long questions and answers go from worker to
+worker over a tree, and only the sum comes to the driver. The groups and the order of their sum are
+fixed at the start, so results do not depend on where a group lives.
+
+A group that is lost with its worker is made anew from Dask's graph on another one and takes the
+earlier rounds again, those that changed blocks: they are kept for that, and depend on nothing
+but the rows. It then stands where it stood.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from itertools import accumulate
+from typing import Any, Self
+from uuid import uuid4
+
+import dask
+import numpy as np
+from distributed import KilledWorker, wait
+
+from toppush.designs.arrays import NUMPY, Arrays
+from toppush.designs.dask import tree
+from toppush.designs.dask.branches import ask_tree
+from toppush.designs.dask.groups import (
+    UNUSABLE,
+    Call,
+    Described,
+    describe,
+    number_negatives,
+    packed,
+    read_part,
+)
+from toppush.designs.dask.held import HeldGroup, ask_groups, replay_in_group
+from toppush.designs.dask.shares import Past, shared_out
+from toppush.designs.dask.workers import (
+    POLL,
+    LostRows,
+    homes_of,
+    lengths_of,
+    live_workers,
+    running_client,
+)
+from toppush.types import Array
+
+Lazy = Any
+"""A Dask array."""
+Future = Any
+"""A future of Dask. Dask may be absent where types are checked, so no type says more."""
+
+MAX_LOSSES = 5
+"""Times in a row that a group may be lost in one round before the fit gives up."""
+
+
+@dataclass
+class Member:
+    """The driver's view of a group: its partitions, and the worker that holds it."""
+
+    number: int
+    address: str
+    parts: list[int]
+    n_threads: int
+    name: str = ""
+    held: Future | None = None
+    """Lets go of the blocks when it goes."""
+    made_of: list[Future] = field(default_factory=list)
+    n_read: int = 0
+    n_read_before: int = 0
+    """Entries read by groups that stood here and were lost."""
+
+    def __str__(self) -> str:
+        few = ", ".join(str(part) for part in self.parts[:5])
+        return f"partitions {few}{', ...' if len(self.parts) > 5 else ''} of X"
+
+
+class ClusterDesign:
+    """Blocks on the workers of the running Dask client.
+
+    Use it as a context: they are gone when it ends.
+
+    Parameters
+    ----------
+    X : Dask array of two dimensions
+        Its partitions hold whole rows, as NumPy arrays or SciPy sparse matrices.
+    positive : Dask array of bool, in the partitions of X
+    sample_weight : Dask array, optional
+    """
+
+    arrays: Arrays = NUMPY
+    most_exact = math.inf
+
+    def __init__(self, X: Lazy, positive: Lazy, sample_weight: Lazy | None = None) -> None:
+        self.client = running_client()
+        self.memory: dict[str, Any] = {}
+        self.n_features = int(X.shape[1])
+        vectors = [positive] if sample_weight is None else [positive, sample_weight]
+        blocks = [X.to_delayed()[:, 0], *(vector.to_delayed() for vector in vectors)]
+        self._delayed = list(zip(*blocks, strict=True))
+        self._past = Past()
+        self._told: list[tuple[bool, bytes]] = []
+        self._answer_bytes: dict[str, int] = {}
+        self._n_rounds = 0
+        workers = live_workers(self.client)
+        shares = shared_out(homes_of(self.client, X), lengths_of(X), workers)
+        self._members = [
+            Member(number, address, parts, workers[address])
+            for number, (address, parts) in enumerate(shares)
+        ]
+        try:
+            self._make(self._members)
+            self._get_acquainted()
+        except BaseException:
+            self._close()
+            raise
+
+    def _get_acquainted(self) -> None:
+        """Learn the sizes of the blocks, and tell them where they stand."""
+        by_group = self._ask("each", describe)
+        places = [
+            (part, number, place)
+            for number, answers in enumerate(by_group)
+            for place, (part, _) in enumerate(answers)
+        ]
+        self._order = [(number, place) for _, number, place in sorted(places)]
+        self._sizes = [len(answers) for answers in by_group]
+        blocks: list[Described] = self._in_order(by_group)
+        self.n_rows = sum(block.n_rows for block in blocks)
+        self.n_entries = sum(block.n_entries for block in blocks)
+        self.n_pos = sum(block.n_pos for block in blocks)
+        self.n_neg = sum(block.n_neg for block in blocks)
+        self.total_cost = sum(block.total_cost for block in blocks)
+        self._lengths = [block.n_rows for block in blocks]
+        firsts = accumulate((block.n_neg for block in blocks[:-1]), initial=0)
+        self._tell("own", number_negatives, *self._dealt(firsts))
+        self._read_at_start = self._entries_read()
+
+    def _in_order(self, by_group: list[list[tuple[int, Any]]]) -> list[Any]:
+        """The blocks' answers in the order of the rows."""
+        return [by_group[number][place][1] for number, place in self._order]
+
+    def _dealt(self, values: Iterable[Any]) -> list[list[tuple[Any]]]:
+        """One value for each block in the order of the rows, as arguments by group."""
+        dealt: list[list[Any]] = [[None] * size for size in self._sizes]
+        for (number, place), value in zip(self._order, values, strict=True):
+            dealt[number][place] = (value,)
+        return dealt
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._close()
+
+    def _close(self) -> None:
+        """Let the workers drop the blocks."""
+        for member in self._members:
+            member.held, member.made_of = None, []
+        self._past.close()
+
+    # ---- asking
+
+    @property
+    def passes(self) -> float:
+        """Reads of the whole data so far, those of lost groups and of their return included."""
+        return (self._entries_read() - self._read_at_start) / max(self.n_entries, 1)
+
+    def _entries_read(self) -> int:
+        return sum(member.n_read + member.n_read_before for member in self._members)
+
+    def tell(self, function: Callable[..., Any], *arguments: Any) -> None:
+        """`function(block, *arguments)` of every block, sent with the next question."""
+        self._tell("tell", function, *arguments)
+
+    def each(self, function: Callable[..., Any], *arguments: Any) -> list[Any]:
+        """Every block's answer, in the order of the rows."""
+        return self._in_order(self._ask("each", function, *arguments))
+
+    def sum(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """The answers added up, by group and then in the order of the tree."""
+        return self._ask("sum", function, *arguments)
+
+    def max(self, function: Callable[..., Any], *arguments: Any) -> tuple[float, ...]:
+        """The greatest of each entry of the answers."""
+        greatest: tuple[float, ...] = self._ask("max", function, *arguments)
+        return greatest
+
+    def scatter(self, function: Callable[..., Any], vector: Array) -> None:
+        """`function(block, its part)` of a vector over all rows."""
+        cuts = np.cumsum(self._lengths)[:-1]
+        self._tell("own", function, *self._dealt(np.split(vector, cuts)))
+
+    def gather(self, function: Callable[..., Any], *arguments: Any) -> Array:
+        """The blocks' vectors as one, in the order of the rows."""
+        return np.concatenate(self.each(function, *arguments))
+
+    def over_rows(self, function: Callable[..., Any], *arguments: Any) -> Array:
+        """Nothing: a vector with an entry per row would not fit the driver."""
+        return np.empty(0)
+
+    def widen(self, weights: Array) -> Array:
+        """Weights over all columns of X: the same."""
+        return weights
+
+    def narrow(self, weights: Array) -> Array:
+        """Weights over the columns that are in use: the same."""
+        return weights
+
+    def _tell(self, how: str, function: Callable[..., Any], *arguments: Any) -> None:
+        call = Call(how, function, arguments)
+        self._told.append((call.changes, packed(call)))
+
+    def _ask(self, how: str, function: Callable[..., Any], *arguments: Any) -> Any:
+        """The answer, or for "each" the groups' answers in their order; one round."""
+        self._tell(how, function, *arguments)
+        calls, self._told = self._told, []
+        answer = self._round(how, _name(function), [call for _, call in calls])
+        self._past.add(call for changes, call in calls if changes)
+        self._n_rounds += 1
+        return answer
+
+    def _round(self, how: str, name: str, calls: list[bytes]) -> Any:
+        """Ask all groups, one by one or over the tree.
+
+        Only the driver decides. How long an answer is it knows from the last of that function;
+        the first is taken to have an entry per feature.
+        """
+        if how not in tree.MERGED:
+            return self._directly(calls)
+        longest = max(sum(map(len, calls)), self._answer_bytes.get(name, 8 * self.n_features))
+        if tree.worthwhile(len(self._members), longest):
+            answer = self._over_tree(how, calls)
+        else:
+            answer = tree.in_tree_order(how, self._directly(calls))
+        self._answer_bytes[name] = tree.n_bytes(answer)
+        return answer
+
+    def _directly(self, calls: list[bytes]) -> list[Any]:
+        """The groups' answers in their order, each sent to the driver."""
+        found: dict[int, Any] = {}
+        missing, losses = self._members, Counter[int]()
+        while missing:
+            replies = self._replies(missing, calls)
+            for member in missing:
+                reply = replies.get(member.name)
+                if isinstance(reply, Exception):
+                    raise _placed(reply, member)
+                if reply is not None:
+                    found[member.number], member.n_read = reply
+            missing = [member for member in missing if member.number not in found]
+            self._make_anew(missing, losses)
+        return [found[member.number] for member in self._members]
+
+    def _over_tree(self, how: str, calls: list[bytes]) -> Any:
+        """The groups' answers as one.
+
+        Groups that have answered when others are lost answer again; their blocks are not asked.
+        """
+        token, losses = uuid4().hex, Counter[int]()
+        while True:
+            homes = [(member.address, member.name) for member in self._members]
+            asked = tree.Asked(token, self._n_rounds, how, calls, homes, tree.FANOUT)
+            branch = ask_tree(self.client, asked)
+            if branch.errors:
+                number, error = min(branch.errors.items())
+                raise _placed(error, self._members[number])
+            for number, n_read in branch.n_read.items():
+                self._members[number].n_read = n_read
+            if branch.whole:
+                return branch.total
+            there = live_workers(self.client)
+            gone = {member.number for member in self._members if member.address not in there}
+            lost = sorted(gone.union(branch.lost))
+            self._make_anew([self._members[number] for number in lost], losses)
+
+    def _replies(self, members: list[Member], calls: list[bytes]) -> dict[str, Any]:
+        """What the workers that are there say; of a worker that is gone, nothing comes."""
+        names = [member.name for member in members]
+        said = self.client.run(ask_groups, self._n_rounds, names, calls, on_error="return")
+        answers: dict[str, Any] = {}
+        for reply in said.values():
+            answers.update(reply if isinstance(reply, dict) else {})
+        return answers
+
+    # ---- making blocks, and making them again
+
+    def _make_anew(self, members: list[Member], losses: Counter[int]) -> None:
+        """Make groups elsewhere that are lost, and count how often each was in this round."""
+        losses.update(member.number for member in members)
+        worst = [member for member in members if losses[member.number] >= MAX_LOSSES]
+        if worst:
+            raise LostRows(_given_up(worst))
+        if members:
+            self._move(members)
+            self._make(members)
+
+    def _make(self, members: list[Member]) -> None:
+        """Make the blocks of some groups, and bring them to where the others stand."""
+        for _ in range(MAX_LOSSES):
+            for member in members:
+                self._submit(member)
+            members = [
+                member for member in members if not (self._made(member) and self._replayed(member))
+            ]
+            if not members:
+                return
+            self._move(members)
+        raise LostRows(_given_up(members))
+
+    def _move(self, members: list[Member]) -> None:
+        """Give groups that are lost to the workers that have least to do."""
+        for member in members:
+            member.n_read_before, member.n_read = member.n_read_before + member.n_read, 0
+            member.held, member.made_of, member.address = None, [], ""
+        workers = live_workers(self.client)
+        for member in members:
+            load = Counter(one.address for one in self._members)
+            member.address = min(workers, key=lambda one: (load[one] / workers[one], one))
+
+    def _submit(self, member: Member) -> None:
+        """Begin to make a group; its rows may be computed elsewhere, its blocks live there."""
+        member.name = f"toppush-{uuid4().hex}"
+        parts = [
+            dask.delayed(read_part, pure=False)(part, self.n_features, *self._delayed[part])
+            for part in member.parts
+        ]
+        member.made_of = self.client.compute(
+            parts, workers=[member.address], allow_other_workers=True
+        )
+        member.held = self.client.submit(
+            HeldGroup,
+            member.name,
+            member.number,
+            member.made_of,
+            member.n_threads,
+            key=member.name,
+            workers=[member.address],
+            actor=True,
+        )
+
+    def _made(self, member: Member) -> bool:
+        """Wait for a group; false if its worker is gone."""
+        assert member.held is not None
+        while member.held.status == "pending":
+            try:
+                wait([member.held], timeout=POLL)
+            except TimeoutError:
+                if member.address not in self.client.nthreads():
+                    return False
+        if member.held.status == "error":
+            self._explain(member)
+        member.made_of = []
+        return bool(member.held.status == "finished")
+
+    def _explain(self, member: Member) -> None:
+        """Raise what went wrong with a partition; return if only a worker was lost."""
+        for part, future in zip(member.parts, member.made_of, strict=True):
+            error = future.exception() if future.status == "error" else None
+            if isinstance(error, KilledWorker):
+                raise LostRows(
+                    f"partition {part} of X could not be computed: the workers that tried died, "
+                    f"the last on {error.last_worker.address}. Their logs say why; if it is "
+                    "memory, use smaller partitions or more workers."
+                ) from error
+            if isinstance(error, ValueError) and str(error).startswith(UNUSABLE):
+                raise error
+            if error is not None:
+                raise LostRows(
+                    f"partition {part} of X could not be computed: {type(error).__name__}: {error}"
+                ) from error
+
+    def _replayed(self, member: Member) -> bool:
+        """Let a new group take the earlier rounds; false if its worker is gone."""
+        for calls in self._past.batches():
+            said = self.client.run(
+                replay_in_group,
+                member.name,
+                calls,
+                self._n_rounds,
+                workers=[member.address],
+                on_error="return",
+            )
+            reply = said.get(member.address)
+            if not isinstance(reply, dict) or member.name not in reply:
+                return False
+            if isinstance(reply[member.name], Exception):
+                raise reply[member.name]
+        return True
+
+
+def _name(function: Callable[..., Any]) -> str:
+    """What a function is called, also one with some arguments given."""
+    function = getattr(function, "func", function)
+    return f"{function.__module__}.{getattr(function, '__qualname__', type(function).__name__)}"
+
+
+def _placed(error: Exception, member: Member) -> Exception:
+    """An error of a group's blocks, with a note that says where it came up."""
+    error.add_note(f"It came up on {member.address}, in {member}.")
+    return error
+
+
+def _given_up(members: list[Member]) -> str:
+    return (
+        f"{members[0]} were lost {MAX_LOSSES} times in a row with the workers that held them, "
+        f"the last time on {members[0].address or 'a worker that is gone'}. The workers' logs say "
+        "why; if it is memory, use smaller partitions or more workers."
+    )

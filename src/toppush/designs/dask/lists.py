@@ -1,0 +1,63 @@
+"""Measures of lists whose scores are Dask's arrays: two passes, one answer per partition each."""
+
+from collections.abc import Callable
+from typing import Any
+
+import dask
+import dask.array as da
+import numpy as np
+
+from toppush import metrics
+from toppush.designs.arrays import namespace
+from toppush.designs.dask.rows import aligned
+from toppush.metrics.parts import Counted, Listed, Scored, count_negatives, curve_of, positives_of
+
+Lazy = Any
+"""A Dask array."""
+
+
+def lazy_curve(
+    y_true: Any, y_score: Lazy, sample_weight: Any | None = None, pos_label: Any = None
+) -> metrics.TopCurve:
+    """The curve of a list, of which only the positives' scores come to this process."""
+    labels = aligned(y_score, y_true, "y_true", "y_score")
+    classes = namespace(labels).unique(labels).tolist()
+    if len(classes) != 2:
+        raise ValueError(f"y_true needs two classes, found {classes[:3]}; relabel rows.")
+    wanted = classes[1] if pos_label is None else pos_label
+    if wanted not in classes:
+        raise ValueError(f"pos_label={wanted!r} is not in y_true; pass one of {classes}.")
+    vectors = [labels == wanted, y_score]
+    if sample_weight is not None:
+        vectors.append(aligned(y_score, sample_weight, "sample_weight", "y_score"))
+    parts = [
+        dask.delayed(read_list)(*part)
+        for part in zip(*(vector.to_delayed() for vector in vectors), strict=True)
+    ]
+    parts = list(dask.persist(*parts))
+    positives = Scored.join(_of_each(positives_of, parts))
+    negatives = Counted.join(_of_each(count_negatives, parts, positives.scores))
+    for name, weight in (("positives", positives.weight), ("negatives", negatives.weight)):
+        if not weight.any():
+            raise ValueError(
+                f"sample_weight of all {name} is 0; give one of them a weight above 0."
+            )
+    return curve_of(positives, negatives)
+
+
+def read_list(positive: Any, scores: Any, weight: Any | None = None) -> Listed:
+    """Check the rows of a part."""
+    scores = np.asarray(scores, np.float64)
+    weight = np.ones(len(scores)) if weight is None else np.asarray(weight, np.float64)
+    if np.isnan(scores).any():
+        raise ValueError("y_score holds NaN; fill or drop those rows.")
+    if not np.all((weight >= 0.0) & (weight < np.inf)):
+        raise ValueError("sample_weight must be finite and at least 0; correct it or drop rows.")
+    return Listed(np.asarray(positive, bool), scores, weight)
+
+
+def _of_each(function: Callable[..., Any], parts: list[Any], *arguments: Any) -> list[Any]:
+    return list(dask.compute(*(dask.delayed(function)(part, *arguments) for part in parts)))
+
+
+metrics.register(da.Array, lazy_curve)

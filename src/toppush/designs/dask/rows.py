@@ -1,0 +1,192 @@
+"""Dask's arrays and data frames as rows that a design can be made of."""
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any, cast
+
+import dask
+import dask.array as da
+import numpy as np
+
+from toppush.designs.arrays import NUMPY, Arrays, register
+from toppush.designs.dask.design import ClusterDesign
+from toppush.types import Array
+
+Lazy = Any
+"""A Dask array or data frame."""
+
+
+def place(X: Any) -> "ClusterRows":
+    """Rows of a Dask array or data frame."""
+    if isinstance(X, ClusterRows):
+        return X
+    return ClusterRows(X)
+
+
+class ClusterRows:
+    """Rows of a Dask array or data frame, each partition holding whole rows.
+
+    Attributes
+    ----------
+    lazy : dask.array.Array
+        Its blocks are NumPy arrays or SciPy sparse matrices.
+    template : array or data frame without rows
+        What tells scikit-learn of the columns.
+    """
+
+    arrays = NUMPY
+
+    def __init__(self, X: Lazy) -> None:
+        self.template: Any = getattr(X, "_meta", None) if hasattr(X, "columns") else None
+        if not isinstance(X, da.Array):
+            if not hasattr(X, "to_dask_array"):
+                raise TypeError(
+                    f"X is a {type(X).__name__} of Dask; give a Dask array or data frame."
+                )
+            X = X.to_dask_array()
+        if X.ndim != 2:
+            raise ValueError(f"X must have two dimensions, found {X.ndim}.")
+        if len(X.chunks[1]) > 1:
+            raise ValueError(
+                f"X is chunked along its columns, into {X.chunks[1]}; every partition must hold "
+                "whole rows: use X.rechunk({1: -1})."
+            )
+        self.lazy = X
+        self.shape: tuple[Any, int] = (X.shape[0], int(X.shape[1]))
+        self.dtype = X.dtype if X.dtype in (np.float64, np.float32) else np.dtype(np.float64)
+        if self.template is None:
+            self.template = np.empty((0, self.shape[1]))
+
+    def aligned(self, vector: Any, name: str) -> Lazy:
+        """A vector with an entry per row as a Dask array in the partitions of X."""
+        vector = aligned(self.lazy, vector, name, "X")
+        self.shape = (self.lazy.shape[0], self.shape[1])
+        return vector
+
+    def design(self, positive: Lazy, sample_weight: Lazy | None = None) -> ClusterDesign:
+        """The rows as blocks on the workers."""
+        return ClusterDesign(self.lazy, positive, sample_weight)
+
+    def subset(self, where: Lazy) -> "ClusterRows":
+        """Some of the rows; `where` a Dask array of bool."""
+        return ClusterRows(
+            da.map_blocks(
+                _some,
+                self.lazy,
+                self.aligned(where, "where")[:, None],
+                dtype=self.lazy.dtype,
+                chunks=(tuple([np.nan] * self.lazy.numblocks[0]), self.lazy.chunks[1]),
+                meta=self.lazy._meta,
+            )
+        )
+
+    def scores(self, weights: Array) -> Lazy:
+        """X w, lazily."""
+        return self.per_row(_scores, np.asarray(weights))
+
+    def per_row(self, function: Callable[..., Array], *arguments: Any) -> Lazy:
+        """A lazy vector over the rows; `function(part of X, *arguments)` makes it."""
+        return self.lazy.map_blocks(
+            function, *arguments, drop_axis=1, dtype=np.float64, meta=np.empty(0)
+        )
+
+    def of_parts(self, function: Callable[..., Any], vectors: Any, *arguments: Any) -> list[Any]:
+        """`function(part of X, the vectors' parts, *arguments)` of every partition."""
+        parts = [self.lazy.to_delayed()[:, 0]]
+        parts += [
+            [None] * len(parts[0]) if vector is None else vector.to_delayed() for vector in vectors
+        ]
+        asked = dask.delayed(function)
+        found = dask.compute(*(asked(*part, *arguments) for part in zip(*parts, strict=True)))
+        return list(found)
+
+    def folds(self, positive: Lazy, n_folds: int) -> list[tuple[Lazy, Lazy]]:
+        """Masks of the rows that a fold trains on and holds out, lazily.
+
+        The rows of a class are dealt to the folds in turn, from the first partition to the last.
+        """
+        counts = np.array(dask.compute(*(dask.delayed(_counts)(p) for p in positive.to_delayed())))
+        before = np.vstack([np.zeros((1, 2), int), np.cumsum(counts, axis=0)[:-1]])
+        if counts.sum(axis=0).min() < n_folds:
+            raise ValueError(
+                f"n_splits={n_folds} cannot be greater than the number of members in each class, "
+                f"{counts.sum(axis=0).tolist()}; give fewer folds."
+            )
+        lazy = da.from_array(before, chunks=(1, 2))
+        dealt = da.blockwise(
+            _dealt, "i", positive, "i", lazy, "ij", n_folds, None, dtype=int, concatenate=True,
+            align_arrays=False, meta=np.empty(0, int),
+        )  # fmt: skip
+        return [(dealt != fold, dealt == fold) for fold in range(n_folds)]
+
+
+def _counts(positive: Any) -> tuple[int, int]:
+    """Negatives and positives of a part."""
+    n_pos = int(np.count_nonzero(positive))
+    return len(positive) - n_pos, n_pos
+
+
+def _dealt(positive: Any, before: Any, n_folds: int) -> Any:
+    """The fold of each row of a part, so many rows of each class having come before."""
+    positive = np.asarray(positive, bool)
+    fold = np.empty(len(positive), int)
+    for side, first in zip((~positive, positive), before.reshape(-1), strict=True):
+        fold[side] = (first + np.arange(np.count_nonzero(side))) % n_folds
+    return fold
+
+
+def aligned(rows: Lazy, vector: Any, name: str, of: str) -> Lazy:
+    """A vector as a Dask array in the partitions of `rows`, which are called `of`.
+
+    If these are not its own partitions, the rows are counted, which `rows` remembers.
+    """
+    vector = as_lazy_vector(vector, name)
+    unknown = np.isnan(rows.shape[0]) or np.isnan(vector.shape[0])
+    if unknown and vector.numblocks[0] == rows.numblocks[0]:
+        return vector  # the workers compare the lengths
+    for lazy in (rows, vector):
+        if np.isnan(lazy.shape[0]):
+            lazy.compute_chunk_sizes()  # in place
+    if vector.shape[0] != rows.shape[0]:
+        raise ValueError(
+            "Found input variables with inconsistent numbers of samples: "
+            f"{of} has {rows.shape[0]} rows and {name} {vector.shape[0]}."
+        )
+    return vector.rechunk((rows.chunks[0],))
+
+
+def as_lazy_vector(vector: Any, name: str) -> Lazy:
+    """A Dask array of one dimension from an array, or from an array or series of Dask."""
+    if hasattr(vector, "to_dask_array"):
+        vector = vector.to_dask_array()
+    if not isinstance(vector, da.Array):
+        vector = da.from_array(np.asarray(vector), chunks=-1)
+    if vector.ndim == 2 and vector.shape[1] == 1:
+        vector = vector[:, 0]
+    if vector.ndim != 1:
+        raise ValueError(f"{name} must have one dimension, found shape {vector.shape}.")
+    return vector
+
+
+def _some(X: Any, where: Any) -> Any:
+    return X[np.asarray(where).reshape(-1)]
+
+
+def _scores(X: Any, weights: Array) -> Array:
+    return np.asarray(X @ weights, np.float64)
+
+
+def _unique(vector: Lazy) -> Any:
+    """The distinct values, or a few of them if there are more than a few."""
+    few = [dask.delayed(_few_unique)(part) for part in vector.to_delayed()]
+    return np.unique(np.concatenate(dask.compute(*few)))
+
+
+def _few_unique(vector: Any) -> Any:
+    return np.unique(np.asarray(vector))[:10]
+
+
+LAZY = cast(
+    Arrays, SimpleNamespace(unique=_unique, to_host=lambda vector: np.asarray(vector.compute()))
+)
+register(da.Array, lambda _: LAZY)

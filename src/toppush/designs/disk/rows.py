@@ -1,0 +1,372 @@
+"""Rows on disk: every product reads them in blocks, one block ahead, within a memory limit.
+
+Everything of row length stays in memory, as do the few rows that a solver copies while there is
+room. Two buffers take turns: a thread reads the next block into one while products are taken of
+the other.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from typing import Any, NamedTuple, Self, cast
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from toppush.designs.arrays import NUMPY
+from toppush.designs.base import FORMED, BlockDesign
+from toppush.designs.blocks import Block
+from toppush.designs.disk.files import Buffer, Matrix, Run, Source
+from toppush.designs.disk.memory import resident
+from toppush.designs.local import default_threads, hold_blas, release_blas, rows_of
+from toppush.designs.rows import DenseRows, ExactRows, Form, MaskedRows, Rows, Tally
+from toppush.types import Array, Where
+
+BLOCK, SMALLEST_BLOCK = 32 << 20, 1 << 20
+"""Bytes of a block: usual and least."""
+BLOCKS_HELD = 5
+"""Two buffers, and what products of a block make on the way."""
+GAP = 1 << 16
+"""Bytes between two wanted rows that are read too rather than skipped."""
+ROW_VECTORS, POSITIVE_VECTORS, SCORE_VECTORS = 10, 6, 5
+"""Vectors with an entry per row and per positive that a fit holds at most, and a scoring."""
+FEATURE_VECTORS, FEATURE_MATRICES = 40, 7
+"""The same with an entry per feature, and per pair of features where matrices are formed."""
+WORKSPACE = 32 << 20
+"""Bytes for whatever else grows: libraries on first use, small objects."""
+
+
+class Plan(NamedTuple):
+    """How the memory that the limit leaves is used, in bytes."""
+
+    block: int
+    room: int
+    """For copies of rows."""
+
+
+class OnDisk:
+    """Rows in files, to be fitted and scored without loading them; `toppush.on_disk.open` makes it.
+
+    Attributes
+    ----------
+    shape : (int, int)
+    dtype : numpy.dtype
+    memory_limit : int
+        Bytes that the process may hold.
+    bytes_read : int
+        From the files so far, by all fits and scorings.
+    """
+
+    arrays, room, copy_cost = NUMPY, 0.0, 1.0
+
+    def __init__(self, source: Source, memory_limit: int) -> None:
+        self.source, self.memory_limit = source, memory_limit
+        self.shape, self.dtype, self.n_entries = source.shape, source.dtype, source.n_entries
+        self.is_double, self.can_shift = source.dtype == np.float64, source.is_dense
+        self.tally, self.bytes_read = Tally(), 0
+
+    def __repr__(self) -> str:
+        return f"<{self.shape[0]} x {self.shape[1]} rows of {self.dtype} on disk>"
+
+    def design(
+        self, positive: NDArray[np.bool_], sample_weight: Array | None = None
+    ) -> "DiskDesign":
+        """The rows as one block that reads itself anew for every product."""
+        return DiskDesign(self, positive, sample_weight)
+
+    def subset(self, where: Where) -> MaskedRows:
+        """Some of the rows, still on disk."""
+        return MaskedRows(self, where)  # type: ignore[arg-type]  # what it can be asked is enough
+
+    def scores(self, weights: Array) -> Array:
+        """X w, by one read of the files."""
+        plan = self.plan(SCORE_VECTORS * self.shape[0], 2 * self.shape[1])
+        with Reader(self, plan.block) as reader:
+            return DiskRows(self, reader, 0).scores(weights)
+
+    def plan(self, n_row_numbers: int, n_feature_numbers: int) -> Plan:
+        """Sizes that keep within the limit, or a refusal."""
+        vectors = 8 * (n_row_numbers + n_feature_numbers)
+        in_use = resident() + WORKSPACE
+        widest = self.source.widest * self.source.entry_bytes
+        left = self.memory_limit - in_use - vectors - self.source.held
+        block = max(min(BLOCK, left // (2 * BLOCKS_HELD)), SMALLEST_BLOCK, widest)
+        if left < BLOCKS_HELD * block:
+            least = self.memory_limit - left + BLOCKS_HELD * max(SMALLEST_BLOCK, widest)
+            raise ValueError(
+                f"memory_limit={shown(self.memory_limit)} is too small for {self.shape[0]} rows of "
+                f"{self.shape[1]} columns: {shown(in_use)} are in use, vectors and matrices take "
+                f"{shown(vectors + self.source.held)} and blocks to read into "
+                f"{shown(BLOCKS_HELD * block)}; give at least {shown(least)}, or fewer rows."
+            )
+        return Plan(block, left - BLOCKS_HELD * block)
+
+
+class Reader:
+    """Reads blocks one ahead of who uses them; to be entered."""
+
+    def __init__(self, on_disk: OnDisk, block: int) -> None:
+        self._on_disk, self._source = on_disk, on_disk.source
+        self._most = block // self._source.entry_bytes
+
+    def __enter__(self) -> Self:
+        with ExitStack() as stack:
+            self._reading = stack.enter_context(self._source.open())
+            self._pool = stack.enter_context(ThreadPoolExecutor(1, "toppush-read"))
+            self._buffers = [self._source.buffer(self._most) for _ in range(2)]
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self._buffers = []
+        self._stack.close()
+
+    def all_runs(self) -> list[list[Run]]:
+        """All rows, a run for each block."""
+        return [[run] for run in self._cut(0, self._source.shape[0])]
+
+    def runs_with(self, where: Where) -> list[list[Run]]:
+        """Runs that hold the given rows, in order, as many to a block as it takes."""
+        if not len(where):
+            return []
+        ends, starts = self._source.entries_before(where[:-1] + 1), where[1:]
+        apart = (self._source.entries_before(starts) - ends) * self._source.entry_bytes
+        breaks = np.flatnonzero(apart > GAP)
+        first, last = where[np.append(0, breaks + 1)], where[np.append(breaks, -1)] + 1
+        blocks: list[list[Run]] = [[]]
+        held = 0
+        for run in zip(first.tolist(), last.tolist(), strict=True):
+            for start, stop in self._cut(*run):
+                bounds = self._source.entries_before(np.array([start, stop]))
+                length = int(bounds[1] - bounds[0])
+                if blocks[-1] and held + length > self._most:
+                    blocks.append([])
+                    held = 0
+                blocks[-1].append((start, stop))
+                held += length
+        return blocks
+
+    def _cut(self, start: int, stop: int) -> Iterator[Run]:
+        while start < stop:
+            end = min(self._source.rows_within(start, self._most), stop)
+            yield start, end
+            start = end
+
+    def stream(self, blocks: Sequence[list[Run]]) -> Iterator[tuple[list[Run], Matrix]]:
+        """The rows of each block in turn; they are good until the next one is asked for."""
+        waiting = self._pool.submit(self._fill, blocks[0], self._buffers[0]) if blocks else None
+        for number, runs in enumerate(blocks, start=1):
+            assert waiting is not None
+            matrix = waiting.result()
+            if number < len(blocks):
+                buffer = self._buffers[number % 2]
+                waiting = self._pool.submit(self._fill, blocks[number], buffer)
+            yield runs, matrix
+
+    def _fill(self, runs: list[Run], buffer: Buffer) -> Matrix:
+        matrix = self._reading.read(runs, buffer)
+        n_entries = matrix.nnz if sparse.issparse(matrix) else matrix.size
+        self._on_disk.bytes_read += n_entries * self._source.entry_bytes
+        return matrix
+
+
+class DiskRows:
+    """All rows of a source; each method reads those it needs once."""
+
+    arrays = NUMPY
+
+    def __init__(self, on_disk: OnDisk, reader: Reader, room: int) -> None:
+        self._source, self._reader = on_disk.source, reader
+        self.shape, self.n_entries, self.tally = on_disk.shape, on_disk.n_entries, Tally()
+        self.room = room / self._source.entry_bytes
+        self.copy_cost = 1.0 if self._source.is_dense else 2.0
+        self.is_double, self.can_shift = on_disk.is_double, on_disk.can_shift
+        self._seen = False
+
+    def _blocks(self) -> Iterator[tuple[slice, Rows]]:
+        """All rows, block by block; the first time over, what they hold is checked."""
+        for ((start, stop),), matrix in self._reader.stream(self._reader.all_runs()):
+            if not self._seen:
+                require_sound(matrix, start)
+            yield slice(start, stop), rows_of(matrix, tally=self.tally)
+        self._seen = True
+
+    def _chosen(self, where: Where) -> Iterator[tuple[slice, Where, Rows]]:
+        """Some rows in rising order: which of them, where they are in a block, and the block."""
+        first = 0
+        for runs, matrix in self._reader.stream(self._reader.runs_with(where)):
+            numbers = np.concatenate([np.arange(*run) for run in runs])
+            last = first + int(np.searchsorted(where[first:], runs[-1][1]))
+            at = np.searchsorted(numbers, where[first:last])
+            yield slice(first, last), at, rows_of(matrix, tally=self.tally)
+            first = last
+
+    def scores(self, weights: Array) -> Array:
+        """X w."""
+        scores = np.empty(self.shape[0])
+        for part, rows in self._blocks():
+            scores[part] = rows.scores(weights)
+        return scores
+
+    def combine(self, coefficients: Array) -> Array:
+        """X' u."""
+        return self.combine_all(coefficients)[0]
+
+    def combine_all(self, *coefficients: Array) -> tuple[Array, ...]:
+        """X' u for several u, in one read."""
+        totals = tuple(np.zeros(self.shape[1]) for _ in coefficients)
+        for part, rows in self._blocks():
+            for total, vector in zip(totals, coefficients, strict=True):
+                total += rows.combine(vector[part])
+        return totals
+
+    def curved(self, vector: Array, scale: Array, shift: float) -> Array:
+        """X' diag(scale) (X v - shift), in one read."""
+        total = np.zeros(self.shape[1])
+        for part, rows in self._blocks():
+            total += rows.combine(scale[part] * (rows.scores(vector) - shift))
+        return total
+
+    def gram(self, where: Where, scale: Array) -> tuple[Array, Array]:
+        """X' diag(scale) X and X' scale over some of the rows."""
+        order = None if _rising(where) else np.argsort(where)
+        where, scale = (where, scale) if order is None else (where[order], scale[order])
+        total, product = np.zeros((self.shape[1], self.shape[1])), np.zeros(self.shape[1])
+        for part, at, rows in self._chosen(where):
+            more = rows.gram(at, scale[part])
+            total += more[0]
+            product += more[1]
+        return total, product
+
+    def subset(self, where: Where) -> Rows:
+        """A copy of some of the rows, in memory."""
+        if not _rising(where):
+            numbers, back = np.unique(where, return_inverse=True)
+            return self.subset(numbers).subset(back)
+        if self._source.is_dense:
+            values = np.empty((len(where), self.shape[1]), self._source.dtype)
+            for part, at, rows in self._chosen(where):
+                values[part] = cast(DenseRows, rows.subset(at)).X
+            return rows_of(values, tally=self.tally)
+        parts = [rows.subset(at) for _, at, rows in self._chosen(where)]
+        if not parts:
+            _, rows = next(self._blocks())
+            return rows.subset(where)
+        return parts[0] if len(parts) == 1 else parts[0].stacked(*parts[1:])
+
+    def stacked(self, *others: Any) -> Rows:
+        """Not for rows on disk, of which there is one set."""
+        raise TypeError("rows on disk cannot be stacked; copy some of them by subset first.")
+
+    def in_double(self) -> Rows:
+        """All rows in memory, in float64."""
+        return self.subset(np.arange(self.shape[0])).in_double()
+
+    def in_form(self, form: Form) -> Rows:
+        """All rows in memory, in another form."""
+        return self.subset(np.arange(self.shape[0])).in_form(form)
+
+    def parts(self) -> Iterator[tuple[slice, Rows]]:
+        """All rows, read once, a few at a time."""
+        for block, rows in self._blocks():
+            for part, few in rows.parts():
+                stop = min(block.start + part.stop, block.stop)
+                yield slice(block.start + part.start, stop), few
+
+    def count_entries(self, where: Where) -> int:
+        """Stored entries of some of the rows."""
+        before = self._source.entries_before
+        return int((before(where + 1) - before(where)).sum())
+
+    def squared_norms(self) -> Array:
+        """|x|^2 of every row."""
+        norms = np.empty(self.shape[0])
+        for part, rows in self._blocks():
+            norms[part] = rows.squared_norms()
+        return norms
+
+    def largest(self) -> float:
+        """Greatest size of an entry."""
+        return max(rows.largest() for _, rows in self._blocks())
+
+    def exact(self) -> ExactRows:
+        """All rows in memory, in float64."""
+        return self.subset(np.arange(self.shape[0])).exact()
+
+
+def _rising(where: Where) -> bool:
+    return bool(np.all(where[1:] > where[:-1]))
+
+
+def require_sound(matrix: Matrix, first: int) -> None:
+    """Refuse numbers that are not finite, and columns that are not there."""
+    values = matrix.data if sparse.issparse(matrix) else matrix
+    last = first + matrix.shape[0] - 1
+    if not math.isfinite(float(values.sum())) and not np.isfinite(values).all():
+        raise ValueError(
+            f"Input X contains NaN or infinity in rows {first} to {last}; "
+            "fill or drop such entries first."
+        )
+    if sparse.issparse(matrix) and len(matrix.indices):
+        low, high = int(matrix.indices.min()), int(matrix.indices.max())
+        if low < 0 or high >= matrix.shape[1]:
+            raise ValueError(
+                f"rows {first} to {last} name column {low if low < 0 else high}, and there are "
+                f"{matrix.shape[1]}; give n_features, or write the files again."
+            )
+
+
+class DiskDesign(BlockDesign):
+    """Rows on disk as one block; to be entered, which opens the files.
+
+    Parameters
+    ----------
+    on_disk : OnDisk
+    positive : array of bool
+    sample_weight : array, optional
+    """
+
+    def __init__(
+        self,
+        on_disk: OnDisk,
+        positive: NDArray[np.bool_],
+        sample_weight: Array | None = None,
+    ) -> None:
+        n_rows, n_features = on_disk.shape
+        formed = n_features <= FORMED
+        plan = on_disk.plan(
+            ROW_VECTORS * n_rows + POSITIVE_VECTORS * int(np.count_nonzero(positive)),
+            FEATURE_VECTORS * n_features + formed * FEATURE_MATRICES * n_features**2,
+        )
+        self._reader = Reader(on_disk, plan.block)
+        exact = 0 if formed else plan.room // 3
+        rows = DiskRows(on_disk, self._reader, plan.room - exact)
+        super().__init__([Block(rows, positive, sample_weight)])
+        self.most_exact = _most_exact(exact, self.n_entries / n_rows)
+
+    def __enter__(self) -> Self:
+        self._reader.__enter__()
+        # One core is left to the reader: threads of BLAS that wait for it wait busily.
+        hold_blas(max(1, default_threads() - 1))
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        release_blas()
+        self._reader.__exit__(*error)
+
+
+def _most_exact(n_bytes: int, per_row: float) -> float:
+    """How many rows fit, at three copies in float64 each and six products with each other."""
+    copies = 3.0 * 1.5 * per_row  # column numbers take half of what numbers do
+    return max(4.0, (math.sqrt(copies**2 + 24.0 * n_bytes / 8.0) - copies) / 12.0)
+
+
+def shown(n_bytes: float) -> str:
+    """Bytes for people."""
+    for unit in ("bytes", "KiB", "MiB"):
+        if n_bytes < 1024:
+            return f"{n_bytes:.4g} {unit}"
+        n_bytes /= 1024
+    return f"{n_bytes:.4g} GiB"

@@ -1,0 +1,514 @@
+"""Rows in torch's tensors, on a GPU or wherever torch has them; nothing else imports torch.
+
+Everything of row length and every vector with an entry per feature stays on the device. A sum
+over the rows comes back as floats, all of an answer's in one transfer.
+"""
+
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from functools import cache, cached_property
+from typing import Any, Self, cast
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy import sparse
+
+from toppush.designs.arrays import Arrays, register
+from toppush.designs.base import BlockDesign
+from toppush.designs.blocks import Block
+from toppush.designs.rows import PLAIN, Form, InMemory, Tally, gram_by_parts
+from toppush.types import Array
+
+Tensor = Any
+"""A torch tensor. Torch may be absent where types are checked, so no type says more."""
+
+SINGLE_ROWS = 1 << 20
+"""Rows per float32 product; the partial sums are added in float64."""
+GRAM_ENTRIES = 1 << 28
+"""Entries of a part of a Gram matrix: 2 GiB in float64."""
+PART_ENTRIES = 1 << 24
+"""Entries of a part of dense rows that is brought into another form: 128 MB in float64."""
+USED = (torch.float64, torch.float32)
+
+with warnings.catch_warnings():  # torch says once in a process that its CSR tensors are new
+    warnings.simplefilter("ignore")
+    torch.sparse_csr_tensor([0, 0], [], [], size=(1, 1))
+
+
+class TorchArrays:
+    """The operations of `toppush.designs.arrays.Arrays` on the tensors of a device."""
+
+    chunk = sys.maxsize
+
+    stack = staticmethod(torch.stack)
+    concatenate = staticmethod(torch.cat)
+    column_stack = staticmethod(torch.column_stack)
+    unique = staticmethod(torch.unique)
+    clip = staticmethod(torch.clamp)
+    negative = staticmethod(torch.negative)
+    square = staticmethod(torch.square)
+    sqrt = staticmethod(torch.sqrt)
+    exp = staticmethod(torch.exp)
+    log = staticmethod(torch.log)
+    log1p = staticmethod(torch.log1p)
+    expit = staticmethod(torch.special.expit)
+    xlogy = staticmethod(torch.special.xlogy)
+    isfinite = staticmethod(torch.isfinite)
+    diagonal = staticmethod(torch.diagonal)
+
+    def __init__(self, device: Any) -> None:
+        self.device = device
+
+    def zeros(self, shape: Any) -> Tensor:
+        return torch.zeros(shape, dtype=torch.float64, device=self.device)
+
+    def empty(self, shape: Any) -> Tensor:
+        return torch.empty(shape, dtype=torch.float64, device=self.device)
+
+    def asarray(self, values: Any) -> Tensor:
+        if isinstance(values, torch.Tensor):
+            return values.to(self.device)
+        return torch.tensor(np.asarray(values), device=self.device)
+
+    def broadcast_to(self, value: float, shape: int) -> Tensor:
+        return torch.full((shape,), value, dtype=torch.float64, device=self.device)
+
+    def flatnonzero(self, values: Tensor) -> Tensor:
+        return torch.nonzero(values, as_tuple=True)[0]
+
+    def where(self, condition: Tensor, one: Any, other: Any) -> Tensor:
+        if not isinstance(one, torch.Tensor) and not isinstance(other, torch.Tensor):
+            one = torch.full_like(condition, one, dtype=torch.float64)
+        return torch.where(condition, one, other)
+
+    def maximum(self, one: Tensor, other: Any, out: Tensor | None = None) -> Tensor:
+        if isinstance(other, torch.Tensor):
+            return torch.maximum(one, other, out=out)
+        return torch.clamp(one, min=other, out=out)
+
+    def logaddexp(self, one: float, other: Tensor) -> Tensor:
+        return torch.logaddexp(torch.full_like(other, one), other)
+
+    def wrightomega(self, values: Tensor) -> Tensor:
+        """The w with w + log w = x: SciPy's start, then two steps of Fritsch, Shafer, Crowley."""
+        large = torch.log(torch.clamp(values, min=1.0))
+        large = values - large + large / torch.clamp(values, min=1.0)
+        middle = torch.exp(2.0 * (values - 1.0) / 3.0)
+        small = torch.exp(torch.clamp(values, min=-700.0))
+        omega = torch.where(values < -2.0, small, torch.where(values < 1.0, middle, large))
+        for _ in range(2):
+            off, above = values - omega - torch.log(omega), omega + 1.0
+            bend = 2.0 * above * (above + 2.0 / 3.0 * off)
+            omega = omega * (1.0 + off / above * (bend - off) / (bend - 2.0 * off))
+        omega = torch.where(values < -50.0, torch.exp(values), omega)
+        return torch.where(values > 1e20, values, omega)
+
+    def max(self, values: Tensor, initial: float) -> Any:
+        return torch.clamp(values.amax(), min=initial) if len(values) else initial
+
+    def min(self, values: Tensor, initial: float) -> Any:
+        return torch.clamp(values.amin(), max=initial) if len(values) else initial
+
+    def count_nonzero(self, values: Tensor) -> Tensor:
+        return torch.count_nonzero(values).double()
+
+    def cholesky(self, matrix: Tensor) -> tuple[Tensor, int]:
+        factor, info = torch.linalg.cholesky_ex(matrix)
+        return factor, int(info)
+
+    def cholesky_solve(self, factor: Tensor, right: Tensor) -> Tensor:
+        if right.ndim == 1:
+            return torch.cholesky_solve(right[:, None], factor)[:, 0]
+        return torch.cholesky_solve(right, factor)
+
+    def to_host(self, values: Tensor) -> NDArray[Any]:
+        found: NDArray[Any] = values.cpu().numpy()
+        return found
+
+
+@cache
+def arrays_on(device: Any) -> Arrays:
+    """The operations on a device's tensors."""
+    return cast(Arrays, TorchArrays(device))
+
+
+register(torch.Tensor, lambda tensor: arrays_on(tensor.device))
+
+
+class TorchRows(InMemory):
+    """What dense and sparse rows on a device share."""
+
+    shape: tuple[int, int]
+    n_entries: int
+    values: Tensor
+
+    def __init__(self, values: Tensor, tally: Tally | None) -> None:
+        self.values, self.n_entries = values, values.numel()
+        self.is_double = values.dtype == torch.float64
+        self.arrays = arrays_on(values.device)
+        self.tally = Tally() if tally is None else tally
+
+    @property
+    def dtype(self) -> Any:
+        """The entries' type."""
+        return self.values.dtype
+
+    def largest(self) -> float:
+        """Greatest size of an entry."""
+        low, high = torch.aminmax(self.values) if self.n_entries else (0.0, 0.0)
+        return max(float(high), -float(low))
+
+    def design(self, positive: Any, sample_weight: Any | None = None) -> "GpuDesign":
+        """These rows as one block."""
+        return GpuDesign(self, positive, sample_weight)
+
+
+class DenseTensorRows(TorchRows):
+    """Rows of a dense tensor."""
+
+    can_shift = True
+
+    def __init__(self, X: Tensor, tally: Tally | None = None) -> None:
+        super().__init__(X, tally)
+        self.shape = (X.shape[0], X.shape[1])
+
+    def scores(self, weights: Tensor) -> Tensor:
+        """X w."""
+        self.tally.entries += self.n_entries
+        return (self.values @ weights.to(self.dtype)).double()
+
+    def combine(self, coefficients: Tensor) -> Tensor:
+        """X' u; float32 rows are summed a million at a time."""
+        self.tally.entries += self.n_entries
+        if self.dtype == torch.float64:
+            return self.values.T @ coefficients
+        total, coefficients = self.arrays.zeros(self.shape[1]), coefficients.to(self.dtype)
+        for start in range(0, self.shape[0], SINGLE_ROWS):
+            part = slice(start, start + SINGLE_ROWS)
+            total += self.values[part].T @ coefficients[part]
+        return total
+
+    def gram(self, where: Tensor, scale: Tensor) -> tuple[Tensor, Tensor]:
+        """X' diag(scale) X and X' scale over some of the rows."""
+        self.tally.entries += len(where) * self.shape[1]
+
+        def take(part: Tensor) -> Tensor:
+            return self.values[where[part]].double()
+
+        return gram_by_parts(take, scale, self.shape[1], GRAM_ENTRIES)
+
+    def subset(self, where: Any) -> Self:
+        """A copy of some of the rows."""
+        self.tally.entries += len(where) * self.shape[1]
+        return type(self)(self.values[self.arrays.asarray(where)], self.tally)
+
+    def count_entries(self, where: Tensor) -> int:
+        """Entries of some of the rows."""
+        return len(where) * self.shape[1]
+
+    def squared_norms(self) -> Tensor:
+        """|x|^2 of every row."""
+        return self.values.double().square().sum(dim=1)
+
+    def exact(self) -> Self:
+        """The same rows in float64."""
+        return type(self)(self.values.double())
+
+    def stacked(self, *others: Self) -> Self:
+        """These rows and, below them, others."""
+        values = torch.cat([self.values, *(other.values for other in others)])
+        return type(self)(values, self.tally)
+
+    def in_double(self) -> Self:
+        """The same rows in float64."""
+        return type(self)(self.values.double(), self.tally)
+
+    def in_form(self, form: Form) -> Self:
+        """A copy in float64 in another form."""
+        values = self.values.double() * form.scale
+        return type(self)(values if form.centre is None else values - form.centre, self.tally)
+
+    def parts(self) -> Iterator[tuple[slice, Self]]:
+        """All rows, some million entries at a time."""
+        step = max(PART_ENTRIES // self.shape[1], 1)
+        for start in range(0, self.shape[0], step):
+            where = slice(start, start + step)
+            yield where, type(self)(self.values[where], self.tally)
+
+    def inner_products(self, other: Self) -> Tensor:
+        """Of these rows with others, as a matrix."""
+        return self.values @ other.values.T
+
+    def dense(self) -> Array:
+        """The rows as a NumPy array."""
+        return self.arrays.to_host(self.values)
+
+
+class SparseTensorRows(TorchRows):
+    """Rows of a CSR tensor, and its transpose as a second one once X' u is asked for.
+
+    A product with the transpose of a CSR tensor takes 30 times as long as one with a stored
+    transpose. No column may occur twice in a row.
+    """
+
+    can_shift = False
+
+    def __init__(
+        self,
+        pointers: Tensor,
+        columns: Tensor,
+        values: Tensor,
+        n_columns: int,
+        tally: Tally | None = None,
+    ) -> None:
+        super().__init__(values, tally)
+        self.shape = (len(pointers) - 1, n_columns)
+        self.pointers, self.columns = pointers, columns
+        self._matrix = _csr(pointers, columns, values, self.shape)
+
+    @cached_property
+    def _transpose(self) -> Tensor:
+        columns, order = torch.sort(self.columns, stable=True)
+        bounds = torch.arange(self.shape[1] + 1, dtype=columns.dtype, device=columns.device)
+        pointers = torch.searchsorted(columns, bounds).to(self.pointers.dtype)
+        return _csr(pointers, self._owners()[order], self.values[order], self.shape[::-1])
+
+    def _owners(self) -> Tensor:
+        """The row of every entry."""
+        numbers = torch.arange(
+            self.shape[0], device=self.pointers.device, dtype=self.pointers.dtype
+        )
+        lengths = self.pointers.diff()
+        return torch.repeat_interleave(numbers, lengths, output_size=self.n_entries)
+
+    def scores(self, weights: Tensor) -> Tensor:
+        """X w."""
+        self.tally.entries += self.n_entries
+        return self._product(lambda: self._matrix, weights, self.shape[0])
+
+    def combine(self, coefficients: Tensor) -> Tensor:
+        """X' u."""
+        self.tally.entries += self.n_entries
+        return self._product(lambda: self._transpose, coefficients, self.shape[1])
+
+    def _product(self, matrix: Callable[[], Tensor], vector: Tensor, length: int) -> Tensor:
+        if not self.n_entries:
+            return self.arrays.zeros(length)
+        return (matrix() @ vector.to(self.dtype)).double()
+
+    def gram(self, where: Tensor, scale: Tensor) -> tuple[Tensor, Tensor]:
+        """X' diag(scale) X and X' scale over some of the rows."""
+
+        def take(part: Tensor) -> Tensor:
+            return self.subset(where[part])._filled()
+
+        return gram_by_parts(take, scale, self.shape[1], GRAM_ENTRIES)
+
+    def dense(self) -> Array:
+        """The rows as a NumPy array."""
+        return self.arrays.to_host(self._filled())
+
+    def _filled(self) -> Tensor:
+        """The rows as a dense float64 tensor."""
+        dense = self.arrays.zeros(self.shape)
+        dense[self._owners().long(), self.columns.long()] = self.values.double()
+        return dense
+
+    def subset(self, where: Any) -> Self:
+        """A copy of some of the rows."""
+        where = self.arrays.asarray(where)
+        starts = self.pointers[where]
+        lengths = self.pointers[where + 1] - starts
+        pointers = _pointers(lengths, self.pointers.dtype)
+        n_entries = int(pointers[-1])
+        ahead = torch.repeat_interleave(starts - pointers[:-1], lengths, output_size=n_entries)
+        entries = ahead + torch.arange(n_entries, device=ahead.device)
+        self.tally.entries += n_entries
+        return type(self)(
+            pointers, self.columns[entries], self.values[entries], self.shape[1], self.tally
+        )
+
+    def count_entries(self, where: Tensor) -> int:
+        """Stored entries of some of the rows."""
+        return int((self.pointers[where + 1] - self.pointers[where]).sum())
+
+    def squared_norms(self) -> Tensor:
+        """|x|^2 of every row."""
+        if not self.n_entries:
+            return self.arrays.zeros(self.shape[0])
+        squares = _csr(self.pointers, self.columns, self.values.double().square(), self.shape)
+        return squares @ self.arrays.broadcast_to(1.0, self.shape[1])
+
+    def exact(self) -> Self:
+        """The same rows in float64."""
+        return type(self)(self.pointers, self.columns, self.values.double(), self.shape[1])
+
+    def stacked(self, *others: Self) -> Self:
+        """These rows and, below them, others."""
+        parts = [self, *others]
+        lengths = torch.cat([part.pointers.diff() for part in parts])
+        return type(self)(
+            _pointers(lengths, self.pointers.dtype),
+            torch.cat([part.columns for part in parts]),
+            torch.cat([part.values for part in parts]),
+            self.shape[1],
+            self.tally,
+        )
+
+    def in_double(self) -> Self:
+        """The same rows in float64."""
+        return self.in_form(PLAIN)
+
+    def in_form(self, form: Form) -> Self:
+        """A copy in float64 in another form, which has no centre."""
+        values = self.values.double() * form.scale
+        return type(self)(self.pointers, self.columns, values, self.shape[1], self.tally)
+
+    def parts(self) -> Iterator[tuple[slice, Self]]:
+        """All rows at once: a transpose is stored for each part."""
+        yield slice(0, self.shape[0]), self
+
+    def inner_products(self, other: Self) -> Tensor:
+        """Of these rows with others, as a matrix."""
+        if not self.n_entries or not other.n_entries:
+            return self.arrays.zeros((self.shape[0], other.shape[0]))
+        return (self._matrix @ other._transpose).to_dense()
+
+
+def _pointers(lengths: Tensor, dtype: Any) -> Tensor:
+    """Where rows of these lengths begin, and where the last ends."""
+    pointers = torch.zeros(len(lengths) + 1, dtype=dtype, device=lengths.device)
+    pointers[1:] = lengths.cumsum(0)
+    return pointers
+
+
+def _csr(pointers: Tensor, columns: Tensor, values: Tensor, shape: tuple[int, int]) -> Tensor:
+    return torch.sparse_csr_tensor(pointers, columns, values, size=shape, check_invariants=False)
+
+
+class GpuDesign(BlockDesign):
+    """Rows on a device in one block; floats come back once per question.
+
+    Parameters
+    ----------
+    rows : DenseTensorRows or SparseTensorRows
+    positive : array or tensor of bool
+    sample_weight : array or tensor, optional
+    """
+
+    def __init__(self, rows: Any, positive: Any, sample_weight: Any | None = None) -> None:
+        xp = rows.arrays
+        weight = None if sample_weight is None else xp.asarray(sample_weight)
+        super().__init__([Block(rows, xp.asarray(positive), weight)], xp)
+
+    def sum(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """The block's answer, its numbers fetched."""
+        return fetched(super().sum(function, *arguments))
+
+    def max(self, function: Callable[..., Any], *arguments: Any) -> tuple[float, ...]:
+        """The block's numbers, fetched."""
+        found: tuple[float, ...] = fetched(function(self.blocks[0], *arguments))
+        return found
+
+    def scatter(self, function: Callable[..., Any], vector: Array) -> None:
+        """`function(block, vector)` of a vector over all rows."""
+        super().scatter(function, self.arrays.asarray(vector))
+
+    def gather(self, function: Callable[..., Any], *arguments: Any) -> Array:
+        """The block's vector, fetched."""
+        return self.arrays.to_host(function(self.blocks[0], *arguments))
+
+    def widen(self, weights: Any) -> Array:
+        """Weights as a NumPy array."""
+        return self.arrays.to_host(weights)
+
+    def narrow(self, weights: Array) -> Any:
+        """Weights on the device."""
+        return self.arrays.asarray(np.asarray(weights, np.float64))
+
+
+def fetched(answer: Any) -> Any:
+    """The answer with its numbers as floats, brought over together; vectors stay."""
+    waiting: list[Tensor] = []
+    _walk(answer, waiting.append)
+    if not waiting:
+        return answer
+    found = iter(torch.stack([number.double() for number in waiting]).tolist())
+    return _walk(answer, lambda _: next(found))
+
+
+def _walk(answer: Any, use: Callable[[Tensor], Any]) -> Any:
+    """The answer with each number that is a tensor replaced by what `use` makes of it."""
+    if isinstance(answer, tuple):
+        entries = [_walk(entry, use) for entry in answer]
+        return type(answer)(*entries) if hasattr(answer, "_fields") else tuple(entries)
+    single = isinstance(answer, torch.Tensor) and answer.ndim == 0
+    return use(answer) if single else answer
+
+
+# ---- from what users give
+
+
+def place(X: Any, device: str | None) -> TorchRows:
+    """Rows of an array, a CSR matrix or a tensor on a device; a tensor stays where it is."""
+    if isinstance(X, TorchRows):
+        return X
+    where = None if device is None else _device(device)
+    if sparse.issparse(X):
+        return _place_csr(X, where)
+    if isinstance(X, torch.Tensor):
+        return _place_tensor(X.detach(), where)
+    with warnings.catch_warnings():  # a read-only array: nothing here writes to it
+        warnings.simplefilter("ignore")
+        return DenseTensorRows(torch.as_tensor(np.asarray(X), device=where))
+
+
+def _device(name: str) -> Any:
+    device = torch.device(name)
+    if device.type == "cuda" and not torch.cuda.is_available():
+        raise ValueError(
+            f"device={name!r}, but torch {torch.__version__} finds no CUDA device; "
+            "leave device=None to use the processor."
+        )
+    return device
+
+
+def _place_csr(X: Any, device: Any) -> SparseTensorRows:
+    """A SciPy matrix, its repeated entries added up and its numbers in 32 bits if they fit."""
+    if not X.has_canonical_format:
+        X = X.copy()
+        X.sum_duplicates()
+    fits = max(X.nnz, *X.shape) < np.iinfo(np.int32).max
+    kind = torch.int32 if fits else torch.int64
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        parts = [torch.as_tensor(part, device=device) for part in (X.indptr, X.indices, X.data)]
+    return SparseTensorRows(parts[0].to(kind), parts[1].to(kind), parts[2], X.shape[1])
+
+
+def _place_tensor(X: Tensor, device: Any) -> TorchRows:
+    if X.ndim != 2 or not X.shape[0] or not X.shape[1]:
+        raise ValueError(
+            f"X must be a tensor of two dimensions with rows and columns, found {tuple(X.shape)}."
+        )
+    X = X if device is None else X.to(device)
+    X = X if X.dtype in USED else X.double()
+    rows: TorchRows
+    if X.layout == torch.strided:
+        rows = DenseTensorRows(X)
+    else:
+        X = X if X.layout == torch.sparse_csr else X.to_sparse_csr()
+        parts = X.crow_indices(), X.col_indices()
+        fits = max(X.values().numel(), *X.shape) < np.iinfo(np.int32).max
+        parts = tuple(part.to(torch.int32) if fits else part for part in parts)
+        rows = SparseTensorRows(*parts, X.values(), X.shape[1])
+    _require_finite(rows.values)
+    return rows
+
+
+def _require_finite(values: Tensor) -> None:
+    """Refuse NaN and infinity; their sum tells, unless it overflows."""
+    if not torch.isfinite(values.sum()) and not torch.isfinite(values).all():
+        raise ValueError("Input X contains NaN or infinity; fill or drop such entries first.")

@@ -1,0 +1,289 @@
+"""What linear rankers share: rows and labels are read, scores and predictions made, ends told."""
+
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import Tags
+from sklearn.utils.multiclass import type_of_target
+from sklearn.utils.validation import (
+    _check_sample_weight,
+    check_consistent_length,
+    check_is_fitted,
+    column_or_1d,
+    validate_data,
+)
+
+from toppush import metrics
+from toppush.designs import Design, Spread, is_placed, place, score
+from toppush.designs.arrays import namespace, to_host
+from toppush.estimators.callbacks import CallbackSupportMixin, FitTasks
+from toppush.estimators.progress import LiveLine
+from toppush.problem.objective import TopPushProblem
+from toppush.problem.solution import Iteration, Solution
+from toppush.solvers import zero_is_optimal
+from toppush.solvers.checkpoints import Checkpoint
+from toppush.solvers.journal import Watch
+from toppush.types import Array, Labels, Matrix
+
+DTYPES = [np.float64, np.float32]
+TIE = 8
+"""Units of rounding within which a score ties with the threshold."""
+
+
+class DegenerateWarning(UserWarning):
+    """Weights of zero are optimal, or better than those found: the ranking may be noise."""
+
+
+class LinearRanker(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
+    """What linear rankers of two classes share: scores, predictions, quality.
+
+    A subclass sets `coef_`, `threshold_` and `classes_` in `fit`.
+    """
+
+    coef_: Array
+    threshold_: float
+    n_iter_: int
+    solution_: Solution
+    classes_: NDArray[Any]
+
+    @property
+    def intercept_(self) -> Array:
+        """Minus the threshold, so that a positive decision is a score above it."""
+        return np.array([-self.threshold_])
+
+    def decision_function(self, X: Matrix) -> Array:
+        """Scores w.x less the threshold; higher ranks first, and a tie with it is exactly 0.
+
+        Parameters
+        ----------
+        X : array, sparse matrix, torch tensor or Dask collection of shape (n_samples, n_features)
+            A tensor is scored where it is.
+
+        Returns
+        -------
+        array of shape (n_samples,)
+            A NumPy array, or a Dask array if X is of Dask; `predict` likewise.
+        """
+        check_is_fitted(self)
+        X = read_matrix(self, X, reset=False)
+        if isinstance(X, Spread):
+            lazy: Array = X.per_row(decision, self.coef_[0], self.threshold_)
+            return lazy
+        return decision(X, self.coef_[0], self.threshold_)
+
+    def predict(self, X: Matrix) -> NDArray[Any]:
+        """The positive class for rows that score above the threshold, else the other."""
+        above = self.decision_function(X) > 0.0
+        return np.where(above, self.classes_[1:], self.classes_[:1])
+
+    def score(self, X: Matrix, y: Labels, sample_weight: Any | None = None) -> float:
+        """Average precision of the ranking of X."""
+        scores = self.decision_function(X)
+        return metrics.average_precision(
+            y, scores, sample_weight=sample_weight, pos_label=self.classes_[1]
+        )
+
+    def _keep(self, solution: Solution, classes: NDArray[Any]) -> None:
+        """Set the fitted attributes that come from a solution."""
+        self.classes_ = classes
+        self.solution_ = solution
+        self.coef_ = solution.weights[None, :]
+        self.threshold_ = solution.threshold
+        self.n_iter_ = solution.n_iter
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        tags.input_tags.sparse = True
+        return tags
+
+
+def decision(X: Matrix, weights: Array, threshold: float) -> Array:
+    """X w less the threshold; what lies within the product's rounding of it is 0.
+
+    The same row's product may round differently here than it did in the fit.
+    """
+    scores = score(X, weights)
+    found = scores - threshold
+    unit = np.finfo(str(X.dtype).rpartition(".")[2]).eps
+    found[np.abs(found) <= TIE * unit * (np.abs(scores) + abs(threshold))] = 0.0
+    return found
+
+
+@contextmanager
+def unchanged_on_failure(estimator: BaseEstimator) -> Iterator[None]:
+    """A fit that fails or is interrupted leaves the fitted attributes as they were."""
+    before = {name: value for name, value in vars(estimator).items() if name.endswith("_")}
+    try:
+        yield
+    except BaseException:
+        for name in [name for name in vars(estimator) if name.endswith("_")]:
+            delattr(estimator, name)
+        for name, value in before.items():
+            setattr(estimator, name, value)
+        raise
+
+
+class Following:
+    """Who follows a solve: the live line if `verbose`, the checkpoint, the callbacks' tasks."""
+
+    def __init__(
+        self, verbose: int, tol: float, tasks: FitTasks | None, saved: Checkpoint | None = None
+    ) -> None:
+        self._line = LiveLine(tol) if verbose else None
+        self._tasks, self._saved = tasks, saved
+
+    @property
+    def watch(self) -> Watch | None:
+        """What a solver is to call, if anybody follows."""
+        anybody = self._line is not None or self._tasks is not None or self._saved is not None
+        return self._note if anybody else None
+
+    def _note(self, history: tuple[Iteration, ...], weights: Array, threshold: float) -> bool:
+        if self._line is not None:
+            self._line(history)
+        if self._saved is not None:
+            self._saved.note(history, weights, threshold)
+        return self._tasks is not None and self._tasks.iteration(weights, threshold)
+
+    def end(self, solution: Solution) -> None:
+        """Show for good how the solve ended."""
+        if self._line is not None:
+            self._line.close(solution.history)
+
+
+def warn_about(solution: Solution, problem: TopPushProblem, tol: float, *, searched: bool) -> None:
+    """Say when a solve ended early, or when its weights mean little; `searched` for a top."""
+    at_zero = problem.at_zero()
+    if not solution.status.success:
+        warnings.warn(
+            f"{solution.status.value} After {solution.n_iter} iterations the objective is "
+            f"{solution.upper:.6g} and the optimum is not below {solution.lower:.6g} "
+            f"(relative gap {solution.relative_gap:.2g}).",
+            ConvergenceWarning,
+            stacklevel=4,
+        )
+    if zero_is_optimal(solution, problem, tol):
+        warnings.warn(
+            f"Weights of zero are optimal: the objective there is {at_zero:.6g} and nothing is "
+            f"below {solution.lower:.6g}. No direction puts the positives above the {problem.k} "
+            f"highest of {problem.design.n_neg} negatives often enough to pay, and "
+            "what ranks these rows is only the direction in which a solution would lie. "
+            + advice(problem, searched=searched),
+            DegenerateWarning,
+            stacklevel=4,
+        )
+    elif solution.upper >= at_zero:
+        warnings.warn(
+            f"These weights are no better than zero: objective {solution.upper:.6g}, at zero "
+            f"{at_zero:.6g}, and the optimum may be as low as {solution.lower:.6g}. Lower tol to "
+            "come closer to it. " + advice(problem, searched=searched),
+            DegenerateWarning,
+            stacklevel=4,
+        )
+
+
+def advice(problem: TopPushProblem, *, searched: bool) -> str:
+    """What to do where weights of zero are optimal, in Python and at the command line."""
+    if searched or problem.k == problem.design.n_neg:
+        return "More negatives at the top do not help; find columns that tell the classes apart."
+    return (
+        'Let more negatives share the top: top="auto" (TopPushCV: tops=["auto"], command line: '
+        "--top auto) finds the fewest for which there is a solution. A lower lam helps only if "
+        "the optimum is close to, not at, zero."
+    )
+
+
+class TrainingRows(NamedTuple):
+    """What a fit is given, validated."""
+
+    X: Matrix
+    y: NDArray[Any]
+    classes: NDArray[Any]
+    positive: NDArray[np.bool_]
+    sample_weight: Array | None
+
+
+def read_rows(
+    estimator: BaseEstimator, X: Matrix, y: Labels, sample_weight: Any | None
+) -> TrainingRows:
+    """Validate what a fit is given; X is copied only if it is of another type."""
+    X, y = validate_data(estimator, X, y, accept_sparse="csr", dtype=DTYPES)
+    return _with_labels(X, y, sample_weight)
+
+
+def read_placed_rows(
+    estimator: BaseEstimator, X: Matrix, y: Labels, sample_weight: Any | None, device: str | None
+) -> TrainingRows:
+    """The same for rows that may be elsewhere, or are to go to a device."""
+    if is_placed(X):
+        X = read_matrix(estimator, place(X, device))
+        if isinstance(X, Spread):
+            return _with_lazy_labels(X, y, sample_weight)
+        y = y if is_placed(y) else column_or_1d(y, warn=True)
+        check_consistent_length(X, y)
+        return _with_labels(X, y, sample_weight)
+    rows = read_rows(estimator, X, y, sample_weight)
+    return rows._replace(X=place(rows.X, device))
+
+
+def read_matrix(estimator: BaseEstimator, X: Matrix, *, reset: bool = True) -> Matrix:
+    """Validate rows alone, wherever they are."""
+    if is_placed(X):
+        X = place(X)
+        template = X.template if isinstance(X, Spread) else X
+        validate_data(estimator, template, reset=reset, skip_check_array=True)
+        return X
+    return validate_data(estimator, X, accept_sparse="csr", dtype=DTYPES, reset=reset)
+
+
+def _with_labels(X: Matrix, y: Any, sample_weight: Any | None) -> TrainingRows:
+    classes, positive = two_classes(y)
+    if sample_weight is not None:
+        sample_weight = _check_sample_weight(
+            to_host(sample_weight), X, dtype=np.float64, ensure_non_negative=True
+        )
+    return TrainingRows(X, y, classes, positive, sample_weight)
+
+
+def _with_lazy_labels(X: Spread, y: Any, sample_weight: Any | None) -> TrainingRows:
+    y = X.aligned(y, "y")
+    classes, positive = two_classes(y)
+    if sample_weight is not None:
+        sample_weight = X.aligned(sample_weight, "sample_weight")
+    return TrainingRows(X, y, classes, positive, sample_weight)
+
+
+def two_classes(y: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    """The two classes in order, and which rows are of the greater one."""
+    classes = to_host(namespace(y).unique(y))
+    if len(classes) > 2:
+        kind = type_of_target(np.repeat(classes, 2), input_name="y", raise_unknown=True)
+        if kind != "multiclass":
+            raise ValueError(
+                f"Unknown label type: {kind}. y must hold two classes, such as 0 and 1; "
+                "round or relabel it."
+            )
+        raise ValueError(
+            "Only binary classification is supported. The type of the target is multiclass: "
+            f"{len(classes)} classes, {classes[:5]!r} first; relabel y as one against the rest."
+        )
+    if len(classes) < 2:
+        raise ValueError(f"y needs two classes, found one class, {classes!r}; add rows of another.")
+    return classes, y == classes.tolist()[1]
+
+
+def require_both(design: Design, classes: NDArray[Any]) -> None:
+    """Refuse weights that leave a class without rows."""
+    for count, label in ((design.n_neg, classes[0]), (design.n_pos, classes[1])):
+        if not count:
+            raise ValueError(
+                f"every row of class {label} has sample_weight 0, so y has one class left; "
+                "give some of them a weight."
+            )

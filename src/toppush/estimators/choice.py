@@ -1,0 +1,168 @@
+"""How held-out rows are measured, and which pair of lam and top they choose.
+
+The default rule, `by_the_top`, of three steps:
+
+1. A pair at which weights of zero are optimal on some fold is left out, unless all are: what
+   ranks its rows is not a solution.
+2. Of the others those count whose average precision, a mean over the folds, is at most `WITHIN`
+   below the best. The head of a list alone is a handful of rows.
+3. Of these the best has the greatest mean recall before the first 0.1 % of the negatives, in the
+   list of the held-out rows of all folds (`heads.py`). The first of equals wins.
+
+Another measure stands for steps 2 and 3 if one is given.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import rankdata
+from sklearn.metrics import get_scorer
+
+from toppush import metrics
+from toppush.estimators.base import LinearRanker
+from toppush.metrics.head import Head
+from toppush.types import Array, Matrix
+
+WITHIN = 0.01
+"""Average precision that a pair may be below the best and still be chosen for its top."""
+NAME = "recall at the top"
+
+HeldOutScore = Callable[[NDArray[np.bool_], Array, Array | None], float]
+
+
+class Held(NamedTuple):
+    """What the default rule keeps of the held-out rows of a fold, for one pair."""
+
+    head: Head
+    average_precision: float
+    """NaN if the rows are of one class."""
+
+    @classmethod
+    def of(
+        cls, positive: NDArray[np.bool_], scores: Array, weight: Array | None, n_false: float
+    ) -> "Held":
+        """Measured from the rows, the head down to the n_false-th negative."""
+        head = Head.of(positive, scores, weight, n_false)
+        both = head.n_pos > 0.0 and head.n_neg > 0.0
+        return cls(head, _precision(positive, scores, weight) if both else np.nan)
+
+
+def _precision(positive: NDArray[np.bool_], scores: Array, weight: Array | None) -> float:
+    return metrics.average_precision(positive, scores, sample_weight=weight)
+
+
+def by_the_top(recall: Array, precision: Array, degenerate: NDArray[np.bool_]) -> Array:
+    """What orders the pairs: recall, but that of far ones comes after that of near ones.
+
+    Parameters
+    ----------
+    recall, precision : array of shape (n_pairs,)
+        Recall at the head of the joint list, and mean average precision; all NaN if no fold has
+        held out rows of both classes, and then every pair is near.
+    degenerate : array of shape (n_pairs,)
+        The pairs that step 1 leaves out.
+    """
+    best = np.max(precision[~degenerate if not degenerate.all() else degenerate])
+    return np.asarray(recall - 2.0 * (precision < best - WITHIN))
+
+
+def ranks(order: Array, degenerate: NDArray[np.bool_]) -> NDArray[np.int32]:
+    """Rank 1 for the best; pairs at which zero is optimal come after all others."""
+    behind = (np.ptp(order) + 1.0) * degenerate
+    found: NDArray[np.int32] = rankdata(np.round(behind - order, 12), method="min").astype(np.int32)
+    return found
+
+
+def results(
+    pairs: Sequence[dict[str, Any]],
+    held: Sequence[Sequence[Any]],
+    degenerate: NDArray[np.bool_],
+    seconds: Sequence[float],
+) -> dict[str, Any]:
+    """The table of a search, in the words of scikit-learn's `cv_results_`.
+
+    Parameters
+    ----------
+    pairs : sequence of dict
+    held : sequence of sequences of Held or float
+        `held[i][j]` was measured on fold i for pair j.
+    degenerate : array of shape (n_folds, n_pairs)
+    seconds : sequence of float
+        Of each fold.
+    """
+    left_out: NDArray[np.bool_] = np.any(degenerate, axis=0)
+    deciding: dict[str, Array] = {}
+    if isinstance(held[0][0], Held):
+        table = np.array([[one.head.recall() for one in fold] for fold in held])
+        recall, precision = _joint(held)
+        deciding = {"joint_test_score": recall, "mean_average_precision": precision}
+        order = by_the_top(recall, precision, left_out)
+    else:
+        table = np.array(held)
+        order = table.mean(axis=0)
+    return {
+        "params": list(pairs),
+        "param_lam": np.array([pair["lam"] for pair in pairs]),
+        "param_top": np.array([pair["top"] for pair in pairs], object),
+        **{f"split{fold}_test_score": row for fold, row in enumerate(table)},
+        "mean_test_score": table.mean(axis=0),
+        "std_test_score": table.std(axis=0),
+        **deciding,
+        "degenerate": left_out,
+        "rank_test_score": ranks(order, left_out),
+        "mean_fit_time": np.full(len(pairs), np.mean(seconds) / len(pairs)),
+    }
+
+
+def _joint(held: Sequence[Sequence[Held]]) -> tuple[Array, Array]:
+    """Recall of the joint list, and average precision over the folds with both classes."""
+    by_pair = list(zip(*held, strict=True))
+    precisions = np.array([[one.average_precision for one in pair] for pair in by_pair])
+    both = ~np.isnan(precisions[0])
+    mean = precisions[:, both].mean(axis=1) if both.any() else precisions[:, 0]
+    recall = [Head.join([one.head for one in pair]).recall() for pair in by_pair]
+    return np.array(recall), mean
+
+
+def as_good_as_the_best(scores: Array) -> NDArray[np.bool_]:
+    """Which columns are within two standard errors of the one with the best mean.
+
+    The error is that of the mean over the folds of the difference between the two.
+
+    Parameters
+    ----------
+    scores : array of shape (n_folds, n_pairs)
+    """
+    behind = scores[:, [np.argmax(np.round(scores.mean(axis=0), 12))]] - scores
+    error = behind.std(axis=0, ddof=min(1, len(scores) - 1)) / np.sqrt(len(scores))
+    good: NDArray[np.bool_] = np.round(behind.mean(axis=0), 12) <= 2.0 * error
+    return good
+
+
+def held_out_scorer(scoring: Any, classes: NDArray[Any]) -> HeldOutScore:
+    """A function of labels, scores and weights from any way to name a measure."""
+    if isinstance(scoring, str) and scoring in metrics.METRICS:
+        measure = metrics.METRICS[scoring]
+        metrics.scorer(scoring)  # says which parameters are missing
+        sign = -1.0 if scoring.endswith("loss") else 1.0
+        return lambda y, scores, weight: sign * measure(y, scores, sample_weight=weight)
+    scorer = get_scorer(scoring) if isinstance(scoring, str) else scoring
+
+    def by_scorer(y: NDArray[np.bool_], scores: Array, weight: Array | None) -> float:
+        return float(scorer(_Scored(classes), scores[:, None], classes[y.astype(int)]))
+
+    return by_scorer
+
+
+class _Scored(LinearRanker):
+    """Stands for a fitted ranker whose one feature is the score, so that scorers can ask it."""
+
+    def __init__(self, classes: NDArray[Any]) -> None:
+        self.classes_ = classes
+        self.threshold_ = 0.0
+
+    def decision_function(self, X: Matrix) -> Array:
+        """The scores themselves."""
+        return np.asarray(X[:, 0], np.float64)

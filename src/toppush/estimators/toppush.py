@@ -1,0 +1,221 @@
+"""The estimator of the paper's problem and its family."""
+
+from dataclasses import replace
+from numbers import Integral, Real
+from os import PathLike
+from typing import Any, ClassVar, Self
+
+from sklearn.base import _fit_context
+from sklearn.utils._param_validation import Interval, RealNotInt, StrOptions
+
+from toppush.designs import open_design
+from toppush.estimators.base import (
+    Following,
+    LinearRanker,
+    read_placed_rows,
+    require_both,
+    unchanged_on_failure,
+    warn_about,
+)
+from toppush.estimators.callbacks import fit_tasks
+from toppush.problem.losses import LOSSES
+from toppush.problem.objective import TopPushProblem, count_top
+from toppush.problem.solution import Solution
+from toppush.solvers import SOLVERS, automatic_top, solve
+from toppush.solvers.checkpoints import Checkpoint
+from toppush.types import Labels, Matrix
+
+AUTO_TOL = 1e-3
+"""How much the optimum must beat weights of zero for top="auto" to count it as a solution."""
+
+
+class TopPush(LinearRanker):
+    """Linear ranker that puts positives above the highest negatives.
+
+    Minimises lam/2 |w|^2 + mean_i l(T(w) - w.x_i) over the positives x_i, where T(w) is the mean
+    of the `top` greatest scores of negatives; `top=1`, the greatest, is the paper's problem. The
+    default solver reads the data some tens of times, and proves how close it came.
+
+    Parameters
+    ----------
+    lam : float, default=1.0
+        Strength of the penalty on the weights.
+    top : int, float or "auto", default=1
+        How many negatives count as the top: a count if an int, a share of the negatives if a
+        float (`top=1` is one negative, `top=1.0` all of them). "auto" takes the fewest for which
+        the problem has a solution better than zero, up to a factor of 1.2; the search costs a few
+        fits. A fit says if not even all of them have one.
+    loss : {"truncated_quadratic", "logistic", "exponential"}
+    solver : {"newton", "paper"}, default="newton"
+        "newton" is an interior-point method that ends with a proof of its accuracy; "paper" is
+        the accelerated dual method of Li, Jin and Zhou (2014).
+    tol : float, default=1e-4
+        "newton" ends when upper and lower bound of the objective agree to this share; "paper"
+        when the dual objective changes by less than this share.
+    max_iter : int, default=10000
+    n_threads : int, optional
+        Threads over blocks of rows; by default all cores, or OMP_NUM_THREADS if set.
+    device : str, optional
+        Where torch is to hold the rows and do the work, such as "cuda"; it needs
+        `toppush[gpu]`. By default the rows stay where they are: arrays with NumPy, a tensor
+        on its device.
+    warm_start : bool, default=False
+        Begin at the last fit's solution if the rows are as many.
+    checkpoint : path, optional
+        A file that keeps the progress of "newton" about once a second. A fit of the same problem
+        that finds it goes on from there; a fit that ends removes it.
+    verbose : int, default=0
+        1 shows a line that follows the fit.
+
+    Attributes
+    ----------
+    coef_ : array of shape (1, n_features)
+    intercept_ : array of shape (1,)
+        Minus `threshold_`.
+    threshold_ : float
+        T(w) on the training rows.
+    classes_ : array of shape (2,)
+        The second class is the positive one.
+    top_ : int
+        The number of negatives that counted as the top.
+    n_iter_ : int
+    solution_ : Solution
+        The weights with upper and lower bound of the objective, and how the solve ended.
+    n_features_in_ : int
+    feature_names_in_ : array of shape (n_features_in_,)
+        If X has column names that are strings.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import MaxAbsScaler
+    >>> from toppush import TopPush
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> ranker = make_pipeline(MaxAbsScaler(), TopPush(lam=0.01)).fit(X, y)
+    >>> round(ranker.score(X, y), 2)
+    1.0
+
+    References
+    ----------
+    N. Li, R. Jin, Z.-H. Zhou. Top Rank Optimization in Linear Time. NIPS 2014.
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "lam": [Interval(Real, 0, None, closed="neither")],
+        "top": [
+            Interval(Integral, 1, None, closed="left"),
+            Interval(RealNotInt, 0, 1, closed="right"),
+            StrOptions({"auto"}),
+        ],
+        "loss": [StrOptions(set(LOSSES))],
+        "solver": [StrOptions(set(SOLVERS))],
+        "tol": [Interval(Real, 0, None, closed="left")],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "n_threads": [None, Interval(Integral, 1, None, closed="left")],
+        "device": [None, str],
+        "warm_start": ["boolean"],
+        "checkpoint": [None, str, PathLike],
+        "verbose": ["verbose"],
+    }
+
+    def __init__(
+        self,
+        lam: float = 1.0,
+        *,
+        top: float | str = 1,
+        loss: str = "truncated_quadratic",
+        solver: str = "newton",
+        tol: float = 1e-4,
+        max_iter: int = 10_000,
+        n_threads: int | None = None,
+        device: str | None = None,
+        warm_start: bool = False,
+        checkpoint: str | PathLike[str] | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.lam = lam
+        self.top = top
+        self.loss = loss
+        self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
+        self.n_threads = n_threads
+        self.device = device
+        self.warm_start = warm_start
+        self.checkpoint = checkpoint
+        self.verbose = verbose
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Matrix, y: Labels, sample_weight: Any | None = None) -> Self:
+        """Learn the weights.
+
+        Parameters
+        ----------
+        X : array, sparse matrix, data frame or tensor of shape (n_samples, n_features)
+            float64 and float32 are used as they are, dense or CSR, in memory, memory-mapped, in
+            files (`toppush.on_disk.open`), as a torch tensor on any device, or as a Dask array or
+            data frame whose partitions the workers of the running client hold.
+        y : array, tensor or Dask array of shape (n_samples,)
+            Two classes; the greater one is positive.
+        sample_weight : array of shape (n_samples,), optional
+            A positive's weight scales its loss. A negative counts whole or, with weight
+            zero, not at all: the top of the list is made of rows, not of weight.
+
+        Returns
+        -------
+        self
+        """
+        with unchanged_on_failure(self):
+            X, y, classes, positive, sample_weight = read_placed_rows(
+                self, X, y, sample_weight, self.device
+            )
+            tasks = fit_tasks(self, X, y, classes, max_iter=self.max_iter)
+            with open_design(X, positive, sample_weight, n_threads=self.n_threads) as design:
+                require_both(design, classes)
+                problem = TopPushProblem(design, LOSSES[self.loss], float(self.lam))
+                if self.top == "auto":
+                    k = automatic_top(problem, tol=max(self.tol, AUTO_TOL))
+                else:
+                    k = count_top(self.top, design.n_neg)
+                problem = replace(problem, k=k)
+                saved = self._checkpoint(problem)
+                start = None if saved is None else saved.start()
+                following = Following(self.verbose, self.tol, tasks, saved)
+                solution = solve(
+                    problem,
+                    solver=self.solver,
+                    tol=self.tol,
+                    max_iter=self.max_iter,
+                    start=self._start(X.shape[0]) if start is None else start,
+                    watch=following.watch,
+                )
+                following.end(solution)
+                solution = solution if saved is None else saved.finish(solution)
+            self.top_ = k
+            self._keep(solution, classes)
+        warn_about(solution, problem, self.tol, searched=self.top == "auto")
+        if tasks is not None:
+            tasks.end()
+        return self
+
+    def _checkpoint(self, problem: TopPushProblem) -> Checkpoint | None:
+        """The file that keeps the progress, if one is wanted."""
+        if self.checkpoint is None:
+            return None
+        if self.solver != "newton":
+            raise ValueError(
+                f"checkpoint={str(self.checkpoint)!r} needs solver='newton', found "
+                f"{self.solver!r}, whose state has an entry per row; leave checkpoint=None."
+            )
+        return Checkpoint(self.checkpoint, problem)
+
+    def _start(self, n_rows: int) -> Solution | None:
+        """The last solution if it is wanted and fits."""
+        last: Solution | None = getattr(self, "solution_", None)
+        if not self.warm_start or last is None:
+            return None
+        # A fit on a cluster has no dual, and the Newton method needs none.
+        by_weights = self.solver == "newton" and not last.dual.size
+        fits = by_weights or last.dual.size == n_rows
+        return last if fits and last.weights.size == self.n_features_in_ else None

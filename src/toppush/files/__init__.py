@@ -1,0 +1,32 @@
+"""Files: rows from tables and matrices, models that are safe to open, ranked lists.
+
+>>> from toppush import files
+>>> model = files.fit("train.csv", label="fraud")  # doctest: +SKIP
+>>> files.save(model, "fraud.toppush")  # doctest: +SKIP
+>>> files.rank(files.load("fraud.toppush"), "new.parquet", limit=100)  # doctest: +SKIP
+"""
+
+from toppush.files.errors import DataError, ModelError, need
+
+try:
+    from toppush.files.columns import Columns
+    from toppush.files.fitting import fit
+    from toppush.files.models import Model
+    from toppush.files.parts import fit_parts
+    from toppush.files.ranking import labelled, rank
+    from toppush.files.store import load, save
+except ModuleNotFoundError as error:
+    raise need("files", error) from None
+
+__all__ = [
+    "Columns",
+    "DataError",
+    "Model",
+    "ModelError",
+    "fit",
+    "fit_parts",
+    "labelled",
+    "load",
+    "rank",
+    "save",
+]

@@ -1,0 +1,413 @@
+"""Columns of a table made into numbers: one-hot categories, filled gaps, dates refused.
+
+A column becomes its values (a number as it is, a category as a 1 in the place of its text) and,
+if it had gaps when fitted, a last output that is 1 where it has one. A gap in a column of numbers
+is filled with the median; a text that was not there when fitted is all zeros, and counted.
+"""
+
+import re
+import warnings
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, NamedTuple, Self
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.base import BaseEstimator, TransformerMixin, _fit_context
+from sklearn.utils._param_validation import StrOptions
+from sklearn.utils.validation import check_is_fitted
+
+from toppush.files.arrays import (
+    DATES,
+    all_finite,
+    as_floats,
+    as_table,
+    is_number,
+    is_text,
+    no_text,
+    refuse_type,
+    require_names,
+    texts_of,
+    value_type,
+    whole,
+)
+from toppush.files.errors import DataError, each
+from toppush.types import Array
+
+MAX_TEXTS = 1000
+"""More different texts than this are names, not categories, unless they are asked for."""
+DENSE_SHARE = 0.3
+"""Share of entries that are not zero below which rows are made sparse."""
+BLOCK_BYTES = 1 << 20
+"""Rows are filled in blocks of this size, which stay in the cache."""
+LARGER = 1000.0
+"""A value that is so many times the largest in training is of another unit, or wrong."""
+COMMAS = re.compile(r"[+-]?\d+(,\d+)+(\.\d*)?([eE][+-]?\d+)?")
+DATE = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}([ T].*)?")
+MOSTLY = 0.5
+"""Share of the texts of a column that look like numbers or dates from which it is taken for one."""
+
+Mask = NDArray[np.bool_]
+
+
+@dataclass
+class Counts:
+    """Gaps that were filled, texts that were not known, and sizes that were not, by column."""
+
+    missing: Counter[str] = field(default_factory=Counter)
+    unseen: Counter[str] = field(default_factory=Counter)
+    larger: dict[str, float] = field(default_factory=dict)
+    """How many times as large as any training value a value was, where that is over `LARGER`."""
+
+    def note_larger(self, name: str, ratio: float) -> None:
+        """Keep the greatest ratio of a column."""
+        self.larger[name] = max(self.larger.get(name, 0.0), ratio)
+
+    def caution(self) -> None:
+        """Warn of columns that are far larger than in training."""
+        if self.larger:
+            shown = ", ".join(f"{name} ({ratio:.3g} times)" for name, ratio in self.larger.items())
+            warnings.warn(
+                f"values are far larger than any that the model was fitted to, and may decide the "
+                f"order alone, in column {shown}. Is the unit another?",
+                stacklevel=3,
+            )
+
+
+class Cells(NamedTuple):
+    """A column's numbers, or places among its texts (-1: none), and where its gaps are."""
+
+    values: NDArray[Any]
+    gaps: Mask | None
+
+
+@dataclass(frozen=True)
+class Number:
+    """A column of numbers or of true and false."""
+
+    name: str
+    fill: float
+    gaps: bool
+    """Whether gaps have an output of their own."""
+    flag: bool = False
+    """Whether it held true and false."""
+    low: float = -np.inf
+    high: float = np.inf
+    """The range of its values when fitted."""
+
+    @property
+    def width(self) -> int:
+        """How many outputs it has."""
+        return 1 + self.gaps
+
+    def outputs(self) -> list[str]:
+        """Names of its outputs."""
+        return [self.name] + [f"{self.name} is missing"] * self.gaps
+
+    @property
+    def constant(self) -> bool:
+        """Whether it held one value in every row."""
+        return self.low == self.high and not self.gaps
+
+    def read(self, column: pa.Array, counts: Counts) -> Cells:
+        """Values with gaps filled; numbers that are not finite are refused."""
+        values = as_floats(self.name, column)
+        if all_finite(values):
+            self._compare(values, counts)
+            return Cells(values, None)
+        gaps = np.isnan(values)
+        infinite = np.isinf(values)
+        if infinite.any():
+            row = int(np.argmax(infinite)) + 1
+            raise DataError("is infinite; mend or drop the row.", row=row, column=self.name)
+        counts.missing[self.name] += int(np.count_nonzero(gaps))
+        values = np.where(gaps, self.fill, values)
+        self._compare(values, counts)
+        return Cells(values, gaps)
+
+    def _compare(self, values: Array, counts: Counts) -> None:
+        """Note values that are far larger than any when fitted."""
+        known = max(abs(self.low), abs(self.high))
+        if not values.size or not 0.0 < known < np.inf:
+            return
+        size = max(float(values.max()), -float(values.min()))
+        if size > LARGER * known:
+            counts.note_larger(self.name, size / known)
+
+
+@dataclass(frozen=True)
+class Category:
+    """A column of texts from a list."""
+
+    name: str
+    texts: list[str]
+    gaps: bool
+
+    @property
+    def width(self) -> int:
+        """How many outputs it has."""
+        return len(self.texts) + self.gaps
+
+    def outputs(self) -> list[str]:
+        """Names of its outputs."""
+        named = [f"{self.name}={text}" for text in self.texts]
+        return named + [f"{self.name} is missing"] * self.gaps
+
+    @property
+    def constant(self) -> bool:
+        """Whether it held one text in every row."""
+        return len(self.texts) == 1 and not self.gaps
+
+    def read(self, column: pa.Array, counts: Counts) -> Cells:
+        """Places of the texts in the list."""
+        refuse_type(self.name, value_type(column.type))
+        found = pc.index_in(texts_of(column), value_set=pa.array(self.texts, pa.large_string()))
+        if not found.null_count:
+            return Cells(found.to_numpy(), None)
+        places = found.fill_null(-1).to_numpy()
+        gaps = no_text(column)
+        n_missing = int(np.count_nonzero(gaps))
+        unseen = found.null_count - n_missing
+        counts.missing.update({self.name: n_missing} if n_missing else {})
+        counts.unseen.update({self.name: unseen} if unseen else {})
+        return Cells(places, gaps if n_missing else None)
+
+
+Column = Number | Category
+
+
+class Columns(TransformerMixin, BaseEstimator):
+    """Columns of a table as numbers: one-hot texts, filled gaps.
+
+    Parameters
+    ----------
+    categorical : sequence of str
+        Columns to read as texts whatever they hold.
+    missing : {"impute", "error"}, default="impute"
+        What to do with gaps: fill and count them, or refuse them.
+
+    Attributes
+    ----------
+    columns_ : list of Number and Category
+        In the order of the table.
+    empty_, constant_ : list of str
+        Columns without a single value, and with the same in every row, which are left out.
+    filled_ : dict
+        How many gaps were filled when fitting, by column.
+    sparse_ : bool
+        Whether rows come out as a CSR matrix: where fewer than 30 % of the entries are not zero.
+    n_features_in_ : int
+    feature_names_in_ : array of str
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> table = pa.table({"age": [30, None, 50], "city": ["Lyon", "Oslo", "Lyon"]})
+    >>> Columns().fit_transform(table)
+    array([[30.,  0.,  1.,  0.],
+           [40.,  1.,  0.,  1.],
+           [50.,  0.,  1.,  0.]])
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "categorical": ["array-like"],
+        "missing": [StrOptions({"impute", "error"})],
+    }
+
+    columns_: list[Column]
+
+    def __init__(self, *, categorical: Collection[str] = (), missing: str = "impute") -> None:
+        self.categorical = categorical
+        self.missing = missing
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Learn the categories and the fills.
+
+        Parameters
+        ----------
+        X : pyarrow table, or a data frame of pandas or polars
+        y : ignored
+        """
+        table = as_table(X)
+        return self.learn(table).settle(table.column_names)
+
+    def learn(self, table: pa.Table) -> Self:
+        """Learn the categories and the fills of every column, also of those that never change."""
+        counts, forced = Counts(), set(self.categorical)
+        full = [name for name in table.column_names if table[name].null_count < len(table)]
+        self.columns_ = each(lambda name: learn(name, table[name], name in forced, counts), full)
+        self._refuse_gaps(table, counts)
+        self.empty_ = [name for name in table.column_names if name not in set(full)]
+        self.filled_ = dict(counts.missing)
+        return self
+
+    def settle(self, names: list[str]) -> Self:
+        """Leave out what never changes, and set what follows for a table with these names."""
+        self.constant_ = [one.name for one in self.columns_ if one.constant]
+        self.columns_ = [one for one in self.columns_ if not one.constant]
+        if not self.columns_:
+            left_out = ", ".join([*self.empty_, *self.constant_])
+            seen = f" ({left_out} have no value, or one in every row)" if left_out else ""
+            raise DataError(f"no column is left to rank by{seen}; bring columns that differ.")
+        self.sparse_ = len(self.columns_) < DENSE_SHARE * self._width
+        self.feature_names_in_ = np.array(names, dtype=object)
+        self.n_features_in_ = len(names)
+        return self
+
+    def transform(self, X: Any) -> Any:
+        """Rows as numbers, dense or CSR as `sparse_` says.
+
+        Parameters
+        ----------
+        X : pyarrow table or record batch, or a data frame of pandas or polars
+        """
+        check_is_fitted(self)
+        table, counts = as_table(X), Counts()
+        blocks = self._blocks(table)
+        if self.sparse_:
+            rows = [self._sparse_rows(self.cells(block, counts), len(block)) for block in blocks]
+            empty = sparse.csr_array((0, self._width))
+            return sparse.csr_array(sparse.vstack([empty, *rows], format="csr"))
+        out = np.zeros((len(table), self._width))
+        start = 0
+        for block in blocks:
+            self._fill(out[start : start + len(block)], self.cells(block, counts))
+            start += len(block)
+        return out
+
+    def cells(self, batch: pa.RecordBatch, counts: Counts) -> list[Cells]:
+        """What each column of a batch holds; gaps and unknown texts are added to `counts`."""
+        require_names([one.name for one in self.columns_], batch.schema.names)
+        found = each(lambda one: one.read(batch.column(one.name), counts), self.columns_)
+        self._refuse_gaps(batch, counts)
+        return found
+
+    def offsets(self) -> list[int]:
+        """First output of each column."""
+        return list(np.cumsum([0, *(one.width for one in self.columns_)])[:-1])
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
+        """Names of the outputs: "age", "city=Lyon", "age is missing"."""
+        named = [name for one in self.columns_ for name in one.outputs()]
+        return np.array(named, dtype=object)
+
+    def feature_sources(self) -> list[int]:
+        """Column of the table, counted from 0, that each output is made of."""
+        at = {name: place for place, name in enumerate(self.feature_names_in_)}
+        return [at[one.name] for one in self.columns_ for _ in range(one.width)]
+
+    @property
+    def _width(self) -> int:
+        return sum(one.width for one in self.columns_)
+
+    def _blocks(self, table: pa.Table) -> list[pa.RecordBatch]:
+        narrow = len(self.columns_) if self.sparse_ else self._width
+        return list(table.to_batches(max_chunksize=max(256, BLOCK_BYTES // (8 * narrow))))
+
+    def _fill(self, out: Array, cells: Iterable[Cells]) -> None:
+        for one, offset, (values, gaps) in self._placed(cells):
+            if isinstance(one, Number):
+                out[:, offset] = values
+            else:
+                known = np.flatnonzero(values >= 0)
+                out[known, offset + values[known]] = 1.0
+            if one.gaps and gaps is not None:
+                out[:, offset + one.width - 1] = gaps
+
+    def _sparse_rows(self, cells: Iterable[Cells], n_rows: int) -> sparse.csr_array:
+        data, places = [], []
+        for one, offset, (values, gaps) in self._placed(cells):
+            number = isinstance(one, Number)
+            data.append(values if number else (values >= 0).astype(float))
+            places.append(np.full(n_rows, offset) if number else offset + values)
+            if one.gaps:
+                data.append(np.zeros(n_rows) if gaps is None else gaps.astype(float))
+                places.append(np.full(n_rows, offset + one.width - 1))
+        table, columns = np.stack(data, axis=1), np.stack(places, axis=1).astype(np.int32)
+        stored = table != 0.0
+        ends = np.append(0, np.cumsum(stored.sum(axis=1))).astype(np.int32)
+        parts = (table[stored], columns[stored], ends)
+        return sparse.csr_array(parts, shape=(n_rows, self._width))
+
+    def _placed(self, cells: Iterable[Cells]) -> Iterator[tuple[Column, int, Cells]]:
+        return zip(self.columns_, self.offsets(), cells, strict=True)
+
+    def _refuse_gaps(self, rows: Any, counts: Counts) -> None:
+        if self.missing != "error" or not counts.missing:
+            return
+        name, n_gaps = next(iter(counts.missing.items()))
+        kind = {one.name: one for one in self.columns_}[name]
+        gaps = kind.read(pa.array(whole(rows[name])), Counts()).gaps
+        row = int(np.argmax(gaps)) + 1 if gaps is not None else None
+        raise DataError(
+            f"{n_gaps} values are missing and missing='error'; fill them, or let them be imputed.",
+            row=row,
+            column=name,
+        )
+
+
+def learn(name: str, column: pa.ChunkedArray, forced: bool, counts: Counts) -> Column:
+    """What a column of the training rows is, with its fill or its texts."""
+    kind = value_type(column.type)
+    refuse_type(name, kind)
+    if forced or is_text(kind):
+        return _learn_texts(name, column, forced, counts)
+    values = as_floats(name, whole(column))
+    values = values[~np.isnan(values)]
+    if not values.size:
+        raise DataError(f"holds no number; leave it out with --drop {name}.", column=name)
+    ends = float(values.min()), float(values.max())
+    fill, gaps = float(np.median(values)), values.size < len(column)
+    found = Number(name, fill, gaps, kind == pa.bool_(), *ends)
+    found.read(whole(column), counts)
+    return found
+
+
+def _learn_texts(name: str, column: pa.ChunkedArray, forced: bool, counts: Counts) -> Category:
+    texts = texts_of(whole(column))
+    found = sorted(text for text in pc.unique(texts).to_pylist() if text)
+    if not forced:
+        _refuse_texts(name, found)
+    category = Category(name, found, bool(no_text(texts).any()))
+    category.read(texts, counts)
+    return category
+
+
+def _refuse_texts(name: str, texts: list[str]) -> None:
+    """Refuse texts that are numbers, dates or names rather than categories."""
+    said = f"name it with --categorical {name} to keep it as it is, or --drop {name}"
+    commas = [text for text in texts if COMMAS.fullmatch(text)]
+    if commas and sum(is_number(text) for text in texts) + len(commas) > MOSTLY * len(texts):
+        raise DataError(
+            f"holds numbers with commas, such as {commas[0]!r}; write them with a decimal point "
+            f"and without marks between thousands, {said}.",
+            column=name,
+        )
+    numbers = sum(is_number(text) for text in texts)
+    if texts and numbers == len(texts):
+        raise DataError(
+            f"holds numbers written as texts, such as {texts[0]!r}; store it as numbers, {said}.",
+            column=name,
+        )
+    if numbers > MOSTLY * len(texts):
+        wrong = next(text for text in texts if not is_number(text))
+        raise MixedColumn(
+            f"holds numbers, but also {wrong!r}, which is not one; mend it, {said}.", column=name
+        )
+    if sum(bool(DATE.fullmatch(text)) for text in texts) > MOSTLY * len(texts):
+        raise DataError(f"holds dates such as {texts[0]!r}; {DATES} or {said}.", column=name)
+    if len(texts) > MAX_TEXTS:
+        raise DataError(
+            f"holds {len(texts)} different texts such as {texts[0]!r}, more than the {MAX_TEXTS} "
+            f"of a category; {said}.",
+            column=name,
+        )
+
+
+class MixedColumn(DataError):
+    """A column of numbers with a few texts among them."""

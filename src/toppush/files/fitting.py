@@ -1,0 +1,372 @@
+"""From a file to a model: read, prepare the columns, fit, and write down how it went."""
+
+import platform
+import time
+import warnings
+from collections.abc import Collection
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.kernel_approximation import Nystroem
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import StratifiedKFold
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import MaxAbsScaler, StandardScaler
+
+from toppush import metrics
+from toppush.estimators import choice as rules
+from toppush.estimators.cross_validation import TopPushCV
+from toppush.estimators.toppush import TopPush
+from toppush.files.arrays import is_number
+from toppush.files.cautions import caution, id_like
+from toppush.files.columns import Columns, MixedColumn
+from toppush.files.csvfiles import MISSING, find_value
+from toppush.files.errors import BadColumns, DataError
+from toppush.files.files import fingerprint
+from toppush.files.labels import LabelRule, choose, count
+from toppush.files.models import Model
+from toppush.files.sources import Rows, Source, source
+from toppush.files.store import certificate
+from toppush.system.versions import UNKNOWN, version_of
+
+PACKAGES = ("toppush", "numpy", "scipy", "scikit-learn", "skops", "pyarrow")
+SCALES = ("maxabs", "standard", "none")
+STAGES = ("reading", "preparing", "solving", "measuring")
+GAMMA_ROWS = 10_000
+"""Rows from which the width of the kernel is taken."""
+
+
+@dataclass(frozen=True)
+class Training:
+    """Labelled rows of a file, as they were read."""
+
+    file: Source
+    rows: Rows
+    positive: NDArray[np.bool_]
+    rule: LabelRule
+    categorical: tuple[str, ...]
+    ids: tuple[str, ...]
+    """Columns that look like ids."""
+
+    def preparation(self, *, scale: str = "maxabs", missing: str = "impute") -> list[Any]:
+        """Steps from these rows to numbers; what is made of a table may be overwritten."""
+        table = self.rows.label is not None
+        steps: list[tuple[str, Any]] = []
+        if table:
+            steps.append(("columns", Columns(categorical=self.categorical, missing=missing)))
+        if scale == "maxabs":
+            steps.append(("scale", MaxAbsScaler(copy=not table)))
+        elif scale == "standard":
+            # A shift of all rows changes no ranking, and would fill sparse rows.
+            steps.append(("scale", StandardScaler(copy=not table, with_mean=False)))
+        elif scale != "none":
+            raise ValueError(f"scale is {scale!r}; give one of {', '.join(SCALES)}.")
+        return steps
+
+
+def read_training(
+    path: str | Path,
+    *,
+    label: str | None = None,
+    positive: str | None = None,
+    drop: Collection[str] = (),
+    categorical: Collection[str] = (),
+    kind: str | None = None,
+) -> Training:
+    """Rows and labels of a file; parameters as for `fit`."""
+    file = source(path, kind)
+    rows = file.load(label, drop, categorical)
+    counts = with_file(count, file, rows.labels, rows.label)
+    rule = with_file(choose, file, counts, rows.label, positive)
+    positives = rule.positives(rows.labels)
+    ids = id_like(rows.X, categorical) if rows.label is not None else ()
+    return Training(file, rows, positives, rule, tuple(categorical), ids)
+
+
+def fit(
+    path: str | Path,
+    *,
+    label: str | None = None,
+    positive: str | None = None,
+    lam: float | str = "cv",
+    top: float | str = "cv",
+    loss: str = "truncated_quadratic",
+    kernel: str | None = None,
+    scale: str = "maxabs",
+    drop: Collection[str] = (),
+    categorical: Collection[str] = (),
+    missing: str = "impute",
+    cv: int = 5,
+    seed: int = 0,
+    kind: str | None = None,
+    verbose: int = 0,
+) -> Model:
+    """Fit a ranker to a file of rows.
+
+    Parameters
+    ----------
+    path : path
+        CSV, TSV, Parquet, Arrow, LIBSVM, NPZ or NPY.
+    label : str, optional
+        Column of the labels; "label" in a table. Of an NPZ file the array, "y"; of an NPY file "0"
+        or "-1", the first or last column, or another NPY file.
+    positive : str, optional
+        The label to rank first; by default the rarer of two texts, the greater of two numbers.
+    lam : float or "cv"
+        Strength of the penalty, or chosen by cross-validation.
+    top : int, float, "auto" or "cv"
+        As for `TopPush`, or chosen by cross-validation.
+    loss : str
+    kernel : str, optional
+        "nystroem:500", or with a width "nystroem:500:0.1": 500 features of a Gaussian kernel
+        exp(-gamma |x - z|^2); gamma is 1 / (columns x variance) unless it is given.
+    scale : {"maxabs", "standard", "none"}
+    drop, categorical : collection of str
+        Columns to leave out, and columns to read as text whatever they hold.
+    missing : {"impute", "error"}
+    cv, seed : int
+        Folds, and the seed that shuffles them and picks the kernel's rows.
+    kind : str, optional
+        The format, if the ending does not say.
+    verbose : int
+        1 shows how far the folds and the fit are, see `TopPushCV`.
+
+    Returns
+    -------
+    Model
+    """
+    clock = [time.perf_counter()]
+    given = read_training(
+        path, label=label, positive=positive, drop=drop, categorical=categorical, kind=kind
+    )
+    clock.append(time.perf_counter())
+    steps, X = _prepared(given, scale, missing, kernel, seed)
+    cautions = caution(given.ids)
+    clock.append(time.perf_counter())
+    folds = StratifiedKFold(cv, shuffle=True, random_state=seed)
+    ranker = ranker_for(lam, top, loss, folds)
+    if isinstance(ranker, TopPushCV):
+        require_folds(given.rule, int(given.positive.sum()), len(given.positive), cv, path)
+    said = fit_and_warn(ranker.set_params(verbose=verbose), X, given.positive)
+    by_folds = isinstance(ranker, TopPushCV)
+    rival = {"beside": beside(ranker, X, given.positive, folds)} if by_folds else {}
+    clock.append(time.perf_counter())
+    model = Model(Pipeline([*steps, ("ranker", ranker)]))
+    facts = {
+        "file": given.file.path.name,
+        "kind": given.file.kind,
+        "fingerprint": fingerprint(given.file.path),
+        "rows": len(given.positive),
+        "positives": int(given.positive.sum()),
+    }
+    types = {} if model.columns is None else types_of(given.rows.X)
+    training = measured(ranker, X, given.positive)
+    clock.append(time.perf_counter())
+    model.about = known(facts, given.rows.layout, given.rule, ranker) | {
+        "columns": described(model.columns, types, int(given.rows.X.shape[1]), drop),
+        "fit": settings(ranker, kernel=kernel, scale=scale, missing=missing, cv=cv, seed=seed),
+        "warnings": [*cautions, *said],
+        "training": training,
+        "seconds": spent(clock),
+        **rival,
+    }
+    return model
+
+
+def require_folds(rule: LabelRule, positives: int, rows: int, cv: int, path: str | Path) -> None:
+    """Refuse more folds than the rarer class has rows: some would hold none of it out."""
+    fewest = min(positives, rows - positives)
+    if fewest < cv:
+        raise DataError(
+            f"{cv} folds are asked for with --cv, and there are {positives} positives "
+            f"({rule.positive!r}) and {rows - positives} negatives; each fold needs one of each, "
+            f"so ask for at most {fewest}" + (", or give --lam and --top." if fewest < 2 else "."),
+            file=path,
+        )
+
+
+def fit_and_warn(ranker: Any, X: Any, y: Any) -> list[str]:
+    """Fit, and give the warnings on; their texts are the result."""
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        ranker.fit(X, y).set_params(verbose=0)
+    for warning in said:
+        warnings.warn(warning.message, warning.category, stacklevel=3)
+    return sorted({str(warning.message) for warning in said})
+
+
+def spent(clock: list[float]) -> dict[str, float]:
+    """Seconds of each stage."""
+    return dict(zip(STAGES, np.diff(clock).tolist(), strict=True))
+
+
+def _prepared(
+    given: Training, scale: str, missing: str, kernel: str | None, seed: int
+) -> tuple[list[tuple[str, Any]], Any]:
+    """The fitted steps before the ranker, and what they make of the rows."""
+    steps, X = given.preparation(scale=scale, missing=missing), given.rows.X
+    for _, step in steps:
+        X = with_file(step.fit_transform, given.file, X)
+    if kernel is not None:
+        steps.append(("kernel", _nystroem(kernel, X, seed)))
+        X = steps[-1][1].fit_transform(X)
+    return steps, X
+
+
+def known(
+    facts: dict[str, Any], layout: dict[str, Any], rule: LabelRule, ranker: Any
+) -> dict[str, Any]:
+    """What is known of a fit, apart from its columns and settings; `facts` tell of the data."""
+    return {
+        "versions": {"python": platform.python_version()}
+        | {one: version_of(one) or UNKNOWN for one in PACKAGES},
+        "made": datetime.now(UTC).isoformat(timespec="seconds"),
+        "data": facts,
+        "layout": layout,
+        "label": asdict(rule) | {"others": list(rule.others)},
+        "certificate": certificate(ranker),
+    }
+
+
+def read_top(text: str) -> float | str:
+    """A count, a share such as 0.01 or 1%, "auto" or "cv", from a command line."""
+    try:
+        if text in ("auto", "cv"):
+            return text
+        if text.endswith("%"):
+            share = float(text[:-1]) / 100
+        else:
+            share = float(text) if "." in text else int(text)
+    except ValueError:
+        share = -1
+    if share <= 0 or (isinstance(share, float) and share > 1):
+        raise ValueError(
+            f"top is {text!r}; give a count from 1, a share such as 1% or 0.01, auto or cv."
+        )
+    return share
+
+
+def ranker_for(lam: float | str, top: float | str, loss: str, folds: Any) -> Any:
+    """What fits the rows: by given settings, or by those that the folds choose."""
+    if "cv" not in (lam, top):
+        return TopPush(float(lam), top=top, loss=loss)
+    lams = None if lam == "cv" else [float(lam)]
+    return TopPushCV(lams, tops=None if top == "cv" else (top,), loss=loss, cv=folds)
+
+
+def beside(ranker: Any, X: Any, positive: NDArray[np.bool_], folds: Any) -> dict[str, float]:
+    """Mean average precision over the folds of the chosen pair, and of logistic regression.
+
+    Rows that a fold holds out weigh nothing, so none are copied.
+    """
+    theirs = []
+    for train, test in folds.split(np.empty(len(positive)), positive):
+        weight = np.zeros(len(positive))
+        weight[train] = 1.0
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            rival = LogisticRegression().fit(X, positive, sample_weight=weight)
+        scores = rival.decision_function(X)
+        theirs.append(metrics.average_precision(positive[test], scores[test]))
+    found = ranker.cv_results_
+    ours = found["mean_average_precision"][np.argmin(found["rank_test_score"])]
+    return {"average_precision": float(ours), "logistic_regression": float(np.mean(theirs))}
+
+
+def _nystroem(kernel: str, X: Any, seed: int) -> Nystroem:
+    """The kernel map that a text such as nystroem:500:0.1 asks for."""
+    try:
+        name, count, *width = kernel.split(":")
+        if name != "nystroem" or len(width) > 1 or int(count) < 1:
+            raise ValueError
+        gamma = float(width[0]) if width else _gamma(X)
+    except ValueError:
+        raise ValueError(f"kernel is {kernel!r}; write nystroem:500 or nystroem:500:0.1.") from None
+    return Nystroem(gamma=gamma, n_components=min(int(count), X.shape[0]), random_state=seed)
+
+
+def _gamma(X: Any) -> float:
+    part = X[:: max(1, X.shape[0] // GAMMA_ROWS)]
+    variance = float((part * part).mean() - part.mean() ** 2)
+    return 1.0 / (X.shape[1] * variance) if variance > 0 else 1.0
+
+
+def with_file(function: Any, file: Source, *arguments: Any) -> Any:
+    """Call, naming the file in an error, and the line where a text stands among numbers."""
+    try:
+        return function(*arguments)
+    except BadColumns as error:
+        raise BadColumns(
+            [_placed(one, file) for one in error.errors], error.names, file.path
+        ) from None
+    except DataError as error:
+        raise _placed(error, file) from None
+
+
+def _placed(error: DataError, file: Source) -> DataError:
+    """The same error with its file, and the line where a text stands among numbers."""
+    if not isinstance(error, MixedColumn) or file.kind != "csv":
+        return error.at(file.path)
+    wrong = find_value(
+        file.path, str(error.column), lambda text: text not in MISSING and not is_number(text)
+    )
+    return DataError(error.message, **wrong)
+
+
+def types_of(table: Any) -> dict[str, str]:
+    """The types of a table's columns by name."""
+    return {name: str(table.schema.field(name).type) for name in table.column_names}
+
+
+def described(
+    columns: Columns | None, types: dict[str, str], width: int, drop: Collection[str]
+) -> dict[str, Any]:
+    """What became of each column."""
+    if columns is None:
+        return {"numbered": width}
+    return {
+        "named": [
+            {
+                "name": one.name,
+                "kind": type(one).__name__.lower(),
+                "type": types[one.name],
+                "outputs": one.width,
+                "missing": columns.filled_.get(one.name, 0),
+                **({"fill": one.fill} if hasattr(one, "fill") else {"texts": len(one.texts)}),
+            }
+            for one in columns.columns_
+        ],
+        "dropped": sorted(drop),
+        "empty": columns.empty_,
+        "constant": columns.constant_,
+    }
+
+
+def settings(ranker: Any, **given: Any) -> dict[str, Any]:
+    """The settings of a fit, and how they were chosen."""
+    chosen = isinstance(ranker, TopPushCV)
+    return {
+        "lam": float(ranker.lam_ if chosen else ranker.lam),
+        "lams_tried": [float(ranker.lams_[0]), float(ranker.lams_[-1])] if chosen else None,
+        "top": ranker.top_,
+        "loss": ranker.loss,
+        "chosen_by_cv": chosen,
+        "cv_measure": (ranker.scoring or rules.NAME) if chosen else None,
+        "cv_score": ranker.best_score_ if chosen else None,
+        **given,
+    }
+
+
+def measured(ranker: Any, X: Any, y: Any) -> dict[str, float]:
+    """Measures of the training rows."""
+    scores = ranker.decision_function(X)
+    return {
+        "positives_at_top": metrics.positives_at_top(y, scores),
+        "average_precision": metrics.average_precision(y, scores),
+        "auc": metrics.auc(y, scores),
+    }

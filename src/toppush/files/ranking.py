@@ -1,0 +1,205 @@
+"""The best rows of a file, in memory that does not grow with it, and all of them sorted.
+
+Order is by score, the highest first, then by row number: of equal rows the earlier one wins.
+"""
+
+import csv
+import io
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from toppush.files.columns import Counts
+from toppush.files.errors import DataError
+from toppush.files.models import Model
+from toppush.files.sources import Source, source
+from toppush.system.writing import written_whole
+from toppush.types import Array
+
+SLACK = 4
+"""The best rows are sorted out when there are so many times more than are wanted."""
+DELIMITERS = {".csv": ",", ".tsv": "\t"}
+ENDINGS = (*DELIMITERS, ".parquet", ".arrow", ".feather")
+
+
+@dataclass
+class Scored:
+    """What was met while scoring a file."""
+
+    rows: int = 0
+    counts: Counts = field(default_factory=Counts)
+    ignored: int = 0
+    """Entries in columns unknown to the model."""
+
+
+def scored(
+    model: Model, file: Source, seen: Scored, **wanted: Any
+) -> Iterator[tuple[Array, Any, pa.RecordBatch | None]]:
+    """Scores, labels and carried columns of each batch of a file; what is met goes to `seen`."""
+    for batch in file.batches(model.needs(**wanted)):
+        try:
+            scores = model.decision_function(batch.X, seen.counts)
+        except DataError as error:
+            row = None if error.row is None else error.row + seen.rows
+            raise DataError(error.message, file=file.path, row=row, column=error.column) from None
+        yield scores, batch.labels, batch.carried
+        seen.rows += batch.n_rows
+        seen.ignored += batch.ignored
+    seen.counts.caution()
+
+
+class Best:
+    """The best `limit` rows of those seen so far, or all of them without a limit."""
+
+    def __init__(self, limit: int | None) -> None:
+        self.limit = limit
+        self.cut = -np.inf
+        """Rows at or below it cannot get on the list."""
+        self._parts: list[tuple[Array, NDArray[np.int64], Any]] = []
+        self._held = 0
+
+    def add(self, scores: Array, first: int, carried: pa.RecordBatch | None) -> None:
+        """Take in rows numbered from `first`."""
+        kept = np.flatnonzero(scores > self.cut)
+        if not len(kept):
+            return
+        some = None if carried is None else pa.Table.from_batches([carried.take(pa.array(kept))])
+        self._parts.append((scores[kept], first + kept, some))
+        self._held += len(kept)
+        if self.limit is not None and self._held > SLACK * max(self.limit, 1000):
+            self._sort_out()
+
+    def table(self) -> pa.Table:
+        """Rank, score, row number from 1 and the carried columns, best first."""
+        if not self._parts:
+            raise DataError("the file holds no rows.")
+        self._sort_out()
+        scores, rows, carried = self._parts[0]
+        own = {"rank": np.arange(1, len(scores) + 1), "score": scores, "row": rows + 1}
+        found = pa.table(own)
+        for name in carried.column_names if carried is not None else ():
+            found = found.append_column(f"{name} (data)" if name in own else name, carried[name])
+        return found
+
+    def _sort_out(self) -> None:
+        """Sort, the earlier of equal rows first, and forget what is below the limit."""
+        scores = np.concatenate([part[0] for part in self._parts])
+        rows = np.concatenate([part[1] for part in self._parts])
+        order = np.argsort(-scores, kind="stable")[: self.limit]
+        tables = [part[2] for part in self._parts if part[2] is not None]
+        carried = pa.concat_tables(tables).take(order).combine_chunks() if tables else None
+        self._parts, self._held = [(scores[order], rows[order], carried)], len(order)
+        if self.limit is not None and len(order) == self.limit:
+            self.cut = float(scores[order[-1]])
+
+
+def rank(
+    model: Model,
+    path: str | Path,
+    *,
+    limit: int | None = None,
+    columns: tuple[str, ...] = (),
+    kind: str | None = None,
+    seen: Scored | None = None,
+) -> pa.Table:
+    """The rows of a file, best first: rank, score, row number and some of its columns.
+
+    Order is by score, then by row number. With `limit` the file is streamed and memory stays
+    within a few batches and 4 x limit rows, whatever its size; without, scores and `columns` of
+    all rows are held and sorted in memory (16 bytes a row, and the columns).
+
+    Parameters
+    ----------
+    model : Model
+    path : path
+    limit : int, optional
+        How many rows to keep.
+    columns : tuple of str
+        Columns of the file to carry along.
+    kind : str, optional
+        The format, if the ending does not say.
+    seen : Scored, optional
+        Filled with the number of rows, of gaps and of unknown texts.
+
+    Returns
+    -------
+    pyarrow.Table
+    """
+    seen, best, file = seen or Scored(), Best(limit), source(path, kind)
+    for scores, _, carried in scored(model, file, seen, carry=columns):
+        best.add(scores, seen.rows, carried)
+    try:
+        return best.table()
+    except DataError as error:
+        raise error.at(file.path) from None
+
+
+def labelled(
+    model: Model,
+    path: str | Path,
+    *,
+    label: str | None = None,
+    kind: str | None = None,
+    seen: Scored | None = None,
+) -> tuple[NDArray[np.bool_], Array]:
+    """Which rows of a file are positive, and their scores, both in its order."""
+    seen, file, rule = seen or Scored(), source(path, kind), model.label
+    positive, scores = [], []
+    for some, labels, _ in scored(model, file, seen, labels=True, label=label):
+        try:
+            positive.append(rule.positives(labels))
+        except DataError as error:
+            row = None if error.row is None else error.row + seen.rows
+            raise DataError(error.message, file=file.path, row=row, column=error.column) from None
+        scores.append(some)
+    if not scores:
+        raise DataError("the file holds no rows.", file=file.path)
+    return np.concatenate(positive), np.concatenate(scores)
+
+
+def require_ending(path: Path) -> str:
+    """The ending of a path, if a table can be written by it."""
+    ending = path.suffix.lower()
+    if ending not in ENDINGS:
+        raise DataError(f"cannot be written; end it with one of {', '.join(ENDINGS)}.", file=path)
+    return ending
+
+
+def write_table(table: pa.Table, path: Path) -> None:
+    """Write a table as CSV, TSV, Parquet or Arrow by the path's ending, whole or not at all."""
+    ending = require_ending(path)
+    with written_whole(path) as temporary:
+        if ending in DELIMITERS:
+            _write_csv(table, temporary, DELIMITERS[ending])
+        elif ending == ".parquet":
+            from pyarrow import parquet
+
+            parquet.write_table(table, temporary)
+        else:
+            from pyarrow import feather
+
+            feather.write_feather(table, str(temporary))
+
+
+def _write_csv(table: pa.Table, path: Path, delimiter: str) -> None:
+    """Without quotes if no value needs them."""
+    from pyarrow import csv as arrow_csv
+
+    header = io.StringIO(newline="")
+    csv.writer(header, delimiter=delimiter, lineterminator="\n").writerow(table.column_names)
+    for style in ("none", "needed"):
+        options = arrow_csv.WriteOptions(
+            include_header=False, delimiter=delimiter, quoting_style=style
+        )
+        with path.open("wb") as file:
+            file.write(header.getvalue().encode())
+            try:
+                return arrow_csv.write_csv(table, file, options)  # type: ignore[no-any-return]
+            except pa.ArrowInvalid:
+                if style == "needed":
+                    raise

@@ -1,0 +1,1 @@
+"""The certified interior-point method."""

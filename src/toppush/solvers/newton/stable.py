@@ -1,0 +1,465 @@
+"""Few rows, digits before speed: the last resort where rows differ in size by many powers of ten.
+
+The problem of `newton` in the same letters, all rows on the driver, with two differences. The
+positives' duals are variables of their own, as an interior-point method has them:
+
+    truncated quadratic   a_i (a_i/(2 c_i) - 1 - t_i) = mu,   both factors positive
+    other losses          a_i = c_i l'(own_i),   own_i = t_i = T - w.x_i after a full step
+
+so that the dual point satisfies X+'a - Z'q = lam w to rounding, whatever rounding does to scores.
+And the Newton matrix is never formed: with A the rows sqrt(bend) x, sqrt(theta) z, sqrt(lam) I it
+is A'A, and a QR decomposition of A, its longest rows first, keeps what the short ones say. Here c
+sums to 1, and every a and q is that of `newton` divided by m.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.linalg import qr, solve_triangular
+
+from toppush.designs import Block, Design, only_asks
+from toppush.designs.arrays import to_host
+from toppush.problem.losses import Loss
+from toppush.problem.objective import TopPushProblem, balanced, prove
+from toppush.problem.solution import Solution, Status, closed, relative_gap
+from toppush.solvers.forms import answer_in, in_form, seen
+from toppush.solvers.journal import Journal
+from toppush.types import Array
+
+MOST_ENTRIES, MOST_WORK = 1 << 22, 1 << 31
+"""Entries of all rows, and the same times the columns, up to which rows are few."""
+MANNERS = ((0.99, 1e-3), (0.9, 0.1))
+"""How far a step goes to the boundary, and the least part of the products that it keeps: boldly,
+then, if that did not get there, with caution."""
+SHORT_STEP = 0.3
+"""Step below which one back to the central path is tried."""
+PATIENCE, MAX_HALVINGS = 80, 60
+
+
+def few_rows(design: Design) -> bool:
+    """Whether all rows may come to the driver."""
+    n_rows = design.n_pos + design.n_neg
+    narrow = min(n_rows, design.n_features)
+    return n_rows * design.n_features <= MOST_ENTRIES and n_rows * narrow**2 <= MOST_WORK
+
+
+def stable(problem: TopPushProblem, journal: Journal, *, tol: float, max_iter: int) -> Solution:
+    """Minimise on the driver; bounds are proven from the rows where they are."""
+    design, form, formed = problem.design, seen(problem).form, in_form(problem)
+    rows = np.vstack([part.dense() for part in design.each(_all_rows)])
+    cost = np.concatenate([to_host(part) for part in design.each(_costs)])
+    kinds = np.concatenate([to_host(part) for part in design.each(_kinds)])
+    method = _Method(formed.loss, formed.lam, formed.k, rows[kinds > 0], rows[kinds < 0], cost)
+    for manner in MANNERS:
+        method.begin(*manner)
+        status = _followed(method, problem, journal, tol=tol, max_iter=max_iter)
+        if status is not Status.STALLED:
+            break
+    dual = np.zeros(len(rows))
+    dual[kinds > 0], dual[kinds < 0] = (
+        side * formed.design.total_cost for side in method.best_dual
+    )
+    design.scatter(_receive_dual, dual)
+    weights = design.arrays.asarray(method.best_weights)
+    proof = prove(formed, weights, _received_dual)
+    upper, threshold = method.objective(to_host(weights))
+    lower = min(proof.lower, upper)
+    weights, threshold = answer_in(form, weights, threshold)
+    return Solution(
+        weights=weights,
+        threshold=threshold,
+        dual=design.over_rows(_joined_dual, proof.balance),
+        upper=upper,
+        lower=lower,
+        n_iter=len(journal),
+        status=_judged(status, closed(upper, lower, tol)),
+    )
+
+
+def _followed(
+    method: "_Method", problem: TopPushProblem, journal: Journal, *, tol: float, max_iter: int
+) -> Status:
+    """Go along the path to its end, or to where it cannot be followed."""
+    form, xp = seen(problem).form, problem.design.arrays
+    while True:
+        method.certify()
+        answer = answer_in(form, xp.asarray(method.best_weights), method.best_threshold)
+        stop = journal.note(method.upper, method.lower, *answer)
+        status = method.outcome(tol, stopped=stop, out_of_time=len(journal) >= max_iter)
+        if status is not None:
+            return status
+        method.advance()
+
+
+def _judged(status: Status, proven: bool) -> Status:
+    """How a solve ended, now that its bounds are known for sure."""
+    if proven:
+        return Status.CONVERGED
+    return Status.STALLED if status is Status.CONVERGED else status
+
+
+@dataclass
+class _Method:
+    """All rows and all variables; every vector is a NumPy array."""
+
+    loss: Loss
+    lam: float
+    k: int
+    positives: Array
+    negatives: Array
+    cost: Array
+    best_dual: tuple[Array, Array] = field(init=False)
+    upper: float = np.inf
+    lower: float = 0.0
+    best_threshold: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.cost = self.cost / self.cost.sum()
+        self.n_neg = len(self.negatives)
+        self.best_dual = np.zeros(len(self.cost)), np.zeros(self.n_neg)
+        self._all = self.positives, self.negatives, self.k
+        if self.k == self.n_neg:  # then only their mean counts
+            self.negatives, self.k = self.negatives.mean(axis=0, keepdims=True), 1
+        self.capped = self.k > 1
+        self.quadratic = self.loss.conjugate_curvature is not None
+        self.basis = _row_space(self.positives, self.negatives)
+        if self.basis is not None:
+            self.positives, self.negatives = (
+                self.positives @ self.basis,
+                self.negatives @ self.basis,
+            )
+        self.best_weights = self._in_full(np.zeros(self.positives.shape[1]))
+
+    def begin(self, to_boundary: float, least_centring: float) -> None:
+        """Weights of zero, and the threshold one above every score."""
+        self.to_boundary, self.least_centring = to_boundary, least_centring
+        self.n_idle, self.record = 0, (np.inf, 0.0, np.inf)
+        n = len(self.negatives)
+        self.weights = np.zeros(self.positives.shape[1])
+        self.threshold = 1.0
+        self.level = 0.0 if self.capped else 1.0
+        self.excess = np.full(n, self.k / n if self.capped else 0.0)
+        self.slack = np.full(n, self.k / n if self.capped else 1.0)
+        if self.quadratic:
+            self.dual = self.cost * (2.0 + np.sqrt(6.0))
+            self.beyond = self.cost / self.dual
+        else:
+            self.beyond = np.ones(len(self.cost))
+            self.dual = self.cost * self.loss.slope(self.beyond)
+        self.pull = float(self.dual.sum())
+        self.push = np.full(n, self.pull / n)
+        self.room = np.full(n, self.pull / self.k) - self.push if self.capped else np.zeros(n)
+
+    def _in_full(self, weights: Array) -> Array:
+        return weights if self.basis is None else self.basis @ weights
+
+    # ---- bounds
+
+    def certify(self) -> None:
+        """Improve both bounds by the latest point if it does."""
+        self.scores = self.positives @ self.weights, self.negatives @ self.weights
+        threshold = float(np.sort(self.scores[1])[-self.k :].mean())
+        losses = self.cost @ self.loss.value(threshold - self.scores[0])
+        upper = 0.5 * self.lam * float(self.weights @ self.weights) + float(losses)
+        if upper < self.upper:
+            self.upper, self.best_threshold = upper, threshold
+            self.best_weights = self._in_full(self.weights)
+        shares = _capped_shares(self.push / self.push.sum(), 1.0 / self.k)
+        mass = float(self.dual.sum())
+        push = self.dual @ self.positives - mass * (shares @ self.negatives)
+        scale, lower = self._best_scale(mass, float(push @ push) / self.lam)
+        if lower > self.lower:
+            self.lower = lower
+            on_negatives = np.broadcast_to(1.0 / self.n_neg, self.n_neg)
+            if len(shares) == self.n_neg:
+                on_negatives = shares
+            self.best_dual = scale * self.dual, scale * mass * on_negatives
+
+    def objective(self, weights: Array) -> tuple[float, float]:
+        """P(w) and T(w), in long double where the machine has it: long rows cost digits."""
+        positives, negatives, k = self._all
+        wide = weights.astype(np.longdouble)
+        threshold = np.sort(negatives @ wide)[-k:].mean()
+        losses = self.cost @ self.loss.value(threshold - positives @ wide)
+        return float(0.5 * self.lam * (wide @ wide) + losses), float(threshold)
+
+    def _best_scale(self, mass: float, quadratic: float) -> tuple[float, float]:
+        """Scale of the dual point with the best bound, and that bound."""
+        unit, loss = self.dual / self.cost, self.loss
+        if not (mass > 0.0 and np.isfinite(quadratic)):
+            return 0.0, 0.0
+        if loss.conjugate_curvature is not None:
+            bend = quadratic + loss.conjugate_curvature * float(self.dual @ unit)
+            return (mass / bend, 0.5 * mass * (mass / bend)) if bend > 0.0 else (0.0, 0.0)
+        limit, scale, best = (1.0 - 1e-9) * loss.dual_limit / float(unit.max()), 1.0, (0.0, 0.0)
+        for _ in range(4):
+            scale = min(scale, limit)
+            violation = loss.conjugate_slope(scale * unit)
+            value = float(self.cost @ loss.conjugate(scale * unit))
+            best = max(best, (scale, -0.5 * scale**2 * quadratic - value), key=lambda pair: pair[1])
+            slope = scale * quadratic + float(self.dual @ violation)
+            bend = quadratic + float(self.dual @ (unit / loss.curvature(violation)))
+            scale = min(max(scale - slope / bend, 0.3 * scale), 3.0 * scale)
+        return best
+
+    def outcome(self, tol: float, *, stopped: bool, out_of_time: bool) -> Status | None:
+        """Whether, and how, the solve is over."""
+        gap, left = relative_gap(self.upper, self.lower), self._complementarity()
+        upper, lower, least = self.record
+        ahead = self.upper < 0.998 * upper or self.lower > 1.1 * lower or left < 0.5 * least
+        self.n_idle = 0 if ahead else self.n_idle + 1
+        if ahead:
+            self.record = self.upper, self.lower, min(left, least)
+        if gap <= tol:
+            return Status.CONVERGED
+        if stopped:
+            return Status.STOPPED
+        if self.n_idle >= PATIENCE or not np.isfinite(self.pull):
+            return Status.STALLED
+        return Status.MAX_ITER if out_of_time else None
+
+    def _complementarity(self) -> float:
+        total = float(self.push @ self.slack + self.room @ self.excess)
+        return total + (float(self.dual @ self.beyond) if self.quadratic else 0.0)
+
+    # ---- steps
+
+    def advance(self) -> None:
+        """Go one step, or stand still where the numbers allow none."""
+        try:
+            self._step()
+        except (np.linalg.LinAlgError, ArithmeticError, ValueError):
+            self.pull = np.nan
+
+    def _step(self) -> None:
+        """One step along the central path, by a predictor and a corrector."""
+        system = _System(self)
+        n_pairs = len(self.push) * (2 if self.capped else 1)
+        mu = float(self.push @ self.slack + self.room @ self.excess) / n_pairs
+        mu_dual = float(self.dual @ self.beyond) if self.quadratic else 0.0
+        before = self._complementarity()
+        ahead = system.direction(0.0, 0.0, None)
+        probe = self._moved(ahead, self._longest(ahead))
+        centring = min(1.0, max((probe._complementarity() / before) ** 3, self.least_centring))
+        ahead = system.direction(centring * mu, centring * mu_dual, ahead)
+        step = self._length(ahead)
+        if step < SHORT_STEP:
+            centred = system.direction(mu, mu_dual, None)
+            ahead, step = max(
+                (ahead, step), (centred, self._length(centred)), key=lambda pair: pair[1]
+            )
+        self.__dict__.update(self._moved(ahead, step).__dict__)
+
+    def _length(self, ahead: "_Direction") -> float:
+        return self._damped(ahead, min(1.0, self.to_boundary * self._longest(ahead)))
+
+    def _damped(self, ahead: "_Direction", step: float) -> float:
+        """Halve the step while the duals end far from where the system put them."""
+        for _ in range(0 if self.quadratic else MAX_HALVINGS):
+            found = self.cost * self.loss.slope(self.beyond + step * ahead.beyond)
+            off = float(np.abs(found - self.dual - step * ahead.dual).sum())
+            if off <= 0.2 * float(self.dual.sum()):
+                break
+            step *= 0.5
+        return step
+
+    def _moved(self, ahead: "_Direction", step: float) -> "_Method":
+        """The method a step further."""
+        moved = object.__new__(_Method)
+        moved.__dict__.update(self.__dict__)
+        for name, change in ahead._asdict().items():
+            setattr(moved, name, getattr(self, name) + step * change)
+        if not self.quadratic:
+            moved.dual = self.cost * self.loss.slope(moved.beyond)
+        return moved
+
+    def _longest(self, ahead: "_Direction") -> float:
+        """The step to the boundary."""
+        pairs = [(self.slack, ahead.slack), (self.push, ahead.push)]
+        if self.capped:
+            pairs += [(self.excess, ahead.excess), (self.room, ahead.room)]
+        if self.quadratic:
+            pairs += [(self.dual, ahead.dual), (self.beyond, ahead.beyond)]
+        return 1.0 / max(1.0, *(float(np.max(-change / now)) for now, change in pairs))
+
+
+class _Direction(NamedTuple):
+    """A direction of all variables, by the names they have in the method.
+
+    `beyond` is the second factor of the truncated quadratic's products, of other losses `own`.
+    """
+
+    weights: Array
+    level: float
+    threshold: float
+    pull: float
+    dual: Array
+    beyond: Array
+    slack: Array
+    push: Array
+    excess: Array
+    room: Array
+
+
+class _System:
+    """The path's equations at a point, linearised and factored; solved for several goals."""
+
+    def __init__(self, at: _Method) -> None:
+        self.at = at
+        violation = at.threshold - at.scores[0]
+        if at.quadratic:
+            self.spread = at.dual / (2.0 * at.cost) + at.beyond
+            self.bend = at.dual / self.spread
+            self.off_dual = self.spread - 1.0 - violation - 2.0 * at.beyond
+        else:
+            self.bend = at.cost * at.loss.curvature(at.beyond)
+            self.off_dual = at.beyond - violation
+        per_slack = at.push / at.slack
+        self.off_slack = at.level + at.excess - at.scores[1] - at.slack
+        self.stiffness, self.share = per_slack, np.zeros(len(per_slack))
+        self.give = self.off_room = self.share
+        if at.capped:
+            per_excess = at.room / at.excess
+            self.give = 1.0 / (per_slack + per_excess)
+            self.share = per_slack * self.give
+            self.stiffness = self.share * per_excess
+            self.off_room = at.pull / at.k - at.push - at.room
+        self._factor()
+
+    def _factor(self) -> None:
+        at, d = self.at, len(self.at.weights)
+        self.roots = np.sqrt(np.concatenate([self.bend, self.stiffness, np.full(d, at.lam)]))
+        rows = np.vstack([at.positives, at.negatives, np.eye(d)])
+        rows *= self.roots[:, None]
+        self.order = np.argsort(-np.abs(rows).max(axis=1), kind="stable")
+        self.q, self.r, self.pivots = qr(rows[self.order], mode="economic", pivoting=True)
+        first, last = len(self.bend), len(self.bend) + len(self.stiffness)
+        border = np.zeros((len(rows), 3))
+        border[first:last, 0], border[:first, 1] = -self.roots[first:last], -self.roots[:first]
+        border[first:last, 2] = _over(self.share / at.k, self.roots[first:last])
+        self.border = border[self.order]
+        self.inside = self.q.T @ self.border
+        self.outside = self.border - self.q @ self.inside
+        self.outside -= self.q @ (self.q.T @ self.outside)
+        corner = np.array([[0.0, 0.0, 1.0], [0.0, 0.0, -1.0], [1.0, -1.0, 0.0]])
+        corner[2, 2] = -self.give.sum() / at.k**2 - border[:, 2] @ border[:, 2]
+        self.corner = self.outside.T @ self.outside + corner
+
+    def direction(self, goal: float, dual_goal: float, last: _Direction | None) -> _Direction:
+        """Towards products of `goal`, with the second-order terms of an earlier direction."""
+        at = self.at
+        aim = self._aim(dual_goal, last)
+        push, joint = self._push(goal, last)
+        weights, (level, threshold, pull) = self._solve(at.dual + aim, at.push + push, joint)
+        moved = threshold - at.positives @ weights
+        relative, cap = at.negatives @ weights - level, pull / at.k
+        dual = aim + self.bend * moved
+        beyond = dual / (2.0 * at.cost) - moved + self.off_dual
+        push = push + self.stiffness * relative + self.share * cap
+        none = np.zeros(len(push))
+        excess = (joint - cap) * self.give + self.share * relative if at.capped else none
+        return _Direction(
+            weights,
+            level,
+            threshold,
+            pull,
+            dual,
+            beyond if at.quadratic else moved - self.off_dual,
+            excess - relative + self.off_slack,
+            push,
+            excess,
+            cap + self.off_room - push if at.capped else none,
+        )
+
+    def _aim(self, goal: float, last: _Direction | None) -> Array:
+        """How the positives' duals change while nothing else moves."""
+        at = self.at
+        change: Array = -self.bend * self.off_dual
+        if at.quadratic:
+            second = 0.0 if last is None else last.dual * last.beyond
+            change = change + (goal * at.cost - at.dual * at.beyond - second) / self.spread
+        return change
+
+    def _push(self, goal: float, last: _Direction | None) -> tuple[Array, Array]:
+        """How the pushes change while nothing else moves, and what they share with excesses."""
+        at = self.at
+        second = 0.0 if last is None else last.push * last.slack
+        push = (goal - second - at.push * self.off_slack) / at.slack - at.push
+        if not at.capped:
+            return push, push
+        second = 0.0 if last is None else last.room * last.excess
+        joint = push + (goal - second) / at.excess - at.room - self.off_room
+        return push - self.share * joint, joint
+
+    def _solve(self, dual: Array, push: Array, joint: Array) -> tuple[Array, Array]:
+        """Changes of the weights and of level, threshold and pull."""
+        at = self.at
+        goal = _over(np.concatenate([dual, -push]), self.roots[: len(dual) + len(push)])
+        goal = np.append(goal, -self.roots[len(goal) :] * at.weights)[self.order]
+        off = at.threshold - at.level - (at.excess.sum() + joint @ self.give) / at.k
+        numbers = self.outside.T @ goal + np.array([-at.pull, at.pull, off])
+        numbers[2] -= self.border[:, 2] @ goal
+        change = np.linalg.solve(self.corner, numbers)
+        weights = np.empty(len(at.weights))
+        weights[self.pivots] = solve_triangular(self.r, self.q.T @ goal - self.inside @ change)
+        return weights, change
+
+
+def _row_space(positives: Array, negatives: Array) -> Array | None:
+    """Columns that span the rows, if these are fewer than their entries."""
+    n_rows = len(positives) + len(negatives)
+    if n_rows >= positives.shape[1]:
+        return None
+    basis: Array = qr(np.vstack([positives, negatives]).T, mode="economic")[0]
+    return basis
+
+
+def _over(values: Array, by: Array) -> Array:
+    """Quotients, 0 where nothing divides."""
+    quotients: Array = np.divide(values, by, out=np.zeros_like(values), where=by > 0.0)
+    return quotients
+
+
+def _capped_shares(shares: Array, cap: float) -> Array:
+    """The shares lifted together and cut at the cap, so that they still sum to one."""
+    if shares.max() <= cap:
+        return shares
+    low, high = 0.0, cap
+    for _ in range(100):
+        lift = 0.5 * (low + high)
+        short = np.minimum(shares + lift, cap).sum() < 1.0
+        low, high = (lift, high) if short else (low, lift)
+    return np.minimum(shares + high, cap)
+
+
+# ---- in the blocks
+
+
+@only_asks
+def _all_rows(block: Block) -> Any:
+    return block.precise_rows.exact()
+
+
+@only_asks
+def _costs(block: Block) -> Array:
+    return block.cost
+
+
+@only_asks
+def _kinds(block: Block) -> Array:
+    return block.join(1.0, -1.0)
+
+
+def _receive_dual(block: Block, dual: Array) -> None:
+    block.state.received = block.split(dual)
+
+
+def _received_dual(block: Block) -> tuple[Array, Array]:
+    pair: tuple[Array, Array] = block.state.received
+    return pair
+
+
+@only_asks
+def _joined_dual(block: Block, balance: float) -> Array:
+    return balanced(block, _received_dual, balance)

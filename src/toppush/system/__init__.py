@@ -1,0 +1,1 @@
+"""The machine beneath: threads that end, files written whole, versions."""
