@@ -4,6 +4,7 @@ See `toppush.metrics.measures` for what each takes.
 """
 
 from toppush.metrics.measures import (
+    FOUR,
     METRICS,
     TopCurve,
     auc,
@@ -18,12 +19,14 @@ from toppush.metrics.measures import (
     recall_at_k,
     register,
     scorer,
+    summary,
     top_curve,
     top_loss,
     top_recall,
 )
 
 __all__ = [
+    "FOUR",
     "METRICS",
     "TopCurve",
     "auc",
@@ -38,6 +41,7 @@ __all__ = [
     "recall_at_k",
     "register",
     "scorer",
+    "summary",
     "top_curve",
     "top_loss",
     "top_recall",

@@ -31,7 +31,7 @@ import operator
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -315,6 +315,50 @@ METRICS: dict[str, Callable[..., float]] = {
         top_loss,
     )
 }
+
+
+class Headline(NamedTuple):
+    """A measure that stands in every table."""
+
+    name: str
+    """As in `METRICS`."""
+    key: str
+    """In records of experiments."""
+    title: str
+    """In tables."""
+
+    @property
+    def of(self) -> Callable[..., float]:
+        """The measure itself."""
+        return METRICS[self.name]
+
+
+FOUR = (
+    Headline("positives_at_top", "pos_at_top", "Pos@Top"),
+    Headline("average_precision", "ap", "AP"),
+    Headline("ndcg", "ndcg", "NDCG"),
+    Headline("auc", "auc", "AUC"),
+)
+"""The measures of the paper's tables, in its order."""
+
+
+def summary(y_true: ArrayLike, y_score: ArrayLike, *, by: str = "name") -> dict[str, float]:
+    """The four measures of the paper's tables, from one sorting of the list.
+
+    Parameters
+    ----------
+    y_true, y_score
+        The list, as at the head of this module.
+    by : {"name", "key", "title"}
+        What the result is called by, see `FOUR`.
+
+    Examples
+    --------
+    >>> summary([1, 0, 1], [3.0, 2.0, 1.0], by="title")["Pos@Top"]
+    0.5
+    """
+    curve = top_curve(y_true, y_score)
+    return {getattr(one, by): float(getattr(curve, one.name)()) for one in FOUR}
 
 
 def scorer(name: str, **params: Any) -> Any:
