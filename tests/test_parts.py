@@ -15,7 +15,7 @@ from toppush import files
 from toppush.cli import main
 
 distributed = pytest.importorskip("distributed", reason="needs Dask, the extra [dask]")
-parts_module = pytest.importorskip("toppush.files.parts")
+parts_module = pytest.importorskip("toppush.files.fitting_parts")
 
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
 
@@ -233,7 +233,7 @@ def test_scalers_are_those_of_all_rows(rng, kind):
     X[rng.random(X.shape) < 0.3] = 0.0
     parts = [X[:30], X[30:35], X[35:]]
     parts = [sparse.csr_array(part) for part in parts] if kind == "sparse" else parts
-    spreads = [parts_module.spread(part) for part in parts]
+    spreads = [parts_module.column_moments(part) for part in parts]
     for scale, expected in (
         ("maxabs", MaxAbsScaler().fit(X)),
         ("standard", StandardScaler(with_mean=False).fit(X)),

@@ -59,12 +59,16 @@ def rank(
     Example: toppush rank fraud.toppush new.csv -o ranked.csv --limit 1000 --columns id
     """
     from toppush import files
-    from toppush.files.ranking import Scored, require_ending, write_table
+    from toppush.files.ranking import require_ending, write_table
+    from toppush.files.readers import reading
+    from toppush.files.scoring import ScoringNotes
 
     if output is not None:
         require_ending(output)
-    ranker, seen, carried = files.load(model), Scored(), named_columns(data, kind, columns)
-    found = files.rank(ranker, data, limit=limit, columns=carried, kind=kind, seen=seen)
+    ranker, seen = files.load(model), ScoringNotes()
+    with reading(data, kind) as rows:
+        carried = named_columns(rows, columns)
+        found = files.rank(ranker, rows, limit=limit, columns=carried, seen=seen)
     if output is not None:
         write_table(found, output)
     result = met(ranker, seen) | {"listed": len(found), "output": str(output) if output else None}

@@ -67,14 +67,15 @@ def report(
     Example: toppush report fraud.toppush held-out.csv --train train.csv --columns id -o report.html
     """
     from toppush import files
-    from toppush.files.labelled import labelled_rows
-    from toppush.files.ranking import Scored
+    from toppush.files.readers import reading
+    from toppush.files.scoring import ScoringNotes, labelled_rows
     from toppush.report import from_estimator, write
 
-    ranker, met_here = files.load(model), Scored()
-    flatters = caution_training_rows(ranker, data)
-    carried = named_columns(data, kind, columns)
-    rows = labelled_rows(ranker, data, label=label, kind=kind, columns=carried, seen=met_here)
+    ranker, met_here = files.load(model), ScoringNotes()
+    with reading(data, kind) as file:
+        flatters = caution_training_rows(ranker, file)
+        carried = named_columns(file, columns)
+        rows = labelled_rows(ranker, file, label=label, columns=carried, seen=met_here)
     if rows.positive.all() or not rows.positive.any():
         raise Failure(f"{data}: every row has the same label; both classes are needed.", 1)
     seen = labelled_rows(ranker, train, label=label, kind=kind) if train else None

@@ -21,9 +21,9 @@ from threadpoolctl import threadpool_limits
 
 from toppush import metrics
 from toppush.estimators.cross_validation import TopPushCV
-from toppush.files.cautions import caution
-from toppush.files.errors import DataError
 from toppush.files.fitting import Training, with_file
+from toppush.files.id_columns import caution
+from toppush.system.reading import DataError
 from toppush.types import Array
 
 MEASURES: dict[str, Callable[..., float]] = {

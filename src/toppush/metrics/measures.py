@@ -302,6 +302,7 @@ METRICS: dict[str, Callable[..., float]] = {
     metric.__name__: metric
     for metric in (
         positives_at_top,
+        top_recall,
         average_precision,
         ndcg,
         auc,
@@ -309,7 +310,6 @@ METRICS: dict[str, Callable[..., float]] = {
         precision_at_k,
         recall_at_k,
         recall_at_fpr,
-        top_recall,
         lift_at,
         ranking_loss,
         top_loss,
