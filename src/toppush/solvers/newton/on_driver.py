@@ -12,17 +12,16 @@ is A'A, and a QR decomposition of A, its longest rows first, keeps what the shor
 sums to 1, and every a and q is that of `newton` divided by m.
 """
 
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import qr, solve_triangular
 
-from toppush.designs import Block, Design, only_asks
+from toppush.designs import Block, Design, Form, only_asks
 from toppush.designs.arrays import to_host
-from toppush.problem.losses import Loss
 from toppush.problem.objective import TopPushProblem, balanced, prove
 from toppush.problem.solution import Solution, Status, closed, relative_gap
+from toppush.solvers.driver import follow
 from toppush.solvers.forms import answer_in, in_form, seen
 from toppush.solvers.journal import Journal
 from toppush.types import Array
@@ -37,33 +36,33 @@ SHORT_STEP = 0.3
 PATIENCE, MAX_HALVINGS = 80, 60
 
 
-def few_rows(design: Design) -> bool:
-    """Whether all rows may come to the driver."""
+def fits_driver(design: Design) -> bool:
+    """Whether the rows are few enough for all to come to the driver."""
     n_rows = design.n_pos + design.n_neg
     narrow = min(n_rows, design.n_features)
     return n_rows * design.n_features <= MOST_ENTRIES and n_rows * narrow**2 <= MOST_WORK
 
 
-def stable(problem: TopPushProblem, journal: Journal, *, tol: float, max_iter: int) -> Solution:
+def solve_on_driver(
+    problem: TopPushProblem, journal: Journal, *, tol: float, max_iter: int
+) -> Solution:
     """Minimise on the driver; bounds are proven from the rows where they are."""
     design, form, formed = problem.design, seen(problem).form, in_form(problem)
     rows = np.vstack([part.dense() for part in design.each(_all_rows)])
     cost = np.concatenate([to_host(part) for part in design.each(_costs)])
     kinds = np.concatenate([to_host(part) for part in design.each(_kinds)])
-    method = _Method(formed.loss, formed.lam, formed.k, rows[kinds > 0], rows[kinds < 0], cost)
+    path = ExactPath(formed, tol, form, rows[kinds > 0], rows[kinds < 0], cost)
     for manner in MANNERS:
-        method.begin(*manner)
-        status = _followed(method, problem, journal, tol=tol, max_iter=max_iter)
+        path.manner = manner
+        status = follow(path, journal, max_iter=max_iter)
         if status is not Status.STALLED:
             break
     dual = np.zeros(len(rows))
-    dual[kinds > 0], dual[kinds < 0] = (
-        side * formed.design.total_cost for side in method.best_dual
-    )
+    dual[kinds > 0], dual[kinds < 0] = (side * formed.design.total_cost for side in path.best_dual)
     design.scatter(_receive_dual, dual)
-    weights = design.arrays.asarray(method.best_weights)
+    weights = design.arrays.asarray(path.best_weights)
     proof = prove(formed, weights, _received_dual)
-    upper, threshold = method.objective(to_host(weights))
+    upper, threshold = path.objective(to_host(weights))
     lower = min(proof.lower, upper)
     weights, threshold = answer_in(form, weights, threshold)
     return Solution(
@@ -77,21 +76,6 @@ def stable(problem: TopPushProblem, journal: Journal, *, tol: float, max_iter: i
     )
 
 
-def _followed(
-    method: "_Method", problem: TopPushProblem, journal: Journal, *, tol: float, max_iter: int
-) -> Status:
-    """Go along the path to its end, or to where it cannot be followed."""
-    form, xp = seen(problem).form, problem.design.arrays
-    while True:
-        method.certify()
-        answer = answer_in(form, xp.asarray(method.best_weights), method.best_threshold)
-        stop = journal.note(method.upper, method.lower, *answer)
-        status = method.outcome(tol, stopped=stop, out_of_time=len(journal) >= max_iter)
-        if status is not None:
-            return status
-        method.advance()
-
-
 def _judged(status: Status, proven: bool) -> Status:
     """How a solve ended, now that its bounds are known for sure."""
     if proven:
@@ -99,23 +83,24 @@ def _judged(status: Status, proven: bool) -> Status:
     return Status.STALLED if status is Status.CONVERGED else status
 
 
-@dataclass
-class _Method:
-    """All rows and all variables; every vector is a NumPy array."""
+class ExactPath:
+    """The central path with all rows and all variables here; every vector is a NumPy array."""
 
-    loss: Loss
-    lam: float
-    k: int
-    positives: Array
-    negatives: Array
-    cost: Array
-    best_dual: tuple[Array, Array] = field(init=False)
-    upper: float = np.inf
-    lower: float = 0.0
-    best_threshold: float = 0.0
+    manner = MANNERS[0]
 
-    def __post_init__(self) -> None:
-        self.cost = self.cost / self.cost.sum()
+    def __init__(
+        self,
+        problem: TopPushProblem,
+        tol: float,
+        form: Form,
+        positives: Array,
+        negatives: Array,
+        cost: Array,
+    ) -> None:
+        self.loss, self.lam, self.k = problem.loss, problem.lam, problem.k
+        self.arrays, self.form, self.tol = problem.design.arrays, form, tol
+        self.positives, self.negatives, self.cost = positives, negatives, cost / cost.sum()
+        self.upper, self.lower, self.best_threshold = np.inf, 0.0, 0.0
         self.n_neg = len(self.negatives)
         self.best_dual = np.zeros(len(self.cost)), np.zeros(self.n_neg)
         self._all = self.positives, self.negatives, self.k
@@ -131,9 +116,9 @@ class _Method:
             )
         self.best_weights = self._in_full(np.zeros(self.positives.shape[1]))
 
-    def begin(self, to_boundary: float, least_centring: float) -> None:
+    def begin(self) -> None:
         """Weights of zero, and the threshold one above every score."""
-        self.to_boundary, self.least_centring = to_boundary, least_centring
+        self.to_boundary, self.least_centring = self.manner
         self.n_idle, self.record = 0, (np.inf, 0.0, np.inf)
         n = len(self.negatives)
         self.weights = np.zeros(self.positives.shape[1])
@@ -150,13 +135,19 @@ class _Method:
         self.pull = float(self.dual.sum())
         self.push = np.full(n, self.pull / n)
         self.room = np.full(n, self.pull / self.k) - self.push if self.capped else np.zeros(n)
+        self._certify()
+
+    def answer(self) -> tuple[Array, float]:
+        """The best weights, and their threshold, for the rows as they were given."""
+        weights = self.arrays.asarray(self.best_weights)
+        return answer_in(self.form, weights, self.best_threshold)
 
     def _in_full(self, weights: Array) -> Array:
         return weights if self.basis is None else self.basis @ weights
 
     # ---- bounds
 
-    def certify(self) -> None:
+    def _certify(self) -> None:
         """Improve both bounds by the latest point if it does."""
         self.scores = self.positives @ self.weights, self.negatives @ self.weights
         threshold = float(np.sort(self.scores[1])[-self.k :].mean())
@@ -203,21 +194,17 @@ class _Method:
             scale = min(max(scale - slope / bend, 0.3 * scale), 3.0 * scale)
         return best
 
-    def outcome(self, tol: float, *, stopped: bool, out_of_time: bool) -> Status | None:
-        """Whether, and how, the solve is over."""
+    def ended(self) -> Status | None:
+        """Whether the gap is closed, or nothing gets better any more."""
         gap, left = relative_gap(self.upper, self.lower), self._complementarity()
         upper, lower, least = self.record
         ahead = self.upper < 0.998 * upper or self.lower > 1.1 * lower or left < 0.5 * least
         self.n_idle = 0 if ahead else self.n_idle + 1
         if ahead:
             self.record = self.upper, self.lower, min(left, least)
-        if gap <= tol:
+        if gap <= self.tol:
             return Status.CONVERGED
-        if stopped:
-            return Status.STOPPED
-        if self.n_idle >= PATIENCE or not np.isfinite(self.pull):
-            return Status.STALLED
-        return Status.MAX_ITER if out_of_time else None
+        return Status.STALLED if self.n_idle >= PATIENCE or not np.isfinite(self.pull) else None
 
     def _complementarity(self) -> float:
         total = float(self.push @ self.slack + self.room @ self.excess)
@@ -231,6 +218,7 @@ class _Method:
             self._step()
         except (np.linalg.LinAlgError, ArithmeticError, ValueError):
             self.pull = np.nan
+        self._certify()
 
     def _step(self) -> None:
         """One step along the central path, by a predictor and a corrector."""
@@ -264,9 +252,9 @@ class _Method:
             step *= 0.5
         return step
 
-    def _moved(self, ahead: "_Direction", step: float) -> "_Method":
-        """The method a step further."""
-        moved = object.__new__(_Method)
+    def _moved(self, ahead: "_Direction", step: float) -> "ExactPath":
+        """The path a step further."""
+        moved = object.__new__(ExactPath)
         moved.__dict__.update(self.__dict__)
         for name, change in ahead._asdict().items():
             setattr(moved, name, getattr(self, name) + step * change)
@@ -305,7 +293,7 @@ class _Direction(NamedTuple):
 class _System:
     """The path's equations at a point, linearised and factored; solved for several goals."""
 
-    def __init__(self, at: _Method) -> None:
+    def __init__(self, at: ExactPath) -> None:
         self.at = at
         violation = at.threshold - at.scores[0]
         if at.quadratic:
@@ -451,13 +439,18 @@ def _kinds(block: Block) -> Array:
     return block.join(1.0, -1.0)
 
 
+class Received:
+    """A block's part of the dual point that was found."""
+
+    dual: tuple[Array, Array]
+
+
 def _receive_dual(block: Block, dual: Array) -> None:
-    block.state.received = block.split(dual)
+    block.work.of(Received).dual = block.split(dual)
 
 
 def _received_dual(block: Block) -> tuple[Array, Array]:
-    pair: tuple[Array, Array] = block.state.received
-    return pair
+    return block.work.of(Received).dual
 
 
 @only_asks

@@ -1,0 +1,141 @@
+"""What the Newton method keeps: in a block of its rows, and of all rows on the driver.
+
+With c_i a positive's weight and t_i = T - w.x_i,
+
+    pull_i = c_i l'(t_i),   bend_i = c_i l''(t_i).
+
+A negative of the band has a slack u = s + xi - w.z > 0 with multiplier q, its push, and an
+excess xi > 0 with multiplier eta, its room under the cap: q + eta = G/k. On the central path
+q u = eta xi = mu for all of them. With k = 1 no cap can bind: then xi = 0 and eta is not used,
+which saves about two iterations.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from toppush.designs import Block
+from toppush.designs.rows import Rows
+from toppush.types import Array, Mask, Where
+
+# ---- known of the rows: it outlives a solve
+
+
+@dataclass
+class Positives:
+    """A block's positives, and the bends that the driver's `Gram` was formed with."""
+
+    rows: Rows
+    used_bend: Array | None = None
+
+
+@dataclass(frozen=True)
+class Gram:
+    """Sums over all positives with the bends that the blocks' `Positives` hold.
+
+    To be taken from what is known before the blocks change their bends, and kept when it follows.
+    """
+
+    matrix: Array
+    """X'BX, B the diagonal matrix of the bends."""
+    bend_product: Array
+    """X'bend."""
+    largest: tuple[float, float]
+    """Greatest lengths that the two had while they were summed up, which rounding goes by."""
+
+
+@dataclass(frozen=True)
+class MeanDifference:
+    """The positives' weighted mean less the negatives' mean."""
+
+    vector: Array
+
+
+# ---- at work, for one solve
+
+
+@dataclass
+class Band:
+    """Working negatives of a block; a vector over them for each quantity."""
+
+    where: Where
+    """Which of the block's negatives, numbered among themselves."""
+    rows: Rows
+    norms: Array
+    """|z|^2."""
+    slack: Array
+    push: Array
+    excess: Array
+    room: Array
+    capped: bool
+    """Whether k > 1; else excess and room are zero."""
+
+
+class Tangent(NamedTuple):
+    """The central path's equations, linearised; fixed while one system is solved."""
+
+    stiffness: Array
+    """Weight of z z' in the Newton matrix (theta)."""
+    share: Array
+    """Part of a change of the cap that the push takes (kappa)."""
+    give: Array
+    """1 / (q/u + eta/xi)."""
+    off_slack: Array
+    """Residual of u = s + xi - w.z."""
+    off_room: Array
+    """Residual of q + eta = G/k."""
+
+
+class Direction(NamedTuple):
+    """Newton direction of the band's four vectors."""
+
+    slack: Array
+    push: Array
+    excess: Array
+    room: Array
+
+
+class BestDual(NamedTuple):
+    """The dual point of the best bound: scale times pull, clip(push per_push + lift, 0, cap)."""
+
+    pull: Array
+    scale: float
+    where: Where
+    push: Array
+    per_push: float
+    lift: float
+    cap: float
+
+
+class Part:
+    """A block's part of the point that a solve has reached, and of the step that it takes."""
+
+    pull: Array
+    bend: Array
+    bend_change: Array
+    """Since the Gram matrix was formed."""
+    stepped: Array | None = None
+    """The positives' duals as the steps led to them."""
+    best_dual: BestDual | None = None
+    band: Band
+    outside: Mask
+    """Negatives that are not in the band."""
+    tangent: Tangent
+    push_goal: Array
+    """How the pushes change while nothing else moves."""
+    joint: Array
+    """What pushes and excesses share of that."""
+    direction: Direction
+    moves: tuple[Array, Array]
+    """How the scores change along the direction."""
+
+
+def part_of(block: Block) -> Part:
+    """What the solve under way keeps in this block."""
+    return block.work.of(Part)
+
+
+def positives_of(block: Block) -> Positives:
+    """The block's positives, which `begin_positives` makes ready."""
+    positives = block.known.find(Positives)
+    assert positives is not None
+    return positives
