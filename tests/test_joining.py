@@ -102,7 +102,7 @@ def test_what_a_solver_cannot_is_said(mine, rows, tmp_path):
     with pytest.raises(ValueError, match=r"'newton', 'paper', 'mine'.*Got 'none'"):
         TopPush(solver="none").fit(*rows)
     with pytest.warns(ConvergenceWarning, match="max_iter came first"):
-        TopPush(solver=mine, tol=0.0, max_iter=2).fit(*rows)
+        TopPush(10.0, solver=mine, tol=0.0, max_iter=20).fit(*rows)
 
 
 @dataclass(frozen=True)
