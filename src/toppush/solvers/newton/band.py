@@ -1,5 +1,6 @@
 """The band, in the blocks: the negatives near the top, of which alone the path takes account."""
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -8,7 +9,7 @@ from toppush.designs import Block, only_asks
 from toppush.designs.arrays import namespace, number
 from toppush.designs.rows import Rows
 from toppush.problem.tops import clipped_mass, mass_above
-from toppush.solvers.newton.state import Band, Direction, Tangent, part_of
+from toppush.solvers.newton.state import Band, part_of
 from toppush.types import Array, Mask, Where
 
 
@@ -23,7 +24,7 @@ def choose_band(block: Block, level: float, stride: int, capped: bool) -> None:
 def _set_band(block: Block, where: Where, capped: bool, known: Rows | None = None) -> None:
     """Make a band of these negatives, not yet centred; `known` are the first of them."""
     rows, none = block.negative_rows(where, known), block.arrays.zeros(len(where))
-    part_of(block).band = Band(where, rows, rows.squared_norms(), none, none, none, none, capped)
+    part_of(block).band = Band(none, none, none, none, capped, where, rows, rows.squared_norms())
 
 
 @only_asks
@@ -133,7 +134,7 @@ def band_sums(block: Block) -> BandSums:
     band = part_of(block).band
     return BandSums(
         number(band.push.sum()),
-        number(band.push @ band.slack + band.room @ band.excess),
+        band.products(),
         number(band.excess.sum()),
         band.rows.combine(band.push),
     )
@@ -174,22 +175,13 @@ class Border(NamedTuple):
 def linearise(block: Block, level: float, cap: float) -> Border:
     """Linearise the central path at the band; returns what borders the Newton matrix."""
     part, band = part_of(block), part_of(block).band
-    stiffness = per_slack = band.push / band.slack
-    off_slack = level + band.excess - band_scores(block) - band.slack
-    share = give = off_room = block.arrays.zeros(len(stiffness))
-    if band.capped:
-        per_excess = band.room / band.excess
-        give = 1.0 / (per_slack + per_excess)
-        share = per_slack * give
-        stiffness = share * per_excess
-        off_room = cap - band.push - band.room
-    part.tangent = Tangent(stiffness, share, give, off_slack, off_room)
+    part.tangent = tangent = band.tangent(band_scores(block), level, cap)
     return Border(
-        number(stiffness.sum()),
-        number(share.sum()),
-        number(give.sum()),
-        band.rows.combine(stiffness),
-        band.rows.combine(share),
+        number(tangent.stiffness.sum()),
+        number(tangent.share.sum()),
+        number(tangent.give.sum()),
+        band.rows.combine(tangent.stiffness),
+        band.rows.combine(tangent.share),
     )
 
 
@@ -230,19 +222,10 @@ class RightSide(NamedTuple):
 def right_side(block: Block, goal: float, corrected: bool) -> RightSide:
     """Right side for a step to q u = eta xi = goal, second-order terms included or not."""
     part = part_of(block)
-    band, tangent, last = part.band, part.tangent, part.direction if corrected else None
-    product = goal if last is None else goal - last.push * last.slack
-    part.push_goal = (product - band.push * tangent.off_slack) / band.slack - band.push
-    part.joint = tangent.give
-    if band.capped:
-        product = goal if last is None else goal - last.room * last.excess
-        part.joint = part.push_goal + product / band.excess - band.room - tangent.off_room
-        part.push_goal = part.push_goal - tangent.share * part.joint
-    return RightSide(
-        band.rows.combine(part.push_goal),
-        number(part.push_goal.sum()),
-        number(part.joint @ tangent.give),
-    )
+    last = part.direction if corrected else None
+    part.aims = push, joint = part.band.aims(part.tangent, goal, last)
+    product = part.band.rows.combine(push)
+    return RightSide(product, number(push.sum()), number(joint @ part.tangent.give))
 
 
 def set_direction(block: Block, moves: Array, level: float, cap: float) -> tuple[float, ...]:
@@ -250,32 +233,18 @@ def set_direction(block: Block, moves: Array, level: float, cap: float) -> tuple
 
     Returns the greatest rates at which each of them falls towards zero.
     """
-    part, band, tangent = part_of(block), part_of(block).band, part_of(block).tangent
+    part, band = part_of(block), part_of(block).band
     relative = band.rows.scores(moves) - level
-    push = part.push_goal + tangent.stiffness * relative
-    if not band.capped:
-        none = tangent.give
-        part.direction = Direction(tangent.off_slack - relative, push, none, none)
-        return _rate(part.direction.slack, band.slack), _rate(push, band.push)
-    push += tangent.share * cap
-    excess = (part.joint - cap) * tangent.give + tangent.share * relative
-    slack = excess - relative + tangent.off_slack
-    part.direction = Direction(slack, push, excess, cap + tangent.off_room - push)
-    now = (band.slack, band.push, band.excess, band.room)
-    return tuple(_rate(step, value) for step, value in zip(part.direction, now, strict=True))
-
-
-def _rate(step: Array, now: Array) -> float:
-    return number(namespace(step).max(-step / now, initial=0.0))
+    part.direction = band.direction(part.tangent, part.aims, relative, cap)
+    return band.rates(part.direction)
 
 
 @only_asks
 def complementarity_after(block: Block, step: float) -> float:
     """Sum of q u + eta xi after a step."""
-    band, ahead = part_of(block).band, part_of(block).direction
-    slack, push = band.slack + step * ahead.slack, band.push + step * ahead.push
-    excess, room = band.excess + step * ahead.excess, band.room + step * ahead.room
-    return number(push @ slack + room @ excess)
+    after = replace(part_of(block).band)
+    after.advance(part_of(block).direction, step)
+    return after.products()
 
 
 def set_moves(block: Block, weights: Array) -> None:
@@ -287,8 +256,4 @@ def advance(block: Block, step: float) -> None:
     """Take the step in scores and band."""
     (positives, negatives), part = block.scores, part_of(block)
     block.scores = positives + step * part.moves[0], negatives + step * part.moves[1]
-    band, ahead = part.band, part.direction
-    band.slack = band.slack + step * ahead.slack
-    band.push = band.push + step * ahead.push
-    band.excess = band.excess + step * ahead.excess
-    band.room = band.room + step * ahead.room
+    part.band.advance(part.direction, step)

@@ -12,6 +12,7 @@ is A'A, and a QR decomposition of A, its longest rows first, keeps what the shor
 sums to 1, and every a and q is that of `newton` divided by m.
 """
 
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,6 +25,7 @@ from toppush.problem.solution import Solution, Status, closed, relative_gap
 from toppush.solvers.driver import follow
 from toppush.solvers.forms import answer_in, in_form, seen
 from toppush.solvers.journal import Journal
+from toppush.solvers.newton.state import Direction, Pairs
 from toppush.types import Array
 
 MOST_ENTRIES, MOST_WORK = 1 << 22, 1 << 31
@@ -124,8 +126,6 @@ class ExactPath:
         self.weights = np.zeros(self.positives.shape[1])
         self.threshold = 1.0
         self.level = 0.0 if self.capped else 1.0
-        self.excess = np.full(n, self.k / n if self.capped else 0.0)
-        self.slack = np.full(n, self.k / n if self.capped else 1.0)
         if self.quadratic:
             self.dual = self.cost * (2.0 + np.sqrt(6.0))
             self.beyond = self.cost / self.dual
@@ -133,8 +133,10 @@ class ExactPath:
             self.beyond = np.ones(len(self.cost))
             self.dual = self.cost * self.loss.slope(self.beyond)
         self.pull = float(self.dual.sum())
-        self.push = np.full(n, self.pull / n)
-        self.room = np.full(n, self.pull / self.k) - self.push if self.capped else np.zeros(n)
+        push, slack = np.full(n, self.pull / n), np.full(n, self.k / n if self.capped else 1.0)
+        self.pairs = Pairs(slack, push, np.zeros(n), np.zeros(n), self.capped)
+        if self.capped:
+            self.pairs.excess, self.pairs.room = slack, np.full(n, self.pull / self.k) - push
         self._certify()
 
     def answer(self) -> tuple[Array, float]:
@@ -156,7 +158,7 @@ class ExactPath:
         if upper < self.upper:
             self.upper, self.best_threshold = upper, threshold
             self.best_weights = self._in_full(self.weights)
-        shares = _capped_shares(self.push / self.push.sum(), 1.0 / self.k)
+        shares = _capped_shares(self.pairs.push / self.pairs.push.sum(), 1.0 / self.k)
         mass = float(self.dual.sum())
         push = self.dual @ self.positives - mass * (shares @ self.negatives)
         scale, lower = self._best_scale(mass, float(push @ push) / self.lam)
@@ -207,8 +209,8 @@ class ExactPath:
         return Status.STALLED if self.n_idle >= PATIENCE or not np.isfinite(self.pull) else None
 
     def _complementarity(self) -> float:
-        total = float(self.push @ self.slack + self.room @ self.excess)
-        return total + (float(self.dual @ self.beyond) if self.quadratic else 0.0)
+        own = float(self.dual @ self.beyond) if self.quadratic else 0.0
+        return self.pairs.products() + own
 
     # ---- steps
 
@@ -223,8 +225,7 @@ class ExactPath:
     def _step(self) -> None:
         """One step along the central path, by a predictor and a corrector."""
         system = _System(self)
-        n_pairs = len(self.push) * (2 if self.capped else 1)
-        mu = float(self.push @ self.slack + self.room @ self.excess) / n_pairs
+        mu = self.pairs.products() / (len(self.pairs.push) * (2 if self.capped else 1))
         mu_dual = float(self.dual @ self.beyond) if self.quadratic else 0.0
         before = self._complementarity()
         ahead = system.direction(0.0, 0.0, None)
@@ -257,19 +258,19 @@ class ExactPath:
         moved = object.__new__(ExactPath)
         moved.__dict__.update(self.__dict__)
         for name, change in ahead._asdict().items():
-            setattr(moved, name, getattr(self, name) + step * change)
+            if name != "pairs":
+                setattr(moved, name, getattr(self, name) + step * change)
+        moved.pairs = replace(self.pairs)
+        moved.pairs.advance(ahead.pairs, step)
         if not self.quadratic:
             moved.dual = self.cost * self.loss.slope(moved.beyond)
         return moved
 
     def _longest(self, ahead: "_Direction") -> float:
         """The step to the boundary."""
-        pairs = [(self.slack, ahead.slack), (self.push, ahead.push)]
-        if self.capped:
-            pairs += [(self.excess, ahead.excess), (self.room, ahead.room)]
-        if self.quadratic:
-            pairs += [(self.dual, ahead.dual), (self.beyond, ahead.beyond)]
-        return 1.0 / max(1.0, *(float(np.max(-change / now)) for now, change in pairs))
+        own = ((self.dual, ahead.dual), (self.beyond, ahead.beyond)) if self.quadratic else ()
+        rates = (float(np.max(-change / now)) for now, change in own)
+        return 1.0 / max(1.0, *self.pairs.rates(ahead.pairs), *rates)
 
 
 class _Direction(NamedTuple):
@@ -284,10 +285,7 @@ class _Direction(NamedTuple):
     pull: float
     dual: Array
     beyond: Array
-    slack: Array
-    push: Array
-    excess: Array
-    room: Array
+    pairs: Direction
 
 
 class _System:
@@ -303,62 +301,40 @@ class _System:
         else:
             self.bend = at.cost * at.loss.curvature(at.beyond)
             self.off_dual = at.beyond - violation
-        per_slack = at.push / at.slack
-        self.off_slack = at.level + at.excess - at.scores[1] - at.slack
-        self.stiffness, self.share = per_slack, np.zeros(len(per_slack))
-        self.give = self.off_room = self.share
-        if at.capped:
-            per_excess = at.room / at.excess
-            self.give = 1.0 / (per_slack + per_excess)
-            self.share = per_slack * self.give
-            self.stiffness = self.share * per_excess
-            self.off_room = at.pull / at.k - at.push - at.room
+        self.tangent = at.pairs.tangent(at.scores[1], at.level, at.pull / at.k)
         self._factor()
 
     def _factor(self) -> None:
-        at, d = self.at, len(self.at.weights)
-        self.roots = np.sqrt(np.concatenate([self.bend, self.stiffness, np.full(d, at.lam)]))
+        at, tangent, d = self.at, self.tangent, len(self.at.weights)
+        self.roots = np.sqrt(np.concatenate([self.bend, tangent.stiffness, np.full(d, at.lam)]))
         rows = np.vstack([at.positives, at.negatives, np.eye(d)])
         rows *= self.roots[:, None]
         self.order = np.argsort(-np.abs(rows).max(axis=1), kind="stable")
         self.q, self.r, self.pivots = qr(rows[self.order], mode="economic", pivoting=True)
-        first, last = len(self.bend), len(self.bend) + len(self.stiffness)
+        first, last = len(self.bend), len(self.bend) + len(tangent.stiffness)
         border = np.zeros((len(rows), 3))
         border[first:last, 0], border[:first, 1] = -self.roots[first:last], -self.roots[:first]
-        border[first:last, 2] = _over(self.share / at.k, self.roots[first:last])
+        border[first:last, 2] = _over(tangent.share / at.k, self.roots[first:last])
         self.border = border[self.order]
         self.inside = self.q.T @ self.border
         self.outside = self.border - self.q @ self.inside
         self.outside -= self.q @ (self.q.T @ self.outside)
         corner = np.array([[0.0, 0.0, 1.0], [0.0, 0.0, -1.0], [1.0, -1.0, 0.0]])
-        corner[2, 2] = -self.give.sum() / at.k**2 - border[:, 2] @ border[:, 2]
+        corner[2, 2] = -tangent.give.sum() / at.k**2 - border[:, 2] @ border[:, 2]
         self.corner = self.outside.T @ self.outside + corner
 
     def direction(self, goal: float, dual_goal: float, last: _Direction | None) -> _Direction:
         """Towards products of `goal`, with the second-order terms of an earlier direction."""
-        at = self.at
-        aim = self._aim(dual_goal, last)
-        push, joint = self._push(goal, last)
-        weights, (level, threshold, pull) = self._solve(at.dual + aim, at.push + push, joint)
+        at, aim = self.at, self._aim(dual_goal, last)
+        aims = at.pairs.aims(self.tangent, goal, None if last is None else last.pairs)
+        weights, (level, threshold, pull) = self._solve(at.dual + aim, *aims)
         moved = threshold - at.positives @ weights
-        relative, cap = at.negatives @ weights - level, pull / at.k
         dual = aim + self.bend * moved
         beyond = dual / (2.0 * at.cost) - moved + self.off_dual
-        push = push + self.stiffness * relative + self.share * cap
-        none = np.zeros(len(push))
-        excess = (joint - cap) * self.give + self.share * relative if at.capped else none
-        return _Direction(
-            weights,
-            level,
-            threshold,
-            pull,
-            dual,
-            beyond if at.quadratic else moved - self.off_dual,
-            excess - relative + self.off_slack,
-            push,
-            excess,
-            cap + self.off_room - push if at.capped else none,
-        )
+        beyond = beyond if at.quadratic else moved - self.off_dual
+        relative = at.negatives @ weights - level
+        pairs = at.pairs.direction(self.tangent, aims, relative, pull / at.k)
+        return _Direction(weights, level, threshold, pull, dual, beyond, pairs)
 
     def _aim(self, goal: float, last: _Direction | None) -> Array:
         """How the positives' duals change while nothing else moves."""
@@ -369,23 +345,14 @@ class _System:
             change = change + (goal * at.cost - at.dual * at.beyond - second) / self.spread
         return change
 
-    def _push(self, goal: float, last: _Direction | None) -> tuple[Array, Array]:
-        """How the pushes change while nothing else moves, and what they share with excesses."""
-        at = self.at
-        second = 0.0 if last is None else last.push * last.slack
-        push = (goal - second - at.push * self.off_slack) / at.slack - at.push
-        if not at.capped:
-            return push, push
-        second = 0.0 if last is None else last.room * last.excess
-        joint = push + (goal - second) / at.excess - at.room - self.off_room
-        return push - self.share * joint, joint
-
     def _solve(self, dual: Array, push: Array, joint: Array) -> tuple[Array, Array]:
         """Changes of the weights and of level, threshold and pull."""
         at = self.at
+        push = at.pairs.push + push
         goal = _over(np.concatenate([dual, -push]), self.roots[: len(dual) + len(push)])
         goal = np.append(goal, -self.roots[len(goal) :] * at.weights)[self.order]
-        off = at.threshold - at.level - (at.excess.sum() + joint @ self.give) / at.k
+        excess = at.pairs.excess.sum() + joint @ self.tangent.give
+        off = at.threshold - at.level - excess / at.k
         numbers = self.outside.T @ goal + np.array([-at.pull, at.pull, off])
         numbers[2] -= self.border[:, 2] @ goal
         change = np.linalg.solve(self.corner, numbers)

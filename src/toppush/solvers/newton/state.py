@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from toppush.designs import Block
+from toppush.designs.arrays import namespace, number
 from toppush.designs.rows import Rows
 from toppush.types import Array, Mask, Where
 
@@ -53,23 +54,6 @@ class MeanDifference:
 # ---- at work, for one solve
 
 
-@dataclass
-class Band:
-    """Working negatives of a block; a vector over them for each quantity."""
-
-    where: Where
-    """Which of the block's negatives, numbered among themselves."""
-    rows: Rows
-    norms: Array
-    """|z|^2."""
-    slack: Array
-    push: Array
-    excess: Array
-    room: Array
-    capped: bool
-    """Whether k > 1; else excess and room are zero."""
-
-
 class Tangent(NamedTuple):
     """The central path's equations, linearised; fixed while one system is solved."""
 
@@ -86,12 +70,91 @@ class Tangent(NamedTuple):
 
 
 class Direction(NamedTuple):
-    """Newton direction of the band's four vectors."""
+    """Newton direction of the four vectors."""
 
     slack: Array
     push: Array
     excess: Array
     room: Array
+
+
+@dataclass
+class Pairs:
+    """Slack and push, excess and room of some negatives: what the path's equations are about."""
+
+    slack: Array
+    push: Array
+    excess: Array
+    room: Array
+    capped: bool
+    """Whether k > 1; else excess and room are zero."""
+
+    def products(self) -> float:
+        """Sum of q u + eta xi."""
+        return number(self.push @ self.slack + self.room @ self.excess)
+
+    def tangent(self, scores: Array, level: float, cap: float) -> Tangent:
+        """The equations at these scores, linearised."""
+        stiffness = per_slack = self.push / self.slack
+        off_slack = level + self.excess - scores - self.slack
+        share = give = off_room = namespace(self.slack).zeros(len(stiffness))
+        if self.capped:
+            per_excess = self.room / self.excess
+            give = 1.0 / (per_slack + per_excess)
+            share = per_slack * give
+            stiffness = share * per_excess
+            off_room = cap - self.push - self.room
+        return Tangent(stiffness, share, give, off_slack, off_room)
+
+    def aims(self, tangent: Tangent, goal: float, last: Direction | None) -> tuple[Array, Array]:
+        """How pushes change to q u = eta xi = goal while nothing else moves, and their joint part.
+
+        With the second-order terms of an earlier direction.
+        """
+        product = goal if last is None else goal - last.push * last.slack
+        push = (product - self.push * tangent.off_slack) / self.slack - self.push
+        if not self.capped:
+            return push, tangent.give
+        product = goal if last is None else goal - last.room * last.excess
+        joint = push + product / self.excess - self.room - tangent.off_room
+        return push - tangent.share * joint, joint
+
+    def direction(
+        self, tangent: Tangent, aims: tuple[Array, Array], relative: Array, cap: float
+    ) -> Direction:
+        """The direction for a change of the scores less the level, and of the cap."""
+        push, joint = aims[0] + tangent.stiffness * relative, aims[1]
+        if not self.capped:
+            return Direction(tangent.off_slack - relative, push, tangent.give, tangent.give)
+        push += tangent.share * cap
+        excess = (joint - cap) * tangent.give + tangent.share * relative
+        slack = excess - relative + tangent.off_slack
+        return Direction(slack, push, excess, cap + tangent.off_room - push)
+
+    def rates(self, ahead: Direction) -> tuple[float, ...]:
+        """The greatest rates at which each of the vectors falls towards zero."""
+        xp, now = namespace(self.slack), (self.slack, self.push, self.excess, self.room)
+        pairs = zip(ahead, now, strict=True)
+        used = list(pairs)[: 4 if self.capped else 2]
+        return tuple(number(xp.max(-step / value, initial=0.0)) for step, value in used)
+
+    def advance(self, ahead: Direction, step: float) -> None:
+        """Take a step."""
+        self.slack = self.slack + step * ahead.slack
+        self.push = self.push + step * ahead.push
+        self.excess = self.excess + step * ahead.excess
+        self.room = self.room + step * ahead.room
+
+
+@dataclass
+class Band(Pairs):
+    """Working negatives of a block."""
+
+    where: Where
+    """Which of the block's negatives, numbered among themselves."""
+    rows: Rows
+    norms: Array
+    """|z|^2."""
 
 
 class BestDual(NamedTuple):
@@ -120,10 +183,8 @@ class Part:
     outside: Mask
     """Negatives that are not in the band."""
     tangent: Tangent
-    push_goal: Array
-    """How the pushes change while nothing else moves."""
-    joint: Array
-    """What pushes and excesses share of that."""
+    aims: tuple[Array, Array]
+    """How pushes, and pushes and excesses jointly, change while nothing else moves."""
     direction: Direction
     moves: tuple[Array, Array]
     """How the scores change along the direction."""
