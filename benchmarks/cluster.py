@@ -161,7 +161,7 @@ def reduce(scale):
     """
     from toppush.designs.blocks import Block
     from toppush.designs.dask import ClusterDesign, tree
-    from toppush.solvers.newton import band
+    from toppush.solvers.newton.positives import mean_difference
 
     n_features, n_workers, worthwhile = int(10**6 * scale), 9, tree.worthwhile
     rows = []
@@ -169,7 +169,7 @@ def reduce(scale):
         zero = np.zeros(n_features)
 
         def back():
-            design.sum(band.mean_difference, 1.0, 1)
+            design.sum(mean_difference, 1.0, 1)
 
         def out_and_back():
             design.tell(Block.score, zero)

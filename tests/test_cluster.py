@@ -28,6 +28,8 @@ from toppush.designs import LocalDesign
 from toppush.problem.losses import LOSSES
 from toppush.problem.objective import TopPushProblem
 from toppush.solvers import SOLVERS, solve
+from toppush.solvers.newton import central_path
+from toppush.solvers.newton.state import Positives
 
 # Workers that are processes are then forked from one that has imported what they need.
 os.environ.setdefault("DASK_DISTRIBUTED__WORKER__MULTIPROCESSING_METHOD", "forkserver")
@@ -45,7 +47,6 @@ workers_module = sys.modules["toppush.designs.dask.workers"]
 tree = sys.modules["toppush.designs.dask.tree"]
 branches = sys.modules["toppush.designs.dask.branches"]
 HELD = sys.modules["toppush.designs.dask.held"].HELD
-newton_module = sys.modules["toppush.solvers.newton.method"]
 
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
 
@@ -105,7 +106,7 @@ def test_same_answer_as_local(client, kind, given, rng):
 
 def test_same_answer_with_many_columns(client, rng, monkeypatch):
     """Beyond so many features the system is solved by conjugate gradients."""
-    monkeypatch.setattr(newton_module, "FORMED", 5)
+    monkeypatch.setattr(central_path, "FORMED", 5)
     for kind in ("dense", "CSR"):
         X, y = made(kind, rng, n_columns=30)
         check_same(solved(lazy(X, 150), y, lam=0.01), solved(X, y, lam=0.01), rel=1e-7)
@@ -201,12 +202,19 @@ def test_vectors_over_the_rows(client, rng):
         assert firsts == [0, *np.cumsum([(~y[i : i + 90]).sum() for i in range(0, 360, 90)])]
 
 
+class Kept:
+    """What these tests keep in a block."""
+
+    part = None
+    times = 0
+
+
 def _keep(block, part):
-    block.state.kept = part
+    block.work.of(Kept).part = part
 
 
 def _kept(block):
-    return block.state.kept
+    return block.work.of(Kept).part
 
 
 def _first_negative(block):
@@ -238,7 +246,7 @@ def test_the_past_comes_back_in_order(monkeypatch):
 def test_functions_that_only_ask_change_nothing(solver, formed, rng, monkeypatch):
     """A lost block is not asked them again."""
     if not formed:
-        monkeypatch.setattr(newton_module, "FORMED", 1)
+        monkeypatch.setattr(central_path, "FORMED", 1)
     X, y = made("dense", rng, n_rows=150, n_columns=5)
     asked = set()
 
@@ -260,7 +268,8 @@ def test_functions_that_only_ask_change_nothing(solver, formed, rng, monkeypatch
 
 def _contents(block):
     """All that a block keeps, but for the count of what it read."""
-    state = {key: value for key, value in vars(block.state).items() if key != "positive_rows"}
+    positives = block.known.find(Positives)
+    state = block.work, None if positives is None else positives.used_bend
     tally, entries = block.rows.tally, block.rows.tally.entries
     tally.entries = 0
     contents = pickle.dumps(copy.deepcopy((block.scores, state)))
@@ -311,12 +320,12 @@ def design_of_groups(rng, n_columns=12):
 def _uneven(block):
     """Numbers whose sum depends on its order, and a count of the times that a block is asked."""
     X = block.rows.matrix()
-    block.state.times = getattr(block.state, "times", 0) + 1
+    block.work.of(Kept).times += 1
     return X.sum(axis=0) * np.exp(X[0]), block.n_pos
 
 
 def _times(block):
-    return block.state.times
+    return block.work.of(Kept).times
 
 
 def _vector_and_number(block, vector):
@@ -367,7 +376,7 @@ def counted_rounds(monkeypatch):
 )
 def test_the_tree_changes_no_bit_of_a_fit(many_groups, given, rng, monkeypatch):
     given = dict(given)
-    monkeypatch.setattr(newton_module, "FORMED", given.pop("formed", 1000))
+    monkeypatch.setattr(central_path, "FORMED", given.pop("formed", 1000))
     X, y = made("dense", rng, n_rows=10 * N_GROUPS)
     counts = counted_rounds(monkeypatch)
     one = solved(lazy(X, 10), y, **given)
@@ -463,7 +472,7 @@ def test_a_group_works_once_in_a_round(rng):
     call = [groups.packed(groups.Call("sum", _uneven, ()))]
     one, again = group.ask_once("a", 0, call), group.ask_once("a", 0, call)
     assert again[0] is one[0]
-    assert group.blocks[0].state.times == group.n_rounds == 1
+    assert group.blocks[0].work.of(Kept).times == group.n_rounds == 1
     assert group.ask_once("b", 0, call) is None  # of another question, nothing
     branch = tree.Branch(one[0], {0: one[1]})
     group.keep("b", branch)
@@ -756,7 +765,7 @@ def before_rounds(monkeypatch, rounds, act):
 )
 def test_lost_groups_come_back_to_where_they_stood(client, given, rng, monkeypatch):
     given = dict(given)
-    monkeypatch.setattr(newton_module, "FORMED", given.pop("formed", 1000))
+    monkeypatch.setattr(central_path, "FORMED", given.pop("formed", 1000))
     X, y = made("dense", rng)
     undisturbed = solved(lazy(X, 50), y, **given)
 

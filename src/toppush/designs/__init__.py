@@ -1,6 +1,5 @@
 """Row blocks and who runs them."""
 
-from toppush.designs.base import FORMED
 from toppush.designs.blocks import Block, only_asks
 from toppush.designs.local import LocalDesign
 from toppush.designs.placing import is_placed, open_design, place, score, some_rows
@@ -8,7 +7,6 @@ from toppush.designs.protocol import Design, Placed, Spread
 from toppush.designs.rows import PLAIN, Form, precise
 
 __all__ = [
-    "FORMED",
     "PLAIN",
     "Block",
     "Design",
