@@ -126,7 +126,7 @@ def memory(scale):
 
 def faults(scale):
     """Kill a worker before five rounds of a fit, and compare with a fit left alone."""
-    from toppush.designs.dask import ClusterDesign
+    from toppush.designs.dask import DaskDesign
 
     n_rows = int(ROWS * scale / 10)
     rng = np.random.default_rng(5)
@@ -134,7 +134,7 @@ def faults(scale):
         X, y = lazy_rows(n_rows)
         alone, one = fitted(X, y, **FIT)
         ahead = set(rng.choice(np.arange(3, 60), 5, replace=False).tolist())
-        ask = ClusterDesign._replies
+        ask = DaskDesign._replies
 
         def replies(design, members, calls):
             if design._n_rounds in ahead:
@@ -144,11 +144,11 @@ def faults(scale):
                 os.kill(client.run(os.getpid, workers=[address])[address], signal.SIGKILL)
             return ask(design, members, calls)
 
-        ClusterDesign._replies = replies
+        DaskDesign._replies = replies
         try:
             disturbed, other = fitted(X, y, **FIT)
         finally:
-            ClusterDesign._replies = ask
+            DaskDesign._replies = ask
     row = [n_rows, 5 - len(ahead), alone, disturbed, bool(np.all(one.weights == other.weights))]
     columns = ["rows", "killed", "alone s", "disturbed s", "same weights"]
     common.report("cluster_faults", columns, [row])
@@ -160,12 +160,12 @@ def reduce(scale):
     Groups hold one row each, so that the seconds are those of the vectors' way.
     """
     from toppush.designs.blocks import Block
-    from toppush.designs.dask import ClusterDesign, tree
+    from toppush.designs.dask import DaskDesign, tree
     from toppush.solvers.newton import band
 
     n_features, n_workers, worthwhile = int(10**6 * scale), 9, tree.worthwhile
     rows = []
-    with workers(n_workers), ClusterDesign(*single_rows(n_workers, n_features)) as design:
+    with workers(n_workers), DaskDesign(*single_rows(n_workers, n_features)) as design:
         zero = np.zeros(n_features)
 
         def back():
@@ -230,19 +230,19 @@ def one(side, n_rows):
         fitted(X[:2000], y[:2000], n_threads=2, **FIT)
         seconds, solution = fitted(X, y, n_threads=2, **FIT)
     else:
-        from toppush.designs.dask import ClusterDesign
+        from toppush.designs.dask import DaskDesign
 
         with workers(2):
             fitted(*lazy_rows(2000), **FIT)
             X, y = lazy_rows(n_rows)
-            close = ClusterDesign._close
+            close = DaskDesign._close
 
             def counted(design):
                 nonlocal n_rounds
                 n_rounds = design._n_rounds
                 close(design)
 
-            ClusterDesign._close = counted
+            DaskDesign._close = counted
             seconds, solution = fitted(X, y, **FIT)
     print(seconds, solution.n_iter, solution.upper, n_rounds, peak_mb())
 

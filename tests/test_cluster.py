@@ -39,12 +39,13 @@ cluster = pytest.importorskip("toppush.designs.dask")
 read_libsvm = pytest.importorskip("toppush.designs.dask").read_libsvm
 read_parquet = pytest.importorskip("toppush.designs.dask").read_parquet
 groups = sys.modules["toppush.designs.dask.groups"]
-shares = sys.modules["toppush.designs.dask.shares"]
+assignment = sys.modules["toppush.designs.dask.assignment"]
+past_module = sys.modules["toppush.designs.dask.past"]
 design_module = sys.modules["toppush.designs.dask.design"]
 workers_module = sys.modules["toppush.designs.dask.workers"]
 tree = sys.modules["toppush.designs.dask.tree"]
 branches = sys.modules["toppush.designs.dask.branches"]
-HELD = sys.modules["toppush.designs.dask.held"].HELD
+HELD = sys.modules["toppush.designs.dask.asking"].HELD
 newton_module = sys.modules["toppush.solvers.newton.method"]
 
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
@@ -149,7 +150,7 @@ def test_persisted_rows_stay_where_they_are(client, rng):
     distributed.wait(kept)
     homes = workers_module.homes_of(client, kept)
     assert set(homes) <= set(client.nthreads())
-    with cluster.ClusterDesign(kept, da.from_array(y, chunks=50)) as design:
+    with cluster.DaskDesign(kept, da.from_array(y, chunks=50)) as design:
         for member in design._members:
             assert {homes[part] for part in member.parts} == {member.address}
     check_same(solved(kept, y), solved(X, y))
@@ -191,7 +192,7 @@ def test_blocks_go_when_the_fit_ends(client, rng):
 
 def test_vectors_over_the_rows(client, rng):
     X, y = made("dense", rng)
-    with cluster.ClusterDesign(lazy(X, 90), da.from_array(y, chunks=90)) as design:
+    with cluster.DaskDesign(lazy(X, 90), da.from_array(y, chunks=90)) as design:
         vector = rng.normal(size=N_ROWS)
         design.scatter(_keep, vector)
         assert_array_equal(design.gather(_kept), vector)
@@ -215,15 +216,15 @@ def _first_negative(block):
 
 def test_partitions_are_shared_out():
     workers = {"a": 1, "b": 3}
-    assert shares.shared_out([None] * 4, [1.0] * 4, workers) == [("a", [0]), ("b", [1, 2, 3])]
-    assert shares.shared_out([None], [5.0], workers) == [("b", [0])]
-    assert shares.shared_out(["b", "a", "b"], [1.0] * 3, workers) == [("b", [0, 2]), ("a", [1])]
-    assert shares.shared_out(["b", "gone"], [1.0] * 2, {"b": 1}) == [("b", [0, 1])]
+    assert assignment.shared_out([None] * 4, [1.0] * 4, workers) == [("a", [0]), ("b", [1, 2, 3])]
+    assert assignment.shared_out([None], [5.0], workers) == [("b", [0])]
+    assert assignment.shared_out(["b", "a", "b"], [1.0] * 3, workers) == [("b", [0, 2]), ("a", [1])]
+    assert assignment.shared_out(["b", "gone"], [1.0] * 2, {"b": 1}) == [("b", [0, 1])]
 
 
 def test_the_past_comes_back_in_order(monkeypatch):
-    monkeypatch.setattr(shares, "AT_A_TIME", 10)
-    past = shares.Past()
+    monkeypatch.setattr(past_module, "AT_A_TIME", 10)
+    past = past_module.Past()
     assert list(past.batches()) == [[]]
     past.add([b"abc", b"defghi"])
     past.add([b"jklmnopqrstuvw"])
@@ -303,7 +304,7 @@ def many_groups(client, monkeypatch):
 def design_of_groups(rng, n_columns=12):
     """A design of as many groups as there are, each with rows of its own."""
     X, y = made("dense", rng, n_rows=10 * N_GROUPS, n_columns=n_columns)
-    with cluster.ClusterDesign(lazy(X, 10), da.from_array(y, chunks=10)) as design:
+    with cluster.DaskDesign(lazy(X, 10), da.from_array(y, chunks=10)) as design:
         assert len(design._members) == N_GROUPS
         yield design
 
@@ -357,8 +358,8 @@ def counted_rounds(monkeypatch):
         return asked
 
     for name in counts:
-        ask = getattr(cluster.ClusterDesign, name)
-        monkeypatch.setattr(cluster.ClusterDesign, name, counted(name, ask))
+        ask = getattr(cluster.DaskDesign, name)
+        monkeypatch.setattr(cluster.DaskDesign, name, counted(name, ask))
     return counts
 
 
@@ -734,7 +735,7 @@ def test_parts_in_libsvm(client, tmp_path, rng):
 
 def before_rounds(monkeypatch, rounds, act):
     """Call `act(design)` before each of some rounds of a fit, once; returns those still to come."""
-    ahead, ask = set(rounds), cluster.ClusterDesign._round
+    ahead, ask = set(rounds), cluster.DaskDesign._round
 
     def round_of(design, *question):
         if design._n_rounds in ahead:
@@ -742,7 +743,7 @@ def before_rounds(monkeypatch, rounds, act):
             act(design)
         return ask(design, *question)
 
-    monkeypatch.setattr(cluster.ClusterDesign, "_round", round_of)
+    monkeypatch.setattr(cluster.DaskDesign, "_round", round_of)
     return ahead
 
 
@@ -774,7 +775,7 @@ def test_lost_groups_come_back_to_where_they_stood(client, given, rng, monkeypat
 
 def test_rows_that_are_lost_again_and_again(client, rng, monkeypatch):
     X, y = made("dense", rng)
-    ask = cluster.ClusterDesign._replies
+    ask = cluster.DaskDesign._replies
 
     def replies(design, members, calls):
         found = ask(design, members, calls)
@@ -782,7 +783,7 @@ def test_rows_that_are_lost_again_and_again(client, rng, monkeypatch):
             found.pop(design._members[1].name, None)
         return found
 
-    monkeypatch.setattr(cluster.ClusterDesign, "_replies", replies)
+    monkeypatch.setattr(cluster.DaskDesign, "_replies", replies)
     with pytest.raises(cluster.LostRows, match=r"partitions 3, 4.* were lost 5 times in a row"):
         TopPush().fit(lazy(X, 50), y)
 
@@ -800,13 +801,13 @@ def test_a_cluster_without_workers(client, rng, monkeypatch):
 
     monkeypatch.setattr(workers_module, "get_client", Empty)
     with pytest.raises(cluster.LostRows, match="no worker for 0 s"):
-        cluster.ClusterDesign(lazy(X, 100), da.from_array(y, chunks=100))
+        cluster.DaskDesign(lazy(X, 100), da.from_array(y, chunks=100))
 
 
 def test_errors_in_blocks_say_where(client, rng):
     X, y = made("dense", rng)
     with (
-        cluster.ClusterDesign(lazy(X, 100), da.from_array(y, chunks=100)) as design,
+        cluster.DaskDesign(lazy(X, 100), da.from_array(y, chunks=100)) as design,
         pytest.raises(ZeroDivisionError) as caught,
     ):
         design.sum(_fail)

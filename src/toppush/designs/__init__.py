@@ -1,6 +1,6 @@
 """Row blocks and who runs them."""
 
-from toppush.designs.base import FORMED
+from toppush.designs.block_design import FORMED
 from toppush.designs.blocks import Block, only_asks
 from toppush.designs.local import LocalDesign
 from toppush.designs.placing import is_placed, open_design, place, score, some_rows

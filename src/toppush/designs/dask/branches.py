@@ -10,7 +10,7 @@ from typing import Any
 
 from distributed.protocol.pickle import dumps
 
-from toppush.designs.dask.held import HeldGroup, held_at
+from toppush.designs.dask.asking import HeldGroup, held_at
 from toppush.designs.dask.tree import Asked, Branch, below, with_lower
 
 WATCH = 1.0

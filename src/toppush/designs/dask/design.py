@@ -25,6 +25,8 @@ from distributed import KilledWorker, wait
 
 from toppush.designs.arrays import NUMPY, Arrays
 from toppush.designs.dask import tree
+from toppush.designs.dask.asking import HeldGroup, ask_groups, replay_in_group
+from toppush.designs.dask.assignment import shared_out
 from toppush.designs.dask.branches import ask_tree
 from toppush.designs.dask.groups import (
     UNUSABLE,
@@ -35,8 +37,7 @@ from toppush.designs.dask.groups import (
     packed,
     read_part,
 )
-from toppush.designs.dask.held import HeldGroup, ask_groups, replay_in_group
-from toppush.designs.dask.shares import Past, shared_out
+from toppush.designs.dask.past import Past
 from toppush.designs.dask.workers import (
     POLL,
     LostRows,
@@ -77,7 +78,7 @@ class Member:
         return f"partitions {few}{', ...' if len(self.parts) > 5 else ''} of X"
 
 
-class ClusterDesign:
+class DaskDesign:
     """Blocks on the workers of the running Dask client.
 
     Use it as a context: they are gone when it ends.

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from toppush.designs.base import quietly
+from toppush.designs.block_design import quietly
 from toppush.designs.blocks import Block, only_asks
 from toppush.designs.dask.tree import MERGED, Branch
 from toppush.designs.local import hold_blas, narrow_indices, ranges, release_blas, rows_of

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from functools import reduce
 from typing import Any, NamedTuple
 
-from toppush.designs.base import add
+from toppush.designs.block_design import add
 
 FANOUT = 4
 """Groups right below each. More are fewer steps, but one worker takes in all their vectors."""

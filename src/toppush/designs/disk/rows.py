@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from toppush.designs.arrays import NUMPY
-from toppush.designs.base import FORMED, BlockDesign
+from toppush.designs.block_design import FORMED, BlockDesign
 from toppush.designs.blocks import Block
 from toppush.designs.disk.files import Buffer, Matrix, Run, Source
 from toppush.designs.disk.memory import resident

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from toppush.designs.arrays import Arrays, register
-from toppush.designs.base import BlockDesign
+from toppush.designs.block_design import BlockDesign
 from toppush.designs.blocks import Block
 from toppush.designs.rows import PLAIN, Form, InMemory, Tally, gram_by_parts
 from toppush.types import Array
@@ -160,9 +160,9 @@ class TorchRows(InMemory):
         low, high = torch.aminmax(self.values) if self.n_entries else (0.0, 0.0)
         return max(float(high), -float(low))
 
-    def design(self, positive: Any, sample_weight: Any | None = None) -> "GpuDesign":
+    def design(self, positive: Any, sample_weight: Any | None = None) -> "TorchDesign":
         """These rows as one block."""
-        return GpuDesign(self, positive, sample_weight)
+        return TorchDesign(self, positive, sample_weight)
 
 
 class DenseTensorRows(TorchRows):
@@ -388,7 +388,7 @@ def _csr(pointers: Tensor, columns: Tensor, values: Tensor, shape: tuple[int, in
     return torch.sparse_csr_tensor(pointers, columns, values, size=shape, check_invariants=False)
 
 
-class GpuDesign(BlockDesign):
+class TorchDesign(BlockDesign):
     """Rows on a device in one block; floats come back once per question.
 
     Parameters
