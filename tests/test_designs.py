@@ -12,8 +12,9 @@ from scipy import sparse
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from toppush.designs import Block, LocalDesign, block_design, local
-from toppush.designs import rows as kinds_of_rows
-from toppush.designs.rows import DenseRows, MaskedRows, SparseRows
+from toppush.designs import in_memory as kinds_of_rows
+from toppush.designs.in_memory import DenseRows, SparseRows
+from toppush.designs.views import MaskedRows
 from toppush.problem.tops import Clipped
 
 N_ROWS, N_COLS = 61, 17

@@ -17,7 +17,8 @@ from threadpoolctl import ThreadpoolController
 
 from toppush.designs.block_design import BlockDesign, quietly
 from toppush.designs.blocks import Block
-from toppush.designs.rows import DenseRows, Rows, SparseRows, Tally
+from toppush.designs.in_memory import DenseRows, SparseRows
+from toppush.designs.rows import Rows, Tally
 from toppush.system.threads import go_on
 from toppush.types import Array, Where
 
