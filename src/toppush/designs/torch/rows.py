@@ -18,6 +18,7 @@ from scipy import sparse
 from toppush.designs.arrays import Arrays, register
 from toppush.designs.base import BlockDesign
 from toppush.designs.blocks import Block
+from toppush.designs.here import RowsHere
 from toppush.designs.rows import PLAIN, Form, InMemory, Tally, gram_by_parts
 from toppush.types import Array
 
@@ -137,10 +138,10 @@ def arrays_on(device: Any) -> Arrays:
 register(torch.Tensor, lambda tensor: arrays_on(tensor.device))
 
 
-class TorchRows(InMemory):
+class TorchRows(InMemory, RowsHere):
     """What dense and sparse rows on a device share."""
 
-    shape: tuple[int, int]
+    library = "torch"
     n_entries: int
     values: Tensor
 
@@ -160,7 +161,9 @@ class TorchRows(InMemory):
         low, high = torch.aminmax(self.values) if self.n_entries else (0.0, 0.0)
         return max(float(high), -float(low))
 
-    def design(self, positive: Any, sample_weight: Any | None = None) -> "GpuDesign":
+    def design(
+        self, positive: Any, sample_weight: Any | None = None, *, n_threads: int | None = None
+    ) -> "GpuDesign":
         """These rows as one block."""
         return GpuDesign(self, positive, sample_weight)
 
@@ -453,8 +456,6 @@ def _walk(answer: Any, use: Callable[[Tensor], Any]) -> Any:
 
 def place(X: Any, device: str | None) -> TorchRows:
     """Rows of an array, a CSR matrix or a tensor on a device; a tensor stays where it is."""
-    if isinstance(X, TorchRows):
-        return X
     where = None if device is None else _device(device)
     if sparse.issparse(X):
         return _place_csr(X, where)
