@@ -10,10 +10,9 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse, special
 
-from toppush import TopPush, TopPushCV
+from toppush import TopPush, TopPushCV, toppush_path
 from toppush.designs import LocalDesign
 from toppush.designs.arrays import NUMPY
-from toppush.estimators.cross_validation import toppush_path
 from toppush.problem.losses import LOSSES
 from toppush.solvers.newton import central_path
 

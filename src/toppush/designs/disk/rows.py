@@ -20,11 +20,12 @@ from toppush.designs.block_design import BlockDesign
 from toppush.designs.blocks import Block
 from toppush.designs.disk.files import Buffer, Matrix, Run, Source
 from toppush.designs.disk.memory import resident
+from toppush.designs.here import RowsHere
 from toppush.designs.in_memory import DenseRows
 from toppush.designs.local import default_threads, hold_blas, release_blas, rows_of
 from toppush.designs.rows import ExactRows, Form, Rows, Tally
 from toppush.designs.views import ByParts, MaskedRows
-from toppush.types import Array, Where
+from toppush.types import Array, Mask, Where
 
 BLOCK, SMALLEST_BLOCK = 32 << 20, 1 << 20
 """Bytes of a block: usual and least."""
@@ -48,7 +49,7 @@ class Plan(NamedTuple):
     """For copies of rows."""
 
 
-class OnDisk:
+class OnDisk(RowsHere):
     """Rows in files, to be fitted and scored without loading them; `toppush.on_disk.open` makes it.
 
     Attributes
@@ -61,6 +62,7 @@ class OnDisk:
         From the files so far, by all fits and scorings.
     """
 
+    library = "disk"
     arrays, room, copy_cost = NUMPY, 0.0, 1.0
 
     def __init__(self, source: Source, memory_limit: int) -> None:
@@ -72,8 +74,15 @@ class OnDisk:
     def __repr__(self) -> str:
         return f"<{self.shape[0]} x {self.shape[1]} rows of {self.dtype} on disk>"
 
+    def on_device(self, device: str) -> Self:
+        """Not for rows on disk."""
+        raise ValueError(
+            f"device={device!r}, but X is {self!r}, which is read by this process; leave "
+            "device=None, or load the rows and give an array."
+        )
+
     def design(
-        self, positive: NDArray[np.bool_], sample_weight: Array | None = None
+        self, positive: Mask, sample_weight: Array | None = None, *, n_threads: int | None = None
     ) -> "DiskDesign":
         """The rows as one block that reads itself anew for every product."""
         return DiskDesign(self, positive, sample_weight)
@@ -289,7 +298,7 @@ class DiskDesign(BlockDesign):
     sample_weight : array, optional
     """
 
-    most_formed = 1000
+    most_formed: float = 1000
 
     def __init__(
         self,
