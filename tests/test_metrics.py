@@ -51,7 +51,9 @@ def test_every_metric_is_here():
         == set(metrics.__all__)
         - {
             "METRICS",
+            "Metric",
             "TopCurve",
+            "metric",
             "register",
             "scorer",
             "top_curve",

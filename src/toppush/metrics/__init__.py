@@ -3,12 +3,14 @@
 See `toppush.metrics.measures` for what each takes.
 """
 
+from toppush.metrics.curve import TopCurve, register, top_curve
 from toppush.metrics.measures import (
     METRICS,
-    TopCurve,
+    Metric,
     auc,
     average_precision,
     lift_at,
+    metric,
     ndcg,
     partial_auc,
     positives_at_top,
@@ -16,19 +18,19 @@ from toppush.metrics.measures import (
     ranking_loss,
     recall_at_fpr,
     recall_at_k,
-    register,
     scorer,
-    top_curve,
     top_loss,
     top_recall,
 )
 
 __all__ = [
     "METRICS",
+    "Metric",
     "TopCurve",
     "auc",
     "average_precision",
     "lift_at",
+    "metric",
     "ndcg",
     "partial_auc",
     "positives_at_top",
