@@ -5,6 +5,7 @@ See `toppush.metrics.measures` for what each takes.
 
 from toppush.metrics.curve import TopCurve, register, top_curve
 from toppush.metrics.measures import (
+    FOUR,
     METRICS,
     Metric,
     auc,
@@ -19,11 +20,13 @@ from toppush.metrics.measures import (
     recall_at_fpr,
     recall_at_k,
     scorer,
+    summary,
     top_loss,
     top_recall,
 )
 
 __all__ = [
+    "FOUR",
     "METRICS",
     "Metric",
     "TopCurve",
@@ -40,6 +43,7 @@ __all__ = [
     "recall_at_k",
     "register",
     "scorer",
+    "summary",
     "top_curve",
     "top_loss",
     "top_recall",

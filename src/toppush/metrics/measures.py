@@ -34,7 +34,7 @@ import inspect
 import operator
 from collections.abc import Callable
 from functools import update_wrapper
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -405,6 +405,50 @@ def recall_at_fpr(curve: TopCurve, *, max_fpr: float) -> Values:
 def _check_share(name: str, share: float) -> None:
     if not 0 < share <= 1:
         raise ValueError(f"{name} must be above 0 and at most 1, got {share!r}.")
+
+
+class Headline(NamedTuple):
+    """A measure that stands in every table."""
+
+    name: str
+    """As in `METRICS`."""
+    key: str
+    """In records of experiments."""
+    title: str
+    """In tables."""
+
+    @property
+    def of(self) -> Metric:
+        """The metric itself."""
+        return METRICS[self.name]
+
+
+FOUR = (
+    Headline("positives_at_top", "pos_at_top", "Pos@Top"),
+    Headline("average_precision", "ap", "AP"),
+    Headline("ndcg", "ndcg", "NDCG"),
+    Headline("auc", "auc", "AUC"),
+)
+"""The measures of the paper's tables, in its order."""
+
+
+def summary(y_true: ArrayLike, y_score: ArrayLike, *, by: str = "name") -> dict[str, float]:
+    """The four measures of the paper's tables, from one sorting of the list.
+
+    Parameters
+    ----------
+    y_true, y_score
+        The list, as at the head of this module.
+    by : {"name", "key", "title"}
+        What the result is called by, see `FOUR`.
+
+    Examples
+    --------
+    >>> summary([1, 0, 1], [3.0, 2.0, 1.0], by="title")["Pos@Top"]
+    0.5
+    """
+    curve = top_curve(y_true, y_score)
+    return {getattr(one, by): float(one.of.of(curve)) for one in FOUR}
 
 
 def named(name: str) -> Metric:
