@@ -3,7 +3,7 @@
 from toppush.designs.base import FORMED
 from toppush.designs.blocks import Block, only_asks
 from toppush.designs.local import LocalDesign
-from toppush.designs.placing import is_placed, open_design, place, score, some_rows
+from toppush.designs.placing import dense, is_placed, open_design, place, score, some_rows
 from toppush.designs.protocol import Design, Placed, Spread
 from toppush.designs.rows import PLAIN, Form, precise
 
@@ -16,6 +16,7 @@ __all__ = [
     "LocalDesign",
     "Placed",
     "Spread",
+    "dense",
     "is_placed",
     "only_asks",
     "open_design",

@@ -2,11 +2,14 @@
 
 from typing import Any
 
+import numpy as np
+from scipy import sparse
+
 from toppush.designs.arrays import NUMPY, to_host
 from toppush.designs.local import LocalDesign, rows_of
 from toppush.designs.protocol import Placed, Spread
 from toppush.designs.rows import PLAIN, Rows, precise
-from toppush.types import Array
+from toppush.types import Array, Matrix
 
 
 def is_placed(X: Any) -> bool:
@@ -68,6 +71,11 @@ def some_rows(X: Any, where: Any) -> Any:
     """A copy of some rows of what went through `place`."""
     rows: Any = X if isinstance(X, Placed) else rows_of(X)
     return rows.subset(where)
+
+
+def dense(X: Matrix) -> Array:
+    """Rows as an array with an entry for every column."""
+    return np.asarray(X.toarray() if sparse.issparse(X) else X)
 
 
 def score(X: Any, weights: Array) -> Array:

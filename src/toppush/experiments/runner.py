@@ -16,14 +16,14 @@ from functools import lru_cache
 from multiprocessing import get_context
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
+from joblib import wrap_non_picklable_objects
 
 from toppush import datasets
 from toppush.experiments.machine import machine
-from toppush.experiments.methods import BY_KEY, Method
+from toppush.experiments.methods import METHODS, Method
 from toppush.experiments.protocol import N_FOLDS, TEST_SHARE, VERSION, run_trial, time_fit
 from toppush.experiments.store import DONE, FAILED, OUT_OF_TIME, Record, Store
+from toppush.types import Mask, Matrix
 
 Config = dict[str, Any]
 
@@ -66,7 +66,7 @@ class Plan:
 
     def config(self, data: str, method: str, trial: int) -> Config:
         """All that decides the result of one trial."""
-        how = BY_KEY[method]
+        how = METHODS[method]
         return {
             "protocol": VERSION,
             "data": data,
@@ -97,23 +97,22 @@ class Plan:
             "data": data,
             "size": list(self.sizes[data]),
             "method": method,
-            "revision": BY_KEY[method].revision,
+            "revision": METHODS[method].revision,
             "trial": None,
             "setting": setting,
         }
 
 
 @lru_cache(maxsize=1)
-def _load(name: str, directory: str | None) -> tuple[Any, NDArray[np.bool_]]:
+def _load(name: str, directory: str | None) -> tuple[Matrix, Mask]:
     """Rows as the experiments use them, and labels."""
     loaded = datasets.load(name, directory)
     return loaded.scaled(), loaded.y
 
 
-def work(config: Config, directory: str | None) -> dict[str, Any]:
+def work(config: Config, directory: str | None, method: Method) -> dict[str, Any]:
     """What a process does: one trial, or one timing."""
     rows = _load(config["data"], directory)
-    method: Method = BY_KEY[config["method"]]
     if config["trial"] is None:
         return time_fit(method, *rows, config["setting"])
     return run_trial(method, *rows, config["seed"])
@@ -211,7 +210,9 @@ class Runner:
                 self._write(config, OUT_OF_TIME, {}, self._late())
                 continue
             self.tell(Event(config, None, self.n_done, self.n_all))
-            arguments = (config, self.plan.directory)
+            # Other processes know only the methods that modules they import put there.
+            method = wrap_non_picklable_objects(METHODS[config["method"]], keep_wrapper=False)
+            arguments = (config, self.plan.directory, method)
             running[pool.schedule(work, args=arguments, timeout=left)] = config, time.monotonic()
             if len(running) >= jobs:
                 break
