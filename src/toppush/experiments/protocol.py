@@ -11,13 +11,13 @@ import time
 import warnings
 from collections.abc import Mapping, Sequence
 from itertools import product
-from typing import Any
 
 import numpy as np
 from sklearn.model_selection import StratifiedKFold, train_test_split
 
 from toppush import metrics
 from toppush.experiments.methods import Grid, Method, Setting
+from toppush.experiments.store import Json
 from toppush.types import Array, Mask, Matrix
 
 VERSION = 1
@@ -27,7 +27,7 @@ N_FOLDS = 5
 Rows = tuple[Matrix, Mask]
 
 
-def run_trial(method: Method, X: Matrix, y: Mask, seed: int) -> dict[str, Any]:
+def run_trial(method: Method, X: Matrix, y: Mask, seed: int) -> Json:
     """One split: choose, fit, measure. Times are CPU seconds of this process."""
     train, test = train_test_split(np.arange(y.size), test_size=TEST_SHARE, random_state=seed)
     began = time.process_time()
@@ -52,9 +52,7 @@ def by_measure(parts: Sequence[Mapping[str, float]]) -> dict[str, Array]:
     return {name: np.array([part[name] for part in parts]) for name in parts[0]}
 
 
-def time_fit(
-    method: Method, X: Matrix, y: Mask, setting: Setting, repeats: int = 3
-) -> dict[str, Any]:
+def time_fit(method: Method, X: Matrix, y: Mask, setting: Setting, repeats: int = 3) -> Json:
     """Median CPU seconds of a fit on all rows."""
     seconds = []
     with warnings.catch_warnings():
