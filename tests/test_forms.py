@@ -11,7 +11,8 @@ from toppush import on_disk
 from toppush.designs import LocalDesign
 from toppush.designs.disk.rows import DiskRows, Reader
 from toppush.designs.local import rows_of
-from toppush.designs.rows import PLAIN, Form, PreciseRows, precise
+from toppush.designs.rows import PLAIN, Form
+from toppush.designs.views import PreciseRows, precise
 from toppush.problem.losses import LOSSES
 from toppush.problem.objective import TopPushProblem, prove
 from toppush.problem.solution import Status

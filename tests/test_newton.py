@@ -16,7 +16,8 @@ from sklearn.preprocessing import MaxAbsScaler
 import reference
 from toppush import DegenerateWarning, TopPush
 from toppush.designs import LocalDesign, blocks, local
-from toppush.designs.rows import DenseRows, MaskedRows
+from toppush.designs.in_memory import DenseRows
+from toppush.designs.views import MaskedRows
 from toppush.problem.losses import LOSSES
 from toppush.problem.objective import TopPushProblem, count_top
 from toppush.problem.solution import Solution, Status

@@ -21,8 +21,9 @@ from toppush.designs import LocalDesign, open_design
 from toppush.designs.arrays import NUMPY
 from toppush.designs.disk import memory
 from toppush.designs.disk import rows as disk
+from toppush.designs.in_memory import MatrixRows
 from toppush.designs.local import rows_of
-from toppush.designs.rows import MaskedRows, MatrixRows
+from toppush.designs.views import MaskedRows
 from toppush.solvers.newton import central_path, systems
 
 N_ROWS, N_COLUMNS = 300, 12

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from toppush.designs.arrays import NUMPY, namespace
 from toppush.designs.records import Records
-from toppush.designs.rows import PLAIN, Form, MaskedRows, Rows, precise
+from toppush.designs.rows import PLAIN, Form, Rows
+from toppush.designs.views import MaskedRows, precise
 from toppush.types import Array, Where
 
 Asked = TypeVar("Asked", bound=Callable[..., Any])

@@ -5,7 +5,8 @@ from typing import Any
 from toppush.designs.arrays import NUMPY, to_host
 from toppush.designs.local import LocalDesign, rows_of
 from toppush.designs.protocol import Placed, Spread
-from toppush.designs.rows import PLAIN, Rows, precise
+from toppush.designs.rows import PLAIN, Rows
+from toppush.designs.views import precise
 from toppush.types import Array
 
 

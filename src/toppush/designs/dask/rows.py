@@ -9,21 +9,21 @@ import dask.array as da
 import numpy as np
 
 from toppush.designs.arrays import NUMPY, Arrays, register
-from toppush.designs.dask.design import ClusterDesign
+from toppush.designs.dask.design import DaskDesign
 from toppush.types import Array
 
 Lazy = Any
 """A Dask array or data frame."""
 
 
-def place(X: Any) -> "ClusterRows":
+def place(X: Any) -> "DaskRows":
     """Rows of a Dask array or data frame."""
-    if isinstance(X, ClusterRows):
+    if isinstance(X, DaskRows):
         return X
-    return ClusterRows(X)
+    return DaskRows(X)
 
 
-class ClusterRows:
+class DaskRows:
     """Rows of a Dask array or data frame, each partition holding whole rows.
 
     Attributes
@@ -63,13 +63,13 @@ class ClusterRows:
         self.shape = (self.lazy.shape[0], self.shape[1])
         return vector
 
-    def design(self, positive: Lazy, sample_weight: Lazy | None = None) -> ClusterDesign:
+    def design(self, positive: Lazy, sample_weight: Lazy | None = None) -> DaskDesign:
         """The rows as blocks on the workers."""
-        return ClusterDesign(self.lazy, positive, sample_weight)
+        return DaskDesign(self.lazy, positive, sample_weight)
 
-    def subset(self, where: Lazy) -> "ClusterRows":
+    def subset(self, where: Lazy) -> "DaskRows":
         """Some of the rows; `where` a Dask array of bool."""
-        return ClusterRows(
+        return DaskRows(
             da.map_blocks(
                 _some,
                 self.lazy,

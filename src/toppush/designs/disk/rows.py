@@ -16,12 +16,14 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from toppush.designs.arrays import NUMPY
-from toppush.designs.base import BlockDesign
+from toppush.designs.block_design import BlockDesign
 from toppush.designs.blocks import Block
 from toppush.designs.disk.files import Buffer, Matrix, Run, Source
 from toppush.designs.disk.memory import resident
+from toppush.designs.in_memory import DenseRows
 from toppush.designs.local import default_threads, hold_blas, release_blas, rows_of
-from toppush.designs.rows import DenseRows, ExactRows, Form, MaskedRows, Rows, Tally
+from toppush.designs.rows import ExactRows, Form, Rows, Tally
+from toppush.designs.views import ByParts, MaskedRows
 from toppush.types import Array, Where
 
 BLOCK, SMALLEST_BLOCK = 32 << 20, 1 << 20
@@ -172,7 +174,7 @@ class Reader:
         return matrix
 
 
-class DiskRows:
+class DiskRows(ByParts):
     """All rows of a source; each method reads those it needs once."""
 
     arrays = NUMPY
@@ -185,7 +187,7 @@ class DiskRows:
         self.is_double, self.can_shift = on_disk.is_double, on_disk.can_shift
         self._seen = False
 
-    def _blocks(self) -> Iterator[tuple[slice, Rows]]:
+    def _parts(self, *coefficients: Array) -> Iterator[tuple[slice, Rows]]:
         """All rows, block by block; the first time over, what they hold is checked."""
         for ((start, stop),), matrix in self._reader.stream(self._reader.all_runs()):
             if not self._seen:
@@ -202,32 +204,6 @@ class DiskRows:
             at = np.searchsorted(numbers, where[first:last])
             yield slice(first, last), at, rows_of(matrix, tally=self.tally)
             first = last
-
-    def scores(self, weights: Array) -> Array:
-        """X w."""
-        scores = np.empty(self.shape[0])
-        for part, rows in self._blocks():
-            scores[part] = rows.scores(weights)
-        return scores
-
-    def combine(self, coefficients: Array) -> Array:
-        """X' u."""
-        return self.combine_all(coefficients)[0]
-
-    def combine_all(self, *coefficients: Array) -> tuple[Array, ...]:
-        """X' u for several u, in one read."""
-        totals = tuple(np.zeros(self.shape[1]) for _ in coefficients)
-        for part, rows in self._blocks():
-            for total, vector in zip(totals, coefficients, strict=True):
-                total += rows.combine(vector[part])
-        return totals
-
-    def curved(self, vector: Array, scale: Array, shift: float) -> Array:
-        """X' diag(scale) (X v - shift), in one read."""
-        total = np.zeros(self.shape[1])
-        for part, rows in self._blocks():
-            total += rows.combine(scale[part] * (rows.scores(vector) - shift))
-        return total
 
     def gram(self, where: Where, scale: Array) -> tuple[Array, Array]:
         """X' diag(scale) X and X' scale over some of the rows."""
@@ -252,13 +228,9 @@ class DiskRows:
             return rows_of(values, tally=self.tally)
         parts = [rows.subset(at) for _, at, rows in self._chosen(where)]
         if not parts:
-            _, rows = next(self._blocks())
+            _, rows = next(self._parts())
             return rows.subset(where)
         return parts[0] if len(parts) == 1 else parts[0].stacked(*parts[1:])
-
-    def stacked(self, *others: Any) -> Rows:
-        """Not for rows on disk, of which there is one set."""
-        raise TypeError("rows on disk cannot be stacked; copy some of them by subset first.")
 
     def in_double(self) -> Rows:
         """All rows in memory, in float64."""
@@ -270,7 +242,7 @@ class DiskRows:
 
     def parts(self) -> Iterator[tuple[slice, Rows]]:
         """All rows, read once, a few at a time."""
-        for block, rows in self._blocks():
+        for block, rows in self._parts():
             for part, few in rows.parts():
                 stop = min(block.start + part.stop, block.stop)
                 yield slice(block.start + part.start, stop), few
@@ -279,17 +251,6 @@ class DiskRows:
         """Stored entries of some of the rows."""
         before = self._source.entries_before
         return int((before(where + 1) - before(where)).sum())
-
-    def squared_norms(self) -> Array:
-        """|x|^2 of every row."""
-        norms = np.empty(self.shape[0])
-        for part, rows in self._blocks():
-            norms[part] = rows.squared_norms()
-        return norms
-
-    def largest(self) -> float:
-        """Greatest size of an entry."""
-        return max(rows.largest() for _, rows in self._blocks())
 
     def exact(self) -> ExactRows:
         """All rows in memory, in float64."""
