@@ -52,7 +52,9 @@ def test_every_metric_is_here():
         - {
             "FOUR",
             "METRICS",
+            "Metric",
             "TopCurve",
+            "metric",
             "register",
             "scorer",
             "summary",

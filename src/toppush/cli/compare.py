@@ -31,9 +31,10 @@ def compare(
     Example: toppush compare train.csv --label fraud --drop id --cv 5
     """
     from toppush.cli.progress import steps
-    from toppush.experiments.compare import MEASURES, compare
+    from toppush.experiments.compare import compare
     from toppush.files.fitting import read_training
     from toppush.files.readers import reading
+    from toppush.metrics import FOUR
 
     with reading(data, kind) as file:
         for columns in ("drop", "categorical"):
@@ -41,7 +42,7 @@ def compare(
         given = read_training(file, **options)
     with steps(quiet=as_json) as tell:
         found = compare(given, missing=missing, cv=cv, seed=seed, tell=tell)
-    label = asdict(given.rule)
+    label, measures = asdict(given.rule), [one.title for one in FOUR]
     result = {
         "label": label,
         "rows": found.rows,
@@ -57,7 +58,7 @@ def compare(
     rows = [
         [
             name,
-            *(f"{one[measure].mean():.3f}±{one[measure].std(ddof=1):.3f}" for measure in MEASURES),
+            *(f"{one[measure].mean():.3f}±{one[measure].std(ddof=1):.3f}" for measure in measures),
             f"{found.seconds[name]:.1f}",
         ]
         for name, one in found.values.items()
@@ -68,7 +69,7 @@ def compare(
         chosen_label_text(label),
         f"{found.rows:,} rows, {found.positives:,} positive. Held-out mean and deviation over "
         f"{cv} folds:",
-        table("method", *MEASURES, "s", rows=rows),
+        table("method", *measures, "s", rows=rows),
         *(f"Left out: {name}, {why}." for name, why in found.left_out.items()),
         *(
             f"{name}: {count} {kind} over the folds."

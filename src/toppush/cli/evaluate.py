@@ -1,6 +1,5 @@
 """`toppush evaluate`."""
 
-import inspect
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -91,7 +90,9 @@ def evaluate(
 
 def _wanted(n_rows: int, n_negatives: int) -> Wanted:
     """Every measure with its parameters, those that the data can show."""
-    wanted: Wanted = {name: (name, {}) for name in _without_parameters()}
+    from toppush.metrics import METRICS
+
+    wanted: Wanted = {name: (name, {}) for name, metric in METRICS.items() if not metric.needs}
     for rate in RATES[1:]:
         wanted[f"partial_auc({rate:g})"] = ("partial_auc", {"max_fpr": rate})
     for fraction in FRACTIONS:
@@ -105,21 +106,6 @@ def _wanted(n_rows: int, n_negatives: int) -> Wanted:
         if rate * n_negatives >= 1:
             wanted[f"fpr {rate:g}"] = ("recall_at_fpr", {"max_fpr": rate})
     return wanted
-
-
-def _without_parameters() -> list[str]:
-    """The measures that take a list and nothing else."""
-    from toppush.metrics import METRICS
-
-    empty = inspect.Parameter.empty
-    return [
-        name
-        for name, metric in METRICS.items()
-        if all(
-            one.default is not empty
-            for one in list(inspect.signature(metric).parameters.values())[2:]
-        )
-    ]
 
 
 def _tables(found: dict[str, "Interval"], wanted: Wanted) -> list["Table"]:

@@ -3,13 +3,15 @@
 See `toppush.metrics.measures` for what each takes.
 """
 
+from toppush.metrics.curve import TopCurve, register, top_curve
 from toppush.metrics.measures import (
     FOUR,
     METRICS,
-    TopCurve,
+    Metric,
     auc,
     average_precision,
     lift_at,
+    metric,
     ndcg,
     partial_auc,
     positives_at_top,
@@ -17,10 +19,8 @@ from toppush.metrics.measures import (
     ranking_loss,
     recall_at_fpr,
     recall_at_k,
-    register,
     scorer,
     summary,
-    top_curve,
     top_loss,
     top_recall,
 )
@@ -28,10 +28,12 @@ from toppush.metrics.measures import (
 __all__ = [
     "FOUR",
     "METRICS",
+    "Metric",
     "TopCurve",
     "auc",
     "average_precision",
     "lift_at",
+    "metric",
     "ndcg",
     "partial_auc",
     "positives_at_top",
