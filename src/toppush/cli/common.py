@@ -247,6 +247,11 @@ def existing(name: str) -> Callable[[Any], Any]:
     return click.argument(name, type=kind, metavar=name.upper())
 
 
+def output_option(text: str, **more: Any) -> Callable[[Any], Any]:
+    """The option for the file that a command writes."""
+    return click.option("-o", "--output", type=OutputFile(), help=text, **more)
+
+
 def listed(given: Collection[str], known: Collection[str] = ()) -> tuple[str, ...]:
     """The names in the values of an option: a value that is a known name, else its parts.
 

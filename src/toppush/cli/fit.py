@@ -14,6 +14,7 @@ from toppush.cli.common import (
     chosen_label_text,
     counted,
     named_columns,
+    output_option,
     show,
     training_options,
 )
@@ -67,12 +68,8 @@ def read_top(context: Any, parameter: Any, value: str) -> float | str:
 @click.command(cls=Command)
 @click.argument("data", metavar="DATA", type=InputFile())
 @training_options
-@click.option(
-    "-o",
-    "--output",
-    type=OutputFile(),
-    required=True,
-    help="Where to write the model; an old one is replaced when the new one is complete.",
+@output_option(
+    "Where to write the model; an old one is replaced when the new one is complete.", required=True
 )
 @click.option(
     "--lam",

@@ -7,7 +7,6 @@ import click
 
 from toppush.cli.common import (
     Command,
-    OutputFile,
     columns_option,
     existing,
     format_option,
@@ -16,6 +15,7 @@ from toppush.cli.common import (
     met,
     met_text,
     named_columns,
+    output_option,
     show,
     table,
 )
@@ -30,12 +30,7 @@ SHOWN = 20
 @click.command(cls=Command)
 @existing("model")
 @existing("data")
-@click.option(
-    "-o",
-    "--output",
-    type=OutputFile(),
-    help="Where to write the list: .csv, .tsv, .parquet, .arrow or .feather.",
-)
+@output_option("Where to write the list: .csv, .tsv, .parquet, .arrow or .feather.")
 @click.option(
     "--limit", type=click.IntRange(min=1), help="Keep the best K rows, in bounded memory."
 )

@@ -8,7 +8,6 @@ from toppush.cli.common import (
     Command,
     Failure,
     InputFile,
-    OutputFile,
     caution_training_rows,
     columns_option,
     existing,
@@ -19,6 +18,7 @@ from toppush.cli.common import (
     met,
     met_text,
     named_columns,
+    output_option,
     show,
 )
 
@@ -26,14 +26,7 @@ from toppush.cli.common import (
 @click.command(cls=Command)
 @existing("model")
 @existing("data")
-@click.option(
-    "-o",
-    "--output",
-    type=OutputFile(),
-    default=Path("report.html"),
-    show_default=True,
-    help="Where to write the page.",
-)
+@output_option("Where to write the page.", default=Path("report.html"), show_default=True)
 @label_option
 @click.option(
     "--train",

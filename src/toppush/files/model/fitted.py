@@ -32,13 +32,10 @@ class Model:
     Examples
     --------
     >>> from sklearn.datasets import load_breast_cancer
-    >>> from sklearn.pipeline import make_pipeline
-    >>> from sklearn.preprocessing import MaxAbsScaler
-    >>> from toppush import TopPush
-    >>> from toppush.files import Model
+    >>> from toppush import TopPush, files
     >>> X, y = load_breast_cancer(return_X_y=True)
-    >>> model = Model(make_pipeline(MaxAbsScaler(), TopPush(0.01)).fit(X, y))
-    >>> model.decision_function(X).shape
+    >>> pipeline = Pipeline([("ranker", TopPush(0.01).fit(X, y))])
+    >>> files.Model(pipeline).decision_function(X).shape
     (569,)
     """
 
