@@ -5,15 +5,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike, DTypeLike
 from sklearn.kernel_approximation import Nystroem
 
 from toppush.files.columns import Category, Columns, Number
 from toppush.files.errors import ModelError, need
-from toppush.files.model.fitted import Model
+from toppush.files.model.fitted import About, Model
 from toppush.files.model.linear import ColumnPart, LinearScore, scaling
 from toppush.files.model.saving import require_no_training_rows
 from toppush.system.writing import write_bytes, write_text
-from toppush.types import Array
+from toppush.types import Array, Matrix
 
 OPSET, ML_OPSET = 17, 3
 SCORE = "score"
@@ -35,7 +36,7 @@ def export_json(model: Model, path: str | Path) -> None:
     require_no_training_rows(path, model.about)
     linear = _linear(model)
     if linear.columns is None:
-        weights: Any = {"weights": linear.weights.tolist()}
+        weights: About = {"weights": linear.weights.tolist()}
     else:
         weights = {"columns": {part.column.name: _as_json(part) for part in linear.parts()}}
     about = {"format": "toppush weights 1", "label": model.about.get("label")}
@@ -49,7 +50,7 @@ def _linear(model: Model) -> LinearScore:
     return model.linear
 
 
-def _as_json(part: ColumnPart) -> dict[str, Any]:
+def _as_json(part: ColumnPart) -> About:
     if isinstance(part.column, Number):
         weight = float(part.weights[0])
         return {"weight": weight, "missing": weight * part.column.fill + part.gap}
@@ -99,7 +100,7 @@ class _Graph:
         self.inputs.append(made)
         return name
 
-    def constant(self, value: Any, kind: Any = np.float64) -> str:
+    def constant(self, value: ArrayLike, kind: DTypeLike = np.float64) -> str:
         """An array that is part of the model."""
         name = f"toppush constant {len(self.constants)}"
         array = np.asarray(value, kind)
@@ -227,5 +228,5 @@ def _product(graph: _Graph, rows: str, weights: Array, threshold: float) -> str:
     return graph.apply("Sub", scores, graph.constant(threshold))
 
 
-def _dense(array: Any) -> Array:
+def _dense(array: Matrix) -> Array:
     return np.asarray(array.toarray() if hasattr(array, "toarray") else array, np.float64)
