@@ -131,7 +131,9 @@ class AccuracyAtTop(WeightedRanker):
         share = float(weight[sign > 0.0].sum() / weight.sum())
         quantile = Quantile(weight, share if self.tau is None else float(self.tau))
         n_candidates = self._n_candidates(sign.size)
-        search = Search(machines, quantile, n_candidates, by_quantile=self.choose == "quantile")
+        search = QuantileSearch(
+            machines, quantile, n_candidates, by_quantile=self.choose == "quantile"
+        )
         solution = search.run(
             basis,
             tol=self.tol,
@@ -248,7 +250,7 @@ class Chosen:
 
 
 @dataclass
-class Search:
+class QuantileSearch:
     """Problems tried so far, bounds below all of them, and the best solution."""
 
     machines: ShiftedMachines

@@ -15,7 +15,7 @@ from scipy.sparse.linalg import LinearOperator, cg
 
 from toppush.baselines.pair_bounds import Bounds
 from toppush.baselines.pair_step import Landed, PairStep
-from toppush.baselines.pairs import TwoClasses, greatest_eigenvalue, normal_product
+from toppush.baselines.pairs import Limits, TwoClasses, greatest_eigenvalue, normal_product
 from toppush.problem.losses import Loss
 from toppush.problem.objective import TopPushProblem
 from toppush.problem.solution import Solution, Status
@@ -59,29 +59,24 @@ class ElasticNet:
 
 
 def alternate(
-    problem: TopPushProblem,
-    rows: TwoClasses,
-    penalty: ElasticNet,
-    tol: float,
-    max_iter: int,
-    watch: Watch | None = None,
+    problem: TopPushProblem, rows: TwoClasses, penalty: ElasticNet, limits: Limits
 ) -> Solution:
-    """Alternate until the duality gap is at most `tol` of the objective.
+    """Alternate until the duality gap is at most `limits.tol` of the objective.
 
     An iteration takes O(mn) time for the pairs and two products with the rows, four with an l1
     part, plus those of conjugate gradients above 500 features. `problem` gives the loss: as it
     does not fall, the worst negative is the one that scores highest.
     """
-    search = _Search(problem, rows, penalty, watch)
-    for _ in range(max_iter):
-        search.step()
-        status = search.bounds.outcome(tol, still=not np.isfinite(search.weights).all())
+    state = _Alternation(problem, rows, penalty, limits.watch)
+    for _ in range(limits.max_iter):
+        state.step()
+        status = state.bounds.outcome(limits.tol, still=not np.isfinite(state.weights).all())
         if status is not None:
-            return search.bounds.solution(status)
-    return search.bounds.solution(Status.MAX_ITER)
+            return state.bounds.solution(status)
+    return state.bounds.solution(Status.MAX_ITER)
 
 
-class _Search:
+class _Alternation:
     """Where the alternation stands, and the best bounds seen."""
 
     def __init__(

@@ -14,7 +14,13 @@ import numpy as np
 
 from toppush.baselines.pair_bounds import Bounds
 from toppush.baselines.pair_step import Landed, PairStep
-from toppush.baselines.pairs import TwoClasses, greatest_eigenvalue, normal_product, row_chunks
+from toppush.baselines.pairs import (
+    Limits,
+    TwoClasses,
+    greatest_eigenvalue,
+    normal_product,
+    row_chunks,
+)
 from toppush.designs import Block
 from toppush.problem.objective import TopPushProblem
 from toppush.problem.solution import Solution, Status
@@ -25,24 +31,18 @@ from toppush.types import Array
 ROUNDING = 8 * float(np.finfo(np.float64).eps)
 
 
-def published_gradient(
-    problem: TopPushProblem,
-    rows: TwoClasses,
-    tol: float,
-    max_iter: int,
-    watch: Watch | None = None,
-) -> Solution:
-    """Steps of 1/(L sqrt(t)) until D changes by at most `tol` of itself, ten of them at least.
+def published_gradient(problem: TopPushProblem, rows: TwoClasses, limits: Limits) -> Solution:
+    """Steps of 1/(L sqrt(t)) until D changes by `limits.tol` of itself at most, ten at least.
 
     L is the greatest curvature of D, so that D falls with every step and the last point is the
     best. The first step gives all pairs equal duals, which is where the published method begins.
     The rule does not certify: see `Solution.gap`.
     """
-    bounds = Bounds(rows, problem.at_zero(), watch, latest=True)
+    bounds = Bounds(rows, problem.at_zero(), limits.watch, latest=True)
     scores = tuple(np.zeros(side.size) for side in rows.weights)
     duals, share = np.zeros((scores[1].size, scores[0].size)), scores[1]
     steepest = greatest_eigenvalue(normal_product(rows), problem.design.n_features)
-    for n_iter in range(1, max_iter + 1):
+    for n_iter in range(1, limits.max_iter + 1):
         stiffness = steepest / problem.scale * float(np.sqrt(n_iter))
         step = PairStep.of(problem.loss, rows.weights[0], stiffness)
         landed = step.descend(duals, (scores[0], scores[1]), share)
@@ -53,29 +53,23 @@ def published_gradient(
         _judge(problem, push, landed, bounds)
         if bounds.stopped:
             return bounds.solution(Status.STOPPED)
-        if n_iter >= MIN_ITER and abs(bounds.lower - before) <= tol * abs(before):
+        if n_iter >= MIN_ITER and abs(bounds.lower - before) <= limits.tol * abs(before):
             far = bounds.upper > FAR * problem.at_zero() or not bounds.found_any
             return bounds.solution(Status.DIVERGED if far else Status.SETTLED)
     return bounds.solution(Status.MAX_ITER)
 
 
-def projected_gradient(
-    problem: TopPushProblem,
-    rows: TwoClasses,
-    tol: float,
-    max_iter: int,
-    watch: Watch | None = None,
-) -> Solution:
-    """Steps by a line search, with momentum, until the gap is at most `tol` of the objective."""
-    search = _Search(problem, rows, watch)
-    bounds, momentum, previous = search.bounds, 1.0, 0.0
-    for _ in range(max_iter):
-        before = search.objective
-        moved = search.step((previous - 1.0) / momentum)
-        status = bounds.outcome(tol, still=not moved and momentum == 1.0)
+def projected_gradient(problem: TopPushProblem, rows: TwoClasses, limits: Limits) -> Solution:
+    """Steps by a line search, with momentum, until the gap is `limits.tol` of the objective."""
+    descent = _Descent(problem, rows, limits.watch)
+    bounds, momentum, previous = descent.bounds, 1.0, 0.0
+    for _ in range(limits.max_iter):
+        before = descent.objective
+        moved = descent.step((previous - 1.0) / momentum)
+        status = bounds.outcome(limits.tol, still=not moved and momentum == 1.0)
         if status is not None:
             return bounds.solution(status)
-        if search.objective > before or not moved:
+        if descent.objective > before or not moved:
             momentum, previous = 1.0, 0.0
         else:
             momentum, previous = 0.5 + float(np.sqrt(0.25 + momentum**2)), momentum
@@ -93,7 +87,7 @@ class _Point:
     on_negatives: Array
 
 
-class _Search:
+class _Descent:
     """Where the iteration stands, and the best bounds seen."""
 
     def __init__(self, problem: TopPushProblem, rows: TwoClasses, watch: Watch | None) -> None:

@@ -5,9 +5,9 @@ from importlib import import_module
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from toppush.designs.here import LocalRows
-from toppush.designs.local import rows_of
 from toppush.designs.protocol import PlacedRows
 from toppush.types import Array, Matrix
 
@@ -85,6 +85,16 @@ def place(X: Any, device: str | None = None) -> PlacedRows:
     return LocalRows(X) if backend is None else backend.place(X, device)
 
 
-def dense(X: Matrix) -> Array:
-    """An array or a sparse matrix of few rows as a float64 array."""
-    return np.asarray(rows_of(X).exact().dense())
+def dense(X: Matrix) -> Matrix:
+    """An array as it is, and a sparse matrix of few rows as an array."""
+    return X.toarray() if sparse.issparse(X) else X
+
+
+def column_sizes(X: Matrix) -> Array:
+    """The greatest size of an entry of each column, 0 where there is none."""
+    if not sparse.issparse(X):
+        ends = np.stack([X.max(axis=0), X.min(axis=0)]).astype(np.float64)
+        return np.asarray(np.abs(ends).max(axis=0))
+    sizes = np.zeros(X.shape[1])
+    np.maximum.at(sizes, X.indices, np.abs(X.data))
+    return sizes

@@ -20,6 +20,7 @@ from sklearn.svm import LinearSVC
 from threadpoolctl import threadpool_limits
 
 from toppush import metrics
+from toppush.designs import dense
 from toppush.estimators.cross_validation import TopPushCV
 from toppush.files.cautions import caution
 from toppush.files.errors import DataError
@@ -154,12 +155,12 @@ class Dense:
 
     def fit(self, X: Any, y: Any) -> "Dense":
         """Fit the classifier."""
-        self.model.fit(_dense(X), y)
+        self.model.fit(dense(X), y)
         return self
 
     def decision_function(self, X: Any) -> Array:
         """The probability of the positive class."""
-        probability: Array = self.model.predict_proba(_dense(X))[:, 1]
+        probability: Array = self.model.predict_proba(dense(X))[:, 1]
         return probability
 
 
@@ -170,7 +171,3 @@ def _threads(shape: tuple[int, int]) -> Any:
 
 def _taken(X: Any, rows: Any) -> Any:
     return X.take(rows) if hasattr(X, "column_names") else X[rows]
-
-
-def _dense(X: Any) -> Any:
-    return X.toarray() if hasattr(X, "toarray") else X

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from toppush.designs import dense
 from toppush.types import Array
 
 MAX_NAME = 60
@@ -101,9 +102,7 @@ class Features:
 
 
 def _row(X: Any, row: int) -> Array:
-    one = X[[row]]
-    dense = one.toarray() if hasattr(one, "toarray") else one
-    return np.asarray(dense[0], np.float64)
+    return np.asarray(dense(X[[row]])[0], np.float64)
 
 
 @dataclass(frozen=True)

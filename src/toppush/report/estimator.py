@@ -11,6 +11,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing
 
+from toppush.designs import dense
 from toppush.problem.losses import LOSSES, Loss
 from toppush.report.drivers import Features
 from toppush.report.page import N_ALARMS, N_SHOWN, Rival, build
@@ -120,16 +121,12 @@ def _columns(before: Any, X: Any, rows: Any) -> tuple[list[str] | None, Any]:
     if _is_table(X):
         records = [{str(name): one for name, one in row.items()} for row in table_records(taken)]
     else:
-        records = [dict(zip(called, row, strict=True)) for row in _dense(taken)]
+        records = [dict(zip(called, row, strict=True)) for row in dense(taken)]
     return [called[one] for one in made_of], dict(zip(map(int, rows), records, strict=True))
 
 
 def _is_table(X: Any) -> bool:
     return hasattr(X, "column_names") or hasattr(X, "columns")
-
-
-def _dense(rows: Any) -> Any:
-    return rows.toarray() if hasattr(rows, "toarray") else rows
 
 
 def _names(ranker: Any, prepare: Any, final: Any) -> list[str] | None:
