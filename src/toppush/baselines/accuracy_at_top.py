@@ -125,7 +125,7 @@ class AccuracyAtTop(WeightedRanker):
 
     def _solve(self, task: Task) -> tuple[Solution, float]:
         kept = np.flatnonzero(task.row_weights)
-        basis = Basis.of(task.rows.exact(kept), task.form.scale)
+        basis = Basis.of(task.rows.subset(kept).exact(), task.form.scale)
         sign, weight = np.where(task.given.positive[kept], 1.0, -1.0), task.row_weights[kept]
         machines = ShiftedMachines(basis.rows, sign, float(self.C) * weight)
         share = float(weight[sign > 0.0].sum() / weight.sum())

@@ -92,12 +92,10 @@ class InfinitePush(PairRanker):
 
     Attributes
     ----------
-    coef_ : array of shape (1, n_features)
+    coef_, classes_, n_iter_
+        As for `TopPush`.
     threshold_ : float
         The greatest score of a negative in the training rows.
-    classes_ : array of shape (2,)
-        The second class is the positive one.
-    n_iter_ : int
     solution_ : Solution
         `dual` holds a number per row: the sum of the duals of its pairs.
 

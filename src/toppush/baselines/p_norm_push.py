@@ -153,41 +153,30 @@ class _Certified:
         self.lower = max(self.lower, value - float(scaled @ scaled))
         return value, gradient
 
-    @property
-    def gap(self) -> float:
-        """How far the best point can be from the optimum."""
-        return self.upper - self.lower
-
-    @property
-    def here(self) -> Array:
-        """The best point."""
-        return self.weights / self._unit
-
-    def is_over(self) -> bool:
-        """Whether there is nothing left to do."""
-        if self.gap <= self._tol * abs(self.upper):
-            self.status = Status.CONVERGED
-        return self.status is not Status.MAX_ITER
+    def is_proven(self) -> bool:
+        """Whether the bounds agree."""
+        return self.upper - self.lower <= self._tol * abs(self.upper)
 
     def note(self, _: Array) -> None:
         """Tell of an iteration, and end SciPy's if it was the last."""
         if self.journal.note(self.upper, self.lower, self.weights, self.threshold):
             self.status = Status.STOPPED
-        if self.is_over():
+            raise StopIteration
+        if self.is_proven():
             raise StopIteration
 
 
 def minimise(problem: PNormProblem, limits: Limits) -> Solution:
-    """SciPy's limited-memory quasi-Newton method, begun again while that closes the gap."""
-    found = _Certified(problem, limits)
-    options = {"maxcor": MEMORY, "maxfun": sys.maxsize, "ftol": 0.0, "gtol": 0.0}
-    while not found.is_over() and len(found.journal) < limits.max_iter:
-        gap, options["maxiter"] = found.gap, limits.max_iter - len(found.journal)
-        optimize.minimize(
-            found, found.here, jac=True, method="L-BFGS-B", callback=found.note, options=options
-        )
-        if not found.is_over() and found.gap >= gap:
-            found.status = Status.STALLED
+    """SciPy's limited-memory quasi-Newton method, ended by a certificate or by rounding."""
+    found, n_most = _Certified(problem, limits), limits.max_iter
+    options = {"maxcor": MEMORY, "maxiter": n_most, "maxfun": sys.maxsize, "ftol": 0, "gtol": 0}
+    if not found.is_proven():
+        start, call = found.weights, {"callback": found.note, "options": options}
+        optimize.minimize(found, start, jac=True, method="L-BFGS-B", **call)
+    if found.is_proven():
+        found.status = Status.CONVERGED
+    elif found.status is Status.MAX_ITER and len(found.journal) < n_most:
+        found.status = Status.STALLED
     return Solution(
         weights=found.weights,
         threshold=found.threshold,

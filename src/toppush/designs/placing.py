@@ -14,24 +14,16 @@ from toppush.types import Array, Matrix
 
 @dataclass(frozen=True)
 class Backend:
-    """Who holds rows that are not an array of this process.
-
-    Attributes
-    ----------
-    called : str
-        What users call such rows.
-    to_array : str
-        What makes an array of them.
-    home : str
-        The module whose `place(X, device)` makes `PlacedRows` of them; imported on first use.
-    missing : str
-        What to say if it cannot be imported.
-    """
+    """Who holds rows that are not an array of this process."""
 
     called: str
+    """By users."""
     to_array: str
+    """What makes an array of such rows."""
     home: str
+    """Module with `place(X, device)`, which makes `PlacedRows`; imported on first use."""
     missing: str = ""
+    """What to say if it cannot be imported."""
 
     def place(self, X: Any, device: str | None) -> PlacedRows:
         """Rows where they are, or on the device."""

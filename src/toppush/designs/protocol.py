@@ -24,9 +24,6 @@ class Design(Protocol):
     most_exact: float
     """Rows of which a solver may keep copies in float64 and all products among them."""
 
-    n_entries: int
-    """Entries that are stored."""
-
     def __enter__(self) -> Self:
         """Let the blocks be asked."""
 
