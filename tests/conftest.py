@@ -7,7 +7,10 @@ import numpy as np
 import pytest
 from hypothesis import settings
 
-settings.register_profile("steady", derandomize=True, deadline=None, max_examples=60, database=None)
+for name, count in (("steady", 20), ("thorough", 60)):
+    settings.register_profile(
+        name, derandomize=True, deadline=None, max_examples=count, database=None
+    )
 settings.load_profile("steady")
 
 ROOT = Path(__file__).resolve().parent.parent

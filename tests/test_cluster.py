@@ -26,6 +26,8 @@ from toppush.designs import LocalDesign
 from toppush.problem.losses import LOSSES
 from toppush.problem.objective import TopPushProblem
 from toppush.solvers import SOLVERS, solve
+from toppush.solvers.newton import central_path
+from toppush.solvers.newton.state import Positives
 
 # Workers that are processes are then forked from one that has imported what they need.
 os.environ.setdefault("DASK_DISTRIBUTED__WORKER__MULTIPROCESSING_METHOD", "forkserver")
@@ -41,7 +43,6 @@ assignment = sys.modules["toppush.designs.dask.assignment"]
 past_module = sys.modules["toppush.designs.dask.past"]
 workers_module = sys.modules["toppush.designs.dask.workers"]
 HELD = sys.modules["toppush.designs.dask.asking"].HELD
-newton_module = sys.modules["toppush.solvers.newton.method"]
 
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
 
@@ -101,7 +102,7 @@ def test_same_answer_as_local(client, kind, given, rng):
 
 def test_same_answer_with_many_columns(client, rng, monkeypatch):
     """Beyond so many features the system is solved by conjugate gradients."""
-    monkeypatch.setattr(newton_module, "FORMED", 5)
+    monkeypatch.setattr(central_path, "FORMED", 5)
     for kind in ("dense", "CSR"):
         X, y = made(kind, rng, n_columns=30)
         check_same(solved(lazy(X, 150), y, lam=0.01), solved(X, y, lam=0.01), rel=1e-7)
@@ -197,12 +198,19 @@ def test_vectors_over_the_rows(client, rng):
         assert firsts == [0, *np.cumsum([(~y[i : i + 90]).sum() for i in range(0, 360, 90)])]
 
 
+class Kept:
+    """What these tests keep in a block."""
+
+    part = None
+    times = 0
+
+
 def _keep(block, part):
-    block.state.kept = part
+    block.work.of(Kept).part = part
 
 
 def _kept(block):
-    return block.state.kept
+    return block.work.of(Kept).part
 
 
 def _first_negative(block):
@@ -234,7 +242,7 @@ def test_the_past_comes_back_in_order(monkeypatch):
 def test_functions_that_only_ask_change_nothing(solver, formed, rng, monkeypatch):
     """A lost block is not asked them again."""
     if not formed:
-        monkeypatch.setattr(newton_module, "FORMED", 1)
+        monkeypatch.setattr(central_path, "FORMED", 1)
     X, y = made("dense", rng, n_rows=150, n_columns=5)
     asked = set()
 
@@ -256,7 +264,8 @@ def test_functions_that_only_ask_change_nothing(solver, formed, rng, monkeypatch
 
 def _contents(block):
     """All that a block keeps, but for the count of what it read."""
-    state = {key: value for key, value in vars(block.state).items() if key != "positive_rows"}
+    positives = block.known.find(Positives)
+    state = block.work, None if positives is None else positives.used_bend
     tally, entries = block.rows.tally, block.rows.tally.entries
     tally.entries = 0
     contents = pickle.dumps(copy.deepcopy((block.scores, state)))
@@ -492,7 +501,7 @@ def before_rounds(monkeypatch, rounds, act):
 )
 def test_lost_groups_come_back_to_where_they_stood(client, given, rng, monkeypatch):
     given = dict(given)
-    monkeypatch.setattr(newton_module, "FORMED", given.pop("formed", 1000))
+    monkeypatch.setattr(central_path, "FORMED", given.pop("formed", 1000))
     X, y = made("dense", rng)
     undisturbed = solved(lazy(X, 50), y, **given)
 

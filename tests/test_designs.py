@@ -376,8 +376,8 @@ def test_empty_rows_and_columns():
 def test_scatter_undoes_gather(n_threads, rng):
     vector = rng.normal(size=N_ROWS)
     with LocalDesign(dense_values(), positive, n_threads=n_threads) as design:
-        design.scatter(lambda block, part: setattr(block.state, "part", part), vector)
-        assert_array_equal(design.gather(lambda block: block.state.part), vector)
+        design.scatter(lambda block, part: block.work.keep(part), vector)
+        assert_array_equal(design.gather(lambda block: block.work.find(np.ndarray)), vector)
 
 
 @pytest.mark.usefixtures("small_blocks")

@@ -3,7 +3,6 @@
 The law runs on the processor, and on a GPU too where there is one.
 """
 
-import sys
 import warnings
 
 import numpy as np
@@ -16,13 +15,13 @@ from toppush.designs import LocalDesign
 from toppush.designs.arrays import NUMPY
 from toppush.estimators.cross_validation import toppush_path
 from toppush.problem.losses import LOSSES
+from toppush.solvers.newton import central_path
 
 torch = pytest.importorskip("torch", reason="needs torch, the extra [gpu]")
 from toppush.designs.torch import rows as gpu  # noqa: E402
 from toppush.designs.torch.arrays import TorchArrays, arrays_on  # noqa: E402
 from toppush.designs.torch.design import fetched  # noqa: E402
 
-newton_module = sys.modules["toppush.solvers.newton.method"]
 DEVICES = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
 N_ROWS = 600
 
@@ -244,8 +243,8 @@ def test_a_device_gives_the_same_fit(kind, loss, top, weighted, solver, max_iter
 @pytest.mark.parametrize("slow", [False, True])
 def test_by_conjugate_gradients_too(kind, loss, top, slow, device, rng, monkeypatch):
     """More features than are factored; `slow` brings the positives into the preconditioner."""
-    monkeypatch.setattr(newton_module, "FORMED", 0)
-    monkeypatch.setattr(newton_module, "SLOW_CG", 0 if slow else 10**9)
+    monkeypatch.setattr(central_path, "FORMED", 0)
+    monkeypatch.setattr(central_path, "SLOW_CG", 0 if slow else 10**9)
     X, y = made(kind, rng, n_columns=40)
     given = {"lam": 0.01, "loss": loss, "top": top, "tol": 1e-6}
     local = solved(X, y, n_threads=1, **given)
@@ -259,7 +258,7 @@ def test_by_conjugate_gradients_too(kind, loss, top, slow, device, rng, monkeypa
 @pytest.mark.parametrize("loss", sorted(LOSSES))
 @pytest.mark.parametrize("formed", [1000, 0])
 def test_float32_is_near_and_certified(kind, loss, formed, device, rng, monkeypatch):
-    monkeypatch.setattr(newton_module, "FORMED", formed)
+    monkeypatch.setattr(central_path, "FORMED", formed)
     X, y = made(kind, rng)
     right = solved(X, y, lam=0.05, top=5, loss=loss, tol=1e-6)
     found = solved(as_tensor(X, device, torch.float32), y, lam=0.05, top=5, loss=loss, tol=1e-3)

@@ -24,9 +24,8 @@ from toppush.designs.disk import rows as disk
 from toppush.designs.in_memory import MatrixRows
 from toppush.designs.local import rows_of
 from toppush.designs.views import MaskedRows
-from toppush.solvers.newton import systems
+from toppush.solvers.newton import central_path, systems
 
-newton_module = sys.modules["toppush.solvers.newton.method"]
 N_ROWS, N_COLUMNS = 300, 12
 KINDS = ["dense", "CSR"]
 
@@ -197,8 +196,8 @@ def test_without_room_for_copies(kind, loss, room, formed, tmp_path, rng, monkey
     right = solved(X, y, **given)
     monkeypatch.setattr(disk, "_most_exact", lambda *sizes: math.inf)
     if not formed:
-        monkeypatch.setattr(newton_module, "FORMED", 0)
-        monkeypatch.setattr(disk, "FORMED", 0)
+        monkeypatch.setattr(central_path, "FORMED", 0)
+        monkeypatch.setattr(disk.DiskDesign, "most_formed", 0)
     if not room:
         no_room(monkeypatch)
     found = solved(saved(X, tmp_path), y, **given)
@@ -209,7 +208,7 @@ def test_without_room_for_copies(kind, loss, room, formed, tmp_path, rng, monkey
 def test_the_preconditioner_holds_no_more_negatives_than_allowed(rng, monkeypatch):
     X, y = made("dense", rng)
     right = solved(X, y, lam=0.01, top=0.1, tol=1e-3)
-    monkeypatch.setattr(newton_module, "FORMED", 0)
+    monkeypatch.setattr(central_path, "FORMED", 0)
     monkeypatch.setattr(LocalDesign, "most_exact", 16.0)
     sizes, among = [], systems.Memory.among
 

@@ -1,6 +1,5 @@
 """Row blocks and who runs them."""
 
-from toppush.designs.block_design import FORMED
 from toppush.designs.blocks import Block, only_asks
 from toppush.designs.local import LocalDesign
 from toppush.designs.placing import is_placed, open_design, place, score, some_rows
@@ -9,7 +8,6 @@ from toppush.designs.rows import PLAIN, Form
 from toppush.designs.views import precise
 
 __all__ = [
-    "FORMED",
     "PLAIN",
     "Block",
     "Design",

@@ -32,7 +32,7 @@ from toppush.problem.losses import LOSSES
 from toppush.problem.objective import TopPushProblem, count_top
 from toppush.problem.solution import Solution
 from toppush.solvers import automatic_top, solve, zero_is_optimal
-from toppush.solvers.newton.band import mean_difference
+from toppush.solvers.newton.positives import mean_difference
 from toppush.system.threads import in_threads
 from toppush.types import Array, Labels, Matrix
 
@@ -168,7 +168,7 @@ def follow(
         k, start, row = count_top(top, design.n_neg), None, []
         for lam in lams:
             problem = TopPushProblem(design, LOSSES[loss], float(lam), k)
-            start = solve(problem, solver="newton", tol=tol, max_iter=1000, start=start)
+            start = solve(problem, tol=tol, max_iter=1000, start=start)
             row.append(start)
             done()
         rows.append(tuple(row))
@@ -430,7 +430,7 @@ class TopPushCV(LinearRanker):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "lams": [None, "array-like"],
         "tops": [None, "array-like"],
-        "loss": [StrOptions(set(LOSSES))],
+        "loss": [StrOptions(LOSSES.keys())],
         "scoring": [None, str, callable],
         "combine": [StrOptions({"best", "average"})],
         "cv": ["cv_object", HasMethods(["split"])],

@@ -44,6 +44,7 @@ from toppush.designs.dask.workers import (
     live_workers,
     running_client,
 )
+from toppush.designs.records import Records
 from toppush.types import Array
 
 Lazy = Any
@@ -90,11 +91,12 @@ class DaskDesign:
     """
 
     arrays: Arrays = NUMPY
-    most_exact = math.inf
+    most_exact = most_formed = math.inf
 
     def __init__(self, X: Lazy, positive: Lazy, sample_weight: Lazy | None = None) -> None:
         self.client = running_client()
-        self.memory: dict[str, Any] = {}
+        self.known = Records()
+        self.in_use_by: int | None = None
         self.n_features = int(X.shape[1])
         vectors = [positive] if sample_weight is None else [positive, sample_weight]
         blocks = [X.to_delayed()[:, 0], *(vector.to_delayed() for vector in vectors)]

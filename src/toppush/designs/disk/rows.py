@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from toppush.designs.arrays import NUMPY
-from toppush.designs.block_design import FORMED, BlockDesign
+from toppush.designs.block_design import BlockDesign
 from toppush.designs.blocks import Block
 from toppush.designs.disk.files import Buffer, Matrix, Run, Source
 from toppush.designs.disk.memory import resident
@@ -290,6 +290,8 @@ class DiskDesign(BlockDesign):
     sample_weight : array, optional
     """
 
+    most_formed = 1000
+
     def __init__(
         self,
         on_disk: OnDisk,
@@ -297,7 +299,7 @@ class DiskDesign(BlockDesign):
         sample_weight: Array | None = None,
     ) -> None:
         n_rows, n_features = on_disk.shape
-        formed = n_features <= FORMED
+        formed = n_features <= self.most_formed
         plan = on_disk.plan(
             ROW_VECTORS * n_rows + POSITIVE_VECTORS * int(np.count_nonzero(positive)),
             FEATURE_VECTORS * n_features + formed * FEATURE_MATRICES * n_features**2,
