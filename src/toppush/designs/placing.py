@@ -5,11 +5,12 @@ from importlib import import_module
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
 
 from toppush.designs.here import LocalRows
-from toppush.designs.local import rows_of
 from toppush.designs.protocol import PlacedRows
-from toppush.types import Array, Matrix
+from toppush.types import Matrix
 
 
 @dataclass(frozen=True)
@@ -85,6 +86,6 @@ def place(X: Any, device: str | None = None) -> PlacedRows:
     return LocalRows(X) if backend is None else backend.place(X, device)
 
 
-def dense(X: Matrix) -> Array:
-    """An array or a sparse matrix of few rows as a float64 array."""
-    return np.asarray(rows_of(X).exact().dense())
+def dense(X: Matrix) -> NDArray[Any]:
+    """An array, or a sparse matrix of few rows, as an array."""
+    return np.asarray(X.toarray() if sparse.issparse(X) else X)

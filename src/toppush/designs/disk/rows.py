@@ -23,8 +23,8 @@ from toppush.designs.disk.memory import resident
 from toppush.designs.here import RowsHere
 from toppush.designs.in_memory import DenseRows
 from toppush.designs.local import default_threads, hold_blas, release_blas, rows_of
-from toppush.designs.rows import ExactRows, Form, Rows, Tally
-from toppush.designs.views import ByParts, MaskedRows
+from toppush.designs.rows import PLAIN, ExactRows, Form, Rows, Tally
+from toppush.designs.views import ByParts, MaskedRows, precise
 from toppush.types import Array, Mask, Where
 
 BLOCK, SMALLEST_BLOCK = 32 << 20, 1 << 20
@@ -64,12 +64,13 @@ class OnDisk(RowsHere):
 
     library = "disk"
     arrays, room, copy_cost = NUMPY, 0.0, 1.0
+    is_double = True
+    """Scores are taken in float64, whatever the files hold."""
 
     def __init__(self, source: Source, memory_limit: int) -> None:
         self.source, self.memory_limit = source, memory_limit
         self.shape, self.dtype, self.n_entries = source.shape, source.dtype, source.n_entries
-        self.is_double, self.can_shift = source.dtype == np.float64, source.is_dense
-        self.tally, self.bytes_read = Tally(), 0
+        self.can_shift, self.tally, self.bytes_read = source.is_dense, Tally(), 0
 
     def __repr__(self) -> str:
         return f"<{self.shape[0]} x {self.shape[1]} rows of {self.dtype} on disk>"
@@ -95,7 +96,7 @@ class OnDisk(RowsHere):
         """X w, by one read of the files."""
         plan = self.plan(SCORE_VECTORS * self.shape[0], 2 * self.shape[1])
         with Reader(self, plan.block) as reader:
-            return DiskRows(self, reader, 0).scores(weights)
+            return precise(DiskRows(self, reader, 0), PLAIN).scores(weights)
 
     def plan(self, n_row_numbers: int, n_feature_numbers: int) -> Plan:
         """Sizes that keep within the limit, or a refusal."""
@@ -193,7 +194,7 @@ class DiskRows(ByParts):
         self.shape, self.n_entries, self.tally = on_disk.shape, on_disk.n_entries, Tally()
         self.room = room / self._source.entry_bytes
         self.copy_cost = 1.0 if self._source.is_dense else 2.0
-        self.is_double, self.can_shift = on_disk.is_double, on_disk.can_shift
+        self.is_double, self.can_shift = on_disk.dtype == np.float64, on_disk.can_shift
         self._seen = False
 
     def _parts(self, *coefficients: Array) -> Iterator[tuple[slice, Rows]]:
