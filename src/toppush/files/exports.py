@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.kernel_approximation import Nystroem
 
+from toppush.designs import dense
 from toppush.files.columns import Category, Columns, Number
 from toppush.files.errors import ModelError, need
 from toppush.files.files import require_no_training_rows
@@ -163,7 +164,8 @@ def _kernel_graph(graph: _Graph, model: Model) -> str:
     rows = _matrix(graph, model.columns, kernel.n_features_in_)
     rows = graph.apply("Mul", rows, graph.constant(factor))
     rows = graph.apply("Sub", rows, graph.constant(shift))
-    centers, last = _dense(kernel.components_), graph.constant([1], np.int64)
+    centers = np.asarray(dense(kernel.components_), np.float64)
+    last = graph.constant([1], np.int64)
     squares = graph.apply("ReduceSum", graph.apply("Mul", rows, rows), last)
     cross = graph.apply("MatMul", rows, graph.constant(-2.0 * centers.T))
     distances = graph.apply(
@@ -225,7 +227,3 @@ def _product(graph: _Graph, rows: str, weights: Array, threshold: float) -> str:
     """The product of rows and weights, less the threshold."""
     scores = graph.apply("MatMul", rows, graph.constant(weights))
     return graph.apply("Sub", scores, graph.constant(threshold))
-
-
-def _dense(array: Any) -> Array:
-    return np.asarray(array.toarray() if hasattr(array, "toarray") else array, np.float64)
