@@ -15,12 +15,14 @@ every_loss = pytest.mark.parametrize("name", LOSSES)
 every_solver = pytest.mark.parametrize("solver", SOLVERS)
 
 
-def seeds(n_seeds, n_short):
-    """So many seeds, the first of which are enough for a quick run."""
+def quickly(values, quick):
+    """All the values of a parameter; a quick run takes those of `quick` alone."""
     return [
-        seed if seed < n_short else pytest.param(seed, marks=pytest.mark.long)
-        for seed in range(n_seeds)
+        value if value in quick else pytest.param(value, marks=pytest.mark.long) for value in values
     ]
+
+
+slow_by_paper = pytest.mark.parametrize("solver", quickly(SOLVERS, ["newton"]))
 
 
 def solve(

@@ -19,6 +19,7 @@ from solving import (
     every_loss,
     few_rows,
     generic_optimum,
+    quickly,
     solve,
     some_rows,
 )
@@ -42,7 +43,7 @@ AT_ZERO = {name: reference.loss(name, 0.0) for name in LOSSES}
 @every_loss
 @pytest.mark.parametrize("top", [1, 3, 0.3, 1.0])
 @pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", quickly(range(4), range(2)))
 def test_agrees_with_a_generic_solver(seed, weighted, top, name):
     X, positive = few_rows(seed)
     rng = np.random.default_rng(100 + seed)
@@ -66,7 +67,7 @@ def test_agrees_with_a_generic_solver(seed, weighted, top, name):
 
 @every_loss
 @pytest.mark.parametrize("top", [1, 3, 0.3, 1.0])
-@pytest.mark.parametrize("lam", [0.3, 30.0])
+@pytest.mark.parametrize("lam", quickly([0.3, 30.0], [30.0]))
 def test_agrees_with_the_method_of_the_paper_run_long(lam, top, name):
     """The paper's method climbs in the dual, so its lower bound is the better one."""
     X, positive = few_rows(7)
@@ -306,8 +307,10 @@ def test_worst_data_in_every_form_have_one_optimum(make, name, rng, monkeypatch)
     assert all(greatest_lower <= solution.upper * (1.0 + 1e-9) for solution in found)
 
 
-@pytest.mark.parametrize("name", ["truncated_quadratic"])
-def test_bounds_are_true_far_from_the_origin(name):
+@pytest.mark.parametrize(
+    "name, off", [("truncated_quadratic", 1e-4), ("logistic", 1e-6), ("exponential", 1e-6)]
+)
+def test_bounds_are_true_far_from_the_origin(name, off):
     """Columns such as years or timestamps: spread 1 about a mean of 1e5."""
     for seed in range(8):
         X, positive = few_rows(seed)
@@ -315,19 +318,7 @@ def test_bounds_are_true_far_from_the_origin(name):
             solution = solve(X + 1e5, positive, lam=lam, name=name)
             dual = solution.dual
             proven = reference.lower_bound(X + 1e5, positive, dual, lam=lam, name=name)
-            assert solution.lower <= proven + 1e-4 * solution.upper
-            assert solution.lower <= solution.upper * (1.0 + 1e-6)
-
-
-@pytest.mark.parametrize("name", ["logistic", "exponential"])
-def test_bounds_of_other_losses_are_true_far_from_the_origin(name):
-    for seed in range(8):
-        X, positive = few_rows(seed)
-        for lam in (1e-3, 1e-1):
-            solution = solve(X + 1e5, positive, lam=lam, name=name)
-            dual = solution.dual
-            proven = reference.lower_bound(X + 1e5, positive, dual, lam=lam, name=name)
-            assert solution.lower <= proven + 1e-6 * solution.upper
+            assert solution.lower <= proven + off * solution.upper
             assert solution.lower <= solution.upper * (1.0 + 1e-6)
 
 
