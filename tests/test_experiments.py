@@ -23,9 +23,8 @@ from sklearn.datasets import dump_svmlight_file, load_breast_cancer
 
 from toppush.cli import main
 from toppush.experiments import errata as errata_module
-from toppush.experiments.growth import Growth, as_table, draw, measure
-from toppush.experiments.growth import Method as GrowthMethod
-from toppush.experiments.methods import BY_KEY, METHODS, POWERS, Grid, Method
+from toppush.experiments.growth import Growth, Timed, as_table, draw, measure
+from toppush.experiments.methods import IN_PAPER, METHODS, POWERS, Grid, Method
 from toppush.experiments.protocol import choose, extend, pick, run_trial
 from toppush.experiments.published import PUBLISHED
 from toppush.experiments.results import Result, report
@@ -119,7 +118,7 @@ def test_ties_go_to_the_middle_of_the_grid():
 
 @pytest.mark.parametrize("key", ["toppush", "lr", "toppush-cv", "lr-top", "svm-rank"])
 def test_a_trial_repeats(key, rows):
-    once, again = (run_trial(BY_KEY[key], *rows, seed=3) for _ in range(2))
+    once, again = (run_trial(METHODS[key], *rows, seed=3) for _ in range(2))
     for name in ("pos_at_top", "ap", "ndcg", "auc", "setting", "n_settings"):
         assert once[name] == again[name]
     assert once["ap"] > 0.9
@@ -128,7 +127,7 @@ def test_a_trial_repeats(key, rows):
 def test_every_method_fits_and_scores(rows):
     X, y = rows
     keep = np.r_[0:60, 300:360]
-    for method in METHODS:
+    for method in METHODS.values():
         if method.is_available:
             setting = {
                 name: grid.values[len(grid.values) // 2] for name, grid in method.grids.items()
@@ -331,7 +330,7 @@ def test_published_values_are_those_of_the_paper():
     assert PUBLISHED["w8a", "toppush"]["pos_at_top"] == 0.226
     assert PUBLISHED["spambase", "infinite-push"]["seconds_training"] == 1780.0
     assert PUBLISHED["diabetes", "svm-pauc"]["auc_std"] == 0.167
-    assert {method for _, method in PUBLISHED} <= {m.key for m in METHODS if m.in_paper}
+    assert {method for _, method in PUBLISHED} <= {method.key for method in IN_PAPER}
 
 
 def test_table2_marks_what_differs_from_the_published_value(tmp_path, directory):
@@ -373,7 +372,7 @@ def test_a_table_in_all_its_forms(tmp_path):
 
 
 def test_the_report_needs_nothing_else(tmp_path):
-    growth = Growth(GrowthMethod("TopPush", "(m+n) d"), [1, 2, 4, 8], [1.0, 2.0, 4.0, 8.0], [1] * 4)
+    growth = Growth(Timed("TopPush", "(m+n) d"), [1, 2, 4, 8], [1.0, 2.0, 4.0, 8.0], [1] * 4)
     figures = {"table1": (draw([growth]), "a line <up>")}
     Result("table1", "First", [TABLE], figures, {"a": 1}).write(tmp_path)
     Result("errata", "Last", [TABLE]).write(tmp_path)
@@ -390,7 +389,7 @@ def test_the_report_needs_nothing_else(tmp_path):
 
 
 def test_growth_has_the_slope_of_its_times():
-    method = GrowthMethod("TopPush", "(m+n) d")
+    method = Timed("TopPush", "(m+n) d")
     quadratic = Growth(method, [1, 2, 4, 8], [1.0, 4.0, 16.0, 64.0], [1, 2, 4, 8])
     assert quadratic.slope() == pytest.approx(2)
     assert quadratic.slope(per_iteration=True) == pytest.approx(1)
@@ -398,7 +397,7 @@ def test_growth_has_the_slope_of_its_times():
 
 
 def test_growth_is_measured_at_doubling_sizes():
-    found = measure(GrowthMethod("LogisticRanker", "-", smallest=64), seconds=0.0)
+    found = measure(Timed("LogisticRanker", "-", smallest=64), seconds=0.0)
     assert found.sizes == [64, 128, 256, 512]
     assert min(found.seconds) > 0
 

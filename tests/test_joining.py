@@ -38,8 +38,8 @@ class Subgradient:
         self.proof = prove(problem, self.weights, _mean_dual)
         self.upper, self.lower = self.proof.upper, self.proof.lower
 
-    def answer(self):
-        return self.weights, self.proof.threshold
+    def standing(self):
+        return self.upper, self.lower, self.weights, self.proof.threshold
 
     def ended(self):
         return Status.CONVERGED if closed(self.upper, self.lower, self.tol) else None
@@ -69,8 +69,8 @@ def subgradient_method(problem, *, tol, max_iter, start=None, watch=None):
         method = Subgradient(problem, tol)
         status = follow(method, journal, max_iter=max_iter)
         dual = problem.design.over_rows(balanced, _mean_dual, method.proof.balance)
-        bounds = method.upper, method.lower
-        found = Solution(*method.answer(), dual, *bounds, len(journal), status)
+        upper, lower, *answer = method.standing()
+        found = Solution(*answer, dual, upper, lower, len(journal), status)
     return journal.settled(found)
 
 

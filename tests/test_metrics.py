@@ -50,13 +50,25 @@ def test_every_metric_is_here():
         == set(metrics.METRICS)
         == set(metrics.__all__)
         - {
+            "FOUR",
             "METRICS",
+            "Metric",
             "TopCurve",
+            "metric",
             "register",
             "scorer",
+            "summary",
             "top_curve",
         }
     )
+
+
+def test_the_summary_is_of_the_measures_it_names(rng):
+    y, scores = rng.random(60) < 0.3, rng.integers(0, 20, 60).astype(float)
+    for by in ("name", "key", "title"):
+        found = metrics.summary(y, scores, by=by)
+        assert found == {getattr(one, by): one.of(y, scores) for one in metrics.FOUR}
+    assert list(found) == ["Pos@Top", "AP", "NDCG", "AUC"]
 
 
 # Scores on a coarse grid, so that most lists have ties; both classes are always there.

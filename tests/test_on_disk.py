@@ -17,7 +17,7 @@ from scipy import sparse
 
 from holders import check_same, made, saved, small_parts, solved, write_arrow
 from toppush import TopPush, on_disk
-from toppush.designs import LocalDesign, open_design
+from toppush.designs import LocalDesign
 from toppush.designs.arrays import NUMPY
 from toppush.designs.disk import memory
 from toppush.designs.disk import rows as disk
@@ -46,7 +46,7 @@ def no_room(monkeypatch):
 def test_a_product_reads_the_file_once_and_a_few_rows_only_what_is_near(tmp_path, rng):
     X, positive = made("dense", rng)
     far = saved(X, tmp_path)
-    with open_design(far, positive) as design:
+    with far.design(positive) as design:
         rows = design.blocks[0].rows
         u = rng.normal(size=N_ROWS)
         for product in (
@@ -122,7 +122,7 @@ def test_copies_are_made_while_there_is_room(tmp_path, rng, monkeypatch):
         monkeypatch.setattr(
             disk.OnDisk, "plan", lambda *sizes, room=room: plan(*sizes)._replace(room=room)
         )
-        with open_design(far, y) as design:
+        with far.design(y) as design:
             (block,) = design.blocks
             positives = block.positive_rows(alone=False)
             band = block.negative_rows(few)
@@ -316,7 +316,7 @@ def test_files_that_cannot_be_used(tmp_path, rng):
 def test_a_file_that_shrinks_while_it_is_read(tmp_path, rng):
     X, y = made("dense", rng)
     far = saved(X, tmp_path)
-    with open_design(far, y) as design:
+    with far.design(y) as design:
         design.blocks[0].rows.scores(np.zeros(N_COLUMNS))
         with (tmp_path / "rows.npy").open("r+b") as file:
             file.truncate(3000)
@@ -331,7 +331,7 @@ def test_arrow_columns(tmp_path, rng):
     some = on_disk.open(tmp_path / "rows.arrow", "64GiB", columns=names)
     assert some.shape == (N_ROWS, 2)
     w = rng.normal(size=2)
-    assert_allclose(some.scores(w), X[:, [3, 0]] @ w)
+    assert_allclose(some.scores_of_all(w), X[:, [3, 0]] @ w)
     with pytest.raises(ValueError, match="has no columns"):
         on_disk.open(tmp_path / "rows.arrow", "64GiB", columns=["missing"])
     pa = pytest.importorskip("pyarrow")
@@ -341,7 +341,7 @@ def test_arrow_columns(tmp_path, rng):
     check_same(given, solved(X, y, lam=0.01, tol=1e-6))
     feather.write_feather(pa.table({"a": [1.0, None], "b": [1.0, 2.0]}), tmp_path / "gaps.arrow")
     with pytest.raises(ValueError, match="missing values"):
-        on_disk.open(tmp_path / "gaps.arrow", "64GiB").scores(np.ones(2))
+        on_disk.open(tmp_path / "gaps.arrow", "64GiB").scores_of_all(np.ones(2))
     feather.write_feather(pa.table({"a": [1.0, 2.0], "b": [1, 2]}), tmp_path / "mixed.arrow")
     with pytest.raises(ValueError, match=r"types \['double', 'int64'\]"):
         on_disk.open(tmp_path / "mixed.arrow", "64GiB")

@@ -29,15 +29,16 @@ def compare(data: Path, as_json: bool, cv: int, seed: int, missing: str, **readi
     Example: toppush compare train.csv --label fraud --drop id --cv 5
     """
     from toppush.cli.progress import steps
-    from toppush.experiments.compare import MEASURES, compare
+    from toppush.experiments.compare import compare
     from toppush.files.fitting import read_training
+    from toppush.metrics import FOUR
 
     for columns in ("drop", "categorical"):
         reading[columns] = named_columns(data, reading["kind"], reading[columns])
     given = read_training(data, **reading)
     with steps(quiet=as_json) as tell:
         found = compare(given, missing=missing, cv=cv, seed=seed, tell=tell)
-    label = asdict(given.rule)
+    label, measures = asdict(given.rule), [one.title for one in FOUR]
     result = {
         "label": label,
         "rows": found.rows,
@@ -53,7 +54,7 @@ def compare(data: Path, as_json: bool, cv: int, seed: int, missing: str, **readi
     rows = [
         [
             name,
-            *(f"{one[measure].mean():.3f}±{one[measure].std(ddof=1):.3f}" for measure in MEASURES),
+            *(f"{one[measure].mean():.3f}±{one[measure].std(ddof=1):.3f}" for measure in measures),
             f"{found.seconds[name]:.1f}",
         ]
         for name, one in found.values.items()
@@ -64,7 +65,7 @@ def compare(data: Path, as_json: bool, cv: int, seed: int, missing: str, **readi
         chosen_label_text(label),
         f"{found.rows:,} rows, {found.positives:,} positive. Held-out mean and deviation over "
         f"{cv} folds:",
-        table("method", *MEASURES, "s", rows=rows),
+        table("method", *measures, "s", rows=rows),
         *(f"Left out: {name}, {why}." for name, why in found.left_out.items()),
         *(
             f"{name}: {count} {kind} over the folds."

@@ -84,17 +84,11 @@ def evaluate(
 
 def _wanted(n_rows: int, n_negatives: int) -> dict[str, tuple[str, dict[str, Any]]]:
     """Every measure with its parameters, those that the data can show."""
-    wanted: dict[str, tuple[str, dict[str, Any]]] = {}
-    for name in (
-        "positives_at_top",
-        "top_recall",
-        "average_precision",
-        "ndcg",
-        "auc",
-        "ranking_loss",
-        "top_loss",
-    ):
-        wanted[name] = (name, {})
+    from toppush.metrics import METRICS
+
+    wanted: dict[str, tuple[str, dict[str, Any]]] = {
+        name: (name, {}) for name, metric in METRICS.items() if not metric.needs
+    }
     for rate in RATES[1:]:
         wanted[f"partial_auc({rate:g})"] = ("partial_auc", {"max_fpr": rate})
     for fraction in FRACTIONS:

@@ -105,13 +105,13 @@ def _plan(
 ) -> tuple[Any, dict[str, str]]:
     """The plan without the data sets that cannot be had, and the titles of the others."""
     from toppush import datasets
-    from toppush.experiments.methods import BY_KEY
+    from toppush.experiments.methods import METHODS
     from toppush.experiments.runner import Plan
 
-    unknown = [name for name in methods if name not in BY_KEY]
+    unknown = [name for name in methods if name not in METHODS]
     if unknown:
-        raise click.BadParameter(f"no method {unknown[0]!r}; there are {', '.join(BY_KEY)}.")
-    wanted = [BY_KEY[name] for name in methods or BY_KEY]
+        raise click.BadParameter(f"no method {unknown[0]!r}; there are {', '.join(METHODS)}.")
+    wanted = [METHODS[name] for name in methods or METHODS]
     for method in wanted:
         if not method.is_available:
             click.echo(f"{method.title} is left out: pip install {method.needs}", err=True)

@@ -364,9 +364,4 @@ def settings(ranker: Any, **given: Any) -> dict[str, Any]:
 
 def measured(ranker: Any, X: Any, y: Any) -> dict[str, float]:
     """Measures of the training rows."""
-    scores = ranker.decision_function(X)
-    return {
-        "positives_at_top": metrics.positives_at_top(y, scores),
-        "average_precision": metrics.average_precision(y, scores),
-        "auc": metrics.auc(y, scores),
-    }
+    return metrics.summary(y, ranker.decision_function(X))

@@ -4,8 +4,9 @@ Another one joins by `SOLVERS[name] = Solver(...)`, as a loss does by `LOSSES[na
 asks looks there when called.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 from toppush.problem.objective import TopPushProblem
 from toppush.problem.solution import Solution
@@ -17,21 +18,6 @@ from toppush.solvers.paper import paper_method
 __all__ = ["DEFAULT", "SOLVERS", "Solver", "automatic_top", "solve", "zero_is_optimal"]
 
 
-class Minimise(Protocol):
-    """What a solver does."""
-
-    def __call__(
-        self,
-        problem: TopPushProblem,
-        *,
-        tol: float,
-        max_iter: int,
-        start: Solution | None,
-        watch: Watch | None,
-    ) -> Solution:
-        """The minimiser, or what is known of it after `max_iter` iterations."""
-
-
 @dataclass(frozen=True)
 class Solver:
     """A solver and what it can.
@@ -39,6 +25,7 @@ class Solver:
     Attributes
     ----------
     minimise : callable
+        Takes a problem and, by name, tol, max_iter, start and watch.
     needs_dual : bool
         Whether it starts from an earlier solution's dual; else its weights are enough, and a dual
         may be absent.
@@ -46,7 +33,7 @@ class Solver:
         Whether weights and bounds, as a checkpoint has them, lead it back to where it was.
     """
 
-    minimise: Minimise
+    minimise: Callable[..., Solution]
     needs_dual: bool = False
     resumable: bool = False
 

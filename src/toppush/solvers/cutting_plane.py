@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from toppush.designs import Block, Design
 from toppush.problem.solution import Solution, Status, proven_below
-from toppush.solvers.driver import follow, solving
+from toppush.solvers.driver import Standing, follow, solving
 from toppush.solvers.journal import Watch
 from toppush.solvers.simplex import minimise_on_simplex
 from toppush.types import Array
@@ -117,16 +117,6 @@ class Bundle:
         self.bound, self.pull, self.n_quiet = 0.0, 1.0, 0
 
     @property
-    def upper(self) -> float:
-        """The objective at the best point."""
-        return self.problem.C * self.here.value
-
-    @property
-    def lower(self) -> float:
-        """The least value of the model."""
-        return self.problem.C * self.bound
-
-    @property
     def gap(self) -> float:
         """How far the best point can be from the optimum."""
         return self.here.value - self.bound
@@ -139,9 +129,10 @@ class Bundle:
         self.here = self._look(zero, 0.0)
         self.advance()
 
-    def answer(self) -> tuple[Array, float]:
-        """The best point, and the highest score of a negative there as the blocks hold it."""
-        return self.here.weights, self.problem.design.max(_top_negative_here)[0]
+    def standing(self) -> Standing:
+        """The best point with the highest score of a negative, and the least value of the model."""
+        C, top = self.problem.C, self.problem.design.max(_top_negative_here)[0]
+        return C * self.here.value, C * self.bound, self.here.weights, top
 
     def advance(self) -> None:
         """Minimise the model, choose a target, and search the line that leads to it."""

@@ -16,17 +16,11 @@ from toppush.problem.solution import Status
 from toppush.solvers.journal import Journal, Watch
 from toppush.types import Array
 
+Standing = tuple[float, float, Array, float]
+
 
 class Method(Protocol):
     """An iteration that bounds the optimum from both sides."""
-
-    @property
-    def upper(self) -> float:
-        """Objective of the answer."""
-
-    @property
-    def lower(self) -> float:
-        """A bound below the optimum."""
 
     def begin(self) -> None:
         """Go to the first point that has bounds."""
@@ -34,8 +28,8 @@ class Method(Protocol):
     def advance(self) -> None:
         """Go one step further, and take the bounds there."""
 
-    def answer(self) -> tuple[Array, float]:
-        """The weights that `upper` belongs to, and their threshold."""
+    def standing(self) -> Standing:
+        """Upper and lower bound, and the weights of the upper one with their threshold."""
 
     def ended(self) -> Status | None:
         """How the method ends here of its own, if it does."""
@@ -45,7 +39,7 @@ def follow(method: Method, journal: Journal, *, max_iter: int) -> Status:
     """Step after step until the method ends, a watcher asks to stop, or max_iter is reached."""
     method.begin()
     while True:
-        stopped = journal.note(method.upper, method.lower, *method.answer())
+        stopped = journal.note(*method.standing())
         status = method.ended()
         if stopped and status is not Status.CONVERGED:
             return Status.STOPPED

@@ -28,7 +28,7 @@ from toppush.problem.tops import (
     find_landing,
     mass_above,
 )
-from toppush.solvers.driver import follow, solving
+from toppush.solvers.driver import Standing, follow, solving
 from toppush.solvers.forms import Seen, answer_in, in_form, seen
 from toppush.solvers.journal import Watch
 from toppush.types import Array
@@ -69,13 +69,7 @@ def paper_method(
 class DualAscent:
     """The driver's side of the iteration; the rows' side is the blocks' `Part`.
 
-    Attributes
-    ----------
-    push, previous_push : array
-    upper, threshold : float
-        Of the latest point.
-    objective : float
-        The dual objective divided by m, minus the lower bound; 0 at zero for every loss.
+    `objective` is the dual one divided by m, minus the lower bound; 0 at zero for every loss.
     """
 
     def __init__(
@@ -90,11 +84,6 @@ class DualAscent:
         self.objective = self.before = self.threshold = self.shift = 0.0
         self.upper, self.length, self.n_steps = np.inf, np.inf, 0
         self.momentum, self.previous_momentum = 1.0, 0.0
-
-    @property
-    def lower(self) -> float:
-        """What the latest dual point proves."""
-        return -self.objective
 
     def begin(self) -> None:
         """One step from zero, where every sum is known, or from an earlier solution's dual."""
@@ -115,9 +104,11 @@ class DualAscent:
         self.previous_push = self.push
         design.tell(_stand_still)
 
-    def answer(self) -> tuple[Array, float]:
-        """Weights and threshold of the latest point, for the rows as they were given."""
-        return answer_in(self.how.form, self.push / self.problem.scale, self.threshold)
+    def standing(self) -> Standing:
+        """The latest point, for the rows as they were given."""
+        weights = self.push / self.problem.scale
+        answer = answer_in(self.how.form, weights, self.threshold)
+        return self.upper, -self.objective, *answer
 
     def advance(self) -> None:
         """One step from the probe, whose momentum grows."""

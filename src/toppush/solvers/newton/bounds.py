@@ -5,10 +5,13 @@ a = tau c l'(T - w.x), b = tau q brought into the domain, with the best tau.
 """
 
 import math
+from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
+from toppush.problem.losses import Loss
 from toppush.problem.objective import TopPushProblem, prove, rounding
 from toppush.problem.tops import root
 from toppush.solvers.forms import Seen
@@ -141,36 +144,18 @@ class Bounds:
             candidates.append((True, Mass(*design.sum(duals.stepped_sums))))
         for by_steps, mass in candidates:
             push = mass.product - mass.total * product
-            scale, bound = self._best_scale(by_steps, mass, float(push @ push) / self.problem.scale)
+            scale, bound = best_scale(
+                self.problem.loss,
+                mass,
+                float(push @ push) / self.problem.scale,
+                partial(design.sum, duals.dual_along, by_steps, self.problem.loss),
+                partial(design.max, duals.largest_dual, by_steps),
+            )
+            bound /= self.m
             if bound > self.lower:
                 self.lower, by = bound, scale * mass.total
                 self._push = scale * norm(push), 2.0 * by
                 design.tell(duals.keep_dual, by_steps, scale, by / total, by * lift, by / k)
-
-    def _best_scale(self, stepped: bool, mass: Mass, quadratic: float) -> tuple[float, float]:
-        """Scale t of the dual point with the best bound -(t^2/2 quadratic + conjugates)/m.
-
-        In closed form if l*(a) = l*'(0) a + curvature/2 a^2; else by Newton's method, where any
-        scale gives a bound.
-        """
-        design, loss = self.problem.design, self.problem.loss
-        if not (mass.total > 0.0 and math.isfinite(quadratic)):
-            return 0.0, 0.0
-        if loss.conjugate_curvature is not None:
-            slope = -float(loss.conjugate_slope(np.zeros(1))[0]) * mass.total
-            scale = slope / (quadratic + loss.conjugate_curvature * mass.squares)
-            return scale, 0.5 * scale * slope / self.m
-        limit = (1.0 - 1e-9) * loss.dual_limit / design.max(duals.largest_dual, stepped)[0]
-        scale, best = min(1.0, limit), (0.0, 0.0)
-        for _ in range(4):
-            value, slope, curvature = design.sum(duals.dual_along, stepped, loss, scale)
-            bound = -(0.5 * scale**2 * quadratic + value) / self.m
-            best = max(best, (scale, bound), key=lambda pair: pair[1])
-            if not quadratic + curvature > 0.0:
-                break
-            newton = scale - (scale * quadratic + slope) / (quadratic + curvature)
-            scale = min(max(newton, 0.3 * scale), 3.0 * scale, limit)
-        return best
 
     def _lift_into_cap(self, total: float) -> float:
         """Lift that makes clip(push/total + lift, 0, 1/k) sum to one."""
@@ -182,3 +167,35 @@ class Bounds:
 
         highest = design.max(band.largest_push)[0] / total
         return -root(surplus, -cap, highest, 0.0)
+
+
+def best_scale(
+    loss: Loss,
+    mass: Mass,
+    quadratic: float,
+    along: Callable[[float], tuple[float, float, float]],
+    largest: Callable[[], tuple[float, ...]],
+) -> tuple[float, float]:
+    """Scale t of a dual point with the best bound -(t^2/2 quadratic + conjugates), and that bound.
+
+    In closed form if l*(a) = l*'(0) a + curvature/2 a^2; else by Newton's method, where any scale
+    gives a bound. `along` tells conjugates at a scale with two derivatives, `largest` the greatest
+    dual for a weight of one.
+    """
+    if not (mass.total > 0.0 and math.isfinite(quadratic)):
+        return 0.0, 0.0
+    if loss.conjugate_curvature is not None:
+        slope = -float(loss.conjugate_slope(np.zeros(1))[0]) * mass.total
+        scale = slope / (quadratic + loss.conjugate_curvature * mass.squares)
+        return scale, 0.5 * scale * slope
+    limit = (1.0 - 1e-9) * loss.dual_limit / largest()[0]
+    scale, best = min(1.0, limit), (0.0, 0.0)
+    for _ in range(4):
+        value, slope, curvature = along(scale)
+        bound = -(0.5 * scale**2 * quadratic + value)
+        best = max(best, (scale, bound), key=lambda pair: pair[1])
+        if not quadratic + curvature > 0.0:
+            break
+        newton = scale - (scale * quadratic + slope) / (quadratic + curvature)
+        scale = min(max(newton, 0.3 * scale), 3.0 * scale, limit)
+    return best

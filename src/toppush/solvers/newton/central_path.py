@@ -9,6 +9,7 @@ from toppush.designs import Block
 from toppush.problem.objective import TopPushProblem, negatives_range
 from toppush.problem.solution import Solution, Status, closed, relative_gap
 from toppush.problem.tops import root, top_mean
+from toppush.solvers.driver import Standing
 from toppush.solvers.forms import Seen, answer_in
 from toppush.solvers.newton import band, duals, positives
 from toppush.solvers.newton.bounds import Bounds
@@ -53,15 +54,7 @@ PREDICTOR_RTOL, CORRECTOR_RTOL = 0.2, 0.03
 class CentralPath:
     """Weights and three numbers on the way along the path, and the Newton matrix's parts.
 
-    Parameters
-    ----------
-    problem : TopPushProblem
-        On the rows in the form that they have.
-    tol : float
-    how : Seen
-        That form; one that all rows asked for makes a careful solve, which takes its sums anew
-        from the rows in every iteration.
-    start : Solution, optional
+    In a form that all rows asked for, every iteration takes its sums anew from the rows.
     """
 
     weights: Array
@@ -88,19 +81,10 @@ class CentralPath:
 
     # ---- as every method
 
-    @property
-    def upper(self) -> float:
-        """Objective of the best weights."""
-        return self.bounds.upper
-
-    @property
-    def lower(self) -> float:
-        """The best bound below the optimum."""
-        return self.bounds.lower
-
-    def answer(self) -> tuple[Array, float]:
-        """The best weights, and their threshold, for the rows as they were given."""
-        return answer_in(self.how.form, self.bounds.weights, self.bounds.threshold)
+    def standing(self) -> Standing:
+        """The best bounds, and weights and threshold for the rows as they were given."""
+        best = self.bounds
+        return best.upper, best.lower, *answer_in(self.how.form, best.weights, best.threshold)
 
     def begin(self) -> None:
         """Along the means' difference, or at given weights; the band on the central path."""
@@ -137,7 +121,8 @@ class CentralPath:
 
     def ended(self) -> Status | None:
         """Whether the gap is closed and proven, or nothing gets better any more."""
-        gap, centrality = relative_gap(self.upper, self.lower), self.sums.complementarity
+        gap = relative_gap(self.bounds.upper, self.bounds.lower)
+        centrality = self.sums.complementarity
         ahead = gap < 0.99 * self.best_gap or centrality < 0.5 * self.least_complementarity
         self.n_idle = 0 if ahead else self.n_idle + 1
         self.best_gap = min(gap, self.best_gap)
@@ -150,7 +135,7 @@ class CentralPath:
     def _proven(self) -> Status | None:
         """How the solve ends where the bounds agree; a careful one goes on if rows refute them."""
         self.bounds.settle(self.pulls, self.path)
-        if closed(self.upper, self.lower, self.tol):
+        if closed(self.bounds.upper, self.bounds.lower, self.tol):
             return Status.CONVERGED
         self.n_refuted += 1
         if not self.how.final or self.n_refuted > MAX_REFUTED:
@@ -164,9 +149,9 @@ class CentralPath:
         bounds = self.bounds
         if bounds.balance is None:
             bounds.settle(self.pulls, self.path)
-        weights, threshold = self.answer()
+        upper, lower, weights, threshold = self.standing()
         dual = self.problem.design.over_rows(duals.best_dual, bounds.balance)
-        return Solution(weights, threshold, dual, bounds.upper, bounds.lower, n_iter, status)
+        return Solution(weights, threshold, dual, upper, lower, n_iter, status)
 
     # ---- start
 
@@ -218,7 +203,7 @@ class CentralPath:
         _, _, total, squares = problem.design.sum(positives.score_moments)
         spread = np.sqrt(max(squares / n_neg - (total / n_neg) ** 2, 0.0))
         residual = problem.lam * self.weights - self.pull * difference
-        worth = min(float(residual @ residual) / (2.0 * problem.lam), self.upper) / self.pull
+        worth = min(float(residual @ residual) / (2.0 * problem.lam), self.bounds.upper) / self.pull
         slack = float(max(SPREAD * spread, SPREAD * worth, 1e-12))
         if start is None or start.status is not Status.RESUMED or start.relative_gap > RESUMED_GAP:
             return slack
@@ -268,7 +253,8 @@ class CentralPath:
         """Go back onto the path, each time where it is wider."""
         self.n_rescues, self.n_short, self.step = self.n_rescues + 1, 0, 1.0
         self.pull = max(self.pulls.total / self.m, 1e-12)
-        self._centre((self.upper - self.lower) / self.pull * 0.3 * 3.0 ** (self.n_rescues - 1))
+        gap = self.bounds.upper - self.bounds.lower
+        self._centre(gap / self.pull * 0.3 * 3.0 ** (self.n_rescues - 1))
 
     def _extend_band(self, mu: float) -> bool:
         """Take in negatives that reach the band, the highest if there are too many."""
@@ -292,7 +278,7 @@ class CentralPath:
     def _step(self, mu: float) -> None:
         """Predict with no centring, correct with as much as that shows to be needed, and go."""
         design, system = self.problem.design, self._system()
-        least = 0.05 * self.tol * self.upper / self.n_band
+        least = 0.05 * self.tol * self.bounds.upper / self.n_band
         *_, longest = self._direction(system, least, False, PREDICTOR_RTOL)
         ahead = design.sum(band.complementarity_after, longest) / self._n_pairs
         centring = min(1.0, max(0.01, (ahead / mu) ** 2 if ahead > 0.0 else 0.0))

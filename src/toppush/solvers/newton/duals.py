@@ -40,8 +40,13 @@ def stepped_sums(block: Block) -> tuple[float, float, Array]:
 @only_asks
 def dual_along(block: Block, stepped: bool, loss: Loss, scale: float) -> tuple[float, float, float]:
     """Conjugates at the duals times `scale`, with first and second derivative in it."""
+    return along(block.cost, _duals(block, stepped), loss, scale)
+
+
+def along(costs: Array, pulls: Array, loss: Loss, scale: float) -> tuple[float, float, float]:
+    """The same of some duals."""
     value = slope = curvature = 0.0
-    for cost, pull in chunks(block.cost, _duals(block, stepped)):
+    for cost, pull in chunks(costs, pulls):
         unit = pull / cost
         counted = unit > 0.0
         cost, unit = cost[counted], unit[counted]

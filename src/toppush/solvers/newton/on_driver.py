@@ -13,6 +13,7 @@ sums to 1, and every a and q is that of `newton` divided by m.
 """
 
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,9 +23,11 @@ from toppush.designs import Block, Design, Form, only_asks
 from toppush.designs.arrays import to_host
 from toppush.problem.objective import TopPushProblem, balanced, prove
 from toppush.problem.solution import Solution, Status, closed, relative_gap
-from toppush.solvers.driver import follow
+from toppush.solvers.driver import Standing, follow
 from toppush.solvers.forms import answer_in, in_form, seen
 from toppush.solvers.journal import Journal
+from toppush.solvers.newton.bounds import Mass, best_scale
+from toppush.solvers.newton.duals import along
 from toppush.solvers.newton.state import Direction, Pairs
 from toppush.types import Array
 
@@ -139,10 +142,10 @@ class ExactPath:
             self.pairs.excess, self.pairs.room = slack, np.full(n, self.pull / self.k) - push
         self._certify()
 
-    def answer(self) -> tuple[Array, float]:
-        """The best weights, and their threshold, for the rows as they were given."""
+    def standing(self) -> Standing:
+        """The best bounds, and weights and threshold for the rows as they were given."""
         weights = self.arrays.asarray(self.best_weights)
-        return answer_in(self.form, weights, self.best_threshold)
+        return self.upper, self.lower, *answer_in(self.form, weights, self.best_threshold)
 
     def _in_full(self, weights: Array) -> Array:
         return weights if self.basis is None else self.basis @ weights
@@ -161,7 +164,14 @@ class ExactPath:
         shares = _capped_shares(self.pairs.push / self.pairs.push.sum(), 1.0 / self.k)
         mass = float(self.dual.sum())
         push = self.dual @ self.positives - mass * (shares @ self.negatives)
-        scale, lower = self._best_scale(mass, float(push @ push) / self.lam)
+        unit = self.dual / self.cost
+        scale, lower = best_scale(
+            self.loss,
+            Mass(mass, float(self.dual @ unit), push),
+            float(push @ push) / self.lam,
+            partial(along, self.cost, self.dual, self.loss),
+            lambda: (float(unit.max()),),
+        )
         if lower > self.lower:
             self.lower = lower
             on_negatives = np.broadcast_to(1.0 / self.n_neg, self.n_neg)
@@ -176,25 +186,6 @@ class ExactPath:
         threshold = np.sort(negatives @ wide)[-k:].mean()
         losses = self.cost @ self.loss.value(threshold - positives @ wide)
         return float(0.5 * self.lam * (wide @ wide) + losses), float(threshold)
-
-    def _best_scale(self, mass: float, quadratic: float) -> tuple[float, float]:
-        """Scale of the dual point with the best bound, and that bound."""
-        unit, loss = self.dual / self.cost, self.loss
-        if not (mass > 0.0 and np.isfinite(quadratic)):
-            return 0.0, 0.0
-        if loss.conjugate_curvature is not None:
-            bend = quadratic + loss.conjugate_curvature * float(self.dual @ unit)
-            return (mass / bend, 0.5 * mass * (mass / bend)) if bend > 0.0 else (0.0, 0.0)
-        limit, scale, best = (1.0 - 1e-9) * loss.dual_limit / float(unit.max()), 1.0, (0.0, 0.0)
-        for _ in range(4):
-            scale = min(scale, limit)
-            violation = loss.conjugate_slope(scale * unit)
-            value = float(self.cost @ loss.conjugate(scale * unit))
-            best = max(best, (scale, -0.5 * scale**2 * quadratic - value), key=lambda pair: pair[1])
-            slope = scale * quadratic + float(self.dual @ violation)
-            bend = quadratic + float(self.dual @ (unit / loss.curvature(violation)))
-            scale = min(max(scale - slope / bend, 0.3 * scale), 3.0 * scale)
-        return best
 
     def ended(self) -> Status | None:
         """Whether the gap is closed, or nothing gets better any more."""
