@@ -276,5 +276,6 @@ def opened(X, positive, sample_weight=None, n_threads=None, device=None):
     """The design that a fit would work on."""
     rows = place(X, device)
     weight = None if sample_weight is None else rows.weights(sample_weight)
-    with rows.design(rows.mask(rows.labels(positive), True), weight, n_threads=n_threads) as design:
+    mask = rows.mask(rows.labels(positive), True)
+    with rows.design(mask, weight, n_threads=n_threads) as design:
         yield design

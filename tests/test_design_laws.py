@@ -110,9 +110,7 @@ COPIES = {
 
 
 class Kept:
-    """What these laws keep in a block."""
-
-    part = None
+    """A block's part of a vector over the rows."""
 
 
 def keep(block, part):
@@ -290,8 +288,10 @@ SETTINGS = [
     {"top": 5, "loss": "logistic", "solver": "paper", "max_iter": 1},
     {"top": 5, "loss": "logistic", "formed": 0},
     {"top": 1, "formed": 0},
+    {"top": 20, "loss": "exponential", "formed": 0, "slow": 0},
 ]
-"""`formed` features at most are factored; with more, conjugate gradients solve the system."""
+"""`formed` features at most are factored; with more, conjugate gradients solve the system. After
+more than `slow` steps of theirs the positives come into the preconditioner."""
 
 
 def fit(monkeypatch, rows, number, weighted, **options):
@@ -299,6 +299,7 @@ def fit(monkeypatch, rows, number, weighted, **options):
     formed = given.pop("formed", 1000)
     monkeypatch.setattr(central_path, "FORMED", formed)
     monkeypatch.setattr(disk.DiskDesign, "most_formed", formed)
+    monkeypatch.setattr(central_path, "SLOW_CG", given.pop("slow", 200))
     return solved(rows, POSITIVE, WEIGHT if weighted else None, **given)
 
 
