@@ -11,9 +11,10 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from toppush.designs import Block, LocalDesign, base, local
-from toppush.designs import rows as kinds_of_rows
-from toppush.designs.rows import DenseRows, MaskedRows, SparseRows
+from toppush.designs import Block, LocalDesign, block_design, local
+from toppush.designs import in_memory as kinds_of_rows
+from toppush.designs.in_memory import DenseRows, SparseRows
+from toppush.designs.views import MaskedRows
 from toppush.problem.tops import Clipped
 
 N_ROWS, N_COLS = 61, 17
@@ -375,8 +376,8 @@ def test_empty_rows_and_columns():
 def test_scatter_undoes_gather(n_threads, rng):
     vector = rng.normal(size=N_ROWS)
     with LocalDesign(dense_values(), positive, n_threads=n_threads) as design:
-        design.scatter(lambda block, part: setattr(block.state, "part", part), vector)
-        assert_array_equal(design.gather(lambda block: block.state.part), vector)
+        design.scatter(lambda block, part: block.work.keep(part), vector)
+        assert_array_equal(design.gather(lambda block: block.work.find(np.ndarray)), vector)
 
 
 @pytest.mark.usefixtures("small_blocks")
@@ -399,8 +400,8 @@ def test_answers_come_in_the_order_of_the_rows():
 
 
 def test_sums_keep_named_tuples():
-    assert base.add(base.add((1, (2,)), (3, (4,))), (5, (6,))) == (9, (12,))
-    added = base.add(Clipped(1.0, 2.0, 3.0, 4.0), Clipped(10.0, 20.0, 30.0, 40.0))
+    assert block_design.add(block_design.add((1, (2,)), (3, (4,))), (5, (6,))) == (9, (12,))
+    added = block_design.add(Clipped(1.0, 2.0, 3.0, 4.0), Clipped(10.0, 20.0, 30.0, 40.0))
     assert added == Clipped(11.0, 22.0, 33.0, 44.0)
     assert isinstance(added, Clipped)
 

@@ -3,7 +3,6 @@
 The law runs on the processor, and on a GPU too where there is one.
 """
 
-import sys
 import warnings
 
 import numpy as np
@@ -11,16 +10,17 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse, special
 
-from toppush import TopPush, TopPushCV
+from toppush import TopPush, TopPushCV, toppush_path
 from toppush.designs import LocalDesign
 from toppush.designs.arrays import NUMPY
-from toppush.estimators.cross_validation import toppush_path
 from toppush.problem.losses import LOSSES
+from toppush.solvers.newton import central_path
 
 torch = pytest.importorskip("torch", reason="needs torch, the extra [gpu]")
-gpu = pytest.importorskip("toppush.designs.torch.rows")
+from toppush.designs.torch import rows as gpu  # noqa: E402
+from toppush.designs.torch.arrays import TorchArrays, arrays_on  # noqa: E402
+from toppush.designs.torch.design import fetched  # noqa: E402
 
-newton_module = sys.modules["toppush.solvers.newton.method"]
 DEVICES = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
 N_ROWS = 600
 
@@ -107,14 +107,14 @@ def test_wright_omega(device):
     points = np.concatenate(
         [np.linspace(-800, 800, 2001), np.linspace(-4, 4, 801), [-1e4, 1e15, 1e25, -np.inf]]
     )
-    found = gpu.arrays_on(torch.device(device)).wrightomega(torch.tensor(points, device=device))
+    found = arrays_on(torch.device(device)).wrightomega(torch.tensor(points, device=device))
     assert_allclose(found.cpu().numpy(), special.wrightomega(points), rtol=4e-15, atol=0)
 
 
 @on_every_device
 def test_operations_keep_numpys_meaning(device, rng):
     """Where torch and NumPy differ: types of numbers, empty vectors, counts past 2^24."""
-    xp, values = gpu.arrays_on(torch.device(device)), rng.normal(size=50)
+    xp, values = arrays_on(torch.device(device)), rng.normal(size=50)
     tensor = xp.asarray(values)
     assert xp.where(tensor > 0.0, 2.0, 0.0).dtype == torch.float64
     assert xp.asarray([0.1, 0.2]).dtype == torch.float64
@@ -137,7 +137,7 @@ def test_operations_keep_numpys_meaning(device, rng):
 def test_every_operation_is_there():
     names = [name for name in vars(NUMPY) if not name.startswith("_")]
     assert len(names) > 30
-    assert [name for name in names if not hasattr(gpu.TorchArrays, name)] == []
+    assert [name for name in names if not hasattr(TorchArrays, name)] == []
 
 
 # Rows.
@@ -211,7 +211,7 @@ def test_numbers_of_an_answer_come_together(monkeypatch):
     )
     vector = torch.zeros(3)
     answer = (torch.tensor(1.5), 2.0, (torch.tensor(7), vector))
-    found = gpu.fetched(answer)
+    found = fetched(answer)
     assert found[:2] == (1.5, 2.0)
     assert found[2][0] == 7.0
     assert found[2][1] is vector
@@ -242,8 +242,8 @@ def test_a_device_gives_the_same_fit(kind, loss, top, weighted, solver, max_iter
 @pytest.mark.parametrize("slow", [False, True])
 def test_by_conjugate_gradients_too(kind, loss, top, slow, device, rng, monkeypatch):
     """More features than are factored; `slow` brings the positives into the preconditioner."""
-    monkeypatch.setattr(newton_module, "FORMED", 0)
-    monkeypatch.setattr(newton_module, "SLOW_CG", 0 if slow else 10**9)
+    monkeypatch.setattr(central_path, "FORMED", 0)
+    monkeypatch.setattr(central_path, "SLOW_CG", 0 if slow else 10**9)
     X, y = made(kind, rng, n_columns=40)
     given = {"lam": 0.01, "loss": loss, "top": top, "tol": 1e-6}
     local = solved(X, y, n_threads=1, **given)
@@ -257,7 +257,7 @@ def test_by_conjugate_gradients_too(kind, loss, top, slow, device, rng, monkeypa
 @pytest.mark.parametrize("loss", sorted(LOSSES))
 @pytest.mark.parametrize("formed", [1000, 0])
 def test_float32_is_near_and_certified(kind, loss, formed, device, rng, monkeypatch):
-    monkeypatch.setattr(newton_module, "FORMED", formed)
+    monkeypatch.setattr(central_path, "FORMED", formed)
     X, y = made(kind, rng)
     right = solved(X, y, lam=0.05, top=5, loss=loss, tol=1e-6)
     found = solved(as_tensor(X, device, torch.float32), y, lam=0.05, top=5, loss=loss, tol=1e-3)
@@ -339,9 +339,9 @@ def test_paths_and_cross_validation(kind, device, rng):
 def test_nothing_of_row_length_leaves_the_device(device, rng, monkeypatch):
     """In the middle of a fit only a few numbers cross, never a vector over the rows."""
     X, y = made("dense", rng)
-    sizes, original = [], gpu.TorchArrays.to_host
+    sizes, original = [], TorchArrays.to_host
     monkeypatch.setattr(
-        gpu.TorchArrays,
+        TorchArrays,
         "to_host",
         lambda self, values: sizes.append(values.numel()) or original(self, values),
     )

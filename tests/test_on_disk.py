@@ -17,15 +17,15 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
 from toppush import TopPush, TopPushCV, on_disk
-from toppush.designs import LocalDesign, open_design
+from toppush.designs import LocalDesign
 from toppush.designs.arrays import NUMPY
 from toppush.designs.disk import memory
 from toppush.designs.disk import rows as disk
+from toppush.designs.in_memory import MatrixRows
 from toppush.designs.local import rows_of
-from toppush.designs.rows import MaskedRows, MatrixRows
-from toppush.solvers.newton import systems
+from toppush.designs.views import MaskedRows
+from toppush.solvers.newton import central_path, systems
 
-newton_module = sys.modules["toppush.solvers.newton.method"]
 N_ROWS, N_COLUMNS = 300, 12
 KINDS = ["dense", "CSR"]
 
@@ -110,7 +110,7 @@ def test_products_are_those_of_rows_in_memory(form, dtype, tmp_path, rng):
     assert (far.shape, far.dtype) == (X.shape, dtype)
     atol = 100 * np.finfo(dtype).eps * np.abs(X).sum()
     w, u, v = rng.normal(size=N_COLUMNS), rng.normal(size=N_ROWS), rng.normal(size=N_ROWS)
-    with open_design(far, positive) as design:
+    with far.design(positive) as design:
         rows = design.blocks[0].rows
         for found, expected in (
             (rows.scores(w), right.scores(w)),
@@ -138,7 +138,7 @@ def test_products_are_those_of_rows_in_memory(form, dtype, tmp_path, rng):
 def test_a_product_reads_the_file_once_and_a_few_rows_only_what_is_near(tmp_path, rng):
     X, positive = made("dense", rng)
     far = saved(X, tmp_path)
-    with open_design(far, positive) as design:
+    with far.design(positive) as design:
         rows = design.blocks[0].rows
         u = rng.normal(size=N_ROWS)
         for product in (
@@ -196,8 +196,8 @@ def test_without_room_for_copies(kind, loss, room, formed, tmp_path, rng, monkey
     right = solved(X, y, **given)
     monkeypatch.setattr(disk, "_most_exact", lambda *sizes: math.inf)
     if not formed:
-        monkeypatch.setattr(newton_module, "FORMED", 0)
-        monkeypatch.setattr(disk, "FORMED", 0)
+        monkeypatch.setattr(central_path, "FORMED", 0)
+        monkeypatch.setattr(disk.DiskDesign, "most_formed", 0)
     if not room:
         no_room(monkeypatch)
     found = solved(saved(X, tmp_path), y, **given)
@@ -208,7 +208,7 @@ def test_without_room_for_copies(kind, loss, room, formed, tmp_path, rng, monkey
 def test_the_preconditioner_holds_no_more_negatives_than_allowed(rng, monkeypatch):
     X, y = made("dense", rng)
     right = solved(X, y, lam=0.01, top=0.1, tol=1e-3)
-    monkeypatch.setattr(newton_module, "FORMED", 0)
+    monkeypatch.setattr(central_path, "FORMED", 0)
     monkeypatch.setattr(LocalDesign, "most_exact", 16.0)
     sizes, among = [], systems.Memory.among
 
@@ -242,7 +242,7 @@ def test_copies_are_made_while_there_is_room(tmp_path, rng, monkeypatch):
         monkeypatch.setattr(
             disk.OnDisk, "plan", lambda *sizes, room=room: plan(*sizes)._replace(room=room)
         )
-        with open_design(far, y) as design:
+        with far.design(y) as design:
             (block,) = design.blocks
             positives = block.positive_rows(alone=False)
             band = block.negative_rows(few)
@@ -458,7 +458,7 @@ def test_files_that_cannot_be_used(tmp_path, rng):
 def test_a_file_that_shrinks_while_it_is_read(tmp_path, rng):
     X, y = made("dense", rng)
     far = saved(X, tmp_path)
-    with open_design(far, y) as design:
+    with far.design(y) as design:
         design.blocks[0].rows.scores(np.zeros(N_COLUMNS))
         with (tmp_path / "rows.npy").open("r+b") as file:
             file.truncate(3000)

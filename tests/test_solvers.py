@@ -17,7 +17,7 @@ from sklearn.preprocessing import MaxAbsScaler
 import reference
 from toppush import TopPush
 from toppush.designs import LocalDesign, local
-from toppush.designs.rows import DenseRows, SparseRows
+from toppush.designs.in_memory import DenseRows, SparseRows
 from toppush.problem.losses import LOSSES
 from toppush.problem.objective import TopPushProblem, count_top
 from toppush.problem.solution import Status

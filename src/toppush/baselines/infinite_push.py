@@ -105,7 +105,7 @@ class InfinitePush(WeightedRanker):
         design = task.design
         require_pairs(design.n_pos, design.n_neg, self.max_pairs, BYTES_PER_PAIR[self.solver])
         problem = TopPushProblem(design, PAIR_LOSSES[self.loss], task.ridge(self.lam))
-        both = TwoClasses(design, task.sample_weight)
+        both = TwoClasses(design, task.row_weights)
         limits = self.tol, self.max_iter, task.watch
         if self.solver == "admm":
             ridge = pair_admm.ElasticNet(l1=0.0, l2=problem.lam)

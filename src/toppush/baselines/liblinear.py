@@ -39,13 +39,14 @@ class _LiblinearRanker(WeightedRanker):
 
     def _fit(self, X: Matrix, y: Labels, sample_weight: Any | None) -> Self:
         with unchanged_on_failure(self):
-            X, y, classes, positive, weight = read_local_rows(self, X, y, sample_weight)
-            tasks = fit_tasks(self, X, y, classes, max_iter=0)  # LIBLINEAR tells of no iteration
+            given = read_local_rows(self, X, y, sample_weight)
+            tasks = fit_tasks(self, given, max_iter=0)  # LIBLINEAR tells of no iteration
+            X, weight = given.rows.given, given.sample_weight
             unit = self._unit(X, weight)
             X = narrow_indices(X if unit == 1.0 else X.astype(np.float64) / unit)
             model = self._model(self.C * unit**2, 1.0 / unit)
-            model.fit(X, positive, sample_weight=weight)
-            self.classes_ = classes
+            model.fit(X, given.positive, sample_weight=weight)
+            self.classes_ = given.classes
             self.coef_ = model.coef_ / unit
             self.threshold_ = -float(model.intercept_[0])
             self.n_iter_ = int(np.max(model.n_iter_))

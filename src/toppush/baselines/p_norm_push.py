@@ -95,7 +95,7 @@ class PNormPush(WeightedRanker):
 
     def _solve(self, task: Task) -> tuple[Solution, float]:
         both, journal = (
-            TwoClasses(task.design, task.sample_weight),
+            TwoClasses(task.design, task.row_weights),
             Journal(task.design, task.watch),
         )
         problem = PNormProblem(both, PUSH_NORMS[self.loss], float(self.p), task.ridge(self.lam))

@@ -50,13 +50,12 @@ class TwoClasses:
     blocks; the rows stay there.
     """
 
-    def __init__(self, design: Design, sample_weight: Array | None = None) -> None:
+    def __init__(self, design: Design, row_weights: Array) -> None:
         self.design = design
         side = design.gather(_sides)
         self._where = np.flatnonzero(side > 0), np.flatnonzero(side < 0)
         self._n_rows = side.size
-        weight = np.ones(side.size) if sample_weight is None else sample_weight
-        self.weights = self.split(weight)
+        self.weights = self.split(row_weights)
         """Weights of the positives and of the negatives."""
 
     def split(self, vector: Array) -> Pair:
@@ -112,9 +111,15 @@ def _joined_scores(block: Block) -> Array:
     return block.join(*block.scores)
 
 
+class Received:
+    """A block's part of a vector over all rows."""
+
+    vector: Array
+
+
 def _receive(block: Block, vector: Array) -> None:
-    block.state.vector = vector
+    block.work.of(Received).vector = vector
 
 
 def _combined(block: Block) -> Array:
-    return block.rows.combine(block.state.vector)
+    return block.rows.combine(block.work.of(Received).vector)

@@ -81,8 +81,8 @@ class SparseInfinitePush(WeightedRanker):
         design = task.design
         require_pairs(design.n_pos, design.n_neg, self.max_pairs, BYTES_PER_PAIR["admm"])
         problem = TopPushProblem(design, PAIR_LOSSES[self.loss], float(self.lam))
-        both, ratio = TwoClasses(design, task.sample_weight), float(self.l1_ratio)
+        both, ratio = TwoClasses(design, task.row_weights), float(self.l1_ratio)
         l2 = task.ridge(problem.lam * (1.0 - ratio)) if ratio < 1.0 else 0.0
-        penalty = ElasticNet(problem.lam * ratio * task.scale, l2)
+        penalty = ElasticNet(problem.lam * ratio * task.form.scale, l2)
         limits = self.tol, self.max_iter, task.watch
         return alternate(problem, both, penalty, *limits), problem.at_zero()

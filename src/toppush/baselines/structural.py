@@ -74,8 +74,7 @@ class CuttingPlaneRanker(BaselineRanker):
         return self._fit(X, y, None)
 
     def _solve(self, task: Task) -> tuple[Solution, float]:
-        positive, weight = task.positive, task.sample_weight
-        weight = np.ones(len(positive)) if weight is None else weight
+        positive, weight = task.given.positive, task.row_weights
         counts = weight > 0.0
         risk = self._risk(weight[positive & counts], weight[~positive & counts])
         problem = RiskProblem(task.design, risk, float(self.C), task.ridge(1.0))

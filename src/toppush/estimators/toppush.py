@@ -8,11 +8,10 @@ from typing import Any, ClassVar, Self
 from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval, RealNotInt, StrOptions
 
-from toppush.designs import open_design
 from toppush.estimators.base import (
     Following,
     LinearRanker,
-    read_placed_rows,
+    read_training,
     require_both,
     unchanged_on_failure,
     warn_about,
@@ -21,7 +20,7 @@ from toppush.estimators.callbacks import fit_tasks
 from toppush.problem.losses import LOSSES
 from toppush.problem.objective import TopPushProblem, count_top
 from toppush.problem.solution import Solution
-from toppush.solvers import SOLVERS, automatic_top, solve
+from toppush.solvers import DEFAULT, SOLVERS, automatic_top, solve
 from toppush.solvers.checkpoints import Checkpoint
 from toppush.types import Labels, Matrix
 
@@ -108,8 +107,8 @@ class TopPush(LinearRanker):
             Interval(RealNotInt, 0, 1, closed="right"),
             StrOptions({"auto"}),
         ],
-        "loss": [StrOptions(set(LOSSES))],
-        "solver": [StrOptions(set(SOLVERS))],
+        "loss": [StrOptions(LOSSES.keys())],  # views: names that join later count too
+        "solver": [StrOptions(SOLVERS.keys())],
         "tol": [Interval(Real, 0, None, closed="left")],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "n_threads": [None, Interval(Integral, 1, None, closed="left")],
@@ -125,7 +124,7 @@ class TopPush(LinearRanker):
         *,
         top: float | str = 1,
         loss: str = "truncated_quadratic",
-        solver: str = "newton",
+        solver: str = DEFAULT,
         tol: float = 1e-4,
         max_iter: int = 10_000,
         n_threads: int | None = None,
@@ -167,12 +166,10 @@ class TopPush(LinearRanker):
         self
         """
         with unchanged_on_failure(self):
-            X, y, classes, positive, sample_weight = read_placed_rows(
-                self, X, y, sample_weight, self.device
-            )
-            tasks = fit_tasks(self, X, y, classes, max_iter=self.max_iter)
-            with open_design(X, positive, sample_weight, n_threads=self.n_threads) as design:
-                require_both(design, classes)
+            given = read_training(self, X, y, sample_weight, self.device)
+            tasks = fit_tasks(self, given, max_iter=self.max_iter)
+            with given.design(self.n_threads) as design:
+                require_both(design, given.classes)
                 problem = TopPushProblem(design, LOSSES[self.loss], float(self.lam))
                 if self.top == "auto":
                     k = automatic_top(problem, tol=max(self.tol, AUTO_TOL))
@@ -187,13 +184,13 @@ class TopPush(LinearRanker):
                     solver=self.solver,
                     tol=self.tol,
                     max_iter=self.max_iter,
-                    start=self._start(X.shape[0]) if start is None else start,
+                    start=self._start(given.rows.shape[0]) if start is None else start,
                     watch=following.watch,
                 )
                 following.end(solution)
                 solution = solution if saved is None else saved.finish(solution)
             self.top_ = k
-            self._keep(solution, classes)
+            self._keep(solution, given.classes)
         warn_about(solution, problem, self.tol, searched=self.top == "auto")
         if tasks is not None:
             tasks.end()
@@ -203,9 +200,10 @@ class TopPush(LinearRanker):
         """The file that keeps the progress, if one is wanted."""
         if self.checkpoint is None:
             return None
-        if self.solver != "newton":
+        if not SOLVERS[self.solver].resumable:
+            able = " or ".join(repr(name) for name, one in SOLVERS.items() if one.resumable)
             raise ValueError(
-                f"checkpoint={str(self.checkpoint)!r} needs solver='newton', found "
+                f"checkpoint={str(self.checkpoint)!r} needs solver={able}, found "
                 f"{self.solver!r}, whose state has an entry per row; leave checkpoint=None."
             )
         return Checkpoint(self.checkpoint, problem)
@@ -215,7 +213,7 @@ class TopPush(LinearRanker):
         last: Solution | None = getattr(self, "solution_", None)
         if not self.warm_start or last is None:
             return None
-        # A fit on a cluster has no dual, and the Newton method needs none.
-        by_weights = self.solver == "newton" and not last.dual.size
+        # A fit on a cluster has no dual, and not every solver needs one.
+        by_weights = not SOLVERS[self.solver].needs_dual and not last.dual.size
         fits = by_weights or last.dual.size == n_rows
         return last if fits and last.weights.size == self.n_features_in_ else None

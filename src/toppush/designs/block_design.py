@@ -10,11 +10,9 @@ import numpy as np
 
 from toppush.designs.arrays import NUMPY, Arrays
 from toppush.designs.blocks import Block
+from toppush.designs.records import Records
 from toppush.system.threads import go_on
 from toppush.types import Array
-
-FORMED = 1000
-"""Up to this many features solvers form and factor matrices of features by features."""
 
 
 class BlockDesign:
@@ -32,12 +30,15 @@ class BlockDesign:
 
     most_exact = math.inf
     """Rows of which a solver may keep copies in float64 and all products among them."""
+    most_formed = math.inf
+    """Features up to which a solver may keep matrices of features by features."""
 
     def __init__(self, blocks: list[Block], arrays: Arrays = NUMPY) -> None:
         self.blocks, self.arrays = blocks, arrays
         for before, block in pairwise(blocks):
             block.first_negative = before.first_negative + before.n_neg
-        self.memory: dict[str, Any] = {}
+        self.known = Records()
+        self.in_use_by: int | None = None
         self.n_features = blocks[0].rows.shape[1]
         self.n_entries = sum(block.rows.n_entries for block in blocks)
         self.n_pos = sum(block.n_pos for block in blocks)

@@ -12,19 +12,23 @@ is A'A, and a QR decomposition of A, its longest rows first, keeps what the shor
 sums to 1, and every a and q is that of `newton` divided by m.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import qr, solve_triangular
 
-from toppush.designs import Block, Design, only_asks
+from toppush.designs import Block, Design, Form, only_asks
 from toppush.designs.arrays import to_host
-from toppush.problem.losses import Loss
 from toppush.problem.objective import TopPushProblem, balanced, prove
 from toppush.problem.solution import Solution, Status, closed, relative_gap
+from toppush.solvers.driver import Standing, follow
 from toppush.solvers.forms import answer_in, in_form, seen
 from toppush.solvers.journal import Journal
+from toppush.solvers.newton.bounds import Mass, best_scale
+from toppush.solvers.newton.duals import along
+from toppush.solvers.newton.state import Direction, Pairs
 from toppush.types import Array
 
 MOST_ENTRIES, MOST_WORK = 1 << 22, 1 << 31
@@ -37,33 +41,33 @@ SHORT_STEP = 0.3
 PATIENCE, MAX_HALVINGS = 80, 60
 
 
-def few_rows(design: Design) -> bool:
-    """Whether all rows may come to the driver."""
+def fits_driver(design: Design) -> bool:
+    """Whether the rows are few enough for all to come to the driver."""
     n_rows = design.n_pos + design.n_neg
     narrow = min(n_rows, design.n_features)
     return n_rows * design.n_features <= MOST_ENTRIES and n_rows * narrow**2 <= MOST_WORK
 
 
-def stable(problem: TopPushProblem, journal: Journal, *, tol: float, max_iter: int) -> Solution:
+def solve_on_driver(
+    problem: TopPushProblem, journal: Journal, *, tol: float, max_iter: int
+) -> Solution:
     """Minimise on the driver; bounds are proven from the rows where they are."""
     design, form, formed = problem.design, seen(problem).form, in_form(problem)
     rows = np.vstack([part.dense() for part in design.each(_all_rows)])
     cost = np.concatenate([to_host(part) for part in design.each(_costs)])
     kinds = np.concatenate([to_host(part) for part in design.each(_kinds)])
-    method = _Method(formed.loss, formed.lam, formed.k, rows[kinds > 0], rows[kinds < 0], cost)
+    path = ExactPath(formed, tol, form, rows[kinds > 0], rows[kinds < 0], cost)
     for manner in MANNERS:
-        method.begin(*manner)
-        status = _followed(method, problem, journal, tol=tol, max_iter=max_iter)
+        path.manner = manner
+        status = follow(path, journal, max_iter=max_iter)
         if status is not Status.STALLED:
             break
     dual = np.zeros(len(rows))
-    dual[kinds > 0], dual[kinds < 0] = (
-        side * formed.design.total_cost for side in method.best_dual
-    )
+    dual[kinds > 0], dual[kinds < 0] = (side * formed.design.total_cost for side in path.best_dual)
     design.scatter(_receive_dual, dual)
-    weights = design.arrays.asarray(method.best_weights)
+    weights = design.arrays.asarray(path.best_weights)
     proof = prove(formed, weights, _received_dual)
-    upper, threshold = method.objective(to_host(weights))
+    upper, threshold = path.objective(to_host(weights))
     lower = min(proof.lower, upper)
     weights, threshold = answer_in(form, weights, threshold)
     return Solution(
@@ -77,21 +81,6 @@ def stable(problem: TopPushProblem, journal: Journal, *, tol: float, max_iter: i
     )
 
 
-def _followed(
-    method: "_Method", problem: TopPushProblem, journal: Journal, *, tol: float, max_iter: int
-) -> Status:
-    """Go along the path to its end, or to where it cannot be followed."""
-    form, xp = seen(problem).form, problem.design.arrays
-    while True:
-        method.certify()
-        answer = answer_in(form, xp.asarray(method.best_weights), method.best_threshold)
-        stop = journal.note(method.upper, method.lower, *answer)
-        status = method.outcome(tol, stopped=stop, out_of_time=len(journal) >= max_iter)
-        if status is not None:
-            return status
-        method.advance()
-
-
 def _judged(status: Status, proven: bool) -> Status:
     """How a solve ended, now that its bounds are known for sure."""
     if proven:
@@ -99,23 +88,24 @@ def _judged(status: Status, proven: bool) -> Status:
     return Status.STALLED if status is Status.CONVERGED else status
 
 
-@dataclass
-class _Method:
-    """All rows and all variables; every vector is a NumPy array."""
+class ExactPath:
+    """The central path with all rows and all variables here; every vector is a NumPy array."""
 
-    loss: Loss
-    lam: float
-    k: int
-    positives: Array
-    negatives: Array
-    cost: Array
-    best_dual: tuple[Array, Array] = field(init=False)
-    upper: float = np.inf
-    lower: float = 0.0
-    best_threshold: float = 0.0
+    manner = MANNERS[0]
 
-    def __post_init__(self) -> None:
-        self.cost = self.cost / self.cost.sum()
+    def __init__(
+        self,
+        problem: TopPushProblem,
+        tol: float,
+        form: Form,
+        positives: Array,
+        negatives: Array,
+        cost: Array,
+    ) -> None:
+        self.loss, self.lam, self.k = problem.loss, problem.lam, problem.k
+        self.arrays, self.form, self.tol = problem.design.arrays, form, tol
+        self.positives, self.negatives, self.cost = positives, negatives, cost / cost.sum()
+        self.upper, self.lower, self.best_threshold = np.inf, 0.0, 0.0
         self.n_neg = len(self.negatives)
         self.best_dual = np.zeros(len(self.cost)), np.zeros(self.n_neg)
         self._all = self.positives, self.negatives, self.k
@@ -131,16 +121,14 @@ class _Method:
             )
         self.best_weights = self._in_full(np.zeros(self.positives.shape[1]))
 
-    def begin(self, to_boundary: float, least_centring: float) -> None:
+    def begin(self) -> None:
         """Weights of zero, and the threshold one above every score."""
-        self.to_boundary, self.least_centring = to_boundary, least_centring
+        self.to_boundary, self.least_centring = self.manner
         self.n_idle, self.record = 0, (np.inf, 0.0, np.inf)
         n = len(self.negatives)
         self.weights = np.zeros(self.positives.shape[1])
         self.threshold = 1.0
         self.level = 0.0 if self.capped else 1.0
-        self.excess = np.full(n, self.k / n if self.capped else 0.0)
-        self.slack = np.full(n, self.k / n if self.capped else 1.0)
         if self.quadratic:
             self.dual = self.cost * (2.0 + np.sqrt(6.0))
             self.beyond = self.cost / self.dual
@@ -148,15 +136,23 @@ class _Method:
             self.beyond = np.ones(len(self.cost))
             self.dual = self.cost * self.loss.slope(self.beyond)
         self.pull = float(self.dual.sum())
-        self.push = np.full(n, self.pull / n)
-        self.room = np.full(n, self.pull / self.k) - self.push if self.capped else np.zeros(n)
+        push, slack = np.full(n, self.pull / n), np.full(n, self.k / n if self.capped else 1.0)
+        self.pairs = Pairs(slack, push, np.zeros(n), np.zeros(n), self.capped)
+        if self.capped:
+            self.pairs.excess, self.pairs.room = slack, np.full(n, self.pull / self.k) - push
+        self._certify()
+
+    def standing(self) -> Standing:
+        """The best bounds, and weights and threshold for the rows as they were given."""
+        weights = self.arrays.asarray(self.best_weights)
+        return self.upper, self.lower, *answer_in(self.form, weights, self.best_threshold)
 
     def _in_full(self, weights: Array) -> Array:
         return weights if self.basis is None else self.basis @ weights
 
     # ---- bounds
 
-    def certify(self) -> None:
+    def _certify(self) -> None:
         """Improve both bounds by the latest point if it does."""
         self.scores = self.positives @ self.weights, self.negatives @ self.weights
         threshold = float(np.sort(self.scores[1])[-self.k :].mean())
@@ -165,10 +161,17 @@ class _Method:
         if upper < self.upper:
             self.upper, self.best_threshold = upper, threshold
             self.best_weights = self._in_full(self.weights)
-        shares = _capped_shares(self.push / self.push.sum(), 1.0 / self.k)
+        shares = _capped_shares(self.pairs.push / self.pairs.push.sum(), 1.0 / self.k)
         mass = float(self.dual.sum())
         push = self.dual @ self.positives - mass * (shares @ self.negatives)
-        scale, lower = self._best_scale(mass, float(push @ push) / self.lam)
+        unit = self.dual / self.cost
+        scale, lower = best_scale(
+            self.loss,
+            Mass(mass, float(self.dual @ unit), push),
+            float(push @ push) / self.lam,
+            partial(along, self.cost, self.dual, self.loss),
+            lambda: (float(unit.max()),),
+        )
         if lower > self.lower:
             self.lower = lower
             on_negatives = np.broadcast_to(1.0 / self.n_neg, self.n_neg)
@@ -184,44 +187,21 @@ class _Method:
         losses = self.cost @ self.loss.value(threshold - positives @ wide)
         return float(0.5 * self.lam * (wide @ wide) + losses), float(threshold)
 
-    def _best_scale(self, mass: float, quadratic: float) -> tuple[float, float]:
-        """Scale of the dual point with the best bound, and that bound."""
-        unit, loss = self.dual / self.cost, self.loss
-        if not (mass > 0.0 and np.isfinite(quadratic)):
-            return 0.0, 0.0
-        if loss.conjugate_curvature is not None:
-            bend = quadratic + loss.conjugate_curvature * float(self.dual @ unit)
-            return (mass / bend, 0.5 * mass * (mass / bend)) if bend > 0.0 else (0.0, 0.0)
-        limit, scale, best = (1.0 - 1e-9) * loss.dual_limit / float(unit.max()), 1.0, (0.0, 0.0)
-        for _ in range(4):
-            scale = min(scale, limit)
-            violation = loss.conjugate_slope(scale * unit)
-            value = float(self.cost @ loss.conjugate(scale * unit))
-            best = max(best, (scale, -0.5 * scale**2 * quadratic - value), key=lambda pair: pair[1])
-            slope = scale * quadratic + float(self.dual @ violation)
-            bend = quadratic + float(self.dual @ (unit / loss.curvature(violation)))
-            scale = min(max(scale - slope / bend, 0.3 * scale), 3.0 * scale)
-        return best
-
-    def outcome(self, tol: float, *, stopped: bool, out_of_time: bool) -> Status | None:
-        """Whether, and how, the solve is over."""
+    def ended(self) -> Status | None:
+        """Whether the gap is closed, or nothing gets better any more."""
         gap, left = relative_gap(self.upper, self.lower), self._complementarity()
         upper, lower, least = self.record
         ahead = self.upper < 0.998 * upper or self.lower > 1.1 * lower or left < 0.5 * least
         self.n_idle = 0 if ahead else self.n_idle + 1
         if ahead:
             self.record = self.upper, self.lower, min(left, least)
-        if gap <= tol:
+        if gap <= self.tol:
             return Status.CONVERGED
-        if stopped:
-            return Status.STOPPED
-        if self.n_idle >= PATIENCE or not np.isfinite(self.pull):
-            return Status.STALLED
-        return Status.MAX_ITER if out_of_time else None
+        return Status.STALLED if self.n_idle >= PATIENCE or not np.isfinite(self.pull) else None
 
     def _complementarity(self) -> float:
-        total = float(self.push @ self.slack + self.room @ self.excess)
-        return total + (float(self.dual @ self.beyond) if self.quadratic else 0.0)
+        own = float(self.dual @ self.beyond) if self.quadratic else 0.0
+        return self.pairs.products() + own
 
     # ---- steps
 
@@ -231,12 +211,12 @@ class _Method:
             self._step()
         except (np.linalg.LinAlgError, ArithmeticError, ValueError):
             self.pull = np.nan
+        self._certify()
 
     def _step(self) -> None:
         """One step along the central path, by a predictor and a corrector."""
         system = _System(self)
-        n_pairs = len(self.push) * (2 if self.capped else 1)
-        mu = float(self.push @ self.slack + self.room @ self.excess) / n_pairs
+        mu = self.pairs.products() / (len(self.pairs.push) * (2 if self.capped else 1))
         mu_dual = float(self.dual @ self.beyond) if self.quadratic else 0.0
         before = self._complementarity()
         ahead = system.direction(0.0, 0.0, None)
@@ -264,24 +244,24 @@ class _Method:
             step *= 0.5
         return step
 
-    def _moved(self, ahead: "_Direction", step: float) -> "_Method":
-        """The method a step further."""
-        moved = object.__new__(_Method)
+    def _moved(self, ahead: "_Direction", step: float) -> "ExactPath":
+        """The path a step further."""
+        moved = object.__new__(ExactPath)
         moved.__dict__.update(self.__dict__)
         for name, change in ahead._asdict().items():
-            setattr(moved, name, getattr(self, name) + step * change)
+            if name != "pairs":
+                setattr(moved, name, getattr(self, name) + step * change)
+        moved.pairs = replace(self.pairs)
+        moved.pairs.advance(ahead.pairs, step)
         if not self.quadratic:
             moved.dual = self.cost * self.loss.slope(moved.beyond)
         return moved
 
     def _longest(self, ahead: "_Direction") -> float:
         """The step to the boundary."""
-        pairs = [(self.slack, ahead.slack), (self.push, ahead.push)]
-        if self.capped:
-            pairs += [(self.excess, ahead.excess), (self.room, ahead.room)]
-        if self.quadratic:
-            pairs += [(self.dual, ahead.dual), (self.beyond, ahead.beyond)]
-        return 1.0 / max(1.0, *(float(np.max(-change / now)) for now, change in pairs))
+        own = ((self.dual, ahead.dual), (self.beyond, ahead.beyond)) if self.quadratic else ()
+        rates = (float(np.max(-change / now)) for now, change in own)
+        return 1.0 / max(1.0, *self.pairs.rates(ahead.pairs), *rates)
 
 
 class _Direction(NamedTuple):
@@ -296,16 +276,13 @@ class _Direction(NamedTuple):
     pull: float
     dual: Array
     beyond: Array
-    slack: Array
-    push: Array
-    excess: Array
-    room: Array
+    pairs: Direction
 
 
 class _System:
     """The path's equations at a point, linearised and factored; solved for several goals."""
 
-    def __init__(self, at: _Method) -> None:
+    def __init__(self, at: ExactPath) -> None:
         self.at = at
         violation = at.threshold - at.scores[0]
         if at.quadratic:
@@ -315,62 +292,40 @@ class _System:
         else:
             self.bend = at.cost * at.loss.curvature(at.beyond)
             self.off_dual = at.beyond - violation
-        per_slack = at.push / at.slack
-        self.off_slack = at.level + at.excess - at.scores[1] - at.slack
-        self.stiffness, self.share = per_slack, np.zeros(len(per_slack))
-        self.give = self.off_room = self.share
-        if at.capped:
-            per_excess = at.room / at.excess
-            self.give = 1.0 / (per_slack + per_excess)
-            self.share = per_slack * self.give
-            self.stiffness = self.share * per_excess
-            self.off_room = at.pull / at.k - at.push - at.room
+        self.tangent = at.pairs.tangent(at.scores[1], at.level, at.pull / at.k)
         self._factor()
 
     def _factor(self) -> None:
-        at, d = self.at, len(self.at.weights)
-        self.roots = np.sqrt(np.concatenate([self.bend, self.stiffness, np.full(d, at.lam)]))
+        at, tangent, d = self.at, self.tangent, len(self.at.weights)
+        self.roots = np.sqrt(np.concatenate([self.bend, tangent.stiffness, np.full(d, at.lam)]))
         rows = np.vstack([at.positives, at.negatives, np.eye(d)])
         rows *= self.roots[:, None]
         self.order = np.argsort(-np.abs(rows).max(axis=1), kind="stable")
         self.q, self.r, self.pivots = qr(rows[self.order], mode="economic", pivoting=True)
-        first, last = len(self.bend), len(self.bend) + len(self.stiffness)
+        first, last = len(self.bend), len(self.bend) + len(tangent.stiffness)
         border = np.zeros((len(rows), 3))
         border[first:last, 0], border[:first, 1] = -self.roots[first:last], -self.roots[:first]
-        border[first:last, 2] = _over(self.share / at.k, self.roots[first:last])
+        border[first:last, 2] = _over(tangent.share / at.k, self.roots[first:last])
         self.border = border[self.order]
         self.inside = self.q.T @ self.border
         self.outside = self.border - self.q @ self.inside
         self.outside -= self.q @ (self.q.T @ self.outside)
         corner = np.array([[0.0, 0.0, 1.0], [0.0, 0.0, -1.0], [1.0, -1.0, 0.0]])
-        corner[2, 2] = -self.give.sum() / at.k**2 - border[:, 2] @ border[:, 2]
+        corner[2, 2] = -tangent.give.sum() / at.k**2 - border[:, 2] @ border[:, 2]
         self.corner = self.outside.T @ self.outside + corner
 
     def direction(self, goal: float, dual_goal: float, last: _Direction | None) -> _Direction:
         """Towards products of `goal`, with the second-order terms of an earlier direction."""
-        at = self.at
-        aim = self._aim(dual_goal, last)
-        push, joint = self._push(goal, last)
-        weights, (level, threshold, pull) = self._solve(at.dual + aim, at.push + push, joint)
+        at, aim = self.at, self._aim(dual_goal, last)
+        aims = at.pairs.aims(self.tangent, goal, None if last is None else last.pairs)
+        weights, (level, threshold, pull) = self._solve(at.dual + aim, *aims)
         moved = threshold - at.positives @ weights
-        relative, cap = at.negatives @ weights - level, pull / at.k
         dual = aim + self.bend * moved
         beyond = dual / (2.0 * at.cost) - moved + self.off_dual
-        push = push + self.stiffness * relative + self.share * cap
-        none = np.zeros(len(push))
-        excess = (joint - cap) * self.give + self.share * relative if at.capped else none
-        return _Direction(
-            weights,
-            level,
-            threshold,
-            pull,
-            dual,
-            beyond if at.quadratic else moved - self.off_dual,
-            excess - relative + self.off_slack,
-            push,
-            excess,
-            cap + self.off_room - push if at.capped else none,
-        )
+        beyond = beyond if at.quadratic else moved - self.off_dual
+        relative = at.negatives @ weights - level
+        pairs = at.pairs.direction(self.tangent, aims, relative, pull / at.k)
+        return _Direction(weights, level, threshold, pull, dual, beyond, pairs)
 
     def _aim(self, goal: float, last: _Direction | None) -> Array:
         """How the positives' duals change while nothing else moves."""
@@ -381,23 +336,14 @@ class _System:
             change = change + (goal * at.cost - at.dual * at.beyond - second) / self.spread
         return change
 
-    def _push(self, goal: float, last: _Direction | None) -> tuple[Array, Array]:
-        """How the pushes change while nothing else moves, and what they share with excesses."""
-        at = self.at
-        second = 0.0 if last is None else last.push * last.slack
-        push = (goal - second - at.push * self.off_slack) / at.slack - at.push
-        if not at.capped:
-            return push, push
-        second = 0.0 if last is None else last.room * last.excess
-        joint = push + (goal - second) / at.excess - at.room - self.off_room
-        return push - self.share * joint, joint
-
     def _solve(self, dual: Array, push: Array, joint: Array) -> tuple[Array, Array]:
         """Changes of the weights and of level, threshold and pull."""
         at = self.at
+        push = at.pairs.push + push
         goal = _over(np.concatenate([dual, -push]), self.roots[: len(dual) + len(push)])
         goal = np.append(goal, -self.roots[len(goal) :] * at.weights)[self.order]
-        off = at.threshold - at.level - (at.excess.sum() + joint @ self.give) / at.k
+        excess = at.pairs.excess.sum() + joint @ self.tangent.give
+        off = at.threshold - at.level - excess / at.k
         numbers = self.outside.T @ goal + np.array([-at.pull, at.pull, off])
         numbers[2] -= self.border[:, 2] @ goal
         change = np.linalg.solve(self.corner, numbers)
@@ -451,13 +397,18 @@ def _kinds(block: Block) -> Array:
     return block.join(1.0, -1.0)
 
 
+class Received:
+    """A block's part of the dual point that was found."""
+
+    dual: tuple[Array, Array]
+
+
 def _receive_dual(block: Block, dual: Array) -> None:
-    block.state.received = block.split(dual)
+    block.work.of(Received).dual = block.split(dual)
 
 
 def _received_dual(block: Block) -> tuple[Array, Array]:
-    pair: tuple[Array, Array] = block.state.received
-    return pair
+    return block.work.of(Received).dual
 
 
 @only_asks
