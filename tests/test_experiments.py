@@ -55,7 +55,7 @@ N_RECORDS = 4 + 2
 
 @pytest.fixture(scope="module")
 def plan(directory):
-    return Plan(**PLANNED, jobs=2, directory=directory)
+    return Plan(**PLANNED, directory=directory)
 
 
 @pytest.fixture(scope="module")
@@ -278,7 +278,7 @@ def tell(event):
         sys.stdin.readline()
 
 if __name__ == "__main__":
-    run(Plan(**PLANNED, directory=sys.argv[2], jobs=2), Store(sys.argv[1]), tell)
+    run(Plan(**PLANNED, directory=sys.argv[2]), Store(sys.argv[1]), tell)
 """
 
 
