@@ -11,7 +11,8 @@ import toppush
 from imports import SOURCE, homes_of, imported_names, modules, own_parts, parsed, part_of
 
 LAYERS = [
-    {"types", "system"},
+    {"types"},
+    {"system"},
     {"metrics", "datasets"},
     {"designs", "plots"},
     {"problem"},

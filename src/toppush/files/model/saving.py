@@ -32,13 +32,13 @@ from sklearn.preprocessing import (
 
 from toppush.estimators.cross_validation import TopPushCV
 from toppush.estimators.toppush import TopPush
-from toppush.files.archive import LARGEST, Archive, packed, unpacked
 from toppush.files.columns import Columns, Number
 from toppush.files.errors import ModelError, need
-from toppush.files.files import require_file, require_no_training_rows
-from toppush.files.models import Model
-from toppush.files.trust import UntrustedError, require_trusted
+from toppush.files.model.archive import LARGEST, Archive, packed, unpacked
+from toppush.files.model.fitted import Model
+from toppush.files.model.trust import UntrustedError, require_trusted
 from toppush.problem.solution import Iteration, Solution, Status
+from toppush.system.reading import DataError, fingerprint, require_file
 from toppush.system.writing import write_bytes
 
 MAGIC = b"toppush model 1 sha256 "
@@ -106,6 +106,16 @@ def load(path: str | Path) -> Model:
         return from_bytes(_read(path))
     except ModelError as error:
         raise error.at(path) from None
+
+
+def require_no_training_rows(path: str | Path, about: dict[str, Any]) -> None:
+    """Refuse to write over the file that a model was fitted to."""
+    path, known = Path(path), about.get("data", {}).get("fingerprint")
+    if known is not None and path.is_file() and fingerprint(path) == known:
+        raise DataError(
+            "these are the rows that the model was fitted to; name another file to write to.",
+            file=path,
+        )
 
 
 def read_about(path: str | Path) -> dict[str, Any]:

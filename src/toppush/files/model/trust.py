@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from toppush.files.archive import Archive
 from toppush.files.errors import ModelError
+from toppush.files.model.archive import Archive
 
 SCHEMA = "schema.json"
 OWN = {

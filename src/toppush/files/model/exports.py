@@ -10,9 +10,9 @@ from sklearn.kernel_approximation import Nystroem
 from toppush.designs import dense
 from toppush.files.columns import Category, Columns, Number
 from toppush.files.errors import ModelError, need
-from toppush.files.files import require_no_training_rows
-from toppush.files.linear import ColumnPart, LinearScore, scaling
-from toppush.files.models import Model
+from toppush.files.model.fitted import Model
+from toppush.files.model.linear import ColumnPart, LinearScore, scaling
+from toppush.files.model.saving import require_no_training_rows
 from toppush.system.writing import write_bytes, write_text
 from toppush.types import Array
 

@@ -8,7 +8,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from toppush.files.errors import DataError, absent
+from toppush.files.errors import absent
+from toppush.system.reading import DataError
 from toppush.types import Array
 
 Mask = NDArray[np.bool_]
