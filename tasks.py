@@ -1,7 +1,9 @@
 """Set up everything in .venv and run the demo or the tests; needs only Python 3.11+.
 
+python3 tasks.py install  set up what the tests need, no more
 python3 tasks.py demo     install the package with its command line, run `toppush demo`
 python3 tasks.py test     install what the tests need, then lint, types and tests
+python3 tasks.py long     the tests that take long, and all laws with more examples
 """
 
 import hashlib
@@ -13,6 +15,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent
 VENV = ROOT / ".venv"
+QUICK, LONG = "not slow and not long", "(long or hypothesis) and not slow"
 BIN = VENV / ("Scripts" if os.name == "nt" else "bin")
 
 
@@ -40,6 +43,11 @@ def install(extra: str) -> None:
     stamp.write_text(wanted.hexdigest())
 
 
+def setup(arguments: list[str]) -> None:
+    """Install what the tests need."""
+    install("test")
+
+
 def demo(arguments: list[str]) -> None:
     """Run the demonstration."""
     install("cli")
@@ -52,11 +60,18 @@ def test(arguments: list[str]) -> None:
     run(BIN / "ruff", "check", ".")
     run(BIN / "ruff", "format", "--check", ".")
     run(BIN / "mypy")
-    run(BIN / "python", "-m", "pytest", *(arguments or ["-m", "not slow", "-n", "auto"]))
+    run(BIN / "python", "-m", "pytest", *(arguments or ["-m", QUICK, "-n", "auto"]))
+
+
+def long(arguments: list[str]) -> None:
+    """What `test` leaves out, but for the slow checks; arguments go to pytest."""
+    install("test")
+    more = ["-m", LONG, "-n", "auto", "--hypothesis-profile", "thorough"]
+    run(BIN / "python", "-m", "pytest", *more, *arguments)
 
 
 if __name__ == "__main__":
-    tasks = {"demo": demo, "test": test}
+    tasks = {"install": setup, "demo": demo, "test": test, "long": long}
     if sys.version_info < (3, 11):  # noqa: UP036 - older Pythons run this file too
         sys.exit(f"toppush needs Python 3.11 or newer; this is {sys.version.split()[0]}.")
     if len(sys.argv) < 2 or sys.argv[1] not in tasks:

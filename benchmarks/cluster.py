@@ -4,7 +4,6 @@ python -m benchmarks.cluster                  # all parts
 python -m benchmarks.cluster speed            # 10^7 x 100 float32: 2 processes beside 2 threads
 python -m benchmarks.cluster memory           # the driver's memory at 10^6 and 10^7 rows
 python -m benchmarks.cluster faults           # one of 4 workers killed five times in a fit
-python -m benchmarks.cluster reduce           # 10^6 features, 9 processes: the tree, and without
 python -m benchmarks.cluster --scale 0.001    # a rehearsal
 
 A part that fails says why and the next one runs.
@@ -126,7 +125,7 @@ def memory(scale):
 
 def faults(scale):
     """Kill a worker before five rounds of a fit, and compare with a fit left alone."""
-    from toppush.designs.dask import ClusterDesign
+    from toppush.designs.dask import DaskDesign
 
     n_rows = int(ROWS * scale / 10)
     rng = np.random.default_rng(5)
@@ -134,7 +133,7 @@ def faults(scale):
         X, y = lazy_rows(n_rows)
         alone, one = fitted(X, y, **FIT)
         ahead = set(rng.choice(np.arange(3, 60), 5, replace=False).tolist())
-        ask = ClusterDesign._replies
+        ask = DaskDesign._replies
 
         def replies(design, members, calls):
             if design._n_rounds in ahead:
@@ -144,61 +143,14 @@ def faults(scale):
                 os.kill(client.run(os.getpid, workers=[address])[address], signal.SIGKILL)
             return ask(design, members, calls)
 
-        ClusterDesign._replies = replies
+        DaskDesign._replies = replies
         try:
             disturbed, other = fitted(X, y, **FIT)
         finally:
-            ClusterDesign._replies = ask
+            DaskDesign._replies = ask
     row = [n_rows, 5 - len(ahead), alone, disturbed, bool(np.all(one.weights == other.weights))]
     columns = ["rows", "killed", "alone s", "disturbed s", "same weights"]
     common.report("cluster_faults", columns, [row])
-
-
-def reduce(scale):
-    """Seconds of rounds with long answers and questions, over the tree and without it.
-
-    Groups hold one row each, so that the seconds are those of the vectors' way.
-    """
-    from toppush.designs.blocks import Block
-    from toppush.designs.dask import ClusterDesign, tree
-    from toppush.solvers.newton import band
-
-    n_features, n_workers, worthwhile = int(10**6 * scale), 9, tree.worthwhile
-    rows = []
-    with workers(n_workers), ClusterDesign(*single_rows(n_workers, n_features)) as design:
-        zero = np.zeros(n_features)
-
-        def back():
-            design.sum(band.mean_difference, 1.0, 1)
-
-        def out_and_back():
-            design.tell(Block.score, zero)
-            back()
-
-        try:
-            for name, work in (("back", back), ("out and back", out_and_back)):
-                seconds = {False: [], True: []}
-                for way in [False, True] * 4:  # in turn, for other work on the machine
-                    tree.worthwhile = lambda *_, way=way: way
-                    began = time.perf_counter()
-                    work()
-                    seconds[way].append(time.perf_counter() - began)
-                medians = [float(np.median(seconds[way][1:])) for way in (False, True)]
-                rows.append([name, n_features, len(design._members), *medians])
-        finally:
-            tree.worthwhile = worthwhile
-    columns = ["vector goes", "features", "groups", "without s", "tree s"]
-    common.report("cluster_reduce", columns, rows)
-
-
-def single_rows(n_rows, n_features):
-    """A sparse row for each worker, and classes in turn."""
-    import dask.array as da
-    from scipy import sparse
-
-    X = da.zeros((n_rows, n_features), chunks=(1, -1), dtype=np.float32)
-    y = da.from_array(np.arange(n_rows) % 2 == 0, chunks=1)
-    return X.map_blocks(sparse.csr_matrix, dtype=np.float32), y
 
 
 # ---- a side in its own process
@@ -230,24 +182,24 @@ def one(side, n_rows):
         fitted(X[:2000], y[:2000], n_threads=2, **FIT)
         seconds, solution = fitted(X, y, n_threads=2, **FIT)
     else:
-        from toppush.designs.dask import ClusterDesign
+        from toppush.designs.dask import DaskDesign
 
         with workers(2):
             fitted(*lazy_rows(2000), **FIT)
             X, y = lazy_rows(n_rows)
-            close = ClusterDesign._close
+            close = DaskDesign._close
 
             def counted(design):
                 nonlocal n_rounds
                 n_rounds = design._n_rounds
                 close(design)
 
-            ClusterDesign._close = counted
+            DaskDesign._close = counted
             seconds, solution = fitted(X, y, **FIT)
     print(seconds, solution.n_iter, solution.upper, n_rounds, peak_mb())
 
 
-PARTS = {"speed": speed, "memory": memory, "faults": faults, "reduce": reduce}
+PARTS = {"speed": speed, "memory": memory, "faults": faults}
 
 
 def main():

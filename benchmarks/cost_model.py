@@ -7,26 +7,22 @@ A fit is a sequence of rounds: the driver asks every worker something and waits 
 
     seconds = reads x bytes / (workers x bandwidth) x last     products with the rows
             + rounds x (latency + workers x per task)          asking and being answered
-            + vectors x 8 features x transfers / network       vectors with an entry per feature
+            + vectors x 8 features x workers / network         vectors with an entry per feature
 
-The last of n workers takes 1 + spread sqrt(2 log n) times as long as the mean. A vector is sent
-out, or added up, over a tree, by some `transfers` one after another. The simulation has a
-scheduler that does one thing at a time: it hands out the tasks of a round and takes their answers;
-every worker's time is random; vectors go over the same trees.
+The last of n workers takes 1 + spread sqrt(2 log n) times as long as the mean. The driver sends a
+vector to each worker, or takes one from each, one after another. The simulation has a scheduler
+that does one thing at a time: it hands out the tasks of a round and takes their answers; every
+worker's time is random.
 """
 
 import argparse
 import csv
-import heapq
 import math
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from benchmarks.common import RESULTS, report, show
-
-FAN = 8
-"""Answers that one worker adds up, and workers that one sends a vector to."""
 
 
 @dataclass(frozen=True)
@@ -129,24 +125,12 @@ def fits():
     ]
 
 
-def transfers(n_workers: int) -> float:
-    """Transfers of a vector one after another, the mean of sending it out and adding it up.
-
-    Those who have it send it on, so twice as many have it after each transfer; `FAN` answers
-    are taken in turn by one of their senders.
-    """
-    steps, left = 0, n_workers
-    while left > 1:
-        steps, left = steps + min(FAN, left) - 1, math.ceil(left / FAN)
-    return (math.log2(n_workers + 1) + steps) / 2 if n_workers > 1 else 0.0
-
-
 def predict(fit: Fit, machine: Machine, n_workers: int) -> tuple[float, float, float]:
     """Seconds for products, for rounds and for vectors."""
     last = 1.0 + machine.spread * math.sqrt(2.0 * math.log(n_workers))
     products = fit.reads * fit.n_bytes / (n_workers * machine.bandwidth) * last
     rounds = fit.rounds * (machine.latency + n_workers * machine.per_task)
-    vectors = fit.vectors * transfers(n_workers) * 8.0 * fit.n_features / machine.network
+    vectors = fit.vectors * n_workers * 8.0 * fit.n_features / machine.network
     return products, rounds, vectors
 
 
@@ -178,47 +162,15 @@ def simulate(fit: Fit, machine: Machine, n_workers: int, seed: int = 0) -> float
 
 def _round(rng, clock, machine, n_workers, work, transfer, outward):
     """The time at which the driver has the sum of all answers."""
-    begun = clock + machine.latency / 2 + machine.per_task / 2 * np.arange(1, n_workers + 1)
-    if outward and n_workers > 1:
-        begun = np.maximum(begun, clock + machine.latency / 2 + _arrivals(n_workers, transfer))
+    in_turn = np.arange(1, n_workers + 1)
+    sent = machine.per_task / 2 + (transfer if outward else 0.0)
+    taken = machine.per_task / 2 + (0.0 if outward else transfer)
+    begun = clock + machine.latency / 2 + sent * in_turn
     noise = np.exp(machine.spread * rng.standard_normal(n_workers) - machine.spread**2 / 2)
-    done = begun + work * noise
-    if not outward and transfer and n_workers > 1:
-        return _reduce(done, transfer) + n_workers * machine.per_task / 2 + machine.latency / 2
-    ready, answered = np.sort(done), begun[-1]
-    for moment in ready:  # the scheduler takes the answers one after another
-        answered = max(answered, moment) + machine.per_task / 2
+    answered = begun[-1]
+    for moment in np.sort(begun + work * noise):  # the scheduler takes one after another
+        answered = max(answered, moment) + taken
     return answered + machine.latency / 2
-
-
-def _arrivals(n_workers, transfer):
-    """When each worker has a vector that the driver sends over a tree."""
-    arrivals, senders = np.empty(n_workers), [(0.0, 0)]
-    sent = {0: 0}
-    for number in range(n_workers):
-        free, sender = heapq.heappop(senders)
-        arrivals[number] = free + transfer
-        sent[sender] += 1
-        if sent[sender] < FAN:
-            heapq.heappush(senders, (free + transfer, sender))
-        sent[number + 1] = 0
-        heapq.heappush(senders, (free + transfer, number + 1))
-    return arrivals
-
-
-def _reduce(done, transfer):
-    """When answers are added up: `FAN` at a time into one of them, which takes them in turn."""
-    while len(done) > 1:
-        groups = [np.sort(done[start : start + FAN]) for start in range(0, len(done), FAN)]
-        done = np.array([_taken_in_turn(group, transfer) for group in groups])
-    return float(done[0])
-
-
-def _taken_in_turn(ready, transfer):
-    clock = ready[0]
-    for moment in ready[1:]:
-        clock = max(clock, moment) + transfer
-    return clock
 
 
 # ---- inputs, measured

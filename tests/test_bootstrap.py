@@ -62,7 +62,7 @@ def test_a_draw_has_as_many_rows_of_each_class(rows, other):
         total = weights[:, members].sum(axis=1) + unseen[class_, :, 0]
         assert total == pytest.approx((positive if class_ == 0 else ~positive).sum())
     for worse, better in ends:
-        assert (worse.auc() <= better.auc() + 1e-12).all()
+        assert (metrics.auc.of(worse) <= metrics.auc.of(better) + 1e-12).all()
 
 
 @given(rows=rows_of_lists)

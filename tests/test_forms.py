@@ -11,14 +11,15 @@ from toppush import on_disk
 from toppush.designs import LocalDesign
 from toppush.designs.disk.rows import DiskRows, Reader
 from toppush.designs.local import rows_of
-from toppush.designs.rows import PLAIN, Form, PreciseRows, precise
+from toppush.designs.rows import PLAIN, Form
+from toppush.designs.views import PreciseRows, precise
 from toppush.problem.losses import LOSSES
 from toppush.problem.objective import TopPushProblem, prove
 from toppush.problem.solution import Status
 from toppush.solvers import SOLVERS
 from toppush.solvers.forms import refine, seen
 from toppush.solvers.journal import Journal
-from toppush.solvers.newton import band, stable
+from toppush.solvers.newton import duals, on_driver
 
 KINDS = {
     "dense": lambda X: rows_of(X),
@@ -117,27 +118,27 @@ def some_classes(seed, apart=1.5):
 @pytest.mark.parametrize("name", LOSSES)
 @pytest.mark.parametrize("k", [1, 12, 200])
 @pytest.mark.parametrize("seed", range(3))
-def test_the_stable_solver_finds_the_optimum_of_newton(name, k, seed):
+def test_the_solver_on_the_driver_finds_the_optimum_of_newton(name, k, seed):
     X, positive = some_classes(seed)
     with LocalDesign(X, positive) as design:
         problem = TopPushProblem(design, LOSSES[name], 1e-3, k)
         by_newton = SOLVERS["newton"](problem, tol=1e-8)
         assert refine(problem)
-        found = stable.stable(problem, Journal(design), tol=1e-8, max_iter=500)
+        found = on_driver.solve_on_driver(problem, Journal(design), tol=1e-8, max_iter=500)
     assert found.status is by_newton.status is Status.CONVERGED
     assert found.upper == pytest.approx(by_newton.upper, rel=2e-8)
     assert_allclose(found.weights, by_newton.weights, rtol=1e-2, atol=1e-3)
 
 
 @pytest.mark.parametrize("name", LOSSES)
-def test_the_stable_solver_with_more_columns_than_rows(name):
+def test_the_solver_on_the_driver_with_more_columns_than_rows(name):
     rng = np.random.default_rng(0)
     X, positive = rng.normal(size=(30, 80)), np.arange(30) % 2 == 0
     with LocalDesign(X, positive) as design:
         problem = TopPushProblem(design, LOSSES[name], 0.1, 3)
         by_newton = SOLVERS["newton"](problem, tol=1e-7)
         assert refine(problem)
-        found = stable.stable(problem, Journal(design), tol=1e-7, max_iter=500)
+        found = on_driver.solve_on_driver(problem, Journal(design), tol=1e-7, max_iter=500)
     assert found.upper == pytest.approx(by_newton.upper, rel=2e-7)
 
 
@@ -156,16 +157,16 @@ def test_crossed_bounds_are_refused(monkeypatch):
     with LocalDesign(X, positive) as design:
         problem = TopPushProblem(design, LOSSES["truncated_quadratic"], 0.1)
         found = SOLVERS["newton"](problem, tol=1e-4)
-        proof = prove(problem, found.weights, band.best_pair)
+        proof = prove(problem, found.weights, duals.best_pair)
         assert proof.lower <= found.upper
         monkeypatch.setattr(TopPushProblem, "lower", lambda *_: 1.01 * found.upper)
         with pytest.raises(AssertionError, match="the bounds cross"):
-            prove(problem, found.weights, band.best_pair)
+            prove(problem, found.weights, duals.best_pair)
 
 
 def test_a_careful_solve_goes_on_where_rows_are_many(monkeypatch):
     """The same where the rows are too many to come to the driver."""
-    monkeypatch.setattr(stable, "MOST_ENTRIES", 0)
+    monkeypatch.setattr(on_driver, "MOST_ENTRIES", 0)
     X, positive = some_classes(3)
     X *= 10.0 ** np.random.default_rng(3).uniform(-3, 3, (len(X), 1))
     with LocalDesign(X, positive) as design:

@@ -11,7 +11,8 @@ import toppush
 from imports import SOURCE, homes_of, imported_names, modules, own_parts, parsed, part_of
 
 LAYERS = [
-    {"types", "system"},
+    {"types"},
+    {"system"},
     {"metrics", "datasets"},
     {"designs", "plots"},
     {"problem"},
@@ -47,7 +48,7 @@ def outside(imports):
     return first - set(sys.stdlib_module_names) - {"toppush"}
 
 
-@pytest.mark.parametrize("name", ["metrics/measures", "experiments/theory"])
+@pytest.mark.parametrize("name", ["metrics/curve", "metrics/measures", "experiments/theory"])
 def test_stands_on_numpy_alone(name):
     tree = parsed(SOURCE / f"{name}.py")
     everything = outside(imported_names(tree))
@@ -55,7 +56,7 @@ def test_stands_on_numpy_alone(name):
     lazy = set().union(*(outside(imported_names(function)) for function in functions))
     assert everything - lazy <= {"numpy"}
     assert lazy <= {"numpy", "sklearn"}
-    assert set(own_parts(tree, HOMES, HEIGHT)) == set()
+    assert set(own_parts(tree, HOMES, HEIGHT)) <= {"metrics", "types"}
 
 
 def modules_after(statement):

@@ -1,12 +1,10 @@
 """The Newton method: the right optimum with a true proof, by either linear system, on any data."""
 
 import lzma
-import sys
 import warnings
 from dataclasses import replace
 from threading import Lock
 
-import cvxpy as cp
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -15,113 +13,28 @@ from sklearn.datasets import load_svmlight_file
 from sklearn.preprocessing import MaxAbsScaler
 
 import reference
+from solving import (
+    check_certificate,
+    check_same_optimum,
+    every_loss,
+    few_rows,
+    generic_optimum,
+    quickly,
+    solve,
+    some_rows,
+)
 from toppush import DegenerateWarning, TopPush
 from toppush.designs import LocalDesign, blocks, local
-from toppush.designs.rows import DenseRows, MaskedRows
+from toppush.designs.in_memory import DenseRows
+from toppush.designs.views import MaskedRows
 from toppush.problem.losses import LOSSES
 from toppush.problem.objective import TopPushProblem, count_top
 from toppush.problem.solution import Solution, Status
 from toppush.solvers import SOLVERS
+from toppush.solvers.newton import central_path
 from toppush.solvers.newton.systems import Factored, Iterative, Memory
 
-module = sys.modules[
-    "toppush.solvers.newton.method"
-]  # `toppush.solvers.newton.method` is the function
-every_loss = pytest.mark.parametrize("name", LOSSES)
 AT_ZERO = {name: reference.loss(name, 0.0) for name in LOSSES}
-
-
-def solve(
-    X,
-    positive,
-    *,
-    lam=1.0,
-    name="truncated_quadratic",
-    top=1,
-    weight=None,
-    solver="newton",
-    n_threads=1,
-    **options,
-):
-    with LocalDesign(X, positive, weight, n_threads=n_threads) as design:
-        problem = TopPushProblem(design, LOSSES[name], lam, count_top(top, design.n_neg))
-        return SOLVERS[solver](problem, **options)
-
-
-def few_rows(seed):
-    """A few rows of either class, apart by a little or by much."""
-    rng = np.random.default_rng(seed)
-    n_pos, n_neg, n_features = rng.integers([3, 4, 1], [11, 16, 6])
-    positive = rng.permutation(np.arange(n_pos + n_neg) < n_pos)
-    X = rng.normal(size=(n_pos + n_neg, n_features))
-    X[positive] += rng.normal(size=n_features) * rng.choice([0.3, 1.0, 3.0])
-    return X, positive
-
-
-def some_rows(rng, *, share=0.3, n_rows=400, n_features=12):
-    """Half of the entries are zero; of the rows, `share` are positive, not quite apart."""
-    X = rng.normal(size=(n_rows, n_features))
-    X[rng.random(X.shape) < 0.5] = 0.0
-    positive = rng.random(n_rows) < share
-    X[positive, :3] += 1.5
-    return X, positive
-
-
-def generic_optimum(X, positive, *, lam, name, top, weight=None):
-    """The least objective by a generic solver, to about 1e-7."""
-    weight = np.ones(len(X)) if weight is None else weight
-    k = count_top(top, int(np.sum(~positive & (weight > 0))))
-    w = cp.Variable(X.shape[1])
-    threshold = cp.sum_largest(X[~positive & (weight > 0)] @ w, k) / k
-    loss = {
-        "truncated_quadratic": lambda t: cp.square(cp.pos(1 + t)),
-        "logistic": cp.logistic,
-        "exponential": cp.exp,
-    }[name](threshold - X[positive] @ w)
-    cost = weight[positive] / weight[positive].sum()
-    problem = cp.Problem(cp.Minimize(lam / 2 * cp.sum_squares(w) + cost @ loss))
-    problem.solve(solver=cp.CLARABEL)
-    return problem.value
-
-
-def check_certificate(solution, X, positive, *, lam, name, top, weight=None, tol=None):
-    """Weights, threshold, dual and bounds are what slow code makes of them."""
-    kept = np.full(len(X), True) if weight is None else weight > 0
-    cost = np.ones(len(X)) if weight is None else weight
-    k = count_top(top, int(np.sum(~positive & kept)))
-    given = {"lam": lam, "name": name, "cost": weight}
-    upper = reference.primal(X, positive, solution.weights, k=k, **given)
-    assert solution.upper == pytest.approx(upper, rel=1e-9)
-    threshold = reference.top_mean((X @ solution.weights)[~positive & kept], k)
-    assert solution.threshold == pytest.approx(threshold, rel=1e-8, abs=1e-10)
-    a, b = solution.dual[positive], solution.dual[~positive]
-    assert np.all(solution.dual >= 0.0)
-    assert np.all(solution.dual[~kept] == 0.0)
-    assert np.all(a[kept[positive]] <= LOSSES[name].dual_limit * cost[positive & kept])
-    assert a.sum() == pytest.approx(b.sum(), rel=1e-10, abs=1e-300)
-    assert b.max() <= a.sum() / k * (1.0 + 1e-10)
-    lower = reference.lower_bound(X, positive, solution.dual, **given)
-    assert solution.lower == pytest.approx(lower, rel=1e-8, abs=1e-12)
-    assert solution.lower <= solution.upper * (1.0 + 1e-9) + 1e-14
-    if tol is not None:
-        assert solution.status is Status.CONVERGED
-        assert solution.relative_gap <= tol
-
-
-def apart_at_most(one, other, lam):
-    """How far apart the weights of two certified solutions can be.
-
-    The objective is lam-strongly convex, so weights of gap e lie within sqrt(2 e / lam) of the
-    optimum; rounding of the bounds adds a little.
-    """
-    gaps = (max(found.gap, 0.0) + 1e-14 * found.upper for found in (one, other))
-    return sum(np.sqrt(2.0 * gap / lam) for gap in gaps)
-
-
-def check_same_optimum(one, other, lam, rel):
-    assert one.upper == pytest.approx(other.upper, rel=rel)
-    distance = np.linalg.norm(one.weights - other.weights)
-    assert distance <= apart_at_most(one, other, lam) + 1e-9 * np.linalg.norm(one.weights)
 
 
 # Agreement.
@@ -130,7 +43,7 @@ def check_same_optimum(one, other, lam, rel):
 @every_loss
 @pytest.mark.parametrize("top", [1, 3, 0.3, 1.0])
 @pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", quickly(range(4), range(2)))
 def test_agrees_with_a_generic_solver(seed, weighted, top, name):
     X, positive = few_rows(seed)
     rng = np.random.default_rng(100 + seed)
@@ -154,7 +67,7 @@ def test_agrees_with_a_generic_solver(seed, weighted, top, name):
 
 @every_loss
 @pytest.mark.parametrize("top", [1, 3, 0.3, 1.0])
-@pytest.mark.parametrize("lam", [0.3, 30.0])
+@pytest.mark.parametrize("lam", quickly([0.3, 30.0], [30.0]))
 def test_agrees_with_the_method_of_the_paper_run_long(lam, top, name):
     """The paper's method climbs in the dual, so its lower bound is the better one."""
     X, positive = few_rows(7)
@@ -231,8 +144,8 @@ def test_both_linear_systems_find_the_same_optimum(
     given = {"lam": 0.03, "name": name, "top": top, "tol": 1e-7}
     factored = solve(kind(X), positive, **given)
     assert witness.seen == {"factored"}
-    monkeypatch.setattr(module, "FORMED", 0)
-    monkeypatch.setattr(module, "SLOW_CG", slow_cg)
+    monkeypatch.setattr(central_path, "FORMED", 0)
+    monkeypatch.setattr(central_path, "SLOW_CG", slow_cg)
     iterative = solve(kind(X), positive, **given)
     expected = {"factored", "iterative"}
     expected |= {"masked rows"} if share > 0.5 else set()
@@ -246,7 +159,7 @@ def test_both_linear_systems_find_the_same_optimum(
 @pytest.mark.parametrize("slow_cg", [10**9, 0])
 def test_more_features_than_are_factored(slow_cg, rng, monkeypatch, witness):
     """Nothing is set by hand but the point at which CG counts as slow."""
-    monkeypatch.setattr(module, "SLOW_CG", slow_cg)
+    monkeypatch.setattr(central_path, "SLOW_CG", slow_cg)
     X = sparse.random_array((300, 1500), density=0.05, rng=rng, format="csr")
     positive = rng.random(300) < 0.3
     given = {"lam": 1e-3, "name": "truncated_quadratic", "top": 3, "tol": 1e-6}
@@ -254,7 +167,7 @@ def test_more_features_than_are_factored(slow_cg, rng, monkeypatch, witness):
     assert "iterative" in witness.seen
     assert "factored" not in witness.seen
     check_certificate(solution, X.toarray(), positive, **given)
-    monkeypatch.setattr(module, "FORMED", 2000)
+    monkeypatch.setattr(central_path, "FORMED", 2000)
     check_same_optimum(solution, solve(X, positive, **given), 1e-3, rel=2e-6)
 
 
@@ -264,7 +177,7 @@ def test_masked_and_copied_rows_agree(copied_share, name, rng, monkeypatch, witn
     X, positive = some_rows(rng, n_rows=150)
     given = {"lam": 0.03, "name": name, "top": 2, "tol": 1e-7}
     plain = solve(X, positive, **given)
-    monkeypatch.setattr(module, "FORMED", 0)
+    monkeypatch.setattr(central_path, "FORMED", 0)
     monkeypatch.setattr(blocks, "COPIED_SHARE", copied_share)
     other = solve(X, positive, **given)
     assert ("masked rows" in witness.seen) == (copied_share == 0.0)
@@ -280,8 +193,8 @@ def test_a_narrow_first_band_grows_to_the_same_optimum(
     X, positive = some_rows(rng)
     given = {"lam": 0.01, "name": name, "top": top, "tol": 1e-7}
     wide = solve(X, positive, **given)
-    monkeypatch.setattr(module, "FIRST_BAND", first)
-    monkeypatch.setattr(module, "MOST_NEW", most_new)
+    monkeypatch.setattr(central_path, "FIRST_BAND", first)
+    monkeypatch.setattr(central_path, "MOST_NEW", most_new)
     narrow = solve(X, positive, **given)
     check_certificate(narrow, X, positive, **given)
     check_same_optimum(wide, narrow, 0.01, rel=2e-7)
@@ -371,7 +284,7 @@ def check_honest(solution, X, positive, *, tol, **given):
 @pytest.mark.parametrize("top", [1, 2, 1.0])
 @pytest.mark.parametrize("formed", [1000, 0])
 def test_worst_data_end_with_a_proof_or_an_honest_status(formed, top, make, name, rng, monkeypatch):
-    monkeypatch.setattr(module, "FORMED", formed)
+    monkeypatch.setattr(central_path, "FORMED", formed)
     X, positive = make(rng)
     top = min(top, int(np.sum(~positive))) if isinstance(top, int) else top
     for lam in 10.0 ** np.arange(-6, 7, 3):
@@ -387,15 +300,17 @@ def test_worst_data_in_every_form_have_one_optimum(make, name, rng, monkeypatch)
     X, positive = make(rng)
     found = []
     for formed, kind in ((1000, np.asarray), (1000, sparse.csr_array), (0, np.asarray)):
-        monkeypatch.setattr(module, "FORMED", formed)
+        monkeypatch.setattr(central_path, "FORMED", formed)
         monkeypatch.setattr(local, "SMALL", 0)
         found.append(solve(kind(X), positive, lam=0.1, name=name))
     greatest_lower = max(solution.lower for solution in found)
     assert all(greatest_lower <= solution.upper * (1.0 + 1e-9) for solution in found)
 
 
-@pytest.mark.parametrize("name", ["truncated_quadratic"])
-def test_bounds_are_true_far_from_the_origin(name):
+@pytest.mark.parametrize(
+    "name, off", [("truncated_quadratic", 1e-4), ("logistic", 1e-6), ("exponential", 1e-6)]
+)
+def test_bounds_are_true_far_from_the_origin(name, off):
     """Columns such as years or timestamps: spread 1 about a mean of 1e5."""
     for seed in range(8):
         X, positive = few_rows(seed)
@@ -403,25 +318,13 @@ def test_bounds_are_true_far_from_the_origin(name):
             solution = solve(X + 1e5, positive, lam=lam, name=name)
             dual = solution.dual
             proven = reference.lower_bound(X + 1e5, positive, dual, lam=lam, name=name)
-            assert solution.lower <= proven + 1e-4 * solution.upper
-            assert solution.lower <= solution.upper * (1.0 + 1e-6)
-
-
-@pytest.mark.parametrize("name", ["logistic", "exponential"])
-def test_bounds_of_other_losses_are_true_far_from_the_origin(name):
-    for seed in range(8):
-        X, positive = few_rows(seed)
-        for lam in (1e-3, 1e-1):
-            solution = solve(X + 1e5, positive, lam=lam, name=name)
-            dual = solution.dual
-            proven = reference.lower_bound(X + 1e5, positive, dual, lam=lam, name=name)
-            assert solution.lower <= proven + 1e-6 * solution.upper
+            assert solution.lower <= proven + off * solution.upper
             assert solution.lower <= solution.upper * (1.0 + 1e-6)
 
 
 @pytest.mark.parametrize("formed", [0])
 def test_rows_of_huge_norm_end_with_an_honest_status(formed, monkeypatch):
-    monkeypatch.setattr(module, "FORMED", formed)
+    monkeypatch.setattr(central_path, "FORMED", formed)
     for seed in range(4):
         X, positive = few_rows(seed)
         for top in (1, 3):
@@ -480,10 +383,10 @@ def test_no_warning_where_there_is_a_solution(name, rng):
 @pytest.mark.parametrize("formed", [1000, 0])
 def test_threads_change_only_the_rounding(formed, kind, top, name, rng, monkeypatch):
     """Also where the first band is an even sample, however the rows are cut into blocks."""
-    monkeypatch.setattr(module, "FIRST_BAND", (20, 30))
+    monkeypatch.setattr(central_path, "FIRST_BAND", (20, 30))
     monkeypatch.setattr(local, "ENTRIES_PER_THREAD", 1)
     monkeypatch.setattr(local, "SMALL", 0)
-    monkeypatch.setattr(module, "FORMED", formed)
+    monkeypatch.setattr(central_path, "FORMED", formed)
     X, positive = some_rows(rng)
     given = {"name": name, "top": top, "lam": 0.1}
     one, two, three = (solve(kind(X), positive, n_threads=n, **given) for n in (1, 2, 3))
@@ -500,7 +403,7 @@ def test_threads_change_only_the_rounding(formed, kind, top, name, rng, monkeypa
 @pytest.mark.parametrize("formed", [1000, 0])
 def test_repeats_to_the_bit(formed, n_threads, name, rng, monkeypatch):
     monkeypatch.setattr(local, "ENTRIES_PER_THREAD", 1)
-    monkeypatch.setattr(module, "FORMED", formed)
+    monkeypatch.setattr(central_path, "FORMED", formed)
     X, positive = some_rows(rng)
     answers = set()
     for _ in range(3):
@@ -517,7 +420,7 @@ def test_a_block_may_hold_one_class_alone(n_threads, rng, monkeypatch):
     order = np.argsort(positive, kind="stable")
     for name in LOSSES:
         for formed in (1000, 0):
-            monkeypatch.setattr(module, "FORMED", formed)
+            monkeypatch.setattr(central_path, "FORMED", formed)
             given = {"lam": 0.1, "name": name, "top": 2, "tol": 1e-7}
             mixed = solve(X, positive, **given)
             by_class = solve(X[order], positive[order], n_threads=n_threads, **given)
@@ -556,7 +459,7 @@ def test_however_the_rows_are_stored(top, kind, name, rng, tmp_path, monkeypatch
 @pytest.mark.parametrize("formed", [1000, 0])
 def test_float32_rows_are_certified_too(formed, kind, top, name, rng, monkeypatch):
     monkeypatch.setattr(local, "SMALL", 0)
-    monkeypatch.setattr(module, "FORMED", formed)
+    monkeypatch.setattr(central_path, "FORMED", formed)
     X, positive = some_rows(rng)
     single = X.astype(np.float32)
     given = {"lam": 0.1, "name": name, "top": top}
@@ -676,7 +579,7 @@ class Reader:
 @pytest.mark.parametrize("n_threads", [1, 3])
 def test_passes_are_the_entries_read(n_threads, formed, share, name, rng, monkeypatch):
     monkeypatch.setattr(local, "ENTRIES_PER_THREAD", 1)
-    monkeypatch.setattr(module, "FORMED", formed)
+    monkeypatch.setattr(central_path, "FORMED", formed)
     X, positive = some_rows(rng, share=share)
     reader, seen = Reader(monkeypatch), []
 

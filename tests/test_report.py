@@ -38,7 +38,7 @@ from toppush import TopPush, TopPushCV, metrics, report
 from toppush.metrics.bootstrap import intervals, measure
 from toppush.report import ranking as lists
 from toppush.report.comparison import compare, measures_for
-from toppush.report.drivers import MAX_NAME, largest_parts, largest_weights
+from toppush.report.drivers import MAX_NAME, largest_contributions, largest_weights
 from toppush.report.estimator import _features
 from toppush.report.figures import calibration_figure, scores_figure
 from toppush.report.ranking import Ranking
@@ -263,7 +263,7 @@ class TestFeatures:
     def test_largest_first(self):
         X = np.array([[0.0, 0.0, 0.0], [1.0, 2.0, 2.0]])
         features = report.Features.of(X, [5.0, -1.0, 0.0], list("abc"), rows=[1])
-        parts = largest_parts(features, 1, 8)
+        parts = largest_contributions(features, 1, 8)
         assert [(part.name, part.value, part.amount) for part in parts] == [
             ("a", 1.0, 2.5),
             ("b", 2.0, -1.0),
@@ -353,7 +353,7 @@ class TestReasons:
         features = _features(ranker, ranker[:-1], ranker[-1], X, [3, 4], None)
         scores = ranker.decision_function(X)
         for row in (3, 4):
-            parts = largest_parts(features, row, 8)
+            parts = largest_contributions(features, row, 8)
             assert {part.name for part in parts} <= {"colour", "age"}
             total = sum(part.amount for part in parts)
             assert total == pytest.approx(scores[row] - scores.mean(), rel=1e-2)

@@ -9,17 +9,17 @@ system with D'D, and the l1 part acts on a copy of w. Rakotomamonjy (2012): D, a
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from scipy.sparse.linalg import LinearOperator, cg
 
-from toppush.baselines.pair_bounds import Bounds
+from toppush.baselines.pair_bounds import Bounds, followed
 from toppush.baselines.pair_step import Landed, PairStep
 from toppush.baselines.pairs import Limits, TwoClasses, greatest_eigenvalue, normal_product
 from toppush.problem.losses import Loss
 from toppush.problem.objective import TopPushProblem
 from toppush.problem.solution import Solution, Status
-from toppush.solvers.journal import Watch
 from toppush.types import Array
 
 RHO = 0.3
@@ -67,27 +67,18 @@ def alternate(
     part, plus those of conjugate gradients above 500 features. `problem` gives the loss: as it
     does not fall, the worst negative is the one that scores highest.
     """
-    state = _Alternation(problem, rows, penalty, limits.watch)
-    for _ in range(limits.max_iter):
-        state.step()
-        status = state.bounds.outcome(limits.tol, still=not np.isfinite(state.weights).all())
-        if status is not None:
-            return state.bounds.solution(status)
-    return state.bounds.solution(Status.MAX_ITER)
+    return followed(partial(Alternation, problem, rows, penalty, limits.tol), rows, limits)
 
 
-class _Alternation:
+class Alternation:
     """Where the alternation stands, and the best bounds seen."""
 
     def __init__(
-        self,
-        problem: TopPushProblem,
-        rows: TwoClasses,
-        penalty: ElasticNet,
-        watch: Watch | None,
+        self, problem: TopPushProblem, rows: TwoClasses, penalty: ElasticNet, tol: float
     ) -> None:
-        self.problem, self.rows, self.penalty = problem, rows, penalty
-        self.bounds, self.cost = Bounds(rows, problem.at_zero(), watch), rows.weights[0]
+        self.problem, self.rows, self.penalty, self.tol = problem, rows, penalty, tol
+        self.bounds, self.cost = Bounds(rows, problem.at_zero()), rows.weights[0]
+        self.standing = self.bounds.standing
         n_pos, n_neg = (side.size for side in rows.weights)
         self.total = problem.design.total_cost
         self.duals = np.zeros((n_neg, n_pos))
@@ -100,7 +91,15 @@ class _Alternation:
         self.tie = self.normal.typical if penalty.l1 else 0.0
         self.scores = np.zeros(n_pos), np.zeros(n_neg)
 
-    def step(self) -> None:
+    def begin(self) -> None:
+        """One step from zero."""
+        self.advance()
+
+    def ended(self) -> Status | None:
+        """Whether the gap is closed, or the weights overflow."""
+        return self.bounds.outcome(self.tol, still=not np.isfinite(self.weights).all())
+
+    def advance(self) -> None:
         """The pairs' duals, the weights, their sparse copy, the bounds."""
         landed = self._move_duals()
         push = self.rows.combine(landed.per_positive, -landed.per_negative) / self.total

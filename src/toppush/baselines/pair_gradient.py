@@ -9,10 +9,11 @@ highest, and `TopPushProblem` gives P. Agarwal (2011): alpha_ij -> u_ij, xi -> a
 """
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
-from toppush.baselines.pair_bounds import Bounds
+from toppush.baselines.pair_bounds import Bounds, followed
 from toppush.baselines.pair_step import Landed, PairStep
 from toppush.baselines.pairs import (
     Limits,
@@ -24,7 +25,6 @@ from toppush.baselines.pairs import (
 from toppush.designs import Block
 from toppush.problem.objective import TopPushProblem
 from toppush.problem.solution import Solution, Status
-from toppush.solvers.journal import Watch
 from toppush.solvers.paper import FAR, MIN_ITER
 from toppush.types import Array
 
@@ -38,42 +38,50 @@ def published_gradient(problem: TopPushProblem, rows: TwoClasses, limits: Limits
     best. The first step gives all pairs equal duals, which is where the published method begins.
     The rule does not certify: see `Solution.gap`.
     """
-    bounds = Bounds(rows, problem.at_zero(), limits.watch, latest=True)
-    scores = tuple(np.zeros(side.size) for side in rows.weights)
-    duals, share = np.zeros((scores[1].size, scores[0].size)), scores[1]
-    steepest = greatest_eigenvalue(normal_product(rows), problem.design.n_features)
-    for n_iter in range(1, limits.max_iter + 1):
-        stiffness = steepest / problem.scale * float(np.sqrt(n_iter))
+    return followed(partial(PublishedSteps, problem, rows, limits.tol), rows, limits)
+
+
+class PublishedSteps:
+    """Where the published iteration stands, and what its latest point proves."""
+
+    def __init__(self, problem: TopPushProblem, rows: TwoClasses, tol: float) -> None:
+        self.problem, self.rows, self.tol, self.n_steps = problem, rows, tol, 0
+        self.bounds = Bounds(rows, problem.at_zero(), latest=True)
+        self.standing = self.bounds.standing
+
+    def begin(self) -> None:
+        """One step from zero."""
+        on_positives, on_negatives = (np.zeros(side.size) for side in self.rows.weights)
+        self.scores, self.share = (on_positives, on_negatives), on_negatives
+        self.duals = np.zeros((on_negatives.size, on_positives.size))
+        product = normal_product(self.rows)
+        self.steepest = greatest_eigenvalue(product, self.problem.design.n_features)
+        self.advance()
+
+    def advance(self) -> None:
+        """A step that is shorter than the last, and what its point proves."""
+        problem, rows, self.before = self.problem, self.rows, self.bounds.lower
+        self.n_steps += 1
+        stiffness = self.steepest / problem.scale * float(np.sqrt(self.n_steps))
         step = PairStep.of(problem.loss, rows.weights[0], stiffness)
-        landed = step.descend(duals, (scores[0], scores[1]), share)
-        share = landed.share
+        landed = step.descend(self.duals, self.scores, self.share)
+        self.share = landed.share
         push = rows.combine(landed.per_positive, -landed.per_negative)
-        scores = rows.scores(push / problem.scale)
-        before = bounds.lower
-        _judge(problem, push, landed, bounds)
-        if bounds.stopped:
-            return bounds.solution(Status.STOPPED)
-        if n_iter >= MIN_ITER and abs(bounds.lower - before) <= limits.tol * abs(before):
-            far = bounds.upper > FAR * problem.at_zero() or not bounds.found_any
-            return bounds.solution(Status.DIVERGED if far else Status.SETTLED)
-    return bounds.solution(Status.MAX_ITER)
+        self.scores = rows.scores(push / problem.scale)
+        _judge(problem, push, landed, self.bounds)
+
+    def ended(self) -> Status | None:
+        """Whether the dual objective has settled, and not far above zero's."""
+        bounds, before = self.bounds, self.before
+        if self.n_steps < MIN_ITER or abs(bounds.lower - before) > self.tol * abs(before):
+            return None
+        far = bounds.upper > FAR * self.problem.at_zero() or not bounds.found_any
+        return Status.DIVERGED if far else Status.SETTLED
 
 
 def projected_gradient(problem: TopPushProblem, rows: TwoClasses, limits: Limits) -> Solution:
     """Steps by a line search, with momentum, until the gap is `limits.tol` of the objective."""
-    descent = _Descent(problem, rows, limits.watch)
-    bounds, momentum, previous = descent.bounds, 1.0, 0.0
-    for _ in range(limits.max_iter):
-        before = descent.objective
-        moved = descent.step((previous - 1.0) / momentum)
-        status = bounds.outcome(limits.tol, still=not moved and momentum == 1.0)
-        if status is not None:
-            return bounds.solution(status)
-        if descent.objective > before or not moved:
-            momentum, previous = 1.0, 0.0
-        else:
-            momentum, previous = 0.5 + float(np.sqrt(0.25 + momentum**2)), momentum
-    return bounds.solution(Status.MAX_ITER)
+    return followed(partial(ProjectedSteps, problem, rows, limits.tol), rows, limits)
 
 
 @dataclass
@@ -87,12 +95,13 @@ class _Point:
     on_negatives: Array
 
 
-class _Descent:
+class ProjectedSteps:
     """Where the iteration stands, and the best bounds seen."""
 
-    def __init__(self, problem: TopPushProblem, rows: TwoClasses, watch: Watch | None) -> None:
-        self.problem, self.rows = problem, rows
-        self.bounds = Bounds(rows, problem.at_zero(), watch)
+    def __init__(self, problem: TopPushProblem, rows: TwoClasses, tol: float) -> None:
+        self.problem, self.rows, self.tol = problem, rows, tol
+        self.bounds, self.still = Bounds(rows, problem.at_zero()), False
+        self.momentum, self.previous_momentum, self.standing = 1.0, 0.0, self.bounds.standing
         self.objective = 0.0  # D/m; 0 at zero for every loss
         n_pos, n_neg = (side.size for side in rows.weights)
         zeros, features = (np.zeros(n_pos), np.zeros(n_neg)), np.zeros(problem.design.n_features)
@@ -102,7 +111,25 @@ class _Descent:
         self.spare = np.empty((n_neg, n_pos))
         self.curvature = _least_curvature(rows) / problem.scale or 1.0 / problem.design.total_cost
 
-    def step(self, momentum: float) -> bool:
+    def begin(self) -> None:
+        """One step from zero."""
+        self.advance()
+
+    def ended(self) -> Status | None:
+        """Whether the gap is closed, or a step without momentum does not move."""
+        return self.bounds.outcome(self.tol, still=self.still)
+
+    def advance(self) -> None:
+        """A step whose momentum grows, or ends where the objective rises."""
+        before, momentum = self.objective, self.momentum
+        moved = self._step((self.previous_momentum - 1.0) / momentum)
+        self.still = not moved and momentum == 1.0
+        self.momentum, self.previous_momentum = 1.0, 0.0
+        if moved and not self.objective > before:
+            self.momentum = 0.5 + float(np.sqrt(0.25 + momentum**2))
+            self.previous_momentum = momentum
+
+    def _step(self, momentum: float) -> bool:
         """One accepted step from the probe; whether it moved by more than rounding."""
         latest, before = self.latest, self.before
         probe_push = latest.push + momentum * (latest.push - before.push)

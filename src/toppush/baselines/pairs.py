@@ -121,9 +121,15 @@ def _joined_scores(block: Block) -> Array:
     return block.join(*block.scores)
 
 
+class Received:
+    """A block's part of a vector over all rows."""
+
+    vector: Array
+
+
 def _receive(block: Block, vector: Array) -> None:
-    block.state.vector = vector
+    block.work.of(Received).vector = vector
 
 
 def _combined(block: Block) -> Array:
-    return block.rows.combine(block.state.vector)
+    return block.rows.combine(block.work.of(Received).vector)

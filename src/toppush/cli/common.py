@@ -6,7 +6,7 @@ import shlex
 import sys
 import warnings
 from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from glob import glob
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,12 +14,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from toppush.cli.interrupts import INTERRUPTED, prompt_interrupts, say_stopped
+from toppush.system.reading import KINDS, part_paths
 from toppush.system.writing import same_file
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from toppush.files.ranking import Scored
+    from toppush.files import Model
+    from toppush.files.readers import Reader
+    from toppush.files.scoring import ScoringNotes
 
 SHARE = click.FloatRange(0.0, 1.0, min_open=True, max_open=True)
 BAD_INPUT = 1
@@ -65,8 +68,6 @@ class InputFile(FilePath):
         """Those of a folder that hold rows, those that a pattern names, or the file itself."""
         if not path.is_dir():
             return [path] if path.exists() else [Path(name) for name in glob(str(path))]
-        from toppush.files.parts import part_paths
-
         try:
             return part_paths(path)
         except ValueError:  # none, of which the command will tell
@@ -97,6 +98,38 @@ class ColumnOrFile(click.ParamType[str]):
         if str(value).endswith(".npy"):
             _refuse_overlap(InputFile(), Path(value), param, ctx)
         return str(value)
+
+
+class Registered(click.ParamType[str]):
+    """One of the names in a registry, which is asked when they are needed: start-up stays quick."""
+
+    name = "choice"
+
+    def __init__(self, names: Callable[[], Iterable[str]]) -> None:
+        self._names = names
+
+    def choice(self) -> click.Choice[str]:
+        """The names that there are now."""
+        return click.Choice(list(self._names()))
+
+    def convert(self, value: str, param: Any, ctx: Any) -> str:
+        """The name, if the registry has it."""
+        return self.choice().convert(value, param, ctx)
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str | None:
+        """The names, for help."""
+        return self.choice().get_metavar(param, ctx)
+
+    def shell_complete(self, ctx: Any, param: Any, incomplete: str) -> list[Any]:
+        """The names that begin so."""
+        return self.choice().shell_complete(ctx, param, incomplete)
+
+
+def missing_ways() -> Iterable[str]:
+    """What may be done with gaps."""
+    from toppush.files.columns import WAYS
+
+    return WAYS
 
 
 def _refuse_overlap(kind: FilePath, path: Path, param: Any, ctx: click.Context | None) -> None:
@@ -188,19 +221,22 @@ def _is_ours(error: Exception) -> bool:
     return isinstance(error, ValueError) and "toppush" in roots
 
 
-json_option = click.option(
-    "--json", "as_json", is_flag=True, help="Print one JSON object instead of text."
-)
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
 format_option = click.option(
     "--format",
     "kind",
-    type=click.Choice(["csv", "parquet", "arrow", "libsvm", "npz", "npy"]),
+    type=click.Choice(KINDS),
     help="The data's format, if its ending does not say.",
 )
 label_option = click.option(
     "--label",
     type=ColumnOrFile(),
     help="Column of the labels [default: label; of NPZ the array y; of NPY the last column].",
+)
+data_option = click.option(
+    "--data",
+    type=click.Path(file_okay=False),
+    help="Directory with the data sets' files; otherwise TOPPUSH_DATA, the cache, the publisher.",
 )
 seed_option = click.option("--seed", type=int, default=0, show_default=True)
 
@@ -209,6 +245,11 @@ def existing(name: str) -> Callable[[Any], Any]:
     """An argument that is the path of a file."""
     kind = InputFile(exists=True, dir_okay=False)
     return click.argument(name, type=kind, metavar=name.upper())
+
+
+def output_option(text: str, **more: Any) -> Callable[[Any], Any]:
+    """The option for the file that a command writes."""
+    return click.option("-o", "--output", type=OutputFile(), help=text, **more)
 
 
 def listed(given: Collection[str], known: Collection[str] = ()) -> tuple[str, ...]:
@@ -239,13 +280,9 @@ def columns_option(flag: str, text: str) -> Callable[[Any], Any]:
     return list_option(flag, text + more, callback=None, metavar="COLUMNS")
 
 
-def named_columns(data: Path, kind: str | None, given: Collection[str]) -> tuple[str, ...]:
+def named_columns(rows: "Reader", given: Collection[str]) -> tuple[str, ...]:
     """The columns that values of an option name; a name of DATA's may hold commas itself."""
-    if not any("," in value for value in given):
-        return listed(given)
-    from toppush.files.sources import column_names
-
-    return listed(given, column_names(data, kind))
+    return listed(given, rows.names if any("," in value for value in given) else ())
 
 
 def together(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -270,7 +307,7 @@ training_options = together(
     columns_option("--categorical", "Columns to take as categories even if they hold numbers."),
     click.option(
         "--missing",
-        type=click.Choice(["impute", "error"]),
+        type=Registered(missing_ways),
         default="impute",
         show_default=True,
         help="Fill gaps and say so, or refuse them.",
@@ -344,17 +381,21 @@ def label_as_text(value: str | float) -> str:
     return value if isinstance(value, str) else f"{value:g}"
 
 
-def caution_training_rows(model: Any, data: Path) -> bool:
-    """Warn if the model was fitted to this very file; whether it was."""
-    from toppush.files.files import fingerprint
+def was_fitted_to(model: "Model", rows: "Reader") -> bool:
+    """Whether the model was fitted to this very file."""
+    known = model.about.get("data", {}).get("fingerprint")
+    return known is not None and rows.fingerprint() == known
 
-    known: bool = fingerprint(data) == model.about.get("data", {}).get("fingerprint")
+
+def caution_training_rows(model: "Model", rows: "Reader") -> bool:
+    """Warn if the model was fitted to this very file; whether it was."""
+    known = was_fitted_to(model, rows)
     if known:
         warnings.warn("the model was fitted to this file, so these figures flatter.", stacklevel=2)
     return known
 
 
-def met(model: Any, seen: "Scored") -> dict[str, Any]:
+def met(model: "Model", seen: "ScoringNotes") -> dict[str, Any]:
     """What was met while scoring a file, as JSON."""
     return {
         "label": model.about.get("label"),
@@ -366,7 +407,7 @@ def met(model: Any, seen: "Scored") -> dict[str, Any]:
     }
 
 
-def met_text(seen: "Scored") -> str:
+def met_text(seen: "ScoringNotes") -> str:
     """What was met while scoring a file, in words."""
     said = [f"{seen.rows:,} rows."]
     for what, counter in (

@@ -7,7 +7,6 @@ import click
 
 from toppush.cli.common import (
     Command,
-    OutputFile,
     columns_option,
     existing,
     format_option,
@@ -16,6 +15,7 @@ from toppush.cli.common import (
     met,
     met_text,
     named_columns,
+    output_option,
     show,
     table,
 )
@@ -30,12 +30,7 @@ SHOWN = 20
 @click.command(cls=Command)
 @existing("model")
 @existing("data")
-@click.option(
-    "-o",
-    "--output",
-    type=OutputFile(),
-    help="Where to write the list: .csv, .tsv, .parquet, .arrow or .feather.",
-)
+@output_option("Where to write the list: .csv, .tsv, .parquet, .arrow or .feather.")
 @click.option(
     "--limit", type=click.IntRange(min=1), help="Keep the best K rows, in bounded memory."
 )
@@ -59,12 +54,16 @@ def rank(
     Example: toppush rank fraud.toppush new.csv -o ranked.csv --limit 1000 --columns id
     """
     from toppush import files
-    from toppush.files.ranking import Scored, require_ending, write_table
+    from toppush.files.ranking import require_ending, write_table
+    from toppush.files.readers import reading
+    from toppush.files.scoring import ScoringNotes
 
     if output is not None:
         require_ending(output)
-    ranker, seen, carried = files.load(model), Scored(), named_columns(data, kind, columns)
-    found = files.rank(ranker, data, limit=limit, columns=carried, kind=kind, seen=seen)
+    ranker, seen = files.load(model), ScoringNotes()
+    with reading(data, kind) as rows:
+        carried = named_columns(rows, columns)
+        found = files.rank(ranker, rows, limit=limit, columns=carried, seen=seen)
     if output is not None:
         write_table(found, output)
     result = met(ranker, seen) | {"listed": len(found), "output": str(output) if output else None}

@@ -1,6 +1,5 @@
 """Row blocks and who runs them."""
 
-from toppush.designs.base import FORMED
 from toppush.designs.blocks import Block, only_asks
 from toppush.designs.here import LocalRows
 from toppush.designs.local import LocalDesign
@@ -14,11 +13,11 @@ from toppush.designs.placing import (
     place,
 )
 from toppush.designs.protocol import Design, PlacedRows
-from toppush.designs.rows import PLAIN, Form, precise
+from toppush.designs.rows import PLAIN, Form
+from toppush.designs.views import precise
 
 __all__ = [
     "BACKENDS",
-    "FORMED",
     "PLAIN",
     "Backend",
     "Block",

@@ -6,14 +6,15 @@ are, whether they are sparse, or on which machine.
 
 import math
 from collections.abc import Callable
-from types import SimpleNamespace
 from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from toppush.designs.arrays import NUMPY, namespace
-from toppush.designs.rows import PLAIN, Form, MaskedRows, Rows, precise
+from toppush.designs.records import Records
+from toppush.designs.rows import PLAIN, Form, Rows
+from toppush.designs.views import MaskedRows, precise
 from toppush.types import Array, Where
 
 Asked = TypeVar("Asked", bound=Callable[..., Any])
@@ -49,8 +50,10 @@ class Block:
         Weight of each positive's loss.
     scores : (Array, Array)
         Scores of the positives and of the negatives, set by `score`.
-    state : SimpleNamespace
-        Row-length vectors of the solver at work.
+    work : Records
+        Of the solve under way: what solvers hold per row.
+    known : Records
+        What outlives a solve; it belongs to the rows in the form that they have.
     first_negative : int
         Negatives in the blocks before this one.
     """
@@ -70,8 +73,9 @@ class Block:
             kept = positive & (sample_weight > 0), ~positive & (sample_weight > 0)
             self.cost = sample_weight[kept[0]]
         self._where = tuple(_indices(side) for side in kept)
-        self.state = SimpleNamespace()
+        self.work, self.known = Records(), Records()
         self._room = rows.room
+        self._outer: list[dict[str, Any]] = []
         self.scores: tuple[Array, Array] = (self.arrays.empty(0), self.arrays.empty(0))
 
     @property
@@ -92,7 +96,23 @@ class Block:
     def take_form(self, form: Form) -> None:
         """From now on work in float64 on the rows in this form."""
         self._form, self.rows = form, precise(self.given, form)
-        self.state = SimpleNamespace()
+        self.work, self.known = Records(), Records()
+
+    def begin_solve(self, anew: bool, within: bool) -> None:
+        """Make room for a solve: on the rows as they were given if `anew`, or on what is known.
+
+        One within another finds the block as new; `end_inner_solve` gives it back to the outer.
+        """
+        if within:
+            self._outer.append(dict(vars(self)))
+        if anew:
+            self._form, self.rows, self.known = PLAIN, self.given, Records()
+            self._room = self._room if within else self.given.room
+        self.work = Records()
+
+    def end_inner_solve(self) -> None:
+        """Go back to where the outer solve stood."""
+        vars(self).update(self._outer.pop())
 
     @property
     def precise_rows(self) -> Rows:

@@ -9,7 +9,8 @@ import numpy as np
 from toppush.designs.arrays import NUMPY, namespace, to_host
 from toppush.designs.local import LocalDesign, default_threads, rows_of
 from toppush.designs.protocol import PlacedRows, T
-from toppush.designs.rows import PLAIN, Rows, precise
+from toppush.designs.rows import PLAIN, Rows
+from toppush.designs.views import precise
 from toppush.types import Array, Labels, Mask, Matrix, Where
 
 ENTRIES_PER_FIT = 1 << 18

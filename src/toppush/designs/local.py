@@ -15,9 +15,10 @@ from numpy.typing import NDArray
 from scipy import sparse
 from threadpoolctl import ThreadpoolController
 
-from toppush.designs.base import BlockDesign, quietly
+from toppush.designs.block_design import BlockDesign, quietly
 from toppush.designs.blocks import Block
-from toppush.designs.rows import DenseRows, Rows, SparseRows, Tally
+from toppush.designs.in_memory import DenseRows, SparseRows
+from toppush.designs.rows import Rows, Tally
 from toppush.system.threads import go_on
 from toppush.types import Array, Where
 

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar, Protocol, Self, TypeVar
 
 from toppush.designs.arrays import Arrays
+from toppush.designs.records import Records
 from toppush.types import Array, Labels, Mask
 
 T = TypeVar("T")
@@ -17,12 +18,16 @@ class Design(Protocol):
     n_pos: int
     n_neg: int
     total_cost: float
-    memory: dict[str, Any]
-    """Sums over the rows that outlive a solve."""
+    known: Records
+    """What solvers know of the rows, in the form that they have; it outlives a solve."""
+    in_use_by: int | None
+    """The thread of the solve under way."""
     arrays: Arrays
     """The operations that fit the vectors with an entry per feature."""
     most_exact: float
     """Rows of which a solver may keep copies in float64 and all products among them."""
+    most_formed: float
+    """Features up to which a solver may keep matrices of features by features."""
 
     def __enter__(self) -> Self:
         """Let the blocks be asked."""

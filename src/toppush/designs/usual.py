@@ -9,8 +9,9 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
+from toppush.designs.in_memory import DenseRows, SparseRows, largest_entry
 from toppush.designs.local import rows_of
-from toppush.designs.rows import DenseRows, Form, SparseRows, largest_entry
+from toppush.designs.rows import Form
 from toppush.types import Array, Matrix
 
 USUAL = 2.0**32

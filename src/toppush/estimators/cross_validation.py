@@ -126,7 +126,7 @@ class TopPushCV(LinearRanker):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "lams": [None, "array-like"],
         "tops": [None, "array-like"],
-        "loss": [StrOptions(set(LOSSES))],
+        "loss": [StrOptions(LOSSES.keys())],
         "scoring": [None, str, callable],
         "combine": [StrOptions({"best", "average"})],
         "cv": ["cv_object", HasMethods(["split"])],

@@ -14,7 +14,7 @@ from toppush.problem.losses import LOSSES
 from toppush.problem.objective import TopPushProblem, count_top
 from toppush.problem.solution import Solution
 from toppush.solvers import automatic_top, solve, zero_is_optimal
-from toppush.solvers.newton.band import mean_difference
+from toppush.solvers.newton.positives import mean_difference
 from toppush.types import Array, Labels, Matrix
 
 N_LAMS, LAM_RANGE = 9, 1e-4
@@ -183,7 +183,7 @@ def follow(design: Design, grid: Grid, *, done: Callable[[], None] = lambda: Non
         k, start, row = count_top(top, design.n_neg), None, []
         for lam in grid.lams:
             problem = TopPushProblem(design, LOSSES[grid.loss], float(lam), k)
-            start = solve(problem, solver="newton", tol=grid.tol, max_iter=1000, start=start)
+            start = solve(problem, tol=grid.tol, max_iter=1000, start=start)
             row.append(start)
             done()
         rows.append(tuple(row))

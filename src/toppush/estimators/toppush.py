@@ -20,7 +20,7 @@ from toppush.estimators.callbacks import fit_tasks
 from toppush.problem.losses import LOSSES
 from toppush.problem.objective import TopPushProblem, count_top
 from toppush.problem.solution import Solution
-from toppush.solvers import SOLVERS, automatic_top, solve
+from toppush.solvers import DEFAULT, SOLVERS, automatic_top, solve
 from toppush.solvers.checkpoints import Checkpoint
 from toppush.types import Labels, Matrix
 
@@ -107,8 +107,8 @@ class TopPush(LinearRanker):
             Interval(RealNotInt, 0, 1, closed="right"),
             StrOptions({"auto"}),
         ],
-        "loss": [StrOptions(set(LOSSES))],
-        "solver": [StrOptions(set(SOLVERS))],
+        "loss": [StrOptions(LOSSES.keys())],  # views: names that join later count too
+        "solver": [StrOptions(SOLVERS.keys())],
         "tol": [Interval(Real, 0, None, closed="left")],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "n_threads": [None, Interval(Integral, 1, None, closed="left")],
@@ -124,7 +124,7 @@ class TopPush(LinearRanker):
         *,
         top: float | str = 1,
         loss: str = "truncated_quadratic",
-        solver: str = "newton",
+        solver: str = DEFAULT,
         tol: float = 1e-4,
         max_iter: int = 10_000,
         n_threads: int | None = None,
@@ -200,9 +200,10 @@ class TopPush(LinearRanker):
         """The file that keeps the progress, if one is wanted."""
         if self.checkpoint is None:
             return None
-        if self.solver != "newton":
+        if not SOLVERS[self.solver].resumable:
+            able = " or ".join(repr(name) for name, one in SOLVERS.items() if one.resumable)
             raise ValueError(
-                f"checkpoint={str(self.checkpoint)!r} needs solver='newton', found "
+                f"checkpoint={str(self.checkpoint)!r} needs solver={able}, found "
                 f"{self.solver!r}, whose state has an entry per row; leave checkpoint=None."
             )
         return Checkpoint(self.checkpoint, problem)
@@ -212,7 +213,7 @@ class TopPush(LinearRanker):
         last: Solution | None = getattr(self, "solution_", None)
         if not self.warm_start or last is None:
             return None
-        # A fit on a cluster has no dual, and the Newton method needs none.
-        by_weights = self.solver == "newton" and not last.dual.size
+        # A fit on a cluster has no dual, and not every solver needs one.
+        by_weights = not SOLVERS[self.solver].needs_dual and not last.dual.size
         fits = by_weights or last.dual.size == n_rows
         return last if fits and last.weights.size == self.n_features_in_ else None

@@ -21,7 +21,7 @@ from sklearn.base import BaseEstimator, TransformerMixin, _fit_context
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from toppush.files.arrays import (
+from toppush.files.arrow_values import (
     DATES,
     all_finite,
     as_floats,
@@ -35,9 +35,12 @@ from toppush.files.arrays import (
     value_type,
     whole,
 )
-from toppush.files.errors import DataError, each
+from toppush.files.errors import each
+from toppush.system.reading import DataError
 from toppush.types import Array
 
+WAYS = ("impute", "error")
+"""What may be done with gaps."""
 MAX_TEXTS = 1000
 """More different texts than this are names, not categories, unless they are asked for."""
 DENSE_SHARE = 0.3
@@ -215,7 +218,7 @@ class Columns(TransformerMixin, BaseEstimator):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "categorical": ["array-like"],
-        "missing": [StrOptions({"impute", "error"})],
+        "missing": [StrOptions(set(WAYS))],
     }
 
     columns_: list[Column]

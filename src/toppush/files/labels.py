@@ -10,8 +10,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from toppush.files.arrays import is_number, is_numeric, is_text, texts_of, value_type, whole
-from toppush.files.errors import DataError, like
+from toppush.files.arrow_values import is_number, is_numeric, is_text, texts_of, value_type, whole
+from toppush.files.errors import like
+from toppush.system.reading import DataError
 
 Value = str | float
 FLAGS = {"true": 1.0, "false": 0.0}

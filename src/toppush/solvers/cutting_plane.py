@@ -24,7 +24,8 @@ from numpy.typing import NDArray
 
 from toppush.designs import Block, Design
 from toppush.problem.solution import Solution, Status, proven_below
-from toppush.solvers.journal import Journal, Watch
+from toppush.solvers.driver import Standing, follow, solving
+from toppush.solvers.journal import Watch
 from toppush.solvers.simplex import minimise_on_simplex
 from toppush.types import Array
 
@@ -87,31 +88,11 @@ def cutting_plane(
     with X' for each of the two or three points that its line search looks at. `Solution.dual`
     is empty: the dual variables belong to cuts, not to rows.
     """
-    journal, C = Journal(problem.design, watch), problem.C
-    search = _Search.begin(problem)
-    status, n_quiet = Status.MAX_ITER, 0
-    while status is Status.MAX_ITER and len(journal) < max_iter:
-        before = search.gap
-        search.step()
-        bounds, answer = (C * search.upper, C * search.lower), (search.here.weights, search.top())
-        stopped = journal.note(*bounds, *answer)
-        n_quiet = 0 if search.gap < before else n_quiet + 1
-        if search.gap <= tol * search.upper:
-            status = Status.CONVERGED
-        elif stopped:
-            status = Status.STOPPED
-        elif n_quiet == MAX_QUIET:
-            status = Status.STALLED
-    return Solution(
-        weights=search.here.weights,
-        threshold=search.threshold(),
-        dual=np.empty(0),
-        upper=C * search.upper,
-        lower=C * proven_below(search.upper, search.lower),
-        n_iter=len(journal),
-        status=status,
-        history=tuple(journal.history),
-    )
+    with solving(problem.design, watch) as journal:
+        bundle = Bundle(problem, tol)
+        status = follow(bundle, journal, max_iter=max_iter)
+        found = bundle.solution(status, len(journal))
+    return journal.settled(found)
 
 
 @dataclass(frozen=True)
@@ -123,56 +104,68 @@ class _Look:
     gradient: Array
 
 
-@dataclass
-class _Search:
+class Bundle:
     """The driver's side: the best point and the model; the blocks hold its rows' scores."""
 
-    problem: RiskProblem
-    positives: NDArray[np.intp]
-    negatives: NDArray[np.intp]
-    model: "_Model"
     here: _Look
-    lower: float = 0.0
-    pull: float = 1.0
 
-    @classmethod
-    def begin(cls, problem: RiskProblem) -> "_Search":
-        """At zero, with the cut there and the one that says R >= 0."""
-        zero, signs = np.zeros(problem.design.n_features), problem.design.gather(_signs)
-        rows = np.flatnonzero(signs > 0.0), np.flatnonzero(signs < 0.0)
-        model = _Model(problem.ridge / problem.C, _used_columns(problem.design))
-        search = cls(problem, *rows, model, _Look(zero, np.inf, zero))
-        search.model.add(zero, 0.0)
-        problem.design.each(_begin)
-        search.here = search._look(zero, 0.0)
-        return search
-
-    @property
-    def upper(self) -> float:
-        """The objective at the best point."""
-        return self.here.value
+    def __init__(self, problem: RiskProblem, tol: float) -> None:
+        signs = problem.design.gather(_signs)
+        self.positives, self.negatives = np.flatnonzero(signs > 0.0), np.flatnonzero(signs < 0.0)
+        self.problem, self.tol = problem, tol
+        self.model = _Model(problem.ridge / problem.C, _used_columns(problem.design))
+        self.bound, self.pull, self.n_quiet = 0.0, 1.0, 0
 
     @property
     def gap(self) -> float:
         """How far the best point can be from the optimum."""
-        return self.upper - self.lower
+        return self.here.value - self.bound
 
-    def step(self) -> None:
+    def begin(self) -> None:
+        """One step from zero, with the cut there and the one that says R >= 0."""
+        zero = np.zeros(self.problem.design.n_features)
+        self.model.add(zero, 0.0)
+        self.problem.design.each(_begin)
+        self.here = self._look(zero, 0.0)
+        self.advance()
+
+    def standing(self) -> Standing:
+        """The best point with the highest score of a negative, and the least value of the model."""
+        C, top = self.problem.C, self.problem.design.max(_top_negative_here)[0]
+        return C * self.here.value, C * self.bound, self.here.weights, top
+
+    def advance(self) -> None:
         """Minimise the model, choose a target, and search the line that leads to it."""
+        before = self.gap
         least, bound = self.model.minimise()
-        self.lower = max(self.lower, bound)
-        target = self._pulled() if self.gap > EXACT * self.upper else least
+        self.bound = max(self.bound, bound)
+        target = self._pulled() if self.gap > EXACT * self.here.value else least
         self.problem.design.each(_aim, target)
         share, found = self._search_line(target)
         # At the end the two agree up to rounding; the model's minimiser is the exact one.
-        if found.value <= self.upper + 4 * np.finfo(float).eps * abs(self.upper):
+        if found.value <= self.here.value + 4 * np.finfo(float).eps * abs(self.here.value):
             self.problem.design.each(_advance, share)
             self.here = found
+        self.n_quiet = 0 if self.gap < before else self.n_quiet + 1
+
+    def ended(self) -> Status | None:
+        """Whether the gap is closed, or has long been the same."""
+        if self.gap <= self.tol * self.here.value:
+            return Status.CONVERGED
+        return Status.STALLED if self.n_quiet == MAX_QUIET else None
+
+    def solution(self, status: Status, n_iter: int) -> Solution:
+        """The record of the best point."""
+        C, here, design = self.problem.C, self.here, self.problem.design
+        lower, none = C * proven_below(here.value, self.bound), np.empty(0)
+        design.each(Block.score, here.weights)
+        top = design.max(_top_negative)[0]
+        return Solution(here.weights, top, none, C * here.value, lower, n_iter, status)
 
     def _pulled(self) -> Array:
         """The model's minimiser under the pull, which adapts to the part of the gap it leaves."""
         target, value = self.model.minimise_near(self.here.weights, self.pull)
-        left = (value - self.lower) / self.gap
+        left = (value - self.bound) / self.gap
         if not BAND[0] <= left <= BAND[1]:
             pull = self.pull * (2.0 if left < BAND[0] else 0.5)
             self.pull = min(max(pull, 1.0 / STRONGEST), STRONGEST)
@@ -212,15 +205,6 @@ class _Search:
         height = offset + float(plane @ weights)
         value = self.model.penalty(weights) + height
         return _Look(weights, value, self.model.lam * weights + plane)
-
-    def top(self) -> float:
-        """The highest score of a negative at the best point, as the blocks hold it."""
-        return self.problem.design.max(_top_negative_here)[0]
-
-    def threshold(self) -> float:
-        """The highest score of a negative."""
-        self.problem.design.each(Block.score, self.here.weights)
-        return self.problem.design.max(_top_negative)[0]
 
 
 def _between_slopes(low: tuple[float, float], high: tuple[float, float]) -> float:
@@ -315,38 +299,48 @@ def _random_mix(block: Block) -> Array:
     return block.rows.combine(np.random.default_rng(0).random(block.rows.shape[0]))
 
 
+class Part:
+    """A block's scores at the best point and at the target, and the coefficients of a cut."""
+
+    here: Array
+    target: Array
+    coefficients: Array
+
+
 def _begin(block: Block) -> None:
-    block.state.here = block.state.target = np.zeros(block.rows.shape[0])
+    part = block.work.of(Part)
+    part.here = part.target = np.zeros(block.rows.shape[0])
 
 
 def _aim(block: Block, target: Array) -> None:
-    block.state.target = block.rows.scores(target)
+    block.work.of(Part).target = block.rows.scores(target)
 
 
 def _on_the_way(block: Block, share: float) -> Array:
     """Scores at the point a share of the way from here to the target."""
+    part = block.work.of(Part)
     if share == 1.0:
-        return np.array(block.state.target)
-    way = block.state.target - block.state.here
+        return np.array(part.target)
+    way = part.target - part.here
     way *= share
-    way += block.state.here
+    way += part.here
     return np.asarray(way)
 
 
 def _advance(block: Block, share: float) -> None:
-    block.state.here = _on_the_way(block, share)
+    block.work.of(Part).here = _on_the_way(block, share)
 
 
 def _receive(block: Block, coefficients: Array) -> None:
-    block.state.coefficients = coefficients
+    block.work.of(Part).coefficients = coefficients
 
 
 def _combine(block: Block) -> Array:
-    return block.rows.combine(block.state.coefficients)
+    return block.rows.combine(block.work.of(Part).coefficients)
 
 
 def _top_negative_here(block: Block) -> tuple[float]:
-    return (float(np.max(block.split(block.state.here)[1], initial=-np.inf)),)
+    return (float(np.max(block.split(block.work.of(Part).here)[1], initial=-np.inf)),)
 
 
 def _top_negative(block: Block) -> tuple[float]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from toppush.problem.objective import TopPushProblem
 from toppush.problem.solution import Iteration, Solution
-from toppush.solvers.newton.method import newton
+from toppush.solvers.newton.method import newton_method
 from toppush.types import Array
 
 RATIO = 1.2
@@ -53,5 +53,5 @@ def _beats_zero(
         return history[-1].upper < goal or history[-1].lower >= goal
 
     start = None if weights is None else Solution.guess(weights)
-    found = newton(problem, tol=tol, watch=decided, start=start)
+    found = newton_method(problem, tol=tol, watch=decided, start=start)
     return found.upper < goal, found.weights

@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from toppush.designs import PLAIN, Block, Design, Form, only_asks, precise
+from toppush.designs.records import Records
 from toppush.problem.objective import TopPushProblem
 from toppush.types import Array
 
@@ -39,11 +40,8 @@ class Seen(NamedTuple):
 
 def seen(problem: TopPushProblem) -> Seen:
     """How the rows are seen; a sample of them decides at first."""
-    memory = problem.design.memory
-    if "seen" not in memory:
-        _take(problem.design, _look(problem, SAMPLE))
-    kept: Seen = memory["seen"]
-    return kept
+    known = problem.design.known.find(Seen)
+    return _take(problem.design, _look(problem, SAMPLE)) if known is None else known
 
 
 def refine(problem: TopPushProblem) -> bool:
@@ -66,12 +64,12 @@ def answer_in(form: Form, weights: Array, threshold: float) -> tuple[Array, floa
     return weights if form.scale == 1.0 else form.scale * weights, threshold
 
 
-def _take(design: Design, how: Seen) -> None:
-    """Let the rows take a form; what was summed up in another one is forgotten."""
-    design.memory.clear()
-    design.memory["seen"] = how
+def _take(design: Design, how: Seen) -> Seen:
+    """Let the rows take a form; what was known of them in another one is forgotten."""
+    design.known = Records()
     if how.final or not how.form.is_plain:
         design.tell(Block.take_form, how.form)
+    return design.known.keep(how)
 
 
 def _look(problem: TopPushProblem, n_sample: int | None) -> Seen:

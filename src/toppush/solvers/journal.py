@@ -2,9 +2,10 @@
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Protocol
 
-from toppush.problem.solution import Iteration
+from toppush.problem.solution import Iteration, Solution
 from toppush.types import Array
 
 Watch = Callable[[tuple[Iteration, ...], Array, float], bool]
@@ -40,9 +41,10 @@ class Journal:
             return False
         return self._watch(tuple(self.history), self._design.widen(weights), threshold)
 
-    def settle(self, upper: float, lower: float) -> None:
-        """Put the bounds that were proven at the end in place of the last iteration's."""
-        self.history[-1] = self._standing(upper, lower)
+    def settled(self, solution: Solution) -> Solution:
+        """The solution with its history, which ends with the bounds that it has."""
+        self.history[-1] = self._standing(solution.upper, solution.lower)
+        return replace(solution, history=tuple(self.history))
 
     def _standing(self, upper: float, lower: float) -> Iteration:
         seconds = time.perf_counter() - self._began

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from toppush.designs import Block, Design, Form, only_asks
+from toppush.designs import Block, Design, only_asks
 from toppush.designs.arrays import number
 from toppush.problem.losses import Loss
 from toppush.problem.objective import TopPushProblem, balanced, prove
@@ -28,8 +28,9 @@ from toppush.problem.tops import (
     find_landing,
     mass_above,
 )
+from toppush.solvers.driver import Standing, follow, solving
 from toppush.solvers.forms import Seen, answer_in, in_form, seen
-from toppush.solvers.journal import Journal, Watch
+from toppush.solvers.journal import Watch
 from toppush.types import Array
 
 MIN_ITER = 10
@@ -40,9 +41,10 @@ FAR = 2.0
 ROUNDING = 8 * float(np.finfo(np.float64).eps)
 
 Pair = tuple[Array, Array]
+NOTHING: Pair = np.empty(0), np.empty(0)
 
 
-def accelerated(
+def paper_method(
     problem: TopPushProblem,
     *,
     tol: float = 1e-4,
@@ -56,36 +58,39 @@ def accelerated(
     curvature doubles. The rule does not certify: see `Solution.gap`. Weights that end far worse
     than zero are said to be so; where the objective there is not even a number, zero is returned.
     """
-    journal, how = Journal(problem.design, watch), seen(problem)
-    with np.errstate(all="ignore"):  # what overflows is said by the status
-        search = _Search.begin(in_form(problem), start)
-        status = search.run(journal, how.form, tol=tol, max_iter=max_iter)
-        return search.solution(status, journal, how)
+    with solving(problem.design, watch) as journal:
+        how = seen(problem)
+        climb = DualAscent(in_form(problem), tol, how, start)
+        status = follow(climb, journal, max_iter=max_iter)
+        found = climb.solution(status, len(journal))
+    return journal.settled(found)
 
 
-@dataclass
-class _Search:
-    """The driver's side of the iteration; the rows' side is the blocks' state."""
+class DualAscent:
+    """The driver's side of the iteration; the rows' side is the blocks' `Part`.
 
-    problem: TopPushProblem
-    push: Array
-    previous_push: Array
-    curvature: float
-    objective: float = 0.0
-    """The dual objective divided by m, minus the lower bound; 0 at zero for every loss."""
-    upper: float = np.inf
-    threshold: float = 0.0
-    shift: float = 0.0
+    `objective` is the dual one divided by m, minus the lower bound; 0 at zero for every loss.
+    """
 
-    @classmethod
-    def begin(cls, problem: TopPushProblem, start: Solution | None) -> "_Search":
-        """At zero, where every sum is known, or at an earlier solution's dual."""
-        zero = problem.design.arrays.zeros(problem.design.n_features)
-        search = cls(problem, zero, zero, curvature=1.0 / problem.design.total_cost)
-        problem.design.tell(_begin)
-        if start is not None:
-            search._resume(start.dual)
-        return search
+    def __init__(
+        self, problem: TopPushProblem, tol: float, how: Seen, start: Solution | None
+    ) -> None:
+        design = problem.design
+        self.problem, self.tol, self.how, self.start = problem, tol, how, start
+        self.push = self.previous_push = design.arrays.zeros(design.n_features)
+        self.curvature = 1.0 / design.total_cost
+        # A dual is in units of its row's cost.
+        self.too_short = SMALLEST_STEP * tol * design.total_cost / design.n_pos
+        self.objective = self.before = self.threshold = self.shift = 0.0
+        self.upper, self.length, self.n_steps = np.inf, np.inf, 0
+        self.momentum, self.previous_momentum = 1.0, 0.0
+
+    def begin(self) -> None:
+        """One step from zero, where every sum is known, or from an earlier solution's dual."""
+        self.problem.design.tell(_begin)
+        if self.start is not None:
+            self._resume(self.start.dual)
+        self.advance()
 
     def _resume(self, dual: Array) -> None:
         """Bring a dual into the domain, by scaling and projecting, and stand still there."""
@@ -99,53 +104,41 @@ class _Search:
         self.previous_push = self.push
         design.tell(_stand_still)
 
-    def answer(self) -> tuple[Array, float]:
-        """Weights and threshold of the latest point."""
-        return self.push / self.problem.scale, self.threshold
+    def standing(self) -> Standing:
+        """The latest point, for the rows as they were given."""
+        weights = self.push / self.problem.scale
+        answer = answer_in(self.how.form, weights, self.threshold)
+        return self.upper, -self.objective, *answer
 
-    def is_within(self, tol: float) -> bool:
-        """Whether the bounds agree to this share of the objective."""
-        return self.upper + self.objective <= tol * abs(self.upper)
+    def advance(self) -> None:
+        """One step from the probe, whose momentum grows."""
+        self.before = self.objective
+        self.length = self._step((self.previous_momentum - 1.0) / self.momentum)
+        grown = 0.5 * (1.0 + float(np.sqrt(1.0 + 4.0 * self.momentum**2)))
+        self.momentum, self.previous_momentum = grown, self.momentum
+        self.n_steps += 1
 
-    def run(self, journal: Journal, form: Form, *, tol: float, max_iter: int) -> Status:
-        """Step after step, until the authors' rule ends it."""
-        design = self.problem.design
-        # A dual is in units of its row's cost.
-        too_short = SMALLEST_STEP * tol * design.total_cost / design.n_pos
-        momentum, previous_momentum = 1.0, 0.0
-        while len(journal) < max_iter:
-            before = self.objective
-            length = self.step((previous_momentum - 1.0) / momentum)
-            if journal.note(self.upper, -self.objective, *answer_in(form, *self.answer())):
-                return Status.STOPPED
-            if not length > too_short:
-                return Status.CONVERGED if self.is_within(tol) else Status.STALLED
-            if len(journal) >= MIN_ITER and abs(self.objective - before) <= tol * abs(before):
-                return Status.SETTLED
-            grown = 0.5 * (1.0 + float(np.sqrt(1.0 + 4.0 * momentum**2)))
-            momentum, previous_momentum = grown, momentum
-        return Status.MAX_ITER
+    def ended(self) -> Status | None:
+        """By the authors' rule, or where steps are too short to matter."""
+        if not self.length > self.too_short:
+            within = self.upper + self.objective <= self.tol * abs(self.upper)
+            return Status.CONVERGED if within else Status.STALLED
+        changed = abs(self.objective - self.before)
+        settled = self.n_steps >= MIN_ITER and changed <= self.tol * abs(self.before)
+        return Status.SETTLED if settled else None
 
-    def solution(self, status: Status, journal: Journal, how: Seen) -> Solution:
+    def solution(self, status: Status, n_iter: int) -> Solution:
         """The record of the latest point, or of weights of zero if its objective overflows."""
-        weights = self.answer()[0] if np.isfinite(self.upper) else 0.0 * self.push
-        proof = prove(self.problem, weights, _dual_pair, how.length)
+        finite = np.isfinite(self.upper)
+        weights = self.push / self.problem.scale if finite else 0.0 * self.push
+        proof = prove(self.problem, weights, _dual_pair, self.how.length)
         if status is not Status.STOPPED and not self.upper <= FAR * self.problem.at_zero():
             status = Status.DIVERGED
-        weights, threshold = answer_in(how.form, weights, proof.threshold)
-        journal.settle(proof.upper, proof.lower)
-        return Solution(
-            weights=weights,
-            threshold=threshold,
-            dual=self.problem.design.over_rows(_joined_dual, proof.balance),
-            upper=proof.upper,
-            lower=proof.lower,
-            n_iter=len(journal),
-            status=status,
-            history=tuple(journal.history),
-        )
+        weights, threshold = answer_in(self.how.form, weights, proof.threshold)
+        dual = self.problem.design.over_rows(_joined_dual, proof.balance)
+        return Solution(weights, threshold, dual, proof.upper, proof.lower, n_iter, status)
 
-    def step(self, momentum: float) -> float:
+    def _step(self, momentum: float) -> float:
         """One accepted step from the probe; returns its length."""
         problem, design = self.problem, self.problem.design
         by_gradient = problem.loss.conjugate_curvature is not None
@@ -224,40 +217,55 @@ class _Targets:
 # What follows runs in the blocks. A pair is (the positives' part, the negatives' part).
 
 
+class Part:
+    """A block's part of the latest point, of the one before, and of the step that is tried."""
+
+    dual: Pair
+    previous_dual: Pair
+    previous_scores: Pair
+    probe: Pair
+    gradient: Pair
+    target: Pair
+
+
+def _part(block: Block) -> Part:
+    return block.work.of(Part)
+
+
 def _begin(block: Block) -> None:
-    xp, state = block.arrays, block.state
+    xp, part = block.arrays, _part(block)
     zeros = xp.zeros(block.n_pos), xp.zeros(block.n_neg)
-    state.dual = state.previous_dual = zeros
-    block.scores = state.previous_scores = zeros
+    part.dual = part.previous_dual = zeros
+    block.scores = part.previous_scores = zeros
 
 
 def _receive_dual(block: Block, dual: Array) -> None:
-    block.state.target = block.split(dual)
+    _part(block).target = block.split(dual)
 
 
 @only_asks
 def _largest_dual(block: Block) -> tuple[float]:
-    return (number(block.arrays.max(block.state.target[0] / block.cost, initial=0.0)),)
+    return (number(block.arrays.max(_part(block).target[0] / block.cost, initial=0.0)),)
 
 
 def _aim_at_received(block: Block, shrink: float) -> None:
-    state = block.state
-    state.target = tuple(side * shrink for side in state.target)
-    state.probe = state.target
+    part = _part(block)
+    part.target = part.probe = part.target[0] * shrink, part.target[1] * shrink
 
 
 def _stand_still(block: Block) -> None:
-    block.state.previous_dual, block.state.previous_scores = block.state.dual, block.scores
+    part = _part(block)
+    part.previous_dual, part.previous_scores = part.dual, block.scores
 
 
 def _probe(block: Block, momentum: float, loss: Loss | None) -> None:
     """Extrapolate dual and scores, and take the gradient there; `loss` if l* is part of it."""
-    state = block.state
-    state.probe = _extrapolate(state.dual, state.previous_dual, momentum)
-    on_positives, on_negatives = _extrapolate(block.scores, state.previous_scores, momentum)
+    part = _part(block)
+    part.probe = _extrapolate(part.dual, part.previous_dual, momentum)
+    on_positives, on_negatives = _extrapolate(block.scores, part.previous_scores, momentum)
     if loss is not None:
-        on_positives += loss.conjugate_slope(state.probe[0] / block.cost)
-    state.gradient = on_positives, block.arrays.negative(on_negatives, out=on_negatives)
+        on_positives += loss.conjugate_slope(part.probe[0] / block.cost)
+    part.gradient = on_positives, block.arrays.negative(on_negatives, out=on_negatives)
 
 
 def _extrapolate(latest: Pair, previous: Pair, momentum: float) -> Pair:
@@ -269,16 +277,16 @@ def _extrapolate(latest: Pair, previous: Pair, momentum: float) -> Pair:
 
 
 def _aim(block: Block, curvature: float) -> None:
-    state = block.state
-    state.target = tuple(slope * (-1.0 / curvature) for slope in state.gradient)
-    for target, probe in zip(state.target, state.probe, strict=True):
+    part, by = _part(block), -1.0 / curvature
+    part.target = part.gradient[0] * by, part.gradient[1] * by
+    for target, probe in zip(part.target, part.probe, strict=True):
         target += probe
 
 
 @only_asks
 def _target_range(block: Block) -> tuple[float, float, float]:
     """Greatest target on each side, and minus the least of the negatives'."""
-    xp, (on_positives, on_negatives) = block.arrays, block.state.target
+    xp, (on_positives, on_negatives) = block.arrays, _part(block).target
     return (
         number(xp.max(on_positives, initial=-np.inf)),
         number(xp.max(on_negatives, initial=-np.inf)),
@@ -288,28 +296,27 @@ def _target_range(block: Block) -> tuple[float, float, float]:
 
 @only_asks
 def _positives_mass(block: Block, shift: float, step: _Step) -> tuple[float, float]:
-    target = block.state.target[0]
     if step.by_gradient:
-        return mass_above(target, shift)
+        return mass_above(_part(block).target[0], shift)
     dual, fall = _land_by_prox(block, shift, step)
     return number(dual.sum()), number(fall.sum())
 
 
 def _land_by_prox(block: Block, shift: float, step: _Step) -> tuple[Array, Array]:
     """Minimiser a of c l*(a/c) + curvature/2 (a - target + shift)^2, and its fall in shift."""
-    point = (block.state.target[0] - shift) / block.cost
+    point = (_part(block).target[0] - shift) / block.cost
     dual, fall = step.loss.dual_prox(point, step.curvature * block.cost)
     return block.cost * dual, fall
 
 
 @only_asks
 def _negatives_mass(block: Block, lift: float, cap: float) -> Clipped:
-    return clipped_mass(block.state.target[1], lift, cap)
+    return clipped_mass(_part(block).target[1], lift, cap)
 
 
 def _land(block: Block, landing: Landing, step: _Step) -> _Landed:
     """Come down in the domain, in place of the target, and take the sums there."""
-    xp, state, (positives, negatives) = block.arrays, block.state, block.state.target
+    xp, part, (positives, negatives) = block.arrays, _part(block), _part(block).target
     if step.by_gradient:
         positives -= landing.shift
         xp.maximum(positives, 0.0, out=positives)
@@ -317,7 +324,7 @@ def _land(block: Block, landing: Landing, step: _Step) -> _Landed:
         positives = _land_by_prox(block, landing.shift, step)[0]
     negatives += landing.lift
     xp.clip(negatives, 0.0, landing.cap, out=negatives)
-    state.target = positives, negatives
+    part.target = positives, negatives
     moved, bend = _change(block, step)
     return _Landed(
         push=block.push(positives, negatives),
@@ -330,11 +337,11 @@ def _land(block: Block, landing: Landing, step: _Step) -> _Landed:
 
 def _change(block: Block, step: _Step) -> tuple[float, float]:
     """Squared distance from the probe, and what l* adds to the model's error over it."""
-    state, moved, bend = block.state, 0.0, 0.0
-    for new, old in chunks(state.target[1], state.probe[1]):
+    part, moved, bend = _part(block), 0.0, 0.0
+    for new, old in chunks(part.target[1], part.probe[1]):
         change = new - old
         moved += number(change @ change)
-    for cost, new, old in chunks(block.cost, state.target[0], state.probe[0]):
+    for cost, new, old in chunks(block.cost, part.target[0], part.probe[0]):
         change = new - old
         moved += number(change @ change)
         bend += number(change @ (change / cost))
@@ -342,24 +349,22 @@ def _change(block: Block, step: _Step) -> tuple[float, float]:
 
 
 def _total_conjugate(block: Block, loss: Loss) -> float:
-    parts = chunks(block.cost, block.state.target[0])
+    parts = chunks(block.cost, _part(block).target[0])
     return sum(number(cost @ loss.conjugate(dual / cost)) for cost, dual in parts)
 
 
 def _advance(block: Block, weights: Array) -> None:
     """Take the landing point as the latest dual, and score the rows by its weights."""
-    state = block.state
-    state.previous_dual, state.dual = state.dual, state.target
-    state.previous_scores = block.scores
-    del state.target, state.probe
-    state.gradient = None
+    part = _part(block)
+    part.previous_dual, part.dual = part.dual, part.target
+    part.previous_scores = block.scores
+    part.target = part.probe = part.gradient = NOTHING
     block.score(weights)
 
 
 def _dual_pair(block: Block) -> Pair:
     """The latest dual: of the positives and of the negatives."""
-    pair: Pair = block.state.dual
-    return pair
+    return _part(block).dual
 
 
 @only_asks

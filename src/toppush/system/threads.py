@@ -44,8 +44,8 @@ def in_threads(
         _over.set(over)
         return function(item)
 
-    futures = [pool.submit(run, item) for item in items]
     try:
+        futures = [pool.submit(run, item) for item in items]
         while (now := wait(futures, PATIENCE, FIRST_EXCEPTION)).not_done:
             for future in now.done:
                 future.result()

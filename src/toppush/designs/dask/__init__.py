@@ -17,10 +17,10 @@ from typing import Any
 try:
     from distributed import Client
 
-    from toppush.designs.dask import lists
-    from toppush.designs.dask.design import ClusterDesign
-    from toppush.designs.dask.files import read_libsvm, read_parquet
-    from toppush.designs.dask.rows import ClusterRows, place
+    from toppush.designs.dask import measures
+    from toppush.designs.dask.design import DaskDesign
+    from toppush.designs.dask.files import Parts, on_workers, read_libsvm, read_parquet
+    from toppush.designs.dask.rows import DaskRows, place
     from toppush.designs.dask.workers import LostRows
 except ImportError as error:
     raise ImportError(
@@ -28,11 +28,13 @@ except ImportError as error:
     ) from error
 
 __all__ = [
-    "ClusterDesign",
-    "ClusterRows",
+    "DaskDesign",
+    "DaskRows",
     "LostRows",
+    "Parts",
     "connected",
-    "lists",
+    "measures",
+    "on_workers",
     "place",
     "read_libsvm",
     "read_parquet",

@@ -2,9 +2,8 @@
 
 Each worker holds a group of blocks for the whole fit. A round asks all workers at once: the
 function and its arguments go out, and one answer for each group comes back, numbers and vectors
-with an entry per feature. Where groups are many, long questions and answers go from worker to
-worker over a tree, and only the sum comes to the driver. The groups and the order of their sum are
-fixed at the start, so results do not depend on where a group lives.
+with an entry per feature. The groups and the order of their sum are fixed at the start, so results
+do not depend on where a group lives.
 
 A group that is lost with its worker is made anew from Dask's graph on another one and takes the
 earlier rounds again, those that changed blocks: they are kept for that, and depend on nothing
@@ -24,19 +23,19 @@ import numpy as np
 from distributed import KilledWorker, wait
 
 from toppush.designs.arrays import NUMPY, Arrays
-from toppush.designs.dask import tree
-from toppush.designs.dask.branches import ask_tree
+from toppush.designs.dask.asking import HeldGroup, ask_groups, replay_in_group
+from toppush.designs.dask.assignment import shared_out
 from toppush.designs.dask.groups import (
     UNUSABLE,
     Call,
     Described,
     describe,
+    joined,
     number_negatives,
     packed,
     read_part,
 )
-from toppush.designs.dask.held import HeldGroup, ask_groups, replay_in_group
-from toppush.designs.dask.shares import Past, shared_out
+from toppush.designs.dask.past import Past
 from toppush.designs.dask.workers import (
     POLL,
     LostRows,
@@ -45,6 +44,7 @@ from toppush.designs.dask.workers import (
     live_workers,
     running_client,
 )
+from toppush.designs.records import Records
 from toppush.types import Array
 
 Lazy = Any
@@ -77,7 +77,7 @@ class Member:
         return f"partitions {few}{', ...' if len(self.parts) > 5 else ''} of X"
 
 
-class ClusterDesign:
+class DaskDesign:
     """Blocks on the workers of the running Dask client.
 
     Use it as a context: they are gone when it ends.
@@ -91,18 +91,18 @@ class ClusterDesign:
     """
 
     arrays: Arrays = NUMPY
-    most_exact = math.inf
+    most_exact = most_formed = math.inf
 
     def __init__(self, X: Lazy, positive: Lazy, sample_weight: Lazy | None = None) -> None:
         self.client = running_client()
-        self.memory: dict[str, Any] = {}
+        self.known = Records()
+        self.in_use_by: int | None = None
         self.n_features = int(X.shape[1])
         vectors = [positive] if sample_weight is None else [positive, sample_weight]
         blocks = [X.to_delayed()[:, 0], *(vector.to_delayed() for vector in vectors)]
         self._delayed = list(zip(*blocks, strict=True))
         self._past = Past()
         self._told: list[tuple[bool, bytes]] = []
-        self._answer_bytes: dict[str, int] = {}
         self._n_rounds = 0
         workers = live_workers(self.client)
         shares = shared_out(homes_of(self.client, X), lengths_of(X), workers)
@@ -180,7 +180,7 @@ class ClusterDesign:
         return self._in_order(self._ask("each", function, *arguments))
 
     def sum(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """The answers added up, by group and then in the order of the tree."""
+        """The answers added up, by group and then in the order of the groups."""
         return self._ask("sum", function, *arguments)
 
     def max(self, function: Callable[..., Any], *arguments: Any) -> tuple[float, ...]:
@@ -214,32 +214,16 @@ class ClusterDesign:
         self._told.append((call.changes, packed(call)))
 
     def _ask(self, how: str, function: Callable[..., Any], *arguments: Any) -> Any:
-        """The answer, or for "each" the groups' answers in their order; one round."""
+        """One round: the answer, or for "each" the groups' answers in their order."""
         self._tell(how, function, *arguments)
         calls, self._told = self._told, []
-        answer = self._round(how, _name(function), [call for _, call in calls])
+        answers = self._round([call for _, call in calls])
         self._past.add(call for changes, call in calls if changes)
         self._n_rounds += 1
-        return answer
+        return joined(how, answers)
 
-    def _round(self, how: str, name: str, calls: list[bytes]) -> Any:
-        """Ask all groups, one by one or over the tree.
-
-        Only the driver decides. How long an answer is it knows from the last of that function;
-        the first is taken to have an entry per feature.
-        """
-        if how not in tree.MERGED:
-            return self._directly(calls)
-        longest = max(sum(map(len, calls)), self._answer_bytes.get(name, 8 * self.n_features))
-        if tree.worthwhile(len(self._members), longest):
-            answer = self._over_tree(how, calls)
-        else:
-            answer = tree.in_tree_order(how, self._directly(calls))
-        self._answer_bytes[name] = tree.n_bytes(answer)
-        return answer
-
-    def _directly(self, calls: list[bytes]) -> list[Any]:
-        """The groups' answers in their order, each sent to the driver."""
+    def _round(self, calls: list[bytes]) -> list[Any]:
+        """The groups' answers in their order."""
         found: dict[int, Any] = {}
         missing, losses = self._members, Counter[int]()
         while missing:
@@ -253,28 +237,6 @@ class ClusterDesign:
             missing = [member for member in missing if member.number not in found]
             self._make_anew(missing, losses)
         return [found[member.number] for member in self._members]
-
-    def _over_tree(self, how: str, calls: list[bytes]) -> Any:
-        """The groups' answers as one.
-
-        Groups that have answered when others are lost answer again; their blocks are not asked.
-        """
-        token, losses = uuid4().hex, Counter[int]()
-        while True:
-            homes = [(member.address, member.name) for member in self._members]
-            asked = tree.Asked(token, self._n_rounds, how, calls, homes, tree.FANOUT)
-            branch = ask_tree(self.client, asked)
-            if branch.errors:
-                number, error = min(branch.errors.items())
-                raise _placed(error, self._members[number])
-            for number, n_read in branch.n_read.items():
-                self._members[number].n_read = n_read
-            if branch.whole:
-                return branch.total
-            there = live_workers(self.client)
-            gone = {member.number for member in self._members if member.address not in there}
-            lost = sorted(gone.union(branch.lost))
-            self._make_anew([self._members[number] for number in lost], losses)
 
     def _replies(self, members: list[Member], calls: list[bytes]) -> dict[str, Any]:
         """What the workers that are there say; of a worker that is gone, nothing comes."""
@@ -389,12 +351,6 @@ class ClusterDesign:
             if isinstance(reply[member.name], Exception):
                 raise reply[member.name]
         return True
-
-
-def _name(function: Callable[..., Any]) -> str:
-    """What a function is called, also one with some arguments given."""
-    function = getattr(function, "func", function)
-    return f"{function.__module__}.{getattr(function, '__qualname__', type(function).__name__)}"
 
 
 def _placed(error: Exception, member: Member) -> Exception:

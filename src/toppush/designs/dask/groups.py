@@ -16,14 +16,25 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from toppush.designs.base import quietly
+from toppush.designs.block_design import add, quietly
 from toppush.designs.blocks import Block, only_asks
-from toppush.designs.dask.tree import MERGED, Branch
 from toppush.designs.local import hold_blas, narrow_indices, ranges, release_blas, rows_of
 from toppush.types import Array
 
 UNUSABLE = "partition"
 """How a sentence about a partition that cannot be used begins."""
+
+
+def _greater(one: Sequence[float], other: Sequence[float]) -> tuple[float, ...]:
+    return tuple(max(pair) for pair in zip(one, other, strict=True))
+
+
+_MERGED: dict[str, Callable[[Any, Any], Any]] = {"sum": add, "max": _greater}
+
+
+def joined(how: str, answers: list[Any]) -> Any:
+    """Several answers as one, by what is wanted of them, in their order."""
+    return reduce(_MERGED[how], answers) if how in _MERGED else answers
 
 
 class Call(NamedTuple):
@@ -100,8 +111,6 @@ class Group:
 
     def __init__(self, number: int, parts: Sequence[Part], n_threads: int) -> None:
         self.number, self.n_rounds = number, 0
-        self._latest: tuple[str, Any] | None = None
-        self._branch: tuple[str, Branch] | None = None
         filled = [part for part in parts if part.X.shape[0]] or list(parts[:1])
         pieces = -(-n_threads // len(filled))
         made = [(part.number, block) for part in filled for block in _blocks(part, pieces)]
@@ -121,41 +130,17 @@ class Group:
         with self._asking:
             return self._answered(n_before, calls)
 
-    def ask_once(self, token: str, n_before: int, calls: Sequence[bytes]) -> tuple[Any, int] | None:
-        """The same, and the same again if the group has answered in the round of this token."""
-        with self._asking:
-            if self._latest is not None and self._latest[0] == token:
-                return self._latest[1], self._entries_read()
-            reply = self._answered(n_before, calls)
-            if reply is not None:
-                self._latest = token, reply[0]
-            return reply
-
-    def kept(self, token: str) -> Branch | None:
-        """What the group and all below it said in the round of this token, if they have."""
-        branch = self._branch
-        return branch[1] if branch is not None and branch[0] == token else None
-
-    def keep(self, token: str, branch: Branch) -> None:
-        """Keep that until the next round, in which the group drops it and its own answer."""
-        if self._latest is not None and self._latest[0] == token:
-            self._branch = token, branch
-
     def _answered(self, n_before: int, calls: Sequence[bytes]) -> tuple[Any, int] | None:
         if self.n_rounds != n_before:
             return None
-        self._forget()
         *before, last = (pickle.loads(call) for call in calls)
         for call in before:
             self._run(call)
-        answer = _joined(last.how, self._run(last))
+        answer = joined(last.how, self._run(last))
         if last.how == "each":
             answer = list(zip(self.parts, answer, strict=True))
         self.n_rounds += 1
         return answer, self._entries_read()
-
-    def _forget(self) -> None:
-        self._latest = self._branch = None
 
     def _entries_read(self) -> int:
         return sum(block.rows.tally.entries for block in self.blocks)
@@ -163,7 +148,6 @@ class Group:
     def replay(self, calls: Sequence[bytes], n_rounds: int) -> None:
         """Take the calls of earlier rounds again, of which there were so many."""
         with self._asking:
-            self._forget()
             for call in calls:
                 self._run(pickle.loads(call))
             self.n_rounds = n_rounds
@@ -192,13 +176,6 @@ def _blocks(part: Part, n_pieces: int) -> list[Block]:
         )
         for start, stop in ranges(X, n_pieces) or [(0, 0)]
     ]
-
-
-def _joined(how: str, answers: list[Any]) -> Any:
-    """A group's answer from those of its blocks."""
-    if how in MERGED:
-        return reduce(MERGED[how], answers)
-    return answers if how == "each" else None
 
 
 class Described(NamedTuple):

@@ -10,7 +10,7 @@ import dask.array as da
 import numpy as np
 
 from toppush.designs.arrays import Arrays, register
-from toppush.designs.dask.design import ClusterDesign
+from toppush.designs.dask.design import DaskDesign
 from toppush.designs.protocol import PlacedRows, T
 from toppush.types import Array
 
@@ -18,13 +18,13 @@ Lazy = Any
 """A Dask array or data frame."""
 
 
-def place(X: Any, device: str | None = None) -> "ClusterRows":
+def place(X: Any, device: str | None = None) -> "DaskRows":
     """Rows of a Dask array or data frame."""
-    rows = ClusterRows(X)
+    rows = DaskRows(X)
     return rows if device is None else rows.on_device(device)
 
 
-class ClusterRows(PlacedRows):
+class DaskRows(PlacedRows):
     """Rows of a Dask array or data frame, each partition holding whole rows.
 
     Attributes
@@ -59,7 +59,7 @@ class ClusterRows(PlacedRows):
         if self.template is None:
             self.template = np.empty((0, self.shape[1]))
 
-    def on_device(self, device: str) -> "ClusterRows":
+    def on_device(self, device: str) -> "DaskRows":
         """Not for rows on many machines."""
         raise ValueError(f"device={device!r} is for one machine, and X is a Dask collection.")
 
@@ -93,13 +93,13 @@ class ClusterRows(PlacedRows):
         sample_weight: Lazy | None = None,
         *,
         n_threads: int | None = None,
-    ) -> ClusterDesign:
+    ) -> DaskDesign:
         """The rows as blocks on the workers."""
-        return ClusterDesign(self.lazy, positive, sample_weight)
+        return DaskDesign(self.lazy, positive, sample_weight)
 
-    def subset(self, where: Lazy) -> "ClusterRows":
+    def subset(self, where: Lazy) -> "DaskRows":
         """Some of the rows; `where` a Dask array of bool."""
-        return ClusterRows(
+        return DaskRows(
             da.map_blocks(
                 _some,
                 self.lazy,

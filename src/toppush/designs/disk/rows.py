@@ -6,7 +6,7 @@ the other.
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from typing import Any, NamedTuple, Self, cast
@@ -16,13 +16,15 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from toppush.designs.arrays import NUMPY
-from toppush.designs.base import FORMED, BlockDesign
+from toppush.designs.block_design import BlockDesign
 from toppush.designs.blocks import Block
 from toppush.designs.disk.files import Buffer, Matrix, Run, Source
 from toppush.designs.disk.memory import resident
 from toppush.designs.here import RowsHere
+from toppush.designs.in_memory import DenseRows
 from toppush.designs.local import default_threads, hold_blas, release_blas, rows_of
-from toppush.designs.rows import DenseRows, ExactRows, Form, MaskedRows, Rows, Tally
+from toppush.designs.rows import PLAIN, ExactRows, Form, Rows, Tally
+from toppush.designs.views import ByParts, precise
 from toppush.types import Array, Mask, Where
 
 BLOCK, SMALLEST_BLOCK = 32 << 20, 1 << 20
@@ -61,13 +63,11 @@ class OnDisk(RowsHere):
     """
 
     library = "disk"
-    arrays, room, copy_cost = NUMPY, 0.0, 1.0
 
     def __init__(self, source: Source, memory_limit: int) -> None:
         self.source, self.memory_limit = source, memory_limit
         self.shape, self.dtype, self.n_entries = source.shape, source.dtype, source.n_entries
-        self.is_double, self.can_shift = source.dtype == np.float64, source.is_dense
-        self.tally, self.bytes_read = Tally(), 0
+        self.is_double, self.bytes_read = source.dtype == np.float64, 0
 
     def __repr__(self) -> str:
         return f"<{self.shape[0]} x {self.shape[1]} rows of {self.dtype} on disk>"
@@ -85,15 +85,23 @@ class OnDisk(RowsHere):
         """The rows as one block that reads itself anew for every product."""
         return DiskDesign(self, positive, sample_weight)
 
-    def subset(self, where: Where) -> MaskedRows:
-        """Some of the rows, still on disk."""
-        return MaskedRows(self, where)  # type: ignore[arg-type]  # what it can be asked is enough
+    def subset(self, where: Where) -> Rows:
+        """A copy of some of the rows, in memory."""
+        with self._reader() as reader:
+            return DiskRows(self, reader, 0).subset(where)
 
-    def scores(self, weights: Array) -> Array:
-        """X w, by one read of the files."""
+    def scores_of_all(self, weights: Array) -> Array:
+        """X w in float64, by one read of the files."""
+        with self._reader() as reader:
+            return precise(DiskRows(self, reader, 0), PLAIN).scores(weights)
+
+    def scores_of_some(self, where: Where, fits: Iterable[tuple[Array, float]]) -> list[Array]:
+        """X w less the threshold over some rows, by a read for each fit."""
+        return [self.scores_of_all(weights)[where] - threshold for weights, threshold in fits]
+
+    def _reader(self) -> "Reader":
         plan = self.plan(SCORE_VECTORS * self.shape[0], 2 * self.shape[1])
-        with Reader(self, plan.block) as reader:
-            return DiskRows(self, reader, 0).scores(weights)
+        return Reader(self, plan.block)
 
     def plan(self, n_row_numbers: int, n_feature_numbers: int) -> Plan:
         """Sizes that keep within the limit, or a refusal."""
@@ -181,7 +189,7 @@ class Reader:
         return matrix
 
 
-class DiskRows:
+class DiskRows(ByParts):
     """All rows of a source; each method reads those it needs once."""
 
     arrays = NUMPY
@@ -191,10 +199,10 @@ class DiskRows:
         self.shape, self.n_entries, self.tally = on_disk.shape, on_disk.n_entries, Tally()
         self.room = room / self._source.entry_bytes
         self.copy_cost = 1.0 if self._source.is_dense else 2.0
-        self.is_double, self.can_shift = on_disk.is_double, on_disk.can_shift
+        self.is_double, self.can_shift = on_disk.is_double, self._source.is_dense
         self._seen = False
 
-    def _blocks(self) -> Iterator[tuple[slice, Rows]]:
+    def _parts(self, *coefficients: Array) -> Iterator[tuple[slice, Rows]]:
         """All rows, block by block; the first time over, what they hold is checked."""
         for ((start, stop),), matrix in self._reader.stream(self._reader.all_runs()):
             if not self._seen:
@@ -211,32 +219,6 @@ class DiskRows:
             at = np.searchsorted(numbers, where[first:last])
             yield slice(first, last), at, rows_of(matrix, tally=self.tally)
             first = last
-
-    def scores(self, weights: Array) -> Array:
-        """X w."""
-        scores = np.empty(self.shape[0])
-        for part, rows in self._blocks():
-            scores[part] = rows.scores(weights)
-        return scores
-
-    def combine(self, coefficients: Array) -> Array:
-        """X' u."""
-        return self.combine_all(coefficients)[0]
-
-    def combine_all(self, *coefficients: Array) -> tuple[Array, ...]:
-        """X' u for several u, in one read."""
-        totals = tuple(np.zeros(self.shape[1]) for _ in coefficients)
-        for part, rows in self._blocks():
-            for total, vector in zip(totals, coefficients, strict=True):
-                total += rows.combine(vector[part])
-        return totals
-
-    def curved(self, vector: Array, scale: Array, shift: float) -> Array:
-        """X' diag(scale) (X v - shift), in one read."""
-        total = np.zeros(self.shape[1])
-        for part, rows in self._blocks():
-            total += rows.combine(scale[part] * (rows.scores(vector) - shift))
-        return total
 
     def gram(self, where: Where, scale: Array) -> tuple[Array, Array]:
         """X' diag(scale) X and X' scale over some of the rows."""
@@ -261,13 +243,9 @@ class DiskRows:
             return rows_of(values, tally=self.tally)
         parts = [rows.subset(at) for _, at, rows in self._chosen(where)]
         if not parts:
-            _, rows = next(self._blocks())
+            _, rows = next(self._parts())
             return rows.subset(where)
         return parts[0] if len(parts) == 1 else parts[0].stacked(*parts[1:])
-
-    def stacked(self, *others: Any) -> Rows:
-        """Not for rows on disk, of which there is one set."""
-        raise TypeError("rows on disk cannot be stacked; copy some of them by subset first.")
 
     def in_double(self) -> Rows:
         """All rows in memory, in float64."""
@@ -279,7 +257,7 @@ class DiskRows:
 
     def parts(self) -> Iterator[tuple[slice, Rows]]:
         """All rows, read once, a few at a time."""
-        for block, rows in self._blocks():
+        for block, rows in self._parts():
             for part, few in rows.parts():
                 stop = min(block.start + part.stop, block.stop)
                 yield slice(block.start + part.start, stop), few
@@ -288,17 +266,6 @@ class DiskRows:
         """Stored entries of some of the rows."""
         before = self._source.entries_before
         return int((before(where + 1) - before(where)).sum())
-
-    def squared_norms(self) -> Array:
-        """|x|^2 of every row."""
-        norms = np.empty(self.shape[0])
-        for part, rows in self._blocks():
-            norms[part] = rows.squared_norms()
-        return norms
-
-    def largest(self) -> float:
-        """Greatest size of an entry."""
-        return max(rows.largest() for _, rows in self._blocks())
 
     def exact(self) -> ExactRows:
         """All rows in memory, in float64."""
@@ -337,6 +304,8 @@ class DiskDesign(BlockDesign):
     sample_weight : array, optional
     """
 
+    most_formed: float = 1000
+
     def __init__(
         self,
         on_disk: OnDisk,
@@ -344,7 +313,7 @@ class DiskDesign(BlockDesign):
         sample_weight: Array | None = None,
     ) -> None:
         n_rows, n_features = on_disk.shape
-        formed = n_features <= FORMED
+        formed = n_features <= self.most_formed
         plan = on_disk.plan(
             ROW_VECTORS * n_rows + POSITIVE_VECTORS * int(np.count_nonzero(positive)),
             FEATURE_VECTORS * n_features + formed * FEATURE_MATRICES * n_features**2,

@@ -1,29 +1,23 @@
-"""Rows in torch's tensors, on a GPU or wherever torch has them; nothing else imports torch.
+"""Rows in torch's tensors, on a GPU or wherever torch has them.
 
 Everything of row length and every vector with an entry per feature stays on the device. A sum
 over the rows comes back as floats, all of an answer's in one transfer.
 """
 
-import sys
 import warnings
 from collections.abc import Callable, Iterator
-from functools import cache, cached_property
-from typing import Any, Self, cast
+from functools import cached_property
+from typing import Any, Self
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from scipy import sparse
 
-from toppush.designs.arrays import Arrays, register
-from toppush.designs.base import BlockDesign
-from toppush.designs.blocks import Block
 from toppush.designs.here import RowsHere
 from toppush.designs.rows import PLAIN, Form, InMemory, Tally, gram_by_parts
+from toppush.designs.torch.arrays import Tensor, arrays_on
+from toppush.designs.torch.design import TorchDesign
 from toppush.types import Array
-
-Tensor = Any
-"""A torch tensor. Torch may be absent where types are checked, so no type says more."""
 
 SINGLE_ROWS = 1 << 20
 """Rows per float32 product; the partial sums are added in float64."""
@@ -36,106 +30,6 @@ USED = (torch.float64, torch.float32)
 with warnings.catch_warnings():  # torch says once in a process that its CSR tensors are new
     warnings.simplefilter("ignore")
     torch.sparse_csr_tensor([0, 0], [], [], size=(1, 1))
-
-
-class TorchArrays:
-    """The operations of `toppush.designs.arrays.Arrays` on the tensors of a device."""
-
-    chunk = sys.maxsize
-
-    stack = staticmethod(torch.stack)
-    concatenate = staticmethod(torch.cat)
-    column_stack = staticmethod(torch.column_stack)
-    unique = staticmethod(torch.unique)
-    clip = staticmethod(torch.clamp)
-    negative = staticmethod(torch.negative)
-    square = staticmethod(torch.square)
-    sqrt = staticmethod(torch.sqrt)
-    exp = staticmethod(torch.exp)
-    log = staticmethod(torch.log)
-    log1p = staticmethod(torch.log1p)
-    expit = staticmethod(torch.special.expit)
-    xlogy = staticmethod(torch.special.xlogy)
-    isfinite = staticmethod(torch.isfinite)
-    diagonal = staticmethod(torch.diagonal)
-
-    def __init__(self, device: Any) -> None:
-        self.device = device
-
-    def zeros(self, shape: Any) -> Tensor:
-        return torch.zeros(shape, dtype=torch.float64, device=self.device)
-
-    def empty(self, shape: Any) -> Tensor:
-        return torch.empty(shape, dtype=torch.float64, device=self.device)
-
-    def asarray(self, values: Any) -> Tensor:
-        if isinstance(values, torch.Tensor):
-            return values.to(self.device)
-        return torch.tensor(np.asarray(values), device=self.device)
-
-    def broadcast_to(self, value: float, shape: int) -> Tensor:
-        return torch.full((shape,), value, dtype=torch.float64, device=self.device)
-
-    def flatnonzero(self, values: Tensor) -> Tensor:
-        return torch.nonzero(values, as_tuple=True)[0]
-
-    def where(self, condition: Tensor, one: Any, other: Any) -> Tensor:
-        if not isinstance(one, torch.Tensor) and not isinstance(other, torch.Tensor):
-            one = torch.full_like(condition, one, dtype=torch.float64)
-        return torch.where(condition, one, other)
-
-    def maximum(self, one: Tensor, other: Any, out: Tensor | None = None) -> Tensor:
-        if isinstance(other, torch.Tensor):
-            return torch.maximum(one, other, out=out)
-        return torch.clamp(one, min=other, out=out)
-
-    def logaddexp(self, one: float, other: Tensor) -> Tensor:
-        return torch.logaddexp(torch.full_like(other, one), other)
-
-    def wrightomega(self, values: Tensor) -> Tensor:
-        """The w with w + log w = x: SciPy's start, then two steps of Fritsch, Shafer, Crowley."""
-        large = torch.log(torch.clamp(values, min=1.0))
-        large = values - large + large / torch.clamp(values, min=1.0)
-        middle = torch.exp(2.0 * (values - 1.0) / 3.0)
-        small = torch.exp(torch.clamp(values, min=-700.0))
-        omega = torch.where(values < -2.0, small, torch.where(values < 1.0, middle, large))
-        for _ in range(2):
-            off, above = values - omega - torch.log(omega), omega + 1.0
-            bend = 2.0 * above * (above + 2.0 / 3.0 * off)
-            omega = omega * (1.0 + off / above * (bend - off) / (bend - 2.0 * off))
-        omega = torch.where(values < -50.0, torch.exp(values), omega)
-        return torch.where(values > 1e20, values, omega)
-
-    def max(self, values: Tensor, initial: float) -> Any:
-        return torch.clamp(values.amax(), min=initial) if len(values) else initial
-
-    def min(self, values: Tensor, initial: float) -> Any:
-        return torch.clamp(values.amin(), max=initial) if len(values) else initial
-
-    def count_nonzero(self, values: Tensor) -> Tensor:
-        return torch.count_nonzero(values).double()
-
-    def cholesky(self, matrix: Tensor) -> tuple[Tensor, int]:
-        factor, info = torch.linalg.cholesky_ex(matrix)
-        return factor, int(info)
-
-    def cholesky_solve(self, factor: Tensor, right: Tensor) -> Tensor:
-        if right.ndim == 1:
-            return torch.cholesky_solve(right[:, None], factor)[:, 0]
-        return torch.cholesky_solve(right, factor)
-
-    def to_host(self, values: Tensor) -> NDArray[Any]:
-        found: NDArray[Any] = values.cpu().numpy()
-        return found
-
-
-@cache
-def arrays_on(device: Any) -> Arrays:
-    """The operations on a device's tensors."""
-    return cast(Arrays, TorchArrays(device))
-
-
-register(torch.Tensor, lambda tensor: arrays_on(tensor.device))
 
 
 class TorchRows(InMemory, RowsHere):
@@ -163,9 +57,9 @@ class TorchRows(InMemory, RowsHere):
 
     def design(
         self, positive: Any, sample_weight: Any | None = None, *, n_threads: int | None = None
-    ) -> "GpuDesign":
+    ) -> "TorchDesign":
         """These rows as one block."""
-        return GpuDesign(self, positive, sample_weight)
+        return TorchDesign(self, positive, sample_weight)
 
 
 class DenseTensorRows(TorchRows):
@@ -389,69 +283,6 @@ def _pointers(lengths: Tensor, dtype: Any) -> Tensor:
 
 def _csr(pointers: Tensor, columns: Tensor, values: Tensor, shape: tuple[int, int]) -> Tensor:
     return torch.sparse_csr_tensor(pointers, columns, values, size=shape, check_invariants=False)
-
-
-class GpuDesign(BlockDesign):
-    """Rows on a device in one block; floats come back once per question.
-
-    Parameters
-    ----------
-    rows : DenseTensorRows or SparseTensorRows
-    positive : array or tensor of bool
-    sample_weight : array or tensor, optional
-    """
-
-    def __init__(self, rows: Any, positive: Any, sample_weight: Any | None = None) -> None:
-        xp = rows.arrays
-        weight = None if sample_weight is None else xp.asarray(sample_weight)
-        super().__init__([Block(rows, xp.asarray(positive), weight)], xp)
-
-    def sum(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """The block's answer, its numbers fetched."""
-        return fetched(super().sum(function, *arguments))
-
-    def max(self, function: Callable[..., Any], *arguments: Any) -> tuple[float, ...]:
-        """The block's numbers, fetched."""
-        found: tuple[float, ...] = fetched(function(self.blocks[0], *arguments))
-        return found
-
-    def scatter(self, function: Callable[..., Any], vector: Array) -> None:
-        """`function(block, vector)` of a vector over all rows."""
-        super().scatter(function, self.arrays.asarray(vector))
-
-    def gather(self, function: Callable[..., Any], *arguments: Any) -> Array:
-        """The block's vector, fetched."""
-        return self.arrays.to_host(function(self.blocks[0], *arguments))
-
-    def widen(self, weights: Any) -> Array:
-        """Weights as a NumPy array."""
-        return self.arrays.to_host(weights)
-
-    def narrow(self, weights: Array) -> Any:
-        """Weights on the device."""
-        return self.arrays.asarray(np.asarray(weights, np.float64))
-
-
-def fetched(answer: Any) -> Any:
-    """The answer with its numbers as floats, brought over together; vectors stay."""
-    waiting: list[Tensor] = []
-    _walk(answer, waiting.append)
-    if not waiting:
-        return answer
-    found = iter(torch.stack([number.double() for number in waiting]).tolist())
-    return _walk(answer, lambda _: next(found))
-
-
-def _walk(answer: Any, use: Callable[[Tensor], Any]) -> Any:
-    """The answer with each number that is a tensor replaced by what `use` makes of it."""
-    if isinstance(answer, tuple):
-        entries = [_walk(entry, use) for entry in answer]
-        return type(answer)(*entries) if hasattr(answer, "_fields") else tuple(entries)
-    single = isinstance(answer, torch.Tensor) and answer.ndim == 0
-    return use(answer) if single else answer
-
-
-# ---- from what users give
 
 
 def place(X: Any, device: str | None) -> TorchRows:

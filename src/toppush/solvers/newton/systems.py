@@ -6,6 +6,7 @@
 B's columns are -Z'theta, -X+'bend/m and Z'kappa/k; S is 3 x 3. X+ are the positives, Z the band.
 """
 
+import math
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
@@ -16,6 +17,7 @@ from toppush.designs import Block, Design, only_asks
 from toppush.designs.arrays import Arrays, namespace, to_host
 from toppush.designs.rows import ExactRows
 from toppush.solvers.newton import band
+from toppush.solvers.newton.state import part_of, positives_of
 from toppush.types import Array
 
 LIGHT = 3.0
@@ -29,6 +31,11 @@ SLOW_CG = 200
 it is then nearly exact, and the tolerance is multiplied by `WITH_POSITIVES_RTOL`."""
 FEW_POSITIVES = 4000
 WITH_POSITIVES_RTOL = 0.03
+
+
+def norm(vector: Array) -> float:
+    """|v|."""
+    return math.sqrt(float(vector @ vector))
 
 
 def few_positives(design: Design) -> bool:
@@ -70,9 +77,13 @@ def frame(
     m = design.total_cost
     columns = [-sums.stiff_product, -bend_product / m, sums.share_product / k]
     border = design.arrays.column_stack(columns)
-    held = 1.0 - sums.share / k
+    uncapped = 1.0 - sums.share / k
     corner = np.array(
-        [[sums.stiffness, 0.0, held], [0.0, bend / m, -1.0], [held, -1.0, -sums.give / k**2]]
+        [
+            [sums.stiffness, 0.0, uncapped],
+            [0.0, bend / m, -1.0],
+            [uncapped, -1.0, -sums.give / k**2],
+        ]
     )
     return Frame(design, lam, k, border, corner, bend_product)
 
@@ -173,7 +184,7 @@ class Memory:
         return self.arrays.asarray(found)
 
     def with_positive(
-        self, design: Design, numbers: NDArray[Any], held: NDArray[Any]
+        self, design: Design, numbers: NDArray[Any], bent: NDArray[Any]
     ) -> tuple[ExactRows, Array, Array]:
         """Rows of these positives, and their products with these negatives and each other."""
         if self._positives is None:
@@ -188,7 +199,7 @@ class Memory:
             later = self.arrays.asarray(np.arange(known, len(self.numbers)))
             fresh = self.rows.subset(later).inner_products(self._positives)
             self._across = self.arrays.concatenate([self._across, fresh])
-        at = self.arrays.asarray(held)
+        at = self.arrays.asarray(bent)
         across = self._across[self._places(numbers)[:, None], at]
         return self._positives.subset(at), across, self._among_positives[at[:, None], at]
 
@@ -209,7 +220,8 @@ class _Heavy(NamedTuple):
 
 def _find_heavy(design: Design, least: float) -> _Heavy:
     """Those above a weight, or the greatest if there are too many."""
-    weights, most = design.gather(_heavy_weights), int(min(MOST_HEAVY, design.most_exact / 2))
+    weights = design.gather(band.weights_in_matrix)
+    most = int(min(MOST_HEAVY, design.most_exact / 2))
     if np.count_nonzero(weights > least) > most:
         least = float(np.partition(weights, -most)[-most])
     rows, *others = zip(*design.each(_heavy_rows, least), strict=True)
@@ -236,17 +248,17 @@ class Iterative:
         frame, xp, k = self._frame, self._arrays, self._frame.k
         heavy = _find_heavy(frame.design, HEAVY * frame.lam)
         products, n_heavy = memory.among(heavy.numbers, heavy.rows), len(heavy.numbers)
-        held_stiffness, held_share = float(heavy.stiffness.sum()), float(heavy.share.sum())
-        rest = max(frame.corner[0, 0] - held_stiffness, 1e-12 * frame.corner[0, 0])
+        heavy_share = float(heavy.share.sum())
+        rest = max(frame.corner[0, 0] - float(heavy.stiffness.sum()), 1e-12 * frame.corner[0, 0])
         means = [(-frame.border[:, 0] - heavy.rows.combine(heavy.stiffness)) / rest]
         self._rows, single, mean_weights = heavy.rows, heavy.stiffness, [rest]
         if memory.with_positives:
             bend = frame.design.gather(_bends)
-            held = np.flatnonzero(bend > 0.0)
-            more, across, among = memory.with_positive(frame.design, heavy.numbers, held)
+            bent = np.flatnonzero(bend > 0.0)
+            more, across, among = memory.with_positive(frame.design, heavy.numbers, bent)
             self._rows = heavy.rows.stacked(more)
             products = _bordered(products, across, among)
-            single = xp.concatenate([single, xp.asarray(bend[held] / frame.n_pos)])
+            single = xp.concatenate([single, xp.asarray(bend[bent] / frame.n_pos)])
         else:
             mean_weights.append(max(frame.corner[1, 1], 1e-300))
             means.append(frame.bend_product / (frame.n_pos * mean_weights[1]))
@@ -257,7 +269,7 @@ class Iterative:
         inner = xp.zeros((size, 3))  # the border in the space of U: B = U' inner
         inner[:n_heavy, 0], inner[n_single, 0] = -heavy.stiffness, -rest
         inner[:n_heavy, 2] = heavy.share / k
-        inner[n_single, 2] = (k * (1.0 - frame.corner[0, 2]) - held_share) / k
+        inner[n_single, 2] = (k * (1.0 - frame.corner[0, 2]) - heavy_share) / k
         if memory.with_positives:
             inner[n_heavy:n_single, 1] = -single[n_heavy:]
         else:
@@ -331,25 +343,19 @@ def _bordered(square: Array, side: Array, corner: Array) -> Array:
 @only_asks
 def _curved(block: Block, vector: Array, numbers: Array, n_pos: float, k: int) -> Array:
     """(M - lam I) v + B numbers, without the cancellation between the two."""
-    state, tangent = block.state, block.state.tangent
-    on_band = tangent.stiffness * (state.band.rows.scores(vector) - numbers[0])
+    part, tangent = part_of(block), part_of(block).tangent
+    on_band = tangent.stiffness * (part.band.rows.scores(vector) - numbers[0])
     on_band += tangent.share * (numbers[2] / k)
-    product: Array = state.positive_rows.curved(vector, state.bend / n_pos, numbers[1])
-    product += state.band.rows.combine(on_band)
+    product = positives_of(block).rows.curved(vector, part.bend / n_pos, numbers[1])
+    product += part.band.rows.combine(on_band)
     return product
-
-
-@only_asks
-def _heavy_weights(block: Block) -> Array:
-    weights: Array = block.state.tangent.stiffness * block.state.band.norms
-    return weights
 
 
 @only_asks
 def _heavy_rows(block: Block, least: float) -> tuple[ExactRows, Any, Array, Array]:
     """Rows, numbers among all negatives, stiffness and share of the heavy ones."""
     where = block.arrays.flatnonzero(band.heavy(block, least))
-    working, tangent = block.state.band, block.state.tangent
+    working, tangent = part_of(block).band, part_of(block).tangent
     numbers = block.first_negative + working.where[where]
     return (
         working.rows.subset(where).exact(),
@@ -361,11 +367,9 @@ def _heavy_rows(block: Block, least: float) -> tuple[ExactRows, Any, Array, Arra
 
 @only_asks
 def _bends(block: Block) -> Array:
-    bends: Array = block.state.bend
-    return bends
+    return part_of(block).bend
 
 
 @only_asks
 def _exact_positives(block: Block) -> ExactRows:
-    rows: ExactRows = block.state.positive_rows.exact()
-    return rows
+    return positives_of(block).rows.exact()

@@ -1,0 +1,314 @@
+"""Rows of dense arrays and of CSR matrices in this process."""
+
+from collections.abc import Iterator
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from toppush.designs.arrays import NUMPY
+from toppush.designs.rows import Form, InMemory, Tally, gram_by_parts
+from toppush.types import Array, Where
+
+SINGLE_ROWS, SHORT_ROWS = 1 << 13, 1 << 8
+"""Rows per float32 product, sparse and dense; the partial sums are added in float64."""
+PART_ROWS = 1 << 16
+"""Dense rows whose partial sums are held at once."""
+USED_ROWS, USED_ENTRIES = 0.25, 1 << 16
+"""Share of the entries below which X'u copies the rows whose u is not zero, and the least part."""
+GRAM_ENTRIES = 200_000
+"""Entries of a part of a Gram matrix: 1.6 MB. Ten times more took 3x as long on nslkdd."""
+SPARSE_GRAM = 0.08
+"""Share of stored entries below which a sparse product beats a dense one (a9a, 0.11: 1.6x
+slower; w8a, 0.04: 6x faster; hiv-ecfp4, 0.02: 8x faster)."""
+PART_ENTRIES = 1 << 16
+"""Entries of a part of the rows that is brought into another form: 512 KB in float64."""
+
+
+class DenseRows(InMemory):
+    """Rows of a dense array; a memory map is read through, never loaded."""
+
+    arrays, can_shift = NUMPY, True
+
+    def __init__(self, X: NDArray[Any], tally: Tally | None = None) -> None:
+        self.X, self.is_double = X, X.dtype == np.float64
+        self.shape: tuple[int, int] = X.shape
+        self.n_entries = X.size
+        self.tally = Tally() if tally is None else tally
+
+    def scores(self, weights: Array) -> Array:
+        """X w."""
+        self.tally.entries += self.n_entries
+        return np.asarray(self.X @ weights.astype(self.X.dtype, copy=False), np.float64)
+
+    def combine(self, coefficients: Array) -> Array:
+        """X' u; float32 rows are summed a few hundred at a time."""
+        self.tally.entries += self.n_entries
+        if self.X.dtype == np.float64:
+            return np.asarray(coefficients @ self.X)
+        total = np.zeros(self.shape[1])
+        for start in range(0, self.shape[0], PART_ROWS):
+            part = slice(start, start + PART_ROWS)
+            total += _in_short_sums(coefficients[part].astype(self.X.dtype), self.X[part])
+        return total
+
+    def gram(self, where: Where, scale: Array) -> tuple[Array, Array]:
+        """X' diag(scale) X and X' scale over some of the rows."""
+        self.tally.entries += len(where) * self.shape[1]
+
+        def take(part: Where) -> Array:
+            return self.X[where[part]].astype(np.float64, copy=False)
+
+        return gram_by_parts(take, scale, self.shape[1], GRAM_ENTRIES)
+
+    def subset(self, where: Where) -> Self:
+        """A copy of some of the rows."""
+        self.tally.entries += len(where) * self.shape[1]
+        return type(self)(self.X[where], self.tally)
+
+    def stacked(self, *others: Self) -> Self:
+        """These rows and, below them, others."""
+        return type(self)(np.vstack([self.X, *(other.X for other in others)]), self.tally)
+
+    def in_double(self) -> Self:
+        """The same rows in float64."""
+        return self if self.is_double else type(self)(self.matrix(), self.tally)
+
+    def in_form(self, form: Form) -> Self:
+        """A copy in float64 in another form."""
+        values = self.X.astype(np.float64)
+        values *= form.scale
+        if form.centre is not None:
+            values -= form.centre
+        return type(self)(values, self.tally)
+
+    def parts(self) -> Iterator[tuple[slice, Self]]:
+        """All rows, a few at a time."""
+        step = max(PART_ENTRIES // max(self.shape[1], 1), 1)
+        for start in range(0, self.shape[0], step):
+            where = slice(start, start + step)
+            yield where, type(self)(self.X[where], self.tally)
+
+    def count_entries(self, where: Where) -> int:
+        """Stored entries of some of the rows."""
+        return len(where) * self.shape[1]
+
+    def squared_norms(self) -> Array:
+        """|x|^2 of every row."""
+        norms: Array = np.einsum("ij,ij->i", self.X, self.X, dtype=np.float64)
+        return norms
+
+    def largest(self) -> float:
+        """Greatest size of an entry."""
+        return largest_entry(self.X)
+
+    def matrix(self) -> Array:
+        """The rows as a float64 array."""
+        return self.X.astype(np.float64, copy=False)
+
+    def exact(self) -> "MatrixRows":
+        """The same rows in float64."""
+        return MatrixRows(self.matrix())
+
+
+class SparseRows(InMemory):
+    """Rows start to stop of a CSR matrix as a view, with the transpose as further views.
+
+    The views are filled by hand: SciPy's constructors copy a slice that is under half its
+    base, and `.T` of a view copies on every call.
+    """
+
+    arrays, can_shift = NUMPY, False
+
+    def __init__(
+        self,
+        X: sparse.csr_array,
+        start: int = 0,
+        stop: int | None = None,
+        tally: Tally | None = None,
+    ) -> None:
+        stop = X.shape[0] if stop is None else stop
+        self.shape = (stop - start, int(X.shape[1]))
+        self._rows, self.is_double = _row_view(X, start, stop), X.dtype == np.float64
+        self._columns = [(0, _transpose_view(self._rows))]
+        self.n_entries = len(self._rows.data)
+        self.tally = Tally() if tally is None else tally
+        if X.dtype == np.float32:
+            # A part pays for the d sums it starts from once it holds four entries to each.
+            per_row = max(self.n_entries / max(stop - start, 1), 1.0)
+            step = max(SINGLE_ROWS, int(4 * X.shape[1] / per_row))
+            self._columns = [
+                (part - start, _transpose_view(_row_view(X, part, min(part + step, stop))))
+                for part in range(start, stop, step)
+            ]
+
+    def scores(self, weights: Array) -> Array:
+        """X w."""
+        self.tally.entries += self.n_entries
+        product = self._rows @ weights.astype(self._rows.dtype, copy=False)
+        return np.asarray(product, np.float64)
+
+    def combine(self, coefficients: Array) -> Array:
+        """X' u; float32 rows are summed a part at a time, and rows of weight zero not read."""
+        coefficients = coefficients.astype(self._rows.dtype, copy=False)
+        used = np.flatnonzero(coefficients)
+        n_used = self.count_entries(used) if len(used) < USED_ROWS * self.shape[0] else np.inf
+        if n_used < USED_ROWS * self.n_entries:
+            return self._combine_some(used, int(n_used), coefficients)
+        self.tally.entries += self.n_entries
+        if len(self._columns) == 1:
+            return np.asarray(self._columns[0][1] @ coefficients, np.float64)
+        total = np.zeros(self.shape[1])
+        for first, columns in self._columns:
+            total += columns @ coefficients[first : first + columns.shape[1]]
+        return total
+
+    def _combine_some(self, used: Where, n_used: int, coefficients: Array) -> Array:
+        """X' u over the rows that count, copied out a part at a time."""
+        self.tally.entries += n_used
+        total, most = np.zeros(self.shape[1]), max(*self.shape, USED_ENTRIES)
+        n_parts = max(1, -(-n_used // most))
+        if self._rows.dtype == np.float32:
+            n_parts = max(n_parts, -(-len(used) // SINGLE_ROWS))
+        for part in np.array_split(used, n_parts):
+            total += _transpose_view(self._rows[part]) @ coefficients[part]
+        return total
+
+    def gram(self, where: Where, scale: Array) -> tuple[Array, Array]:
+        """X' diag(scale) X and X' scale over some of the rows; sparse if that is less work."""
+        rows = self.subset(where).matrix()
+        if rows.nnz <= SPARSE_GRAM * rows.shape[0] * rows.shape[1]:
+            gram = (rows.T @ sparse.diags_array(scale) @ rows).toarray()
+            return np.asarray(gram), np.asarray(rows.T @ scale)
+        take = lambda part: rows[part].toarray()  # noqa: E731
+        return gram_by_parts(take, scale, self.shape[1], GRAM_ENTRIES)
+
+    def subset(self, where: Where) -> Self:
+        """A copy of some of the rows."""
+        copy = type(self)(self._rows[where], tally=self.tally)
+        self.tally.entries += copy.n_entries
+        return copy
+
+    def stacked(self, *others: Self) -> Self:
+        """These rows and, below them, others."""
+        parts = [self._rows, *(other._rows for other in others)]
+        return type(self)(sparse.vstack(parts, format="csr"), tally=self.tally)
+
+    def in_double(self) -> Self:
+        """The same rows in float64."""
+        return self if self.is_double else type(self)(self.matrix(), tally=self.tally)
+
+    def in_form(self, form: Form) -> Self:
+        """A copy in float64 in another form, which has no centre."""
+        copy = sparse.csr_array(self._rows.shape, dtype=np.float64)
+        copy.data = self._rows.data.astype(np.float64)
+        copy.data *= form.scale
+        copy.indices, copy.indptr = self._rows.indices, self._rows.indptr
+        return type(self)(copy, tally=self.tally)
+
+    def parts(self) -> Iterator[tuple[slice, Self]]:
+        """All rows, a few at a time; a part pays for the d sums that it starts from."""
+        pointers, n_rows = self._rows.indptr, self.shape[0]
+        step, start = max(PART_ENTRIES, 4 * self.shape[1]), 0
+        while start < n_rows:
+            stop = int(np.searchsorted(pointers, pointers[start] + step, side="right")) - 1
+            stop = min(max(stop, start + 1), n_rows)
+            yield slice(start, stop), type(self)(self._rows, start, stop, self.tally)
+            start = stop
+
+    def count_entries(self, where: Where) -> int:
+        """Stored entries of some of the rows."""
+        pointers = self._rows.indptr
+        return int((pointers[where + 1] - pointers[where]).sum())
+
+    def squared_norms(self) -> Array:
+        """|x|^2 of every row."""
+        rows = self._rows
+        if not rows.has_canonical_format:
+            rows = rows.copy()
+            rows.sum_duplicates()
+        squares = np.square(rows.data, dtype=np.float64)
+        owners = np.repeat(np.arange(self.shape[0]), np.diff(rows.indptr))
+        return np.bincount(owners, squares, self.shape[0]).astype(np.float64, copy=False)
+
+    def largest(self) -> float:
+        """Greatest size of an entry."""
+        return largest_entry(self._rows.data)
+
+    def matrix(self) -> sparse.csr_array:
+        """The rows as a float64 CSR matrix."""
+        return self._rows.astype(np.float64, copy=False)
+
+    def exact(self) -> "MatrixRows":
+        """The same rows in float64."""
+        return MatrixRows(self.matrix())
+
+
+class MatrixRows:
+    """Rows as a float64 array or CSR matrix."""
+
+    def __init__(self, matrix: Any) -> None:
+        self._matrix, self._columns = matrix, matrix.T
+        self.shape: tuple[int, int] = matrix.shape
+
+    def scores(self, weights: Array) -> Array:
+        """X w."""
+        return np.asarray(self._matrix @ weights)
+
+    def combine(self, coefficients: Array) -> Array:
+        """X' u."""
+        return np.asarray(self._columns @ coefficients)
+
+    def subset(self, where: Where) -> "MatrixRows":
+        """A copy of some of the rows."""
+        return MatrixRows(self._matrix[where])
+
+    def stacked(self, *others: "MatrixRows") -> "MatrixRows":
+        """These rows and, below them, others."""
+        parts = [self._matrix, *(other._matrix for other in others)]
+        if sparse.issparse(self._matrix):
+            return MatrixRows(sparse.vstack(parts, format="csr"))
+        return MatrixRows(np.vstack(parts))
+
+    def inner_products(self, other: "MatrixRows") -> Array:
+        """Of these rows with others, as a matrix."""
+        return _as_array(self._matrix @ other._columns)
+
+    def dense(self) -> Array:
+        """The rows as an array."""
+        return _as_array(self._matrix)
+
+
+def _as_array(matrix: Any) -> Array:
+    return np.asarray(matrix.toarray() if sparse.issparse(matrix) else matrix)
+
+
+def largest_entry(values: NDArray[Any]) -> float:
+    """Greatest size of a number, 0 if there is none."""
+    return max(float(values.max()), -float(values.min())) if values.size else 0.0
+
+
+def _in_short_sums(coefficients: Array, X: Array) -> Array:
+    """X' u in float64 from sums in float32 of few rows: as fast as long ones, and closer."""
+    n_whole, n_features = len(X) // SHORT_ROWS * SHORT_ROWS, X.shape[1]
+    heads = coefficients[:n_whole].reshape(-1, 1, SHORT_ROWS)
+    sums = heads @ X[:n_whole].reshape(-1, SHORT_ROWS, n_features)
+    total: Array = sums.sum(axis=(0, 1), dtype=np.float64)
+    return total + coefficients[n_whole:] @ X[n_whole:]
+
+
+def _row_view(X: sparse.csr_array, start: int, stop: int) -> sparse.csr_array:
+    """Rows start to stop of X; only the row pointers are new, and not even those from row 0."""
+    first, last = X.indptr[start], X.indptr[stop]
+    view = sparse.csr_array((stop - start, X.shape[1]), dtype=X.dtype)
+    view.data, view.indices = X.data[first:last], X.indices[first:last]
+    pointers = X.indptr[start : stop + 1]
+    view.indptr = (pointers - first if first else pointers).astype(X.indices.dtype, copy=False)
+    return view
+
+
+def _transpose_view(rows: sparse.csr_array) -> sparse.csc_array:
+    view = sparse.csc_array(rows.shape[::-1], dtype=rows.dtype)
+    view.data, view.indices, view.indptr = rows.data, rows.indices, rows.indptr
+    return view

@@ -1,0 +1,126 @@
+"""Arrow arrays as numbers or texts, and what is neither refused with a sentence."""
+
+from collections.abc import Collection, Iterable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from toppush.files.errors import absent
+from toppush.system.reading import DataError
+from toppush.types import Array
+
+Mask = NDArray[np.bool_]
+DATES = "turn them into numbers that mean something, such as days since an event,"
+
+
+def refuse_type(name: str, kind: pa.DataType) -> None:
+    """Refuse types that are neither numbers nor texts."""
+    if pa.types.is_temporal(kind):
+        raise DataError(
+            f"holds dates or times ({kind}); {DATES} or leave it out with --drop {name}.",
+            column=name,
+        )
+    if not (is_text(kind) or is_numeric(kind) or pa.types.is_null(kind)):
+        hint = " (text that is not UTF-8)" if pa.types.is_binary(kind) else ""
+        raise DataError(
+            f"holds {kind}{hint}, which is neither numbers nor text; leave it out with "
+            f"--drop {name}.",
+            column=name,
+        )
+
+
+def is_text(kind: pa.DataType) -> bool:
+    """Whether a type is one of texts."""
+    return bool(
+        pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
+    )
+
+
+def is_numeric(kind: pa.DataType) -> bool:
+    """Whether a type is one of numbers, or of true and false."""
+    one = pa.types
+    return bool(
+        one.is_integer(kind)
+        or one.is_floating(kind)
+        or one.is_boolean(kind)
+        or one.is_decimal(kind)
+    )
+
+
+def is_number(text: str) -> bool:
+    """Whether a text reads as a number; blanks around it and underscores make it a text."""
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return text == text.strip() and "_" not in text
+
+
+def value_type(kind: pa.DataType) -> pa.DataType:
+    """The type of the values, of a dictionary those of its entries."""
+    return kind.value_type if pa.types.is_dictionary(kind) else kind
+
+
+def as_table(rows: Any) -> pa.Table:
+    """A pyarrow table of a table, a record batch or a data frame, without copying."""
+    if isinstance(rows, pa.Table):
+        return rows
+    if isinstance(rows, pa.RecordBatch):
+        return pa.Table.from_batches([rows])
+    if hasattr(rows, "__arrow_c_stream__"):
+        table = pa.table(rows)
+        index = [name for name in table.column_names if name.startswith("__index_level_")]
+        return table.drop_columns(index)
+    raise TypeError(
+        f"expected a table with named columns (pyarrow, pandas or polars), got {type(rows)}."
+    )
+
+
+def require_names(wanted: Iterable[str], found: Collection[str]) -> None:
+    """Refuse rows without columns that the model needs, all of them at once."""
+    if gone := absent(wanted, found):
+        raise DataError(f"the rows have no {gone}, which the model needs.")
+
+
+def whole(column: pa.ChunkedArray | pa.Array) -> pa.Array:
+    """A column as one array."""
+    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+
+
+def as_floats(name: str, column: pa.Array) -> Array:
+    """Numbers as float64, NaN where there is none."""
+    kind = value_type(column.type)
+    if not (is_numeric(kind) or pa.types.is_null(kind)):
+        refuse_type(name, kind)
+        raise DataError(f"holds {kind}, and held numbers when the model was fitted.", column=name)
+    if kind != column.type:
+        column = column.dictionary_decode()
+    if column.type == pa.bool_():
+        column = column.cast(pa.uint8())
+    floats = column if column.type == pa.float64() else column.cast(pa.float64(), safe=False)
+    values: Array = floats.to_numpy(zero_copy_only=False)
+    return values
+
+
+def all_finite(values: Array) -> bool:
+    """Whether all are finite, by their sum; of huge numbers, one by one."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        total = values.sum()
+    return bool(np.isfinite(total)) or bool(np.isfinite(values).all())
+
+
+def texts_of(column: pa.Array) -> pa.Array:
+    """A column as texts; whole numbers as their digits."""
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    return column if column.type == pa.large_string() else column.cast(pa.large_string())
+
+
+def no_text(column: pa.Array) -> Mask:
+    """Where a column of texts has a gap: nothing, or the empty text."""
+    empty = pc.equal(texts_of(column), pa.scalar("", pa.large_string()))
+    gaps: Mask = pc.fill_null(empty, True).to_numpy(zero_copy_only=False)
+    return gaps

@@ -1,0 +1,363 @@
+"""A model from a file in many parts, which the workers of a Dask cluster read and prepare.
+
+The workers look at their parts first: labels, columns, gaps. What all parts have in common is then
+fixed here, they read again and keep the prepared rows, and the fit goes on where these are. This
+process never holds rows.
+"""
+
+import hashlib
+import time
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import MaxAbsScaler, StandardScaler
+
+from toppush.estimators.cross_validation import TopPushCV
+from toppush.estimators.toppush import TopPush
+from toppush.files import fitting
+from toppush.files.columns import MAX_TEXTS, Category, Column, Columns, Number
+from toppush.files.id_columns import caution, id_like
+from toppush.files.labels import LabelRule, Value, choose, count
+from toppush.files.model.fitted import Model
+from toppush.files.readers import reading
+from toppush.files.readers.base import Layout
+from toppush.files.scoring import labelled_rows
+from toppush.system.reading import DataError, kind_of, part_paths
+from toppush.types import Array, Labels, Mask, Matrix
+
+
+class ReadingOptions(NamedTuple):
+    """How every part is read; as for `fit`."""
+
+    label: str | None
+    drop: tuple[str, ...]
+    categorical: tuple[str, ...]
+    missing: str
+    kind: str | None
+
+
+class Seen(NamedTuple):
+    """What a worker saw in a part."""
+
+    path: str
+    n_rows: int
+    labels: Counter[Value]
+    """How often there is each label."""
+    label: str | None
+    layout: Layout
+    columns: Columns | None
+    types: dict[str, str]
+    fingerprint: str
+    ids: tuple[str, ...]
+    """Columns that look like ids."""
+
+
+def fit_parts(
+    where: str | Path,
+    *,
+    label: str | None = None,
+    positive: str | None = None,
+    lam: float | str = "cv",
+    top: float | str = "cv",
+    loss: str = "truncated_quadratic",
+    scale: str = "maxabs",
+    drop: Collection[str] = (),
+    categorical: Collection[str] = (),
+    missing: str = "impute",
+    cv: int = 5,
+    kind: str | None = None,
+    verbose: int = 0,
+) -> Model:
+    """Fit a ranker to a file in parts, on the workers of the running Dask client.
+
+    Every worker must see the files under the same names. The model is that of `fit` on all rows,
+    but for this: a gap is filled with the median of the parts' medians, and the folds take the rows
+    of each class in turn.
+
+    Parameters
+    ----------
+    where : path
+        A folder, a pattern such as "rows/part-*.parquet", or one file.
+    label, positive, lam, top, loss, scale, drop, categorical, missing, cv, kind, verbose
+        As for `fit`.
+
+    Returns
+    -------
+    Model
+    """
+    from toppush.designs.dask import LostRows, on_workers
+
+    clock = [time.perf_counter()]
+    how = ReadingOptions(label, tuple(drop), tuple(categorical), missing, kind)
+    paths = [str(path.absolute()) for path in part_paths(where)]
+    seen = _all_sound(on_workers(looked, paths, how))
+    common = _in_common(seen, positive, how)
+    cautions = caution(sorted(set.intersection(*(set(part.ids) for part in seen))))
+    clock.append(time.perf_counter())
+    X, y, scaler = _prepared(seen, common, scale, how)
+    clock.append(time.perf_counter())
+    ranker = fitting.ranker_for(lam, top, loss, cv)
+    labels = sum((part.labels for part in seen), Counter())
+    positives = labels[common.rule.positive]
+    if isinstance(ranker, TopPushCV):
+        fitting.require_folds(common.rule, positives, labels.total(), cv, where)
+    try:
+        said = cautions + fitting.fit_and_warn(ranker.set_params(verbose=verbose), X, y)
+    except LostRows as error:
+        raise DataError(str(error), file=where) from error
+    clock.append(time.perf_counter())
+    steps = [("columns", common.columns), ("scale", scaler), ("ranker", ranker)]
+    model = Model(Pipeline([(name, step) for name, step in steps if step is not None]))
+    facts = {
+        "file": Path(where).name,
+        "kind": kind_of(Path(paths[0]), kind),
+        "fingerprint": _joint_fingerprint(seen),
+        "rows": sum(part.n_rows for part in seen),
+        "positives": positives,
+        "parts": len(seen),
+    }
+    width, settings = int(X.shape[1]), {"scale": scale, "missing": missing, "cv": cv, "seed": None}
+    training = fitting.measured(ranker, X, y)
+    clock.append(time.perf_counter())
+    model.about = fitting.known(facts, common.layout, common.rule, ranker) | {
+        "columns": fitting.described(common.columns, seen[0].types, width, drop),
+        "fit": fitting.settings(ranker, kernel=None, **settings),
+        "warnings": said,
+        "training": training,
+        "seconds": fitting.spent(clock),
+    }
+    return model
+
+
+# ---- what a worker does with a part
+
+
+def looked(path: str, how: ReadingOptions) -> Seen | DataError:
+    """What `look` sees, or why it cannot: a worker logs pages about an error that is raised."""
+    try:
+        return look(path, how)
+    except DataError as error:
+        return error
+
+
+def _all_sound(found: Iterable[Seen | DataError]) -> list[Seen]:
+    seen = []
+    for part in found:
+        if isinstance(part, DataError):
+            raise part
+        seen.append(part)
+    return seen
+
+
+def look(path: str, how: ReadingOptions) -> Seen:
+    """Read a part and tell what it holds."""
+    columns = None
+    with reading(path, how.kind) as file:
+        fingerprint = file.fingerprint()
+        rows = file.load(how.label, how.drop, how.categorical)
+    if rows.label is not None:
+        columns = Columns(categorical=how.categorical, missing=how.missing)
+        fitting.with_file(columns.learn, file, rows.X)
+    labels = fitting.with_file(count, file, rows.labels, rows.label)
+    return Seen(
+        path,
+        len(rows.labels),
+        labels,
+        rows.label,
+        rows.layout,
+        columns,
+        fitting.types_of(rows.X) if columns is not None else {},
+        fingerprint,
+        id_like(rows.X, how.categorical) if columns is not None else (),
+    )
+
+
+class Common(NamedTuple):
+    """What all parts have in common."""
+
+    rule: LabelRule
+    layout: Layout
+    columns: Columns | None
+
+    def reader(self) -> Model:
+        """A model that is good for reading files, not for scoring them."""
+        steps = [] if self.columns is None else [("columns", self.columns)]
+        about = {"label": asdict(self.rule), "layout": self.layout}
+        return Model(Pipeline([*steps, ("ranker", TopPush())]), about)
+
+
+def prepare(path: str, common: Common, how: ReadingOptions) -> tuple[Matrix, Mask]:
+    """Read a part again, as numbers, and which of its rows are positive."""
+    rows = labelled_rows(common.reader(), path, kind=how.kind)
+    if common.columns is None:
+        return rows.X, rows.positive
+    return common.columns.transform(rows.X), rows.positive
+
+
+class ColumnMoments(NamedTuple):
+    """What scaling must know of a part."""
+
+    n_rows: int
+    largest: Array
+    mean: Array
+    variance: Array
+
+
+def column_moments(X: Matrix) -> ColumnMoments:
+    """Greatest size, mean and variance of every column."""
+    moments = StandardScaler(with_mean=False).fit(X)
+    return ColumnMoments(X.shape[0], MaxAbsScaler().fit(X).max_abs_, moments.mean_, moments.var_)
+
+
+# ---- what the parts have in common
+
+
+def _in_common(seen: Sequence[Seen], positive: str | None, how: ReadingOptions) -> Common:
+    first = seen[0]
+    for part in seen[1:]:
+        if _kind(part) != _kind(first):
+            raise DataError(
+                f"the labels are {_kind(part)}, and {_kind(first)} in {first.path}.",
+                file=part.path,
+                column=part.label,
+            )
+    labels = sum((part.labels for part in seen), Counter())
+    rule = choose(labels, first.label, positive)
+    columns = None if first.columns is None else merged(seen, how)
+    return Common(rule, _layout(seen), columns)
+
+
+def _kind(part: Seen) -> str:
+    """What the labels of a part are."""
+    return "texts" if any(isinstance(label, str) for label in part.labels) else "numbers"
+
+
+def _layout(seen: Sequence[Seen]) -> Layout:
+    """What scoring another file must know; LIBSVM parts may use more columns than others do."""
+    layout = seen[0].layout
+    if "first" in layout:
+        first = min(part.layout["first"] for part in seen)
+        end = max(part.layout["first"] + part.layout["width"] for part in seen)
+        return layout | {"first": first, "width": end - first}
+    for part in seen:
+        if part.layout != layout:
+            raise DataError(
+                f"has {part.layout.get('width')} columns, and {seen[0].path} "
+                f"{layout.get('width')}; all parts must have the same.",
+                file=part.path,
+            )
+    return layout
+
+
+def merged(seen: Sequence[Seen], how: ReadingOptions) -> Columns:
+    """The columns of all parts, as if they had been fitted at once."""
+    names = list(seen[0].types)
+    for part in seen:
+        if list(part.types) != names:
+            other = set(part.types) ^ set(names)
+            what = f"column {min(other)!r} is not in both" if other else "their order differs"
+            raise DataError(f"has other columns than {seen[0].path}: {what}.", file=part.path)
+    found = Columns(categorical=how.categorical, missing=how.missing)
+    by_name = {name: _merged_column(name, seen, how) for name in names}
+    found.columns_ = [one for one in by_name.values() if one is not None]
+    found.empty_ = [name for name, one in by_name.items() if one is None]
+    found.filled_ = {
+        name: n_gaps
+        for name, one in by_name.items()
+        if one is not None and (n_gaps := sum(_n_gaps(part, name) for part in seen))
+    }
+    try:
+        return found.settle(names)
+    except DataError as error:
+        raise error.at(seen[0].path) from None
+
+
+def _merged_column(name: str, seen: Sequence[Seen], how: ReadingOptions) -> Column | None:
+    """A column from those of the parts that have a value in it."""
+    having = [(part, one) for part in seen if (one := _column(part, name)) is not None]
+    if not having:
+        return None
+    kinds = {type(one) for _, one in having}
+    if len(kinds) > 1:
+        odd = next(part for part, one in having if isinstance(one, Category))
+        raise DataError(
+            f"holds texts, and numbers in other parts; mend it, or name it with --categorical "
+            f"{name} or --drop {name}.",
+            file=odd.path,
+            column=name,
+        )
+    gaps = len(having) < len(seen) or any(one.gaps for _, one in having)
+    if kinds == {Category}:
+        categories = [one for _, one in having if isinstance(one, Category)]
+        texts = sorted({text for one in categories for text in one.texts})
+        if len(texts) > MAX_TEXTS and name not in how.categorical:
+            raise DataError(
+                f"holds {len(texts)} different texts such as {texts[0]!r} over all parts; name it "
+                f"with --categorical {name} to keep it as it is, or --drop {name}.",
+                column=name,
+            )
+        return Category(name, texts, gaps)
+    numbers = [one for _, one in having if isinstance(one, Number)]
+    counts = [part.n_rows - _n_gaps(part, name) for part, _ in having]
+    fill = _weighted_median([one.fill for one in numbers], counts)
+    ends = min(one.low for one in numbers), max(one.high for one in numbers)
+    return Number(name, fill, gaps, all(one.flag for one in numbers), *ends)
+
+
+def _column(part: Seen, name: str) -> Column | None:
+    assert part.columns is not None
+    return next((one for one in part.columns.columns_ if one.name == name), None)
+
+
+def _n_gaps(part: Seen, name: str) -> int:
+    assert part.columns is not None
+    return part.n_rows if name in part.columns.empty_ else part.columns.filled_.get(name, 0)
+
+
+def _weighted_median(values: Sequence[float], weights: Iterable[float]) -> float:
+    order = np.argsort(values)
+    before = np.cumsum(np.asarray(list(weights), float)[order])
+    return float(np.asarray(values)[order][np.searchsorted(before, before[-1] / 2)])
+
+
+# ---- rows on the workers
+
+
+def _prepared(
+    seen: Sequence[Seen], common: Common, scale: str, how: ReadingOptions
+) -> tuple[Matrix, Labels, MaxAbsScaler | StandardScaler | None]:
+    """Scaled rows and labels that the workers hold, and the fitted scaler."""
+    from toppush.designs.dask import Parts
+
+    parts = Parts(prepare, [part.path for part in seen], common, how)
+    scaler = None if scale == "none" else _scaler(scale, parts.ask(column_moments))
+    lengths = [part.n_rows for part in seen]
+    return (*parts.arrays(lengths, None if scaler is None else scaler.transform), scaler)
+
+
+def _scaler(scale: str, parts: Sequence[ColumnMoments]) -> MaxAbsScaler | StandardScaler:
+    """A scaler as if it had been fitted to all parts at once."""
+    n_rows = sum(part.n_rows for part in parts)
+    if scale == "maxabs":
+        scaler = MaxAbsScaler().fit(np.max([part.largest for part in parts], axis=0)[None, :])
+        scaler.n_samples_seen_ = n_rows
+        return scaler
+    if scale != "standard":
+        raise ValueError(f"scale is {scale!r}; give one of {', '.join(fitting.SCALES)}.")
+    mean = np.sum([part.n_rows * part.mean for part in parts], axis=0) / n_rows
+    apart = [part.n_rows * (part.variance + (part.mean - mean) ** 2) for part in parts]
+    variance = np.sum(apart, axis=0) / n_rows
+    scaler = StandardScaler(with_mean=False).fit(np.zeros((1, len(mean))))
+    scaler.mean_, scaler.var_, scaler.n_samples_seen_ = mean, variance, n_rows
+    scaler.scale_ = np.where(variance > 0.0, np.sqrt(variance), 1.0)
+    return scaler
+
+
+def _joint_fingerprint(seen: Sequence[Seen]) -> str:
+    joined = "".join(part.fingerprint for part in seen).encode()
+    return hashlib.blake2b(joined, digest_size=16).hexdigest()

@@ -1,0 +1,113 @@
+"""A fitted pipeline together with what is known of it."""
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from sklearn.pipeline import Pipeline
+
+from toppush.files.columns import Columns, Counts, Number
+from toppush.files.errors import ModelError
+from toppush.files.labels import NAMED, LabelRule
+from toppush.files.model.linear import LinearScore, fold, larger, largest
+from toppush.files.readers.base import Needs
+from toppush.system.reading import DataError
+from toppush.types import Array, Matrix
+
+
+@dataclass
+class Model:
+    """A fitted pipeline with its label, its training summary and its certificate.
+
+    Parameters
+    ----------
+    pipeline : sklearn Pipeline
+        Its last step is a fitted `TopPush` or `TopPushCV`.
+    about : dict
+        What is known of the fit: "label", "data", "fit", "certificate", "versions" and so on;
+        what JSON can hold.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from toppush import TopPush, files
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> pipeline = Pipeline([("ranker", TopPush(0.01).fit(X, y))])
+    >>> files.Model(pipeline).decision_function(X).shape
+    (569,)
+    """
+
+    pipeline: Pipeline
+    about: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def ranker(self) -> Any:
+        """The last step."""
+        return self.pipeline[-1]
+
+    @cached_property
+    def linear(self) -> LinearScore | None:
+        """The pipeline as one linear score, if it is one."""
+        return fold(self.pipeline.steps)
+
+    @property
+    def columns(self) -> Columns | None:
+        """How a table is read, or None if rows are a matrix."""
+        first = self.pipeline[0]
+        return first if isinstance(first, Columns) else None
+
+    @property
+    def label(self) -> LabelRule:
+        """Which label is the positive one."""
+        if "label" not in self.about:
+            raise ModelError("the model does not say which label is positive.")
+        known = self.about["label"]
+        why = known.get("why", NAMED)
+        return LabelRule(known["column"], known["positive"], tuple(known["others"]), why)
+
+    def decision_function(self, rows: Matrix, counts: Counts | None = None) -> Array:
+        """Scores of rows: a table, record batch or data frame, or a matrix as it was fitted on.
+
+        Above 0 is beyond the training negatives that make the top. Gaps and unknown texts are
+        added to `counts`. Linear models take one pass over the values.
+        """
+        counts = Counts() if counts is None else counts
+        if self.linear is None or self.columns is None:
+            self.look(rows, counts)
+        if self.linear is not None and (self.columns is None or _is_batch(rows)):
+            scores = self.linear(rows, counts)
+        else:
+            scores = self.pipeline.decision_function(rows)
+        finite = np.isfinite(scores)
+        if not finite.all():
+            raise DataError("has no finite score; mend its values.", row=int(np.argmin(finite)) + 1)
+        return scores
+
+    def look(self, rows: Matrix, counts: Counts) -> None:
+        """Add gaps, unknown texts and columns far larger than in training to `counts`."""
+        if self.columns is not None and _is_batch(rows):
+            self.columns.cells(rows, counts)
+        elif self.columns is None and (known := largest(self.pipeline.steps)) is not None:
+            first = self.about.get("layout", {}).get("first", 0)
+            for column, ratio in larger(rows, known):
+                counts.note_larger(f"number {column + first}", ratio)
+
+    def needs(
+        self, *, labels: bool = False, label: str | None = None, carry: tuple[str, ...] = ()
+    ) -> Needs:
+        """What a file must give to be scored, with labels if they are wanted."""
+        known = self.columns.columns_ if self.columns else []
+        schema = {
+            one.name: (pa.bool_() if one.flag else pa.float64())
+            if isinstance(one, Number)
+            else pa.string()
+            for one in known
+        }
+        wanted = (label or self.label.column, self.label.type) if labels else None
+        return Needs(schema, self.about.get("layout", {}), wanted, carry)
+
+
+def _is_batch(rows: Matrix) -> bool:
+    return isinstance(rows, pa.RecordBatch)

@@ -1,0 +1,345 @@
+"""Model files that are safe to open.
+
+A model file is a line of text with a checksum of all that follows, then a zip archive: the
+pipeline as skops writes it (JSON and plain arrays, no pickle) and about.json. Reading compares the
+checksum, then looks at every type the archive names, and builds it only if each is on a short
+list. The checksum shows damage, not a forger; against a forger stands the list.
+"""
+
+import copy
+import hashlib
+import json
+import math
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from scipy.interpolate import BSpline
+from sklearn.base import BaseEstimator
+from sklearn.compose import ColumnTransformer
+from sklearn.impute import SimpleImputer
+from sklearn.pipeline import FeatureUnion, Pipeline
+from sklearn.preprocessing import (
+    FunctionTransformer,
+    OneHotEncoder,
+    OrdinalEncoder,
+    SplineTransformer,
+    TargetEncoder,
+)
+
+from toppush.estimators.cross_validation import TopPushCV
+from toppush.estimators.toppush import TopPush
+from toppush.files.columns import Columns, Number
+from toppush.files.errors import ModelError, need
+from toppush.files.model.archive import LARGEST, Archive, packed, unpacked
+from toppush.files.model.fitted import Model
+from toppush.files.model.trust import UntrustedError, require_trusted
+from toppush.problem.solution import Iteration, Solution, Status
+from toppush.system.reading import DataError, fingerprint, require_file
+from toppush.system.writing import write_bytes
+
+MAGIC = b"toppush model 1 sha256 "
+ABOUT = "about.json"
+DIGEST = 64
+"""Characters of the checksum, in hexadecimal."""
+FIRST = len(MAGIC) + DIGEST + 1
+"""Bytes of the first line."""
+WIDEST = 1 << 24
+"""Columns that a row may have, if there are not even more weights."""
+PICKY = (
+    ColumnTransformer,
+    FeatureUnion,
+    FunctionTransformer,
+    OneHotEncoder,
+    OrdinalEncoder,
+    Pipeline,
+    SimpleImputer,
+    TargetEncoder,
+)
+"""Steps that may refuse a row of ones."""
+GENERATORS = (np.random.RandomState, np.random.Generator)
+SAVED = (
+    "a model may hold scikit-learn's scalers, encoders, simple imputers and other preprocessing, "
+    "Nystroem, NumPy's functions of numbers, and the ranker"
+)
+
+
+def save(model: Any, path: str | Path) -> None:
+    """Write a model, a fitted pipeline or a fitted `TopPush` to a file that is safe to open.
+
+    Parameters
+    ----------
+    model : Model, Pipeline, TopPush or TopPushCV
+        Steps before the ranker may be scalers, encoders and imputers of scikit-learn, `Nystroem`
+        and `Columns`.
+    path : path
+        It is replaced when the new file is complete; a crash leaves the old one. The rows that the
+        model was fitted to are never replaced.
+    """
+    model = as_model(model)
+    require_no_training_rows(path, model.about)
+    write_bytes(path, to_bytes(model))
+
+
+def load(path: str | Path) -> Model:
+    """Open a model file; nothing in it is executed, and a damaged one is refused.
+
+    Parameters
+    ----------
+    path : path
+
+    Returns
+    -------
+    Model
+
+    Raises
+    ------
+    ModelError
+        If the file is not a model, is truncated or altered, or names a type that models do not
+        need.
+    """
+    path = Path(path)
+    try:
+        return from_bytes(_read(path))
+    except ModelError as error:
+        raise error.at(path) from None
+
+
+def require_no_training_rows(path: str | Path, about: dict[str, Any]) -> None:
+    """Refuse to write over the file that a model was fitted to."""
+    path, known = Path(path), about.get("data", {}).get("fingerprint")
+    if known is not None and path.is_file() and fingerprint(path) == known:
+        raise DataError(
+            "these are the rows that the model was fitted to; name another file to write to.",
+            file=path,
+        )
+
+
+def read_about(path: str | Path) -> dict[str, Any]:
+    """What a model file says of itself, without building the model."""
+    path = Path(path)
+    try:
+        return _about(Archive(_body(_read(path))))
+    except ModelError as error:
+        raise error.at(path) from None
+
+
+def as_model(model: Any) -> Model:
+    """A model of a fitted pipeline or ranker."""
+    if isinstance(model, Model):
+        return model
+    pipeline = model if isinstance(model, Pipeline) else Pipeline([("ranker", model)])
+    require_ranker(pipeline)
+    known = certificate(pipeline[-1])
+    return Model(pipeline, {} if known is None else {"certificate": known})
+
+
+def require_ranker(pipeline: Any) -> None:
+    """Refuse what does not end with TopPush."""
+    if not isinstance(pipeline, Pipeline) or not isinstance(pipeline[-1], (TopPush, TopPushCV)):
+        raise ModelError(
+            f"a model is a pipeline that ends with TopPush or TopPushCV, and not {pipeline!r}."
+        )
+
+
+def certificate(ranker: Any) -> dict[str, Any] | None:
+    """The bounds of a fit and how it ended, as JSON can hold them; an average has none."""
+    found: Solution | None = getattr(ranker, "solution_", None)
+    return (
+        None
+        if found is None
+        else {
+            "upper": _finite(found.upper),
+            "lower": _finite(found.lower),
+            "relative_gap": _finite(found.relative_gap),
+            "n_iter": found.n_iter,
+            "status": found.status.name,
+            "sentence": found.status.value,
+            "history": [[_finite(number) for number in at] for at in found.history],
+        }
+    )
+
+
+def to_bytes(model: Model) -> bytes:
+    """The bytes of a model file, which `from_bytes` has been seen to open."""
+    require_ranker(model.pipeline)
+    parts = unpacked(_skops().dumps(_light(model.pipeline)))
+    parts[ABOUT] = json.dumps(model.about, allow_nan=False).encode()
+    data = sealed(packed(parts))
+    try:
+        from_bytes(data)
+    except UntrustedError as error:
+        raise ModelError(f"the pipeline holds {error.held} and cannot be saved; {SAVED}.") from None
+    return data
+
+
+def sealed(body: bytes) -> bytes:
+    """An archive with its checksum before it."""
+    return _first_line(body) + body
+
+
+def _first_line(body: bytes | memoryview) -> bytes:
+    return MAGIC + hashlib.sha256(body).hexdigest().encode() + b"\n"
+
+
+def from_bytes(data: bytes) -> Model:
+    """The model of a file's bytes; see `load`."""
+    body = _body(data)
+    try:
+        archive = Archive(body)
+        about, trusted = _about(archive), require_trusted(archive)
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            model = Model(_skops().loads(body, trusted=trusted), about)
+            _restore(model)
+            _require_working(model)
+    except (ModelError, ImportError):
+        raise
+    except Exception as error:  # whatever a forged archive makes of the libraries below
+        raise ModelError(f"it does not hold a model that works ({error!r}).") from None
+    for warning in {str(one.message): one for one in said}.values():
+        warnings.warn(warning.message, warning.category, stacklevel=3)
+    return model
+
+
+def _read(path: Path) -> bytes:
+    """The bytes of a file that may be a model."""
+    if require_file(path).stat().st_size > LARGEST + FIRST:
+        raise ModelError(f"it is larger than {LARGEST:,} bytes.")
+    return path.read_bytes()
+
+
+def _body(data: bytes) -> bytes:
+    """The archive, if the checksum is right."""
+    if not data.startswith(MAGIC):
+        raise ModelError("it is not a model file of this version of toppush.")
+    if _first_line(memoryview(data)[FIRST:]) != data[:FIRST]:
+        raise ModelError("it is damaged: the checksum does not fit; fit or copy the model again.")
+    return data[FIRST:]
+
+
+def _about(archive: Archive) -> dict[str, Any]:
+    text = archive.read(ABOUT)
+    try:
+        about = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ModelError(f"its {ABOUT} cannot be read: {error}.") from None
+    if not isinstance(about, dict):
+        raise ModelError(f"its {ABOUT} is not a table.")
+    return about
+
+
+def _light(pipeline: Pipeline) -> Pipeline:
+    """A copy without what only the fit needs, of plain arrays alone.
+
+    That is without duals of the rows, callbacks, the checkpoint and generators of random numbers;
+    splines become the arrays that they are made of.
+    """
+    steps = [(name, copy.copy(step)) for name, step in pipeline.steps]
+    ranker = steps[-1][1]
+    for name in ("solution_", "_skl_callbacks"):
+        ranker.__dict__.pop(name, None)
+    if isinstance(ranker, TopPush):
+        ranker.checkpoint = None
+    light = copy.deepcopy(Pipeline(steps))
+    for step in _estimators(light):
+        if _has_splines(step):
+            step.bsplines_ = [(one.t, one.c, one.k, one.extrapolate) for one in step.bsplines_]
+        if isinstance(getattr(step, "random_state", None), GENERATORS):
+            step.random_state = None
+    return light
+
+
+def _has_splines(step: BaseEstimator) -> bool:
+    return isinstance(step, SplineTransformer) and hasattr(step, "bsplines_")
+
+
+def _estimators(root: Any) -> Iterator[BaseEstimator]:
+    """Every estimator in a pipeline, however deep."""
+    things, seen = [root], set()
+    while things:
+        thing = things.pop()
+        if id(thing) in seen:  # a forged archive may go in circles
+            continue
+        seen.add(id(thing))
+        if isinstance(thing, BaseEstimator):
+            yield thing
+            things.extend(vars(thing).values())
+        elif isinstance(thing, dict):
+            things.extend(thing.values())
+        elif isinstance(thing, (list, tuple)):
+            things.extend(thing)
+
+
+def _restore(model: Model) -> None:
+    """Give the ranker its solution back, without the duals of the training rows, and splines."""
+    require_ranker(model.pipeline)
+    for step in _estimators(model.pipeline):
+        if _has_splines(step):
+            step.bsplines_ = [BSpline(*arrays) for arrays in step.bsplines_]
+    ranker, known = model.ranker, model.about.get("certificate")
+    if known is not None:
+        ranker.solution_ = Solution(
+            weights=ranker.coef_[0],
+            threshold=float(ranker.threshold_),
+            dual=np.empty(0),
+            upper=_number(known["upper"]),
+            lower=_number(known["lower"], -math.inf),
+            n_iter=int(known["n_iter"]),
+            status=Status[known["status"]],
+            history=tuple(
+                Iteration(*(_number(number, -math.inf) for number in at)) for at in known["history"]
+            ),
+        )
+
+
+def _require_working(model: Model) -> None:
+    """Score one made row, so that a model that cannot is refused here.
+
+    A row that suits every encoder and selection of columns cannot be made, so it is taken from
+    behind the last of them.
+    """
+    if model.ranker.classes_.shape != (2,):
+        raise ModelError("its ranker has no two classes.")
+    picky = [place for place, (_, step) in enumerate(model.pipeline.steps) if _is_picky(step)]
+    working = Model(model.pipeline[picky[-1] + 1 :]) if picky else model
+    if working.columns is not None:
+        working.decision_function(_made_row(working.columns))
+        return
+    width = working.pipeline.n_features_in_
+    if width > max(WIDEST, model.ranker.coef_.size):
+        raise ModelError(f"it asks for rows of {width:,} columns.")
+    working.decision_function(np.ones((1, width)))
+
+
+def _is_picky(step: Any) -> bool:
+    return step == "passthrough" or isinstance(step, PICKY)
+
+
+def _made_row(columns: Columns) -> pa.RecordBatch:
+    cells = {
+        one.name: pa.array([one.fill], pa.float64())
+        if isinstance(one, Number)
+        else pa.array([next(iter(one.texts), None)], pa.string())
+        for one in columns.columns_
+    }
+    return pa.RecordBatch.from_pydict(cells)
+
+
+def _finite(number: float) -> float | None:
+    return float(number) if math.isfinite(number) else None
+
+
+def _number(number: float | None, otherwise: float = math.inf) -> float:
+    return otherwise if number is None else float(number)
+
+
+def _skops() -> Any:
+    try:
+        import skops.io
+    except ImportError as error:
+        raise need("files", error) from None
+    return skops.io

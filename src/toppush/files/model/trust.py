@@ -1,0 +1,124 @@
+"""Which types a model file may name: those that models are made of, and no others.
+
+skops refuses unknown types, but by default trusts all of scikit-learn and much of NumPy, and a
+generator of random numbers with a forged state has crashed the interpreter. A model needs few.
+"""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from toppush.files.errors import ModelError
+from toppush.files.model.archive import Archive
+
+SCHEMA = "schema.json"
+OWN = {
+    "toppush.estimators.toppush.TopPush",
+    "toppush.estimators.cross_validation.TopPushCV",
+    "toppush.files.columns.Columns",
+    "toppush.files.columns.Number",
+    "toppush.files.columns.Category",
+}
+PREPARATION = {
+    "sklearn.compose._column_transformer.ColumnTransformer",
+    "sklearn.compose._column_transformer.make_column_selector",
+    "sklearn.feature_extraction.text.TfidfTransformer",
+    "sklearn.impute._base.MissingIndicator",
+    "sklearn.impute._base.SimpleImputer",
+    "sklearn.impute._knn.KNNImputer",
+    "sklearn.kernel_approximation.Nystroem",
+    "sklearn.model_selection._split.StratifiedKFold",
+    "sklearn.pipeline.FeatureUnion",
+    "sklearn.pipeline.Pipeline",
+    *(
+        f"sklearn.preprocessing.{name}"
+        for name in (
+            "_data.Binarizer",
+            "_data.KernelCenterer",
+            "_data.MaxAbsScaler",
+            "_data.MinMaxScaler",
+            "_data.Normalizer",
+            "_data.PowerTransformer",
+            "_data.QuantileTransformer",
+            "_data.RobustScaler",
+            "_data.StandardScaler",
+            "_discretization.KBinsDiscretizer",
+            "_encoders.OneHotEncoder",
+            "_encoders.OrdinalEncoder",
+            "_function_transformer.FunctionTransformer",
+            "_label.LabelBinarizer",
+            "_label.LabelEncoder",
+            "_polynomial.PolynomialFeatures",
+            "_polynomial.SplineTransformer",
+            "_target_encoder.TargetEncoder",
+        )
+    ),
+}
+TYPES = {f"builtins.{name}" for name in ("int", "float", "bool", "str", "object")}
+SCALARS = {
+    f"numpy.{name}"
+    for name in ("bool", "float16", "float32", "float64", "int8", "int16", "int32", "int64",
+                 "uint8", "uint16", "uint32", "uint64", "str_")
+}  # fmt: skip
+UFUNCS = {f"numpy.{name}" for name in dir(np) if isinstance(getattr(np, name), np.ufunc)}
+"""Functions of numbers, such as numpy.log1p."""
+ALLOWED: dict[str, set[str]] = {
+    "ObjectNode": OWN | PREPARATION,
+    "DictNode": {"builtins.dict"},
+    "ListNode": {"builtins.list"},
+    "TupleNode": {"builtins.tuple"},
+    "SliceNode": {"builtins.slice"},
+    "JsonNode": {"builtins.str"},
+    "TypeNode": TYPES | SCALARS,
+    "DTypeNode": {"numpy.dtype"},
+    "FunctionNode": UFUNCS,
+    "NdArrayNode": {"numpy.ndarray"} | SCALARS,
+    "SparseMatrixNode": {"scipy.sparse._csr.csr_matrix", "scipy.sparse._csr.csr_array"},
+}
+"""What each of skops's loaders may be asked for."""
+
+
+class UntrustedError(ModelError):
+    """A model that names what is not on the list."""
+
+    held = ""
+    """What it names."""
+
+
+def require_trusted(archive: Archive) -> list[str]:
+    """Refuse an archive that names a type that no model needs, or one part twice.
+
+    A part that is named by several objects would be read for each of them.
+
+    Returns
+    -------
+    list of str
+        What skops is to be told to trust.
+    """
+    readers: dict[str, Any] = {}
+    for node in _nodes(json.loads(archive.read(SCHEMA))):
+        loader, name = node["__loader__"], f"{node.get('__module__')}.{node.get('__class__')}"
+        if name not in ALLOWED.get(str(loader), ()):
+            error = UntrustedError(
+                f"it names {name} ({loader}), which a model has no use for; it was not opened."
+            )
+            error.held = name
+            raise error
+        if "file" in node and readers.setdefault(node["file"], node["__id__"]) != node["__id__"]:
+            raise ModelError(f"two of its objects read its part {node['file']!r}.")
+    return sorted(set().union(*ALLOWED.values()))
+
+
+def _nodes(node: Any) -> Iterator[dict[str, Any]]:
+    """Every object that the schema would build."""
+    nodes = [node]
+    while nodes:
+        node = nodes.pop()
+        if isinstance(node, dict):
+            if "__loader__" in node:
+                yield node
+            nodes.extend(node.values())
+        elif isinstance(node, list):
+            nodes.extend(node)

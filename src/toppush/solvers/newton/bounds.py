@@ -1,0 +1,201 @@
+"""The bounds of a solve: P at the best weights from above, the best dual point from below.
+
+Every iterate gives an upper bound P(w) from all rows, and a lower bound from the dual point
+a = tau c l'(T - w.x), b = tau q brought into the domain, with the best tau.
+"""
+
+import math
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+
+from toppush.problem.losses import Loss
+from toppush.problem.objective import TopPushProblem, prove, rounding
+from toppush.problem.tops import root
+from toppush.solvers.forms import Seen
+from toppush.solvers.newton import band, duals, positives
+from toppush.solvers.newton.pulls import Pulls
+from toppush.solvers.newton.systems import norm
+from toppush.types import Array
+
+SURE, ROUNDINGS = 1e-7, 16
+"""Share of the objective up to which rounding in its bounds is let be, and the roundings of a
+score beside one for each feature."""
+
+
+class Mass(NamedTuple):
+    """Sums over the positives' duals: themselves, their squares over c, and X' times them."""
+
+    total: float
+    squares: float
+    product: Array
+
+
+class Bounds:
+    """The best weights and the best dual point so far; the point itself is the blocks'."""
+
+    def __init__(self, problem: TopPushProblem, tol: float, how: Seen) -> None:
+        self.problem, self.tol, self.how = problem, tol, how
+        self.m, self.at_zero = problem.design.total_cost, problem.at_zero()
+        zero = np.zeros(1)
+        self.slope_at_zero = float(problem.loss.slope(zero)[0])
+        self.curvature_at_zero = float(problem.loss.curvature(zero)[0])
+        self.upper, self.lower = self.at_zero, 0.0
+        self.weights = problem.design.arrays.zeros(problem.design.n_features)
+        self.threshold = 0.0
+        self.balance: float | None = None
+        """The dual's, once the bounds are proven or need no proof."""
+        self._push, self._least_steepness = (0.0, 0.0), np.inf
+
+    # ---- proof
+
+    def settle(self, pulls: Pulls, path: float) -> None:
+        """Prove the bounds from all rows, unless they are sure; `path` is how far weights went."""
+        if self._are_sure(pulls, path):
+            self.balance = 1.0
+            return
+        proof = prove(self.problem, self.weights, duals.best_pair, self.how.length)
+        self.threshold, self.upper, self.lower = proof.threshold, proof.upper, proof.lower
+        self.balance = proof.balance
+
+    def _are_sure(self, pulls: Pulls, path: float) -> bool:
+        """Whether rounding cannot have touched the bounds, so that they need no proof.
+
+        Scores add up the products of all steps, each rounded in proportion to the length of the
+        row and of the step. Pulls from the Gram matrix are those of exact scores, and the dual's
+        are not.
+        """
+        problem, length, (push, mass) = self.problem, self.how.length, self._push
+        unit = float(np.finfo(np.float64).eps) * (problem.design.n_features + ROUNDINGS)
+        slip = 4.0 * unit * length * path
+        off = slip * max(pulls.total / self.m, 1.0)
+        off = max(off, rounding(problem, push, mass * length))
+        if pulls.from_gram:
+            off = max(off, problem.rise(push, 2.0 * slip * self.m * length))
+        return self.how.double and not self.how.final and off <= SURE * self.upper
+
+    # ---- from above
+
+    def try_weights(self, weights: Array, guess: float) -> None:
+        """Take these weights, whose scores the blocks hold, if they are better; or shortened."""
+        threshold = self.problem.threshold(guess=guess)
+        length, objective = 1.0, self.problem.upper(weights, threshold)
+        better = objective < self.upper
+        if objective >= self.at_zero:
+            length, objective = self._short_length(weights, threshold)
+            better = length > 0.0 and objective <= self.upper * (1.0 + 0.1 * self.tol)
+        if better:
+            self.upper, self.weights = objective, length * weights
+            self.threshold = length * threshold
+
+    def _short_length(self, weights: Array, threshold: float) -> tuple[float, float]:
+        """A length at which these weights are as good as zero, or better, and its objective.
+
+        Where weights of zero are optimal up to the tolerance, a direction still ranks. The one
+        along which the objective rises least from zero is where a solution would lie; for any
+        that is steeper than one before, the length is 0.
+        """
+        total, squares, *_ = self.problem.design.sum(positives.score_moments)
+        slope = self.slope_at_zero * (threshold - total / self.m)
+        steepness = slope / max(norm(weights), 1e-300)
+        if slope >= 0.0 and self._least_steepness <= steepness:
+            return 0.0, self.at_zero
+        self._least_steepness = min(self._least_steepness, steepness)
+        size = self.problem.lam * float(weights @ weights)
+        spread = threshold**2 + (squares - 2.0 * threshold * total) / self.m
+        bend = size + self.curvature_at_zero * max(spread, 0.0)
+        rise = 0.0 if slope < 0.0 else 0.05 * self.tol * self.at_zero
+        if not bend > 0.0:
+            return 0.0, self.at_zero
+        length = min(-slope / bend if slope < 0.0 else rise / max(slope, 1e-300), 1.0)
+        for _ in range(60):
+            objective = self.objective_along(length, size, threshold)
+            if objective <= self.at_zero + rise:
+                return length, objective
+            length *= 0.5
+        return 0.0, self.at_zero
+
+    def objective_along(self, length: float, size: float, threshold: float) -> float:
+        """P at so many times the weights of the blocks' scores, of which lam |w|^2 is `size`."""
+        loss = self.problem.loss
+        losses = self.problem.design.sum(positives.loss_along, loss, length, length * threshold)
+        return float(0.5 * size * length**2 + losses / self.m)
+
+    # ---- from below
+
+    def try_duals(self, pulls: Pulls, sums: band.BandSums, *, stepped: bool) -> None:
+        """Take the pulls and pushes, scaled together as well as can be, if they prove more.
+
+        `stepped` if the duals that the steps led to are there too.
+        """
+        design, k, total, lift = self.problem.design, self.problem.k, sums.push, 0.0
+        if not total > 0.0:
+            return
+        product = sums.product / total
+        if k > 1 and design.max(band.largest_push)[0] * k > total:
+            lift = self._lift_into_cap(total)
+            product = design.sum(band.capped_product, total, lift, 1.0 / k)
+        if pulls.in_doubt(pulls.product - pulls.total * product, SURE):
+            pulls.read_product()
+        candidates = [(False, Mass(pulls.total, pulls.squares, pulls.product))]
+        if stepped:
+            candidates.append((True, Mass(*design.sum(duals.stepped_sums))))
+        for by_steps, mass in candidates:
+            push = mass.product - mass.total * product
+            scale, bound = best_scale(
+                self.problem.loss,
+                mass,
+                float(push @ push) / self.problem.scale,
+                partial(design.sum, duals.dual_along, by_steps, self.problem.loss),
+                partial(design.max, duals.largest_dual, by_steps),
+            )
+            bound /= self.m
+            if bound > self.lower:
+                self.lower, by = bound, scale * mass.total
+                self._push = scale * norm(push), 2.0 * by
+                design.tell(duals.keep_dual, by_steps, scale, by / total, by * lift, by / k)
+
+    def _lift_into_cap(self, total: float) -> float:
+        """Lift that makes clip(push/total + lift, 0, 1/k) sum to one."""
+        design, cap = self.problem.design, 1.0 / self.problem.k
+
+        def surplus(drop: float) -> tuple[float, float, float]:
+            mass, n_free = design.sum(band.capped_share, total, -drop, cap)
+            return mass - 1.0, -n_free, mass + 1.0
+
+        highest = design.max(band.largest_push)[0] / total
+        return -root(surplus, -cap, highest, 0.0)
+
+
+def best_scale(
+    loss: Loss,
+    mass: Mass,
+    quadratic: float,
+    along: Callable[[float], tuple[float, float, float]],
+    largest: Callable[[], tuple[float, ...]],
+) -> tuple[float, float]:
+    """Scale t of a dual point with the best bound -(t^2/2 quadratic + conjugates), and that bound.
+
+    In closed form if l*(a) = l*'(0) a + curvature/2 a^2; else by Newton's method, where any scale
+    gives a bound. `along` tells conjugates at a scale with two derivatives, `largest` the greatest
+    dual for a weight of one.
+    """
+    if not (mass.total > 0.0 and math.isfinite(quadratic)):
+        return 0.0, 0.0
+    if loss.conjugate_curvature is not None:
+        slope = -float(loss.conjugate_slope(np.zeros(1))[0]) * mass.total
+        scale = slope / (quadratic + loss.conjugate_curvature * mass.squares)
+        return scale, 0.5 * scale * slope
+    limit = (1.0 - 1e-9) * loss.dual_limit / largest()[0]
+    scale, best = min(1.0, limit), (0.0, 0.0)
+    for _ in range(4):
+        value, slope, curvature = along(scale)
+        bound = -(0.5 * scale**2 * quadratic + value)
+        best = max(best, (scale, bound), key=lambda pair: pair[1])
+        if not quadratic + curvature > 0.0:
+            break
+        newton = scale - (scale * quadratic + slope) / (quadratic + curvature)
+        scale = min(max(newton, 0.3 * scale), 3.0 * scale, limit)
+    return best

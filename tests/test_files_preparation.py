@@ -1,0 +1,184 @@
+"""Pipelines with all of scikit-learn's preprocessing come back from files as they were."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import skops.io
+from sklearn import preprocessing
+from sklearn.compose import ColumnTransformer, make_column_selector, make_column_transformer
+from sklearn.impute import KNNImputer, MissingIndicator, SimpleImputer
+from sklearn.kernel_approximation import Nystroem
+from sklearn.pipeline import make_pipeline, make_union
+from sklearn.preprocessing import (
+    FunctionTransformer,
+    KBinsDiscretizer,
+    MaxAbsScaler,
+    OneHotEncoder,
+    OrdinalEncoder,
+    PowerTransformer,
+    QuantileTransformer,
+    SplineTransformer,
+    StandardScaler,
+    TargetEncoder,
+)
+from sklearn.utils import all_estimators
+
+from toppush import Status, TopPush, TopPushCV, files
+from toppush.files import ModelError
+from toppush.files.model import saving
+
+pytestmark = pytest.mark.filterwarnings("ignore::toppush.DegenerateWarning")
+FOR_LABELS = {"LabelBinarizer", "LabelEncoder", "MultiLabelBinarizer"}
+"""They transform y, and are no steps of a pipeline."""
+EVERY_ONE = {
+    name: kind
+    for name, kind in all_estimators("transformer")
+    if kind.__module__.startswith(preprocessing.__name__) and name not in FOR_LABELS
+}
+
+
+def rows(n_rows=80):
+    """Numbers, some of them whole, the same with gaps, as a table with texts, and labels."""
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(n_rows, 4))
+    X[:, 3] = rng.integers(0, 3, n_rows)
+    y = np.where(X[:, 0] + rng.normal(size=n_rows) > 0.5, "yes", "no")
+    gaps = X.copy()
+    gaps[::7, 1] = np.nan
+    table = pd.DataFrame({"a": X[:, 0], "b": gaps[:, 1], "c": X[:, 3].astype(int)})
+    table["text"] = rng.choice(["x", "y", "z"], n_rows)
+    return X, gaps, table, y
+
+
+X, GAPS, TABLE, Y = rows()
+MORE = {
+    "ufunc": (FunctionTransformer(np.log1p, inverse_func=np.expm1), np.abs(X)),
+    "mean": (SimpleImputer(add_indicator=True), GAPS),
+    "median": (SimpleImputer(strategy="median"), GAPS),
+    "constant": (SimpleImputer(strategy="constant", fill_value=-1.0), GAPS),
+    "texts": (make_pipeline(SimpleImputer(strategy="most_frequent"), OneHotEncoder()), TABLE),
+    "neighbours": (KNNImputer(n_neighbors=3), GAPS),
+    "union": (make_union(SimpleImputer(), MissingIndicator()), GAPS),
+    "by names": (
+        ColumnTransformer(
+            [
+                ("numbers", make_pipeline(SimpleImputer(), StandardScaler()), ["a", "b"]),
+                ("texts", OneHotEncoder(handle_unknown="ignore"), ["text"]),
+                ("bent", SplineTransformer(n_knots=4), ["c"]),
+            ],
+        ),
+        TABLE,
+    ),
+    "rest": (ColumnTransformer([("codes", OneHotEncoder(), [3])], remainder="passthrough"), X),
+    "selector": (
+        make_column_transformer(
+            (KNNImputer(), make_column_selector(dtype_include=float)), (OneHotEncoder(), ["text"])
+        ),
+        TABLE,
+    ),
+    "rare": (
+        OneHotEncoder(min_frequency=10, drop="first", handle_unknown="infrequent_if_exist"),
+        X.round(),
+    ),
+    "codes": (
+        OrdinalEncoder(handle_unknown="use_encoded_value", unknown_value=-1),
+        TABLE[["c", "text"]],
+    ),
+    "targets": (TargetEncoder(smooth=2.0), TABLE[["c", "text"]]),
+    "bins": (
+        KBinsDiscretizer(3, encode="onehot-dense", strategy="uniform"),
+        X,
+    ),
+    "box-cox": (PowerTransformer("box-cox"), np.abs(X) + 0.1),
+    "normal": (
+        QuantileTransformer(
+            n_quantiles=20, output_distribution="normal", random_state=np.random.RandomState(1)
+        ),
+        X,
+    ),
+    "periodic": (SplineTransformer(extrapolation="periodic"), X),
+    "bent twice": (make_pipeline(SplineTransformer(), StandardScaler(with_mean=False)), X),
+    "kernel": (Nystroem(n_components=9, random_state=np.random.RandomState(2)), X),
+}
+CASES = {name: (kind(), X) for name, kind in EVERY_ONE.items()} | MORE
+CASES["KernelCenterer"] = EVERY_ONE["KernelCenterer"](), X @ X.T
+CASES["KBinsDiscretizer"] = (
+    KBinsDiscretizer(strategy="uniform"),
+    X,
+)
+CASES["QuantileTransformer"] = QuantileTransformer(n_quantiles=20), X
+
+
+@pytest.mark.parametrize("step, rows", CASES.values(), ids=CASES)
+def test_every_preparation_comes_back_the_same(step, rows, tmp_path):
+    before = make_pipeline(step, TopPush(0.1, top=0.5)).fit(rows, Y)
+    files.save(before, tmp_path / "m")
+    after = files.load(tmp_path / "m")
+    np.testing.assert_array_equal(
+        after.pipeline.decision_function(rows), before.decision_function(rows)
+    )
+    np.testing.assert_array_equal(
+        after.decision_function(rows), saving.as_model(before).decision_function(rows)
+    )
+    assert np.ptp(after.decision_function(rows)) > 0.0
+
+
+def test_all_preprocessing_is_among_the_cases():
+    assert {"OneHotEncoder", "SplineTransformer", "TargetEncoder"} <= set(EVERY_ONE) <= set(CASES)
+    assert len(EVERY_ONE) >= 15
+
+
+def test_what_was_saved_is_left_as_it_was(tmp_path):
+    generator = np.random.RandomState(3)
+    pipeline = make_pipeline(
+        SplineTransformer(),
+        QuantileTransformer(n_quantiles=20, random_state=generator),
+        TopPush(0.1, top=0.5, checkpoint=tmp_path / "c"),
+    ).fit(X, Y)
+    scores = pipeline.decision_function(X)
+    files.save(pipeline, tmp_path / "m")
+    assert pipeline[1].random_state is generator
+    assert pipeline[-1].checkpoint == tmp_path / "c"
+    assert pipeline[-1].solution_.dual.size == len(Y)
+    np.testing.assert_array_equal(pipeline.decision_function(X), scores)
+    again = files.load(tmp_path / "m").pipeline
+    assert again[1].random_state is None
+    assert again[-1].checkpoint is None
+
+
+def test_forged_splines_are_refused(tmp_path):
+    from test_files_archive import array_bytes
+    from test_files_models import archive_of, forged
+
+    pipeline = make_pipeline(SplineTransformer(), TopPush(0.1, top=0.5)).fit(X, Y)
+    parts = archive_of(saving.as_model(pipeline))
+    knots = [name for name, part in parts.items() if name.endswith(".npy") and b"(11,)" in part]
+    assert knots
+    for bad in (np.full(11, np.nan), np.arange(11.0)[::-1], np.ones(3), np.ones((2, 2))):
+        with pytest.raises(ModelError, match="does not hold a model that works"):
+            saving.from_bytes(forged(parts | {knots[0]: array_bytes(bad)}))
+
+
+def test_an_average_is_saved_without_a_certificate(tmp_path):
+    ranker = TopPushCV(lams=[0.1, 0.01], tops=(0.5,), combine="average").fit(X, Y)
+    files.save(ranker, tmp_path / "m")
+    again = files.load(tmp_path / "m")
+    assert "certificate" not in again.about
+    assert not hasattr(again.ranker, "solution_")
+    assert again.ranker.members_ == ranker.members_
+    np.testing.assert_array_equal(again.decision_function(X), ranker.decision_function(X))
+
+
+def test_skops_alone_opens_a_fitted_ranker(tmp_path):
+    for ranker in (TopPush(0.1, top=0.5), TopPushCV(lams=[0.1], tops=(0.5,))):
+        skops.io.dump(ranker.fit(X, Y), tmp_path / "r.skops")
+        named = skops.io.get_untrusted_types(file=tmp_path / "r.skops")
+        again = skops.io.load(tmp_path / "r.skops", trusted=named)
+        assert again.solution_.status is Status.CONVERGED
+        assert again.solution_.history == ranker.solution_.history
+        np.testing.assert_array_equal(again.decision_function(X), ranker.decision_function(X))
+
+
+def test_a_scaled_pipeline_is_still_folded(tmp_path):
+    files.save(make_pipeline(MaxAbsScaler(), TopPush(0.1, top=0.5)).fit(X, Y), tmp_path / "m")
+    assert files.load(tmp_path / "m").linear is not None

@@ -1,0 +1,78 @@
+"""The best rows from a stream are the first of the whole list, ties by row number."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from files import DROP, made_rows, write
+from toppush import files
+from toppush.files import ranking
+from toppush.files.ranking import Best, write_table
+from toppush.files.readers import arrow, csv, reading
+
+
+@given(
+    st.lists(st.lists(st.integers(-3, 3), max_size=9), max_size=12),
+    st.one_of(st.none(), st.integers(1, 20)),
+    st.booleans(),
+)
+def test_best_is_the_head_of_the_sorted_list(parts, limit, carry):
+    rows = [float(score) for part in parts for score in part]
+    best = Best(limit)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ranking, "SLACK", 0)  # sort out after every batch
+        first = 0
+        for part in parts:
+            batch = pa.RecordBatch.from_pydict({"id": [f"r{first + i}" for i in range(len(part))]})
+            best.add(np.array(part, float), first, batch if carry else None)
+            first += len(part)
+    if not rows:
+        with pytest.raises(files.DataError, match="no rows"):
+            best.table()
+        return
+    order = sorted(range(len(rows)), key=lambda row: (-rows[row], row))[:limit]
+    found = best.table().to_pydict()
+    assert found["row"] == [row + 1 for row in order]
+    assert found["score"] == [rows[row] for row in order]
+    assert found["rank"] == list(range(1, len(order) + 1))
+    if carry:
+        assert found["id"] == [f"r{row}" for row in order]
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    path = write(tmp_path_factory.mktemp("train") / "t.csv", made_rows(300))
+    return files.fit(path, label="fraud", drop=DROP, lam=0.1, top=0.3)
+
+
+@pytest.mark.parametrize("ending", [".csv", ".parquet", ".feather"])
+def test_a_limit_takes_the_head(ending, model, tmp_path, monkeypatch):
+    monkeypatch.setattr(csv.CsvReader, "block", 1024)
+    monkeypatch.setattr(arrow, "BATCH", 17)
+    path = write(tmp_path / f"new{ending}", made_rows(500, seed=2))
+    whole = files.rank(model, path, columns=("id", "fraud"))
+    for limit in (1, 10, 499, 500, 1000):
+        assert files.rank(model, path, limit=limit, columns=("id", "fraud")).equals(whole[:limit])
+    assert sorted(whole["row"].to_pylist()) == list(range(1, 501))
+    by_id = {f"client {row - 1}" for row in whole["row"].to_pylist()[:5]}
+    assert set(whole["id"].to_pylist()[:5]) == by_id
+
+
+@pytest.mark.parametrize("ending", [".csv", ".tsv", ".parquet", ".feather"])
+def test_lists_are_written_and_read_again(ending, tmp_path):
+    table = pa.table(
+        {"rank": [1, 2], "score": [0.5, -1.0], "id": ["plain", 'with "quotes", comma']}
+    )
+    write_table(table, tmp_path / f"r{ending}")
+    with reading(tmp_path / f"r{ending}") as file:
+        assert file.table().equals(table)
+    with pytest.raises(files.DataError, match="cannot be written; end it with one of"):
+        write_table(table, tmp_path / "r.docx")
+
+
+def test_a_carried_column_may_be_called_score(model, tmp_path):
+    rows = made_rows(20) | {"score": list(range(20)), "rank": list(range(20))}
+    found = files.rank(model, write(tmp_path / "n.csv", rows), columns=("score", "rank"))
+    assert found.column_names == ["rank", "score", "row", "score (data)", "rank (data)"]
