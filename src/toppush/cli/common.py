@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable
 from glob import glob
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, Protocol, TypeVar
 
 import click
 
@@ -18,17 +18,27 @@ from toppush.system.reading import KINDS, part_paths
 from toppush.system.writing import same_file
 
 if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
     from rich.table import Table
 
     from toppush.files import Model
     from toppush.files.readers import Reader
     from toppush.files.scoring import ScoringNotes
 
+Param = click.Parameter | None
+Context = click.Context | None
+Decorated = TypeVar("Decorated", bound=Callable[..., object] | click.Command)
 SHARE = click.FloatRange(0.0, 1.0, min_open=True, max_open=True)
 BAD_INPUT = 1
 """Exit code when the data or the model cannot be used. Click exits with 2 on wrong usage."""
 OUR_FAULT = 4
 """Exit code after an error that nobody foresaw."""
+
+
+class Decorator(Protocol):
+    """An option or an argument, put before a command."""
+
+    def __call__(self, command: Decorated, /) -> Decorated: ...
 
 
 class Failure(click.ClickException):
@@ -38,7 +48,7 @@ class Failure(click.ClickException):
         super().__init__(message)
         self.code = code
 
-    def show(self, file: Any = None) -> None:
+    def show(self, file: IO[str] | None = None) -> None:
         """Print the sentence, and end with the code."""
         super().show(file)
         sys.exit(self.code)
@@ -47,10 +57,10 @@ class Failure(click.ClickException):
 class FilePath(click.Path):
     """A path that a command reads or writes; what it writes is nothing else that it is given."""
 
-    def __init__(self, **options: Any) -> None:
-        super().__init__(path_type=Path, **options)
+    def __init__(self, *, exists: bool = False, dir_okay: bool = True) -> None:
+        super().__init__(path_type=Path, exists=exists, dir_okay=dir_okay)
 
-    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
+    def convert(self, value: Any, param: Param, ctx: Context) -> Path:
         """The path, compared with the command's others."""
         path = Path(os.fsdecode(super().convert(value, param, ctx)))
         _refuse_overlap(self, path, param, ctx)
@@ -80,7 +90,7 @@ class OutputFile(FilePath):
     def __init__(self) -> None:
         super().__init__(dir_okay=False)
 
-    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
+    def convert(self, value: Any, param: Param, ctx: Context) -> Path:
         """The path, if there is a folder for it."""
         path = super().convert(value, param, ctx)
         if not path.parent.is_dir():
@@ -93,7 +103,7 @@ class ColumnOrFile(click.ParamType[str]):
 
     name = "text"
 
-    def convert(self, value: Any, param: Any, ctx: Any) -> str:
+    def convert(self, value: Any, param: Param, ctx: Context) -> str:
         """The text as it is."""
         if str(value).endswith(".npy"):
             _refuse_overlap(InputFile(), Path(value), param, ctx)
@@ -112,7 +122,7 @@ class Registered(click.ParamType[str]):
         """The names that there are now."""
         return click.Choice(list(self._names()))
 
-    def convert(self, value: str, param: Any, ctx: Any) -> str:
+    def convert(self, value: str, param: Param, ctx: Context) -> str:
         """The name, if the registry has it."""
         return self.choice().convert(value, param, ctx)
 
@@ -120,7 +130,9 @@ class Registered(click.ParamType[str]):
         """The names, for help."""
         return self.choice().get_metavar(param, ctx)
 
-    def shell_complete(self, ctx: Any, param: Any, incomplete: str) -> list[Any]:
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list["CompletionItem"]:
         """The names that begin so."""
         return self.choice().shell_complete(ctx, param, incomplete)
 
@@ -132,7 +144,7 @@ def missing_ways() -> Iterable[str]:
     return WAYS
 
 
-def _refuse_overlap(kind: FilePath, path: Path, param: Any, ctx: click.Context | None) -> None:
+def _refuse_overlap(kind: FilePath, path: Path, param: Param, ctx: Context) -> None:
     """Refuse a path if the command would destroy another of its own by writing."""
     if ctx is None:
         return
@@ -241,13 +253,13 @@ data_option = click.option(
 seed_option = click.option("--seed", type=int, default=0, show_default=True)
 
 
-def existing(name: str) -> Callable[[Any], Any]:
+def existing(name: str) -> Decorator:
     """An argument that is the path of a file."""
     kind = InputFile(exists=True, dir_okay=False)
     return click.argument(name, type=kind, metavar=name.upper())
 
 
-def output_option(text: str, **more: Any) -> Callable[[Any], Any]:
+def output_option(text: str, **more: Any) -> Decorator:
     """The option for the file that a command writes."""
     return click.option("-o", "--output", type=OutputFile(), help=text, **more)
 
@@ -265,16 +277,18 @@ def listed(given: Collection[str], known: Collection[str] = ()) -> tuple[str, ..
     return tuple(dict.fromkeys(found))
 
 
-def list_option(flag: str, text: str, **more: Any) -> Callable[[Any], Any]:
+def list_option(flag: str, text: str, **more: Any) -> Decorator:
     """An option that takes names parted by commas, or is repeated, or both."""
 
-    def parted(context: Any, parameter: Any, value: tuple[str, ...]) -> tuple[str, ...]:
+    def parted(
+        context: click.Context, parameter: click.Parameter, value: tuple[str, ...]
+    ) -> tuple[str, ...]:
         return listed(value)
 
     return click.option(flag, multiple=True, help=text, **({"callback": parted} | more))
 
 
-def columns_option(flag: str, text: str) -> Callable[[Any], Any]:
+def columns_option(flag: str, text: str) -> Decorator:
     """An option that takes names of columns; `named_columns` reads its values."""
     more = " Repeat it or part names by commas."
     return list_option(flag, text + more, callback=None, metavar="COLUMNS")
@@ -285,10 +299,10 @@ def named_columns(rows: "Reader", given: Collection[str]) -> tuple[str, ...]:
     return listed(given, rows.names if any("," in value for value in given) else ())
 
 
-def together(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
+def together(*options: Decorator) -> Decorator:
     """Several options as one decorator, in the order in which help lists them."""
 
-    def add(command: Any) -> Any:
+    def add(command: Decorated) -> Decorated:
         for option in reversed(options):
             command = option(command)
         return command
@@ -330,7 +344,7 @@ scoring_options = together(
 """Of commands that score labelled rows."""
 
 
-def show(as_json: bool, result: dict[str, Any], *parts: Any) -> None:
+def show(as_json: bool, result: dict[str, Any], *parts: object) -> None:
     """Print the result as JSON, or the parts for a person."""
     if as_json:
         json.dump(result, sys.stdout, indent=2, allow_nan=False)

@@ -43,7 +43,7 @@ def scales() -> Iterable[str]:
     return SCALES
 
 
-def read_lam(context: Any, parameter: Any, value: str) -> float | str:
+def read_lam(context: click.Context, parameter: click.Parameter, value: str) -> float | str:
     """A positive number, or "cv"."""
     try:
         if value == "cv" or 0.0 < float(value) < float("inf"):
@@ -55,7 +55,7 @@ def read_lam(context: Any, parameter: Any, value: str) -> float | str:
     )
 
 
-def read_top(context: Any, parameter: Any, value: str) -> float | str:
+def read_top(context: click.Context, parameter: click.Parameter, value: str) -> float | str:
     """A count, a share, "auto" or "cv"."""
     from toppush.files.fitting import read_top
 

@@ -1,7 +1,7 @@
 """`toppush rank`."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -21,6 +21,7 @@ from toppush.cli.common import (
 )
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from rich.table import Table
 
 SHOWN = 20
@@ -75,7 +76,7 @@ def rank(
     show(as_json, result, *said, f"Written: {output} ({len(found):,} rows).")
 
 
-def _as_text(found: Any) -> "Table":
+def _as_text(found: "pa.Table") -> "Table":
     names = [name for name in found.column_names if name != "score"]
     rows = [
         [f"{row['rank']}", f"{row['score']:.6g}", *(f"{row[name]}" for name in names[1:])]
