@@ -8,13 +8,14 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 from sklearn.kernel_approximation import Nystroem
 
+from toppush.designs import dense
 from toppush.files.columns import Category, Columns, Number
 from toppush.files.errors import ModelError, need
 from toppush.files.model.fitted import About, Model
 from toppush.files.model.linear import ColumnPart, LinearScore, scaling
 from toppush.files.model.saving import require_no_training_rows
 from toppush.system.writing import write_bytes, write_text
-from toppush.types import Array, Matrix
+from toppush.types import Array
 
 OPSET, ML_OPSET = 17, 3
 SCORE = "score"
@@ -164,7 +165,8 @@ def _kernel_graph(graph: _Graph, model: Model) -> str:
     rows = _matrix(graph, model.columns, kernel.n_features_in_)
     rows = graph.apply("Mul", rows, graph.constant(factor))
     rows = graph.apply("Sub", rows, graph.constant(shift))
-    centers, last = _dense(kernel.components_), graph.constant([1], np.int64)
+    centers = np.asarray(dense(kernel.components_), np.float64)
+    last = graph.constant([1], np.int64)
     squares = graph.apply("ReduceSum", graph.apply("Mul", rows, rows), last)
     cross = graph.apply("MatMul", rows, graph.constant(-2.0 * centers.T))
     distances = graph.apply(
@@ -226,7 +228,3 @@ def _product(graph: _Graph, rows: str, weights: Array, threshold: float) -> str:
     """The product of rows and weights, less the threshold."""
     scores = graph.apply("MatMul", rows, graph.constant(weights))
     return graph.apply("Sub", scores, graph.constant(threshold))
-
-
-def _dense(array: Matrix) -> Array:
-    return np.asarray(array.toarray() if hasattr(array, "toarray") else array, np.float64)

@@ -11,6 +11,7 @@ import pyarrow as pa
 from sklearn.base import BaseEstimator
 from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 
+from toppush.designs import column_sizes
 from toppush.estimators.base import TIE, LinearRanker
 from toppush.files.columns import LARGER, Category, Columns, Counts, Number
 from toppush.types import Array, Matrix
@@ -121,15 +122,6 @@ def largest(steps: list[tuple[str, BaseEstimator]]) -> Array | None:
 def larger(rows: Matrix, known: Array) -> list[tuple[int, float]]:
     """Columns with a value far above the known size, and how many times as large it is."""
     limit = np.where(known > 0.0, LARGER * known, np.inf)
-    if hasattr(rows, "tocsr"):
-        far = np.abs(rows.data) > limit[rows.indices]
-        columns, sizes = rows.indices[far], np.abs(rows.data[far])
-    else:
-        ends = np.stack([rows.max(axis=0), rows.min(axis=0)]).astype(np.float64)
-        most = np.abs(ends).max(axis=0)
-        columns = np.flatnonzero(most > limit)
-        sizes = most[columns]
-    found: dict[int, float] = {}
-    for column, size in zip(columns.tolist(), sizes.tolist(), strict=True):
-        found[column] = max(found.get(column, 0.0), size / float(known[column]))
-    return list(found.items())
+    sizes = column_sizes(rows)
+    columns = np.flatnonzero(sizes > limit)
+    return [(int(column), float(sizes[column] / known[column])) for column in columns]
