@@ -126,6 +126,21 @@ def test_a_fit_is_compared_with_logistic_regression_on_its_folds(folder):
     assert "beside" not in given  # no folds, no comparison
 
 
+@pytest.mark.parametrize(
+    "option, module, registry",
+    [
+        ("--loss", "toppush.problem.losses", "LOSSES"),
+        ("--scale", "toppush.files.fitting", "SCALES"),
+        ("--missing", "toppush.files.columns", "WAYS"),
+    ],
+)
+def test_choices_are_those_of_the_registry_when_it_is_asked(option, module, registry, monkeypatch):
+    monkeypatch.setattr(f"{module}.{registry}", ("made-up", "other"))
+    assert f"{option} [made-up|other]" in run("fit", "--help").stdout
+    ran = run("fit", "train.csv", "-o", "x", option, "maxabs", code=2)
+    assert "'maxabs' is not one of 'made-up', 'other'" in ran.stderr
+
+
 def test_rank_lists_and_writes(folder):
     model = files.load(folder / "m.toppush")
     expected = files.rank(model, folder / "new.parquet", limit=7, columns=("id",))
