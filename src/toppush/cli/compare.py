@@ -32,14 +32,14 @@ def compare(
     """
     from toppush.cli.progress import steps
     from toppush.experiments.compare import compare
-    from toppush.files.fitting import read_training
+    from toppush.files.fitting import read_training_file
     from toppush.files.readers import reading
     from toppush.metrics import FOUR
 
     with reading(data, kind) as file:
         for columns in ("drop", "categorical"):
             options[columns] = named_columns(file, options[columns])
-        given = read_training(file, **options)
+        given = read_training_file(file, **options)
     with steps(quiet=as_json) as tell:
         found = compare(given, missing=missing, cv=cv, seed=seed, tell=tell)
     label, measures = asdict(given.rule), [one.title for one in FOUR]
