@@ -6,8 +6,10 @@ import shlex
 import sys
 import warnings
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from glob import glob
+from importlib import import_module
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -18,7 +20,6 @@ from toppush.system.reading import KINDS, part_paths
 from toppush.system.writing import same_file
 
 if TYPE_CHECKING:
-    from click.shell_completion import CompletionItem
     from rich.table import Table
 
     from toppush.files import Model
@@ -110,38 +111,17 @@ class ColumnOrFile(click.ParamType[str]):
         return str(value)
 
 
-class Registered(click.ParamType[str]):
-    """One of the names in a registry, which is asked when they are needed: start-up stays quick."""
+class Registered(click.Choice):  # type: ignore[type-arg]
+    """One of the names in a registry, "module:NAME", which is asked only when they are needed."""
 
-    name = "choice"
+    def __init__(self, where: str) -> None:
+        self.module, self.registry = where.split(":")
+        self.case_sensitive = True
 
-    def __init__(self, names: Callable[[], Iterable[str]]) -> None:
-        self._names = names
-
-    def choice(self) -> click.Choice[str]:
+    @property
+    def choices(self) -> tuple[str, ...]:  # type: ignore[override]
         """The names that there are now."""
-        return click.Choice(list(self._names()))
-
-    def convert(self, value: str, param: Param, ctx: Context) -> str:
-        """The name, if the registry has it."""
-        return self.choice().convert(value, param, ctx)
-
-    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str | None:
-        """The names, for help."""
-        return self.choice().get_metavar(param, ctx)
-
-    def shell_complete(
-        self, ctx: click.Context, param: click.Parameter, incomplete: str
-    ) -> list["CompletionItem"]:
-        """The names that begin so."""
-        return self.choice().shell_complete(ctx, param, incomplete)
-
-
-def missing_ways() -> Iterable[str]:
-    """What may be done with gaps."""
-    from toppush.files.columns import WAYS
-
-    return WAYS
+        return tuple(getattr(import_module(self.module), self.registry))
 
 
 def _refuse_overlap(kind: FilePath, path: Path, param: Param, ctx: Context) -> None:
@@ -321,7 +301,7 @@ training_options = together(
     columns_option("--categorical", "Columns to take as categories even if they hold numbers."),
     click.option(
         "--missing",
-        type=Registered(missing_ways),
+        type=Registered("toppush.files.columns:WAYS"),
         default="impute",
         show_default=True,
         help="Fill gaps and say so, or refuse them.",
@@ -393,6 +373,20 @@ def chosen_label_text(label: dict[str, Any]) -> str:
 def label_as_text(value: str | float) -> str:
     """A label as one would type it."""
     return value if isinstance(value, str) else f"{value:g}"
+
+
+@contextmanager
+def scoring(
+    model: Path, data: Path, kind: str | None
+) -> Iterator[tuple["Model", "Reader", "ScoringNotes"]]:
+    """A model, the file to score while it is open, and what will be met in it."""
+    from toppush import files
+    from toppush.files.readers import reading
+    from toppush.files.scoring import ScoringNotes
+
+    ranker = files.load(model)
+    with reading(data, kind) as rows:
+        yield ranker, rows, ScoringNotes()
 
 
 def was_fitted_to(model: "Model", rows: "Reader") -> bool:

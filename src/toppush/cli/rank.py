@@ -16,6 +16,7 @@ from toppush.cli.common import (
     met_text,
     named_columns,
     output_option,
+    scoring,
     show,
     table,
 )
@@ -56,13 +57,10 @@ def rank(
     """
     from toppush import files
     from toppush.files.ranking import require_ending, write_table
-    from toppush.files.readers import reading
-    from toppush.files.scoring import ScoringNotes
 
     if output is not None:
         require_ending(output)
-    ranker, seen = files.load(model), ScoringNotes()
-    with reading(data, kind) as rows:
+    with scoring(model, data, kind) as (ranker, rows, seen):
         carried = named_columns(rows, columns)
         found = files.rank(ranker, rows, limit=limit, columns=carried, seen=seen)
     if output is not None:

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from toppush.files.arrow_values import is_number, is_numeric, is_text, texts_of, value_type, whole
-from toppush.files.errors import like
+from toppush.files.errors import like, listed
 from toppush.system.reading import DataError
 from toppush.types import Labels, Mask
 
@@ -100,7 +100,7 @@ def choose(counts: Mapping[Value, int], column: str | None, positive: str | None
         )
     if positive is None and len(found) != 2:
         raise DataError(
-            f"{len(found)} different labels, {_listed(found)}; name the positive one with "
+            f"{len(found)} different labels, {listed(found, 5)}; name the positive one with "
             "--positive, or the right column with --label.",
             column=column,
         )
@@ -137,7 +137,7 @@ def _named(positive: str, found: list[Value], column: str | None) -> Value:
     if wanted not in found:
         raise DataError(
             f"no label is {positive!r}{like(positive, map(str, found))}; there are "
-            f"{_listed(found)}. Name one with --positive.",
+            f"{listed(found, 5)}. Name one with --positive.",
             column=column,
         )
     return wanted
@@ -180,8 +180,3 @@ def _equal(values: pa.Array, wanted: Value) -> Mask:
     same = pc.equal(values, pa.scalar(wanted, values.type))
     found: Mask = same.to_numpy(zero_copy_only=False)
     return found
-
-
-def _listed(found: list[Value], most: int = 5) -> str:
-    shown = ", ".join(repr(value) for value in found[:most])
-    return shown + f" and {len(found) - most} more" * (len(found) > most)
