@@ -37,8 +37,9 @@ from benchmarks.common import report, save, saved
 from benchmarks.data import load
 from toppush import TopPush
 from toppush.baselines import InfinitePush
-from toppush.baselines.accuracy_at_top import Basis, Quantile, Search
+from toppush.baselines.accuracy_at_top import Basis, Quantile, QuantileSearch
 from toppush.baselines.interior_point import ShiftedMachines
+from toppush.designs.local import rows_of
 from toppush.metrics import average_precision, positives_at_top
 
 COLUMNS = ["trial", "method", "Pos@Top", "AP", "setting", "equals", "weakest equal", "seconds"]
@@ -90,7 +91,7 @@ def fitted(make):
 def solve_all(rows, labels, C):
     """The problems of all rows, for both rules and every tau, of which they know nothing."""
     y = np.frombuffer(labels, bool)
-    basis = Basis.of(np.frombuffer(rows).reshape(y.size, -1))
+    basis = Basis.of(rows_of(np.frombuffer(rows).reshape(y.size, -1)).exact())
     machines = ShiftedMachines(basis.rows, np.where(y, 1.0, -1.0), np.full(y.size, C))
     each = np.arange(y.size)
     parts = [each[start : start + BATCH] for start in range(0, y.size, BATCH)]
@@ -106,7 +107,7 @@ def accuracy_at_top(by_quantile):
         def weights(C, tau):
             machines, all_weights = solve_all(X.tobytes(), y.tobytes(), C)
             quantile = Quantile(np.ones(y.size), min(tau * float(y.mean()), 1.0))
-            search = Search(machines, quantile, y.size, by_quantile=by_quantile)
+            search = QuantileSearch(machines, quantile, y.size, by_quantile=by_quantile)
             search.consider(np.arange(y.size), all_weights)
             return search.best.weights
 

@@ -76,13 +76,12 @@ def peak():
 def measure(folder, limit, repeats):
     """One row of the table, as JSON; the process that runs it does nothing else."""
     from toppush import TopPush, on_disk
-    from toppush.designs import open_design
 
     path, y = folder / "rows.npy", np.load(folder / "y.npy")
     X = on_disk.open(path, limit)
     v = np.ones(X.shape[1])
     times = {"read": [], "Xv": [], "X'u": []}
-    with open_design(X, y) as design:
+    with X.design(y) as design:
         rows = design.blocks[0].rows
         reader = rows._reader
         works = {

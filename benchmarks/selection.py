@@ -20,9 +20,12 @@ from sklearn.model_selection import StratifiedKFold, StratifiedShuffleSplit
 from benchmarks.common import report
 from benchmarks.data import CACHE, FILES, load
 from toppush import metrics
-from toppush.designs import LocalDesign
+from toppush.designs import LocalRows
 from toppush.estimators import choice as rules
-from toppush.estimators.cross_validation import MORE_TOPS, TOL, TOPS, fit_fold, follow, lam_grid
+from toppush.estimators.base import TrainingRows
+from toppush.estimators.cross_validation import MORE_TOPS, TOL, TOPS
+from toppush.estimators.folds import fit_fold
+from toppush.estimators.path import Grid, follow, lam_grid
 from toppush.metrics.head import Head, first_negatives
 
 GRID_TOPS, LOSS = TOPS + MORE_TOPS, "truncated_quadratic"
@@ -59,17 +62,18 @@ def run(name, n_splits, seconds):
 
 def measure_split(X, y, X_test, y_test, seed):
     """What the rules see of the folds, and what is tested; in the order of `KEPT`."""
-    with LocalDesign(X, y, n_threads=1) as design:
-        lams = lam_grid(design, LOSS)
-        path = follow(design, lams, GRID_TOPS, LOSS, TOL)
+    given = TrainingRows(LocalRows(X), y, np.array([False, True]), y, None)
+    with given.design(n_threads=1) as design:
+        pairs = Grid(lam_grid(design, LOSS), GRID_TOPS, LOSS, TOL)
+        path = follow(design, pairs)
     grid = [found for row in path.solutions for found in row]
     tests = [[one(y_test, X_test @ found.weights) for one in TESTED] for found in grid]
     folds, heads, degenerate = [], [], []
     for train, held in StratifiedKFold(5, shuffle=True, random_state=seed).split(X, y):
-        fold = fit_fold(X, y, None, (train, held), lams, GRID_TOPS, LOSS, TOL)
-        folds.append([[one(y[held], row) for one in MEASURES.values()] for row in fold.scores])
+        fold = fit_fold(given, (train, held), pairs, lambda rows, truth, lists, weight: lists)
+        folds.append([[one(y[held], row) for one in MEASURES.values()] for row in fold.measured])
         n_false = first_negatives(np.sum(~y))
-        heads.append([Head.of(y[held], row, None, n_false) for row in fold.scores])
+        heads.append([Head.of(y[held], row, None, n_false) for row in fold.measured])
         degenerate.append(fold.degenerate)
     joint = [Head.join(one).recall() for one in zip(*heads, strict=True)]
     return folds, joint, np.any(degenerate, axis=0), tests

@@ -34,7 +34,7 @@ def shared_file():
     return find
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def client():
     """A Dask client of three workers in this process."""
     distributed = pytest.importorskip("distributed", reason="needs Dask, the extra [dask]")
@@ -45,3 +45,13 @@ def client():
         distributed.Client(workers) as client,
     ):
         yield client
+
+
+@pytest.fixture
+def one_torch_thread():
+    """Torch's threads and those of other tests would wait for each other."""
+    torch = pytest.importorskip("torch", reason="needs torch, the extra [gpu]")
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)

@@ -26,10 +26,10 @@ from toppush.baselines import (
     RankSVM,
     SparseInfinitePush,
 )
-from toppush.baselines.given_units import rescaled_penalty
 from toppush.baselines.pairs import PAIR_LOSSES
-from toppush.baselines.ranker import WeightedRanker
-from toppush.designs.usual import USUAL, power_of_two_scale, usual_rows
+from toppush.baselines.ranker import Task, WeightedRanker
+from toppush.designs import Form
+from toppush.designs.usual import USUAL, usual_rows, usual_scale
 
 N_ROWS = 24
 
@@ -225,23 +225,26 @@ def test_an_offset_of_all_rows_changes_nothing(ranker):
 
 def test_the_scale_of_rows_is_a_power_of_two_or_one():
     for size in (1e-300, 1e-100, 3e-20, 7e11, 1e200):
-        scale = power_of_two_scale(np.array([[size, -size / 3]]))
+        scale = usual_scale(size)
         assert np.frexp(scale)[0] == 0.5
         assert 0.5 <= scale * size < 1.0
-    for size in (0.0, 1.0 / USUAL, 1.0, -USUAL):
-        assert power_of_two_scale(np.array([size])) == 1.0
+    for size in (0.0, 1.0 / USUAL, 1.0, USUAL):
+        assert usual_scale(size) == 1.0
 
 
 def test_usual_rows_are_not_copied():
     X = two_clouds()[1]
-    assert usual_rows(X).X is X
+    matrix = sparse.csr_array(X)
+    assert np.shares_memory(usual_rows(X)[0], X)
+    assert np.shares_memory(usual_rows(matrix)[0].data, matrix.data)
 
 
 def test_a_penalty_out_of_range_is_refused():
     X, y = two_clouds()[1:]
     with pytest.raises(ValueError, match=r"X has entries of size .*; scale the features first"):
         PNormPush(1.0).fit(X * 1e200, y)
-    assert rescaled_penalty(3.0, 2.0**-40) == 3.0 * 2.0**-80
+    task = Task(None, None, None, Form(2.0**-40), None)
+    assert task.ridge(3.0) == 3.0 * 2.0**-80
 
 
 # Rows that are elsewhere

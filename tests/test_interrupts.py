@@ -215,7 +215,7 @@ def test_an_interrupt_ends_them_too(monkeypatch):
 
 
 def test_designs_and_long_sums_ask(monkeypatch, rng):
-    from toppush.designs import open_design
+    from toppush.designs import LocalDesign
     from toppush.designs.blocks import Block
 
     X, y = rng.normal(size=(60, 3)), np.arange(60) % 2 == 1
@@ -223,7 +223,7 @@ def test_designs_and_long_sums_ask(monkeypatch, rng):
     over.set()
     for n_threads in (1, 2):
         monkeypatch.setattr("toppush.designs.local.ENTRIES_PER_THREAD", 1)
-        with open_design(X, y, n_threads=n_threads) as design:
+        with LocalDesign(X, y, n_threads=n_threads) as design:
             token = threads._over.set(over)
             try:
                 with pytest.raises(Stopped):

@@ -41,7 +41,7 @@ quick = settings(max_examples=30, deadline=None, derandomize=True, database=None
 
 
 def measure(name, y, score, **params):
-    return getattr(metrics, name)(y, score, **{**PARAMS[name], **params})
+    return metrics.METRICS[name](y, score, **{**PARAMS.get(name, {}), **params})
 
 
 def test_every_metric_is_here():
@@ -50,13 +50,25 @@ def test_every_metric_is_here():
         == set(metrics.METRICS)
         == set(metrics.__all__)
         - {
+            "FOUR",
             "METRICS",
+            "Metric",
             "TopCurve",
+            "metric",
             "register",
             "scorer",
+            "summary",
             "top_curve",
         }
     )
+
+
+def test_the_summary_is_of_the_measures_it_names(rng):
+    y, scores = rng.random(60) < 0.3, rng.integers(0, 20, 60).astype(float)
+    for by in ("name", "key", "title"):
+        found = metrics.summary(y, scores, by=by)
+        assert found == {getattr(one, by): one.of(y, scores) for one in metrics.FOUR}
+    assert list(found) == ["Pos@Top", "AP", "NDCG", "AUC"]
 
 
 # Scores on a coarse grid, so that most lists have ties; both classes are always there.
@@ -424,7 +436,12 @@ def test_scorers_score_each_fold(name, mail):
     X, y = mail
     folds, model = StratifiedKFold(3), LogisticRegression()
     found = cross_val_score(
-        model, X, y, cv=folds, scoring=metrics.scorer(name, **PARAMS[name]), error_score="raise"
+        model,
+        X,
+        y,
+        cv=folds,
+        scoring=metrics.scorer(name, **PARAMS.get(name, {})),
+        error_score="raise",
     )
     sign = -1 if name.endswith("_loss") else 1
     expected = [
@@ -437,7 +454,7 @@ def test_scorers_score_each_fold(name, mail):
 @every_metric
 def test_scorers_survive_pickling(name, mail):
     model = LogisticRegression().fit(*mail)
-    scorer = metrics.scorer(name, **PARAMS[name])
+    scorer = metrics.scorer(name, **PARAMS.get(name, {}))
     assert pickle.loads(pickle.dumps(scorer))(model, *mail) == scorer(model, *mail)
 
 
@@ -460,7 +477,7 @@ def test_scorers_choose_in_a_grid(mail):
     search = GridSearchCV(
         LogisticRegression(),
         {"C": [1e-4, 1.0]},
-        scoring={name: metrics.scorer(name, **PARAMS[name]) for name in PARAMS},
+        scoring={name: metrics.scorer(name, **PARAMS.get(name, {})) for name in PARAMS},
         refit="ranking_loss",
         cv=3,
         error_score="raise",

@@ -11,17 +11,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 
-from toppush import Status, TopPush
-from toppush.baselines import (
-    AccuracyAtTop,
-    CostSensitiveSVM,
-    InfinitePush,
-    LogisticRanker,
-    PartialAUCSVM,
-    PNormPush,
-    RankSVM,
-    SparseInfinitePush,
-)
+from toppush import Status, TopPush, baselines
 from toppush.designs import LocalDesign
 from toppush.estimators.progress import LiveLine, Tally, describe, seconds_left
 from toppush.problem.losses import LOSSES
@@ -361,14 +351,14 @@ def test_the_ranker_of_an_iteration_predicts(solver, rows, with_callbacks):
 
 
 ITERATING = [
-    RankSVM(100.0),
-    PartialAUCSVM(fpr_high=0.5),
-    AccuracyAtTop(),
-    InfinitePush(),
-    InfinitePush(solver="admm"),
-    InfinitePush(solver="published"),
-    SparseInfinitePush(),
-    PNormPush(),
+    baselines.RankSVM(100.0),
+    baselines.PartialAUCSVM(fpr_high=0.5),
+    baselines.AccuracyAtTop(),
+    baselines.InfinitePush(),
+    baselines.InfinitePush(solver="admm"),
+    baselines.InfinitePush(solver="published"),
+    baselines.SparseInfinitePush(),
+    baselines.PNormPush(),
 ]
 every_baseline = pytest.mark.parametrize("ranker", ITERATING, ids=repr)
 
@@ -379,7 +369,7 @@ def test_a_baseline_tells_its_callbacks_of_each_iteration(ranker, rows, with_cal
     recorder, ranker = Recorder(), clone(ranker)
     ranker.set_callbacks(recorder).fit(X, y)
     n_told = len(ranker.solution_.history)
-    assert n_told == ranker.n_iter_ or isinstance(ranker, AccuracyAtTop)
+    assert n_told == ranker.n_iter_ or isinstance(ranker, baselines.AccuracyAtTop)
     assert recorder.calls[:2] == [("setup", None), ("begin fit", 0)]
     assert recorder.calls[2:-2:2] == [("begin iteration", number) for number in range(n_told)]
     assert recorder.calls[-2:] == [("end fit", 0), ("teardown", None)]
@@ -399,12 +389,14 @@ def test_a_callback_may_stop_a_baseline(ranker, rows, with_callbacks):
 def test_callbacks_hear_of_weights_in_the_units_of_the_rows(rows, with_callbacks):
     X, y = rows
     recorder, X = Recorder(), 2.0**100 * (X + 2.0**20)
-    ranker = RankSVM(1e3 / 2.0**200).set_callbacks(recorder).fit(X, y)
+    ranker = baselines.RankSVM(1e3 / 2.0**200).set_callbacks(recorder).fit(X, y)
     assert_array_equal(recorder.rankers[-1].coef_, ranker.coef_)
     assert recorder.rankers[-1].threshold_ == pytest.approx(ranker.threshold_)
 
 
-@pytest.mark.parametrize("ranker", [LogisticRanker(), CostSensitiveSVM()], ids=repr)
+@pytest.mark.parametrize(
+    "ranker", [baselines.LogisticRanker(), baselines.CostSensitiveSVM()], ids=repr
+)
 def test_liblinear_tells_its_callbacks_of_the_fit(ranker, rows, with_callbacks):
     recorder = Recorder()
     ranker.set_callbacks(recorder).fit(*rows)

@@ -30,9 +30,9 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import reference
 from toppush import DegenerateWarning, TopPush, TopPushCV, metrics, toppush_path
-from toppush.designs import LocalDesign, local
+from toppush.designs import LocalDesign, LocalRows, local
 from toppush.estimators.choice import as_good_as_the_best, by_the_top, ranks
-from toppush.estimators.cross_validation import follow, follow_solvable, lam_grid
+from toppush.estimators.path import Grid, follow, follow_solvable, lam_grid
 from toppush.metrics.head import Head, first_negatives
 from toppush.problem.losses import LOSSES
 from toppush.problem.objective import TopPushProblem, count_top
@@ -42,6 +42,7 @@ from toppush.system.threads import Stopped, go_on
 
 every_loss = pytest.mark.parametrize("name", LOSSES)
 selection = sys.modules["toppush.estimators.cross_validation"]
+paths = sys.modules["toppush.estimators.path"]
 LAMS, TOPS = [0.03, 3.0, 0.3], (1, 0.1, 5)
 
 
@@ -90,16 +91,15 @@ def test_a_path_takes_sample_weights(rows, rng):
     assert abs(plain.upper - alone.upper) > 1e-3
 
 
-def test_a_path_over_rows_with_empty_columns_has_weights_for_all(rows, monkeypatch):
+def test_a_path_over_rows_with_empty_columns_has_weights_for_all(rows):
     X, y = rows
-    monkeypatch.setattr(local, "WIDE", 20)
-    monkeypatch.setattr(local, "SMALL", 0)
-    wide = sparse.csr_array(np.hstack([np.zeros((150, 400)), X]))
+    assert local.WIDE < 5405
+    wide = sparse.csr_array(np.hstack([np.zeros((150, 5400)), X]))
     path = toppush_path(wide, y, lams=LAMS, tol=1e-7)
     narrow = toppush_path(X, y, lams=LAMS, tol=1e-7)
-    assert path.coefs.shape == (1, 3, 405)
-    assert_array_equal(path.coefs[..., :400], 0.0)
-    assert_allclose(path.coefs[..., 400:], narrow.coefs, atol=1e-3)
+    assert path.coefs.shape == (1, 3, 5405)
+    assert_array_equal(path.coefs[..., :5400], 0.0)
+    assert_allclose(path.coefs[..., 5400:], narrow.coefs, atol=1e-3)
 
 
 @every_loss
@@ -357,10 +357,9 @@ def test_one_solve_stands_for_the_pairs_at_which_it_shows_zero_optimal():
     tops, lams, tol = (1, 0.1, 1.0, 0.6), np.array([1.0, 0.1, 0.01]), 1e-6
     told = []
     with LocalDesign(X, y) as design:
-        every = follow(design, lams, tops, "logistic", tol)
-        spared = follow_solvable(
-            design, lams, tops, "logistic", tol, done=lambda: told.append(design.passes)
-        )
+        grid = Grid(lams, tops, "logistic", tol)
+        every = follow(design, grid)
+        spared = follow_solvable(design, grid, done=lambda: told.append(design.passes))
         for top, row, other in zip(tops, every.solutions, spared.solutions, strict=True):
             for lam, one, two in zip(lams, row, other, strict=True):
                 k = count_top(top, design.n_neg)
@@ -375,7 +374,10 @@ def test_one_solve_stands_for_the_pairs_at_which_it_shows_zero_optimal():
 
 @pytest.mark.parametrize(
     "name, label, drop",
-    [("give-me-some-credit", "SeriousDlqin2yrs", "id"), ("bank-marketing", "y", "duration")],
+    [
+        pytest.param("give-me-some-credit", "SeriousDlqin2yrs", "id", marks=pytest.mark.long),
+        ("bank-marketing", "y", "duration"),
+    ],
 )
 def test_raw_tables_are_ranked_as_well_as_by_logistic_regression(name, label, drop, shared_file):
     """The head of the list alone chose models with an AUC of .52 and .64."""
@@ -411,7 +413,7 @@ def test_the_folds_fits_are_as_close_as_the_last(tol, rows):
 
 def test_the_tolerance_of_every_fit(rows, monkeypatch):
     tols = []
-    for module in (selection, sys.modules["toppush.estimators.toppush"]):
+    for module in (paths, sys.modules["toppush.estimators.toppush"]):
         solve = module.solve
         monkeypatch.setattr(
             module, "solve", lambda *a, solve=solve, **k: (tols.append(k["tol"]), solve(*a, **k))[1]
@@ -438,7 +440,7 @@ def test_the_default_grid_grows_while_its_least_lam_wins(rows):
 
 
 def test_a_least_lam_that_wins_still_is_said(rows, monkeypatch):
-    monkeypatch.setattr(selection, "LEAST_LAM", 1e-4)
+    monkeypatch.setattr(paths, "LEAST_LAM", 1e-4)
     with pytest.warns(UserWarning, match="the least that the default grid grows to.*give them"):
         search = TopPushCV(tops=(1,), cv=3).fit(*rows)
     assert len(search.lams_) == 9
@@ -495,10 +497,12 @@ def test_an_average_after_a_best_pair_has_no_certificate_left(rows):
     assert not hasattr(search, "solution_")
 
 
-def test_an_average_of_too_many_weights_is_refused(rows, monkeypatch):
-    monkeypatch.setattr("toppush.estimators.cross_validation.DIRECTION_ENTRIES", 10)
-    with pytest.raises(ValueError, match='fewer lams or tops, or combine="best"'):
-        TopPushCV(LAMS, tops=(1,), cv=3, combine="average").fit(*rows)
+def test_an_average_of_too_many_weights_is_refused(rows):
+    X, y = rows
+    wide = sparse.csr_array((X.ravel(), np.tile(np.arange(5), 150), np.arange(0, 751, 5)))
+    wide.resize((150, 30_000_000))
+    with pytest.raises(ValueError, match=r'270,000,000 .* fewer lams or tops, or combine="best"'):
+        TopPushCV(LAMS, tops=(1,), cv=3, combine="average").fit(wide, y)
 
 
 # Measures.
@@ -830,7 +834,7 @@ def test_an_interrupted_fit_changes_nothing(where, n_threads, error, fitted, row
 
 def test_an_interrupted_fold_ends_the_others(rows, monkeypatch):
     """The other solve would go on for long; it is told to stop when it asks."""
-    monkeypatch.setattr(selection, "ENTRIES_PER_FOLD", 1)
+    X, y = rows
     first, second, cancelled = Event(), Event(), Event()
 
     def solve(*arguments, **options):
@@ -847,7 +851,7 @@ def test_an_interrupted_fold_ends_the_others(rows, monkeypatch):
             cancelled.set()
             raise
 
-    monkeypatch.setattr(selection, "solve", solve)
+    monkeypatch.setattr(paths, "solve", solve)
     with pytest.raises(KeyboardInterrupt):
-        TopPushCV(LAMS, tops=(1,), cv=2, n_threads=2).fit(*rows)
+        TopPushCV(LAMS, tops=(1,), cv=2, n_threads=2).fit(LocalRows(X, entries_per_fit=1), y)
     assert cancelled.is_set()

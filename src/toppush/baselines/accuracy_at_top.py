@@ -13,14 +13,14 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.extmath import safe_sparse_dot
 
 from toppush.baselines.interior_point import Batch, Indices, ShiftedMachines
 from toppush.baselines.ranker import COUNT, POSITIVE, SHARED, Constraints, Task, WeightedRanker
+from toppush.designs.rows import ExactRows
 from toppush.problem.solution import Solution, Status, proven_below
 from toppush.solvers.journal import Journal, Watch
 from toppush.system.threads import in_threads
-from toppush.types import Array, Matrix
+from toppush.types import Array
 
 EXACT_ROWS = 1000
 """`candidates="auto"` tries every row up to this many."""
@@ -124,15 +124,16 @@ class AccuracyAtTop(WeightedRanker):
         self.n_threads = n_threads
 
     def _solve(self, task: Task) -> tuple[Solution, float]:
-        weight = np.ones(len(task.positive)) if task.sample_weight is None else task.sample_weight
-        kept = weight > 0.0
-        basis = Basis.of(task.X[kept], task.scale)
-        sign, weight = np.where(task.positive[kept], 1.0, -1.0), weight[kept]
+        kept = np.flatnonzero(task.row_weights)
+        basis = Basis.of(task.rows.subset(kept).exact(), task.form.scale)
+        sign, weight = np.where(task.given.positive[kept], 1.0, -1.0), task.row_weights[kept]
         machines = ShiftedMachines(basis.rows, sign, float(self.C) * weight)
         share = float(weight[sign > 0.0].sum() / weight.sum())
         quantile = Quantile(weight, share if self.tau is None else float(self.tau))
         n_candidates = self._n_candidates(sign.size)
-        search = Search(machines, quantile, n_candidates, by_quantile=self.choose == "quantile")
+        search = QuantileSearch(
+            machines, quantile, n_candidates, by_quantile=self.choose == "quantile"
+        )
         solution = search.run(
             basis,
             tol=self.tol,
@@ -170,9 +171,9 @@ class Basis:
     passes: float = 0.0
 
     @classmethod
-    def of(cls, X: Matrix, scale: float = 1.0) -> "Basis":
+    def of(cls, given: ExactRows, scale: float = 1.0) -> "Basis":
         """The features less their mean, which no problem sees, or an eigenbasis of X X'."""
-        n_rows, n_features = X.shape
+        n_rows, n_features = given.shape
         n_entries = n_rows * min(n_rows, n_features)
         if n_entries > MAX_ENTRIES:
             raise ValueError(
@@ -181,14 +182,13 @@ class Basis:
                 "sample of the rows, or use TopPush with top=tau, which is linear in the rows."
             )
         if n_features <= n_rows:
-            rows = safe_sparse_dot(X, np.eye(n_features), dense_output=True)
+            rows = given.dense()
             center = rows.mean(axis=0)
             return cls((rows - center) / scale, center, None, scale)
-        gram = safe_sparse_dot(X, X.T, dense_output=True)
-        values, vectors = np.linalg.eigh(gram)
+        values, vectors = np.linalg.eigh(given.inner_products(given))
         kept = values > values[-1] * n_rows * np.finfo(float).eps
         roots = np.sqrt(values[kept])
-        back = safe_sparse_dot(X.T, vectors[:, kept] / roots, dense_output=True)
+        back = given.combine(vectors[:, kept] / roots)
         return cls(vectors[:, kept] * (roots / scale), np.zeros(n_features), back, scale)
 
     def widen(self, weights: Array) -> Array:
@@ -250,7 +250,7 @@ class Chosen:
 
 
 @dataclass
-class Search:
+class QuantileSearch:
     """Problems tried so far, bounds below all of them, and the best solution."""
 
     machines: ShiftedMachines

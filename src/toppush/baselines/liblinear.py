@@ -39,13 +39,14 @@ class _LiblinearRanker(WeightedRanker):
 
     def _fit(self, X: Matrix, y: Labels, sample_weight: Any | None) -> Self:
         with unchanged_on_failure(self):
-            X, y, classes, positive, weight = read_local_rows(self, X, y, sample_weight)
-            tasks = fit_tasks(self, X, y, classes, max_iter=0)  # LIBLINEAR tells of no iteration
+            given = read_local_rows(self, X, y, sample_weight)
+            tasks = fit_tasks(self, given, max_iter=0)  # LIBLINEAR tells of no iteration
+            X, weight = given.rows.given, given.sample_weight
             unit = self._unit(X, weight)
             X = narrow_indices(X if unit == 1.0 else X.astype(np.float64) / unit)
             model = self._model(self.C * unit**2, 1.0 / unit)
-            model.fit(X, positive, sample_weight=weight)
-            self.classes_ = classes
+            model.fit(X, given.positive, sample_weight=weight)
+            self.classes_ = given.classes
             self.coef_ = model.coef_ / unit
             self.threshold_ = -float(model.intercept_[0])
             self.n_iter_ = int(np.max(model.n_iter_))
@@ -100,16 +101,10 @@ class LogisticRanker(_LiblinearRanker):
 
     Attributes
     ----------
-    coef_ : array of shape (1, n_features)
+    coef_, threshold_, classes_, n_iter_, n_features_in_, feature_names_in_
+        As for `TopPush`.
     intercept_ : array of shape (1,)
         The fitted b, minus `threshold_`: a positive prediction has probability above 1/2.
-    threshold_ : float
-    classes_ : array of shape (2,)
-        The second class is the positive one.
-    n_iter_ : int
-    n_features_in_ : int
-    feature_names_in_ : array of shape (n_features_in_,)
-        If X has column names that are strings.
 
     Notes
     -----

@@ -5,11 +5,13 @@ read and written some rows at a time, so that what NumPy makes on the way stays 
 """
 
 from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 import numpy as np
 
 from toppush.designs import Block, Design
 from toppush.problem.losses import LOSSES, Hinge, Loss
+from toppush.solvers.journal import Watch
 from toppush.types import Array
 
 CHUNK = 1 << 15
@@ -21,6 +23,14 @@ Pair = tuple[Array, Array]
 """An entry for each positive, and for each negative."""
 
 PAIR_LOSSES: dict[str, Loss] = {Hinge.name: Hinge(), **LOSSES}
+
+
+class Limits(NamedTuple):
+    """When a solve ends, and who follows it."""
+
+    tol: float
+    max_iter: int
+    watch: Watch | None = None
 
 
 def row_chunks(n_rows: int, width: int) -> Iterator[slice]:
@@ -50,13 +60,12 @@ class TwoClasses:
     blocks; the rows stay there.
     """
 
-    def __init__(self, design: Design, sample_weight: Array | None = None) -> None:
+    def __init__(self, design: Design, row_weights: Array) -> None:
         self.design = design
         side = design.gather(_sides)
         self._where = np.flatnonzero(side > 0), np.flatnonzero(side < 0)
         self._n_rows = side.size
-        weight = np.ones(side.size) if sample_weight is None else sample_weight
-        self.weights = self.split(weight)
+        self.weights = self.split(row_weights)
         """Weights of the positives and of the negatives."""
 
     def split(self, vector: Array) -> Pair:

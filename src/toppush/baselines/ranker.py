@@ -7,25 +7,25 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from sklearn.base import _fit_context
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval
 
-from toppush.baselines.given_units import GivenUnits, rescaled_penalty
-from toppush.designs import LocalDesign, is_placed
+from toppush.designs import Form, LocalDesign, LocalRows, backend_of
 from toppush.designs.usual import usual_rows
 from toppush.estimators.base import (
     DegenerateWarning,
     Following,
     LinearRanker,
     TrainingRows,
-    read_rows,
+    read_training,
     require_both,
     unchanged_on_failure,
+    warn_if_unfinished,
 )
 from toppush.estimators.callbacks import fit_tasks
-from toppush.problem.solution import Solution
+from toppush.problem.solution import Iteration, Solution
+from toppush.solvers.forms import answer_in
 from toppush.solvers.journal import Watch
-from toppush.types import Labels, Matrix
+from toppush.types import Array, Labels, Matrix
 
 Constraints = dict[str, list[Any]]
 
@@ -38,29 +38,36 @@ SHARED: Constraints = {
 }
 
 
-TO_ARRAY = {
-    "dask": ("a Dask collection", "X.compute()"),
-    "torch": ("a torch tensor", "X.numpy(force=True)"),
-    "toppush": ("rows on disk", "numpy.load"),
-}
-"""What rows that are elsewhere are called, and what makes an array of them, by library."""
-
-
 class Task(NamedTuple):
-    """What a solver of a baseline is given."""
+    """What a solver of a baseline is given: the rows in a usual form."""
 
     design: LocalDesign
-    X: Matrix
-    """The rows of the design."""
-    positive: Any
-    sample_weight: Any | None
-    scale: float
-    """Weights of the rows as they were given are this times the solver's."""
+    given: TrainingRows
+    rows: LocalRows
+    """Those of the design."""
+    form: Form
+    """In which they are."""
     watch: Watch | None
 
+    @property
+    def row_weights(self) -> Array:
+        """A weight for each row."""
+        weight = self.given.sample_weight
+        return np.ones(len(self.given.positive)) if weight is None else weight
+
     def ridge(self, lam: float) -> float:
-        """The penalty on the solver's weights that is lam on those of the rows as given."""
-        return rescaled_penalty(float(lam), self.scale)
+        """What lam/2 |w|^2 is to the solver's weights: lam scale^2.
+
+        Refused if it is no number of full precision.
+        """
+        scale = self.form.scale
+        found = float(lam) * scale * scale
+        if not np.finfo(np.float64).tiny <= found < np.inf:
+            raise ValueError(
+                f"X has entries of size {1.0 / scale:.1g}, which beside a penalty of {lam:.3g} on "
+                "the weights overflow; scale the features first, such as by MaxAbsScaler."
+            )
+        return found
 
 
 class BaselineRanker(LinearRanker):
@@ -84,41 +91,37 @@ class BaselineRanker(LinearRanker):
 
     def _fit(self, X: Matrix, y: Labels, sample_weight: Any | None) -> Self:
         with unchanged_on_failure(self):
-            rows = read_local_rows(self, X, y, sample_weight)
-            tasks = fit_tasks(self, rows.X, rows.y, rows.classes, max_iter=self._most_steps())
+            given = read_local_rows(self, X, y, sample_weight)
+            tasks = fit_tasks(self, given, max_iter=self._most_steps())
             following = Following(self.verbose, self.tol, tasks)
-            solution, at_zero = self._solve_scaled(rows, following.watch)
+            solution, at_zero = self._solve_usual(given, following.watch)
             following.end(solution)
-            self._keep(solution, rows.classes)
-        self._warn(at_zero)
+            self._keep(solution, given.classes)
+        warn_if_unfinished(solution)
+        self._warn_if_zero(at_zero)
         if tasks is not None:
             tasks.end()
         return self
 
-    def _solve_scaled(self, rows: TrainingRows, watch: Watch | None) -> tuple[Solution, float]:
-        """The solution for the rows as given, found on rows of a usual size."""
-        usual, weight = usual_rows(rows.X), rows.sample_weight
-        given = GivenUnits(usual)
-        design = LocalDesign(usual.X, rows.positive, weight, n_threads=self.n_threads)
+    def _solve_usual(self, given: TrainingRows, watch: Watch | None) -> tuple[Solution, float]:
+        """The solution for the rows as given, found on rows in a usual form.
+
+        The problems see differences of scores alone, so a shift of all rows changes nothing.
+        """
+        X, form = usual_rows(given.rows.given)
+        rows = LocalRows(X)
+        design = rows.design(given.positive, given.sample_weight, n_threads=self.n_threads)
         # What overflows proves nothing, and no solver keeps it.
         with design, np.errstate(over="ignore", invalid="ignore"):
-            require_both(design, rows.classes)
-            watch = given.watched(watch)
-            task = Task(design, usual.X, rows.positive, weight, usual.scale, watch)
-            found, at_zero = self._solve(task)
-        return given.solution(replace(found, weights=design.widen(found.weights))), at_zero
+            require_both(design, given.classes)
+            found, at_zero = self._solve(Task(design, given, rows, form, watched(watch, form)))
+        weights, threshold = answer_in(form, design.widen(found.weights), found.threshold)
+        return replace(found, weights=weights, threshold=threshold), at_zero
 
-    def _warn(self, at_zero: float) -> None:
+    def _warn_if_zero(self, at_zero: float) -> None:
         solution = self.solution_
-        if not solution.status.success:
-            warnings.warn(
-                f"{solution.status.value} After {solution.n_iter} iterations the objective is "
-                f"{solution.upper:.6g} and the optimum is not below {solution.lower:.6g} "
-                f"(relative gap {solution.relative_gap:.2g}).",
-                ConvergenceWarning,
-                stacklevel=5,
-            )
-        elif solution.upper >= at_zero or solution.lower >= at_zero * (1.0 - self.tol):
+        near = solution.upper >= at_zero or solution.lower >= at_zero * (1.0 - self.tol)
+        if solution.status.success and near:
             warnings.warn(
                 f"The weights are no better than zero: objective {solution.upper:.6g}, at zero "
                 f"{at_zero:.6g}, optimum at least {solution.lower:.6g}. The order of the scores "
@@ -128,19 +131,29 @@ class BaselineRanker(LinearRanker):
             )
 
 
+def watched(watch: Watch | None, form: Form) -> Watch | None:
+    """A watcher that is told of the rows as they were given."""
+    if watch is None:
+        return None
+
+    def tell(history: tuple[Iteration, ...], weights: Array, threshold: float) -> bool:
+        return watch(history, *answer_in(form, weights, threshold))
+
+    return tell
+
+
 def read_local_rows(
     estimator: LinearRanker, X: Matrix, y: Labels, sample_weight: Any | None
 ) -> TrainingRows:
     """Validate what a baseline is given; it is in this process, or refused."""
-    for name, given in (("X", X), ("y", y), ("sample_weight", sample_weight)):
-        if is_placed(given):
-            kind, remedy = TO_ARRAY[type(given).__module__.partition(".")[0]]
+    for name, vector in (("X", X), ("y", y), ("sample_weight", sample_weight)):
+        if (backend := backend_of(vector)) is not None:
             raise ValueError(
-                f"{type(estimator).__name__} works on arrays in memory, and {name} is {kind}. "
-                f"Make an array of it ({remedy}) if it fits, or use TopPush, which fits such rows "
-                "where they are."
+                f"{type(estimator).__name__} works on arrays in memory, and {name} is "
+                f"{backend.called}. Make an array of it ({backend.to_array}) if it fits, or use "
+                "TopPush, which fits such rows where they are."
             )
-    return read_rows(estimator, X, y, sample_weight)
+    return read_training(estimator, X, y, sample_weight)
 
 
 class WeightedRanker(BaselineRanker):

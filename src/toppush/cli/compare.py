@@ -20,7 +20,9 @@ from toppush.cli.common import (
 @click.command(cls=Command)
 @existing("data")
 @training_options
-def compare(data: Path, as_json: bool, cv: int, seed: int, missing: str, **reading: Any) -> None:
+def compare(
+    data: Path, as_json: bool, cv: int, seed: int, missing: str, kind: str | None, **options: Any
+) -> None:
     """Cross-validate TopPush beside logistic regression, a linear SVM and boosted trees on DATA.
 
     Every method chooses its penalty on the training part of each fold. LightGBM joins if it is
@@ -29,15 +31,18 @@ def compare(data: Path, as_json: bool, cv: int, seed: int, missing: str, **readi
     Example: toppush compare train.csv --label fraud --drop id --cv 5
     """
     from toppush.cli.progress import steps
-    from toppush.experiments.compare import MEASURES, compare
+    from toppush.experiments.compare import compare
     from toppush.files.fitting import read_training
+    from toppush.files.readers import reading
+    from toppush.metrics import FOUR
 
-    for columns in ("drop", "categorical"):
-        reading[columns] = named_columns(data, reading["kind"], reading[columns])
-    given = read_training(data, **reading)
+    with reading(data, kind) as file:
+        for columns in ("drop", "categorical"):
+            options[columns] = named_columns(file, options[columns])
+        given = read_training(file, **options)
     with steps(quiet=as_json) as tell:
         found = compare(given, missing=missing, cv=cv, seed=seed, tell=tell)
-    label = asdict(given.rule)
+    label, measures = asdict(given.rule), [one.title for one in FOUR]
     result = {
         "label": label,
         "rows": found.rows,
@@ -53,7 +58,7 @@ def compare(data: Path, as_json: bool, cv: int, seed: int, missing: str, **readi
     rows = [
         [
             name,
-            *(f"{one[measure].mean():.3f}±{one[measure].std(ddof=1):.3f}" for measure in MEASURES),
+            *(f"{one[measure].mean():.3f}±{one[measure].std(ddof=1):.3f}" for measure in measures),
             f"{found.seconds[name]:.1f}",
         ]
         for name, one in found.values.items()
@@ -64,7 +69,7 @@ def compare(data: Path, as_json: bool, cv: int, seed: int, missing: str, **readi
         chosen_label_text(label),
         f"{found.rows:,} rows, {found.positives:,} positive. Held-out mean and deviation over "
         f"{cv} folds:",
-        table("method", *MEASURES, "s", rows=rows),
+        table("method", *measures, "s", rows=rows),
         *(f"Left out: {name}, {why}." for name, why in found.left_out.items()),
         *(
             f"{name}: {count} {kind} over the folds."

@@ -1,25 +1,36 @@
 """Row blocks and who runs them."""
 
 from toppush.designs.blocks import Block, only_asks
+from toppush.designs.here import LocalRows
 from toppush.designs.local import LocalDesign
-from toppush.designs.placing import is_placed, open_design, place, score, some_rows
-from toppush.designs.protocol import Design, Placed, Spread
+from toppush.designs.placing import (
+    BACKENDS,
+    Backend,
+    backend_of,
+    column_sizes,
+    dense,
+    is_placed,
+    place,
+)
+from toppush.designs.protocol import Design, PlacedRows
 from toppush.designs.rows import PLAIN, Form
 from toppush.designs.views import precise
 
 __all__ = [
+    "BACKENDS",
     "PLAIN",
+    "Backend",
     "Block",
     "Design",
     "Form",
     "LocalDesign",
-    "Placed",
-    "Spread",
+    "LocalRows",
+    "PlacedRows",
+    "backend_of",
+    "column_sizes",
+    "dense",
     "is_placed",
     "only_asks",
-    "open_design",
     "place",
     "precise",
-    "score",
-    "some_rows",
 ]

@@ -1,77 +1,92 @@
-"""Where rows are worked on, and the design that does it."""
+"""Where rows are, and putting them where they are worked on."""
 
+from dataclasses import dataclass
+from importlib import import_module
 from typing import Any
 
-from toppush.designs.arrays import NUMPY, to_host
-from toppush.designs.local import LocalDesign, rows_of
-from toppush.designs.protocol import Placed, Spread
-from toppush.designs.rows import PLAIN, Rows
-from toppush.designs.views import precise
-from toppush.types import Array
+import numpy as np
+from scipy import sparse
+
+from toppush.designs.here import LocalRows
+from toppush.designs.protocol import PlacedRows
+from toppush.types import Array, Matrix
+
+
+@dataclass(frozen=True)
+class Backend:
+    """Who holds rows that are not an array of this process."""
+
+    called: str
+    """By users."""
+    to_array: str
+    """What makes an array of such rows."""
+    home: str
+    """Module with `place(X, device)`, which makes `PlacedRows`; imported on first use."""
+    missing: str = ""
+    """What to say if it cannot be imported."""
+
+    def place(self, X: Any, device: str | None) -> PlacedRows:
+        """Rows where they are, or on the device."""
+        try:
+            home = import_module(self.home)
+        except ImportError as error:
+            raise ImportError(self.missing.format(device=device)) from error
+        placed: PlacedRows = home.place(X, device)
+        return placed
+
+
+BACKENDS = {
+    "torch": Backend(
+        "a torch tensor",
+        "X.numpy(force=True)",
+        "toppush.designs.torch",
+        "device={device!r} needs torch: pip install 'toppush[gpu]', or leave device=None.",
+    ),
+    "dask": Backend(
+        "a Dask collection",
+        "X.compute()",
+        "toppush.designs.dask",
+        "X is a Dask collection, and fits on it need dask and distributed: "
+        "pip install 'toppush[dask]'.",
+    ),
+    "disk": Backend("rows on disk", "numpy.load", "toppush.designs.disk"),
+}
+"""By the first name of the module of what users give, or by `PlacedRows.library`."""
+
+
+def backend_of(X: Any) -> Backend | None:
+    """Who holds rows or a vector over them; None for what is an array of this process."""
+    own = isinstance(X, PlacedRows)
+    return BACKENDS.get(X.library if own else type(X).__module__.partition(".")[0])
 
 
 def is_placed(X: Any) -> bool:
-    """Whether rows are already somewhere else than in an array of this process."""
-    return _library(X) in ("torch", "dask") or isinstance(X, Placed)
+    """Whether rows are where they are worked on, so that scikit-learn need not check them."""
+    return isinstance(X, PlacedRows) or backend_of(X) is not None
 
 
-def _library(X: Any) -> str:
-    return type(X).__module__.partition(".")[0]
-
-
-def place(X: Any, device: str | None = None) -> Any:
+def place(X: Any, device: str | None = None) -> PlacedRows:
     """Rows where a fit works on them.
 
-    X itself if it is an array or a CSR matrix and no device is named; else its rows on that
-    device, or on the one that holds the tensor, or on the workers that hold Dask's partitions.
+    Those of an array or a CSR matrix stay in it, unless a device is named; those of a tensor
+    on the device that holds it, and Dask's partitions on the workers that hold them.
     """
-    if device is None and (isinstance(X, Placed) or not is_placed(X)):
-        return X
-    if _library(X) == "dask" or isinstance(X, Spread):
-        return _place_on_cluster(X, device)
-    if isinstance(X, Placed) and X.arrays is NUMPY:
-        raise ValueError(
-            f"device={device!r}, but X is {X!r}, which is read by this process; leave device=None, "
-            "or load the rows and give an array."
-        )
-    try:
-        from toppush.designs import torch
-    except ImportError as error:
-        raise ImportError(
-            f"device={device!r} needs torch: pip install 'toppush[gpu]', or leave device=None."
-        ) from error
-    return torch.place(X, device)
+    if isinstance(X, PlacedRows):
+        return X if device is None else X.on_device(device)
+    backend = backend_of(X) or (None if device is None else BACKENDS["torch"])
+    return LocalRows(X) if backend is None else backend.place(X, device)
 
 
-def _place_on_cluster(X: Any, device: str | None) -> Any:
-    try:
-        from toppush.designs import dask
-    except ImportError as error:
-        raise ImportError(
-            "X is a Dask collection, and fits on it need dask and distributed: "
-            "pip install 'toppush[dask]'."
-        ) from error
-    if device is not None:
-        raise ValueError(f"device={device!r} is for one machine, and X is a Dask collection.")
-    return dask.place(X)
+def dense(X: Matrix) -> Matrix:
+    """An array as it is, and a sparse matrix of few rows as an array."""
+    return X.toarray() if sparse.issparse(X) else X
 
 
-def open_design(
-    X: Any, positive: Any, sample_weight: Any | None = None, *, n_threads: int | None = None
-) -> Any:
-    """The design for rows that went through `place`, as a context."""
-    if isinstance(X, Placed):
-        return X.design(positive, sample_weight)
-    return LocalDesign(X, positive, sample_weight, n_threads=n_threads)
-
-
-def some_rows(X: Any, where: Any) -> Any:
-    """A copy of some rows of what went through `place`."""
-    rows: Any = X if isinstance(X, Placed) else rows_of(X)
-    return rows.subset(where)
-
-
-def score(X: Any, weights: Array) -> Array:
-    """X w as a float64 NumPy array; X an array, a CSR matrix or rows on a device."""
-    rows: Rows = X if hasattr(X, "scores") else rows_of(X)
-    return to_host(precise(rows, PLAIN).scores(rows.arrays.asarray(weights)))
+def column_sizes(X: Matrix) -> Array:
+    """The greatest size of an entry of each column, 0 where there is none."""
+    if not sparse.issparse(X):
+        ends = np.stack([X.max(axis=0), X.min(axis=0)]).astype(np.float64)
+        return np.asarray(np.abs(ends).max(axis=0))
+    sizes = np.zeros(X.shape[1])
+    np.maximum.at(sizes, X.indices, np.abs(X.data))
+    return sizes

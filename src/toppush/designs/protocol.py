@@ -1,10 +1,14 @@
 """What the layers above may ask of rows, wherever they are."""
 
-from typing import Any, Protocol, runtime_checkable
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, ClassVar, Protocol, Self, TypeVar
 
 from toppush.designs.arrays import Arrays
 from toppush.designs.records import Records
-from toppush.types import Array
+from toppush.types import Array, Labels, Mask
+
+T = TypeVar("T")
 
 
 class Design(Protocol):
@@ -24,6 +28,12 @@ class Design(Protocol):
     """Rows of which a solver may keep copies in float64 and all products among them."""
     most_formed: float
     """Features up to which a solver may keep matrices of features by features."""
+
+    def __enter__(self) -> Self:
+        """Let the blocks be asked."""
+
+    def __exit__(self, *error: Any) -> None:
+        """Give back what that took."""
 
     @property
     def passes(self) -> float:
@@ -57,38 +67,75 @@ class Design(Protocol):
         """The same of a result that is only to be handed back; empty if rows are elsewhere."""
 
 
-@runtime_checkable
-class Placed(Protocol):
-    """All rows of a fit, put where they are to be worked on; they know their own design."""
+class PlacedRows(ABC):
+    """All rows of a fit, put where they are worked on: all that an estimator asks of them.
+
+    A vector with an entry per row (labels, weights, scores) is a NumPy array, or lazy where this
+    process holds no row; who asks need not know.
+    """
 
     shape: tuple[int, int]
-    arrays: Arrays
+    is_double: bool
+    """Whether they are float64."""
+    library: ClassVar[str]
+    """Whose rows they are, a key of `BACKENDS`; empty for arrays of this process."""
 
-    def design(self, positive: Any, sample_weight: Any | None = None) -> Any:
-        """The rows as blocks."""
+    @property
+    def template(self) -> Any:
+        """What tells scikit-learn of the columns."""
+        return self
 
-    def subset(self, where: Any) -> Any:
-        """A copy of some of the rows."""
+    @property
+    def given(self) -> Any:
+        """The rows as callbacks are shown them."""
+        return self
 
-    def scores(self, weights: Any) -> Any:
-        """X w."""
+    def on_device(self, device: str) -> "PlacedRows":
+        """The same rows for who names a device."""
+        return self
 
+    @abstractmethod
+    def design(
+        self, positive: Any, sample_weight: Any | None = None, *, n_threads: int | None = None
+    ) -> "Design":
+        """The rows as blocks, to be entered."""
 
-@runtime_checkable
-class Spread(Placed, Protocol):
-    """Rows over many machines, of which this process holds none; vectors over them are lazy."""
+    @abstractmethod
+    def labels(self, y: Labels) -> Any:
+        """A label for each row, or a refusal."""
 
-    template: Any
-    """An array or data frame with the same columns and no rows."""
+    @abstractmethod
+    def weights(self, sample_weight: Any) -> Any:
+        """A weight for each row, or a refusal."""
 
-    def aligned(self, vector: Any, name: str) -> Any:
-        """A vector with an entry per row, in the rows' partitions."""
+    @abstractmethod
+    def mask(self, labels: Any, wanted: Any) -> Mask:
+        """Which rows have the wanted label."""
 
-    def per_row(self, function: Any, *arguments: Any) -> Any:
-        """A vector over the rows: `function(some rows, *arguments)` of every part."""
+    @abstractmethod
+    def scores_of_all(self, weights: Array) -> Array:
+        """X w in float64."""
 
-    def of_parts(self, function: Any, vectors: Any, *arguments: Any) -> list[Any]:
-        """`function(some rows, their parts of the vectors, *arguments)` of every part."""
+    @abstractmethod
+    def scores_of_some(self, where: Any, fits: Iterable[tuple[Array, float]]) -> list[Array]:
+        """X w less the threshold over some rows, for weights and threshold of each fit."""
 
-    def folds(self, positive: Any, n_folds: int) -> list[tuple[Any, Any]]:
-        """Which rows each fold trains on and which it holds out, every class dealt out evenly."""
+    @abstractmethod
+    def of_parts(self, function: Callable[..., T], vectors: Sequence[Any], *more: Any) -> list[T]:
+        """`function(parts of the vectors, *more)`, for each part that the rows lie in."""
+
+    @abstractmethod
+    def folds(self, cv: Any, positive: Mask) -> list[tuple[Any, Any]]:
+        """Which rows each fold trains on and which it holds out."""
+
+    @abstractmethod
+    def only(self, where: Any, sample_weight: Any | None) -> Any:
+        """The weights of some rows, and zero for all others."""
+
+    @abstractmethod
+    def require_whole_lists(self, asked: str, instead: str) -> None:
+        """Refuse what needs all scores in one place, unless they are."""
+
+    def at_once(self, n_fits: int, n_threads: int | None) -> int:
+        """How many of some fits to different rows of these are to run at the same time."""
+        return 1

@@ -3,7 +3,8 @@
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,16 +12,10 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags
 from sklearn.utils.multiclass import type_of_target
-from sklearn.utils.validation import (
-    _check_sample_weight,
-    check_consistent_length,
-    check_is_fitted,
-    column_or_1d,
-    validate_data,
-)
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from toppush import metrics
-from toppush.designs import Design, Spread, is_placed, place, score
+from toppush.designs import Design, PlacedRows, is_placed, place
 from toppush.designs.arrays import namespace, to_host
 from toppush.estimators.callbacks import CallbackSupportMixin, FitTasks
 from toppush.estimators.progress import LiveLine
@@ -29,7 +24,7 @@ from toppush.problem.solution import Iteration, Solution
 from toppush.solvers import zero_is_optimal
 from toppush.solvers.checkpoints import Checkpoint
 from toppush.solvers.journal import Watch
-from toppush.types import Array, Labels, Matrix
+from toppush.types import Array, Labels, Mask, Matrix
 
 DTYPES = [np.float64, np.float32]
 TIE = 8
@@ -71,11 +66,7 @@ class LinearRanker(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
             A NumPy array, or a Dask array if X is of Dask; `predict` likewise.
         """
         check_is_fitted(self)
-        X = read_matrix(self, X, reset=False)
-        if isinstance(X, Spread):
-            lazy: Array = X.per_row(decision, self.coef_[0], self.threshold_)
-            return lazy
-        return decision(X, self.coef_[0], self.threshold_)
+        return decision(read_rows(self, X), self.coef_[0], self.threshold_)
 
     def predict(self, X: Matrix) -> NDArray[Any]:
         """The positive class for rows that score above the threshold, else the other."""
@@ -104,14 +95,14 @@ class LinearRanker(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         return tags
 
 
-def decision(X: Matrix, weights: Array, threshold: float) -> Array:
+def decision(rows: PlacedRows, weights: Array, threshold: float) -> Array:
     """X w less the threshold; what lies within the product's rounding of it is 0.
 
     The same row's product may round differently here than it did in the fit.
     """
-    scores = score(X, weights)
+    scores = rows.scores_of_all(weights)
     found = scores - threshold
-    unit = np.finfo(str(X.dtype).rpartition(".")[2]).eps
+    unit = np.finfo(np.float64 if rows.is_double else np.float32).eps
     found[np.abs(found) <= TIE * unit * (np.abs(scores) + abs(threshold))] = 0.0
     return found
 
@@ -158,17 +149,22 @@ class Following:
             self._line.close(solution.history)
 
 
-def warn_about(solution: Solution, problem: TopPushProblem, tol: float, *, searched: bool) -> None:
-    """Say when a solve ended early, or when its weights mean little; `searched` for a top."""
-    at_zero = problem.at_zero()
+def warn_if_unfinished(solution: Solution) -> None:
+    """Say when a solve ended early."""
     if not solution.status.success:
         warnings.warn(
             f"{solution.status.value} After {solution.n_iter} iterations the objective is "
             f"{solution.upper:.6g} and the optimum is not below {solution.lower:.6g} "
             f"(relative gap {solution.relative_gap:.2g}).",
             ConvergenceWarning,
-            stacklevel=4,
+            stacklevel=5,
         )
+
+
+def warn_about(solution: Solution, problem: TopPushProblem, tol: float, *, searched: bool) -> None:
+    """Say when a solve ended early, or when its weights mean little; `searched` for a top."""
+    at_zero = problem.at_zero()
+    warn_if_unfinished(solution)
     if zero_is_optimal(solution, problem, tol):
         warnings.warn(
             f"Weights of zero are optimal: the objective there is {at_zero:.6g} and nothing is "
@@ -200,68 +196,52 @@ def advice(problem: TopPushProblem, *, searched: bool) -> str:
     )
 
 
-class TrainingRows(NamedTuple):
+@dataclass(frozen=True)
+class TrainingRows:
     """What a fit is given, validated."""
 
-    X: Matrix
-    y: NDArray[Any]
+    rows: PlacedRows
+    y: Labels
     classes: NDArray[Any]
-    positive: NDArray[np.bool_]
+    positive: Mask
     sample_weight: Array | None
 
+    def design(self, n_threads: int | None) -> Design:
+        """The rows as blocks, to be entered."""
+        return self.rows.design(self.positive, self.sample_weight, n_threads=n_threads)
 
-def read_rows(
-    estimator: BaseEstimator, X: Matrix, y: Labels, sample_weight: Any | None
+
+def read_training(
+    estimator: BaseEstimator,
+    X: Matrix,
+    y: Labels,
+    sample_weight: Any | None,
+    device: str | None = None,
 ) -> TrainingRows:
-    """Validate what a fit is given; X is copied only if it is of another type."""
-    X, y = validate_data(estimator, X, y, accept_sparse="csr", dtype=DTYPES)
-    return _with_labels(X, y, sample_weight)
-
-
-def read_placed_rows(
-    estimator: BaseEstimator, X: Matrix, y: Labels, sample_weight: Any | None, device: str | None
-) -> TrainingRows:
-    """The same for rows that may be elsewhere, or are to go to a device."""
+    """Validate what a fit is given; X is copied only if it is of another type, or to a device."""
     if is_placed(X):
-        X = read_matrix(estimator, place(X, device))
-        if isinstance(X, Spread):
-            return _with_lazy_labels(X, y, sample_weight)
-        y = y if is_placed(y) else column_or_1d(y, warn=True)
-        check_consistent_length(X, y)
-        return _with_labels(X, y, sample_weight)
-    rows = read_rows(estimator, X, y, sample_weight)
-    return rows._replace(X=place(rows.X, device))
+        rows = place(X, device)
+        validate_data(estimator, rows.template, skip_check_array=True)
+        y = rows.labels(y)
+    else:
+        X, y = validate_data(estimator, X, y, accept_sparse="csr", dtype=DTYPES)
+        rows = place(X, device)
+    classes = two_classes(y)
+    weight = None if sample_weight is None else rows.weights(sample_weight)
+    return TrainingRows(rows, y, classes, rows.mask(y, classes.tolist()[1]), weight)
 
 
-def read_matrix(estimator: BaseEstimator, X: Matrix, *, reset: bool = True) -> Matrix:
-    """Validate rows alone, wherever they are."""
+def read_rows(estimator: BaseEstimator, X: Matrix) -> PlacedRows:
+    """Validate rows that a fitted estimator is to score, wherever they are."""
     if is_placed(X):
-        X = place(X)
-        template = X.template if isinstance(X, Spread) else X
-        validate_data(estimator, template, reset=reset, skip_check_array=True)
-        return X
-    return validate_data(estimator, X, accept_sparse="csr", dtype=DTYPES, reset=reset)
+        rows = place(X)
+        validate_data(estimator, rows.template, reset=False, skip_check_array=True)
+        return rows
+    return place(validate_data(estimator, X, accept_sparse="csr", dtype=DTYPES, reset=False))
 
 
-def _with_labels(X: Matrix, y: Any, sample_weight: Any | None) -> TrainingRows:
-    classes, positive = two_classes(y)
-    if sample_weight is not None:
-        sample_weight = _check_sample_weight(
-            to_host(sample_weight), X, dtype=np.float64, ensure_non_negative=True
-        )
-    return TrainingRows(X, y, classes, positive, sample_weight)
-
-
-def _with_lazy_labels(X: Spread, y: Any, sample_weight: Any | None) -> TrainingRows:
-    y = X.aligned(y, "y")
-    classes, positive = two_classes(y)
-    if sample_weight is not None:
-        sample_weight = X.aligned(sample_weight, "sample_weight")
-    return TrainingRows(X, y, classes, positive, sample_weight)
-
-
-def two_classes(y: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
-    """The two classes in order, and which rows are of the greater one."""
+def two_classes(y: Labels) -> NDArray[Any]:
+    """The two classes in order; the greater one is positive."""
     classes = to_host(namespace(y).unique(y))
     if len(classes) > 2:
         kind = type_of_target(np.repeat(classes, 2), input_name="y", raise_unknown=True)
@@ -276,7 +256,7 @@ def two_classes(y: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
         )
     if len(classes) < 2:
         raise ValueError(f"y needs two classes, found one class, {classes!r}; add rows of another.")
-    return classes, y == classes.tolist()[1]
+    return classes
 
 
 def require_both(design: Design, classes: NDArray[Any]) -> None:

@@ -1,10 +1,13 @@
 """scikit-learn's callback protocol, where the installed version has one (1.9 and later)."""
 
-from typing import Any
+from typing import TYPE_CHECKING
 
-from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
 
 from toppush.types import Array
+
+if TYPE_CHECKING:
+    from toppush.estimators.base import TrainingRows
 
 try:
     from sklearn.callback import CallbackSupportMixin
@@ -21,10 +24,10 @@ class FitTasks:
     """A fit as one task with a subtask for each iteration, told to the estimator's callbacks."""
 
     def __init__(
-        self, estimator: Any, X: Any, y: Any, classes: NDArray[Any], *, max_iter: int | None
+        self, estimator: BaseEstimator, given: "TrainingRows", *, max_iter: int | None
     ) -> None:
-        self._told = {"estimator": estimator, "X": X, "y": y}
-        self._classes = classes
+        self._told = {"estimator": estimator, "X": given.rows.given, "y": given.y}
+        self._classes = given.classes
         self._context = estimator._init_callback_context(max_subtasks=max_iter)
         self._context.call_on_fit_task_begin(**self._told)
 
@@ -41,9 +44,9 @@ class FitTasks:
 
 
 def fit_tasks(
-    estimator: Any, X: Any, y: Any, classes: NDArray[Any], *, max_iter: int | None
+    estimator: BaseEstimator, given: "TrainingRows", *, max_iter: int | None
 ) -> FitTasks | None:
     """The fit's tasks if anyone listens; `max_iter` is None if no one knows how many."""
     if not getattr(estimator, "_skl_callbacks", None):
         return None
-    return FitTasks(estimator, X, y, classes, max_iter=max_iter)
+    return FitTasks(estimator, given, max_iter=max_iter)

@@ -7,13 +7,13 @@ The default rule, `by_the_top`, of three steps:
 2. Of the others those count whose average precision, a mean over the folds, is at most `WITHIN`
    below the best. The head of a list alone is a handful of rows.
 3. Of these the best has the greatest mean recall before the first 0.1 % of the negatives, in the
-   list of the held-out rows of all folds (`heads.py`). The first of equals wins.
+   list of the held-out rows of all folds (`metrics/head.py`). The first of equals wins.
 
 Another measure stands for steps 2 and 3 if one is given.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,39 +21,54 @@ from scipy.stats import rankdata
 from sklearn.metrics import get_scorer
 
 from toppush import metrics
+from toppush.designs import PlacedRows
 from toppush.estimators.base import LinearRanker
 from toppush.metrics.head import Head
-from toppush.types import Array, Matrix
+from toppush.types import Array, Labels, Mask, Matrix
 
 WITHIN = 0.01
 """Average precision that a pair may be below the best and still be chosen for its top."""
 NAME = "recall at the top"
 
-HeldOutScore = Callable[[NDArray[np.bool_], Array, Array | None], float]
+Scorer = Callable[[Any, Matrix, Labels], float]
+"""Of scikit-learn: of a fitted estimator, rows and labels."""
+Lists = Sequence[Array]
+"""Scores of the held-out rows, by each of some fits."""
 
 
-class Held(NamedTuple):
+class HeldOut(NamedTuple):
     """What the default rule keeps of the held-out rows of a fold, for one pair."""
 
     head: Head
     average_precision: float
     """NaN if the rows are of one class."""
 
-    @classmethod
-    def of(
-        cls, positive: NDArray[np.bool_], scores: Array, weight: Array | None, n_false: float
-    ) -> "Held":
-        """Measured from the rows, the head down to the n_false-th negative."""
-        head = Head.of(positive, scores, weight, n_false)
-        both = head.n_pos > 0.0 and head.n_neg > 0.0
-        return cls(head, _precision(positive, scores, weight) if both else np.nan)
+
+Measured = list[HeldOut] | list[float]
+Judge = Callable[[PlacedRows, Mask, Lists, Array | None], Measured]
+"""What is kept of the held-out rows of a fold: their labels, scores by each fit, and weights."""
 
 
-def _precision(positive: NDArray[np.bool_], scores: Array, weight: Array | None) -> float:
-    return metrics.average_precision(positive, scores, sample_weight=weight)
+def judge_by_heads(
+    rows: PlacedRows, positive: Mask, lists: Lists, weight: Array | None, *, n_false: float
+) -> list[HeldOut]:
+    """What the default rule needs, the heads down to the n_false-th negative."""
+    parts = rows.of_parts(_heads, [positive, weight, *lists], n_false)
+    found = []
+    for scores, *heads in zip(lists, *parts, strict=True):
+        head, precision = Head.join(heads), np.nan
+        if head.n_pos > 0.0 and head.n_neg > 0.0:
+            precision = metrics.average_precision(positive, scores, sample_weight=weight)
+        found.append(HeldOut(head, precision))
+    return found
 
 
-def by_the_top(recall: Array, precision: Array, degenerate: NDArray[np.bool_]) -> Array:
+def _heads(positive: Mask, weight: Array | None, *lists: Any) -> list[Head]:
+    *scores, n_false = lists
+    return [Head.of(positive, one, weight, n_false) for one in scores]
+
+
+def by_the_top(recall: Array, precision: Array, degenerate: Mask) -> Array:
     """What orders the pairs: recall, but that of far ones comes after that of near ones.
 
     Parameters
@@ -68,7 +83,7 @@ def by_the_top(recall: Array, precision: Array, degenerate: NDArray[np.bool_]) -
     return np.asarray(recall - 2.0 * (precision < best - WITHIN))
 
 
-def ranks(order: Array, degenerate: NDArray[np.bool_]) -> NDArray[np.int32]:
+def ranks(order: Array, degenerate: Mask) -> NDArray[np.int32]:
     """Rank 1 for the best; pairs at which zero is optimal come after all others."""
     behind = (np.ptp(order) + 1.0) * degenerate
     found: NDArray[np.int32] = rankdata(np.round(behind - order, 12), method="min").astype(np.int32)
@@ -77,8 +92,8 @@ def ranks(order: Array, degenerate: NDArray[np.bool_]) -> NDArray[np.int32]:
 
 def results(
     pairs: Sequence[dict[str, Any]],
-    held: Sequence[Sequence[Any]],
-    degenerate: NDArray[np.bool_],
+    held: Sequence[Measured],
+    degenerate: Mask,
     seconds: Sequence[float],
 ) -> dict[str, Any]:
     """The table of a search, in the words of scikit-learn's `cv_results_`.
@@ -86,17 +101,18 @@ def results(
     Parameters
     ----------
     pairs : sequence of dict
-    held : sequence of sequences of Held or float
+    held : sequence of sequences of HeldOut or float
         `held[i][j]` was measured on fold i for pair j.
     degenerate : array of shape (n_folds, n_pairs)
     seconds : sequence of float
         Of each fold.
     """
-    left_out: NDArray[np.bool_] = np.any(degenerate, axis=0)
+    left_out: Mask = np.any(degenerate, axis=0)
     deciding: dict[str, Array] = {}
-    if isinstance(held[0][0], Held):
-        table = np.array([[one.head.recall() for one in fold] for fold in held])
-        recall, precision = _joint(held)
+    if isinstance(held[0][0], HeldOut):
+        heads = cast(Sequence[list[HeldOut]], held)
+        table = np.array([[one.head.recall() for one in fold] for fold in heads])
+        recall, precision = _joint(heads)
         deciding = {"joint_test_score": recall, "mean_average_precision": precision}
         order = by_the_top(recall, precision, left_out)
     else:
@@ -116,7 +132,7 @@ def results(
     }
 
 
-def _joint(held: Sequence[Sequence[Held]]) -> tuple[Array, Array]:
+def _joint(held: Sequence[Sequence[HeldOut]]) -> tuple[Array, Array]:
     """Recall of the joint list, and average precision over the folds with both classes."""
     by_pair = list(zip(*held, strict=True))
     precisions = np.array([[one.average_precision for one in pair] for pair in by_pair])
@@ -126,7 +142,7 @@ def _joint(held: Sequence[Sequence[Held]]) -> tuple[Array, Array]:
     return np.array(recall), mean
 
 
-def as_good_as_the_best(scores: Array) -> NDArray[np.bool_]:
+def as_good_as_the_best(scores: Array) -> Mask:
     """Which columns are within two standard errors of the one with the best mean.
 
     The error is that of the mean over the folds of the difference between the two.
@@ -137,23 +153,26 @@ def as_good_as_the_best(scores: Array) -> NDArray[np.bool_]:
     """
     behind = scores[:, [np.argmax(np.round(scores.mean(axis=0), 12))]] - scores
     error = behind.std(axis=0, ddof=min(1, len(scores) - 1)) / np.sqrt(len(scores))
-    good: NDArray[np.bool_] = np.round(behind.mean(axis=0), 12) <= 2.0 * error
+    good: Mask = np.round(behind.mean(axis=0), 12) <= 2.0 * error
     return good
 
 
-def held_out_scorer(scoring: Any, classes: NDArray[Any]) -> HeldOutScore:
-    """A function of labels, scores and weights from any way to name a measure."""
+def judge_by_scores(scoring: str | Scorer, rows: PlacedRows, classes: NDArray[Any]) -> Judge:
+    """A number for each list, from any way to name a measure."""
     if isinstance(scoring, str) and scoring in metrics.METRICS:
         measure = metrics.METRICS[scoring]
         metrics.scorer(scoring)  # says which parameters are missing
         sign = -1.0 if scoring.endswith("loss") else 1.0
-        return lambda y, scores, weight: sign * measure(y, scores, sample_weight=weight)
-    scorer = get_scorer(scoring) if isinstance(scoring, str) else scoring
-
-    def by_scorer(y: NDArray[np.bool_], scores: Array, weight: Array | None) -> float:
-        return float(scorer(_Scored(classes), scores[:, None], classes[y.astype(int)]))
-
-    return by_scorer
+        return lambda _, positive, lists, weight: [
+            sign * measure(positive, scores, sample_weight=weight) for scores in lists
+        ]
+    rows.require_whole_lists(
+        f"scoring={scoring!r}", f"leave it out or name one of {sorted(metrics.METRICS)}"
+    )
+    scorer, ranker = get_scorer(scoring) if isinstance(scoring, str) else scoring, _Scored(classes)
+    return lambda _, positive, lists, weight: [
+        float(scorer(ranker, scores[:, None], classes[positive.astype(int)])) for scores in lists
+    ]
 
 
 class _Scored(LinearRanker):

@@ -1,47 +1,45 @@
-"""Whole grids of lam and top: the path on some rows, and the choice by cross-validation."""
+"""TopPush with lam and top chosen by cross-validation."""
 
-import time
 import warnings
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from numbers import Integral, Real
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import _fit_context
-from sklearn.model_selection import check_cv
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 
-from toppush import metrics
-from toppush.designs import Block, Design, Placed, Spread, open_design, score, some_rows
-from toppush.designs.arrays import to_host
-from toppush.designs.local import default_threads, one_blas_thread
+from toppush.designs import Block
+from toppush.designs.local import one_blas_thread
 from toppush.estimators.base import (
     LinearRanker,
-    read_placed_rows,
+    TrainingRows,
+    read_training,
     require_both,
     unchanged_on_failure,
 )
-from toppush.estimators.choice import Held, as_good_as_the_best, held_out_scorer, results
+from toppush.estimators.choice import (
+    Judge,
+    Scorer,
+    as_good_as_the_best,
+    judge_by_heads,
+    judge_by_scores,
+    results,
+)
+from toppush.estimators.folds import FoldFits, fit_fold, unit
+from toppush.estimators.path import N_LAMS, Grid, fits, is_least, lams_below, read_lams, read_tops
 from toppush.estimators.progress import Tally
-from toppush.estimators.toppush import AUTO_TOL, TopPush
-from toppush.metrics.head import Head, first_negatives
+from toppush.estimators.toppush import TopPush
+from toppush.metrics.head import first_negatives
 from toppush.problem.losses import LOSSES
 from toppush.problem.objective import TopPushProblem, count_top
-from toppush.problem.solution import Solution
-from toppush.solvers import automatic_top, solve, zero_is_optimal
-from toppush.solvers.newton.positives import mean_difference
 from toppush.system.threads import in_threads
 from toppush.types import Array, Labels, Matrix
 
-N_LAMS, N_AVERAGED_LAMS, LAM_RANGE = 9, 5, 1e-4
+N_AVERAGED_LAMS = 5
 """An average needs no fine grid: half the lams, half the time."""
-N_MORE, LEAST_LAM = 2, 1e-8
-"""Lams that a grid grows by at its lower end if that wins, down to this share of the greatest."""
-FIRST_GAIN = 0.01
-"""At the greatest lam, no weights beat zero by more than this share of the objective."""
 TOPS, MORE_TOPS = (1, 0.001, 0.01, 0.03, 0.1), (0.5, 1.0)
 """The default tops; and those, slower to fit, that are tried while the greatest so far wins."""
 AVERAGED_TOPS = (1, 0.001, 0.01, 0.1)
@@ -50,308 +48,6 @@ TOL, AVERAGED_TOL = 1e-4, 1e-2
 of them is worth."""
 DIRECTION_ENTRIES = 1 << 28
 """The most weights of fold fits that an average holds: 2 GiB."""
-ENTRIES_PER_FOLD = 1 << 18
-"""Below this many stored entries folds at the same time only wait for each other."""
-Rows = tuple[Matrix, Any, Any]
-"""X, which rows are positive, and their weights or None."""
-
-
-@dataclass(frozen=True)
-class Path:
-    """Solutions over a grid.
-
-    Attributes
-    ----------
-    lams : array
-        Decreasing.
-    tops : tuple
-    solutions : tuple of tuples of Solution
-        `solutions[i][j]` belongs to `tops[i]` and `lams[j]`.
-    """
-
-    lams: Array
-    tops: tuple[float, ...]
-    solutions: tuple[tuple[Solution, ...], ...]
-
-    @property
-    def coefs(self) -> Array:
-        """Weights, of shape (n_tops, n_lams, n_features)."""
-        return np.array([[one.weights for one in row] for row in self.solutions])
-
-
-def toppush_path(
-    X: Matrix,
-    y: Labels,
-    *,
-    lams: Sequence[float] | None = None,
-    tops: Sequence[float | str] = (1,),
-    loss: str = "truncated_quadratic",
-    tol: float = 1e-4,
-    sample_weight: Any | None = None,
-    n_threads: int | None = None,
-    device: str | None = None,
-) -> Path:
-    """Solutions for every lam and top, each solve begun at its neighbour's weights.
-
-    Parameters
-    ----------
-    X, y, sample_weight
-        As for `TopPush.fit`.
-    lams : sequence of float, optional
-        By default nine values from the lam at which nothing beats weights of zero by more than
-        1 % down to a ten-thousandth of it.
-    tops : sequence of int or float
-        Counts or shares of the negatives, or "auto", as for `TopPush`.
-    loss, tol, n_threads, device
-        As for `TopPush`.
-
-    Returns
-    -------
-    Path
-    """
-    ranker = TopPush(loss=loss, tol=tol, n_threads=n_threads, device=device)
-    ranker._validate_params()
-    X, _, classes, positive, sample_weight = read_placed_rows(ranker, X, y, sample_weight, device)
-    with open_design(X, positive, sample_weight, n_threads=n_threads) as design:
-        require_both(design, classes)
-        grid = read_lams(lams, design, loss)
-        return follow(design, grid, read_tops(tops, design, loss, grid, tol), loss, tol)
-
-
-def read_lams(
-    lams: Sequence[float] | None, design: Design, loss: str, n_lams: int = N_LAMS
-) -> Array:
-    """The lams in decreasing order, each once; chosen from the data if none are given."""
-    if lams is None:
-        return lam_grid(design, loss, n_lams)
-    grid = np.unique(np.asarray(lams, float))[::-1]
-    if not np.all((grid > 0.0) & (grid < np.inf)):
-        raise ValueError(f"every lam must be above 0 and finite, found {list(lams)!r}.")
-    return grid
-
-
-def lam_grid(design: Design, loss: str, n_lams: int = N_LAMS) -> Array:
-    """Decreasing lams from where nothing beats zero by more than `FIRST_GAIN`.
-
-    Along g = mean positive - mean negative, and so along any better direction, the objective
-    falls by at most (l'(0) |g|)^2 / (2 lam).
-    """
-    difference = design.sum(mean_difference, design.total_cost, design.n_neg)
-    zero = np.zeros(1)
-    steep = float(LOSSES[loss].slope(zero)[0]) ** 2 * float(difference @ difference)
-    first = steep / (2.0 * FIRST_GAIN * float(LOSSES[loss].value(zero)[0]))
-    return (first or 1.0) * np.geomspace(1.0, LAM_RANGE, n_lams)
-
-
-def lams_below(lams: Array, greatest: float) -> Array:
-    """The next lams of a decreasing grid; none below the bound, or of a grid of one lam."""
-    step = lams[-1] / lams[-2] if len(lams) > 1 else 1.0
-    more = lams[-1] * step ** np.arange(1, N_MORE + 1)
-    return np.asarray(more[(more < lams[-1]) & (more >= 0.99 * LEAST_LAM * greatest)])
-
-
-def follow(
-    design: Design,
-    lams: Array,
-    tops: tuple[float, ...],
-    loss: str,
-    tol: float,
-    *,
-    done: Callable[[], None] = lambda: None,
-) -> Path:
-    """The path on a design: down the lams for each top, from the lam above.
-
-    `done` is called after each solve.
-    """
-    rows = []
-    for top in tops:
-        k, start, row = count_top(top, design.n_neg), None, []
-        for lam in lams:
-            problem = TopPushProblem(design, LOSSES[loss], float(lam), k)
-            start = solve(problem, tol=tol, max_iter=1000, start=start)
-            row.append(start)
-            done()
-        rows.append(tuple(row))
-    return Path(lams, tops, tuple(rows))
-
-
-def follow_solvable(
-    design: Design,
-    lams: Array,
-    tops: tuple[float, ...],
-    loss: str,
-    tol: float,
-    *,
-    done: Callable[[], None] = lambda: None,
-) -> Path:
-    """The path, but one solve stands for all pairs at which it shows that zero is optimal.
-
-    The objective grows with lam and falls with k, so a bound below it holds for every greater lam
-    and smaller k. Each top, the greatest first, therefore begins at the least lam.
-    """
-    counts = [count_top(top, design.n_neg) for top in tops]
-    rows: list[tuple[Solution, ...]] = [()] * len(tops)
-    proof: Solution | None = None
-    problem = TopPushProblem(design, LOSSES[loss], 1.0)
-    solved = partial(follow, design, loss=loss, tol=tol, done=done)
-    for i in sorted(range(len(tops)), key=lambda i: -counts[i]):
-        if proof is None:
-            ((least,),) = solved(lams=lams[-1:], tops=tops[i : i + 1]).solutions
-            proof = least if zero_is_optimal(least, problem, tol) else None
-            rest = lams[:-1]
-        else:
-            rest = lams
-        if proof is None:
-            (above,) = solved(lams=rest, tops=tops[i : i + 1]).solutions
-            rows[i] = (*above, least)
-        else:
-            rows[i] = (proof,) * len(lams)
-            for _ in rest:
-                done()
-    return Path(lams, tops, tuple(rows))
-
-
-class Fold(NamedTuple):
-    """What the fits on a fold's training rows give.
-
-    Attributes
-    ----------
-    scores : array of shape (n_tops * n_lams, n_test)
-        Of the held-out rows, less the threshold of the fit, so that 0 means as high as its top.
-    directions : array of shape (n_tops * n_lams, n_features), or None
-        The weights with length 1, if they are wanted.
-    degenerate : array of shape (n_tops * n_lams,)
-        Where the certificate shows that weights of zero are optimal.
-    n_iter : int
-    seconds : float
-    """
-
-    scores: Array
-    directions: Array | None
-    degenerate: NDArray[np.bool_]
-    n_iter: int
-    seconds: float
-
-    @classmethod
-    def of(
-        cls, fits: list[Solution], problem: TopPushProblem, tol: float, began: float, wanted: bool
-    ) -> Self:
-        """What is known of fits before any row is scored; their directions if `wanted`."""
-        return cls(
-            np.empty(0),
-            np.array([unit(one.weights) for one in fits]) if wanted else None,
-            np.array([zero_is_optimal(one, problem, tol) for one in fits]),
-            sum(one.n_iter for one in fits),
-            time.perf_counter() - began,
-        )
-
-    def joined(self, other: "Fold") -> "Fold":
-        """The fits of both, without scores."""
-        directions = None
-        if self.directions is not None and other.directions is not None:
-            directions = np.vstack([self.directions, other.directions])
-        return Fold(
-            np.empty(0),
-            directions,
-            np.append(self.degenerate, other.degenerate),
-            self.n_iter + other.n_iter,
-            self.seconds + other.seconds,
-        )
-
-
-def fit_fold(
-    X: Matrix,
-    positive: NDArray[np.bool_],
-    sample_weight: Array | None,
-    fold: tuple[NDArray[Any], NDArray[Any]],
-    lams: Array,
-    tops: tuple[float, ...],
-    loss: str,
-    tol: float,
-    *,
-    directions: bool = False,
-    **followed: Any,
-) -> Fold:
-    """Fit the whole grid to a fold's training rows and score the others.
-
-    Rows that the fold does not train on stay where they are and weigh nothing, so no fold
-    copies X. `followed` goes to `follow`.
-    """
-    began = time.perf_counter()
-    train, test = fold
-    weight = np.zeros(len(positive))
-    weight[train] = 1.0 if sample_weight is None else sample_weight[train]
-    with open_design(X, positive, weight, n_threads=1) as design:
-        require_both(design, np.array([False, True]))
-        path = _path(directions)(design, lams, tops, loss, tol, **followed)
-        fits = [one for row in path.solutions for one in row]
-        problem = TopPushProblem(design, LOSSES[loss], 1.0)
-        fitted = Fold.of(fits, problem, tol, began, directions)
-    rows = some_rows(X, test)
-    scores = np.asarray([score(rows, one.weights) - one.threshold for one in fits])
-    return fitted._replace(scores=scores)
-
-
-def _path(directions: bool) -> Callable[..., Path]:
-    """An average wants the direction of every pair."""
-    return follow if directions else follow_solvable
-
-
-def unit(weights: Array) -> Array:
-    """The same direction with length 1; zero stays zero."""
-    length = float(np.linalg.norm(weights))
-    return np.asarray(weights / length if length else weights)
-
-
-def measure_spread(
-    X: Spread,
-    positive: Any,
-    sample_weight: Any | None,
-    fold: tuple[Any, Any],
-    grid: tuple[Array, tuple[float, ...], str, float],
-    measure: Callable[..., Any],
-    n_false: float | None,
-    *,
-    directions: bool = False,
-    **followed: Any,
-) -> tuple[list[Any], Fold]:
-    """Measures of the held-out rows of a fold for the whole grid, and the fits without scores.
-
-    Rows over many machines are masked where they are. The measures are `measure` of lazy scores
-    and, for the default rule, the heads of the list down to the `n_false`-th negative, joined
-    from those of its parts.
-    """
-    began, (train, test), (*_, loss, tol) = time.perf_counter(), fold, grid
-    weight = train * (1.0 if sample_weight is None else sample_weight)
-    with open_design(X, positive, weight) as design:
-        require_both(design, np.array([False, True]))
-        path = _path(directions)(design, *grid, **followed)
-        fits = [one for row in path.solutions for one in row]
-        problem = TopPushProblem(design, LOSSES[loss], 1.0)
-        fitted = Fold.of(fits, problem, tol, began, directions)
-    held = X.subset(test)
-    truth, weight = positive[test], None if sample_weight is None else sample_weight[test]
-    lists = (held.scores(one.weights) - one.threshold for one in fits)
-    measured = [measure(truth, scores, weight) for scores in lists]
-    if n_false is None:
-        return measured, fitted
-    points = [(one.weights, one.threshold) for one in fits]
-    parts = held.of_parts(_heads, [truth, weight], points, n_false)
-    heads = (Head.join(heads) for heads in zip(*parts, strict=True))
-    return list(map(Held, heads, measured)), fitted
-
-
-def _heads(
-    X: Matrix,
-    positive: NDArray[np.bool_],
-    weight: Array | None,
-    points: Sequence[tuple[Array, float]],
-    n_false: float,
-) -> list[Head]:
-    return [
-        Head.of(positive, score(X, weights) - threshold, weight, n_false)
-        for weights, threshold in points
-    ]
 
 
 class TopPushCV(LinearRanker):
@@ -446,7 +142,7 @@ class TopPushCV(LinearRanker):
         *,
         tops: Sequence[float | str] | None = None,
         loss: str = "truncated_quadratic",
-        scoring: str | Any | None = None,
+        scoring: str | Scorer | None = None,
         combine: str = "best",
         cv: Any = 5,
         tol: float | None = None,
@@ -477,16 +173,12 @@ class TopPushCV(LinearRanker):
         """
         self._check_callbacks()
         with unchanged_on_failure(self):
-            X, _, classes, positive, sample_weight = read_placed_rows(
-                self, X, y, sample_weight, self.device
-            )
-            positive = positive if isinstance(X, Spread) else to_host(positive)
-            rows = X, positive, sample_weight
-            folds = self._choose(rows, classes)
+            given = read_training(self, X, y, sample_weight, self.device)
+            folds = self._choose(given)
             if self.combine == "average":
-                self._average(folds, rows, classes)
+                self._average(folds, given)
             else:
-                self._fit_best(rows, classes)
+                self._fit_best(given)
         return self
 
     def _check_callbacks(self) -> None:
@@ -503,7 +195,7 @@ class TopPushCV(LinearRanker):
             return self.tol
         return AVERAGED_TOL if self.combine == "average" else TOL
 
-    def _fit_best(self, rows: Rows, classes: NDArray[Any]) -> None:
+    def _fit_best(self, given: TrainingRows) -> None:
         """Fit the best pair on all rows."""
         final = TopPush(
             self.lam_,
@@ -516,30 +208,30 @@ class TopPushCV(LinearRanker):
         )
         if hasattr(self, "_skl_callbacks"):
             final.set_callbacks(*self._skl_callbacks)
-        final.fit(*rows)
+        final.fit(given.rows, given.positive, given.sample_weight)
         self.members_ = [{"lam": self.lam_, "top": self.top_}]
-        self._keep(final.solution_, classes)
+        self._keep(final.solution_, given.classes)
 
-    def _average(self, folds: list[Fold], rows: Rows, classes: NDArray[Any]) -> None:
+    def _average(self, folds: list[FoldFits], given: TrainingRows) -> None:
         """Average the directions of the pairs that are as good as the best."""
         found = self.cv_results_
         table = np.array([found[f"split{fold}_test_score"] for fold in range(len(folds))])
         good = as_good_as_the_best(table)
         self.members_ = [pair for pair, ok in zip(found["params"], good, strict=True) if ok]
         weights = unit(sum(np.sum(fold.directions[good], axis=0) for fold in folds))  # type: ignore
-        with open_design(*rows, n_threads=self.n_threads) as design:
+        with given.design(self.n_threads) as design:
             design.tell(Block.score, design.narrow(weights))
             k = count_top(self.top_, design.n_neg)
             self.threshold_ = TopPushProblem(design, LOSSES[self.loss], 1.0, k).threshold()
-        self.classes_, self.coef_ = classes, weights[None, :]
+        self.classes_, self.coef_ = given.classes, weights[None, :]
         self.n_iter_ = sum(fold.n_iter for fold in folds)
         if hasattr(self, "solution_"):
             del self.solution_
 
-    def _choose(self, rows: Rows, classes: NDArray[Any]) -> list[Fold]:
+    def _choose(self, given: TrainingRows) -> list[FoldFits]:
         """Set the grid, its scores on the folds, and the best pair; the folds' fits."""
-        search = self._search(rows, classes)
-        best, first_lams = search.run(self.lams_, search.tops), self.lams_
+        search = self._search(given)
+        best, first_lams = search.run(search.grid.lams, search.grid.tops), self.lams_
         while more := self._more(search, best, first_lams):
             best = search.run(*more)
         search.end()
@@ -548,7 +240,7 @@ class TopPushCV(LinearRanker):
         deciding = "mean_test_score" if self.scoring is not None else "joint_test_score"
         self.best_score_ = float(self.cv_results_[deciding][best])
         self.lam_, self.top_ = search.pairs[best]["lam"], search.pairs[best]["top"]
-        if self.lams is None and self.lam_ <= LEAST_LAM * 1.01 * first_lams[0]:
+        if self.lams is None and is_least(self.lam_, first_lams[0]):
             warnings.warn(
                 f"The best lam is {self.lam_:.3g}, the least that the default grid grows to; "
                 "smaller ones may rank better: give them as lams.",
@@ -557,7 +249,7 @@ class TopPushCV(LinearRanker):
         return search.fitted
 
     def _more(
-        self, search: "_Search", best: int, first_lams: Array
+        self, search: "PairSearch", best: int, first_lams: Array
     ) -> tuple[Array, tuple[float, ...]] | None:
         """What a default grid grows by if its best pair is at an end of it."""
         if self.combine == "average":
@@ -576,87 +268,58 @@ class TopPushCV(LinearRanker):
         wins = top == greatest or unsolved
         return (first_lams, (further[0],)) if wins and further else None
 
-    def _search(self, rows: Rows, classes: NDArray[Any]) -> "_Search":
+    def _search(self, given: TrainingRows) -> "PairSearch":
         """The folds with what is to be tried on them; sets the first lams."""
-        X, positive, sample_weight = rows
-        folds = self._folds(X, positive)
+        folds = given.rows.folds(self.cv, given.positive)
         if not folds:
             raise ValueError(f"cv={self.cv!r} makes no folds; give at least one.")
         average, tol = self.combine == "average", self._fit_tol
-        with open_design(X, positive, sample_weight, n_threads=self.n_threads) as design:
-            require_both(design, classes)
+        with given.design(self.n_threads) as design:
+            require_both(design, given.classes)
             n_lams = N_AVERAGED_LAMS if average else N_LAMS
             self.lams_ = read_lams(self.lams, design, self.loss, n_lams)
             default = AVERAGED_TOPS if average else TOPS
-            given = default if self.tops is None else self.tops
-            tops = read_tops(given, design, self.loss, self.lams_, tol)
+            wanted = default if self.tops is None else self.tops
+            tops = read_tops(wanted, design, self.loss, self.lams_, tol)
             tops = tuple(top for top in tops if fits(top, design.n_neg // 2))
         if not tops or not len(self.lams_):
             raise ValueError(
                 f"the grid is empty: lams={self.lams!r}, tops={self.tops!r} for "
                 f"{design.n_neg} negatives; give at least one of each that fits the folds."
             )
-        threads = default_threads() if self.n_threads is None else self.n_threads
-        workers = max(1, min(threads, len(folds), design.n_entries // ENTRIES_PER_FOLD))
-        heads = None if self.scoring is not None else first_negatives(design.n_neg)
-        return _Search(
-            rows,
+        return PairSearch(
+            given,
             folds,
-            tops,
-            loss=self.loss,
-            tol=tol,
-            measure=self._measure(classes, heads, isinstance(X, Spread)),
-            heads=heads,
+            Grid(self.lams_, tops, self.loss, tol),
+            self._judge(given, design.n_neg),
             directions=average,
-            workers=1 if isinstance(X, Placed) else workers,
+            n_threads=self.n_threads,
             tally=Tally(0) if self.verbose else None,
         )
 
-    def _folds(self, X: Matrix, positive: Any) -> list[tuple[Any, Any]]:
-        """Rows that each fold trains on and holds out."""
-        if not isinstance(X, Spread):
-            given = np.empty(len(positive)) if isinstance(X, Placed) else X
-            return list(check_cv(self.cv, positive, classifier=True).split(given, positive))
-        if not isinstance(self.cv, Integral):
-            raise ValueError(
-                f"cv={self.cv!r} would need all labels in one place; for a Dask collection give "
-                "the number of folds."
-            )
-        if not (self.scoring is None or self.scoring in metrics.METRICS):
-            raise ValueError(
-                f"scoring={self.scoring!r} would need all scores in one place; for a Dask "
-                f"collection leave it out or name one of {sorted(metrics.METRICS)}."
-            )
-        return X.folds(positive, int(self.cv))
-
-    def _measure(
-        self, classes: NDArray[Any], heads: float | None, spread: bool
-    ) -> Callable[..., Any]:
-        """What is kept of the held-out rows of a fold: a score, or what the default rule needs."""
-        if heads is None:
-            return held_out_scorer(self.scoring, classes)
-        if spread:
-            return held_out_scorer("average_precision", classes)
-        return partial(Held.of, n_false=heads)
+    def _judge(self, given: TrainingRows, n_neg: int) -> Judge:
+        """What is kept of the held-out rows of a fold."""
+        if self.scoring is None:
+            return partial(judge_by_heads, n_false=first_negatives(n_neg))
+        return judge_by_scores(self.scoring, given.rows, given.classes)
 
 
 @dataclass
-class _Search:
-    """The folds, and what was found on them for the pairs that were tried so far."""
+class PairSearch:
+    """The folds, and what was found on them for the pairs that were tried so far.
 
-    rows: Rows
+    The pairs of the grid come first.
+    """
+
+    given: TrainingRows
     folds: list[tuple[Any, Any]]
-    tops: tuple[float, ...]
-    loss: str
-    tol: float
-    measure: Callable[..., Any]
-    heads: float | None
+    grid: Grid
+    judge: Judge
     directions: bool
-    workers: int
+    n_threads: int | None
     tally: Tally | None
     pairs: list[dict[str, Any]] = field(default_factory=list)
-    held: list[list[Any]] = field(default_factory=list)
-    fitted: list[Fold] = field(default_factory=list)
+    fitted: list[FoldFits] = field(default_factory=list)
     table: dict[str, Any] = field(default_factory=dict)
 
     def run(self, lams: Array, tops: tuple[float, ...]) -> int:
@@ -665,19 +328,15 @@ class _Search:
         self._check_memory()
         if self.tally is not None:
             self.tally.total += len(self.folds) * len(tops) * len(lams)
-        run = partial(self._run_fold, grid=(lams, tops, self.loss, self.tol))
-        with one_blas_thread():
-            found = in_threads(run, self.folds, self.workers)
-        if self.held:
-            held = zip(self.held, found, strict=True)
-            self.held = [[*before, *now] for before, (now, _) in held]
-            fitted = zip(self.fitted, found, strict=True)
-            self.fitted = [before.joined(now) for before, (_, now) in fitted]
-        else:
-            self.held, self.fitted = [held for held, _ in found], [fold for _, fold in found]
-        degenerate = np.array([fold.degenerate for fold in self.fitted])
-        seconds = [fold.seconds for fold in self.fitted]
-        self.table = results(self.pairs, self.held, degenerate, seconds)
+        found = self._fit_folds(replace(self.grid, lams=lams, tops=tops))
+        pairs = zip(self.fitted, found, strict=True)
+        self.fitted = [before.joined(now) for before, now in pairs] if self.fitted else found
+        self.table = results(
+            self.pairs,
+            [fold.measured for fold in self.fitted],
+            np.array([fold.degenerate for fold in self.fitted]),
+            [fold.seconds for fold in self.fitted],
+        )
         return int(np.argmin(self.table["rank_test_score"]))
 
     def end(self) -> None:
@@ -685,51 +344,19 @@ class _Search:
         if self.tally is not None:
             self.tally.close()
 
-    def _run_fold(self, fold: tuple[Any, Any], grid: tuple[Any, ...]) -> tuple[list[Any], Fold]:
-        (X, positive, sample_weight), (_, test) = self.rows, fold
+    def _fit_folds(self, grid: Grid) -> list[FoldFits]:
         done = (lambda: None) if self.tally is None else self.tally
         how: dict[str, Any] = {"directions": self.directions, "done": done}
-        if isinstance(X, Spread):
-            return measure_spread(*self.rows, fold, grid, self.measure, self.heads, **how)
-        fitted = fit_fold(*self.rows, fold, *grid, **how)
-        weight = None if sample_weight is None else sample_weight[test]
-        held = [self.measure(positive[test], one, weight) for one in fitted.scores]
-        return held, fitted._replace(scores=np.empty(0))
+        run = partial(fit_fold, self.given, grid=grid, judge=self.judge, **how)
+        with one_blas_thread():
+            n_at_once = self.given.rows.at_once(len(self.folds), self.n_threads)
+            return in_threads(run, self.folds, n_at_once)
 
     def _check_memory(self) -> None:
         """Refuse an average whose members do not fit into memory."""
-        n_entries = len(self.folds) * len(self.pairs) * self.rows[0].shape[1]
+        n_entries = len(self.folds) * len(self.pairs) * self.given.rows.shape[1]
         if self.directions and n_entries > DIRECTION_ENTRIES:
             raise ValueError(
                 f'combine="average" would hold {n_entries:,} weights at once, more than '
                 f'{DIRECTION_ENTRIES:,}; give fewer lams or tops, or combine="best".'
             )
-
-
-def read_tops(
-    tops: Sequence[float | str], design: Design, loss: str, lams: Array, tol: float
-) -> tuple[float, ...]:
-    """The tops, each a count or a share; "auto" becomes the share that it finds.
-
-    Whether weights of zero are optimal does not depend on lam; what beats them shows best at the
-    least one.
-    """
-    for top in tops:
-        count = isinstance(top, Integral) and not isinstance(top, bool) and int(top) >= 1
-        share = not isinstance(top, (Integral, str)) and isinstance(top, Real) and 0 < top <= 1
-        if not (count or share or top == "auto"):
-            raise ValueError(
-                f"tops holds {top!r}; each must be a count of at least 1, a share above 0 and at "
-                'most 1.0, or "auto".'
-            )
-    found: list[Any] = list(tops)
-    if "auto" in found and len(lams):
-        problem = TopPushProblem(design, LOSSES[loss], float(lams[-1]))
-        k = automatic_top(problem, tol=max(tol, AUTO_TOL))
-        found[found.index("auto")] = (k - 0.5) / design.n_neg  # rounds up to k
-    return tuple(found)
-
-
-def fits(top: float, n_neg: int) -> bool:
-    """Whether `top` is a share, or a count of at most so many negatives."""
-    return not isinstance(top, Integral) or int(top) <= n_neg

@@ -8,11 +8,10 @@ from typing import Any, ClassVar, Self
 from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval, RealNotInt, StrOptions
 
-from toppush.designs import open_design
 from toppush.estimators.base import (
     Following,
     LinearRanker,
-    read_placed_rows,
+    read_training,
     require_both,
     unchanged_on_failure,
     warn_about,
@@ -167,12 +166,10 @@ class TopPush(LinearRanker):
         self
         """
         with unchanged_on_failure(self):
-            X, y, classes, positive, sample_weight = read_placed_rows(
-                self, X, y, sample_weight, self.device
-            )
-            tasks = fit_tasks(self, X, y, classes, max_iter=self.max_iter)
-            with open_design(X, positive, sample_weight, n_threads=self.n_threads) as design:
-                require_both(design, classes)
+            given = read_training(self, X, y, sample_weight, self.device)
+            tasks = fit_tasks(self, given, max_iter=self.max_iter)
+            with given.design(self.n_threads) as design:
+                require_both(design, given.classes)
                 problem = TopPushProblem(design, LOSSES[self.loss], float(self.lam))
                 if self.top == "auto":
                     k = automatic_top(problem, tol=max(self.tol, AUTO_TOL))
@@ -187,13 +184,13 @@ class TopPush(LinearRanker):
                     solver=self.solver,
                     tol=self.tol,
                     max_iter=self.max_iter,
-                    start=self._start(X.shape[0]) if start is None else start,
+                    start=self._start(given.rows.shape[0]) if start is None else start,
                     watch=following.watch,
                 )
                 following.end(solution)
                 solution = solution if saved is None else saved.finish(solution)
             self.top_ = k
-            self._keep(solution, classes)
+            self._keep(solution, given.classes)
         warn_about(solution, problem, self.tol, searched=self.top == "auto")
         if tasks is not None:
             tasks.end()

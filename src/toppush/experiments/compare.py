@@ -10,9 +10,9 @@ import warnings
 from collections import Counter, defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Self
 
-import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, StratifiedKFold
@@ -20,18 +20,15 @@ from sklearn.svm import LinearSVC
 from threadpoolctl import threadpool_limits
 
 from toppush import metrics
+from toppush.designs import dense
 from toppush.estimators.cross_validation import TopPushCV
-from toppush.files.cautions import caution
-from toppush.files.errors import DataError
+from toppush.experiments.methods import Ranker
+from toppush.experiments.protocol import by_measure
 from toppush.files.fitting import Training, with_file
-from toppush.types import Array
+from toppush.files.id_columns import caution
+from toppush.system.reading import DataError
+from toppush.types import Array, Mask, Matrix, Where
 
-MEASURES: dict[str, Callable[..., float]] = {
-    "Pos@Top": metrics.positives_at_top,
-    "AP": metrics.average_precision,
-    "NDCG": metrics.ndcg,
-    "AUC": metrics.auc,
-}
 COSTS = [1e-3, 1e-2, 1e-1, 1.0, 1e1, 1e2, 1e3]
 INNER = 3
 SMALL = 1 << 20
@@ -79,70 +76,116 @@ def compare(
     -------
     Comparison
     """
-    file, X, y = given.file, given.rows.X, given.positive
-    if min(y.sum(), (~y).sum()) < cv * INNER:
-        raise DataError(
-            f"{int(y.sum())} positives and {int((~y).sum())} negatives are too few for {cv} folds "
-            f"of {INNER}; lower --cv or bring more rows.",
-            file=file.path,
-        )
+    _check_sizes(given, cv)
     caution(given.ids)
-    values: dict[str, list[list[float]]] = {}
-    seconds: dict[str, float] = {}
-    left_out: dict[str, str] = {}
+    y = given.positive
+    values: defaultdict[str, list[dict[str, float]]] = defaultdict(list)
+    seconds: defaultdict[str, float] = defaultdict(float)
     warned: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    left_out: dict[str, str] = {}
     for train, test in StratifiedKFold(cv, shuffle=True, random_state=seed).split(y, y):
-        parts = [_taken(X, train), _taken(X, test)]
-        for _, step in given.preparation(missing=missing):
-            with_file(step.fit, file, parts[0])
-            parts = [with_file(step.transform, file, part) for part in parts]
-        rivals = methods(seed, parts[0].shape, len(y), left_out)
-        for name, method in rivals.items():
+        parts = _prepared(given, missing, train, test)
+        rivals = _rivals(Fold(seed, parts[0].shape, len(y)), left_out)
+        for name, ranker in rivals.items():
             done = sum(map(len, values.values()))
             tell(done, cv * len(rivals), f"fold {done // len(rivals) + 1} of {cv}, {name}")
             began = time.perf_counter()
             with _threads(parts[0].shape), warnings.catch_warnings(record=True) as said:
                 warnings.simplefilter("always")
-                method.fit(parts[0], y[train])
-            for one in said:
-                warned[name][one.category.__name__] += 1
-            scores = method.decision_function(parts[1])
-            seconds[name] = seconds.get(name, 0.0) + time.perf_counter() - began
-            found = [measure(y[test], scores) for measure in MEASURES.values()]
-            values.setdefault(name, []).append(found)
-    table = {
-        name: dict(zip(MEASURES, np.transpose(folds), strict=True))
-        for name, folds in values.items()
-    }
-    counts = {name: dict(kinds) for name, kinds in warned.items()}
-    return Comparison(len(y), int(y.sum()), table, seconds, left_out, counts)
+                ranker.fit(parts[0], y[train])
+            warned[name].update(one.category.__name__ for one in said)
+            scores = ranker.decision_function(parts[1])
+            seconds[name] += time.perf_counter() - began
+            values[name].append(metrics.summary(y[test], scores, by="title"))
+    table = {name: by_measure(folds) for name, folds in values.items()}
+    counts = {name: dict(kinds) for name, kinds in warned.items() if kinds}
+    return Comparison(len(y), int(y.sum()), table, dict(seconds), left_out, counts)
 
 
-def methods(
-    seed: int, shape: tuple[int, int], n_rows: int, left_out: dict[str, str]
-) -> dict[str, Any]:
-    """A fresh estimator of each kind; those that cannot run are noted in `left_out`."""
-    inner = StratifiedKFold(INNER, shuffle=True, random_state=seed)
+def _check_sizes(given: Training, cv: int) -> None:
+    n_pos, n_neg = int(given.positive.sum()), int((~given.positive).sum())
+    if min(n_pos, n_neg) < cv * INNER:
+        raise DataError(
+            f"{n_pos} positives and {n_neg} negatives are too few for {cv} folds "
+            f"of {INNER}; lower --cv or bring more rows.",
+            file=given.file.path,
+        )
 
-    def searched(model: Any) -> GridSearchCV:
-        return GridSearchCV(model, {"C": COSTS}, scoring=metrics.scorer("ndcg"), cv=inner)
 
-    found: dict[str, Any] = {
-        "TopPush": TopPushCV(tops=(1,), cv=inner),
-        "TopPush family": TopPushCV(cv=inner),
-        "logistic regression": searched(LogisticRegression(max_iter=1000)),
-        "linear SVM": searched(LinearSVC(random_state=seed, max_iter=10_000)),
-    }
-    if 8 * n_rows * shape[1] > DENSE_BYTES:
-        left_out["boosted trees"] = f"{shape[1]} columns are too many to hold as dense rows"
-        return found
-    found["boosted trees"] = Dense(HistGradientBoostingClassifier(random_state=seed))
+def _prepared(given: Training, missing: str, *parts: Where) -> list[Matrix]:
+    """Parts of the rows as columns of numbers, by what the first of them shows."""
+    taken = [_taken(given.rows.X, part) for part in parts]
+    for _, step in given.preparation(missing=missing):
+        with_file(step.fit, given.file, taken[0])
+        taken = [with_file(step.transform, given.file, part) for part in taken]
+    return taken
+
+
+def _taken(X: Matrix, rows: Where) -> Matrix:
+    return X.take(rows) if hasattr(X, "column_names") else X[rows]
+
+
+@dataclass(frozen=True)
+class Fold:
+    """What a rival may know when it is made: the seed, and the shape of the training rows."""
+
+    seed: int
+    shape: tuple[int, int]
+    n_rows: int
+    """Of the whole file."""
+
+    @property
+    def inner(self) -> StratifiedKFold:
+        """The folds by which a rival chooses."""
+        return StratifiedKFold(INNER, shuffle=True, random_state=self.seed)
+
+    def searched(self, model: BaseEstimator) -> GridSearchCV:
+        """A search for the model's cost."""
+        return GridSearchCV(model, {"C": COSTS}, scoring=metrics.scorer("ndcg"), cv=self.inner)
+
+
+class LeftOut(Exception):
+    """Why a rival cannot run."""
+
+
+def _boosted_trees(fold: Fold) -> Ranker:
+    _check_dense(fold)
+    return Dense(HistGradientBoostingClassifier(random_state=fold.seed))
+
+
+def _lightgbm(fold: Fold) -> Ranker:
+    _check_dense(fold)
     try:
         lightgbm = importlib.import_module("lightgbm")
     except ImportError:
-        left_out["LightGBM"] = "not installed"
-    else:
-        found["LightGBM"] = Dense(lightgbm.LGBMClassifier(random_state=seed, verbose=-1))
+        raise LeftOut("not installed") from None
+    return Dense(lightgbm.LGBMClassifier(random_state=fold.seed, verbose=-1))
+
+
+def _check_dense(fold: Fold) -> None:
+    if 8 * fold.n_rows * fold.shape[1] > DENSE_BYTES:
+        raise LeftOut(f"{fold.shape[1]} columns are too many to hold as dense rows")
+
+
+RIVALS: dict[str, Callable[[Fold], Ranker]] = {
+    "TopPush": lambda fold: TopPushCV(tops=(1,), cv=fold.inner),
+    "TopPush family": lambda fold: TopPushCV(cv=fold.inner),
+    "logistic regression": lambda fold: fold.searched(LogisticRegression(max_iter=1000)),
+    "linear SVM": lambda fold: fold.searched(LinearSVC(random_state=fold.seed, max_iter=10_000)),
+    "boosted trees": _boosted_trees,
+    "LightGBM": _lightgbm,
+}
+"""Rankers by name, each made anew for every fold; one that is put here is compared as well."""
+
+
+def _rivals(fold: Fold, left_out: dict[str, str]) -> dict[str, Ranker]:
+    """A fresh ranker of each kind; those that cannot run are noted in `left_out`."""
+    found = {}
+    for name, make in RIVALS.items():
+        try:
+            found[name] = make(fold)
+        except LeftOut as error:
+            left_out[name] = str(error)
     return found
 
 
@@ -150,27 +193,19 @@ def methods(
 class Dense:
     """A classifier that is handed dense rows."""
 
-    model: Any
+    model: ClassifierMixin
 
-    def fit(self, X: Any, y: Any) -> "Dense":
+    def fit(self, X: Matrix, y: Mask) -> Self:
         """Fit the classifier."""
-        self.model.fit(_dense(X), y)
+        self.model.fit(dense(X), y)
         return self
 
-    def decision_function(self, X: Any) -> Array:
+    def decision_function(self, X: Matrix) -> Array:
         """The probability of the positive class."""
-        probability: Array = self.model.predict_proba(_dense(X))[:, 1]
+        probability: Array = self.model.predict_proba(dense(X))[:, 1]
         return probability
 
 
-def _threads(shape: tuple[int, int]) -> Any:
+def _threads(shape: tuple[int, int]) -> threadpool_limits:
     """One native thread for small rows: on two busy cores trees took 50 s with two, 6 with one."""
     return threadpool_limits(1 if shape[0] * shape[1] < SMALL else None)
-
-
-def _taken(X: Any, rows: Any) -> Any:
-    return X.take(rows) if hasattr(X, "column_names") else X[rows]
-
-
-def _dense(X: Any) -> Any:
-    return X.toarray() if hasattr(X, "toarray") else X

@@ -7,10 +7,8 @@ rank rows they have not seen; repeated over random splits, so that luck shows as
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.datasets import load_digits
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import StratifiedShuffleSplit
@@ -18,17 +16,13 @@ from sklearn.model_selection import StratifiedShuffleSplit
 from toppush import metrics
 from toppush.estimators.base import DegenerateWarning
 from toppush.estimators.toppush import TopPush
+from toppush.experiments.methods import Ranker
+from toppush.experiments.protocol import by_measure
 from toppush.system.writing import written_whole
-from toppush.types import Array
+from toppush.types import Array, Mask
 
 DIGIT = 8
 N_SPLITS = 10
-MEASURES = {
-    "Pos@Top": metrics.positives_at_top,
-    "AP": metrics.average_precision,
-    "NDCG": metrics.ndcg,
-    "AUC": metrics.auc,
-}
 
 
 @dataclass(frozen=True)
@@ -37,7 +31,7 @@ class Demo:
 
     measures: dict[str, dict[str, Array]]
     """Ranker -> measure -> value in each split."""
-    labels: dict[str, NDArray[np.bool_]]
+    labels: dict[str, Mask]
     """Ranker -> labels of the first split's test rows, best score first."""
     ranker: TopPush
     n_train: int
@@ -50,20 +44,19 @@ def run(seed: int = 0) -> Demo:
     digits = load_digits()
     X, y = digits.data / 16.0, digits.target == DIGIT
     splits = StratifiedShuffleSplit(N_SPLITS, test_size=1 / 3, random_state=seed).split(X, y)
-    rankers: dict[str, Any] = {"TopPush": TopPush(), "LogisticRegression": LogisticRegression()}
-    values: dict[str, list[list[float]]] = {name: [] for name in rankers}
-    labels: dict[str, NDArray[np.bool_]] = {}
+    ours = TopPush()
+    rankers: dict[str, Ranker] = {"TopPush": ours, "LogisticRegression": LogisticRegression()}
+    values: dict[str, list[dict[str, float]]] = {name: [] for name in rankers}
+    labels: dict[str, Mask] = {}
     for train, test in splits:
         for name, ranker in rankers.items():
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", DegenerateWarning)
                 scores = ranker.fit(X[train], y[train]).decision_function(X[test])
-            values[name].append([measure(y[test], scores) for measure in MEASURES.values()])
+            values[name].append(metrics.summary(y[test], scores, by="title"))
             labels.setdefault(name, y[test][np.argsort(-scores, kind="stable")])
-    measures = {
-        name: dict(zip(MEASURES, np.transpose(rows), strict=True)) for name, rows in values.items()
-    }
-    return Demo(measures, labels, rankers["TopPush"], len(train), len(test), X.shape[1])
+    measures = {name: by_measure(splits) for name, splits in values.items()}
+    return Demo(measures, labels, ours, len(train), len(test), X.shape[1])
 
 
 def draw(demo: Demo, path: Path, *, length: int = 80) -> None:

@@ -3,17 +3,18 @@
 import time
 import warnings
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from sklearn.model_selection import train_test_split
 
 from toppush import TopPush
 from toppush.datasets import Dataset
-from toppush.experiments.protocol import MEASURES, TEST_SHARE
+from toppush.experiments.protocol import TEST_SHARE
 from toppush.experiments.results import Result
 from toppush.experiments.tables import Table
-from toppush.types import Array
+from toppush.metrics import FOUR, summary
+from toppush.types import Array, Mask, Matrix
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 INK = "#333333"
 LINES = ["#0b6e4f", "#1f6fb4", "#c0392b", "#e0a100", "#7b6fd0"]
 MARKERS = "osD^v"
-TITLES = {"pos_at_top": "Pos@Top", "ap": "AP", "ndcg": "NDCG", "auc": "AUC"}
+TITLES = [one.title for one in FOUR]
 Tell = Callable[[str], None]
 
 
@@ -44,6 +45,16 @@ def new_axes(n: int, width: float, height: float) -> tuple["Figure", Sequence["A
     return figure, axes
 
 
+class Timing(NamedTuple):
+    """A fit of some rows."""
+
+    n_rows: int
+    solver: str
+    lam: float
+    seconds: float
+    n_iter: int
+
+
 def scalability(
     dataset: Dataset, lams: Sequence[float], sizes: Sequence[int], seed: int, tell: Tell
 ) -> Result:
@@ -56,7 +67,7 @@ def scalability(
         for solver in ("paper", "newton"):
             for lam in lams:
                 tell(f"{n_rows:,} rows, {solver}, lam {lam:g}")
-                rows.append((n_rows, solver, lam, *_timed(some, labels, lam, solver)))
+                rows.append(Timing(n_rows, solver, lam, *_timed(some, labels, lam, solver)))
     title = f"Training time against rows: {dataset.title}"
     columns = ["rows", "solver", "lam", "CPU seconds", "iterations"]
     table = Table(
@@ -72,7 +83,12 @@ def scalability(
     return Result("figure-scalability", title, [table], figures, config)
 
 
-def _timed(X: Any, y: Any, lam: float, solver: str) -> tuple[float, int]:
+def _points(rows: Sequence[Timing], solver: str, lam: float) -> list[tuple[int, float]]:
+    """Rows and seconds of one line of the figure."""
+    return [(row.n_rows, row.seconds) for row in rows if (row.solver, row.lam) == (solver, lam)]
+
+
+def _timed(X: Matrix, y: Mask, lam: float, solver: str) -> tuple[float, int]:
     """CPU seconds and iterations; the better of two fits, as a first one warms caches."""
     best = float("inf")
     with warnings.catch_warnings():
@@ -84,26 +100,24 @@ def _timed(X: Any, y: Any, lam: float, solver: str) -> tuple[float, int]:
     return best, int(ranker.n_iter_)
 
 
-def _slopes(rows: Sequence[tuple[Any, ...]], solver: str, lams: Sequence[float]) -> str:
+def _slopes(rows: Sequence[Timing], solver: str, lams: Sequence[float]) -> str:
     found = []
     for lam in lams:
-        points = [(row[0], row[3]) for row in rows if row[1] == solver and row[2] == lam]
+        points = _points(rows, solver, lam)
         logs = np.log(np.array(points, float))
         found.append(f"{np.polyfit(logs[:, 0], logs[:, 1], 1)[0]:.2f} (lam {lam:g})")
     return f"Slopes of log time against log rows, solver {solver}: {', '.join(found)}."
 
 
-def _draw_scalability(
-    rows: Sequence[tuple[Any, ...]], lams: Sequence[float], title: str
-) -> "Figure":
+def _draw_scalability(rows: Sequence[Timing], lams: Sequence[float], title: str) -> "Figure":
     figure, axes = new_axes(2, 10.5, 4.4)
     names = {"paper": "the paper's method, eps 1e-4", "newton": "newton, gap 1e-4"}
     for axis, (solver, name) in zip(axes, names.items(), strict=True):
         for lam, colour, marker in zip(lams, LINES, MARKERS, strict=False):
-            points = [(row[0], row[3]) for row in rows if row[1] == solver and row[2] == lam]
+            points = _points(rows, solver, lam)
             sizes, seconds = zip(*points, strict=True)
             axis.loglog(sizes, seconds, f"{marker}-", color=colour, label=f"lam = {lam:g}")
-        middle = np.median([row[3] / row[0] for row in rows if row[1] == solver])
+        middle = np.median([row.seconds / row.n_rows for row in rows if row.solver == solver])
         ends = np.array([min(sizes), max(sizes)])
         axis.loglog(ends, ends * middle, "-.", color="black", label="linear")
         axis.set(xlabel="training rows", ylabel="CPU seconds, one thread")
@@ -126,11 +140,11 @@ def influence(
             warnings.simplefilter("ignore")
             ranker = TopPush(lam, solver="paper", tol=tol, n_threads=1).fit(X[train], y[train])
         scores = ranker.decision_function(X[test])
-        measured = [measure(y[test], scores) for measure in MEASURES.values()]
+        measured = summary(y[test], scores).values()
         rows.append([value, ranker.n_iter_, ranker.solution_.relative_gap, *measured])
     name = f"figure-{what}"
     title = f"Influence of {what} on {dataset.title}"
-    columns = [what, "iterations", "relative gap", *TITLES.values()]
+    columns = [what, "iterations", "relative gap", *TITLES]
     cells = [
         [f"{row[0]:g}", str(row[1]), f"{row[2]:.2g}", *(f"{v:.4f}" for v in row[3:])]
         for row in rows
@@ -148,7 +162,7 @@ def _draw_influence(rows: Array, what: str) -> "Figure":
     label = "eps" if what == "epsilon" else "lam"
     left.loglog(rows[:, 0], rows[:, 1], "o-", color=LINES[0])
     left.set(xlabel=label, ylabel="iterations")
-    for i, title in enumerate(TITLES.values()):
+    for i, title in enumerate(TITLES):
         right.semilogx(rows[:, 0], rows[:, 3 + i], f"{MARKERS[i]}-", color=LINES[i], label=title)
     right.set(xlabel=label, ylabel="held-out measure", ylim=(0, 1.02))
     right.legend(frameon=False, fontsize=9)

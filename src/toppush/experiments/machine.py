@@ -3,14 +3,14 @@
 import os
 import platform
 from pathlib import Path
-from typing import Any
 
+from toppush.experiments.store import Json
 from toppush.system.versions import version_of
 
 PACKAGES = ("toppush", "numpy", "scipy", "scikit-learn")
 
 
-def machine(*more: str) -> dict[str, Any]:
+def machine(*more: str) -> Json:
     """Processor, cores this process may use, how busy they are, and versions of packages."""
     from joblib import cpu_count
 

@@ -4,24 +4,28 @@ The paper's grids are 10^-3, ..., 10^3 for lam, C and the cost of a positive, an
 times m/(m+n) for AATP's tau. `RULE` is the paper's rule of choice. `TOP_RULE` is the mean recall
 before the first five negatives, by which LR, the trees and `top="auto"` have rows. `TopPushCV`
 chooses by itself, by the rule of `toppush.estimators.choice`.
+
+A method that is put into `METHODS`, from any file, is a row like the others.
 """
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from importlib.util import find_spec
-from typing import Any
+from typing import Protocol, Self
 
 import numpy as np
 from scipy import sparse
 
-from toppush import TopPush, TopPushCV, baselines
-from toppush.types import Array
+from toppush import TopPush, TopPushCV
+from toppush.baselines import BASELINES
+from toppush.types import Array, Mask, Matrix
 
 RULE, TOP_RULE = "positives_at_top", "top_recall"
 EPSILON = 1e-4
 """The paper's precision for all methods."""
 Setting = dict[str, float]
-Scorer = Callable[[Any], Array]
+Scorer = Callable[[Matrix], Array]
 
 
 @dataclass(frozen=True)
@@ -63,7 +67,6 @@ class Method:
         What cross-validation chooses from; empty if the method chooses by itself.
     rule : str
         The measure of `toppush.metrics` to choose by.
-    in_paper : bool
     needs : str
         Package that must be installed.
     revision : int
@@ -75,7 +78,6 @@ class Method:
     fit: Callable[..., Scorer]
     grids: Mapping[str, Grid] = field(default_factory=dict)
     rule: str = RULE
-    in_paper: bool = False
     needs: str = ""
     revision: int = 1
 
@@ -85,48 +87,42 @@ class Method:
         return not self.needs or find_spec(self.needs) is not None
 
 
-def _estimator(make: Callable[..., Any]) -> Callable[..., Scorer]:
+class Ranker(Protocol):
+    """What an estimator must do to be a method."""
+
+    def fit(self, X: Matrix, y: Mask) -> Self: ...
+    def decision_function(self, X: Matrix) -> Array: ...
+
+
+def by_estimator(make: Callable[..., Ranker]) -> Callable[..., Scorer]:
     """A fit that builds an estimator from the setting."""
 
-    def fit(X: Any, y: Any, **setting: float) -> Scorer:
-        score: Scorer = make(**setting).fit(X, y).decision_function
-        return score
+    def fit(X: Matrix, y: Mask, **setting: float) -> Scorer:
+        return make(**setting).fit(X, y).decision_function
 
     return fit
 
 
-def _paper_toppush(lam: float) -> TopPush:
-    return TopPush(lam, solver="paper", tol=EPSILON, n_threads=1)
+def _baseline(name: str, **options: object) -> Callable[..., Scorer]:
+    return by_estimator(lambda **setting: BASELINES[name](**setting, **options))
 
 
-def _cost_sensitive(C: float, positive_cost: float) -> Any:
-    """At most 100 Newton steps: at costs of 1000 a thousand do not suffice, nor help the top."""
-    return baselines.CostSensitiveSVM(
-        C, positive_cost=positive_cost, tol=EPSILON, max_iter=100, random_state=0
-    )
+def _toppush(**options: object) -> Callable[..., Scorer]:
+    return by_estimator(lambda **setting: TopPush(**{"n_threads": 1, **options, **setting}))
 
 
-def _structural(name: str) -> Callable[..., Any]:
-    """A structural SVM; its tolerance is a proven relative gap."""
-    return lambda C: getattr(baselines, name)(C, tol=1e-3, n_threads=1)
-
-
-def _fit_partial_auc(X: Any, y: Any, C: float) -> Scorer:
+def _fit_partial_auc(X: Matrix, y: Mask, C: float) -> Scorer:
     """The paper's range of false-positive rates is [0, 1/n]."""
     fpr_high = 1.0 / np.count_nonzero(~y)
-    ranker = baselines.PartialAUCSVM(C, fpr_high=fpr_high, tol=1e-3, n_threads=1)
-    score: Scorer = ranker.fit(X, y).decision_function
-    return score
+    return _baseline("PartialAUCSVM", fpr_high=fpr_high, **STRUCTURAL)(X, y, C=C)
 
 
-def _fit_accuracy_at_top(X: Any, y: Any, C: float, tau: float) -> Scorer:
+def _fit_accuracy_at_top(X: Matrix, y: Mask, C: float, tau: float) -> Scorer:
     """Tau is a share of the rows: a multiple of the positives' share."""
-    ranker = baselines.AccuracyAtTop(C, tau=tau * float(np.mean(y)))
-    score: Scorer = ranker.fit(X, y).decision_function
-    return score
+    return _baseline("AccuracyAtTop", tau=tau * float(np.mean(y)))(X, y, C=C)
 
 
-def _fit_nystroem(X: Any, y: Any) -> Scorer:
+def _fit_nystroem(X: Matrix, y: Mask) -> Scorer:
     """RBF features by Nystroem; the width with the best cross-validated score of TopPushCV."""
     from sklearn.kernel_approximation import Nystroem
 
@@ -142,7 +138,7 @@ def _fit_nystroem(X: Any, y: Any) -> Scorer:
     return lambda rows: ranker.decision_function(features.transform(rows))
 
 
-def _fit_xgboost(X: Any, y: Any, depth: float, trees: float) -> Scorer:
+def _fit_xgboost(X: Matrix, y: Mask, depth: float, trees: float) -> Scorer:
     from xgboost import XGBClassifier
 
     model = XGBClassifier(
@@ -151,7 +147,7 @@ def _fit_xgboost(X: Any, y: Any, depth: float, trees: float) -> Scorer:
     return lambda rows: np.asarray(model.predict(rows, output_margin=True), np.float64)
 
 
-def _fit_lightgbm(X: Any, y: Any, leaves: float, trees: float) -> Scorer:
+def _fit_lightgbm(X: Matrix, y: Mask, leaves: float, trees: float) -> Scorer:
     """LightGBM knows sparse matrices, not sparse arrays."""
     from lightgbm import LGBMClassifier
 
@@ -164,94 +160,49 @@ def _fit_lightgbm(X: Any, y: Any, leaves: float, trees: float) -> Scorer:
         random_state=0,
     ).fit(sparse.csr_matrix(X), y)
 
-    def score(rows: Any) -> Array:
+    def score(rows: Matrix) -> Array:
         raw = model.predict_proba(sparse.csr_matrix(rows), raw_score=True)
         return np.asarray(raw, np.float64)
 
     return score
 
 
+PAPER: dict[str, object] = {"solver": "paper", "tol": EPSILON}
+STRUCTURAL: dict[str, object] = {"tol": 1e-3, "n_threads": 1}
+"""The tolerance of a structural SVM is a proven relative gap."""
+# At costs of 1000 a thousand Newton steps do not suffice, nor help the top.
+COSTS: dict[str, object] = {"tol": EPSILON, "max_iter": 100, "random_state": 0}
+LAM, C = {"lam": POWERS}, {"C": POWERS}
 TREES = Grid((100.0, 300.0), step=1.0)
-METHODS = (
-    Method(
-        "toppush", "TopPush (paper)", _estimator(_paper_toppush), {"lam": POWERS}, in_paper=True
-    ),
-    Method(
-        "lr",
-        "LR",
-        _estimator(lambda C: baselines.LogisticRanker(C, tol=EPSILON)),
-        {"C": POWERS},
-        in_paper=True,
-    ),
+IN_PAPER = (
+    Method("toppush", "TopPush (paper)", _toppush(**PAPER), LAM),
+    Method("lr", "LR", _baseline("LogisticRanker", tol=EPSILON), C),
     Method(
         "cs-svm",
         "cs-SVM",
-        _estimator(_cost_sensitive),
-        {"C": POWERS, "positive_cost": POWERS},
-        in_paper=True,
+        _baseline("CostSensitiveSVM", **COSTS),
+        C | {"positive_cost": POWERS},
         revision=2,
     ),
-    Method(
-        "svm-rank",
-        "SVM-Rank",
-        _estimator(_structural("RankSVM")),
-        {"C": POWERS},
-        in_paper=True,
-    ),
-    Method(
-        "svm-map",
-        "SVM-MAP",
-        _estimator(_structural("MAPSVM")),
-        {"C": POWERS},
-        in_paper=True,
-    ),
-    Method("svm-pauc", "SVM-pAUC", _fit_partial_auc, {"C": POWERS}, in_paper=True),
-    Method(
-        "infinite-push",
-        "InfinitePush",
-        _estimator(lambda lam: baselines.InfinitePush(lam)),
-        {"lam": POWERS},
-        in_paper=True,
-    ),
-    Method("aatp", "AATP", _fit_accuracy_at_top, {"C": POWERS, "tau": TAUS}, in_paper=True),
-    Method(
-        "toppush-lam1",
-        "TopPush (paper), lam = 1",
-        _estimator(lambda: _paper_toppush(1.0)),
-    ),
-    Method(
-        "toppush-lam0.001",
-        "TopPush (paper), lam = 0.001",
-        _estimator(lambda: _paper_toppush(0.001)),
-    ),
-    Method(
-        "toppush-exact",
-        "TopPush, exact",
-        _estimator(lambda lam: TopPush(lam, n_threads=1)),
-        {"lam": POWERS},
-    ),
-    Method(
-        "toppush-auto",
-        'TopPush, top="auto"',
-        _estimator(lambda lam: TopPush(lam, top="auto", n_threads=1)),
-        {"lam": POWERS},
-        TOP_RULE,
-        revision=2,
-    ),
-    Method("toppush-cv", "TopPushCV", _estimator(lambda: TopPushCV(n_threads=1)), revision=4),
+    Method("svm-rank", "SVM-Rank", _baseline("RankSVM", **STRUCTURAL), C),
+    Method("svm-map", "SVM-MAP", _baseline("MAPSVM", **STRUCTURAL), C),
+    Method("svm-pauc", "SVM-pAUC", _fit_partial_auc, C),
+    Method("infinite-push", "InfinitePush", _baseline("InfinitePush"), LAM),
+    Method("aatp", "AATP", _fit_accuracy_at_top, C | {"tau": TAUS}),
+)
+BEYOND = (
+    Method("toppush-lam1", "TopPush (paper), lam = 1", _toppush(lam=1.0, **PAPER)),
+    Method("toppush-lam0.001", "TopPush (paper), lam = 0.001", _toppush(lam=0.001, **PAPER)),
+    Method("toppush-exact", "TopPush, exact", _toppush(), LAM),
+    Method("toppush-auto", 'TopPush, top="auto"', _toppush(top="auto"), LAM, TOP_RULE, revision=2),
+    Method("toppush-cv", "TopPushCV", by_estimator(partial(TopPushCV, n_threads=1)), revision=4),
     Method(
         "toppush-average",
         "TopPushCV, average",
-        _estimator(lambda: TopPushCV(combine="average", n_threads=1)),
+        by_estimator(partial(TopPushCV, combine="average", n_threads=1)),
         revision=2,
     ),
-    Method(
-        "lr-top",
-        "LR, top recall",
-        _estimator(lambda C: baselines.LogisticRanker(C, tol=EPSILON)),
-        {"C": POWERS},
-        TOP_RULE,
-    ),
+    Method("lr-top", "LR, top recall", _baseline("LogisticRanker", tol=EPSILON), C, TOP_RULE),
     Method("nystroem", "TopPushCV, RBF features", _fit_nystroem, revision=2),
     Method(
         "xgboost",
@@ -270,6 +221,6 @@ METHODS = (
         needs="lightgbm",
     ),
 )
-BY_KEY = {method.key: method for method in METHODS}
+METHODS = {method.key: method for method in (*IN_PAPER, *BEYOND)}
 REFERENCE = "toppush"
 """The row that all others are tested against."""

@@ -9,30 +9,25 @@ middle of the paper's grid wins. The paper is silent on that.
 import math
 import time
 import warnings
+from collections.abc import Mapping, Sequence
 from itertools import product
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.model_selection import StratifiedKFold, train_test_split
 
 from toppush import metrics
 from toppush.experiments.methods import Grid, Method, Setting
+from toppush.experiments.store import Json
+from toppush.types import Array, Mask, Matrix
 
 VERSION = 1
 """Part of every record's configuration; goes up when results would change."""
 TEST_SHARE = 1 / 3
 N_FOLDS = 5
-MEASURES = {
-    "pos_at_top": metrics.positives_at_top,
-    "ap": metrics.average_precision,
-    "ndcg": metrics.ndcg,
-    "auc": metrics.auc,
-}
-Rows = tuple[Any, NDArray[np.bool_]]
+Rows = tuple[Matrix, Mask]
 
 
-def run_trial(method: Method, X: Any, y: NDArray[np.bool_], seed: int) -> dict[str, Any]:
+def run_trial(method: Method, X: Matrix, y: Mask, seed: int) -> Json:
     """One split: choose, fit, measure. Times are CPU seconds of this process."""
     train, test = train_test_split(np.arange(y.size), test_size=TEST_SHARE, random_state=seed)
     began = time.process_time()
@@ -44,7 +39,7 @@ def run_trial(method: Method, X: Any, y: NDArray[np.bool_], seed: int) -> dict[s
         fitted = time.process_time()
         scores = score(X[test])
     return {
-        **{name: float(measure(y[test], scores)) for name, measure in MEASURES.items()},
+        **metrics.summary(y[test], scores, by="key"),
         "setting": setting,
         "n_settings": n_settings,
         "seconds_choosing": chosen - began,
@@ -52,9 +47,12 @@ def run_trial(method: Method, X: Any, y: NDArray[np.bool_], seed: int) -> dict[s
     }
 
 
-def time_fit(
-    method: Method, X: Any, y: NDArray[np.bool_], setting: Setting, repeats: int = 3
-) -> dict[str, Any]:
+def by_measure(parts: Sequence[Mapping[str, float]]) -> dict[str, Array]:
+    """Measures of several splits or folds: for each measure its values."""
+    return {name: np.array([part[name] for part in parts]) for name in parts[0]}
+
+
+def time_fit(method: Method, X: Matrix, y: Mask, setting: Setting, repeats: int = 3) -> Json:
     """Median CPU seconds of a fit on all rows."""
     seconds = []
     with warnings.catch_warnings():
@@ -93,7 +91,7 @@ def held_out(method: Method, setting: Setting, folds: list[tuple[Rows, Rows]]) -
     return float(np.mean(values))
 
 
-def pick(found: dict[tuple[float, ...], float], grids: Any) -> tuple[float, ...]:
+def pick(found: dict[tuple[float, ...], float], grids: Mapping[str, Grid]) -> tuple[float, ...]:
     """The best point; of equal ones the nearest to the middle of the grids."""
     middles = [grid.values[len(grid.values) // 2] for grid in grids.values()]
 
@@ -105,7 +103,7 @@ def pick(found: dict[tuple[float, ...], float], grids: Any) -> tuple[float, ...]
     return min(ties, key=lambda point: (distance(point), point))
 
 
-def extend(values: dict[str, list[float]], best: Setting, grids: Any) -> bool:
+def extend(values: dict[str, list[float]], best: Setting, grids: Mapping[str, Grid]) -> bool:
     """Add a value to each grid whose best is at an end; whether any could be added."""
     grown = False
     for name, grid in grids.items():

@@ -4,6 +4,8 @@ Li, Jin, Zhou. Top Rank Optimization in Linear Time. NIPS 2014. A `*` follows wh
 significantly better, an `o` where it was worse. What is missing took longer than two weeks.
 """
 
+from toppush.metrics import FOUR
+
 TABLE = """
 diabetes       toppush        0.00511  0.123+-0.056 0.872+-0.023 0.976+-0.005 0.780+-0.037
 diabetes       lr               0.023  0.064+-0.075* 0.881+-0.022 0.973+-0.008 0.810+-0.030o
@@ -50,7 +52,7 @@ def read_table() -> dict[tuple[str, str], dict[str, float]]:
     for line in TABLE.strip().splitlines():
         data, method, seconds, *cells = line.split()
         row = {"seconds_training": float(seconds)}
-        for name, cell in zip(("pos_at_top", "ap", "ndcg", "auc"), cells, strict=True):
+        for name, cell in zip((one.key for one in FOUR), cells, strict=True):
             mean, deviation = cell.rstrip("*o").split("+-")
             row |= {name: float(mean), f"{name}_std": float(deviation)}
         rows[data, method] = row

@@ -11,9 +11,10 @@ from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from toppush.experiments.machine import machine
+from toppush.experiments.store import Json
 from toppush.experiments.tables import Table
 from toppush.system.writing import write_text, written_whole
 
@@ -61,7 +62,7 @@ class Result:
     title: str
     tables: Sequence[Table]
     figures: dict[str, tuple["Figure", str]] = field(default_factory=dict)
-    config: dict[str, Any] = field(default_factory=dict)
+    config: Json = field(default_factory=dict)
 
     def write(self, directory: Path) -> list[Path]:
         """All files of this result in a directory."""
@@ -108,7 +109,7 @@ def report(directory: Path) -> str:
     )
 
 
-def _section(about: dict[str, Any], directory: Path) -> str:
+def _section(about: Json, directory: Path) -> str:
     figures = "".join(
         f'<figure><img alt="{escape(words)}" src="{_embedded(directory / f"{name}.svg")}"></figure>'
         for name, words in about["figures"].items()

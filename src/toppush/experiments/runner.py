@@ -9,23 +9,22 @@ import signal
 import threading
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, TimeoutError, wait
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
 from multiprocessing import get_context
-from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
+from joblib import wrap_non_picklable_objects
+from pebble import ProcessPool
 
 from toppush import datasets
 from toppush.experiments.machine import machine
-from toppush.experiments.methods import BY_KEY, Method
+from toppush.experiments.methods import METHODS, Method
 from toppush.experiments.protocol import N_FOLDS, TEST_SHARE, VERSION, run_trial, time_fit
-from toppush.experiments.store import DONE, FAILED, OUT_OF_TIME, Record, Store
-
-Config = dict[str, Any]
+from toppush.experiments.store import DONE, FAILED, OUT_OF_TIME, Json, Record, Store
+from toppush.types import Mask, Matrix
 
 
 @dataclass
@@ -64,9 +63,9 @@ class Plan:
             n_pos = int(y.sum())
             self.sizes[name] = (n_pos, y.size - n_pos, X.shape[1])
 
-    def config(self, data: str, method: str, trial: int) -> Config:
+    def config(self, data: str, method: str, trial: int) -> Json:
         """All that decides the result of one trial."""
-        how = BY_KEY[method]
+        how = METHODS[method]
         return {
             "protocol": VERSION,
             "data": data,
@@ -81,7 +80,7 @@ class Plan:
             "folds": N_FOLDS,
         }
 
-    def configs(self) -> list[Config]:
+    def configs(self) -> list[Json]:
         """Every trial, those of one data set together."""
         return [
             self.config(data, method, trial)
@@ -90,30 +89,29 @@ class Plan:
             for method in self.methods
         ]
 
-    def timing_config(self, data: str, method: str, setting: dict[str, float]) -> Config:
+    def timing_config(self, data: str, method: str, setting: dict[str, float]) -> Json:
         """All that decides a training time on the full data."""
         return {
             "protocol": VERSION,
             "data": data,
             "size": list(self.sizes[data]),
             "method": method,
-            "revision": BY_KEY[method].revision,
+            "revision": METHODS[method].revision,
             "trial": None,
             "setting": setting,
         }
 
 
 @lru_cache(maxsize=1)
-def _load(name: str, directory: str | None) -> tuple[Any, NDArray[np.bool_]]:
+def _load(name: str, directory: str | None) -> tuple[Matrix, Mask]:
     """Rows as the experiments use them, and labels."""
     loaded = datasets.load(name, directory)
     return loaded.scaled(), loaded.y
 
 
-def work(config: Config, directory: str | None) -> dict[str, Any]:
+def work(config: Json, directory: str | None, method: Method) -> Json:
     """What a process does: one trial, or one timing."""
     rows = _load(config["data"], directory)
-    method: Method = BY_KEY[config["method"]]
     if config["trial"] is None:
         return time_fit(method, *rows, config["setting"])
     return run_trial(method, *rows, config["seed"])
@@ -136,7 +134,7 @@ def begin_process() -> None:
 class Event:
     """What the runner tells about: a piece of work that begins or ends."""
 
-    config: Config
+    config: Json
     record: Record | None
     n_done: int
     n_all: int
@@ -147,59 +145,59 @@ def run(plan: Plan, store: Store, tell: Callable[[Event], None] = lambda event: 
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ[name] = "1"  # read by the worker processes when they start
     configs = plan.configs()
-    Runner(plan, store, tell).run(configs, plan.jobs)
-    while store.others_at_work(configs):  # what they leave undone is done here
-        time.sleep(0.5)
-        Runner(plan, store, tell).run(configs, plan.jobs)
-    timings = [
-        plan.timing_config(data, method, setting)
-        for data, method, setting in usual_settings(plan, store)
-    ]
-    # One at a time, so that a timing shares the machine with nothing of ours.
-    Runner(plan, store, tell).run(timings, 1)
+    with processes(plan.jobs) as pool:
+        runner = Runner(plan, store, tell, pool)
+        runner.run(configs, plan.jobs)
+        while store.others_at_work(configs):  # what they leave undone is done here
+            time.sleep(0.5)
+            runner.run(configs, plan.jobs)
+        timings = [plan.timing_config(*which) for which in usual_settings(plan, store)]
+        # One at a time, so that a timing shares the machine with nothing of ours.
+        runner.run(timings, 1)
+
+
+@contextmanager
+def processes(jobs: int) -> Iterator[ProcessPool]:
+    """So many worker processes, which begin with the first work and are stopped at the end."""
+    pool = ProcessPool(jobs, initializer=begin_process, context=get_context("spawn"))
+    try:
+        yield pool
+    finally:
+        pool.stop()  # type: ignore[no-untyped-call]
+        pool.join()
 
 
 class Runner:
     """Hands out work to processes and keeps their answers."""
 
-    def __init__(self, plan: Plan, store: Store, tell: Callable[[Event], None]) -> None:
-        self.plan, self.store, self.tell = plan, store, tell
+    def __init__(
+        self, plan: Plan, store: Store, tell: Callable[[Event], None], pool: ProcessPool
+    ) -> None:
+        self.plan, self.store, self.tell, self.pool = plan, store, tell, pool
         self.machine = machine("xgboost", "lightgbm")
-        self.spent: dict[tuple[str, str], float] = defaultdict(float)
-        self.n_done = 0
 
-    def run(self, configs: list[Config], jobs: int) -> None:
+    def run(self, configs: list[Json], jobs: int) -> None:
         """Do what is not done and nobody else does."""
-        from pebble import ProcessPool
-
         known = self.store.records(configs)
+        self.spent: dict[tuple[str, str], float] = defaultdict(float)
         for record in known:
             self._spend(record.config, record.result.get("seconds", 0.0))
         self.n_done, self.n_all = len(known), len(configs)
         done = {record.key for record in known}
         waiting = [config for config in configs if Record(config, "", {}).key not in done]
-        if not waiting:
-            return
-        running: dict[Future[Any], tuple[Config, float]] = {}
-        pool: Any = ProcessPool(jobs, initializer=begin_process, context=get_context("spawn"))
+        running: dict[Future[Json], tuple[Json, float]] = {}
         try:
             queue = iter(waiting)
-            while self._fill(pool, queue, running, jobs):
+            while self._fill(queue, running, jobs):
                 finished, _ = wait(running, return_when=FIRST_COMPLETED)
                 for future in finished:
                     self._keep(future, *running.pop(future))
         finally:
             for config, _ in running.values():
                 self.store.release(config)
-            pool.stop()
-            pool.join()
 
     def _fill(
-        self,
-        pool: Any,
-        queue: Iterable[Config],
-        running: dict[Future[Any], tuple[Config, float]],
-        jobs: int,
+        self, queue: Iterable[Json], running: dict[Future[Json], tuple[Json, float]], jobs: int
     ) -> bool:
         """Start work until every process has some; whether any is under way."""
         for config in queue:
@@ -211,13 +209,16 @@ class Runner:
                 self._write(config, OUT_OF_TIME, {}, self._late())
                 continue
             self.tell(Event(config, None, self.n_done, self.n_all))
-            arguments = (config, self.plan.directory)
-            running[pool.schedule(work, args=arguments, timeout=left)] = config, time.monotonic()
+            # Other processes know only the methods that modules they import put there.
+            method = wrap_non_picklable_objects(METHODS[config["method"]], keep_wrapper=False)
+            arguments = (config, self.plan.directory, method)
+            future = self.pool.schedule(work, args=arguments, timeout=left)
+            running[future] = config, time.monotonic()
             if len(running) >= jobs:
                 break
         return bool(running)
 
-    def _keep(self, future: Future[Any], config: Config, began: float) -> None:
+    def _keep(self, future: Future[Json], config: Json, began: float) -> None:
         seconds = time.monotonic() - began
         self._spend(config, seconds)
         error = future.exception()
@@ -232,12 +233,10 @@ class Runner:
     def _late(self) -> str:
         return f"more than {self.plan.time_limit:g} s for all trials"
 
-    def _spend(self, config: Config, seconds: float) -> None:
+    def _spend(self, config: Json, seconds: float) -> None:
         self.spent[config["data"], config["method"]] += seconds
 
-    def _write(
-        self, config: Config, status: str, result: dict[str, Any], message: str = ""
-    ) -> None:
+    def _write(self, config: Json, status: str, result: Json, message: str = "") -> None:
         record = Record(config, status, result, message, self.machine)
         self.store.write(record)
         self.n_done += 1

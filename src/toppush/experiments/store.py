@@ -18,6 +18,8 @@ from typing import Any, NamedTuple, Self
 
 import psutil
 
+Json = dict[str, Any]
+"""A configuration, a result or a machine, as they are kept."""
 PATIENCE = 60.0
 """Seconds to wait for another process that writes."""
 SCHEMA = """
@@ -34,11 +36,11 @@ DONE, FAILED, OUT_OF_TIME = "done", "failed", "out of time"
 class Record:
     """One finished piece of work."""
 
-    config: dict[str, Any]
+    config: Json
     status: str
-    result: dict[str, Any]
+    result: Json
     message: str = ""
-    machine: dict[str, Any] | None = None
+    machine: Json | None = None
     finished: str = ""
 
     @property
@@ -47,7 +49,7 @@ class Record:
         return key_of(self.config)
 
 
-def key_of(config: dict[str, Any]) -> str:
+def key_of(config: Json) -> str:
     """A hash of the configuration."""
     return hashlib.sha256(json.dumps(config, sort_keys=True).encode()).hexdigest()[:24]
 
@@ -78,7 +80,7 @@ class Store:
         with closing(sqlite3.connect(self.path, timeout=PATIENCE)) as database, database:
             yield database
 
-    def records(self, configs: list[dict[str, Any]] | None = None) -> list[Record]:
+    def records(self, configs: list[Json] | None = None) -> list[Record]:
         """All records, or those of the given configurations, in order of writing."""
         query = "SELECT config, status, result, message, machine, finished FROM records"
         with self._open() as database:
@@ -94,7 +96,7 @@ class Store:
         wanted = {key_of(config) for config in configs}
         return [record for record in found if record.key in wanted]
 
-    def claim(self, config: dict[str, Any]) -> bool:
+    def claim(self, config: Json) -> bool:
         """Take on a piece of work; False if it is done or another live process has it."""
         key, me = key_of(config), Claimant.this_process()
         with self._open() as database:
@@ -108,7 +110,7 @@ class Store:
             database.execute("INSERT OR REPLACE INTO claims VALUES (?, ?, ?, ?)", (key, *me))
             return True
 
-    def others_at_work(self, configs: list[dict[str, Any]]) -> bool:
+    def others_at_work(self, configs: list[Json]) -> bool:
         """Whether another live process of this machine has claimed any of these."""
         me, keys = Claimant.this_process(), {key_of(config) for config in configs}
         with self._open() as database:
@@ -116,7 +118,7 @@ class Store:
         owners = [Claimant(*owner) for key, *owner in claims if key in keys]
         return any(one.host == me.host and one.is_another_alive(me) for one in owners)
 
-    def release(self, config: dict[str, Any]) -> None:
+    def release(self, config: Json) -> None:
         """Give a claimed piece of work back undone."""
         with self._open() as database:
             database.execute("DELETE FROM claims WHERE key = ?", (key_of(config),))

@@ -1,5 +1,6 @@
 """From records to the numbers of Table 2: means, deviations, paired tests, times."""
 
+import warnings
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from toppush.experiments.methods import REFERENCE
-from toppush.experiments.protocol import MEASURES
 from toppush.experiments.runner import Plan, usual_settings
 from toppush.experiments.store import DONE, Record, Store
+from toppush.metrics import FOUR
 from toppush.types import Array
 
 LEVEL = 0.9
@@ -73,13 +74,14 @@ def paired(differences: Array) -> Difference:
     """Mean of paired differences with its t interval at `LEVEL` and two-sided p-value."""
     from scipy import stats
 
-    mean, error = float(differences.mean()), float(differences.std(ddof=1)) / differences.size**0.5
-    if error == 0.0:
+    mean = float(differences.mean())
+    if np.ptp(differences) == 0.0:
         return Difference(mean, mean, mean, 1.0 if mean == 0.0 else 0.0)
-    freedom = differences.size - 1
-    reach = float(stats.t.ppf(0.5 + LEVEL / 2, freedom)) * error
-    p_value = 2.0 * float(stats.t.sf(abs(mean) / error, freedom))
-    return Difference(mean, mean - reach, mean + reach, p_value)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of differences that are nearly equal
+        test = stats.ttest_1samp(differences, 0.0)
+    low, high = test.confidence_interval(LEVEL)
+    return Difference(mean, float(low), float(high), float(test.pvalue))
 
 
 def summarise(plan: Plan, store: Store) -> dict[tuple[str, str], Summary]:
@@ -102,7 +104,7 @@ def _summary(data: str, method: str, records: Sequence[Record], seconds: float |
     return Summary(
         data,
         method,
-        {name: np.array([record.result[name] for record in done]) for name in MEASURES},
+        {one.key: np.array([record.result[one.key] for record in done]) for one in FOUR},
         [record.config["trial"] for record in done],
         trouble,
         float("nan") if seconds is None else seconds,

@@ -3,16 +3,16 @@
 import math
 from collections.abc import Iterable
 
-from toppush.experiments.methods import BY_KEY, REFERENCE
-from toppush.experiments.protocol import MEASURES
+from toppush.experiments.methods import METHODS, REFERENCE
 from toppush.experiments.published import PUBLISHED
 from toppush.experiments.results import Result
 from toppush.experiments.runner import Plan
 from toppush.experiments.store import Store
 from toppush.experiments.summaries import LEVEL, Difference, Summary, reference_of, summarise
 from toppush.experiments.tables import Table
+from toppush.metrics import FOUR
 
-TITLES = {"pos_at_top": "Pos@Top", "ap": "AP", "ndcg": "NDCG", "auc": "AUC"}
+TITLES = {one.key: one.title for one in FOUR}
 Summaries = dict[tuple[str, str], Summary]
 
 
@@ -62,13 +62,13 @@ def _in_order(plan: Plan, summaries: Summaries) -> Iterable[tuple[str, Summary]]
 
 
 def _row(summary: Summary, summaries: Summaries, title: str, trials: int) -> list[str]:
-    name = BY_KEY[summary.method].title
+    name = METHODS[summary.method].title
     if 0 < len(summary.trials) < trials:
         name += f" ({len(summary.trials)} splits)"
     if not summary.trials:
         return [title, name, summary.trouble, *("" for _ in TITLES), ""]
     reference = reference_of(summaries, summary.data)
-    cells = [_measured(summary, reference, measure) for measure in MEASURES]
+    cells = [_measured(summary, reference, measure) for measure in TITLES]
     trouble = f" {len(summary.trials)} trials, then {summary.trouble}" if summary.trouble else ""
     protocol = f"{summary.seconds_protocol:.2g}"
     return [title, name, _time(summary, reference), *cells, protocol + trouble]
@@ -109,7 +109,7 @@ def overview(plan: Plan, summaries: Summaries, titles: dict[str, str], measure: 
         found = [summaries.get((data, method)) for data in plan.data]
         cells = [_cell(one, summaries, measure) for one in found]
         if any(cells):
-            rows.append([BY_KEY[method].title, *cells])
+            rows.append([METHODS[method].title, *cells])
     note = (
         "Mean ± standard deviation over the splits; ● and ○ where TopPush (paper) is significantly "
         "better and worse."
@@ -143,8 +143,8 @@ def comparison(
             ours, theirs = summaries.get((data, method)), summaries.get((data, rival))
             cells.append(_interval(ours.against(theirs, measure) if ours and theirs else None))
         if method != rival and any(cells):
-            rows.append([BY_KEY[method].title, *cells])
-    title = f"{TITLES[measure]} less that of {BY_KEY[rival].title}"
+            rows.append([METHODS[method].title, *cells])
+    title = f"{TITLES[measure]} less that of {METHODS[rival].title}"
     note = (
         f"Mean difference over the splits and its {LEVEL:.0%} confidence interval (paired t); + or "
         "- where the interval excludes zero."

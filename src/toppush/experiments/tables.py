@@ -5,7 +5,7 @@ import io
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from toppush.system.writing import write_text
 
@@ -108,7 +108,7 @@ class Table:
         table = RichTable(title=self.title, title_justify="left", caption_justify="left")
         for column in self.columns:
             table.add_column(column, overflow="fold")
-        last: Any = None
+        last: str | None = None
         for row, shown in zip(self.rows, self.shown_rows(), strict=True):
             if self.group and last is not None and row[0] != last:
                 table.add_section()

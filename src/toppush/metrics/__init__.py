@@ -3,12 +3,15 @@
 See `toppush.metrics.measures` for what each takes.
 """
 
+from toppush.metrics.curve import TopCurve, register, top_curve
 from toppush.metrics.measures import (
+    FOUR,
     METRICS,
-    TopCurve,
+    Metric,
     auc,
     average_precision,
     lift_at,
+    metric,
     ndcg,
     partial_auc,
     positives_at_top,
@@ -16,19 +19,21 @@ from toppush.metrics.measures import (
     ranking_loss,
     recall_at_fpr,
     recall_at_k,
-    register,
     scorer,
-    top_curve,
+    summary,
     top_loss,
     top_recall,
 )
 
 __all__ = [
+    "FOUR",
     "METRICS",
+    "Metric",
     "TopCurve",
     "auc",
     "average_precision",
     "lift_at",
+    "metric",
     "ndcg",
     "partial_auc",
     "positives_at_top",
@@ -38,6 +43,7 @@ __all__ = [
     "recall_at_k",
     "register",
     "scorer",
+    "summary",
     "top_curve",
     "top_loss",
     "top_recall",

@@ -20,18 +20,18 @@ Measures are those of `toppush.metrics`, ties included. Negatives that no positi
 drawn as one, and draws are made some at a time, so that memory stays bounded; O(draws x rows).
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from toppush.metrics.measures import METRICS, SLACK, TopCurve, top_curve
+from toppush.metrics.curve import SLACK, TopCurve, Values, top_curve
+from toppush.metrics.measures import METRICS, named
+from toppush.types import Array, Mask, Where
 
 __all__ = ["Compared", "Interval", "Measure", "compare", "intervals", "measure"]
 
-Array = NDArray[Any]
 ENTRIES = 1 << 20
 """Entries of the matrix of draws that is worked on."""
 WORK = 200_000_000
@@ -65,51 +65,30 @@ class Measure:
     """A measure of `toppush.metrics` with its parameters."""
 
     name: str
-    parameters: Mapping[str, Any] = field(default_factory=dict)
+    parameters: Mapping[str, float] = field(default_factory=dict)
 
-    def of(self, curve: TopCurve) -> Any:
+    def of(self, curve: TopCurve) -> Values:
         """Its value for a list, or for each list of a stack."""
-        return getattr(curve, self.name)(**self.parameters)
+        return METRICS[self.name].of(curve, **self.parameters)
 
-    def expected(self, population: TopCurve) -> Any:
+    def expected(self, population: TopCurve) -> Values:
         """Its mean over lists of as many rows from a population, or from each of a stack.
 
         Measures that hang on the place of one negative are averaged over where it may fall; for
         the others a population is as good as a list.
         """
-        if self.name not in PLACES:
+        metric = METRICS[self.name]
+        if metric.places is None:
             return self.of(population)
-        places = PLACES[self.name](round(population.n_neg), **self.parameters)
+        levels = (np.arange(NODES) + 0.5) / NODES
+        places = metric.places(levels, round(population.n_neg), **self.parameters)
         recall = _mean_recall(population, places)
-        return 1.0 - recall if self.name == "top_loss" else recall
+        return 1.0 - recall if metric.is_loss else recall
 
 
-def measure(name: str, **parameters: Any) -> Measure:
+def measure(name: str, **parameters: float) -> Measure:
     """A measure with its parameters, for `intervals`; names as in `toppush.metrics`."""
-    if name not in METRICS:
-        raise ValueError(f"There is no metric {name!r}; pass one of {sorted(METRICS)}.")
-    return Measure(name, parameters)
-
-
-def _before_the_first(_n_neg: int) -> Array:
-    return np.ones(NODES)
-
-
-def _before_the_first_few(n_neg: int, n_false: float = 5) -> Array:
-    return np.ceil((np.arange(NODES) + 0.5) / NODES * min(n_false, n_neg))
-
-
-def _after_a_share(n_neg: int, max_fpr: float) -> Array:
-    return np.full(NODES, np.floor(max_fpr * n_neg * SLACK) + 1)
-
-
-PLACES: dict[str, Callable[..., Array]] = {
-    "positives_at_top": _before_the_first,
-    "top_loss": _before_the_first,
-    "top_recall": _before_the_first_few,
-    "recall_at_fpr": _after_a_share,
-}
-"""Places of the negatives, from the top and equally weighty, before which recall is measured."""
+    return Measure(named(name).__name__, parameters)
 
 
 def _mean_recall(population: TopCurve, places: Array) -> Array:
@@ -170,7 +149,7 @@ def intervals(
     worst, best = _drawn(positive, lists, measures, draws, seed)
     curve = top_curve(positive, lists[0])
     return {
-        name: _interval(one.of(curve), worst[0, place], best[0, place], confidence)
+        name: _interval(float(one.of(curve)), worst[0, place], best[0, place], confidence)
         for place, (name, one) in enumerate(measures.items())
     }
 
@@ -241,12 +220,12 @@ class Cells:
         Where in each list a cell stands, from 0 at the top.
     """
 
-    positive: NDArray[np.bool_]
-    rows: Array
-    places: Array
+    positive: Mask
+    rows: Where
+    places: Where
 
     @classmethod
-    def of(cls, positive: NDArray[np.bool_], lists: Sequence[Array]) -> "Cells":
+    def of(cls, positive: Mask, lists: Sequence[Array]) -> "Cells":
         """Join the rows that stand together in every list; O(N log N)."""
         places = np.stack([_joined_places(positive, score) for score in lists])
         codes = positive.astype(np.int64)
@@ -266,7 +245,7 @@ class Cells:
         return weights, unseen
 
 
-def _joined_places(positive: NDArray[np.bool_], score: Array) -> Array:
+def _joined_places(positive: Mask, score: Array) -> Where:
     """Place of each row's score in the list; scores of negatives between two positives join."""
     order = np.argsort(-score, kind="stable")
     new = np.append(True, np.diff(score[order]) != 0)
@@ -279,7 +258,7 @@ def _joined_places(positive: NDArray[np.bool_], score: Array) -> Array:
 
 
 def _drawn(
-    positive: NDArray[np.bool_],
+    positive: Mask,
     lists: Sequence[Array],
     measures: Mapping[str, Measure],
     draws: int | None,
@@ -301,7 +280,7 @@ def _drawn(
     return found
 
 
-def _populations(weights: Array, unseen: Array, cells: Cells, places: Array) -> Iterator[TopCurve]:
+def _populations(weights: Array, unseen: Array, cells: Cells, places: Where) -> Iterator[TopCurve]:
     """The list with the unseen rows where they do most harm, then where they do most good."""
     order = np.argsort(places, kind="stable")
     listed, positive = weights[:, order], cells.positive[order]

@@ -8,10 +8,9 @@ from collections.abc import Sequence
 from typing import NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from toppush.metrics.measures import top_recall
-from toppush.types import Array
+from toppush.types import Array, Mask
 
 SHARE = 0.001
 """Of the negatives: recall is averaged before the first so many, and before one at least."""
@@ -28,16 +27,14 @@ class Head(NamedTuple):
         Weight of all positives and of all negatives of the list.
     """
 
-    positive: NDArray[np.bool_]
+    positive: Mask
     scores: Array
     weight: Array
     n_pos: float
     n_neg: float
 
     @classmethod
-    def of(
-        cls, positive: NDArray[np.bool_], scores: Array, weight: Array | None, n_false: float
-    ) -> Self:
+    def of(cls, positive: Mask, scores: Array, weight: Array | None, n_false: float) -> Self:
         """The head of a list down to its n_false-th negative; linear in the rows if unweighted."""
         weights = np.ones(len(scores)) if weight is None else weight
         counts = weights > 0.0

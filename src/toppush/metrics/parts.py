@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from toppush.metrics import TopCurve
+from toppush.metrics.curve import TopCurve
 from toppush.types import Array
 
 

@@ -5,16 +5,25 @@ of `toppush.metrics`: a list that ends within a tie holds its positives in propo
 threshold takes all rows of a tie or none.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from toppush.metrics import TopCurve, top_curve
 from toppush.plots.history import NEEDS_MATPLOTLIB
+from toppush.types import Array, Matrix, Where
 
-Array = NDArray[Any]
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure, SubFigure
+    from matplotlib.lines import Line2D
+
+Length = Array | Where
+Style = dict[str, Any]
+"""What matplotlib's `plot` takes by keyword."""
 
 ALL_UP_TO = 100
 """List lengths that are drawn one by one; from there on a logarithmic grid."""
@@ -29,28 +38,22 @@ def list_lengths(longest: float, *, per_decade: int = 200) -> NDArray[np.int64]:
     return np.unique(lengths.astype(np.int64))
 
 
-class _Display:
-    """What both displays share: where the scores come from, and the axes."""
+class _Display(ABC):
+    """What both displays share: where the scores come from, the axes, the line of chance."""
 
+    axes: tuple[str, str]
+    """What the axes are called."""
     name: str | None
-    pos_label: Any
-    plot: Callable[..., Any]
-    ax_: Any
-    figure_: Any
-    chance_level_: Any
+    pos_label: object
+    ax_: "Axes"
+    figure_: "Figure | SubFigure"
+    chance_level_: "Line2D | None"
+    _draw: Callable[..., None]
+    """Draws the lines, given a name and their styles."""
 
     @classmethod
     def from_estimator(
-        cls,
-        estimator: Any,
-        X: Any,
-        y: ArrayLike,
-        *,
-        sample_weight: ArrayLike | None = None,
-        pos_label: Any = None,
-        name: str | None = None,
-        ax: Any = None,
-        **kwargs: Any,
+        cls, estimator: Any, X: Matrix, y: ArrayLike, *, pos_label: object = None, **kwargs: Any
     ) -> Self:
         """Rank the rows of X and draw the list.
 
@@ -61,30 +64,18 @@ class _Display:
         X : array, sparse matrix or data frame of shape (n_rows, n_features)
         y : array of shape (n_rows,)
             Labels of two classes.
-        sample_weight : array of shape (n_rows,), optional
         pos_label : optional
             The class that should be on top; by default the second of the estimator's classes.
-        name : str, optional
-            Name in the legend; by default the class of the estimator.
-        ax : matplotlib Axes, optional
-            Axes to draw on; by default those of a new figure.
         **kwargs
-            As for `plot`.
+            As for `from_predictions`; the name in the legend is by default the estimator's class.
 
         Returns
         -------
         display
         """
         scores, pos_label = _responses(estimator, X, pos_label)
-        return cls.from_predictions(
-            y,
-            scores,
-            sample_weight=sample_weight,
-            pos_label=pos_label,
-            name=type(estimator).__name__ if name is None else name,
-            ax=ax,
-            **kwargs,
-        )
+        kwargs = {"name": type(estimator).__name__} | kwargs
+        return cls.from_predictions(y, scores, pos_label=pos_label, **kwargs)
 
     @classmethod
     def from_predictions(
@@ -93,9 +84,8 @@ class _Display:
         y_score: ArrayLike,
         *,
         sample_weight: ArrayLike | None = None,
-        pos_label: Any = None,
+        pos_label: object = None,
         name: str | None = None,
-        ax: Any = None,
         **kwargs: Any,
     ) -> Self:
         """Draw the list that scores make; O(n log n) for n rows.
@@ -103,11 +93,9 @@ class _Display:
         Parameters
         ----------
         y_true, y_score, sample_weight, pos_label
-            The list, as at the head of `toppush.metrics`.
+            The list, as at the head of `toppush.metrics.measures`.
         name : str, optional
             Name in the legend.
-        ax : matplotlib Axes, optional
-            Axes to draw on; by default those of a new figure.
         **kwargs
             As for `plot`.
 
@@ -116,27 +104,62 @@ class _Display:
         display
         """
         display = cls._of(top_curve(y_true, y_score, sample_weight, pos_label), name, pos_label)
-        display.plot(ax=ax, **kwargs)
-        return display
+        return display.plot(**kwargs)
 
     @classmethod
-    def _of(cls, curve: TopCurve, name: str | None, pos_label: Any) -> Self:
-        raise NotImplementedError
+    @abstractmethod
+    def _of(cls, curve: TopCurve, name: str | None, pos_label: object) -> Self: ...
 
-    def _start(self, ax: Any, x_label: str, y_label: str) -> None:
-        """Set the axes and their labels."""
-        if ax is None:
-            ax = _new_axes()
-        self.ax_, self.figure_ = ax, ax.figure
+    @abstractmethod
+    def _chance(self) -> tuple[str, Length, Array] | None:
+        """What a random order gives, if that is known: a label, and the points of its line."""
+
+    def plot(
+        self,
+        ax: "Axes | None" = None,
+        *,
+        name: str | None = None,
+        plot_chance_level: bool = False,
+        chance_level_kw: Style | None = None,
+        despine: bool = False,
+        **styles: Style | None,
+    ) -> Self:
+        """Draw the lines.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Axes to draw on; by default those of a new figure.
+        name : str, optional
+            Name in the legend; by default the display's own.
+        plot_chance_level : bool, default=False
+            Draw what a random order gives as well.
+        chance_level_kw : dict, optional
+            Passed to matplotlib's `plot`.
+        despine : bool, default=False
+            Take the top and right spines away.
+        **styles : dict
+            Passed to matplotlib's `plot`: `precision_kwargs` and `recall_kwargs` of a
+            `TopCurveDisplay`, `curve_kwargs` of a `TopRocDisplay`.
+
+        Returns
+        -------
+        display
+        """
+        self.ax_ = ax = _new_axes() if ax is None else ax
+        self.figure_ = ax.figure
         told = "" if self.pos_label is None else f" (positive label: {self.pos_label})"
+        x_label, y_label = self.axes
         ax.set(xscale="log", xlabel=x_label, ylabel=y_label + told, ylim=(-0.02, 1.02))
-
-    def _finish(self, despine: bool) -> Self:
-        """Draw the legend where a line has a name."""
-        if self.ax_.get_legend_handles_labels()[1]:
-            self.ax_.legend(loc="best")
+        self._draw(self.name if name is None else name, **styles)
+        self.chance_level_ = None
+        if plot_chance_level and (chance := self._chance()) is not None:
+            style: Style = {"label": chance[0], "color": "k", "linestyle": ":"}
+            (self.chance_level_,) = ax.plot(*chance[1:], **style | (chance_level_kw or {}))
+        if ax.get_legend_handles_labels()[1]:
+            ax.legend(loc="best")
         if despine:
-            self.ax_.spines[["top", "right"]].set_visible(False)
+            ax.spines[["top", "right"]].set_visible(False)
         return self
 
 
@@ -176,15 +199,17 @@ class TopCurveDisplay(_Display):
     [1.0, 0.5, 0.67, 0.5]
     """
 
+    axes = ("length of the list", "share")
+
     def __init__(
         self,
         *,
-        length: Array,
+        length: Length,
         precision: Array,
         recall: Array,
         prevalence: float | None = None,
         name: str | None = None,
-        pos_label: Any = None,
+        pos_label: object = None,
     ) -> None:
         self.length = length
         self.precision = precision
@@ -194,7 +219,7 @@ class TopCurveDisplay(_Display):
         self.pos_label = pos_label
 
     @classmethod
-    def _of(cls, curve: TopCurve, name: str | None, pos_label: Any) -> Self:
+    def _of(cls, curve: TopCurve, name: str | None, pos_label: object) -> Self:
         # Weights of which all sum to less than 1 have no list of length 1.
         length = list_lengths(curve.depth[-1]) if curve.depth[-1] >= 1 else curve.depth[-1:]
         hits = curve.hits_within(length)
@@ -207,55 +232,24 @@ class TopCurveDisplay(_Display):
             pos_label=pos_label,
         )
 
-    def plot(
+    def _draw(
         self,
-        ax: Any = None,
-        *,
-        name: str | None = None,
-        precision_kwargs: dict[str, Any] | None = None,
-        recall_kwargs: dict[str, Any] | None = None,
-        plot_chance_level: bool = False,
-        chance_level_kw: dict[str, Any] | None = None,
-        despine: bool = False,
-    ) -> Self:
-        """Draw both lines.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, optional
-            Axes to draw on; by default those of a new figure.
-        name : str, optional
-            Name in the legend; by default the display's own.
-        precision_kwargs, recall_kwargs : dict, optional
-            Passed to matplotlib's `plot`.
-        plot_chance_level : bool, default=False
-            Draw the precision of a random order as well.
-        chance_level_kw : dict, optional
-            Passed to matplotlib's `plot`.
-        despine : bool, default=False
-            Take the top and right spines away.
-
-        Returns
-        -------
-        display
-        """
-        self._start(ax, "length of the list", "share")
-        name = self.name if name is None else name
+        name: str | None,
+        precision_kwargs: Style | None = None,
+        recall_kwargs: Style | None = None,
+    ) -> None:
         prefix = "" if name is None else f"{name}: "
-        style = {"label": f"{prefix}precision"} | (precision_kwargs or {})
+        style: Style = {"label": f"{prefix}precision"} | (precision_kwargs or {})
         (self.precision_line_,) = self.ax_.plot(self.length, self.precision, **style)
         colour = self.precision_line_.get_color()
         style = {"label": f"{prefix}recall", "linestyle": "--", "color": colour}
-        (self.recall_line_,) = self.ax_.plot(
-            self.length, self.recall, **style | (recall_kwargs or {})
-        )
-        self.chance_level_ = None
-        if plot_chance_level and self.prevalence is not None:
-            style = {"label": "precision by chance", "color": "k", "linestyle": ":"}
-            (self.chance_level_,) = self.ax_.plot(
-                self.length[[0, -1]], [self.prevalence] * 2, **style | (chance_level_kw or {})
-            )
-        return self._finish(despine)
+        style |= recall_kwargs or {}
+        (self.recall_line_,) = self.ax_.plot(self.length, self.recall, **style)
+
+    def _chance(self) -> tuple[str, Length, Array] | None:
+        if self.prevalence is None:
+            return None
+        return "precision by chance", self.length[[0, -1]], np.full(2, self.prevalence)
 
 
 class TopRocDisplay(_Display):
@@ -287,8 +281,10 @@ class TopRocDisplay(_Display):
         The line of a random order, or None.
     """
 
+    axes = ("false positive rate", "recall")
+
     def __init__(
-        self, *, fpr: Array, tpr: Array, name: str | None = None, pos_label: Any = None
+        self, *, fpr: Array, tpr: Array, name: str | None = None, pos_label: object = None
     ) -> None:
         self.fpr = fpr
         self.tpr = tpr
@@ -296,7 +292,7 @@ class TopRocDisplay(_Display):
         self.pos_label = pos_label
 
     @classmethod
-    def _of(cls, curve: TopCurve, name: str | None, pos_label: Any) -> Self:
+    def _of(cls, curve: TopCurve, name: str | None, pos_label: object) -> Self:
         fpr, tpr = curve.alarms / curve.n_neg, curve.hits / curve.n_pos
         return cls(fpr=fpr, tpr=tpr, name=name, pos_label=pos_label)
 
@@ -305,59 +301,24 @@ class TopRocDisplay(_Display):
         """Where the rate 0 is drawn."""
         return float(self.fpr[self.fpr > 0][0]) / 2
 
-    def plot(
-        self,
-        ax: Any = None,
-        *,
-        name: str | None = None,
-        curve_kwargs: dict[str, Any] | None = None,
-        plot_chance_level: bool = False,
-        chance_level_kw: dict[str, Any] | None = None,
-        despine: bool = False,
-    ) -> Self:
-        """Draw the curve.
+    def _draw(self, name: str | None, curve_kwargs: Style | None = None) -> None:
+        style: Style = {"drawstyle": "steps-post", "label": name} | (curve_kwargs or {})
+        (self.line_,) = self.ax_.plot(np.maximum(self.fpr, self.left_end), self.tpr, **style)
 
-        Parameters
-        ----------
-        ax : matplotlib Axes, optional
-            Axes to draw on; by default those of a new figure.
-        name : str, optional
-            Name in the legend; by default the display's own.
-        curve_kwargs : dict, optional
-            Passed to matplotlib's `plot`.
-        plot_chance_level : bool, default=False
-            Draw the curve of a random order as well.
-        chance_level_kw : dict, optional
-            Passed to matplotlib's `plot`.
-        despine : bool, default=False
-            Take the top and right spines away.
-
-        Returns
-        -------
-        display
-        """
-        self._start(ax, "false positive rate", "recall")
-        style: dict[str, Any] = {"drawstyle": "steps-post", "label": name or self.name}
-        (self.line_,) = self.ax_.plot(
-            np.maximum(self.fpr, self.left_end), self.tpr, **style | (curve_kwargs or {})
-        )
-        self.chance_level_ = None
-        if plot_chance_level:
-            style = {"label": "by chance", "color": "k", "linestyle": ":"}
-            rates = np.geomspace(self.left_end, 1.0, 100)
-            (self.chance_level_,) = self.ax_.plot(rates, rates, **style | (chance_level_kw or {}))
-        return self._finish(despine)
+    def _chance(self) -> tuple[str, Array, Array]:
+        rates = np.geomspace(self.left_end, 1.0, 100)
+        return "by chance", rates, rates
 
 
-def _new_axes() -> Any:
+def _new_axes() -> "Axes":
     try:
         import matplotlib.pyplot as plt
     except ImportError as error:
         raise ImportError(NEEDS_MATPLOTLIB) from error
-    return plt.subplots(layout="constrained")[1]
+    return plt.figure(layout="constrained").add_subplot()
 
 
-def _responses(estimator: Any, X: Any, pos_label: Any) -> tuple[Array, Any]:
+def _responses(estimator: Any, X: Matrix, pos_label: object) -> tuple[Array, object]:
     """Scores in favour of the positive class, and that class."""
     classes = list(estimator.classes_)
     if len(classes) != 2:

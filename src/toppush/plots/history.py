@@ -1,14 +1,16 @@
 """The bounds of a solve as a picture."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from toppush.problem.solution import Iteration
 
 NEEDS_MATPLOTLIB = "pictures need matplotlib: pip install 'toppush[cli]'"
 
 
-def draw_history(history: "tuple[Iteration, ...]") -> Any:
+def draw_history(history: "tuple[Iteration, ...]") -> "Figure":
     """Bounds of the objective against reads of the data and against seconds."""
     try:
         from matplotlib.figure import Figure

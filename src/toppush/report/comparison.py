@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from toppush.designs.local import one_blas_thread
-from toppush.metrics import bootstrap
+from toppush.metrics import METRICS, bootstrap
 from toppush.metrics.bootstrap import Interval, Measure, measure
 from toppush.report.ranking import Ranking
 
@@ -22,8 +22,11 @@ class Compared:
 
 
 def measures_for(ranking: Ranking) -> dict[str, Measure]:
-    """The measures that a list of this length supports."""
-    chosen = {"positives above every negative": measure("positives_at_top")}
+    """The measures that a list of this length supports: those with a title, and heads of it."""
+    (first, at_top), *others = [
+        (one.title, measure(name)) for name, one in METRICS.items() if one.title and not one.needs
+    ]
+    chosen = {first: at_top}
     for k in (10, 100, 1000):
         if 2 * k <= ranking.n_rows:
             chosen[f"precision in the first {k:,}"] = measure("precision_at_k", k=k)
@@ -31,11 +34,7 @@ def measures_for(ranking: Ranking) -> dict[str, Measure]:
         if rate * ranking.n_neg >= 1:
             name = f"recall at {100 * rate:g}% false positives"
             chosen[name] = measure("recall_at_fpr", max_fpr=rate)
-    return chosen | {
-        "average precision": measure("average_precision"),
-        "NDCG": measure("ndcg"),
-        "area under the ROC curve": measure("auc"),
-    }
+    return chosen | dict(others)
 
 
 def compare(ranking: Ranking, rival: Ranking | None) -> list[Compared]:

@@ -8,12 +8,12 @@ texts that it is not.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from toppush.types import Array
+from toppush.designs import dense
+from toppush.types import Array, Matrix, Where
 
 MAX_NAME = 60
 NEGLIGIBLE = 1e-3
@@ -43,7 +43,7 @@ class Features:
     spread: Array
     rows: Mapping[int, Array]
     columns: Sequence[str] | None = None
-    given: Mapping[int, Mapping[str, Any]] | None = None
+    given: Mapping[int, Mapping[str, object]] | None = None
 
     def __post_init__(self) -> None:
         sizes = {len(self.names), len(self.weights), len(self.mean), len(self.spread)}
@@ -58,13 +58,13 @@ class Features:
     @classmethod
     def of(
         cls,
-        X: Any,
+        X: Matrix,
         weights: ArrayLike,
         names: Sequence[str] | None = None,
         *,
         rows: Iterable[int],
         columns: Sequence[str] | None = None,
-        given: Mapping[int, Mapping[str, Any]] | None = None,
+        given: Mapping[int, Mapping[str, object]] | None = None,
     ) -> "Features":
         """Read the means, the spreads and some rows off a matrix, dense or sparse.
 
@@ -86,7 +86,7 @@ class Features:
         usual = StandardScaler(with_mean=False).fit(X)
         if names is None:
             names = [f"feature {number}" for number in range(1, X.shape[1] + 1)]
-        values = {int(row): _row(X, int(row)) for row in rows}
+        values = {int(row): dense(X[[int(row)]])[0].astype(np.float64) for row in rows}
         return cls(
             names, np.ravel(weights), usual.mean_, np.sqrt(usual.var_), values, columns, given
         )
@@ -100,34 +100,30 @@ class Features:
         return np.asarray(np.abs(self.weights) * self.spread)
 
 
-def _row(X: Any, row: int) -> Array:
-    one = X[[row]]
-    dense = one.toarray() if hasattr(one, "toarray") else one
-    return np.asarray(dense[0], np.float64)
-
-
 @dataclass(frozen=True)
-class Part:
+class Contribution:
     """One column's part in a score."""
 
     name: str
-    value: Any
+    value: object
     """The row's value there; None for the mean of several rows."""
     amount: float
 
 
-def largest_parts(features: Features, row: int, limit: int) -> list[Part]:
+def largest_contributions(features: Features, row: int, limit: int) -> list[Contribution]:
     """The columns that add most to or take most from a row's score."""
     return [
-        Part(name, _value(features, row, first), amount)
+        Contribution(name, _value(features, row, first), amount)
         for name, first, amount in _by_column(features, features.contributions(row), limit)
     ]
 
 
-def mean_parts(features: Features, rows: Sequence[int], limit: int) -> list[Part]:
+def mean_contributions(features: Features, rows: Sequence[int], limit: int) -> list[Contribution]:
     """The same on average over some rows."""
     amounts = np.mean([features.contributions(row) for row in rows], axis=0)
-    return [Part(name, None, amount) for name, _, amount in _by_column(features, amounts, limit)]
+    return [
+        Contribution(name, None, amount) for name, _, amount in _by_column(features, amounts, limit)
+    ]
 
 
 def _by_column(features: Features, amounts: Array, limit: int) -> list[tuple[str, int, float]]:
@@ -142,17 +138,17 @@ def _by_column(features: Features, amounts: Array, limit: int) -> list[tuple[str
     ]
 
 
-def _value(features: Features, row: int, feature: int) -> Any:
+def _value(features: Features, row: int, feature: int) -> object:
     """What the row holds in the column of a feature."""
     if features.given is None or features.columns is None:
         return float(features.rows[row][feature])
     return features.given[row][features.columns[feature]]
 
 
-def _largest(sizes: Array, limit: int) -> Any:
+def _largest(sizes: Array, limit: int) -> Where:
     """Where the largest entries are, greatest first, without those that nobody would see."""
     chosen = np.argsort(-sizes, kind="stable")[:limit]
-    return chosen[sizes[chosen] > NEGLIGIBLE * sizes.max(initial=0.0)]
+    return np.asarray(chosen[sizes[chosen] > NEGLIGIBLE * sizes.max(initial=0.0)])
 
 
 def _name(names: Sequence[str], j: int) -> str:

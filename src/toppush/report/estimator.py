@@ -2,20 +2,22 @@
 
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing
 
+from toppush.designs import dense
 from toppush.problem.losses import LOSSES, Loss
 from toppush.report.drivers import Features
 from toppush.report.page import N_ALARMS, N_SHOWN, Rival, build
-from toppush.report.ranking import Ranking, table_records
+from toppush.report.ranking import Indices, Ranking, Table, table_records
 from toppush.report.sources import before_scaling, sources
+from toppush.types import Mask, Matrix
 
 RIVAL_ITERATIONS = 1000
 NEARLY = 1e-3
@@ -23,13 +25,13 @@ NEARLY = 1e-3
 
 
 def from_estimator(
-    ranker: Any,
-    X: Any,
+    ranker: BaseEstimator,
+    X: Matrix,
     y: ArrayLike,
-    X_train: Any = None,
+    X_train: Matrix = None,
     y_train: ArrayLike | None = None,
     *,
-    rows: Any = None,
+    rows: Table = None,
     feature_names: Sequence[str] | None = None,
     title: str = "Ranking report",
     k: int | None = None,
@@ -92,12 +94,17 @@ def from_estimator(
     )
 
 
-def _prepared(prepare: Any, X: Any) -> Any:
+def _prepared(prepare: Pipeline | None, X: Matrix) -> Matrix:
     return X if prepare is None or not len(prepare) else prepare.transform(X)
 
 
 def _features(
-    ranker: Any, prepare: Any, final: Any, X: Any, rows: Any, names: Sequence[str] | None
+    ranker: BaseEstimator,
+    prepare: Pipeline | None,
+    final: BaseEstimator,
+    X: Matrix,
+    rows: Indices,
+    names: Sequence[str] | None,
 ) -> Features:
     """Weights of the features before scaling, and the columns of X that they are made of."""
     before, weights = before_scaling(prepare, np.ravel(final.coef_).astype(np.float64))
@@ -108,10 +115,11 @@ def _features(
     )
 
 
-def _columns(before: Any, X: Any, rows: Any) -> tuple[list[str] | None, Any]:
+def _columns(
+    before: Pipeline | None, X: Matrix, rows: Indices
+) -> tuple[list[str] | None, dict[int, dict[str, object]] | None]:
     """Name of the column that each feature is made of, and what some rows hold there."""
-    made_of = None if before is None else sources(before, before.n_features_in_)
-    if made_of is None:
+    if before is None or (made_of := sources(before, before.n_features_in_)) is None:
         return None, None
     fitted = getattr(before, "feature_names_in_", None)
     called = [f"column {place + 1}" for place in range(before.n_features_in_)]
@@ -120,19 +128,17 @@ def _columns(before: Any, X: Any, rows: Any) -> tuple[list[str] | None, Any]:
     if _is_table(X):
         records = [{str(name): one for name, one in row.items()} for row in table_records(taken)]
     else:
-        records = [dict(zip(called, row, strict=True)) for row in _dense(taken)]
+        records = [dict(zip(called, row, strict=True)) for row in dense(taken)]
     return [called[one] for one in made_of], dict(zip(map(int, rows), records, strict=True))
 
 
-def _is_table(X: Any) -> bool:
+def _is_table(X: Matrix) -> bool:
     return hasattr(X, "column_names") or hasattr(X, "columns")
 
 
-def _dense(rows: Any) -> Any:
-    return rows.toarray() if hasattr(rows, "toarray") else rows
-
-
-def _names(ranker: Any, prepare: Any, final: Any) -> list[str] | None:
+def _names(
+    ranker: BaseEstimator, prepare: Pipeline | None, final: BaseEstimator
+) -> list[str] | None:
     """Names of the features as the final step sees them, if anyone knows."""
     if prepare is not None and len(prepare):
         try:
@@ -143,7 +149,7 @@ def _names(ranker: Any, prepare: Any, final: Any) -> list[str] | None:
     return None if names is None else [str(name) for name in names]
 
 
-def _logistic(X_train: Any, positive: Any, X: Any) -> Rival:
+def _logistic(X_train: Matrix, positive: Mask, X: Matrix) -> Rival:
     """Logistic regression with scikit-learn's defaults and time to converge."""
     rival = LogisticRegression(max_iter=RIVAL_ITERATIONS)
     with warnings.catch_warnings(record=True) as said:
@@ -155,7 +161,9 @@ def _logistic(X_train: Any, positive: Any, X: Any) -> Rival:
     return Rival(rival.decision_function(X), note=f"{note}.")
 
 
-def _facts(ranker: Any, final: Any, features: Features | None, X_train: Any) -> dict[str, object]:
+def _facts(
+    ranker: BaseEstimator, final: BaseEstimator, features: Features | None, X_train: Matrix
+) -> dict[str, object]:
     facts: dict[str, object] = {"Positive class": repr(_plain(ranker.classes_[1]))}
     if isinstance(ranker, Pipeline):
         facts["Steps"] = " → ".join(type(step).__name__ for _, step in ranker.steps)
@@ -175,7 +183,7 @@ def _facts(ranker: Any, final: Any, features: Features | None, X_train: Any) -> 
     return facts
 
 
-def _caution(final: Any) -> str:
+def _caution(final: BaseEstimator) -> str:
     """Say so if weights of zero are as good as those found."""
     solution, loss = getattr(final, "solution_", None), LOSSES.get(getattr(final, "loss", ""))
     if solution is None or loss is None or solution.upper < (1 - NEARLY) * _at_zero(loss):
@@ -193,5 +201,5 @@ def _at_zero(loss: Loss) -> float:
     return float(loss.value(np.zeros(1))[0])
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> object:
     return value.item() if hasattr(value, "item") else value

@@ -13,9 +13,10 @@ from typing import Any
 import altair as alt
 import numpy as np
 import vl_convert
+from numpy.typing import ArrayLike
 
 from toppush.problem.solution import Iteration
-from toppush.report.drivers import Part, Weight
+from toppush.report.drivers import Contribution, Weight
 from toppush.report.ranking import (
     Ranking,
     ScoreGroup,
@@ -34,6 +35,8 @@ INK, FAINT, GRID = "var(--ink)", "var(--faint)", "var(--grid)"
 FIRST, SECOND = "var(--first)", "var(--second)"
 DASH = [6, 4]
 FONT = "system-ui, sans-serif"
+Cell = float | str
+Chart = alt.Chart | alt.LayerChart | alt.FacetChart
 
 
 @dataclass(frozen=True)
@@ -45,7 +48,7 @@ class Figure:
     spec: dict[str, Any] = field(repr=False)
 
     @classmethod
-    def of(cls, name: str, description: str, chart: Any, height: int) -> "Figure":
+    def of(cls, name: str, description: str, chart: Chart, height: int) -> "Figure":
         """Finish a chart in the page's look."""
         chart = chart.properties(width="container", height=height, background="transparent")
         chart = chart.configure(
@@ -95,19 +98,19 @@ def browser_library() -> str:
     return str(vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;", vl_version=VEGA_LITE))
 
 
-def _data(**columns: Any) -> Any:
+def _data(**columns: ArrayLike) -> alt.InlineData:
     names = list(columns)
     rows = zip(*(_plain(values) for values in columns.values()), strict=True)
     return alt.InlineData(values=[dict(zip(names, row, strict=True)) for row in rows])
 
 
-def _plain(values: Any) -> list[Any]:
+def _plain(values: ArrayLike) -> list[Cell]:
     """Python numbers with six digits, which is more than a screen shows."""
-    listed: list[Any] = np.asarray(values).tolist()
+    listed: list[Cell] = np.asarray(values).tolist()
     return [float(f"{value:.6g}") if isinstance(value, float) else value for value in listed]
 
 
-def _value_axis(field: str, title: str, values: Any, **scale: Any) -> Any:
+def _value_axis(field: str, title: str, values: ArrayLike, **scale: Any) -> alt.X:
     """An axis of numbers of any size; d3 writes small ones with many zeros."""
     size = float(np.max(np.abs(values), initial=0.0))
     form = "~g" if 1e-3 <= size < 1e5 or size == 0 else ".2~e"
@@ -118,7 +121,7 @@ def _value_axis(field: str, title: str, values: Any, **scale: Any) -> Any:
     )
 
 
-def _log_axis(field: str, title: str, low: float, high: float) -> Any:
+def _log_axis(field: str, title: str, low: float, high: float) -> alt.X:
     scale = alt.Scale(type="log", domain=[low, high], nice=False)
     axis = alt.Axis(
         format=".3~%" if low < 1 else ",d", tickCount=8, labelOverlap="greedy", labelSeparation=6
@@ -126,17 +129,17 @@ def _log_axis(field: str, title: str, low: float, high: float) -> Any:
     return alt.X(field, type="quantitative", title=title, scale=scale, axis=axis)
 
 
-def _share_axis(field: str, title: str) -> Any:
+def _share_axis(field: str, title: str) -> alt.Y:
     scale, axis = alt.Scale(domain=[0, 1]), alt.Axis(format="%", tickCount=5)
     return alt.Y(field, type="quantitative", title=title, scale=scale, axis=axis)
 
 
-def _dashes(names: Sequence[str]) -> Any:
+def _dashes(names: Sequence[str]) -> alt.StrokeDash:
     dashes = [[1, 0], DASH, [2, 3]][: len(names)]
     return alt.StrokeDash("list:N", sort=None).scale(domain=list(names), range=dashes)
 
 
-def _hover(data: Any, x: Any, tooltip: list[Any]) -> Any:
+def _hover(data: alt.InlineData, x: alt.X, tooltip: list[alt.Tooltip]) -> alt.Chart:
     """A line at the point nearest to the pointer, with its numbers."""
     near = alt.selection_point(
         name="near",
@@ -146,18 +149,19 @@ def _hover(data: Any, x: Any, tooltip: list[Any]) -> Any:
         empty=False,
         clear="pointerout",
     )
-    return (
+    rule: alt.Chart = (
         alt.Chart(data)
         .mark_rule(color=FAINT, strokeWidth=1)
         .encode(x=x, opacity=alt.condition(near, alt.value(1), alt.value(0)), tooltip=tooltip)
         .add_params(near)
     )
+    return rule
 
 
 def curve_figure(lists: dict[str, Ranking], k: int) -> Figure:
     """Precision and recall against list length, with a line at k."""
     ranking = next(iter(lists.values()))
-    columns: dict[str, list[Any]] = {"k": [], "share": [], "measure": [], "list": []}
+    columns: dict[str, list[Cell]] = {"k": [], "share": [], "measure": [], "list": []}
     for name, one in lists.items():
         lengths, *both = curve_points(one)
         for measure, shares in zip(("precision", "recall"), both, strict=True):
@@ -207,7 +211,7 @@ def roc_figure(lists: dict[str, Ranking]) -> Figure:
     """Recall against the false positive rate, from the first false alarm on."""
     ranking = next(iter(lists.values()))
     left = 0.5 / ranking.n_neg
-    columns: dict[str, list[Any]] = {"rate": [], "drawn": [], "recall": [], "list": []}
+    columns: dict[str, list[Cell]] = {"rate": [], "drawn": [], "recall": [], "list": []}
     for name, one in lists.items():
         rates, recall = roc_points(one)
         columns["rate"] += rates.tolist()
@@ -333,9 +337,9 @@ def calibration_figure(ranking: Ranking, groups: Sequence[ScoreGroup]) -> Figure
     )
 
 
-def parts_figure(parts: dict[str, list[Part]]) -> Figure:
+def parts_figure(parts: dict[str, list[Contribution]]) -> Figure:
     """What each column adds to the score of a row; which row is chosen on the page."""
-    columns: dict[str, list[Any]] = {"row": [], "name": [], "amount": [], "place": []}
+    columns: dict[str, list[Cell]] = {"row": [], "name": [], "amount": [], "place": []}
     for row, several in parts.items():
         columns["row"] += [row] * len(several)
         columns["name"] += [part.name for part in several]
@@ -358,7 +362,7 @@ def parts_figure(parts: dict[str, list[Part]]) -> Figure:
 
 def weights_figure(weights: Sequence[Weight]) -> Figure:
     """Weights times spread, largest first."""
-    columns: dict[str, list[Any]] = {
+    columns: dict[str, list[Cell]] = {
         "name": [one.name for one in weights],
         "amount": [float(np.sign(one.weight) * one.influence) for one in weights],
         "place": list(range(len(weights))),
@@ -372,9 +376,9 @@ def weights_figure(weights: Sequence[Weight]) -> Figure:
     )
 
 
-def _signed_bars(columns: dict[str, list[Any]], title: str) -> Any:
+def _signed_bars(columns: dict[str, list[Cell]], title: str) -> alt.Chart:
     """Bars to the right for what raises the score, to the left for what lowers it."""
-    return (
+    bars: alt.Chart = (
         alt.Chart(_data(**columns))
         .mark_bar()
         .encode(
@@ -387,6 +391,7 @@ def _signed_bars(columns: dict[str, list[Any]], title: str) -> Any:
             ],
         )
     )
+    return bars
 
 
 def history_figure(history: Sequence[Iteration]) -> Figure:

@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from numbers import Integral, Real
-from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
@@ -18,10 +17,18 @@ from numpy.typing import ArrayLike
 from toppush.problem.solution import Solution
 from toppush.report import figures
 from toppush.report.comparison import compare
-from toppush.report.drivers import Features, Part, largest_parts, largest_weights, mean_parts
+from toppush.report.drivers import (
+    Contribution,
+    Features,
+    largest_contributions,
+    largest_weights,
+    mean_contributions,
+)
 from toppush.report.ranking import (
     PER_DECADE,
+    Indices,
     Ranking,
+    Table,
     count,
     default_k,
     headlines,
@@ -73,7 +80,7 @@ def build(
     title: str = "Ranking report",
     name: str = "TopPush",
     k: int | None = None,
-    preview: Any = None,
+    preview: Table = None,
     features: Features | None = None,
     solution: Solution | None = None,
     rival: Rival | None = None,
@@ -127,7 +134,7 @@ def build(
     groups = score_groups(ranking)
     drawn = [figures.curve_figure(lists, k), figures.roc_figure(lists)]
     drawn += [figures.scores_figure(ranking), figures.calibration_figure(ranking, groups)]
-    context: dict[str, Any] = {
+    context: dict[str, object] = {
         "title": title,
         "caution": caution,
         "name": name,
@@ -153,12 +160,12 @@ def build(
     return _render(context, drawn)
 
 
-def list_order(y_true: ArrayLike, y_score: ArrayLike) -> Any:
+def list_order(y_true: ArrayLike, y_score: ArrayLike) -> Indices:
     """Row numbers by falling score, as the report lists them; negatives first among ties."""
     return Ranking.of(y_true, y_score).order
 
 
-def first_false_alarms(y_true: ArrayLike, y_score: ArrayLike) -> Any:
+def first_false_alarms(y_true: ArrayLike, y_score: ArrayLike) -> Indices:
     """Row numbers of the false alarms that a report explains, best first."""
     ranking = Ranking.of(y_true, y_score)
     return ranking.order[ranking.false_alarms(N_ALARMS)]
@@ -226,7 +233,7 @@ class TopTable:
     rows: list[Row]
 
 
-def _top_table(ranking: Ranking, records: Sequence[Mapping[str, Any]]) -> TopTable:
+def _top_table(ranking: Ranking, records: Sequence[Mapping[str, object]]) -> TopTable:
     columns = list(dict.fromkeys(str(key) for record in records for key in record))
     shown = columns[:MAX_COLUMNS]
     places = range(min(N_SHOWN, ranking.n_rows))
@@ -239,7 +246,7 @@ def _top_table(ranking: Ranking, records: Sequence[Mapping[str, Any]]) -> TopTab
 
 
 def _row(
-    ranking: Ranking, place: int, columns: Sequence[str], records: Sequence[Mapping[str, Any]]
+    ranking: Ranking, place: int, columns: Sequence[str], records: Sequence[Mapping[str, object]]
 ) -> Row:
     number = int(ranking.order[place])
     record = (
@@ -250,7 +257,7 @@ def _row(
     return Row(place + 1, number + 1, score, positive, cells)
 
 
-def _cell(value: Any) -> Cell:
+def _cell(value: object) -> Cell:
     """A cell, cut where it would break the table; a dash where nothing is known."""
     if value is None or (isinstance(value, Real) and value != value):
         return Cell(MISSING, number=isinstance(value, Real))
@@ -264,14 +271,14 @@ class Alarm:
     """A false alarm and the columns that raised its score most."""
 
     row: Row
-    raised_by: list[Part]
+    raised_by: list[Contribution]
     total: float
     """The row's score less that of the mean row."""
 
 
 def _drivers(
-    ranking: Ranking, features: Features, records: Sequence[Mapping[str, Any]]
-) -> tuple[dict[str, Any], list[figures.Figure]]:
+    ranking: Ranking, features: Features, records: Sequence[Mapping[str, object]]
+) -> tuple[dict[str, object], list[figures.Figure]]:
     """What drives the first false alarms, and the largest weights."""
     alarms, parts = [], {}
     for place in ranking.false_alarms(N_ALARMS):
@@ -279,7 +286,7 @@ def _drivers(
         if row.number - 1 in features.rows:
             several = [
                 replace(part, name=_told(part))
-                for part in largest_parts(features, row.number - 1, N_PARTS)
+                for part in largest_contributions(features, row.number - 1, N_PARTS)
             ]
             named = [part for part in several if part.amount > 0][:N_NAMED]
             total = float(features.contributions(row.number - 1).sum())
@@ -289,7 +296,9 @@ def _drivers(
     drawn = []
     if alarms:
         numbers = [alarm.row.number - 1 for alarm in alarms]
-        parts = {f"mean of these {len(alarms)}": mean_parts(features, numbers, N_PARTS)} | parts
+        parts = {
+            f"mean of these {len(alarms)}": mean_contributions(features, numbers, N_PARTS)
+        } | parts
         drawn.append(figures.parts_figure(parts))
     if weights:
         drawn.append(figures.weights_figure(weights))
@@ -298,7 +307,7 @@ def _drivers(
     return found, drawn
 
 
-def _told(part: Part) -> str:
+def _told(part: Contribution) -> str:
     """A column and what the row holds there."""
     cell = _cell(part.value)
     return f"{part.name} is missing" if cell.text == MISSING else f"{part.name} = {cell.text}"
@@ -314,7 +323,7 @@ def _facts(ranking: Ranking, facts: Mapping[str, object]) -> dict[str, str]:
     return own | {str(key): str(value) for key, value in facts.items()}
 
 
-def _render(context: dict[str, Any], drawn: Sequence[figures.Figure]) -> str:
+def _render(context: dict[str, object], drawn: Sequence[figures.Figure]) -> str:
     environment = Environment(
         loader=PackageLoader("toppush.report", "templates"),
         autoescape=True,

@@ -9,10 +9,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from toppush.metrics import TopCurve, top_curve
 from toppush.plots import list_lengths
-from toppush.types import Array
+from toppush.types import Array, Mask
 
-Booleans = NDArray[np.bool_]
 Indices = NDArray[np.intp]
+Table = Any
+"""A data frame, an Arrow table or a sequence of mappings, of packages that may be missing."""
 
 KEPT_SCORES = 10_000
 """Distinct scores whose counts the page holds one by one: about 350 kB."""
@@ -38,7 +39,7 @@ class Ranking:
         Positives and negatives at or above each distinct score.
     """
 
-    positive: Booleans
+    positive: Mask
     score: Array
     order: Indices
     curve: TopCurve
@@ -91,7 +92,7 @@ class Ranking:
         return int(np.ceil(depth[after - 1] + part * (depth[after] - depth[after - 1]) - 1e-9))
 
 
-def _as_booleans(y_true: ArrayLike) -> Booleans:
+def _as_booleans(y_true: ArrayLike) -> Mask:
     labels = np.asarray(y_true)
     if labels.dtype != bool and not np.isin(labels, (0, 1)).all():
         raise ValueError(
@@ -112,7 +113,7 @@ def usual_lengths(n_rows: int) -> list[int]:
     return [k for k in steps if k < n_rows] + [n_rows]
 
 
-def kept_counts(ranking: Ranking) -> dict[str, Any]:
+def kept_counts(ranking: Ranking) -> dict[str, object]:
     """What the page needs to say how good the first k rows are, of bounded size.
 
     Counts at the ends of ties, which are exact for every k up to `exact`: all of them for
@@ -263,7 +264,7 @@ def roc_points(ranking: Ranking, *, limit: int = 600) -> tuple[Array, Array]:
     return alarms[corners] / ranking.n_neg, hits[corners] / ranking.n_pos
 
 
-def table_records(table: Any) -> list[dict[str, Any]]:
+def table_records(table: Table) -> list[dict[str, object]]:
     """Rows of a data frame, an Arrow table or a sequence of mappings."""
     if hasattr(table, "to_dicts"):  # polars
         return [dict(row) for row in table.to_dicts()]

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from sklearn.base import BaseEstimator
 from sklearn.compose import ColumnTransformer
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import (
@@ -22,11 +23,11 @@ from sklearn.preprocessing import (
 from toppush.types import Array
 
 
-def _divided(step: Any) -> Any:
+def _divided(step: BaseEstimator) -> Array | float:
     return 1.0 if step.scale_ is None else 1.0 / step.scale_
 
 
-FACTORS: dict[type, Callable[[Any], Any]] = {
+FACTORS: dict[type, Callable[[BaseEstimator], Array | float]] = {
     MaxAbsScaler: _divided,
     StandardScaler: _divided,
     RobustScaler: _divided,
@@ -44,7 +45,7 @@ def before_scaling(prepare: Pipeline | None, weights: Array) -> tuple[Pipeline |
     return (None if prepare is None or not steps else prepare[: len(steps)]), weights
 
 
-def sources(step: Any, width: int) -> list[int] | None:
+def sources(step: BaseEstimator, width: int) -> list[int] | None:
     """Column, counted from 0, that each output of a step is made of; None if nobody can tell."""
     if isinstance(step, Pipeline):
         return _through(list(step), width)
@@ -53,12 +54,11 @@ def sources(step: Any, width: int) -> list[int] | None:
     if hasattr(step, "feature_sources"):
         return list(step.feature_sources())
     if isinstance(step, OneHotEncoder):
-        counts = getattr(step, "_n_features_outs", None)
-        return None if counts is None else np.repeat(np.arange(width), counts).tolist()
+        return np.repeat(np.arange(width), _counts(step)).tolist()
     return list(range(width)) if _keeps_its_columns(step, width) else None
 
 
-def _through(steps: list[Any], width: int) -> list[int] | None:
+def _through(steps: list[BaseEstimator], width: int) -> list[int] | None:
     made_of: list[int] = list(range(width))
     for step in steps:
         found = sources(step, len(made_of))
@@ -68,21 +68,43 @@ def _through(steps: list[Any], width: int) -> list[int] | None:
     return made_of
 
 
+def _counts(step: OneHotEncoder) -> list[int]:
+    """How many features each column becomes: its categories, rare ones as one, less the dropped."""
+    counts = [len(categories) for categories in step.categories_]
+    for place, rare in enumerate(getattr(step, "infrequent_categories_", ())):
+        counts[place] -= 0 if rare is None else len(rare) - 1
+    for place, dropped in enumerate([] if step.drop_idx_ is None else step.drop_idx_):
+        counts[place] -= dropped is not None
+    return counts
+
+
 def _side_by_side(step: ColumnTransformer) -> list[int] | None:
-    taken = getattr(step, "_transformer_to_input_indices", {})
     outputs: dict[int, int] = {}
-    for name, part, _ in step.transformers_:
+    for name, part, columns in step.transformers_:
         places = range(step.output_indices_[name].start, step.output_indices_[name].stop)
         if not places:
             continue
-        found = sources(part, len(taken[name]))
-        if found is None or len(found) != len(places):
+        taken = _taken(step, columns)
+        found = None if taken is None else sources(part, len(taken))
+        if taken is None or found is None or len(found) != len(places):
             return None
-        outputs |= {place: taken[name][one] for place, one in zip(places, found, strict=True)}
+        outputs |= {place: taken[one] for place, one in zip(places, found, strict=True)}
     return [outputs[place] for place in range(len(outputs))]
 
 
-def _keeps_its_columns(step: Any, width: int) -> bool:
+def _taken(step: ColumnTransformer, columns: Any) -> list[int] | None:
+    """Places of the columns that a part takes, which numbers, flags, names or a slice tell."""
+    if isinstance(columns, slice):
+        if isinstance(columns.start, str) or isinstance(columns.stop, str):
+            return None
+    elif np.ravel(columns).dtype.kind in "UO":
+        names = list(step.feature_names_in_)
+        return [names.index(name) for name in np.ravel(columns)]
+    places: list[int] = np.ravel(np.arange(step.n_features_in_)[columns]).tolist()
+    return places
+
+
+def _keeps_its_columns(step: BaseEstimator, width: int) -> bool:
     """Whether a step gives out what it takes in, under the same names."""
     if step == "passthrough":
         return True

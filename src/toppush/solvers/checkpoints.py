@@ -37,7 +37,7 @@ class Checkpoint:
     def __init__(self, path: str | os.PathLike[str], problem: TopPushProblem) -> None:
         self.path, self._next = Path(path), 0.0
         design = problem.design
-        self._width = len(design.widen(np.zeros(design.n_features)))
+        self._width = len(design.widen(design.arrays.zeros(design.n_features)))
         self.about = (
             f"{design.n_pos} positives of weight {design.total_cost:g} and {design.n_neg} "
             f"negatives with {design.n_features} features, lam={problem.lam!r}, top={problem.k}, "

@@ -1,6 +1,7 @@
 """Dask's arrays and data frames as rows that a design can be made of."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
+from numbers import Integral
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -8,22 +9,22 @@ import dask
 import dask.array as da
 import numpy as np
 
-from toppush.designs.arrays import NUMPY, Arrays, register
+from toppush.designs.arrays import Arrays, register
 from toppush.designs.dask.design import DaskDesign
+from toppush.designs.protocol import PlacedRows, T
 from toppush.types import Array
 
 Lazy = Any
 """A Dask array or data frame."""
 
 
-def place(X: Any) -> "DaskRows":
+def place(X: Any, device: str | None = None) -> "DaskRows":
     """Rows of a Dask array or data frame."""
-    if isinstance(X, DaskRows):
-        return X
-    return DaskRows(X)
+    rows = DaskRows(X)
+    return rows if device is None else rows.on_device(device)
 
 
-class DaskRows:
+class DaskRows(PlacedRows):
     """Rows of a Dask array or data frame, each partition holding whole rows.
 
     Attributes
@@ -34,10 +35,11 @@ class DaskRows:
         What tells scikit-learn of the columns.
     """
 
-    arrays = NUMPY
+    library = "dask"
+    template: Any = None
 
     def __init__(self, X: Lazy) -> None:
-        self.template: Any = getattr(X, "_meta", None) if hasattr(X, "columns") else None
+        self.template = getattr(X, "_meta", None) if hasattr(X, "columns") else None
         if not isinstance(X, da.Array):
             if not hasattr(X, "to_dask_array"):
                 raise TypeError(
@@ -53,17 +55,45 @@ class DaskRows:
             )
         self.lazy = X
         self.shape: tuple[Any, int] = (X.shape[0], int(X.shape[1]))
-        self.dtype = X.dtype if X.dtype in (np.float64, np.float32) else np.dtype(np.float64)
+        self.is_double = X.dtype != np.float32
         if self.template is None:
             self.template = np.empty((0, self.shape[1]))
 
-    def aligned(self, vector: Any, name: str) -> Lazy:
+    def on_device(self, device: str) -> "DaskRows":
+        """Not for rows on many machines."""
+        raise ValueError(f"device={device!r} is for one machine, and X is a Dask collection.")
+
+    def labels(self, y: Any) -> Lazy:
+        return self._aligned(y, "y")
+
+    def weights(self, sample_weight: Any) -> Lazy:
+        return self._aligned(sample_weight, "sample_weight")
+
+    def _aligned(self, vector: Any, name: str) -> Lazy:
         """A vector with an entry per row as a Dask array in the partitions of X."""
         vector = aligned(self.lazy, vector, name, "X")
         self.shape = (self.lazy.shape[0], self.shape[1])
         return vector
 
-    def design(self, positive: Lazy, sample_weight: Lazy | None = None) -> DaskDesign:
+    def mask(self, labels: Lazy, wanted: Any) -> Lazy:
+        return labels == wanted
+
+    def only(self, where: Lazy, sample_weight: Lazy | None) -> Lazy:
+        return where * (1.0 if sample_weight is None else sample_weight)
+
+    def require_whole_lists(self, asked: str, instead: str) -> None:
+        """Refuse: they are on many machines."""
+        raise ValueError(
+            f"{asked} would need all scores in one place; for a Dask collection {instead}."
+        )
+
+    def design(
+        self,
+        positive: Lazy,
+        sample_weight: Lazy | None = None,
+        *,
+        n_threads: int | None = None,
+    ) -> DaskDesign:
         """The rows as blocks on the workers."""
         return DaskDesign(self.lazy, positive, sample_weight)
 
@@ -73,34 +103,41 @@ class DaskRows:
             da.map_blocks(
                 _some,
                 self.lazy,
-                self.aligned(where, "where")[:, None],
+                self._aligned(where, "where")[:, None],
                 dtype=self.lazy.dtype,
                 chunks=(tuple([np.nan] * self.lazy.numblocks[0]), self.lazy.chunks[1]),
                 meta=self.lazy._meta,
             )
         )
 
-    def scores(self, weights: Array) -> Lazy:
-        """X w, lazily."""
-        return self.per_row(_scores, np.asarray(weights))
-
-    def per_row(self, function: Callable[..., Array], *arguments: Any) -> Lazy:
-        """A lazy vector over the rows; `function(part of X, *arguments)` makes it."""
+    def scores_of_all(self, weights: Array) -> Lazy:
+        """X w in float64, lazily."""
         return self.lazy.map_blocks(
-            function, *arguments, drop_axis=1, dtype=np.float64, meta=np.empty(0)
+            _scores, np.asarray(weights), drop_axis=1, dtype=np.float64, meta=np.empty(0)
         )
 
-    def of_parts(self, function: Callable[..., Any], vectors: Any, *arguments: Any) -> list[Any]:
-        """`function(part of X, the vectors' parts, *arguments)` of every partition."""
-        parts = [self.lazy.to_delayed()[:, 0]]
-        parts += [
-            [None] * len(parts[0]) if vector is None else vector.to_delayed() for vector in vectors
-        ]
-        asked = dask.delayed(function)
-        found = dask.compute(*(asked(*part, *arguments) for part in zip(*parts, strict=True)))
-        return list(found)
+    def scores_of_some(self, where: Lazy, fits: Iterable[tuple[Array, float]]) -> list[Lazy]:
+        """X w less the threshold over some rows, lazily."""
+        rows = self.subset(where)
+        return [rows.scores_of_all(weights) - threshold for weights, threshold in fits]
 
-    def folds(self, positive: Lazy, n_folds: int) -> list[tuple[Lazy, Lazy]]:
+    def of_parts(self, function: Callable[..., T], vectors: Sequence[Any], *more: Any) -> list[T]:
+        """`function(parts of the vectors, *more)`, of every partition."""
+        n_parts = self.lazy.numblocks[0]
+        parts = [[None] * n_parts if one is None else one.to_delayed() for one in vectors]
+        asked = dask.delayed(function)
+        return list(dask.compute(*(asked(*part, *more) for part in zip(*parts, strict=True))))
+
+    def folds(self, cv: Any, positive: Lazy) -> list[tuple[Lazy, Lazy]]:
+        """Masks of the rows that each fold trains on and holds out."""
+        if not isinstance(cv, Integral):
+            raise ValueError(
+                f"cv={cv!r} would need all labels in one place; for a Dask collection give "
+                "the number of folds."
+            )
+        return self._dealt(positive, int(cv))
+
+    def _dealt(self, positive: Lazy, n_folds: int) -> list[tuple[Lazy, Lazy]]:
         """Masks of the rows that a fold trains on and holds out, lazily.
 
         The rows of a class are dealt to the folds in turn, from the first partition to the last.

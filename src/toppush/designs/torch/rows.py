@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from scipy import sparse
 
+from toppush.designs.here import RowsHere
 from toppush.designs.rows import PLAIN, Form, InMemory, Tally, gram_by_parts
 from toppush.designs.torch.arrays import Tensor, arrays_on
 from toppush.designs.torch.design import TorchDesign
@@ -31,10 +32,10 @@ with warnings.catch_warnings():  # torch says once in a process that its CSR ten
     torch.sparse_csr_tensor([0, 0], [], [], size=(1, 1))
 
 
-class TorchRows(InMemory):
+class TorchRows(InMemory, RowsHere):
     """What dense and sparse rows on a device share."""
 
-    shape: tuple[int, int]
+    library = "torch"
     n_entries: int
     values: Tensor
 
@@ -54,7 +55,9 @@ class TorchRows(InMemory):
         low, high = torch.aminmax(self.values) if self.n_entries else (0.0, 0.0)
         return max(float(high), -float(low))
 
-    def design(self, positive: Any, sample_weight: Any | None = None) -> "TorchDesign":
+    def design(
+        self, positive: Any, sample_weight: Any | None = None, *, n_threads: int | None = None
+    ) -> "TorchDesign":
         """These rows as one block."""
         return TorchDesign(self, positive, sample_weight)
 
@@ -284,8 +287,6 @@ def _csr(pointers: Tensor, columns: Tensor, values: Tensor, shape: tuple[int, in
 
 def place(X: Any, device: str | None) -> TorchRows:
     """Rows of an array, a CSR matrix or a tensor on a device; a tensor stays where it is."""
-    if isinstance(X, TorchRows):
-        return X
     where = None if device is None else _device(device)
     if sparse.issparse(X):
         return _place_csr(X, where)
