@@ -39,7 +39,7 @@ read_libsvm = pytest.importorskip("toppush.designs.dask").read_libsvm
 read_parquet = pytest.importorskip("toppush.designs.dask").read_parquet
 groups = sys.modules["toppush.designs.dask.groups"]
 assignment = sys.modules["toppush.designs.dask.assignment"]
-past_module = sys.modules["toppush.designs.dask.past"]
+Past = sys.modules["toppush.designs.dask.past"].Past
 workers_module = sys.modules["toppush.designs.dask.workers"]
 HELD = sys.modules["toppush.designs.dask.asking"].HELD
 
@@ -151,9 +151,8 @@ def test_partitions_are_shared_out():
     assert assignment.shared_out(["b", "gone"], [1.0] * 2, {"b": 1}) == [("b", [0, 1])]
 
 
-def test_the_past_comes_back_in_order(monkeypatch):
-    monkeypatch.setattr(past_module, "AT_A_TIME", 10)
-    past = past_module.Past()
+def test_the_past_comes_back_in_order():
+    past = Past(at_a_time=10)
     assert list(past.batches()) == [[]]
     past.add([b"abc", b"defghi"])
     past.add([b"jklmnopqrstuvw"])

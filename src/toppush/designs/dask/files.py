@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import DTypeLike
 from scipy import sparse
 
-Lazy = Any
-"""A Dask array, data frame or series."""
+from toppush.designs.dask.workers import Lazy
+
 Paths = str | PathLike[str] | Sequence[str | PathLike[str]]
 
 
