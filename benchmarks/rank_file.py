@@ -20,7 +20,7 @@ N_NUMBERS, BLOCK_ROWS = 18, 200_000
 READ = """
 import sys, pyarrow as pa
 from pyarrow import csv
-from toppush.files.csvfiles import BLOCK
+from toppush.files.readers.csv import BLOCK
 kinds = dict(arg.split("=") for arg in sys.argv[2:])
 types = {name: pa.string() if kind == "text" else pa.float64() for name, kind in kinds.items()}
 convert = csv.ConvertOptions(column_types=types, include_columns=list(types))

@@ -26,11 +26,14 @@ with atheris.instrument_imports(include=["toppush.files"]):
     from sklearn.preprocessing import MaxAbsScaler
 
     from toppush import TopPush
-    from toppush.files import Columns, DataError, ModelError, csvfiles, labels, sources, store
+    from toppush.files import Columns, DataError, ModelError, labels, readers
+    from toppush.files.model import saving
+    from toppush.files.readers.csv_faults import MISSING
 
 sys.path.insert(0, str(Path(__file__).parent))
-from test_io_matrices import parsed, strict
-from test_io_models import archive_of, forged
+from test_files_matrices import parsed, strict
+from test_files_models import archive_of, forged
+from test_files_tables import csv_table
 
 FOLDER = Path(tempfile.mkdtemp(prefix="toppush-fuzz-"))
 
@@ -56,22 +59,21 @@ def slow_csv(data, delimiter):
 def fuzz_csv(data):
     path = written("rows.csv", data)
     try:
-        names = csvfiles.header(path)
-        table = csvfiles.read(path, names)
-        streamed = list(csvfiles.stream(path, dict.fromkeys(names, pa.string())))
+        with readers.reading(path) as file:
+            names, delimiter = file.names, file.dialect.delimiter
+            streamed = list(file.stream(dict.fromkeys(names, pa.string())))
+        table = csv_table(path, names)
     except DataError:
         return
     assert table.num_rows == sum(len(batch) for batch in streamed)
     assert table.column_names == names
-    expected = slow_csv(data, csvfiles._delimiter(path))
+    expected = slow_csv(data, delimiter)
     if expected is not None:
-        cells = [
-            [None if cell in csvfiles.MISSING else cell for cell in row] for row in expected[1]
-        ]
+        cells = [[None if cell in MISSING else cell for cell in row] for row in expected[1]]
         found = [list(row) for row in zip(*table.to_pydict().values(), strict=True)]
         assert found == cells, (found, cells)
     with contextlib.suppress(DataError):
-        Columns().fit_transform(csvfiles.read(path, ()))
+        Columns().fit_transform(csv_table(path))
 
 
 def fuzz_libsvm(data):
@@ -116,13 +118,13 @@ def as_npy(data):
 def fuzz_npy(data):
     data = as_npy(data.ljust(3, b"\x00"))
     path = written("rows.npy", data)
-    file = sources.source(path)
     layout = {"width": 2, "label": "-1"}
-    with contextlib.suppress(DataError):
-        for batch in file.batches(sources.Needs({}, layout, ("-1", pa.float64()))):
+    with contextlib.suppress(DataError), readers.reading(path) as file:
+        for batch in file.batches(readers.Needs({}, layout, ("-1", pa.float64()))):
             labels.count(batch.labels, None)
     try:
-        rows = file.load(None, (), ())
+        with readers.reading(path) as file:
+            rows = file.load(None, (), ())
         labels.count(rows.labels, None)
     except DataError:
         return
@@ -144,7 +146,7 @@ def small_model():
     X, y = rng.normal(size=(40, 3)), np.arange(40) % 2
     table = pa.table({"a": X[:, 0], "b": X[:, 1], "c": ["x", "y"] * 20})
     pipeline = make_pipeline(Columns(), MaxAbsScaler(), TopPush(top=0.5)).fit(table, y)
-    return archive_of(store.as_model(pipeline)), table.to_batches()[0]
+    return archive_of(saving.as_model(pipeline)), table.to_batches()[0]
 
 
 PARTS, BATCH = ({}, None)
@@ -154,12 +156,12 @@ def fuzz_model(data):
     """Overwrite a part, or the archive itself, as the first bytes say, and seal it again."""
     names = [*sorted(PARTS), None]
     name = names[data[0] % len(names)] if data else names[0]
-    content = forged(PARTS)[store.FIRST :] if name is None else PARTS[name]
+    content = forged(PARTS)[saving.FIRST :] if name is None else PARTS[name]
     place = int.from_bytes(data[1:4], "little") % len(content)
     changed = content[:place] + data[4:] + content[place + max(0, len(data) - 4) :]
-    sealed = store.sealed(changed) if name is None else forged(PARTS | {name: changed})
+    sealed = saving.sealed(changed) if name is None else forged(PARTS | {name: changed})
     try:
-        model = store.from_bytes(sealed)
+        model = saving.from_bytes(sealed)
         scores = model.decision_function(BATCH)
     except (ModelError, DataError):
         return

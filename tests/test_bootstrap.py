@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 from benchmarks import coverage
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import beta, binom
+from scipy.stats import beta, binom, norm
 
 from toppush import metrics
 from toppush.metrics import bootstrap
@@ -37,6 +37,7 @@ def populations(positive, lists, draws=3, seed=0):
 
 
 @pytest.mark.parametrize("name, parameters", CASES)
+@settings(max_examples=20)
 @given(rows=rows_of_lists, seed=st.integers(0, 99))
 def test_measures_of_draws_are_the_metrics(name, parameters, rows, seed):
     """Of the list with the weights of a draw and the two unseen rows at its ends."""
@@ -178,11 +179,16 @@ def test_every_difference_is_covered(case, other):
         assert found["coverage"] >= 0.92, found
 
 
-def test_the_top_is_covered():
-    """Where resampled rows held the mean in four lists of five, over 100 lists."""
-    rng, wanted = np.random.default_rng(0), {"top": measure("positives_at_top")}
+def test_the_top_and_the_whole_are_covered():
+    """Where resampled rows held the mean of Pos@Top in four lists of five, over 100 lists."""
+    rng = np.random.default_rng(0)
+    wanted = {"top": measure("positives_at_top"), "auc": measure("auc")}
     positive = np.arange(600) < 100
     drawn = [rng.normal(size=600) + 2 * positive for _ in range(2000)]
-    target = np.mean([metrics.positives_at_top(positive, score) for score in drawn])
-    found = [intervals(positive, score, wanted, draws=100)["top"] for score in drawn[:100]]
-    assert np.mean([one.low <= target <= one.high for one in found]) >= 0.95
+    target = {
+        "top": np.mean([metrics.positives_at_top(positive, score) for score in drawn]),
+        "auc": norm.cdf(2 / np.sqrt(2)),
+    }
+    found = [intervals(positive, score, wanted, draws=100) for score in drawn[:100]]
+    for name, mean in target.items():
+        assert np.mean([one[name].low <= mean <= one[name].high for one in found]) >= 0.95

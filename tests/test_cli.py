@@ -170,16 +170,30 @@ def test_threshold_is_that_of_the_library(folder):
     assert found["observed_fpr"] <= 0.05
 
 
-def test_compare_sets_methods_side_by_side(folder):
-    found = result("compare", folder / "train.csv", "--label", "fraud", "--drop", "id", "--cv", 2)
+@pytest.fixture(scope="module")
+def comparison(folder):
+    """What the command printed of two folds, what it was given, and what was told on the way."""
+    found, told, compare = [], [], experiments_compare.compare
+
+    def noted(given, *, tell, **options):
+        found.append(compare(given, tell=lambda *step: told.append(step), **options))
+        return found[0]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(experiments_compare, "compare", noted)
+        printed = result("compare", folder / "new.parquet", "--label", "fraud", "--drop", "id",
+                         "--cv", 2)  # fmt: skip
+    return printed, found[0], told
+
+
+def test_compare_sets_methods_side_by_side(comparison):
+    found, _, _ = comparison
     assert list(found["folds"])[:4] == [
         "TopPush", "TopPush family", "logistic regression", "linear SVM",
     ]  # fmt: skip
     for measures in found["folds"].values():
         assert all(len(values) == 2 for values in measures.values())
         assert min(measures["AUC"]) > 0.6
-    ran = run("compare", folder / "new.parquet", "--label", "fraud", "--drop", "id", "--cv", 2)
-    assert "logistic regression" in ran.stdout
 
 
 def test_info_says_what_the_model_is(folder):
@@ -269,9 +283,11 @@ def test_a_name_with_a_comma_is_one_column(tmp_path):
 
 
 def test_columns_of_reports_repeat_too(folder, tmp_path):
-    run("report", folder / "m.toppush", folder / "held.csv", "-o", tmp_path / "r.html",
-        "--columns", "id", "--columns", "city")  # fmt: skip
+    ran = run("report", folder / "m.toppush", folder / "held.csv", "-o", tmp_path / "r.html",
+              "--columns", "id", "--columns", "city")  # fmt: skip
     page = (tmp_path / "r.html").read_text(encoding="utf-8")
+    assert "flatter" not in ran.stderr
+    assert "fitted to" not in page
     assert "client " in page
     assert "S\\u00e3o Paulo" in page or "São Paulo" in page
 
@@ -356,9 +372,11 @@ def test_every_command_says_which_label_is_positive_first(command, frauds, monke
     assert result(name, "m", "held.csv", *options)["label"]["positive"] == "fraud"
 
 
-def test_compare_says_which_label_is_positive_first(frauds):
+def test_compare_says_which_label_is_positive_first(frauds, comparison, monkeypatch):
+    monkeypatch.setattr(experiments_compare, "compare", lambda *given, **options: comparison[1])
     ran = run("compare", frauds / "train.csv", "--cv", 2)
     assert ran.stdout.startswith("Positive: label = fraud, the rarer of two texts")
+    assert "logistic regression" in ran.stdout
 
 
 # Cautions.
@@ -369,9 +387,6 @@ def test_a_report_on_the_training_rows_is_cautioned(frauds, tmp_path):
     assert "Warning: the model was fitted to this file, so these figures flatter" in ran.stderr
     page = (tmp_path / "r.html").read_text(encoding="utf-8")
     assert "which the model was fitted to" in page
-    ran = run("report", frauds / "m", frauds / "held.csv", "-o", tmp_path / "r.html")
-    assert "flatter" not in ran.stderr
-    assert "fitted to" not in (tmp_path / "r.html").read_text(encoding="utf-8")
 
 
 def test_more_folds_than_positives_are_refused(frauds):
@@ -526,13 +541,8 @@ def test_fit_follows_its_ranker_unless_json_is_wanted(folder, monkeypatch):
     assert files.load(folder / "v").ranker.verbose == 0
 
 
-def test_compare_tells_of_every_fit(folder):
-    from toppush.experiments.compare import compare
-    from toppush.files.fitting import read_training
-
-    told = []
-    given = read_training(folder / "new.parquet", label="fraud", drop=["id"])
-    found = compare(given, cv=2, tell=lambda *step: told.append(step))
+def test_compare_tells_of_every_fit(comparison):
+    _, found, told = comparison
     n_all = 2 * len(found.values)
     assert [done for done, _, _ in told] == list(range(n_all))
     assert {total for _, total, _ in told} == {n_all}
@@ -561,10 +571,10 @@ def installed():
     return command
 
 
-def terminal(*arguments, cwd, code=0):
+def terminal(*arguments, code=0):
+    """Run in a process of its own; what went to its output."""
     ran = subprocess.run(
-        [installed(), *arguments],
-        cwd=cwd,
+        [installed(), *map(str, arguments)],
         capture_output=True,
         text=True,
         env=os.environ | {"PYTHONWARNINGS": "error::ResourceWarning", "COLUMNS": "80"},
@@ -574,11 +584,12 @@ def terminal(*arguments, cwd, code=0):
     return ran.stdout
 
 
-def test_the_exit_code_is_ours_soon_after_a_file_was_read(folder, tmp_path):
+@pytest.mark.parametrize("times", [2, pytest.param(8, marks=pytest.mark.long)])
+def test_the_exit_code_is_ours_soon_after_a_file_was_read(times, folder):
     """pyarrow's threads once aborted every second process that ended so."""
-    for _ in range(4):
+    for _ in range(times):
         terminal("threshold", folder / "m.toppush", folder / "held.csv", "--fpr", "0.0001",
-                 cwd=tmp_path, code=3)  # fmt: skip
+                 code=3)  # fmt: skip
 
 
 def test_shell_completion_is_there(tmp_path):
@@ -600,26 +611,29 @@ def test_help_loads_nothing_heavy():
     assert not loaded & {"numpy", "scipy", "sklearn", "pyarrow", "skops", "matplotlib", "rich"}
 
 
-def test_a_whole_run_in_a_terminal(tmp_path):
+def in_process(*arguments):
+    return run(*arguments).stdout
+
+
+@pytest.mark.parametrize("call", [in_process, pytest.param(terminal, marks=pytest.mark.long)])
+def test_a_whole_run(call, tmp_path, monkeypatch):
     """From a raw CSV with texts and gaps to a model, a threshold, a ranked list, a report."""
+    monkeypatch.chdir(tmp_path)
     write(tmp_path / "train.csv", made_rows(1500))
     write(tmp_path / "held.csv", made_rows(1500, seed=1))
     new = made_rows(1000, seed=2)
     truth = new.pop("fraud")
     new["city"][:5] = ["Atlantis"] * 5
     write(tmp_path / "new.csv", new)
-    fitted = terminal("fit", "train.csv", "-o", "fraud.toppush", "--label", "fraud", "--drop", "id",
-                      "--cv", "3", cwd=tmp_path)  # fmt: skip
+    fitted = call("fit", "train.csv", "-o", "fraud.toppush", "--label", "fraud", "--drop", "id",
+                      "--cv", "2", "--top", "10%")  # fmt: skip
     assert "Gaps filled" in fitted
     assert "Certificate: objective" in fitted
-    measured = json.loads(terminal("evaluate", "fraud.toppush", "held.csv", "--json", cwd=tmp_path))
+    measured = json.loads(call("evaluate", "fraud.toppush", "held.csv", "--json"))
     area = next(one for one in measured["measures"] if one["measure"] == "auc")
     assert 0.8 < area["low"] <= area["value"] <= area["high"]
-    line = json.loads(
-        terminal("threshold", "fraud.toppush", "held.csv", "--fpr", "0.05", "--json", cwd=tmp_path)
-    )
-    ranked = terminal("rank", "fraud.toppush", "new.csv", "-o", "ranked.csv", "--columns", "id",
-                      cwd=tmp_path)  # fmt: skip
+    line = json.loads(call("threshold", "fraud.toppush", "held.csv", "--fpr", "0.05", "--json"))
+    ranked = call("rank", "fraud.toppush", "new.csv", "-o", "ranked.csv", "--columns", "id")
     assert "Texts that the model does not know: city 5." in ranked
     names, *rows = [row.split(",") for row in (tmp_path / "ranked.csv").read_text().splitlines()]
     assert names == ["rank", "score", "row", "id"]
@@ -630,10 +644,10 @@ def test_a_whole_run_in_a_terminal(tmp_path):
     assert fraud[:50].mean() > 3 * fraud.mean()
     alarms = scores > line["score"]
     assert alarms[~fraud].mean() < 0.08
-    assert "1,500 of train.csv" in terminal("info", "fraud.toppush", cwd=tmp_path)
+    assert "1,500 of train.csv" in call("info", "fraud.toppush")
     told = json.loads(
-        terminal("report", "fraud.toppush", "held.csv", "--train", "train.csv", "--columns",
-                 "id,city", "-o", "report.html", "--json", cwd=tmp_path)
+        call("report", "fraud.toppush", "held.csv", "--train", "train.csv", "--columns",
+                 "id,city", "-o", "report.html", "--json")
     )  # fmt: skip
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
     assert told["rows"] == 1500

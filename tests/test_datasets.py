@@ -19,7 +19,7 @@ from sklearn.preprocessing import MinMaxScaler
 
 from toppush import datasets
 from toppush.datasets import CATALOGUE, FetchError, fetching, find, load, to_unit_range
-from toppush.datasets.catalogue import Entry, Source
+from toppush.datasets.catalogue import Entry, FileSet
 from toppush.datasets.reading import read_mammography, read_nslkdd, read_spambase
 
 PACKERS = {"": lambda data: data, ".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress}
@@ -258,7 +258,7 @@ def served(**how):
 
 
 def entry(url):
-    return Entry("thing", "", 7998, 2, (Source(("thing",), urls=(url,)),))
+    return Entry("thing", "", 7998, 2, (FileSet(("thing",), urls=(url,)),))
 
 
 def test_fetches_once_and_shows_progress(no_cache):

@@ -3,14 +3,11 @@
 import csv
 import io
 import json
-import os
 import re
-import signal
 import subprocess
 import sys
-import time
-from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
+from contextlib import contextmanager
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -21,34 +18,55 @@ from numpy.testing import assert_allclose
 from scipy import sparse, stats
 from sklearn.datasets import dump_svmlight_file, load_breast_cancer
 
+from toppush import datasets
 from toppush.cli import main
 from toppush.experiments import errata as errata_module
+from toppush.experiments.figures import scalability
 from toppush.experiments.growth import Growth, Timed, as_table, draw, measure
 from toppush.experiments.methods import IN_PAPER, METHODS, POWERS, Grid, Method
 from toppush.experiments.protocol import choose, extend, pick, run_trial
 from toppush.experiments.published import PUBLISHED
 from toppush.experiments.results import Result, report
 from toppush.experiments.runner import Plan, run, usual_settings
-from toppush.experiments.store import DONE, FAILED, OUT_OF_TIME, Record, Store
+from toppush.experiments.store import DONE, FAILED, OUT_OF_TIME, Record, Store, key_of
 from toppush.experiments.summaries import paired, summarise
 from toppush.experiments.table2 import result, table2
 from toppush.experiments.tables import Table
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def rows():
     X, y = load_breast_cancer(return_X_y=True)
     return sparse.csr_array(X / X.max(axis=0)), y == 0
 
 
-@pytest.fixture
-def directory(tmp_path, rows):
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory, rows):
     """A data directory in which `diabetes` is a part: eight columns of other rows."""
-    folder = tmp_path / "data"
-    folder.mkdir()
-    X, y = rows
+    folder, (X, y) = tmp_path_factory.mktemp("data"), rows
     write_rows(folder, X[:240], y[:240])
     return str(folder)
+
+
+PLANNED = {"data": ["diabetes"], "methods": ["lr", "lr-top"], "trials": 2}
+N_RECORDS = 4 + 2
+"""Trials, and a timing of each method."""
+
+
+@pytest.fixture(scope="module")
+def plan(directory):
+    return Plan(**PLANNED, directory=directory)
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory, directory):
+    """What the command says that makes this table, and where it put its files."""
+    out = tmp_path_factory.mktemp("whole")
+    words = ["reproduce", "table2", "--sets", "diabetes,url", "--methods", "lr,lr-top"]
+    words += ["--trials", "2", "--jobs", "2", "--data", directory, "--out", str(out)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TOPPUSH_CACHE", str(out / "cache"))
+        return CliRunner().invoke(main, words), out
 
 
 def write_rows(folder, X, y):
@@ -176,19 +194,24 @@ def test_work_is_claimed_once(tmp_path):
     assert not store.claim(config(2))  # it is done
 
 
-def _hammer(path, offset):
-    store = Store(path)
-    return sum(
-        store.claim(config(trial))
-        and (store.write(Record(config(trial), DONE, {"by": offset})) or 1)
-        for trial in range(25)
-    )
+HAMMER = """
+import sys
+from toppush.experiments.store import DONE, Record, Store, key_of
+store, done = Store(sys.argv[1]), 0
+for trial in range(25):
+    config = {"data": "d", "method": "m", "trial": trial}
+    if store.claim(config):
+        store.write(Record(config, DONE, {}))
+        done += 1
+print(done)
+"""
 
 
 def test_many_writers_do_each_piece_once(tmp_path):
     path = tmp_path / "records.sqlite"
-    with ProcessPoolExecutor(4, mp_context=get_context("spawn")) as pool:
-        done = list(pool.map(_hammer, [path] * 4, range(4)))
+    command = [sys.executable, "-c", HAMMER, str(path)]
+    writers = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(4)]
+    done = [int(writer.communicate()[0]) for writer in writers]
     assert sum(done) == len(Store(path).records()) == 25
 
 
@@ -201,18 +224,26 @@ def test_refuses_a_file_that_is_no_store(tmp_path):
 # Runs.
 
 
-def test_a_run_fills_the_store_and_only_once(tmp_path, directory):
-    plan = Plan(["diabetes"], ["toppush", "lr"], trials=2, jobs=2, directory=directory)
-    store = Store(tmp_path / "records.sqlite")
-    events = []
-    run(plan, store, events.append)
+def test_a_run_fills_the_store_and_only_once(whole, plan):
+    ran, out = whole
+    assert ran.exit_code == 0, ran.output
+    store = Store(out / "records.sqlite")
     records = store.records()
-    assert [record.status for record in records] == [DONE] * 6  # four trials, two timings
-    assert events[-1].n_done == events[-1].n_all
+    assert [record.status for record in records] == [DONE] * N_RECORDS
     run(plan, store, lambda event: pytest.fail("nothing was left to do"))
     assert store.records() == records
     times = {name: summary.seconds_training for name, summary in summarise(plan, store).items()}
     assert all(seconds > 0 for seconds in times.values())
+
+
+def test_a_run_is_told_of(tmp_path, directory):
+    events = []
+    one = Plan(["diabetes"], ["lr"], trials=1, directory=directory)
+    run(one, Store(tmp_path / "records.sqlite"), events.append)
+    begun, ended, *timing = events
+    assert (begun.record, begun.n_done, begun.n_all) == (None, 0, 1)
+    assert (ended.record.status, ended.n_done) == (DONE, 1)
+    assert [event.config["trial"] for event in timing] == [None, None]
 
 
 def test_what_fails_or_takes_too_long_is_a_row_that_says_so(tmp_path, rows, directory):
@@ -236,72 +267,77 @@ def test_what_fails_or_takes_too_long_is_a_row_that_says_so(tmp_path, rows, dire
     assert "more than 0.01 s" in late[0].message
 
 
-def command(directory, out, *more):
-    tool = [sys.executable, "-m", "toppush", "reproduce", "table2", "--sets", "diabetes"]
+WAITING_RUN = """
+import sys
+from toppush.experiments.runner import Plan, run
+from toppush.experiments.store import Store
+
+def tell(event):
+    if (event.record is not None, event.n_done) == AT:
+        print("waiting", flush=True)
+        sys.stdin.readline()
+
+if __name__ == "__main__":
+    run(Plan(**PLANNED, directory=sys.argv[2]), Store(sys.argv[1]), tell)
+"""
+
+
+@contextmanager
+def run_that_waits(store, directory, *, at):
+    """Another process that runs the plan, says when it is somewhere, and waits there for a line."""
+    script = WAITING_RUN.replace("PLANNED", repr(PLANNED)).replace("AT", repr(at))
+    words = [sys.executable, "-c", script, str(store.path), directory]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    with subprocess.Popen(words, **pipes) as process:
+        try:
+            assert process.stdout.readline() == "waiting\n"
+            yield process
+        finally:
+            process.kill()
+
+
+def measured(plan, store):
+    """The table without its times."""
+    table = table2(plan, summarise(plan, store), {"diabetes": "diabetes"})
     return [
-        *tool,
-        "--methods",
-        "toppush,lr",
-        "--trials",
-        "8",
-        "--jobs",
-        "2",
-        "--data",
-        directory,
-        "--out",
-        str(out),
-        *more,
+        [cell for name, cell in zip(table.columns, row, strict=True) if "(s)" not in name]
+        for row in table.rows
     ]
 
 
-def measured(out):
-    """The table's rows without its times."""
-    (rows,) = [list(csv.reader(io.StringIO((out / "table2.csv").read_text())))]
-    return [
-        [cell for name, cell in zip(rows[0], row, strict=True) if "(s)" not in name] for row in rows
-    ]
+def test_a_killed_run_goes_on_without_loss_or_repetition(tmp_path, directory, plan, whole):
+    store = Store(tmp_path / "records.sqlite")
+    with run_that_waits(store, directory, at=(True, 2)) as first:
+        workers = psutil.Process(first.pid).children(recursive=True)
+        first.kill()
+    psutil.wait_procs(workers)  # they end when their parent is gone
+    before = store.records()
+    assert len(before) == 2
+    run(plan, store)
+    after = store.records()
+    assert after[:2] == before  # nothing lost, nothing done twice
+    assert len(after) == N_RECORDS
+    assert measured(plan, store) == measured(plan, Store(whole[1] / "records.sqlite"))
 
 
-def test_a_killed_run_goes_on_without_loss_or_repetition(tmp_path, directory):
-    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    killed, whole = tmp_path / "killed", tmp_path / "whole"
-    first = subprocess.Popen(command(directory, killed), **quiet)
-    path = killed / "records.sqlite"
-    while not path.exists() or len(Store(path).records()) < 3:
-        assert first.poll() is None, "it ended before it could be killed"
-        time.sleep(0.02)
-    workers = psutil.Process(first.pid).children(recursive=True)
-    os.kill(first.pid, signal.SIGKILL)
-    first.wait()
-    _, alive = psutil.wait_procs(workers, timeout=30)
-    assert not alive, "workers outlived their parent"
-    before = Store(path).records()
-    assert 3 <= len(before) < 16
-    subprocess.run(command(directory, killed), check=True, **quiet)
-    subprocess.run(command(directory, whole), check=True, **quiet)
-    after = Store(path).records()
-    assert after[: len(before)] == before  # nothing lost, nothing done twice
-    assert len(after) == 18
-    assert measured(killed) == measured(whole)
+def test_two_runs_at_once_share_the_work(tmp_path, directory, plan, whole):
+    store = Store(tmp_path / "records.sqlite")
+    with run_that_waits(store, directory, at=(False, 0)) as other:
+        claimed = []
 
+        def tell(event):
+            claimed.append(event.config)
+            if event.record is not None and event.n_done == 4:  # one of them is the other's
+                other.stdin.write("go on\n")
+                other.stdin.close()
 
-def test_two_runs_at_once_share_the_work(tmp_path, directory):
-    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
-    store = tmp_path / "records.sqlite"
-    both = [
-        subprocess.Popen(command(directory, tmp_path / name, "--store", str(store)), **quiet)
-        for name in ("one", "two")
-    ]
-    for process in both:
-        _, errors = process.communicate()
-        assert process.returncode == 0, errors.decode()
-    records = Store(store).records()
-    assert len(records) == len({record.key for record in records}) == 18
-    subprocess.run(command(directory, tmp_path / "alone"), check=True, **quiet)
-    subprocess.run(
-        command(directory, tmp_path / "one", "--store", str(store), "--show"), check=True, **quiet
-    )
-    assert measured(tmp_path / "one") == measured(tmp_path / "alone")
+        run(plan, store, tell)
+        assert other.wait() == 0
+    records = store.records()
+    assert len(records) == len({record.key for record in records}) == N_RECORDS
+    ours = {key_of(config) for config in claimed}
+    assert 0 < len(ours) < N_RECORDS
+    assert measured(plan, store) == measured(plan, Store(whole[1] / "records.sqlite"))
 
 
 # Numbers and tables.
@@ -318,10 +354,8 @@ def test_paired_differences_as_scipy_has_them(rng):
 
 @pytest.mark.parametrize("shift, mark", [(-1.0, "●"), (1.0, "○"), (0.0, "")])
 def test_marks_are_the_papers(shift, mark, rng):
-    assert paired(rng.normal(0, 0.1, 30) - np.mean(rng.normal(0, 0.1, 30)) + shift).mark in (
-        mark,
-        mark,
-    )
+    noise = rng.normal(0, 0.1, 30)
+    assert paired(noise - noise.mean() + shift).mark == mark
     assert paired(np.full(5, shift)).mark == mark
 
 
@@ -473,6 +507,19 @@ def test_influence_by_one_command(what, ask, tmp_path):
     assert (out / f"figure-{what}.png").exists()
 
 
+def test_scalability_has_a_time_for_each_size_solver_and_lam():
+    rows = datasets.made("made-real-sim", n_rows=320)
+    dataset = datasets.Dataset("made-real-sim", *rows, files=(), is_made=True)
+    found = scalability(dataset, [1.0, 10.0], [80, 160, 320], seed=0, tell=lambda text: None)
+    assert "made data" in found.title
+    (table,) = found.tables
+    cases = [(row[0], row[1], row[2]) for row in table.rows]
+    assert cases == list(product(["80", "160", "320"], ["paper", "newton"], ["1", "10"]))
+    assert min(float(row[3]) for row in table.rows) > 0
+    assert [note.count("(lam") for note in table.notes] == [2, 2]
+
+
+@pytest.mark.long
 def test_scalability_by_one_command(ask, tmp_path):
     out = tmp_path / "out"
     words = ["reproduce", "figure-scalability", "--set", "made-url", "--largest", "2000"]
@@ -482,11 +529,8 @@ def test_scalability_by_one_command(ask, tmp_path):
     assert len((out / "figure-scalability.csv").read_text().splitlines()) == 1 + 7 * 2 * 2
 
 
-def test_table2_by_one_command(ask, tmp_path):
-    out = tmp_path / "out"
-    words = ["reproduce", "table2", "--sets", "diabetes,url", "--methods", "toppush,lr"]
-    ran = ask(*words, "--trials", "1", "--out", str(out))
-    assert ran.exit_code == 0, ran.output
+def test_table2_by_one_command(ask, whole):
+    ran, out = whole
     assert "url is left out" in ran.stderr
     assert "LR" in ran.stdout
     assert ask("reproduce", "report", "--out", str(out)).stdout.strip() == str(out / "report.html")

@@ -1,6 +1,7 @@
 """A file in parts, read and fitted by workers: the model of the whole file."""
 
 import json
+import sys
 
 import numpy as np
 import pandas as pd
@@ -15,7 +16,7 @@ from toppush import files
 from toppush.cli import main
 
 distributed = pytest.importorskip("distributed", reason="needs Dask, the extra [dask]")
-parts_module = pytest.importorskip("toppush.files.parts")
+parts_module = pytest.importorskip("toppush.files.fitting_parts")
 
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
 
@@ -91,8 +92,9 @@ def test_saved_model_ranks_the_whole_file_alike(client, frame, tmp_path):
     assert_allclose(found, expected, rtol=0, atol=1e-3)
 
 
-def test_cross_validation_on_the_workers(client, frame, tmp_path):
-    model = files.fit_parts(write_parts(frame, tmp_path / "rows"), label="fraud", cv=2)
+@pytest.mark.parametrize("given", [{"lam": 0.1}, pytest.param({}, marks=pytest.mark.long)])
+def test_cross_validation_on_the_workers(client, frame, tmp_path, given):
+    model = files.fit_parts(write_parts(frame, tmp_path / "rows"), label="fraud", cv=2, **given)
     assert model.about["fit"]["chosen_by_cv"]
     assert model.about["training"]["auc"] > 0.8
 
@@ -220,6 +222,13 @@ def test_part_that_does_not_fit_is_named(client, frame, tmp_path, spoil, said):
         files.fit_parts(folder, **FIT)
 
 
+def test_without_dask_the_extra_is_named(frame, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    monkeypatch.delitem(sys.modules, "toppush.designs.dask", raising=False)
+    with pytest.raises(ImportError, match=r"needs dask and distributed: pip install 'toppush"):
+        files.fit_parts(write_parts(frame, tmp_path / "rows"), **FIT)
+
+
 def test_no_parts(client, tmp_path):
     with pytest.raises(files.DataError, match="holds no file ending in"):
         files.fit_parts(tmp_path, **FIT)
@@ -233,7 +242,7 @@ def test_scalers_are_those_of_all_rows(rng, kind):
     X[rng.random(X.shape) < 0.3] = 0.0
     parts = [X[:30], X[30:35], X[35:]]
     parts = [sparse.csr_array(part) for part in parts] if kind == "sparse" else parts
-    spreads = [parts_module.spread(part) for part in parts]
+    spreads = [parts_module.column_moments(part) for part in parts]
     for scale, expected in (
         ("maxabs", MaxAbsScaler().fit(X)),
         ("standard", StandardScaler(with_mean=False).fit(X)),

@@ -273,19 +273,19 @@ def test_nothing_is_fetched_and_nothing_complains(opened):
 
 
 def test_a_long_list_goes_to_the_nearest_length(browser, tmp_path):
-    positive, scores = made_list(60_000, 9)
+    positive, scores = made_list(20_000, 9)
     opened = Opened(browser, tmp_path / "long.html", report.build(positive, scores))
     opened.type_k(9_999)
     check_numbers(opened, positive, scores, 9_999)
     assert opened.find("k-note").text == ""
-    opened.type_k(43_210)
+    opened.type_k(13_210)
     note = opened.find("k-note").text
     k = int(note.split(" rows")[0].removeprefix("Shown for ").replace(",", ""))
-    assert k == pytest.approx(43_210, rel=0.005)
+    assert k == pytest.approx(13_210, rel=0.005)
     precision = metrics.precision_at_k(positive, scores, k=k)
     assert opened.value("precision") == pytest.approx(precision, rel=1e-12)
-    opened.type_k(60_000)
-    check_numbers(opened, positive, scores, 60_000)
+    opened.type_k(20_000)
+    check_numbers(opened, positive, scores, 20_000)
 
 
 def test_hostile_text_runs_nothing(browser, tmp_path):
@@ -314,25 +314,31 @@ def test_hostile_text_runs_nothing(browser, tmp_path):
     assert opened.browser.get_log("browser") == []
 
 
-@pytest.mark.parametrize("width, media", [(360, "screen"), (1200, "screen"), (700, "print")])
-def test_ids_stay_on_one_line_and_tables_can_be_reached(browser, tmp_path, width, media):
-    """Wide tables scroll inside the page; on paper, where nothing scrolls, none is cut off."""
+@pytest.fixture(scope="module")
+def wide(browser, tmp_path_factory):
+    """A report whose rows have long names and ids."""
     positive, scores = made_list(60, 2)
     row = {"customer": "2024-00017-AX", "remark": "said that he would call again"}
     row |= {f"NumberOfTimes{days}DaysPastDueNotWorse": days for days in (30, 60, 90)}
     page = report.build(positive, scores, preview=[row] * 60)
-    opened = Opened(browser, tmp_path / "wide.html", page)
+    return Opened(browser, tmp_path_factory.mktemp("wide") / "wide.html", page)
+
+
+@pytest.mark.parametrize("width, media", [(360, "screen"), (1200, "screen"), (700, "print")])
+def test_ids_stay_on_one_line_and_tables_can_be_reached(wide, width, media):
+    """Wide tables scroll inside the page; on paper, where nothing scrolls, none is cut off."""
+    browser = wide.browser
     size = {"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": width < 500}
     try:
         browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
         browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": media})
-        lines = opened.browser.execute_script(
+        lines = browser.execute_script(
             "return [...document.querySelectorAll('td.word')].map(cell => {"
             "const range = document.createRange(); range.selectNodeContents(cell);"
             "return range.getClientRects().length})"
         )
         assert set(lines) == {1}
-        cut = opened.browser.execute_script(
+        cut = browser.execute_script(
             "return [...document.querySelectorAll('table')].filter(table => {"
             "const room = table.parentElement, style = getComputedStyle(room);"
             "return table.offsetWidth > room.clientWidth && style.overflowX !== 'auto'}).length"

@@ -6,26 +6,40 @@ import shlex
 import sys
 import warnings
 from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from glob import glob
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, Protocol, TypeVar
 
 import click
 
 from toppush.cli.interrupts import INTERRUPTED, prompt_interrupts, say_stopped
+from toppush.system.reading import KINDS, part_paths
 from toppush.system.writing import same_file
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from toppush.files.ranking import Scored
+    from toppush.files import Model
+    from toppush.files.readers import Reader
+    from toppush.files.scoring import ScoringNotes
 
+Param = click.Parameter | None
+Context = click.Context | None
+Decorated = TypeVar("Decorated", bound=Callable[..., object] | click.Command)
 SHARE = click.FloatRange(0.0, 1.0, min_open=True, max_open=True)
 BAD_INPUT = 1
 """Exit code when the data or the model cannot be used. Click exits with 2 on wrong usage."""
 OUR_FAULT = 4
 """Exit code after an error that nobody foresaw."""
+
+
+class Decorator(Protocol):
+    """An option or an argument, put before a command."""
+
+    def __call__(self, command: Decorated, /) -> Decorated: ...
 
 
 class Failure(click.ClickException):
@@ -35,7 +49,7 @@ class Failure(click.ClickException):
         super().__init__(message)
         self.code = code
 
-    def show(self, file: Any = None) -> None:
+    def show(self, file: IO[str] | None = None) -> None:
         """Print the sentence, and end with the code."""
         super().show(file)
         sys.exit(self.code)
@@ -44,10 +58,10 @@ class Failure(click.ClickException):
 class FilePath(click.Path):
     """A path that a command reads or writes; what it writes is nothing else that it is given."""
 
-    def __init__(self, **options: Any) -> None:
-        super().__init__(path_type=Path, **options)
+    def __init__(self, *, exists: bool = False, dir_okay: bool = True) -> None:
+        super().__init__(path_type=Path, exists=exists, dir_okay=dir_okay)
 
-    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
+    def convert(self, value: Any, param: Param, ctx: Context) -> Path:
         """The path, compared with the command's others."""
         path = Path(os.fsdecode(super().convert(value, param, ctx)))
         _refuse_overlap(self, path, param, ctx)
@@ -65,8 +79,6 @@ class InputFile(FilePath):
         """Those of a folder that hold rows, those that a pattern names, or the file itself."""
         if not path.is_dir():
             return [path] if path.exists() else [Path(name) for name in glob(str(path))]
-        from toppush.files.parts import part_paths
-
         try:
             return part_paths(path)
         except ValueError:  # none, of which the command will tell
@@ -79,7 +91,7 @@ class OutputFile(FilePath):
     def __init__(self) -> None:
         super().__init__(dir_okay=False)
 
-    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
+    def convert(self, value: Any, param: Param, ctx: Context) -> Path:
         """The path, if there is a folder for it."""
         path = super().convert(value, param, ctx)
         if not path.parent.is_dir():
@@ -92,14 +104,27 @@ class ColumnOrFile(click.ParamType[str]):
 
     name = "text"
 
-    def convert(self, value: Any, param: Any, ctx: Any) -> str:
+    def convert(self, value: Any, param: Param, ctx: Context) -> str:
         """The text as it is."""
         if str(value).endswith(".npy"):
             _refuse_overlap(InputFile(), Path(value), param, ctx)
         return str(value)
 
 
-def _refuse_overlap(kind: FilePath, path: Path, param: Any, ctx: click.Context | None) -> None:
+class Registered(click.Choice):  # type: ignore[type-arg]
+    """One of the names in a registry, "module:NAME", which is asked only when they are needed."""
+
+    def __init__(self, where: str) -> None:
+        self.module, self.registry = where.split(":")
+        self.case_sensitive = True
+
+    @property
+    def choices(self) -> tuple[str, ...]:  # type: ignore[override]
+        """The names that there are now."""
+        return tuple(getattr(import_module(self.module), self.registry))
+
+
+def _refuse_overlap(kind: FilePath, path: Path, param: Param, ctx: Context) -> None:
     """Refuse a path if the command would destroy another of its own by writing."""
     if ctx is None:
         return
@@ -188,13 +213,11 @@ def _is_ours(error: Exception) -> bool:
     return isinstance(error, ValueError) and "toppush" in roots
 
 
-json_option = click.option(
-    "--json", "as_json", is_flag=True, help="Print one JSON object instead of text."
-)
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
 format_option = click.option(
     "--format",
     "kind",
-    type=click.Choice(["csv", "parquet", "arrow", "libsvm", "npz", "npy"]),
+    type=click.Choice(KINDS),
     help="The data's format, if its ending does not say.",
 )
 label_option = click.option(
@@ -202,13 +225,23 @@ label_option = click.option(
     type=ColumnOrFile(),
     help="Column of the labels [default: label; of NPZ the array y; of NPY the last column].",
 )
+data_option = click.option(
+    "--data",
+    type=click.Path(file_okay=False),
+    help="Directory with the data sets' files; otherwise TOPPUSH_DATA, the cache, the publisher.",
+)
 seed_option = click.option("--seed", type=int, default=0, show_default=True)
 
 
-def existing(name: str) -> Callable[[Any], Any]:
+def existing(name: str) -> Decorator:
     """An argument that is the path of a file."""
     kind = InputFile(exists=True, dir_okay=False)
     return click.argument(name, type=kind, metavar=name.upper())
+
+
+def output_option(text: str, **more: Any) -> Decorator:
+    """The option for the file that a command writes."""
+    return click.option("-o", "--output", type=OutputFile(), help=text, **more)
 
 
 def listed(given: Collection[str], known: Collection[str] = ()) -> tuple[str, ...]:
@@ -224,34 +257,32 @@ def listed(given: Collection[str], known: Collection[str] = ()) -> tuple[str, ..
     return tuple(dict.fromkeys(found))
 
 
-def list_option(flag: str, text: str, **more: Any) -> Callable[[Any], Any]:
+def list_option(flag: str, text: str, **more: Any) -> Decorator:
     """An option that takes names parted by commas, or is repeated, or both."""
 
-    def parted(context: Any, parameter: Any, value: tuple[str, ...]) -> tuple[str, ...]:
+    def parted(
+        context: click.Context, parameter: click.Parameter, value: tuple[str, ...]
+    ) -> tuple[str, ...]:
         return listed(value)
 
     return click.option(flag, multiple=True, help=text, **({"callback": parted} | more))
 
 
-def columns_option(flag: str, text: str) -> Callable[[Any], Any]:
+def columns_option(flag: str, text: str) -> Decorator:
     """An option that takes names of columns; `named_columns` reads its values."""
     more = " Repeat it or part names by commas."
     return list_option(flag, text + more, callback=None, metavar="COLUMNS")
 
 
-def named_columns(data: Path, kind: str | None, given: Collection[str]) -> tuple[str, ...]:
+def named_columns(rows: "Reader", given: Collection[str]) -> tuple[str, ...]:
     """The columns that values of an option name; a name of DATA's may hold commas itself."""
-    if not any("," in value for value in given):
-        return listed(given)
-    from toppush.files.sources import column_names
-
-    return listed(given, column_names(data, kind))
+    return listed(given, rows.names if any("," in value for value in given) else ())
 
 
-def together(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
+def together(*options: Decorator) -> Decorator:
     """Several options as one decorator, in the order in which help lists them."""
 
-    def add(command: Any) -> Any:
+    def add(command: Decorated) -> Decorated:
         for option in reversed(options):
             command = option(command)
         return command
@@ -270,7 +301,7 @@ training_options = together(
     columns_option("--categorical", "Columns to take as categories even if they hold numbers."),
     click.option(
         "--missing",
-        type=click.Choice(["impute", "error"]),
+        type=Registered("toppush.files.columns:WAYS"),
         default="impute",
         show_default=True,
         help="Fill gaps and say so, or refuse them.",
@@ -293,7 +324,7 @@ scoring_options = together(
 """Of commands that score labelled rows."""
 
 
-def show(as_json: bool, result: dict[str, Any], *parts: Any) -> None:
+def show(as_json: bool, result: dict[str, Any], *parts: object) -> None:
     """Print the result as JSON, or the parts for a person."""
     if as_json:
         json.dump(result, sys.stdout, indent=2, allow_nan=False)
@@ -344,17 +375,35 @@ def label_as_text(value: str | float) -> str:
     return value if isinstance(value, str) else f"{value:g}"
 
 
-def caution_training_rows(model: Any, data: Path) -> bool:
-    """Warn if the model was fitted to this very file; whether it was."""
-    from toppush.files.files import fingerprint
+@contextmanager
+def scoring(
+    model: Path, data: Path, kind: str | None
+) -> Iterator[tuple["Model", "Reader", "ScoringNotes"]]:
+    """A model, the file to score while it is open, and what will be met in it."""
+    from toppush import files
+    from toppush.files.readers import reading
+    from toppush.files.scoring import ScoringNotes
 
-    known: bool = fingerprint(data) == model.about.get("data", {}).get("fingerprint")
+    ranker = files.load(model)
+    with reading(data, kind) as rows:
+        yield ranker, rows, ScoringNotes()
+
+
+def was_fitted_to(model: "Model", rows: "Reader") -> bool:
+    """Whether the model was fitted to this very file."""
+    known = model.about.get("data", {}).get("fingerprint")
+    return known is not None and rows.fingerprint() == known
+
+
+def caution_training_rows(model: "Model", rows: "Reader") -> bool:
+    """Warn if the model was fitted to this very file; whether it was."""
+    known = was_fitted_to(model, rows)
     if known:
         warnings.warn("the model was fitted to this file, so these figures flatter.", stacklevel=2)
     return known
 
 
-def met(model: Any, seen: "Scored") -> dict[str, Any]:
+def met(model: "Model", seen: "ScoringNotes") -> dict[str, Any]:
     """What was met while scoring a file, as JSON."""
     return {
         "label": model.about.get("label"),
@@ -366,7 +415,7 @@ def met(model: Any, seen: "Scored") -> dict[str, Any]:
     }
 
 
-def met_text(seen: "Scored") -> str:
+def met_text(seen: "ScoringNotes") -> str:
     """What was met while scoring a file, in words."""
     said = [f"{seen.rows:,} rows."]
     for what, counter in (

@@ -20,7 +20,9 @@ from toppush.cli.common import (
 @click.command(cls=Command)
 @existing("data")
 @training_options
-def compare(data: Path, as_json: bool, cv: int, seed: int, missing: str, **reading: Any) -> None:
+def compare(
+    data: Path, as_json: bool, cv: int, seed: int, missing: str, kind: str | None, **options: Any
+) -> None:
     """Cross-validate TopPush beside logistic regression, a linear SVM and boosted trees on DATA.
 
     Every method chooses its penalty on the training part of each fold. LightGBM joins if it is
@@ -31,11 +33,13 @@ def compare(data: Path, as_json: bool, cv: int, seed: int, missing: str, **readi
     from toppush.cli.progress import steps
     from toppush.experiments.compare import compare
     from toppush.files.fitting import read_training
+    from toppush.files.readers import reading
     from toppush.metrics import FOUR
 
-    for columns in ("drop", "categorical"):
-        reading[columns] = named_columns(data, reading["kind"], reading[columns])
-    given = read_training(data, **reading)
+    with reading(data, kind) as file:
+        for columns in ("drop", "categorical"):
+            options[columns] = named_columns(file, options[columns])
+        given = read_training(file, **options)
     with steps(quiet=as_json) as tell:
         found = compare(given, missing=missing, cv=cv, seed=seed, tell=tell)
     label, measures = asdict(given.rule), [one.title for one in FOUR]

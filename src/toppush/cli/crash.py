@@ -6,8 +6,9 @@ import sys
 import tempfile
 import traceback
 from datetime import datetime
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+
+from toppush.system.versions import versions_of
 
 PACKAGES = ("toppush", "numpy", "scipy", "scikit-learn", "pyarrow", "skops", "click", "dask")
 
@@ -32,21 +33,14 @@ def write_crash(error: Exception) -> Path:
 
 def described(error: Exception) -> str:
     """Command line, versions and traceback."""
-    versions = [f"{name} {_version(name)}" for name in PACKAGES]
+    python, *versions = map(" ".join, versions_of(PACKAGES, "not installed").items())
     return "\n".join(
         [
             f"Command: {shlex.join(sys.argv)}",
-            f"Python {platform.python_version()} on {platform.platform()}",
+            f"{python.capitalize()} on {platform.platform()}",
             f"Packages: {', '.join(versions)}",
             "",
             *(line.rstrip("\n") for line in traceback.format_exception(error)),
             "",
         ]
     )
-
-
-def _version(name: str) -> str:
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return "not installed"

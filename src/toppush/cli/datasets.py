@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from toppush.cli.common import Commands
+from toppush.cli.common import Commands, data_option, json_option
 
 
 @click.group(cls=Commands)
@@ -14,8 +14,8 @@ def datasets() -> None:
 
 
 @datasets.command("list")
-@click.option("--data", type=click.Path(file_okay=False), help="Directory with files of yours.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@data_option
+@json_option
 def list_(data: str | None, as_json: bool) -> None:
     """All data sets, and which are on this machine.
 
@@ -62,7 +62,7 @@ def _described(name: str, data: str | None) -> dict[str, Any]:
 
 @datasets.command()
 @click.argument("name")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 def fetch(name: str, as_json: bool) -> None:
     """Fetch a data set from its publisher into the cache.
 
@@ -94,8 +94,8 @@ def fetch(name: str, as_json: bool) -> None:
 
 @datasets.command()
 @click.argument("name")
-@click.option("--data", type=click.Path(file_okay=False), help="Directory with files of yours.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@data_option
+@json_option
 def path(name: str, data: str | None, as_json: bool) -> None:
     """Where the files of a data set are.
 

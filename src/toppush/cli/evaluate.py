@@ -12,18 +12,24 @@ from toppush.cli.common import (
     label_text,
     met,
     met_text,
+    scoring,
     scoring_options,
     seed_option,
     show,
     table,
 )
+from toppush.system.reading import DataError
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from toppush.metrics.bootstrap import Interval
 
 DEPTHS = (10, 50, 100, 500, 1000, 5000, 10_000, 50_000, 100_000)
 RATES = (0.0001, 0.001, 0.01, 0.1)
 FRACTIONS = (0.001, 0.01, 0.1)
+Wanted = dict[str, tuple[str, dict[str, float]]]
+"""What a figure is called -> the measure and its parameters."""
 
 
 @click.command(cls=Command)
@@ -49,13 +55,11 @@ def evaluate(
     Example: toppush evaluate fraud.toppush held-out.csv --json
     """
     from toppush import files
-    from toppush.files.errors import DataError
-    from toppush.files.ranking import Scored
     from toppush.metrics import bootstrap
 
-    ranker, seen = files.load(model), Scored()
-    caution_training_rows(ranker, data)
-    positive, scores = files.labelled(ranker, data, label=label, kind=kind, seen=seen)
+    with scoring(model, data, kind) as (ranker, rows, seen):
+        caution_training_rows(ranker, rows)
+        positive, scores = files.labelled(ranker, rows, label=label, seen=seen)
     if positive.all() or not positive.any():
         raise DataError("every row has the same label; both classes are needed.", file=data)
     wanted = _wanted(len(scores), int((~positive).sum()))
@@ -82,13 +86,11 @@ def evaluate(
     )
 
 
-def _wanted(n_rows: int, n_negatives: int) -> dict[str, tuple[str, dict[str, Any]]]:
+def _wanted(n_rows: int, n_negatives: int) -> Wanted:
     """Every measure with its parameters, those that the data can show."""
     from toppush.metrics import METRICS
 
-    wanted: dict[str, tuple[str, dict[str, Any]]] = {
-        name: (name, {}) for name, metric in METRICS.items() if not metric.needs
-    }
+    wanted: Wanted = {name: (name, {}) for name, metric in METRICS.items() if not metric.needs}
     for rate in RATES[1:]:
         wanted[f"partial_auc({rate:g})"] = ("partial_auc", {"max_fpr": rate})
     for fraction in FRACTIONS:
@@ -104,9 +106,7 @@ def _wanted(n_rows: int, n_negatives: int) -> dict[str, tuple[str, dict[str, Any
     return wanted
 
 
-def _tables(
-    found: dict[str, "Interval"], wanted: dict[str, tuple[str, dict[str, Any]]]
-) -> list[Any]:
+def _tables(found: dict[str, "Interval"], wanted: Wanted) -> list["Table"]:
     listed = ("precision_at_k", "recall_at_k", "recall_at_fpr")
     whole = [[key, *_cells(one)] for key, one in found.items() if wanted[key][0] not in listed]
     depths = [given["k"] for name, given in wanted.values() if name == "precision_at_k"]

@@ -1,7 +1,7 @@
 """`toppush fit`."""
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -9,33 +9,26 @@ from toppush.cli.common import (
     Command,
     InputFile,
     OutputFile,
+    Registered,
     chosen_label_text,
     counted,
     named_columns,
+    output_option,
     show,
     training_options,
 )
+from toppush.system.reading import part_paths
+
+if TYPE_CHECKING:
+    from toppush.files import Model
+    from toppush.files.readers import Reader
 
 BEHIND = 0.01
 """Average precision that a model may be below logistic regression without a caution, on the
 folds, so that on other rows it is seldom behind by 0.02 unsaid."""
 
 
-class LossName(click.Choice):  # type: ignore[type-arg]
-    """A loss that is registered when the command runs; only then is the registry imported."""
-
-    def __init__(self) -> None:
-        self.case_sensitive = True
-
-    @property
-    def choices(self) -> tuple[str, ...]:  # type: ignore[override]
-        """The names."""
-        from toppush.problem.losses import LOSSES
-
-        return tuple(LOSSES)
-
-
-def read_lam(context: Any, parameter: Any, value: str) -> float | str:
+def read_lam(context: click.Context, parameter: click.Parameter, value: str) -> float | str:
     """A positive number, or "cv"."""
     try:
         if value == "cv" or 0.0 < float(value) < float("inf"):
@@ -47,7 +40,7 @@ def read_lam(context: Any, parameter: Any, value: str) -> float | str:
     )
 
 
-def read_top(context: Any, parameter: Any, value: str) -> float | str:
+def read_top(context: click.Context, parameter: click.Parameter, value: str) -> float | str:
     """A count, a share, "auto" or "cv"."""
     from toppush.files.fitting import read_top
 
@@ -60,12 +53,8 @@ def read_top(context: Any, parameter: Any, value: str) -> float | str:
 @click.command(cls=Command)
 @click.argument("data", metavar="DATA", type=InputFile())
 @training_options
-@click.option(
-    "-o",
-    "--output",
-    type=OutputFile(),
-    required=True,
-    help="Where to write the model; an old one is replaced when the new one is complete.",
+@output_option(
+    "Where to write the model; an old one is replaced when the new one is complete.", required=True
 )
 @click.option(
     "--lam",
@@ -82,7 +71,12 @@ def read_top(context: Any, parameter: Any, value: str) -> float | str:
     help="Negatives that make the top: 1, a count, a share such as 1%; auto: the fewest that have "
     "a solution; cv: by cross-validation.",
 )
-@click.option("--loss", type=LossName(), default="truncated_quadratic", show_default=True)
+@click.option(
+    "--loss",
+    type=Registered("toppush.problem.losses:LOSSES"),
+    default="truncated_quadratic",
+    show_default=True,
+)
 @click.option(
     "--kernel",
     metavar="nystroem:N[:GAMMA]",
@@ -90,7 +84,7 @@ def read_top(context: Any, parameter: Any, value: str) -> float | str:
 )
 @click.option(
     "--scale",
-    type=click.Choice(["maxabs", "standard", "none"]),
+    type=Registered("toppush.files.fitting:SCALES"),
     default="maxabs",
     show_default=True,
     help="Divide each column by its largest value, its deviation, or not at all.",
@@ -137,12 +131,12 @@ def fit(
     files.save(model, output)
     written = {"model": str(output)}
     if onnx is not None:
-        from toppush.files.exports import export_onnx
+        from toppush.files.model.exports import export_onnx
 
         export_onnx(model, onnx)
         written["onnx"] = str(onnx)
     if weights is not None:
-        from toppush.files.exports import export_json
+        from toppush.files.model.exports import export_json
 
         export_json(model, weights)
         written["weights"] = str(weights)
@@ -152,31 +146,31 @@ def fit(
     show(as_json, without_history(about) | {"written": written}, *told)
 
 
-def _fit(data: Path, **options: Any) -> Any:
+def _fit(data: Path, *, kind: str | None, **options: Any) -> "Model":
     """Fit one file."""
     from toppush import files
+    from toppush.files.readers import reading
 
-    return files.fit(data, **options | _columns_of(data, **options))
+    with reading(data, kind) as rows:
+        return files.fit(rows, **options | _columns_of(rows, options))
 
 
-def _columns_of(
-    data: Path, *, kind: str | None, drop: Any, categorical: Any, **_: Any
-) -> dict[str, tuple[str, ...]]:
+def _columns_of(rows: "Reader", options: dict[str, Any]) -> dict[str, tuple[str, ...]]:
     """The options that name columns, read with the names in a file."""
-    given = {"drop": drop, "categorical": categorical}
-    return {option: named_columns(data, kind, names) for option, names in given.items()}
+    return {name: named_columns(rows, options[name]) for name in ("drop", "categorical")}
 
 
-def _fit_on(cluster: str, data: Path, *, kernel: str | None, seed: int, **options: Any) -> Any:
+def _fit_on(cluster: str, data: Path, *, kernel: str | None, seed: int, **options: Any) -> "Model":
     """Fit files in parts on a cluster; its folds are not drawn, so there is no seed."""
     from toppush import files
     from toppush.designs.dask import connected
-    from toppush.files.parts import part_paths
+    from toppush.files.readers import reading
 
     if kernel is not None:
         raise click.BadParameter("is not for a cluster; leave it out.", param_hint="--kernel")
     with connected(cluster):
-        columns = _columns_of(part_paths(data)[0], **options)
+        with reading(part_paths(data)[0], options["kind"]) as rows:
+            columns = _columns_of(rows, options)
         return files.fit_parts(data, **options | columns)
 
 

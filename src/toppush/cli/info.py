@@ -18,7 +18,7 @@ def info(model: Path, as_json: bool) -> None:
 
     Example: toppush info fraud.toppush --json
     """
-    from toppush.files.store import read_about
+    from toppush.files.model.saving import read_about
 
     about = read_about(model)
     versions = about.get("versions", {})

@@ -1,13 +1,12 @@
 """`toppush rank`."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from toppush.cli.common import (
     Command,
-    OutputFile,
     columns_option,
     existing,
     format_option,
@@ -16,11 +15,14 @@ from toppush.cli.common import (
     met,
     met_text,
     named_columns,
+    output_option,
+    scoring,
     show,
     table,
 )
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from rich.table import Table
 
 SHOWN = 20
@@ -30,12 +32,7 @@ SHOWN = 20
 @click.command(cls=Command)
 @existing("model")
 @existing("data")
-@click.option(
-    "-o",
-    "--output",
-    type=OutputFile(),
-    help="Where to write the list: .csv, .tsv, .parquet, .arrow or .feather.",
-)
+@output_option("Where to write the list: .csv, .tsv, .parquet, .arrow or .feather.")
 @click.option(
     "--limit", type=click.IntRange(min=1), help="Keep the best K rows, in bounded memory."
 )
@@ -59,12 +56,13 @@ def rank(
     Example: toppush rank fraud.toppush new.csv -o ranked.csv --limit 1000 --columns id
     """
     from toppush import files
-    from toppush.files.ranking import Scored, require_ending, write_table
+    from toppush.files.ranking import require_ending, write_table
 
     if output is not None:
         require_ending(output)
-    ranker, seen, carried = files.load(model), Scored(), named_columns(data, kind, columns)
-    found = files.rank(ranker, data, limit=limit, columns=carried, kind=kind, seen=seen)
+    with scoring(model, data, kind) as (ranker, rows, seen):
+        carried = named_columns(rows, columns)
+        found = files.rank(ranker, rows, limit=limit, columns=carried, seen=seen)
     if output is not None:
         write_table(found, output)
     result = met(ranker, seen) | {"listed": len(found), "output": str(output) if output else None}
@@ -76,7 +74,7 @@ def rank(
     show(as_json, result, *said, f"Written: {output} ({len(found):,} rows).")
 
 
-def _as_text(found: Any) -> "Table":
+def _as_text(found: "pa.Table") -> "Table":
     names = [name for name in found.column_names if name != "score"]
     rows = [
         [f"{row['rank']}", f"{row['score']:.6g}", *(f"{row[name]}" for name in names[1:])]

@@ -8,7 +8,6 @@ from toppush.cli.common import (
     Command,
     Failure,
     InputFile,
-    OutputFile,
     caution_training_rows,
     columns_option,
     existing,
@@ -19,6 +18,8 @@ from toppush.cli.common import (
     met,
     met_text,
     named_columns,
+    output_option,
+    scoring,
     show,
 )
 
@@ -26,14 +27,7 @@ from toppush.cli.common import (
 @click.command(cls=Command)
 @existing("model")
 @existing("data")
-@click.option(
-    "-o",
-    "--output",
-    type=OutputFile(),
-    default=Path("report.html"),
-    show_default=True,
-    help="Where to write the page.",
-)
+@output_option("Where to write the page.", default=Path("report.html"), show_default=True)
 @label_option
 @click.option(
     "--train",
@@ -66,15 +60,13 @@ def report(
 
     Example: toppush report fraud.toppush held-out.csv --train train.csv --columns id -o report.html
     """
-    from toppush import files
-    from toppush.files.labelled import labelled_rows
-    from toppush.files.ranking import Scored
+    from toppush.files.scoring import labelled_rows
     from toppush.report import from_estimator, write
 
-    ranker, met_here = files.load(model), Scored()
-    flatters = caution_training_rows(ranker, data)
-    carried = named_columns(data, kind, columns)
-    rows = labelled_rows(ranker, data, label=label, kind=kind, columns=carried, seen=met_here)
+    with scoring(model, data, kind) as (ranker, file, met_here):
+        flatters = caution_training_rows(ranker, file)
+        carried = named_columns(file, columns)
+        rows = labelled_rows(ranker, file, label=label, columns=carried, seen=met_here)
     if rows.positive.all() or not rows.positive.any():
         raise Failure(f"{data}: every row has the same label; both classes are needed.", 1)
     seen = labelled_rows(ranker, train, label=label, kind=kind) if train else None

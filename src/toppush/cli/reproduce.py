@@ -7,20 +7,22 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from toppush.cli.common import Commands, Failure, FilePath, list_option
+from toppush.cli.common import (
+    Commands,
+    Failure,
+    FilePath,
+    data_option,
+    json_option,
+    list_option,
+    seed_option,
+)
 from toppush.cli.interrupts import INTERRUPTED
 
 if TYPE_CHECKING:
     from toppush.experiments.results import Result
-    from toppush.experiments.runner import Event
+    from toppush.experiments.runner import Event, Plan
+    from toppush.experiments.store import Store
 
-PAPER_SETS = "diabetes,news20-forsale,nslkdd,real-sim,spambase,url,w8a"
-
-data_option = click.option(
-    "--data",
-    type=click.Path(file_okay=False),
-    help="Directory with the data sets' files; otherwise TOPPUSH_DATA, the cache, the publisher.",
-)
 out_option = click.option(
     "--out",
     type=click.Path(file_okay=False, path_type=Path),
@@ -28,8 +30,6 @@ out_option = click.option(
     show_default=True,
     help="Directory for the tables and figures.",
 )
-seed_option = click.option("--seed", type=int, default=0, show_default=True)
-json_option = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 
 
 @click.group(cls=Commands)
@@ -42,7 +42,7 @@ def reproduce() -> None:
 @out_option
 @seed_option
 @json_option
-@list_option("--sets", "Data sets, with commas.", default=[PAPER_SETS], show_default=True)
+@list_option("--sets", "Data sets, with commas; those of the paper by default.")
 @list_option("--methods", "Methods, with commas; all by default.")
 @click.option("--trials", type=click.IntRange(1), default=30, show_default=True)
 @click.option("--jobs", type=click.IntRange(1), default=1, show_default=True, help="Processes.")
@@ -102,7 +102,7 @@ def _plan(
     seed: int,
     jobs: int,
     time_limit: float,
-) -> tuple[Any, dict[str, str]]:
+) -> tuple["Plan", dict[str, str]]:
     """The plan without the data sets that cannot be had, and the titles of the others."""
     from toppush import datasets
     from toppush.experiments.methods import METHODS
@@ -116,7 +116,7 @@ def _plan(
         if not method.is_available:
             click.echo(f"{method.title} is left out: pip install {method.needs}", err=True)
     titles = {}
-    for name in sets:
+    for name in sets or datasets.names(in_paper=True):
         try:
             loaded = datasets.load(name, data)
         except (datasets.FetchError, ImportError) as error:
@@ -130,7 +130,7 @@ def _plan(
     return plan, titles
 
 
-def _run(plan: Any, store: Any) -> None:
+def _run(plan: "Plan", store: "Store") -> None:
     """Do the work with a bar that says what runs and how much is left."""
     from rich.console import Console
 

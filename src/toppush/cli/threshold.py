@@ -2,11 +2,21 @@
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 import click
 
-from toppush.cli.common import SHARE, Command, label_text, met, met_text, scoring_options, show
+from toppush.cli.common import (
+    SHARE,
+    Command,
+    label_text,
+    met,
+    met_text,
+    scoring,
+    scoring_options,
+    show,
+    was_fitted_to,
+)
+from toppush.system.reading import DataError
 
 
 @click.command(cls=Command)
@@ -30,17 +40,21 @@ def threshold(
     Example: toppush threshold fraud.toppush held-out.csv --fpr 0.001 --confidence 0.95
     """
     from toppush import files
-    from toppush.files.ranking import Scored
     from toppush.metrics.thresholds import threshold_at_fpr
 
-    ranker, seen = files.load(model), Scored()
-    refuse_training_rows(ranker, data)
-    positive, scores = files.labelled(ranker, data, label=label, kind=kind, seen=seen)
+    with scoring(model, data, kind) as (ranker, rows, seen):
+        if was_fitted_to(ranker, rows):
+            raise DataError(
+                "the model was fitted to this file, and its scores there are too good; take rows "
+                "that it has not seen.",
+                file=data,
+            )
+        positive, scores = files.labelled(ranker, rows, label=label, seen=seen)
     found = threshold_at_fpr(scores[~positive], max_fpr=fpr, confidence=confidence)
     above = scores > found.score
     recall = float(above[positive].mean()) if positive.any() else None
     observed = float(above[~positive].mean())
-    result: dict[str, Any] = asdict(found) | met(ranker, seen)
+    result = asdict(found) | met(ranker, seen)
     result |= {"recall": recall, "observed_fpr": observed, "alarms": int(above.sum())}
     show(
         as_json,
@@ -54,16 +68,3 @@ def threshold(
         + (f" and {recall:.1%} of the positives" if recall is not None else "")
         + f" are above, {int(above.sum()):,} alarms.",
     )
-
-
-def refuse_training_rows(model: Any, data: Path) -> None:
-    """Refuse the very file that the model was fitted to."""
-    from toppush.files.errors import DataError
-    from toppush.files.files import fingerprint
-
-    if fingerprint(data) == model.about.get("data", {}).get("fingerprint"):
-        raise DataError(
-            "the model was fitted to this file, and its scores there are too good; take rows that "
-            "it has not seen.",
-            file=data,
-        )

@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
-from toppush.datasets.catalogue import CATALOGUE, Entry, Source
+from toppush.datasets.catalogue import CATALOGUE, Entry, FileSet
 from toppush.datasets.fetching import FetchError, Progress, cache_directory, fetch_files
 from toppush.datasets.made import MADE, made
-from toppush.datasets.reading import OPENERS
+from toppush.system.reading import UNPACKERS
+from toppush.types import Mask
 
 __all__ = ["CATALOGUE", "Dataset", "FetchError", "fetch", "find", "load", "made", "names"]
 
@@ -44,7 +44,7 @@ class Dataset:
 
     name: str
     X: sparse.csr_array
-    y: NDArray[np.bool_]
+    y: Mask
     files: tuple[Path, ...]
     note: str = ""
     min_max: bool = False
@@ -76,8 +76,10 @@ class Dataset:
         return to_unit_range(self.X) if self.min_max else self.X
 
 
-def names() -> list[str]:
-    """Names of all data sets."""
+def names(*, in_paper: bool = False) -> list[str]:
+    """Names of all data sets, or of those in the paper."""
+    if in_paper:
+        return [name for name, entry in CATALOGUE.items() if entry.in_paper]
     return [*CATALOGUE, *MADE]
 
 
@@ -116,7 +118,9 @@ def load(name: str, data: str | os.PathLike[str] | None = None, *, seed: int = 0
     )
 
 
-def find(name: str, data: str | os.PathLike[str] | None = None) -> tuple[Source, list[Path]] | None:
+def find(
+    name: str, data: str | os.PathLike[str] | None = None
+) -> tuple[FileSet, list[Path]] | None:
     """The files of a data set in the given directory, TOPPUSH_DATA or the cache; None if absent."""
     entry, places = _entry(name), _places(data)
     listing = {stem: path for place in reversed(places) for stem, path in _list_files(place)}
@@ -162,7 +166,7 @@ def _list_files(place: Path) -> Sequence[tuple[str, Path]]:
     """Names without compression and paths of files in a directory and its folders."""
     files = [*place.glob("*"), *place.glob("*/*")]
     return [
-        (path.stem if path.suffix in OPENERS else path.name, path)
+        (path.stem if path.suffix in UNPACKERS else path.name, path)
         for path in files
         if path.is_file() and path.suffix not in (".part", ".sha256")
     ]

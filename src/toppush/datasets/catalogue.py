@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from toppush.datasets.reading import (
-    Rows,
+    LabelledMatrix,
     read_hiv,
     read_libsvm,
     read_mammography,
@@ -20,11 +20,11 @@ LIBSVM = "https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets"
 
 
 @dataclass(frozen=True)
-class Source:
+class FileSet:
     """Files that hold a data set together, by their names without `.gz`, `.bz2` or `.xz`."""
 
     files: tuple[str, ...]
-    read: Callable[..., Rows] = read_libsvm
+    read: Callable[..., LabelledMatrix] = read_libsvm
     labels: tuple[float, ...] = (1.0,)
     """Labels of the positives in a LIBSVM file."""
     urls: tuple[str, ...] = ()
@@ -41,7 +41,7 @@ class Entry:
     about: str
     n_rows: int
     n_features: int
-    sources: tuple[Source, ...]
+    sources: tuple[FileSet, ...]
     """In order of preference: whole sets first."""
     in_paper: bool = False
     min_max: bool = False
@@ -49,25 +49,25 @@ class Entry:
     note: str = ""
 
     @property
-    def published(self) -> Source | None:
+    def published(self) -> FileSet | None:
         """The source that can be fetched."""
         return next((source for source in self.sources if source.urls), None)
 
 
-def _libsvm(folder: str, *files: str, packed: str = "") -> Source:
+def _libsvm(folder: str, *files: str, packed: str = "") -> FileSet:
     """Files of the LIBSVM collection, kept there under their own names."""
     urls = tuple(f"{LIBSVM}/{folder}/{file}{packed}" for file in files)
-    return Source(files, urls=urls)
+    return FileSet(files, urls=urls)
 
 
-def _news20(label: int) -> tuple[Source, ...]:
+def _news20(label: int) -> tuple[FileSet, ...]:
     urls = (f"{LIBSVM}/multiclass/news20.bz2", f"{LIBSVM}/multiclass/news20.t.bz2")
     own = (float(label),)
     return (
-        Source(("news20", "news20.t"), labels=own, urls=urls),
-        Source((f"news20-train-label{label}.svm",), part=True),
-        Source(("news20-train-multiclass.svm",), labels=own, part=True),
-        Source(("news20",), labels=own, part=True),
+        FileSet(("news20", "news20.t"), labels=own, urls=urls),
+        FileSet((f"news20-train-label{label}.svm",), part=True),
+        FileSet(("news20-train-multiclass.svm",), labels=own, part=True),
+        FileSet(("news20",), labels=own, part=True),
     )
 
 
@@ -84,7 +84,7 @@ ENTRIES = (
         "Pima women, not diabetic (+) against diabetic (-), columns scaled to [-1, 1]",
         768,
         8,
-        (Source(("diabetes_scale.svm",)), _libsvm("binary", "diabetes_scale")),
+        (FileSet(("diabetes_scale.svm",)), _libsvm("binary", "diabetes_scale")),
         in_paper=True,
         note="The publisher's labels make the healthy the positives, and so does the paper.",
     ),
@@ -103,8 +103,8 @@ ENTRIES = (
         148_517,
         121,
         (
-            Source(("nslkdd.svm",)),
-            Source(("KDDTrain+.txt", "KDDTest+.txt"), read_nslkdd),
+            FileSet(("nslkdd.svm",)),
+            FileSet(("KDDTrain+.txt", "KDDTest+.txt"), read_nslkdd),
         ),
         in_paper=True,
         min_max=True,
@@ -120,7 +120,7 @@ ENTRIES = (
         20_958,
         (
             _libsvm("binary", "real-sim", packed=".bz2"),
-            Source(("real-sim-sample3000.svm",), part=True),
+            FileSet(("real-sim-sample3000.svm",), part=True),
         ),
         in_paper=True,
     ),
@@ -130,8 +130,8 @@ ENTRIES = (
         4_601,
         57,
         (
-            Source(("spambase.svm",)),
-            Source(
+            FileSet(("spambase.svm",)),
+            FileSet(
                 ("spambase.data",),
                 read_spambase,
                 urls=(
@@ -148,8 +148,8 @@ ENTRIES = (
         2_396_130,
         3_231_961,
         (
-            Source(("url_combined",), urls=(f"{LIBSVM}/binary/url_combined.bz2",)),
-            Source(("url-sample.svm",), part=True),
+            FileSet(("url_combined",), urls=(f"{LIBSVM}/binary/url_combined.bz2",)),
+            FileSet(("url-sample.svm",), part=True),
         ),
         in_paper=True,
     ),
@@ -158,7 +158,7 @@ ENTRIES = (
         "web pages, one category (+) against the rest, 300 words",
         64_700,
         300,
-        (Source(("w8a.svm",)), _libsvm("binary", "w8a", "w8a.t")),
+        (FileSet(("w8a.svm",)), _libsvm("binary", "w8a", "w8a.t")),
         in_paper=True,
         note="5,455 rows are empty and 29,996 repeat another row, so many scores tie.",
     ),
@@ -167,7 +167,7 @@ ENTRIES = (
         "census, income above 50,000 dollars (+) against the rest",
         48_842,
         123,
-        (Source(("a9a.svm",)), _libsvm("binary", "a9a", "a9a.t")),
+        (FileSet(("a9a.svm",)), _libsvm("binary", "a9a", "a9a.t")),
     ),
     Entry(
         "hiv-ecfp4",
@@ -175,8 +175,8 @@ ENTRIES = (
         41_120,
         2_048,
         (
-            Source(("hiv-ecfp4.svm",)),
-            Source(
+            FileSet(("hiv-ecfp4.svm",)),
+            FileSet(
                 ("HIV.csv",),
                 read_hiv,
                 urls=("https://deepchemdata.s3-us-west-1.amazonaws.com/datasets/HIV.csv",),
@@ -189,7 +189,7 @@ ENTRIES = (
         "engine cycles, misfires (+) against the rest",
         141_691,
         22,
-        (Source(("ijcnn1.svm",)), _libsvm("binary", "ijcnn1", "ijcnn1.t", packed=".bz2")),
+        (FileSet(("ijcnn1.svm",)), _libsvm("binary", "ijcnn1", "ijcnn1.t", packed=".bz2")),
     ),
     Entry(
         "mammography",
@@ -197,8 +197,8 @@ ENTRIES = (
         11_183,
         6,
         (
-            Source(("mammography.svm",)),
-            Source(
+            FileSet(("mammography.svm",)),
+            FileSet(
                 ("mammography.csv",),
                 read_mammography,
                 urls=(

@@ -3,7 +3,7 @@
 import numpy as np
 from scipy import sparse
 
-from toppush.datasets.reading import Rows
+from toppush.datasets.reading import LabelledMatrix
 
 MADE = {
     # rows, columns, stored entries a row, share of positives
@@ -13,7 +13,7 @@ MADE = {
 ROWS_AT_A_TIME = 200_000
 
 
-def made(name: str, *, n_rows: int | None = None, seed: int = 0) -> Rows:
+def made(name: str, *, n_rows: int | None = None, seed: int = 0) -> LabelledMatrix:
     """Sparse rows with the sizes of a real set: power-law columns, a few that carry the class.
 
     Parameters
@@ -45,4 +45,4 @@ def made(name: str, *, n_rows: int | None = None, seed: int = 0) -> Rows:
     X = sparse.csr_array((n_rows, n_columns))
     X.data = np.full(n_rows * per_row, 1.0 / np.sqrt(per_row))
     X.indices, X.indptr = indices.astype(indptr.dtype, copy=False), indptr
-    return Rows(X, y)
+    return LabelledMatrix(X, y)

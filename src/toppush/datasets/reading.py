@@ -1,78 +1,73 @@
 """Files as their publishers keep them, read into rows and labels."""
 
-import bz2
 import csv
-import gzip
-import lzma
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike
 from scipy import sparse
 
-OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
+from toppush.system import libsvm
+from toppush.system.reading import DataError, opened_text
+from toppush.types import Mask
 
 
-class Rows(NamedTuple):
+class LabelledMatrix(NamedTuple):
     """A data set in memory: CSR with 32-bit indices, and which rows are positive."""
 
     X: sparse.csr_array
-    y: NDArray[np.bool_]
+    y: Mask
 
 
-def open_any(path: Path, mode: str = "rb") -> IO[Any]:
-    """A file for reading, unpacked by what its name ends with."""
-    return OPENERS.get(path.suffix, open)(path, mode)  # type: ignore[no-any-return]
-
-
-def as_rows(X: Any, y: NDArray[np.bool_]) -> Rows:
+def as_rows(X: sparse.sparray | ArrayLike, y: Mask) -> LabelledMatrix:
     """CSR with 32-bit indices from any matrix."""
     X = sparse.csr_array(X)
     if X.nnz < 2**31 and max(X.shape) < 2**31:
         X = sparse.csr_array(
             (X.data, X.indices.astype(np.int32), X.indptr.astype(np.int32)), X.shape
         )
-    return Rows(X, y)
+    return LabelledMatrix(X, y)
 
 
-def read_libsvm(paths: Sequence[Path], n_features: int, labels: Sequence[float]) -> Rows:
+def read_libsvm(paths: Sequence[Path], n_features: int, labels: Sequence[float]) -> LabelledMatrix:
     """LIBSVM files, one after the other."""
-    from sklearn.datasets import load_svmlight_file
-
     parts = []
     for path in paths:
-        with open_any(path) as file:
-            try:
-                parts.append(load_svmlight_file(file, n_features=n_features, zero_based=False))
-            except (ValueError, EOFError, OSError, lzma.LZMAError) as error:
-                raise ValueError(
-                    f"{path} could not be read as LIBSVM data: {error}. Fetch it again."
-                ) from error
-    target = np.concatenate([target for _, target in parts])
-    return as_rows(sparse.vstack([X for X, _ in parts]), np.isin(target, labels))
+        try:
+            parts.append(libsvm.read(path, first=1, width=n_features))
+        except DataError as error:
+            raise ValueError(
+                f"{path} could not be read as LIBSVM data: {error} Fetch it again."
+            ) from error
+    target = np.concatenate([part.y for part in parts])
+    return as_rows(sparse.vstack([part.X for part in parts]), np.isin(target, labels))
 
 
 def read_table(path: Path) -> list[list[str]]:
     """Rows of a comma-separated file without blank lines."""
-    with open_any(path, "rt") as file:
-        return [row for row in csv.reader(file) if row]
+    with opened_text(path) as text:
+        return [row for row in csv.reader(text) if row]
 
 
-def read_spambase(paths: Sequence[Path], n_features: int, labels: Sequence[float]) -> Rows:
+def read_spambase(
+    paths: Sequence[Path], n_features: int, labels: Sequence[float]
+) -> LabelledMatrix:
     """UCI's spambase.data: 57 numbers, then 1 for spam."""
     table = np.array(read_table(paths[0]), float)
     return as_rows(table[:, :n_features], table[:, n_features] == 1.0)
 
 
-def read_mammography(paths: Sequence[Path], n_features: int, labels: Sequence[float]) -> Rows:
+def read_mammography(
+    paths: Sequence[Path], n_features: int, labels: Sequence[float]
+) -> LabelledMatrix:
     """Six numbers, then '1' (in quotation marks) for a microcalcification."""
     table = np.array([[cell.strip("'") for cell in row] for row in read_table(paths[0])], float)
     return as_rows(table[:, :n_features], table[:, n_features] == 1.0)
 
 
-def read_nslkdd(paths: Sequence[Path], n_features: int, labels: Sequence[float]) -> Rows:
+def read_nslkdd(paths: Sequence[Path], n_features: int, labels: Sequence[float]) -> LabelledMatrix:
     """KDDTrain+.txt and KDDTest+.txt: 41 features, the attack's name, a difficulty.
 
     The numbers in their order without num_outbound_cmds, which is always 0; then protocol,
@@ -88,7 +83,7 @@ def read_nslkdd(paths: Sequence[Path], n_features: int, labels: Sequence[float])
     return as_rows(X, table[:, attack] != "normal")
 
 
-def read_hiv(paths: Sequence[Path], n_features: int, labels: Sequence[float]) -> Rows:
+def read_hiv(paths: Sequence[Path], n_features: int, labels: Sequence[float]) -> LabelledMatrix:
     """MoleculeNet's HIV.csv as binary Morgan fingerprints of radius 2; needs RDKit.
 
     The first of rows with equal SMILES counts; molecules that RDKit refuses are left out.

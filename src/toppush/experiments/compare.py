@@ -24,9 +24,9 @@ from toppush.designs import dense
 from toppush.estimators.cross_validation import TopPushCV
 from toppush.experiments.methods import Ranker
 from toppush.experiments.protocol import by_measure
-from toppush.files.cautions import caution
-from toppush.files.errors import DataError
 from toppush.files.fitting import Training, with_file
+from toppush.files.id_columns import caution
+from toppush.system.reading import DataError
 from toppush.types import Array, Mask, Matrix, Where
 
 COSTS = [1e-3, 1e-2, 1e-1, 1.0, 1e1, 1e2, 1e3]

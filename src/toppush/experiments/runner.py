@@ -9,8 +9,9 @@ import signal
 import threading
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, TimeoutError, wait
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
 from multiprocessing import get_context
@@ -144,57 +145,59 @@ def run(plan: Plan, store: Store, tell: Callable[[Event], None] = lambda event: 
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ[name] = "1"  # read by the worker processes when they start
     configs = plan.configs()
-    Runner(plan, store, tell).run(configs, plan.jobs)
-    while store.others_at_work(configs):  # what they leave undone is done here
-        time.sleep(0.5)
-        Runner(plan, store, tell).run(configs, plan.jobs)
-    timings = [
-        plan.timing_config(data, method, setting)
-        for data, method, setting in usual_settings(plan, store)
-    ]
-    # One at a time, so that a timing shares the machine with nothing of ours.
-    Runner(plan, store, tell).run(timings, 1)
+    with processes(plan.jobs) as pool:
+        runner = Runner(plan, store, tell, pool)
+        runner.run(configs, plan.jobs)
+        while store.others_at_work(configs):  # what they leave undone is done here
+            time.sleep(0.5)
+            runner.run(configs, plan.jobs)
+        timings = [plan.timing_config(*which) for which in usual_settings(plan, store)]
+        # One at a time, so that a timing shares the machine with nothing of ours.
+        runner.run(timings, 1)
+
+
+@contextmanager
+def processes(jobs: int) -> Iterator[ProcessPool]:
+    """So many worker processes, which begin with the first work and are stopped at the end."""
+    pool = ProcessPool(jobs, initializer=begin_process, context=get_context("spawn"))
+    try:
+        yield pool
+    finally:
+        pool.stop()  # type: ignore[no-untyped-call]
+        pool.join()
 
 
 class Runner:
     """Hands out work to processes and keeps their answers."""
 
-    def __init__(self, plan: Plan, store: Store, tell: Callable[[Event], None]) -> None:
-        self.plan, self.store, self.tell = plan, store, tell
+    def __init__(
+        self, plan: Plan, store: Store, tell: Callable[[Event], None], pool: ProcessPool
+    ) -> None:
+        self.plan, self.store, self.tell, self.pool = plan, store, tell, pool
         self.machine = machine("xgboost", "lightgbm")
-        self.spent: dict[tuple[str, str], float] = defaultdict(float)
-        self.n_done = 0
 
     def run(self, configs: list[Json], jobs: int) -> None:
         """Do what is not done and nobody else does."""
         known = self.store.records(configs)
+        self.spent: dict[tuple[str, str], float] = defaultdict(float)
         for record in known:
             self._spend(record.config, record.result.get("seconds", 0.0))
         self.n_done, self.n_all = len(known), len(configs)
         done = {record.key for record in known}
         waiting = [config for config in configs if Record(config, "", {}).key not in done]
-        if not waiting:
-            return
         running: dict[Future[Json], tuple[Json, float]] = {}
-        pool = ProcessPool(jobs, initializer=begin_process, context=get_context("spawn"))
         try:
             queue = iter(waiting)
-            while self._fill(pool, queue, running, jobs):
+            while self._fill(queue, running, jobs):
                 finished, _ = wait(running, return_when=FIRST_COMPLETED)
                 for future in finished:
                     self._keep(future, *running.pop(future))
         finally:
             for config, _ in running.values():
                 self.store.release(config)
-            pool.stop()  # type: ignore[no-untyped-call]
-            pool.join()
 
     def _fill(
-        self,
-        pool: ProcessPool,
-        queue: Iterable[Json],
-        running: dict[Future[Json], tuple[Json, float]],
-        jobs: int,
+        self, queue: Iterable[Json], running: dict[Future[Json], tuple[Json, float]], jobs: int
     ) -> bool:
         """Start work until every process has some; whether any is under way."""
         for config in queue:
@@ -209,7 +212,8 @@ class Runner:
             # Other processes know only the methods that modules they import put there.
             method = wrap_non_picklable_objects(METHODS[config["method"]], keep_wrapper=False)
             arguments = (config, self.plan.directory, method)
-            running[pool.schedule(work, args=arguments, timeout=left)] = config, time.monotonic()
+            future = self.pool.schedule(work, args=arguments, timeout=left)
+            running[future] = config, time.monotonic()
             if len(running) >= jobs:
                 break
         return bool(running)

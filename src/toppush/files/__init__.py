@@ -6,15 +6,17 @@
 >>> files.rank(files.load("fraud.toppush"), "new.parquet", limit=100)  # doctest: +SKIP
 """
 
-from toppush.files.errors import DataError, ModelError, need
+from toppush.files.errors import ModelError, need
+from toppush.system.reading import DataError
 
 try:
     from toppush.files.columns import Columns
     from toppush.files.fitting import fit
-    from toppush.files.models import Model
-    from toppush.files.parts import fit_parts
-    from toppush.files.ranking import labelled, rank
-    from toppush.files.store import load, save
+    from toppush.files.fitting_parts import fit_parts
+    from toppush.files.model.fitted import Model
+    from toppush.files.model.saving import load, save
+    from toppush.files.ranking import rank
+    from toppush.files.scoring import labelled
 except ModuleNotFoundError as error:
     raise need("files", error) from None
 

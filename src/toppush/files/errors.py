@@ -1,49 +1,15 @@
-"""The one way to say that a file cannot be used."""
+"""What is said of columns and models that cannot be used; `DataError` is of any file."""
 
 import shlex
 from collections.abc import Callable, Collection, Iterable, Sequence
 from difflib import get_close_matches
 from os import PathLike
-from typing import Any, TypeVar
+from typing import TypeVar
+
+from toppush.system.reading import DataError
 
 Given = TypeVar("Given")
 Made = TypeVar("Made")
-
-
-class DataError(ValueError):
-    """A file that cannot be used: where, what was seen, and what to do.
-
-    Parameters
-    ----------
-    message : str
-        What was seen and what to do.
-    file : path, optional
-    line : int, optional
-        Line of a text file, from 1.
-    row : int, optional
-        Row of the data, from 1, where lines have no meaning.
-    column : int or str, optional
-        Number from 1 or name of a column, or the position in the line.
-    """
-
-    def __init__(
-        self,
-        message: str,
-        *,
-        file: "str | PathLike[str] | None" = None,
-        line: int | None = None,
-        row: int | None = None,
-        column: int | str | None = None,
-    ) -> None:
-        self.file, self.line, self.row, self.column = file, line, row, column
-        self.message = message
-        places = {"": file, "line ": line, "row ": row, "column ": column}
-        where = ", ".join(f"{word}{place}" for word, place in places.items() if place is not None)
-        super().__init__(f"{where}: {message}" if where else message)
-
-    def at(self, file: "str | PathLike[str] | None") -> "DataError":
-        """The same error, with the file named."""
-        return type(self)(self.message, file=file, line=self.line, row=self.row, column=self.column)
 
 
 class BadColumns(DataError):
@@ -63,13 +29,13 @@ class BadColumns(DataError):
             file=file,
         )
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         """Workers send errors to whom they work for."""
         return BadColumns, (self.errors, self.names, self.file)
 
-    def at(self, file: "str | PathLike[str] | None") -> "BadColumns":
-        """The same errors, with the file named."""
-        return BadColumns(self.errors, self.names, file)
+    def at(self, file: "str | PathLike[str] | None", *, after: int = 0) -> "BadColumns":
+        """The same errors, with the file named, and so many rows before those that were seen."""
+        return BadColumns([one.at(None, after=after) for one in self.errors], self.names, file)
 
 
 def each(read: Callable[[Given], Made], given: Iterable[Given]) -> list[Made]:
@@ -99,6 +65,12 @@ def absent(wanted: Iterable[str], found: Collection[str]) -> str | None:
     """The columns that are not there, with what may be meant by them; None if all are."""
     gone = [f"{name!r}{like(name, found)}" for name in dict.fromkeys(wanted) if name not in found]
     return f"{'column' if len(gone) == 1 else 'columns'} {', '.join(gone)}" if gone else None
+
+
+def listed(found: Iterable[object], most: int) -> str:
+    """The first few of some names or values, and how many more there are."""
+    shown = [repr(one) for one in found]
+    return ", ".join(shown[:most]) + f" and {len(shown) - most} more" * (len(shown) > most)
 
 
 def like(name: str, known: Iterable[str]) -> str:

@@ -1,16 +1,15 @@
 """From a file to a model: read, prepare the columns, fit, and write down how it went."""
 
-import platform
 import time
 import warnings
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import ParamSpec, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
+import pyarrow as pa
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.kernel_approximation import Nystroem
 from sklearn.linear_model import LogisticRegression
@@ -22,21 +21,23 @@ from toppush import metrics
 from toppush.estimators import choice as rules
 from toppush.estimators.cross_validation import TopPushCV
 from toppush.estimators.toppush import TopPush
-from toppush.files.arrays import is_number
-from toppush.files.cautions import caution, id_like
-from toppush.files.columns import Columns, MixedColumn
-from toppush.files.csvfiles import MISSING, find_value
-from toppush.files.errors import BadColumns, DataError
-from toppush.files.files import fingerprint
+from toppush.files.columns import Columns
+from toppush.files.errors import BadColumns
+from toppush.files.id_columns import caution, id_like
 from toppush.files.labels import LabelRule, choose, count
-from toppush.files.models import Model
-from toppush.files.sources import Rows, Source, source
-from toppush.files.store import certificate
-from toppush.system.versions import UNKNOWN, version_of
+from toppush.files.model.fitted import About, Model, Ranker, Steps
+from toppush.files.model.saving import certificate
+from toppush.files.readers import FileOrReader, LoadedRows, Reader, reading
+from toppush.files.readers.base import Layout
+from toppush.system.reading import DataError
+from toppush.system.versions import versions_of
+from toppush.types import Labels, Mask, Matrix
 
 PACKAGES = ("toppush", "numpy", "scipy", "scikit-learn", "skops", "pyarrow")
 SCALES = ("maxabs", "standard", "none")
 STAGES = ("reading", "preparing", "solving", "measuring")
+Given = ParamSpec("Given")
+Made = TypeVar("Made")
 GAMMA_ROWS = 10_000
 """Rows from which the width of the kernel is taken."""
 
@@ -45,18 +46,19 @@ GAMMA_ROWS = 10_000
 class Training:
     """Labelled rows of a file, as they were read."""
 
-    file: Source
-    rows: Rows
-    positive: NDArray[np.bool_]
+    file: Reader
+    fingerprint: str
+    rows: LoadedRows
+    positive: Mask
     rule: LabelRule
     categorical: tuple[str, ...]
     ids: tuple[str, ...]
     """Columns that look like ids."""
 
-    def preparation(self, *, scale: str = "maxabs", missing: str = "impute") -> list[Any]:
+    def preparation(self, *, scale: str = "maxabs", missing: str = "impute") -> Steps:
         """Steps from these rows to numbers; what is made of a table may be overwritten."""
         table = self.rows.label is not None
-        steps: list[tuple[str, Any]] = []
+        steps: Steps = []
         if table:
             steps.append(("columns", Columns(categorical=self.categorical, missing=missing)))
         if scale == "maxabs":
@@ -70,7 +72,7 @@ class Training:
 
 
 def read_training(
-    path: str | Path,
+    path: FileOrReader,
     *,
     label: str | None = None,
     positive: str | None = None,
@@ -79,17 +81,18 @@ def read_training(
     kind: str | None = None,
 ) -> Training:
     """Rows and labels of a file; parameters as for `fit`."""
-    file = source(path, kind)
-    rows = file.load(label, drop, categorical)
+    with reading(path, kind) as file:
+        fingerprint = file.fingerprint()
+        rows = file.load(label, drop, categorical)
     counts = with_file(count, file, rows.labels, rows.label)
     rule = with_file(choose, file, counts, rows.label, positive)
     positives = rule.positives(rows.labels)
     ids = id_like(rows.X, categorical) if rows.label is not None else ()
-    return Training(file, rows, positives, rule, tuple(categorical), ids)
+    return Training(file, fingerprint, rows, positives, rule, tuple(categorical), ids)
 
 
 def fit(
-    path: str | Path,
+    path: FileOrReader,
     *,
     label: str | None = None,
     positive: str | None = None,
@@ -110,7 +113,7 @@ def fit(
 
     Parameters
     ----------
-    path : path
+    path : path, or a reader that is open
         CSV, TSV, Parquet, Arrow, LIBSVM, NPZ or NPY.
     label : str, optional
         Column of the labels; "label" in a table. Of an NPZ file the array, "y"; of an NPY file "0"
@@ -151,7 +154,9 @@ def fit(
     folds = StratifiedKFold(cv, shuffle=True, random_state=seed)
     ranker = ranker_for(lam, top, loss, folds)
     if isinstance(ranker, TopPushCV):
-        require_folds(given.rule, int(given.positive.sum()), len(given.positive), cv, path)
+        require_folds(
+            given.rule, int(given.positive.sum()), len(given.positive), cv, given.file.path
+        )
     said = fit_and_warn(ranker.set_params(verbose=verbose), X, given.positive)
     by_folds = isinstance(ranker, TopPushCV)
     rival = {"beside": beside(ranker, X, given.positive, folds)} if by_folds else {}
@@ -160,7 +165,7 @@ def fit(
     facts = {
         "file": given.file.path.name,
         "kind": given.file.kind,
-        "fingerprint": fingerprint(given.file.path),
+        "fingerprint": given.fingerprint,
         "rows": len(given.positive),
         "positives": int(given.positive.sum()),
     }
@@ -190,7 +195,7 @@ def require_folds(rule: LabelRule, positives: int, rows: int, cv: int, path: str
         )
 
 
-def fit_and_warn(ranker: Any, X: Any, y: Any) -> list[str]:
+def fit_and_warn(ranker: Ranker, X: Matrix, y: Labels) -> list[str]:
     """Fit, and give the warnings on; their texts are the result."""
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
@@ -207,7 +212,7 @@ def spent(clock: list[float]) -> dict[str, float]:
 
 def _prepared(
     given: Training, scale: str, missing: str, kernel: str | None, seed: int
-) -> tuple[list[tuple[str, Any]], Any]:
+) -> tuple[Steps, Matrix]:
     """The fitted steps before the ranker, and what they make of the rows."""
     steps, X = given.preparation(scale=scale, missing=missing), given.rows.X
     for _, step in steps:
@@ -218,13 +223,10 @@ def _prepared(
     return steps, X
 
 
-def known(
-    facts: dict[str, Any], layout: dict[str, Any], rule: LabelRule, ranker: Any
-) -> dict[str, Any]:
+def known(facts: About, layout: Layout, rule: LabelRule, ranker: Ranker) -> About:
     """What is known of a fit, apart from its columns and settings; `facts` tell of the data."""
     return {
-        "versions": {"python": platform.python_version()}
-        | {one: version_of(one) or UNKNOWN for one in PACKAGES},
+        "versions": versions_of(PACKAGES),
         "made": datetime.now(UTC).isoformat(timespec="seconds"),
         "data": facts,
         "layout": layout,
@@ -251,7 +253,9 @@ def read_top(text: str) -> float | str:
     return share
 
 
-def ranker_for(lam: float | str, top: float | str, loss: str, folds: Any) -> Any:
+def ranker_for(
+    lam: float | str, top: float | str, loss: str, folds: StratifiedKFold | int
+) -> Ranker:
     """What fits the rows: by given settings, or by those that the folds choose."""
     if "cv" not in (lam, top):
         return TopPush(float(lam), top=top, loss=loss)
@@ -259,7 +263,7 @@ def ranker_for(lam: float | str, top: float | str, loss: str, folds: Any) -> Any
     return TopPushCV(lams, tops=None if top == "cv" else (top,), loss=loss, cv=folds)
 
 
-def beside(ranker: Any, X: Any, positive: NDArray[np.bool_], folds: Any) -> dict[str, float]:
+def beside(ranker: Ranker, X: Matrix, positive: Mask, folds: StratifiedKFold) -> dict[str, float]:
     """Mean average precision over the folds of the chosen pair, and of logistic regression.
 
     Rows that a fold holds out weigh nothing, so none are copied.
@@ -278,7 +282,7 @@ def beside(ranker: Any, X: Any, positive: NDArray[np.bool_], folds: Any) -> dict
     return {"average_precision": float(ours), "logistic_regression": float(np.mean(theirs))}
 
 
-def _nystroem(kernel: str, X: Any, seed: int) -> Nystroem:
+def _nystroem(kernel: str, X: Matrix, seed: int) -> Nystroem:
     """The kernel map that a text such as nystroem:500:0.1 asks for."""
     try:
         name, count, *width = kernel.split(":")
@@ -290,42 +294,33 @@ def _nystroem(kernel: str, X: Any, seed: int) -> Nystroem:
     return Nystroem(gamma=gamma, n_components=min(int(count), X.shape[0]), random_state=seed)
 
 
-def _gamma(X: Any) -> float:
+def _gamma(X: Matrix) -> float:
     part = X[:: max(1, X.shape[0] // GAMMA_ROWS)]
     variance = float((part * part).mean() - part.mean() ** 2)
     return 1.0 / (X.shape[1] * variance) if variance > 0 else 1.0
 
 
-def with_file(function: Any, file: Source, *arguments: Any) -> Any:
+def with_file(
+    function: Callable[Given, Made], file: Reader, *arguments: Given.args, **more: Given.kwargs
+) -> Made:
     """Call, naming the file in an error, and the line where a text stands among numbers."""
     try:
-        return function(*arguments)
+        return function(*arguments, **more)
     except BadColumns as error:
-        raise BadColumns(
-            [_placed(one, file) for one in error.errors], error.names, file.path
-        ) from None
+        placed = [file.placed(one) for one in error.errors]
+        raise BadColumns(placed, error.names, file.path) from None
     except DataError as error:
-        raise _placed(error, file) from None
+        raise file.placed(error) from None
 
 
-def _placed(error: DataError, file: Source) -> DataError:
-    """The same error with its file, and the line where a text stands among numbers."""
-    if not isinstance(error, MixedColumn) or file.kind != "csv":
-        return error.at(file.path)
-    wrong = find_value(
-        file.path, str(error.column), lambda text: text not in MISSING and not is_number(text)
-    )
-    return DataError(error.message, **wrong)
-
-
-def types_of(table: Any) -> dict[str, str]:
+def types_of(table: pa.Table) -> dict[str, str]:
     """The types of a table's columns by name."""
     return {name: str(table.schema.field(name).type) for name in table.column_names}
 
 
 def described(
     columns: Columns | None, types: dict[str, str], width: int, drop: Collection[str]
-) -> dict[str, Any]:
+) -> About:
     """What became of each column."""
     if columns is None:
         return {"numbered": width}
@@ -347,7 +342,7 @@ def described(
     }
 
 
-def settings(ranker: Any, **given: Any) -> dict[str, Any]:
+def settings(ranker: Ranker, **given: str | int | None) -> About:
     """The settings of a fit, and how they were chosen."""
     chosen = isinstance(ranker, TopPushCV)
     return {
@@ -362,6 +357,6 @@ def settings(ranker: Any, **given: Any) -> dict[str, Any]:
     }
 
 
-def measured(ranker: Any, X: Any, y: Any) -> dict[str, float]:
+def measured(ranker: Ranker, X: Matrix, y: Labels) -> dict[str, float]:
     """Measures of the training rows."""
     return metrics.summary(y, ranker.decision_function(X))

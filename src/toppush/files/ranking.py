@@ -5,52 +5,22 @@ Order is by score, the highest first, then by row number: of equal rows the earl
 
 import csv
 import io
-from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
-from toppush.files.columns import Counts
-from toppush.files.errors import DataError
-from toppush.files.models import Model
-from toppush.files.sources import Source, source
+from toppush.files.model.fitted import Model
+from toppush.files.readers import FileOrReader, reading
+from toppush.files.scoring import ScoringNotes, scored
+from toppush.system.reading import DataError
 from toppush.system.writing import written_whole
-from toppush.types import Array
+from toppush.types import Array, Where
 
 SLACK = 4
 """The best rows are sorted out when there are so many times more than are wanted."""
 DELIMITERS = {".csv": ",", ".tsv": "\t"}
 ENDINGS = (*DELIMITERS, ".parquet", ".arrow", ".feather")
-
-
-@dataclass
-class Scored:
-    """What was met while scoring a file."""
-
-    rows: int = 0
-    counts: Counts = field(default_factory=Counts)
-    ignored: int = 0
-    """Entries in columns unknown to the model."""
-
-
-def scored(
-    model: Model, file: Source, seen: Scored, **wanted: Any
-) -> Iterator[tuple[Array, Any, pa.RecordBatch | None]]:
-    """Scores, labels and carried columns of each batch of a file; what is met goes to `seen`."""
-    for batch in file.batches(model.needs(**wanted)):
-        try:
-            scores = model.decision_function(batch.X, seen.counts)
-        except DataError as error:
-            row = None if error.row is None else error.row + seen.rows
-            raise DataError(error.message, file=file.path, row=row, column=error.column) from None
-        yield scores, batch.labels, batch.carried
-        seen.rows += batch.n_rows
-        seen.ignored += batch.ignored
-    seen.counts.caution()
 
 
 class Best:
@@ -60,7 +30,7 @@ class Best:
         self.limit = limit
         self.cut = -np.inf
         """Rows at or below it cannot get on the list."""
-        self._parts: list[tuple[Array, NDArray[np.int64], Any]] = []
+        self._parts: list[tuple[Array, Where, pa.Table | None]] = []
         self._held = 0
 
     def add(self, scores: Array, first: int, carried: pa.RecordBatch | None) -> None:
@@ -82,7 +52,9 @@ class Best:
         scores, rows, carried = self._parts[0]
         own = {"rank": np.arange(1, len(scores) + 1), "score": scores, "row": rows + 1}
         found = pa.table(own)
-        for name in carried.column_names if carried is not None else ():
+        if carried is None:
+            return found
+        for name in carried.column_names:
             found = found.append_column(f"{name} (data)" if name in own else name, carried[name])
         return found
 
@@ -100,12 +72,12 @@ class Best:
 
 def rank(
     model: Model,
-    path: str | Path,
+    path: FileOrReader,
     *,
     limit: int | None = None,
     columns: tuple[str, ...] = (),
     kind: str | None = None,
-    seen: Scored | None = None,
+    seen: ScoringNotes | None = None,
 ) -> pa.Table:
     """The rows of a file, best first: rank, score, row number and some of its columns.
 
@@ -116,50 +88,28 @@ def rank(
     Parameters
     ----------
     model : Model
-    path : path
+    path : path, or a reader that is open
     limit : int, optional
         How many rows to keep.
     columns : tuple of str
         Columns of the file to carry along.
     kind : str, optional
         The format, if the ending does not say.
-    seen : Scored, optional
+    seen : ScoringNotes, optional
         Filled with the number of rows, of gaps and of unknown texts.
 
     Returns
     -------
     pyarrow.Table
     """
-    seen, best, file = seen or Scored(), Best(limit), source(path, kind)
-    for scores, _, carried in scored(model, file, seen, carry=columns):
-        best.add(scores, seen.rows, carried)
+    seen, best = seen or ScoringNotes(), Best(limit)
+    with reading(path, kind) as file:
+        for scores, _, carried in scored(model, file, model.needs(carry=columns), seen):
+            best.add(scores, seen.rows, carried)
     try:
         return best.table()
     except DataError as error:
         raise error.at(file.path) from None
-
-
-def labelled(
-    model: Model,
-    path: str | Path,
-    *,
-    label: str | None = None,
-    kind: str | None = None,
-    seen: Scored | None = None,
-) -> tuple[NDArray[np.bool_], Array]:
-    """Which rows of a file are positive, and their scores, both in its order."""
-    seen, file, rule = seen or Scored(), source(path, kind), model.label
-    positive, scores = [], []
-    for some, labels, _ in scored(model, file, seen, labels=True, label=label):
-        try:
-            positive.append(rule.positives(labels))
-        except DataError as error:
-            row = None if error.row is None else error.row + seen.rows
-            raise DataError(error.message, file=file.path, row=row, column=error.column) from None
-        scores.append(some)
-    if not scores:
-        raise DataError("the file holds no rows.", file=file.path)
-    return np.concatenate(positive), np.concatenate(scores)
 
 
 def require_ending(path: Path) -> str:

@@ -1,1 +1,1 @@
-"""The machine beneath: threads that end, files written whole, versions."""
+"""The machine beneath: threads that end, files read and written whole, versions."""

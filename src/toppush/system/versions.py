@@ -1,5 +1,7 @@
 """Versions of packages, also where this one runs from its source folder."""
 
+import platform
+from collections.abc import Iterable
 from importlib import metadata
 
 UNKNOWN = "0+unknown"
@@ -12,3 +14,9 @@ def version_of(package: str) -> str | None:
         return metadata.version(package)
     except metadata.PackageNotFoundError:
         return None
+
+
+def versions_of(packages: Iterable[str], otherwise: str = UNKNOWN) -> dict[str, str]:
+    """Versions of Python and of packages by name."""
+    found = {name: version_of(name) or otherwise for name in packages}
+    return {"python": platform.python_version()} | found

@@ -19,7 +19,7 @@ try:
 
     from toppush.designs.dask import measures
     from toppush.designs.dask.design import DaskDesign
-    from toppush.designs.dask.files import read_libsvm, read_parquet
+    from toppush.designs.dask.files import Parts, on_workers, read_libsvm, read_parquet
     from toppush.designs.dask.rows import DaskRows, place
     from toppush.designs.dask.workers import LostRows
 except ImportError as error:
@@ -31,8 +31,10 @@ __all__ = [
     "DaskDesign",
     "DaskRows",
     "LostRows",
+    "Parts",
     "connected",
     "measures",
+    "on_workers",
     "place",
     "read_libsvm",
     "read_parquet",

@@ -1,9 +1,10 @@
 """Files in parts, read by the workers: X and y as collections of Dask."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from glob import glob
 from os import PathLike, fspath
-from typing import Any
+from pathlib import Path
+from typing import TypeVar
 
 import dask
 import dask.array as da
@@ -12,8 +13,66 @@ from numpy.typing import DTypeLike
 from scipy import sparse
 
 from toppush.designs.dask.workers import Lazy
+from toppush.system import libsvm
+from toppush.types import Array, Mask, Matrix
 
+Answer = TypeVar("Answer")
 Paths = str | PathLike[str] | Sequence[str | PathLike[str]]
+
+
+class Parts:
+    """A file in parts whose rows and labels the workers hold.
+
+    Parameters
+    ----------
+    prepare : callable
+        Run by a worker for each path: the rows and the labels of that part.
+    paths : sequence of str
+    *given
+        Passed on to `prepare`, sent to the workers once.
+    """
+
+    def __init__(
+        self, prepare: Callable[..., tuple[Matrix, Mask]], paths: Iterable[str], *given: object
+    ) -> None:
+        sent = [dask.delayed(one) for one in given]
+        made = dask.persist(*(dask.delayed(prepare)(path, *sent) for path in paths))
+        self._rows, self._labels = [part[0] for part in made], [part[1] for part in made]
+
+    def ask(self, question: Callable[[Matrix], Answer]) -> list[Answer]:
+        """What the workers say of the rows of each part."""
+        return on_workers(question, self._rows)
+
+    def arrays(
+        self, lengths: Sequence[int], transform: Callable[[Matrix], Matrix] | None
+    ) -> tuple[Lazy, Lazy]:
+        """All rows, transformed, and all labels as Dask arrays that the workers hold."""
+        rows = self._rows
+        (empty,) = on_workers(_no_rows, rows[:1])
+        if transform is not None:
+            rows = [dask.delayed(transform)(part) for part in rows]
+        width = empty.shape[1]
+        X = [
+            da.from_delayed(part, (length, width), empty.dtype, empty)
+            for part, length in zip(rows, lengths, strict=True)
+        ]
+        y = [
+            da.from_delayed(part, (length,), bool)
+            for part, length in zip(self._labels, lengths, strict=True)
+        ]
+        held: tuple[Lazy, Lazy] = dask.persist(da.concatenate(X), da.concatenate(y))
+        return held
+
+
+def on_workers(
+    function: Callable[..., Answer], parts: Iterable[object], *given: object
+) -> list[Answer]:
+    """`function` of each part, run by the workers, in order."""
+    return list(dask.compute(*(dask.delayed(function)(part, *given) for part in parts)))
+
+
+def _no_rows(X: Matrix) -> Matrix:
+    return X[:0]
 
 
 def read_parquet(
@@ -76,22 +135,23 @@ def read_libsvm(
         names = [fspath(path) for path in paths]
     if not names:
         raise FileNotFoundError(f"no file matches {paths!r}.")
+    first = int(not zero_based)
     if n_features is None:
-        widths = dask.compute(*(dask.delayed(_width)(name, zero_based) for name in names))
+        widths = dask.compute(*(dask.delayed(_width)(name, first) for name in names))
         n_features = max(widths)
-    parts = [dask.delayed(_read, nout=2)(name, n_features, zero_based, dtype) for name in names]
+    parts = [dask.delayed(_read, nout=2)(name, n_features, first, dtype) for name in names]
     meta = sparse.csr_matrix((0, 0), dtype=dtype)
     rows = [da.from_delayed(X, (np.nan, n_features), dtype, meta) for X, _ in parts]
     labels = [da.from_delayed(y, (np.nan,), np.float64) for _, y in parts]
     return da.concatenate(rows), da.concatenate(labels)
 
 
-def _read(name: str, n_features: int | None, zero_based: bool, dtype: Any) -> tuple[Any, Any]:
-    from sklearn.datasets import load_svmlight_file
+def _read(
+    name: str, n_features: int, first: int, dtype: DTypeLike
+) -> tuple[sparse.csr_matrix, Array]:
+    X, y, _ = libsvm.read(Path(name), first=first, width=n_features)
+    return sparse.csr_matrix(X, dtype=dtype), y
 
-    X, y = load_svmlight_file(name, n_features=n_features, zero_based=zero_based, dtype=dtype)
-    return X, y
 
-
-def _width(name: str, zero_based: bool) -> int:
-    return int(_read(name, None, zero_based, np.float32)[0].shape[1])
+def _width(name: str, first: int) -> int:
+    return int(libsvm.read(Path(name), first=first).X.shape[1])

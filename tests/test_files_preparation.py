@@ -24,7 +24,8 @@ from sklearn.preprocessing import (
 from sklearn.utils import all_estimators
 
 from toppush import Status, TopPush, TopPushCV, files
-from toppush.files import ModelError, store
+from toppush.files import ModelError
+from toppush.files.model import saving
 
 pytestmark = pytest.mark.filterwarnings("ignore::toppush.DegenerateWarning")
 FOR_LABELS = {"LabelBinarizer", "LabelEncoder", "MultiLabelBinarizer"}
@@ -117,7 +118,7 @@ def test_every_preparation_comes_back_the_same(step, rows, tmp_path):
         after.pipeline.decision_function(rows), before.decision_function(rows)
     )
     np.testing.assert_array_equal(
-        after.decision_function(rows), store.as_model(before).decision_function(rows)
+        after.decision_function(rows), saving.as_model(before).decision_function(rows)
     )
     assert np.ptp(after.decision_function(rows)) > 0.0
 
@@ -146,16 +147,16 @@ def test_what_was_saved_is_left_as_it_was(tmp_path):
 
 
 def test_forged_splines_are_refused(tmp_path):
-    from test_io_archive import array_bytes
-    from test_io_models import archive_of, forged
+    from test_files_archive import array_bytes
+    from test_files_models import archive_of, forged
 
     pipeline = make_pipeline(SplineTransformer(), TopPush(0.1, top=0.5)).fit(X, Y)
-    parts = archive_of(store.as_model(pipeline))
+    parts = archive_of(saving.as_model(pipeline))
     knots = [name for name, part in parts.items() if name.endswith(".npy") and b"(11,)" in part]
     assert knots
     for bad in (np.full(11, np.nan), np.arange(11.0)[::-1], np.ones(3), np.ones((2, 2))):
         with pytest.raises(ModelError, match="does not hold a model that works"):
-            store.from_bytes(forged(parts | {knots[0]: array_bytes(bad)}))
+            saving.from_bytes(forged(parts | {knots[0]: array_bytes(bad)}))
 
 
 def test_an_average_is_saved_without_a_certificate(tmp_path):

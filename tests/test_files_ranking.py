@@ -10,6 +10,7 @@ from files import DROP, made_rows, write
 from toppush import files
 from toppush.files import ranking
 from toppush.files.ranking import Best, write_table
+from toppush.files.readers import arrow, csv, reading
 
 
 @given(
@@ -40,16 +41,16 @@ def test_best_is_the_head_of_the_sorted_list(parts, limit, carry):
         assert found["id"] == [f"r{row}" for row in order]
 
 
-@pytest.fixture
-def model(tmp_path):
-    return files.fit(write(tmp_path / "t.csv", made_rows(300)), label="fraud", drop=DROP, lam=0.1,
-                  top=0.3)  # fmt: skip
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    path = write(tmp_path_factory.mktemp("train") / "t.csv", made_rows(300))
+    return files.fit(path, label="fraud", drop=DROP, lam=0.1, top=0.3)
 
 
 @pytest.mark.parametrize("ending", [".csv", ".parquet", ".feather"])
 def test_a_limit_takes_the_head(ending, model, tmp_path, monkeypatch):
-    monkeypatch.setattr(files.csvfiles, "BLOCK", 1024)
-    monkeypatch.setattr(files.tables, "BATCH", 17)
+    monkeypatch.setattr(csv.CsvReader, "block", 1024)
+    monkeypatch.setattr(arrow, "BATCH", 17)
     path = write(tmp_path / f"new{ending}", made_rows(500, seed=2))
     whole = files.rank(model, path, columns=("id", "fraud"))
     for limit in (1, 10, 499, 500, 1000):
@@ -65,8 +66,8 @@ def test_lists_are_written_and_read_again(ending, tmp_path):
         {"rank": [1, 2], "score": [0.5, -1.0], "id": ["plain", 'with "quotes", comma']}
     )
     write_table(table, tmp_path / f"r{ending}")
-    kind = {".tsv": "csv", ".csv": "csv", ".parquet": "parquet", ".feather": "arrow"}[ending]
-    assert files.tables.read(tmp_path / f"r{ending}", kind, drop=(), texts=()).equals(table)
+    with reading(tmp_path / f"r{ending}") as file:
+        assert file.table().equals(table)
     with pytest.raises(files.DataError, match="cannot be written; end it with one of"):
         write_table(table, tmp_path / "r.docx")
 

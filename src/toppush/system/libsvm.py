@@ -14,10 +14,8 @@ from typing import BinaryIO, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn.datasets import load_svmlight_file
 
-from toppush.files.errors import DataError
-from toppush.files.files import UNREADABLE, open_bytes
+from toppush.system.reading import UNREADABLE, DataError, opened
 from toppush.types import Array
 
 BLOCK = 1 << 24
@@ -36,28 +34,65 @@ class Lines(NamedTuple):
 
     X: sparse.csr_array
     y: Array
-    first_line: int
 
 
-def blocks(path: Path, *, lowest: int = 0, size: int = BLOCK) -> Iterator[Lines]:
+class LibsvmRows(NamedTuple):
+    """A whole file."""
+
+    X: sparse.csr_array
+    y: Array
+    first: int
+    """The number of its first column, 0 or 1."""
+
+
+def read(path: Path, *, first: int | None = None, width: int | None = None) -> LibsvmRows:
+    """All rows of a file, plain or packed; see `read_open`."""
+    with opened(path) as file:
+        return read_open(file, path, first=first, width=width)
+
+
+def read_open(
+    file: BinaryIO, path: Path, *, first: int | None = None, width: int | None = None
+) -> LibsvmRows:
+    """All rows of an open file, over columns from `first` on, `width` of them.
+
+    Without `first`, columns count from 0 if a 0 occurs, else from 1; without `width`, there are as
+    many as occur.
+    """
+    parts = list(blocks(file, path, lowest=first or 0))
+    used = [part.X.indices for part in parts if part.X.nnz]
+    if first is None:
+        first = int(not any((columns == 0).any() for columns in used))
+    end = max((int(columns.max()) for columns in used), default=first - 1) + 1
+    if width is not None and end - first > width:
+        last = width + first - 1
+        raise DataError(f"column {end - 1} is beyond {last}, the last expected.", file=path)
+    width = end - first if width is None else width
+    rows = [aligned(part.X, first, width)[0] for part in parts]
+    X = sparse.vstack([sparse.csr_array((0, width)), *rows], format="csr")
+    return LibsvmRows(
+        sparse.csr_array(X), np.concatenate([np.empty(0), *(part.y for part in parts)]), first
+    )
+
+
+def blocks(file: BinaryIO, path: Path, *, lowest: int = 0, size: int = BLOCK) -> Iterator[Lines]:
     """Parse a file block by block; a column number below `lowest` is refused."""
     line = 1
-    for text in _whole_lines(path, size):
+    for text in _whole_lines(file, path, size):
         yield _parse(path, text, line, lowest)
         line += text.count(b"\n")
 
 
-def _whole_lines(path: Path, size: int) -> Iterator[bytes]:
+def _whole_lines(file: BinaryIO, path: Path, size: int) -> Iterator[bytes]:
     """Pieces of a file that end where a line does."""
     rest = b""
-    with open_bytes(path) as file:
-        while piece := _read(file, size, path):
-            head, newline, tail = piece.rpartition(b"\n")
-            if newline:
-                yield rest + head + newline
-                rest = tail
-            else:
-                rest += piece
+    while piece := _read(file, size, path):
+        head, newline, tail = piece.rpartition(b"\n")
+        if newline:
+            yield rest + head + newline
+            rest = tail
+        else:
+            rest += piece
     if rest:
         yield rest
 
@@ -70,6 +105,8 @@ def _read(file: BinaryIO, size: int, path: Path) -> bytes:
 
 
 def _parse(path: Path, text: bytes, line: int, lowest: int) -> Lines:
+    from sklearn.datasets import load_svmlight_file
+
     if (b"_" in text or b"qid" in text) and LET_PASS.search(text):
         raise find_fault(path, text, line, lowest, "a number is malformed")
     try:
@@ -79,7 +116,7 @@ def _parse(path: Path, text: bytes, line: int, lowest: int) -> Lines:
     finite = np.isfinite(X.data).all() and np.isfinite(y).all()
     if not finite or (X.nnz and int(X.indices.min()) < lowest):
         raise find_fault(path, text, line, lowest, "a number is not finite")
-    return Lines(sparse.csr_array(X), y, line)
+    return Lines(sparse.csr_array(X), y)
 
 
 def find_fault(path: Path, text: bytes, line: int, lowest: int, otherwise: str) -> DataError:
@@ -126,18 +163,6 @@ def _complaint(words: bytes, lowest: int) -> tuple[str, int] | None:
 
 def _finite(text: str) -> bool:
     return bool(NUMBER.fullmatch(text)) and bool(np.isfinite(float(text)))
-
-
-def read(path: Path) -> tuple[sparse.csr_array, Array, int]:
-    """All rows, their labels, and from which number its columns are counted, 0 or 1."""
-    parts = list(blocks(path))
-    if not sum(len(part.y) for part in parts):
-        raise DataError("holds no rows.", file=path)
-    used = [part.X.indices for part in parts if part.X.nnz]
-    first = int(not any((columns == 0).any() for columns in used))
-    width = max((int(columns.max()) for columns in used), default=first - 1) + 1 - first
-    X = sparse.vstack([aligned(part.X, first, width)[0] for part in parts], format="csr")
-    return sparse.csr_array(X), np.concatenate([part.y for part in parts]), first
 
 
 def aligned(X: sparse.csr_array, first: int, width: int) -> tuple[sparse.csr_array, int]:

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from toppush.files.arrays import as_floats, is_text, value_type, whole
+from toppush.files.arrow_values import as_floats, is_text, value_type, whole
 
 NEARLY = 0.99
 """Share of rows with a value of their own from which a column may be an id."""

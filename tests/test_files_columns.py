@@ -16,7 +16,7 @@ from toppush import TopPush
 from toppush.files import Columns, DataError, Model
 from toppush.files import columns as columns_module
 from toppush.files.columns import Counts
-from toppush.files.linear import fold
+from toppush.files.model.linear import fold
 
 pytestmark = pytest.mark.filterwarnings("ignore::toppush.DegenerateWarning")
 

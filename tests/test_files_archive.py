@@ -12,9 +12,10 @@ from scipy import sparse
 from sklearn.kernel_approximation import Nystroem
 from sklearn.pipeline import make_pipeline
 
-from test_io_models import archive_of, forged
+from test_files_models import archive_of, forged
 from toppush import TopPush, files
-from toppush.files import ModelError, archive, store
+from toppush.files import ModelError
+from toppush.files.model import archive, saving
 
 
 @pytest.fixture(scope="module")
@@ -22,7 +23,7 @@ def parts():
     rng = np.random.default_rng(0)
     X, y = sparse.csr_array(rng.normal(size=(60, 3))), np.arange(60) % 2
     kernel = Nystroem(gamma=0.3, n_components=10, random_state=0)
-    return archive_of(store.as_model(make_pipeline(kernel, TopPush(0.1, top=0.5)).fit(X, y)))
+    return archive_of(saving.as_model(make_pipeline(kernel, TopPush(0.1, top=0.5)).fit(X, y)))
 
 
 def ending(parts, suffix):
@@ -45,17 +46,17 @@ def header_of(shape, descr="<f8"):
 
 def refused(data, said):
     with pytest.raises(ModelError, match=said):
-        store.from_bytes(data)
+        saving.from_bytes(data)
 
 
 def test_the_parts_are_those_of_a_model_that_opens(parts):
-    assert store.from_bytes(forged(parts)).about == json.loads(parts["about.json"])
+    assert saving.from_bytes(forged(parts)).about == json.loads(parts["about.json"])
     assert ending(parts, ".npz")
 
 
 @pytest.mark.parametrize("name", ["about.json", "schema.json", "more.json"])
 @pytest.mark.parametrize("packing", [zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
-@pytest.mark.parametrize("read", [files.load, store.read_about])
+@pytest.mark.parametrize("read", [files.load, saving.read_about])
 def test_a_bomb_is_refused_before_it_goes_off(name, packing, read, parts, tmp_path):
     size = 1 << 24
     buffer = memory.BytesIO()
@@ -65,7 +66,7 @@ def test_a_bomb_is_refused_before_it_goes_off(name, packing, read, parts, tmp_pa
                 file.writestr(known, content)
         file.writestr(name, b'{"a": "' + b" " * size + b'"}', packing)
     path = tmp_path / "m"
-    path.write_bytes(store.sealed(buffer.getvalue()))
+    path.write_bytes(saving.sealed(buffer.getvalue()))
     assert path.stat().st_size < size / 100
     tracemalloc.start()
     try:
@@ -114,13 +115,13 @@ def test_lists_that_lie(change, said, parts):
         for name in ("y.npy", "z.npy"):
             file.writestr(name, array_bytes(np.ones(4)))
         change(file.filelist)
-    refused(store.sealed(buffer.getvalue()), said)
+    refused(saving.sealed(buffer.getvalue()), said)
 
 
 def test_lists_that_are_too_long(parts, monkeypatch):
     many = parts | {f"{number}x.npy": array_bytes(np.ones(1)) for number in range(100)}
     data = forged(many)
-    assert store.from_bytes(data)
+    assert saving.from_bytes(data)
     monkeypatch.setattr(archive, "LARGEST_LIST", 5000)
     monkeypatch.setattr(zipfile, "ZipFile", None)  # the list is not read
     refused(data, "which no model has")
@@ -138,7 +139,7 @@ def test_lists_that_are_too_long(parts, monkeypatch):
     ids=["junk", "comment", "large archive", "nothing", "no parts"],
 )
 def test_ends_that_no_model_has(tail, said, parts):
-    refused(store.sealed(tail(store._body(forged(parts)))), said)
+    refused(saving.sealed(tail(saving._body(forged(parts)))), said)
 
 
 @pytest.mark.parametrize(
@@ -158,18 +159,18 @@ def test_ends_that_no_model_has(tail, said, parts):
 def test_arrays_are_as_long_as_they_say(content, parts):
     name = ending(parts, ".npy")
     refused(forged(parts | {name: content}), f"its part '{name}' (is not an array|says)")
-    inner = forged({"data.npy": content})[store.FIRST :]
+    inner = forged({"data.npy": content})[saving.FIRST :]
     refused(forged(parts | {ending(parts, ".npz"): inner}), r"npz/data\.npy' (is not an|says)")
 
 
 def test_archives_within_keep_the_rules(parts):
     name = ending(parts, ".npz")
     inner = archive.unpacked(parts[name])
-    packed = forged(inner, zipfile.ZIP_DEFLATED)[store.FIRST :]
+    packed = forged(inner, zipfile.ZIP_DEFLATED)[saving.FIRST :]
     refused(forged(parts | {name: packed}), r"\.npy' is packed")
-    text = forged(inner | {"x.json": b"{}"})[store.FIRST :]
+    text = forged(inner | {"x.json": b"{}"})[saving.FIRST :]
     refused(forged(parts | {name: text}), "which is no array")
-    again = forged(inner | {"x.npz": parts[name]})[store.FIRST :]
+    again = forged(inner | {"x.npz": parts[name]})[saving.FIRST :]
     refused(forged(parts | {name: again}), "which is no array")
 
 
@@ -187,7 +188,7 @@ def test_texts_and_files_have_a_largest_size(parts, tmp_path, monkeypatch):
     path = tmp_path / "m"
     path.write_bytes(b"toppush model 1 sha256 ")
     os.truncate(path, archive.LARGEST + 200)
-    for read in (files.load, store.read_about):
+    for read in (files.load, saving.read_about):
         with pytest.raises(ModelError, match=r"m: it is larger than 1,073,741,824 bytes"):
             read(path)
     monkeypatch.setattr(archive, "LARGEST_TEXT", 100)

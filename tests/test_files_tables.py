@@ -12,9 +12,11 @@ from hypothesis import strategies as st
 
 from files import DROP, as_text, made_rows, write, write_csv
 from toppush import files
-from toppush.files import cautions, csvfiles, tables
+from toppush.files import id_columns, readers
 from toppush.files import labels as labels_module
-from toppush.files.errors import DataError
+from toppush.files.readers.csv_faults import MISSING
+from toppush.files.scoring import ScoringNotes
+from toppush.system.reading import DataError
 
 FORMATS = (".csv", ".tsv", ".parquet", ".feather", ".arrow")
 pytestmark = pytest.mark.filterwarnings("ignore::toppush.DegenerateWarning")
@@ -161,7 +163,7 @@ def test_unseen_texts_and_gaps_are_counted(model, tmp_path):
     rows["age"][5] = None
     rows["member"][6] = None
     for ending in FORMATS:
-        seen = files.ranking.Scored()
+        seen = ScoringNotes()
         files.rank(model, write(tmp_path / f"new{ending}", rows), seen=seen)
         assert dict(seen.counts.unseen) == {"city": 2}
         assert dict(seen.counts.missing) == {"city": 1, "age": 1, "member": 1}
@@ -184,7 +186,7 @@ def test_columns_that_are_empty_in_new_rows_are_gaps(model, tmp_path):
     rows = made_rows(20, seed=6, gaps=0.0)
     rows["age"], rows["city"] = [None] * 20, [None] * 20
     for ending in FORMATS:
-        seen = files.ranking.Scored()
+        seen = ScoringNotes()
         files.rank(model, write(tmp_path / f"new{ending}", rows), seen=seen)
         assert dict(seen.counts.missing) == {"age": 20, "city": 20}
 
@@ -245,6 +247,11 @@ values = st.one_of(
 )
 
 
+def csv_table(path, texts=()):
+    with readers.reading(path) as file:
+        return file.table((), texts)
+
+
 @given(
     st.lists(st.tuples(values, values, values), min_size=1, max_size=8), st.sampled_from(",;\t|")
 )
@@ -252,14 +259,13 @@ def test_csv_cells_are_read_as_they_were_written(tmp_path_factory, rows, delimit
     path = tmp_path_factory.mktemp("cells") / "cells.csv"
     table = dict(zip("abc", zip(*rows, strict=True), strict=True))
     write_csv(path, table, delimiter)
-    read = tables.read(path, "csv", drop=(), texts="abc").to_pydict()
-    streamed = pa.Table.from_batches(
-        csvfiles.stream(path, dict.fromkeys("abc", pa.string()), block=64)
-        if max(len(as_text(value)) for row in rows for value in row) < 16
-        else csvfiles.stream(path, dict.fromkeys("abc", pa.string()))
-    )
+    read = csv_table(path, texts="abc").to_pydict()
+    short = max(len(as_text(value)) for row in rows for value in row) < 16
+    with readers.reading(path) as file:
+        file.block = 64 if short else file.block
+        streamed = pa.Table.from_batches(file.stream(dict.fromkeys("abc", pa.string())))
     expected = {
-        name: [None if as_text(value) in csvfiles.MISSING else as_text(value) for value in column]
+        name: [None if as_text(value) in MISSING else as_text(value) for value in column]
         for name, column in table.items()
     }
     assert read == expected
@@ -278,7 +284,7 @@ def test_a_header_whose_quotes_stay_open_is_refused(content, said, tmp_path):
     path = tmp_path / "rows.csv"
     path.write_bytes(content)
     with pytest.raises(DataError) as caught:
-        csvfiles.read(path, ())
+        csv_table(path)
     assert str(caught.value).startswith(f"{path}, {said}")
 
 
@@ -389,7 +395,7 @@ def test_which_of_two_labels_is_positive(labels, positive, why, tmp_path):
 
 
 def ids_of(**columns):
-    return cautions.id_like(pa.table(columns))
+    return id_columns.id_like(pa.table(columns))
 
 
 def test_columns_that_look_like_ids(rng):
@@ -408,7 +414,7 @@ def test_columns_that_look_like_ids(rng):
     assert ids_of(id=mixed // 2) == ()
     assert ids_of(id=mixed + 0.5) == ()
     assert ids_of(id=np.arange(20)) == ()
-    assert cautions.id_like(pa.table({"x": [f"{i}" for i in mixed]}), ["x"]) == ()
+    assert id_columns.id_like(pa.table({"x": [f"{i}" for i in mixed]}), ["x"]) == ()
 
 
 def test_ids_are_warned_of_and_remembered(tmp_path):
@@ -483,4 +489,4 @@ def test_more_folds_than_rows_of_a_class_are_refused(positive, tmp_path):
 def test_quotes_that_only_one_reader_takes_are_no_crash(content, tmp_path):
     path = tmp_path / "rows.csv"
     path.write_bytes(content)
-    assert csvfiles.read(path, ()).num_rows == 2
+    assert csv_table(path).num_rows == 2

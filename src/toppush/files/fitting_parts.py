@@ -10,30 +10,28 @@ import time
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import asdict
-from glob import glob
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 
 from toppush.estimators.cross_validation import TopPushCV
 from toppush.estimators.toppush import TopPush
 from toppush.files import fitting
-from toppush.files.cautions import caution, id_like
 from toppush.files.columns import MAX_TEXTS, Category, Column, Columns, Number
-from toppush.files.errors import DataError, need
-from toppush.files.files import SUFFIXES, fingerprint, kind_of
-from toppush.files.labelled import labelled_rows
+from toppush.files.id_columns import caution, id_like
 from toppush.files.labels import LabelRule, Value, choose, count
-from toppush.files.models import Model
-from toppush.files.sources import Rows, source
-from toppush.types import Array
+from toppush.files.model.fitted import Model
+from toppush.files.readers import reading
+from toppush.files.readers.base import Layout
+from toppush.files.scoring import labelled_rows
+from toppush.system.reading import DataError, kind_of, part_paths
+from toppush.types import Array, Labels, Mask, Matrix
 
 
-class Reading(NamedTuple):
+class ReadingOptions(NamedTuple):
     """How every part is read; as for `fit`."""
 
     label: str | None
@@ -51,35 +49,12 @@ class Seen(NamedTuple):
     labels: Counter[Value]
     """How often there is each label."""
     label: str | None
-    layout: dict[str, Any]
+    layout: Layout
     columns: Columns | None
     types: dict[str, str]
     fingerprint: str
     ids: tuple[str, ...]
     """Columns that look like ids."""
-
-
-def part_paths(where: str | Path) -> list[Path]:
-    """The files of a folder or a pattern, by name; hidden ones and those without rows left out."""
-    given = Path(where)
-    if given.is_dir():
-        found = sorted(path for path in given.iterdir() if _holds_rows(path))
-        if not found:
-            raise DataError(f"holds no file ending in {', '.join(SUFFIXES)}.", file=given)
-        return found
-    found = sorted(Path(name) for name in glob(str(where)))
-    if not found:
-        raise DataError("there is no such file or folder, and nothing matches it.", file=given)
-    return found
-
-
-def _holds_rows(path: Path) -> bool:
-    if not path.is_file() or path.name.startswith((".", "_")):
-        return False
-    try:
-        return bool(kind_of(path))
-    except DataError:
-        return False
 
 
 def fit_parts(
@@ -115,16 +90,12 @@ def fit_parts(
     -------
     Model
     """
-    try:
-        import dask
+    from toppush.designs.dask import LostRows, on_workers
 
-        from toppush.designs.dask import LostRows
-    except ImportError as error:
-        raise need("dask", error) from None
     clock = [time.perf_counter()]
-    how = Reading(label, tuple(drop), tuple(categorical), missing, kind)
+    how = ReadingOptions(label, tuple(drop), tuple(categorical), missing, kind)
     paths = [str(path.absolute()) for path in part_paths(where)]
-    seen = _all_sound(dask.compute(*(dask.delayed(looked)(path, how) for path in paths)))
+    seen = _all_sound(on_workers(looked, paths, how))
     common = _in_common(seen, positive, how)
     cautions = caution(sorted(set.intersection(*(set(part.ids) for part in seen))))
     clock.append(time.perf_counter())
@@ -132,8 +103,8 @@ def fit_parts(
     clock.append(time.perf_counter())
     ranker = fitting.ranker_for(lam, top, loss, cv)
     labels = sum((part.labels for part in seen), Counter())
+    positives = labels[common.rule.positive]
     if isinstance(ranker, TopPushCV):
-        positives = labels[common.rule.positive]
         fitting.require_folds(common.rule, positives, labels.total(), cv, where)
     try:
         said = cautions + fitting.fit_and_warn(ranker.set_params(verbose=verbose), X, y)
@@ -147,15 +118,17 @@ def fit_parts(
         "kind": kind_of(Path(paths[0]), kind),
         "fingerprint": _joint_fingerprint(seen),
         "rows": sum(part.n_rows for part in seen),
-        "positives": int(y.sum().compute()),
+        "positives": positives,
         "parts": len(seen),
     }
-    width, settings = int(X.shape[1]), {"scale": scale, "missing": missing, "cv": cv, "seed": None}
+    width = int(X.shape[1])
     training = fitting.measured(ranker, X, y)
     clock.append(time.perf_counter())
     model.about = fitting.known(facts, common.layout, common.rule, ranker) | {
         "columns": fitting.described(common.columns, seen[0].types, width, drop),
-        "fit": fitting.settings(ranker, kernel=None, **settings),
+        "fit": fitting.settings(
+            ranker, kernel=None, scale=scale, missing=missing, cv=cv, seed=None
+        ),
         "warnings": said,
         "training": training,
         "seconds": fitting.spent(clock),
@@ -166,7 +139,7 @@ def fit_parts(
 # ---- what a worker does with a part
 
 
-def looked(path: str, how: Reading) -> Seen | DataError:
+def looked(path: str, how: ReadingOptions) -> Seen | DataError:
     """What `look` sees, or why it cannot: a worker logs pages about an error that is raised."""
     try:
         return look(path, how)
@@ -183,10 +156,12 @@ def _all_sound(found: Iterable[Seen | DataError]) -> list[Seen]:
     return seen
 
 
-def look(path: str, how: Reading) -> Seen:
+def look(path: str, how: ReadingOptions) -> Seen:
     """Read a part and tell what it holds."""
-    rows = _read(path, how)
-    columns, file = None, source(path, how.kind)
+    columns = None
+    with reading(path, how.kind) as file:
+        fingerprint = file.fingerprint()
+        rows = file.load(how.label, how.drop, how.categorical)
     if rows.label is not None:
         columns = Columns(categorical=how.categorical, missing=how.missing)
         fitting.with_file(columns.learn, file, rows.X)
@@ -199,20 +174,16 @@ def look(path: str, how: Reading) -> Seen:
         rows.layout,
         columns,
         fitting.types_of(rows.X) if columns is not None else {},
-        fingerprint(Path(path)),
+        fingerprint,
         id_like(rows.X, how.categorical) if columns is not None else (),
     )
-
-
-def _read(path: str, how: Reading) -> Rows:
-    return source(path, how.kind).load(how.label, how.drop, how.categorical)
 
 
 class Common(NamedTuple):
     """What all parts have in common."""
 
     rule: LabelRule
-    layout: dict[str, Any]
+    layout: Layout
     columns: Columns | None
 
     def reader(self) -> Model:
@@ -222,7 +193,7 @@ class Common(NamedTuple):
         return Model(Pipeline([*steps, ("ranker", TopPush())]), about)
 
 
-def prepare(path: str, common: Common, how: Reading) -> tuple[Any, NDArray[np.bool_]]:
+def prepare(path: str, common: Common, how: ReadingOptions) -> tuple[Matrix, Mask]:
     """Read a part again, as numbers, and which of its rows are positive."""
     rows = labelled_rows(common.reader(), path, kind=how.kind)
     if common.columns is None:
@@ -230,7 +201,7 @@ def prepare(path: str, common: Common, how: Reading) -> tuple[Any, NDArray[np.bo
     return common.columns.transform(rows.X), rows.positive
 
 
-class Spread(NamedTuple):
+class ColumnMoments(NamedTuple):
     """What scaling must know of a part."""
 
     n_rows: int
@@ -239,16 +210,16 @@ class Spread(NamedTuple):
     variance: Array
 
 
-def spread(X: Any) -> Spread:
+def column_moments(X: Matrix) -> ColumnMoments:
     """Greatest size, mean and variance of every column."""
     moments = StandardScaler(with_mean=False).fit(X)
-    return Spread(X.shape[0], MaxAbsScaler().fit(X).max_abs_, moments.mean_, moments.var_)
+    return ColumnMoments(X.shape[0], MaxAbsScaler().fit(X).max_abs_, moments.mean_, moments.var_)
 
 
 # ---- what the parts have in common
 
 
-def _in_common(seen: Sequence[Seen], positive: str | None, how: Reading) -> Common:
+def _in_common(seen: Sequence[Seen], positive: str | None, how: ReadingOptions) -> Common:
     first = seen[0]
     for part in seen[1:]:
         if _kind(part) != _kind(first):
@@ -268,7 +239,7 @@ def _kind(part: Seen) -> str:
     return "texts" if any(isinstance(label, str) for label in part.labels) else "numbers"
 
 
-def _layout(seen: Sequence[Seen]) -> dict[str, Any]:
+def _layout(seen: Sequence[Seen]) -> Layout:
     """What scoring another file must know; LIBSVM parts may use more columns than others do."""
     layout = seen[0].layout
     if "first" in layout:
@@ -285,7 +256,7 @@ def _layout(seen: Sequence[Seen]) -> dict[str, Any]:
     return layout
 
 
-def merged(seen: Sequence[Seen], how: Reading) -> Columns:
+def merged(seen: Sequence[Seen], how: ReadingOptions) -> Columns:
     """The columns of all parts, as if they had been fitted at once."""
     names = list(seen[0].types)
     for part in seen:
@@ -308,7 +279,7 @@ def merged(seen: Sequence[Seen], how: Reading) -> Columns:
         raise error.at(seen[0].path) from None
 
 
-def _merged_column(name: str, seen: Sequence[Seen], how: Reading) -> Column | None:
+def _merged_column(name: str, seen: Sequence[Seen], how: ReadingOptions) -> Column | None:
     """A column from those of the parts that have a value in it."""
     having = [(part, one) for part in seen if (one := _column(part, name)) is not None]
     if not having:
@@ -360,45 +331,18 @@ def _weighted_median(values: Sequence[float], weights: Iterable[float]) -> float
 
 
 def _prepared(
-    seen: Sequence[Seen], common: Common, scale: str, how: Reading
-) -> tuple[Any, Any, Any]:
-    """Scaled rows and labels as Dask arrays that the workers hold, and the fitted scaler."""
-    import dask
+    seen: Sequence[Seen], common: Common, scale: str, how: ReadingOptions
+) -> tuple[Matrix, Labels, MaxAbsScaler | StandardScaler | None]:
+    """Scaled rows and labels that the workers hold, and the fitted scaler."""
+    from toppush.designs.dask import Parts
 
-    given = dask.delayed(common)
-    parts = dask.persist(*(dask.delayed(prepare)(part.path, given, how) for part in seen))
-    rows, labels = [part[0] for part in parts], [part[1] for part in parts]
-    (empty,) = dask.compute(dask.delayed(_no_rows)(rows[0]))
-    scaler = None
-    if scale != "none":
-        scaler = _scaler(scale, dask.compute(*(dask.delayed(spread)(X) for X in rows)))
-        rows = [dask.delayed(scaler.transform)(X) for X in rows]
+    parts = Parts(prepare, [part.path for part in seen], common, how)
+    scaler = None if scale == "none" else _scaler(scale, parts.ask(column_moments))
     lengths = [part.n_rows for part in seen]
-    return (*_held(rows, labels, lengths, empty), scaler)
+    return (*parts.arrays(lengths, None if scaler is None else scaler.transform), scaler)
 
 
-def _no_rows(X: Any) -> Any:
-    return X[:0]
-
-
-def _held(
-    rows: Sequence[Any], labels: Sequence[Any], lengths: Sequence[int], empty: Any
-) -> tuple[Any, Any]:
-    """Delayed parts as persisted Dask arrays; `empty` is like them, without a row."""
-    import dask
-    import dask.array as da
-
-    shapes = [(length, empty.shape[1]) for length in lengths]
-    X = [
-        da.from_delayed(part, shape, empty.dtype, empty)
-        for part, shape in zip(rows, shapes, strict=True)
-    ]
-    y = [da.from_delayed(part, shape[:1], bool) for part, shape in zip(labels, shapes, strict=True)]
-    held: tuple[Any, Any] = dask.persist(da.concatenate(X), da.concatenate(y))
-    return held
-
-
-def _scaler(scale: str, parts: Sequence[Spread]) -> Any:
+def _scaler(scale: str, parts: Sequence[ColumnMoments]) -> MaxAbsScaler | StandardScaler:
     """A scaler as if it had been fitted to all parts at once."""
     n_rows = sum(part.n_rows for part in parts)
     if scale == "maxabs":

@@ -18,8 +18,9 @@ from sklearn.preprocessing import FunctionTransformer, MaxAbsScaler, OneHotEncod
 
 from files import DROP, made_rows, write
 from toppush import TopPush, TopPushCV, files
-from toppush.files import ModelError, store
-from toppush.files.exports import export_json, export_onnx
+from toppush.files import ModelError
+from toppush.files.model import saving
+from toppush.files.model.exports import export_json, export_onnx
 
 pytestmark = pytest.mark.filterwarnings("ignore::toppush.DegenerateWarning")
 
@@ -58,7 +59,7 @@ def test_a_model_comes_back_the_same(options, folder, tmp_path):
     assert after.history == before.history
     assert after.dual.size == 0
     assert files.rank(again, folder / "new.csv").equals(files.rank(model, folder / "new.csv"))
-    assert store.read_about(tmp_path / "m.toppush") == model.about
+    assert saving.read_about(tmp_path / "m.toppush") == model.about
 
 
 def test_fitted_pipelines_and_rankers_are_models(tmp_path, rng):
@@ -87,13 +88,15 @@ def test_what_is_not_a_model_is_not_saved(tmp_path, rng):
     own = make_pipeline(FunctionTransformer(doubled), TopPush(top=0.5)).fit(abs(X), y)
     with pytest.raises(ModelError, match="ends with TopPush"):
         files.save(Pipeline(other.steps[:1] + own.steps[1:])[:1], tmp_path / "m")
-    with pytest.raises(ModelError, match=r"holds test_io_models\.doubled and cannot be saved; a"):
+    with pytest.raises(
+        ModelError, match=r"holds test_files_models\.doubled and cannot be saved; a"
+    ):
         files.save(own, tmp_path / "m")
     assert not list(tmp_path.iterdir())
 
 
 def test_every_truncation_and_every_flip_is_refused(model, tmp_path, rng):
-    good = store.to_bytes(model)
+    good = saving.to_bytes(model)
     path = tmp_path / "m"
     for size in [0, 1, 20, 88, *rng.integers(0, len(good) - 1, 40)]:
         path.write_bytes(good[:size])
@@ -106,11 +109,11 @@ def test_every_truncation_and_every_flip_is_refused(model, tmp_path, rng):
         with pytest.raises(ModelError, match="m: it is"):
             files.load(path)
         with pytest.raises(ModelError, match="m: it is"):
-            store.read_about(path)
+            saving.read_about(path)
 
 
 def archive_of(model):
-    body = store.to_bytes(model)[len(store.MAGIC) + store.DIGEST + 1 :]
+    body = saving.to_bytes(model)[len(saving.MAGIC) + saving.DIGEST + 1 :]
     with zipfile.ZipFile(memory.BytesIO(body)) as file:
         return {name: file.read(name) for name in file.namelist()}
 
@@ -121,7 +124,7 @@ def forged(parts, packing=zipfile.ZIP_STORED):
     with zipfile.ZipFile(buffer, "w", packing) as file:
         for name, content in parts.items():
             file.writestr(name, content)
-    return store.sealed(buffer.getvalue())
+    return saving.sealed(buffer.getvalue())
 
 
 def node(module, name, loader, **more):
@@ -161,7 +164,7 @@ def test_types_that_models_do_not_need_are_not_built(leaf, model, monkeypatch):
     for schema in nodes_with(leaf):
         parts["schema.json"] = json.dumps(schema).encode()
         with pytest.raises(ModelError, match="has no use for; it was not opened"):
-            store.from_bytes(forged(parts))
+            saving.from_bytes(forged(parts))
 
 
 def test_an_archive_from_elsewhere_runs_nothing(model, tmp_path):
@@ -174,7 +177,7 @@ def test_an_archive_from_elsewhere_runs_nothing(model, tmp_path):
             ]))
     ).encode()  # fmt: skip
     with pytest.raises(ModelError, match=r"it names posix\.system"):
-        store.from_bytes(forged(parts))
+        saving.from_bytes(forged(parts))
     assert not mark.exists()
 
 
@@ -193,12 +196,12 @@ def test_an_archive_from_elsewhere_runs_nothing(model, tmp_path):
 )  # fmt: skip
 def test_archives_that_make_no_sense(change, said, model):
     with pytest.raises(ModelError, match=said):
-        store.from_bytes(forged(archive_of(model) | change))
+        saving.from_bytes(forged(archive_of(model) | change))
 
 
 def test_packed_archives_are_refused(model):
     with pytest.raises(ModelError, match="is packed"):
-        store.from_bytes(forged(archive_of(model), zipfile.ZIP_DEFLATED))
+        saving.from_bytes(forged(archive_of(model), zipfile.ZIP_DEFLATED))
 
 
 def test_arrays_of_another_shape_are_refused_or_not_used(model, folder):
@@ -208,7 +211,7 @@ def test_arrays_of_another_shape_are_refused_or_not_used(model, folder):
         buffer = memory.BytesIO()
         np.save(buffer, np.ones((2, 2, 2)))
         try:
-            found = store.from_bytes(forged(parts | {name: buffer.getvalue()}))
+            found = saving.from_bytes(forged(parts | {name: buffer.getvalue()}))
         except ModelError:
             refused += 1
         else:

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from toppush import files
-from toppush.files import libsvm
-from toppush.files.errors import DataError
+from toppush.files.scoring import ScoringNotes
+from toppush.system import libsvm
+from toppush.system.reading import DataError
 
 pytestmark = pytest.mark.filterwarnings("ignore::toppush.DegenerateWarning")
 
@@ -48,10 +49,11 @@ def strict(text):
 def parsed(path, size):
     """The same from the reader."""
     found = []
-    for block in libsvm.blocks(path, size=size):
-        for row, label in enumerate(block.y):
-            part = block.X[[row]].tocoo()
-            found.append((label, dict(zip(part.col.tolist(), part.data.tolist(), strict=True))))
+    with path.open("rb") as file:
+        for block in libsvm.blocks(file, path, size=size):
+            for row, label in enumerate(block.y):
+                part = block.X[[row]].tocoo()
+                found.append((label, dict(zip(part.col.tolist(), part.data.tolist(), strict=True))))
     return found
 
 
@@ -167,7 +169,7 @@ def test_columns_count_from_where_they_did(matrix, tmp_path):
     model = files.fit(write_svm(tmp_path / "a.svm", X, y, first=0), lam=0.1)
     assert model.about["layout"] == {"width": 5, "first": 0}
     wide = write_svm(tmp_path / "b.svm", np.column_stack([X, np.ones((120, 2))]), y, first=0)
-    seen = files.ranking.Scored()
+    seen = ScoringNotes()
     scores = files.rank(model, wide, seen=seen)["score"].to_numpy()
     assert seen.ignored == 240
     np.testing.assert_allclose(scores, np.sort(model.pipeline.decision_function(X))[::-1])

@@ -6,14 +6,23 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from sklearn.base import BaseEstimator
 from sklearn.pipeline import Pipeline
 
+from toppush.estimators.cross_validation import TopPushCV
+from toppush.estimators.toppush import TopPush
 from toppush.files.columns import Columns, Counts, Number
-from toppush.files.errors import DataError, ModelError
+from toppush.files.errors import ModelError
 from toppush.files.labels import NAMED, LabelRule
-from toppush.files.linear import LinearScore, fold, larger, largest
-from toppush.files.sources import Needs
-from toppush.types import Array
+from toppush.files.model.linear import LinearScore, fold, larger, largest
+from toppush.files.readers.base import Needs
+from toppush.system.reading import DataError
+from toppush.types import Array, Matrix
+
+About = dict[str, Any]
+"""What JSON can hold."""
+Ranker = TopPush | TopPushCV
+Steps = list[tuple[str, BaseEstimator]]
 
 
 @dataclass
@@ -31,23 +40,21 @@ class Model:
     Examples
     --------
     >>> from sklearn.datasets import load_breast_cancer
-    >>> from sklearn.pipeline import make_pipeline
-    >>> from sklearn.preprocessing import MaxAbsScaler
-    >>> from toppush import TopPush
-    >>> from toppush.files import Model
+    >>> from toppush import TopPush, files
     >>> X, y = load_breast_cancer(return_X_y=True)
-    >>> model = Model(make_pipeline(MaxAbsScaler(), TopPush(0.01)).fit(X, y))
-    >>> model.decision_function(X).shape
+    >>> pipeline = Pipeline([("ranker", TopPush(0.01).fit(X, y))])
+    >>> files.Model(pipeline).decision_function(X).shape
     (569,)
     """
 
     pipeline: Pipeline
-    about: dict[str, Any] = field(default_factory=dict)
+    about: About = field(default_factory=dict)
 
     @property
-    def ranker(self) -> Any:
+    def ranker(self) -> Ranker:
         """The last step."""
-        return self.pipeline[-1]
+        ranker: Ranker = self.pipeline[-1]
+        return ranker
 
     @cached_property
     def linear(self) -> LinearScore | None:
@@ -69,7 +76,7 @@ class Model:
         why = known.get("why", NAMED)
         return LabelRule(known["column"], known["positive"], tuple(known["others"]), why)
 
-    def decision_function(self, rows: Any, counts: Counts | None = None) -> Array:
+    def decision_function(self, rows: Matrix, counts: Counts | None = None) -> Array:
         """Scores of rows: a table, record batch or data frame, or a matrix as it was fitted on.
 
         Above 0 is beyond the training negatives that make the top. Gaps and unknown texts are
@@ -87,7 +94,7 @@ class Model:
             raise DataError("has no finite score; mend its values.", row=int(np.argmin(finite)) + 1)
         return scores
 
-    def look(self, rows: Any, counts: Counts) -> None:
+    def look(self, rows: Matrix, counts: Counts) -> None:
         """Add gaps, unknown texts and columns far larger than in training to `counts`."""
         if self.columns is not None and _is_batch(rows):
             self.columns.cells(rows, counts)
@@ -111,5 +118,5 @@ class Model:
         return Needs(schema, self.about.get("layout", {}), wanted, carry)
 
 
-def _is_batch(rows: Any) -> bool:
+def _is_batch(rows: Matrix) -> bool:
     return isinstance(rows, pa.RecordBatch)

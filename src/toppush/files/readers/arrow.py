@@ -1,0 +1,94 @@
+"""Parquet and Arrow files through pyarrow."""
+
+from collections.abc import Collection, Iterator
+from functools import cached_property
+from typing import BinaryIO
+
+import pyarrow as pa
+from pyarrow import parquet
+
+from toppush.files.readers.base import Schema, TableReader
+from toppush.system.reading import DataError
+
+BATCH = 1 << 16
+"""Rows of a Parquet file read at a time."""
+
+
+class _ArrowTable(TableReader):
+    """A table whose file says what its columns are."""
+
+    unreadable = (pa.ArrowException, OSError)
+
+    @cached_property
+    def names(self) -> list[str]:
+        """The column names, each of which must be there once."""
+        with self.readable():
+            found: list[str] = self._schema().names
+        twice = next((name for name in found if found.count(name) > 1), None)
+        if twice is not None:
+            raise DataError(
+                f"the column name {twice!r} is there twice; rename one.", file=self.path
+            )
+        return found
+
+    def _schema(self) -> pa.Schema:
+        raise NotImplementedError
+
+    def _kept(self, drop: Collection[str]) -> list[str]:
+        return [name for name in self.names if name not in drop]
+
+
+class ParquetReader(_ArrowTable):
+    """A Parquet file."""
+
+    def _open(self) -> BinaryIO:
+        file: BinaryIO = pa.OSFile(str(self.path))
+        return file
+
+    def _schema(self) -> pa.Schema:
+        return parquet.read_schema(self.file)
+
+    def table(self, drop: Collection[str] = (), texts: Collection[str] = ()) -> pa.Table:
+        with self.readable():
+            return parquet.read_table(self.file, columns=self._kept(drop))
+
+    def stream(self, schema: Schema) -> Iterator[pa.RecordBatch]:
+        with self.readable():
+            file = parquet.ParquetFile(self.file)
+            yield from file.iter_batches(batch_size=BATCH, columns=list(schema))
+
+
+class ArrowReader(_ArrowTable):
+    """An Arrow file (Feather is one) or an Arrow stream, mapped into memory."""
+
+    def _open(self) -> BinaryIO:
+        file: BinaryIO = pa.memory_map(str(self.path))
+        return file
+
+    def _schema(self) -> pa.Schema:
+        return self._reader().schema
+
+    def table(self, drop: Collection[str] = (), texts: Collection[str] = ()) -> pa.Table:
+        kept = self._kept(drop)
+        with self.readable():
+            return pa.Table.from_batches(list(self._batches()), self._schema()).select(kept)
+
+    def stream(self, schema: Schema) -> Iterator[pa.RecordBatch]:
+        with self.readable():
+            yield from (batch.select(list(schema)) for batch in self._batches())
+
+    def _reader(self) -> pa.RecordBatchReader | pa.RecordBatchFileReader:
+        self.file.seek(0)
+        try:
+            return pa.ipc.open_file(self.file)
+        except pa.ArrowInvalid:
+            self.file.seek(0)
+            return pa.ipc.open_stream(self.file)
+
+    def _batches(self) -> Iterator[pa.RecordBatch]:
+        reader = self._reader()
+        counted = hasattr(reader, "num_record_batches")
+        numbers = range(reader.num_record_batches) if counted else ()
+        for batch in (reader.get_batch(i) for i in numbers) if counted else reader:
+            batch.validate(full=True)  # offsets of an altered file may point anywhere
+            yield batch

@@ -1,0 +1,196 @@
+"""What readers share: a file is opened once, by one object that is handed on.
+
+Rows are read whole to fit a model, or batch by batch to score with it.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager
+from functools import cached_property
+from pathlib import Path
+from typing import BinaryIO, ClassVar, NamedTuple, Self, TypedDict
+
+import pyarrow as pa
+
+from toppush.files.errors import absent, listed
+from toppush.system.reading import DataError, fingerprint_of, unpacked
+from toppush.types import Labels, Matrix
+
+Schema = dict[str, pa.DataType]
+
+
+class Layout(TypedDict, total=False):
+    """What scoring another file needs to know of a matrix that a model was fitted to."""
+
+    width: int
+    first: int
+    """The number of the first column of a LIBSVM file."""
+    key: str
+    """Of an NPZ file, the array of labels."""
+    label: str
+    """Of an NPY file, the column or the file of labels."""
+
+
+class LoadedRows(NamedTuple):
+    """Training rows with their labels."""
+
+    X: Matrix
+    """A table or a matrix."""
+    labels: Labels
+    label: str | None
+    """Name of the column of labels, if it has one."""
+    layout: Layout
+
+
+class Batch(NamedTuple):
+    """Some rows to score."""
+
+    X: Matrix
+    n_rows: int
+    labels: Labels
+    carried: pa.RecordBatch | None
+    """Columns that are only carried along."""
+    ignored: int
+    """Entries in columns that the model does not know."""
+
+
+class Needs(NamedTuple):
+    """What is wanted from a file that is scored."""
+
+    schema: Schema
+    """Columns of the model, by name; empty for a matrix."""
+    layout: Layout
+    label: tuple[str | None, pa.DataType] | None
+    """Column and type of the labels, if they are wanted."""
+    carry: tuple[str, ...] = ()
+
+
+class Reader(ABC):
+    """An open file of rows, which are read once."""
+
+    unreadable: ClassVar[tuple[type[Exception], ...]] = (OSError,)
+    """What the library that reads it raises when the file is damaged."""
+
+    def __init__(self, path: Path, kind: str) -> None:
+        self.path, self.kind = path, kind
+        with self.readable():
+            self.file = self._open()
+
+    def _open(self) -> BinaryIO:
+        return self.path.open("rb")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.file.close()
+
+    @contextmanager
+    def readable(self, path: Path | None = None) -> Iterator[None]:
+        """Name the file, or another, in what is said of it."""
+        try:
+            yield
+        except DataError:
+            raise
+        except self.unreadable as error:
+            raise DataError(f"cannot be read: {error}", file=path or self.path) from None
+
+    def fingerprint(self) -> str:
+        """A digest of the file, for as long as its rows have not been read."""
+        return fingerprint_of(self.file)
+
+    def placed(self, error: DataError) -> DataError:
+        """The same error with its place in the file."""
+        return error.at(self.path)
+
+    @property
+    def names(self) -> list[str]:
+        """The column names of a table; a matrix has none."""
+        return []
+
+    @abstractmethod
+    def load(self, label: str | None, drop: Collection[str], texts: Collection[str]) -> LoadedRows:
+        """All rows with their labels; columns of `texts` are read as text where types are found."""
+
+    @abstractmethod
+    def batches(self, needs: Needs) -> Iterator[Batch]:
+        """The rows in order, some at a time."""
+
+
+class TextReader(Reader):
+    """A text, plain or packed."""
+
+    @cached_property
+    def content(self) -> BinaryIO:
+        """The file unpacked."""
+        return unpacked(self.path, self.file)
+
+
+class TableReader(Reader):
+    """Rows with named columns."""
+
+    @abstractmethod
+    def table(self, drop: Collection[str] = (), texts: Collection[str] = ()) -> pa.Table:
+        """The table but some columns."""
+
+    @abstractmethod
+    def stream(self, schema: Schema) -> Iterator[pa.RecordBatch]:
+        """The columns of a schema, of which a text takes the types too."""
+
+    def load(self, label: str | None, drop: Collection[str], texts: Collection[str]) -> LoadedRows:
+        """All rows with their labels."""
+        label = label or "label"
+        self._require((label, *drop, *texts))
+        table = self.table(drop, texts)
+        if not len(table):
+            raise DataError("holds no rows.", file=self.path)
+        if label not in table.column_names:
+            raise DataError(f"the column of labels, {label!r}, is dropped.", file=self.path)
+        return LoadedRows(table.drop_columns([label]), table[label], label, {})
+
+    def batches(self, needs: Needs) -> Iterator[Batch]:
+        """The rows in order, some at a time."""
+        if not needs.schema:
+            raise DataError(
+                "has named columns, and the model was fitted on a matrix without names.",
+                file=self.path,
+            )
+        wanted = dict.fromkeys(needs.carry, pa.large_string())
+        if needs.label is not None and needs.label[0] is not None:
+            wanted[needs.label[0]] = needs.label[1]
+        wanted |= needs.schema
+        self._require(wanted)
+        for batch in self.stream(wanted):
+            labels = None if needs.label is None else batch.column(needs.label[0])
+            carried = batch.select(list(needs.carry)) if needs.carry else None
+            yield Batch(batch, len(batch), labels, carried, 0)
+
+    def _require(self, names: Iterable[str]) -> None:
+        """Refuse names of columns that are not there, all of them at once."""
+        if gone := absent(names, self.names):
+            raise DataError(
+                f"has no {gone}; its columns are {listed(self.names, 20)}.", file=self.path
+            )
+
+
+class MatrixReader(Reader):
+    """Rows with numbered columns."""
+
+    def _refuse_names(self, **names: Collection[str]) -> None:
+        for option, given in names.items():
+            if given:
+                raise DataError(
+                    f"a {self.kind} file has no column names, and --{option} gives "
+                    f"{', '.join(given)}.",
+                    file=self.path,
+                )
+
+    def _width(self, needs: Needs) -> int:
+        """How many columns the model has, if it is one of a matrix."""
+        if needs.schema:
+            first = next(iter(needs.schema))
+            raise DataError(
+                f"has no column names, and the model needs {first!r} and others.", file=self.path
+            )
+        self._refuse_names(columns=needs.carry)
+        return int(needs.layout["width"])

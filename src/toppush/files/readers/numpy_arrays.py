@@ -1,0 +1,198 @@
+"""NumPy's files: NPZ, an archive of arrays, and NPY, an array that is mapped into memory."""
+
+from abc import abstractmethod
+from collections import Counter
+from collections.abc import Collection, Iterator
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from toppush.files.arrow_values import all_finite
+from toppush.files.readers.base import Batch, Layout, LoadedRows, MatrixReader, Needs
+from toppush.system.reading import DataError, require_file
+from toppush.types import Array, Labels, Matrix, Where
+
+BATCH_BYTES = 1 << 25
+"""Bytes of a matrix that are scored at a time."""
+ENDS = {"0": slice(1, None), "-1": slice(None, -1)}
+"""Columns that are left when the first or the last one holds the labels."""
+SPARSE_PARTS = {"data", "indices", "indptr", "shape"}
+
+
+class _NumpyReader(MatrixReader):
+    """A matrix that is there as a whole."""
+
+    unreadable = (Exception,)  # damage makes parsers of Python literals and zips raise anything
+    label: ClassVar[str]
+    """Where the labels are unless it is said."""
+    remembered: ClassVar[Literal["key", "label"]]
+    """How a layout calls that."""
+
+    @abstractmethod
+    def _arrays(self, label: str) -> tuple[Matrix, Labels]:
+        """The matrix without its labels, and these."""
+
+    @abstractmethod
+    def _unlabelled(self, label: str, width: int) -> Matrix:
+        """A matrix of so many columns, or one with labels beside them, which are left out."""
+
+    def load(self, label: str | None, drop: Collection[str], texts: Collection[str]) -> LoadedRows:
+        """All rows with their labels."""
+        self._refuse_names(drop=drop, categorical=texts)
+        label = label or self.label
+        X, labels = self._arrays(label)
+        X = native(X)
+        require_finite(X, self.path)
+        layout = Layout(width=X.shape[1])
+        layout[self.remembered] = label
+        return LoadedRows(X, labels, None, layout)
+
+    def batches(self, needs: Needs) -> Iterator[Batch]:
+        """The rows in order, some at a time."""
+        width, known = self._width(needs), needs.layout.get(self.remembered, self.label)
+        if needs.label is None:
+            X, labels = self._unlabelled(known, width), None
+        else:
+            X, labels = self._arrays(needs.label[0] or known)
+        require_matrix(X, labels, self.path)
+        if X.shape[1] != width:
+            raise DataError(
+                f"has {X.shape[1]} columns, and the model was fitted with {width}.", file=self.path
+            )
+        step = max(1, BATCH_BYTES // (8 * width))
+        for start in range(0, X.shape[0], step):
+            part = native(X[start : start + step])
+            some = None if labels is None else labels[start : start + step]
+            yield Batch(part, part.shape[0], some, None, 0)
+
+
+class NpzReader(_NumpyReader):
+    """NumPy's archive: X (or the parts of a CSR matrix as SciPy saves them) and y."""
+
+    label, remembered = "y", "key"
+
+    def _arrays(self, label: str) -> tuple[Matrix, Labels]:
+        arrays = self._content()
+        X = self._matrix(arrays)
+        if label not in arrays:
+            raise DataError(
+                f"holds no array {label!r} of labels; name it with --label.", file=self.path
+            )
+        require_matrix(X, arrays[label], self.path)
+        return X, arrays[label]
+
+    def _unlabelled(self, label: str, width: int) -> Matrix:
+        return self._matrix(self._content())
+
+    def _content(self) -> dict[str, NDArray[Any]]:
+        with self.readable(), np.load(self.file, allow_pickle=False) as archive:
+            return {name: archive[name] for name in archive.files}
+
+    def _matrix(self, arrays: dict[str, NDArray[Any]]) -> Matrix:
+        if not set(arrays) >= SPARSE_PARTS:
+            if "X" in arrays:
+                return arrays["X"]
+            raise DataError(
+                f"holds neither X nor the parts of a CSR matrix, but {sorted(arrays)}.",
+                file=self.path,
+            )
+        with self.readable():
+            parts = (arrays["data"], arrays["indices"], arrays["indptr"])
+            X = sparse.csr_array(parts, shape=tuple(arrays["shape"]))
+            X.check_format(full_check=True)
+        return X
+
+
+class NpyReader(_NumpyReader):
+    """A memory-mapped NumPy array; labels are its first or last column, or another file."""
+
+    label, remembered = "-1", "label"
+
+    def _arrays(self, label: str) -> tuple[Matrix, Labels]:
+        X = self._mapped(self.path)
+        if label.endswith(".npy"):
+            labels = self._mapped(require_file(Path(label)))
+        elif label in ENDS:
+            require_matrix(X, None, self.path)
+            labels, X = X[:, int(label)], X[:, ENDS[label]]
+        else:
+            raise DataError(
+                f"--label is {label!r}; of a matrix it is 0 or -1, the first or last column, or "
+                "another .npy file.",
+                file=self.path,
+            )
+        require_matrix(X, labels, self.path)
+        return X, np.asarray(labels)
+
+    def _unlabelled(self, label: str, width: int) -> Matrix:
+        X = self._mapped(self.path)
+        beside = label in ENDS and X.ndim == 2 and X.shape[1] == width + 1
+        return X[:, ENDS[label]] if beside else X
+
+    def _mapped(self, path: Path) -> Array:
+        """A NumPy array in a file, read when it is used."""
+        with self.readable(path):
+            found = np.load(path, mmap_mode="r", allow_pickle=False)
+        if not isinstance(found, np.ndarray):
+            found.close()
+            raise DataError("is an archive of arrays; read it with --format npz.", file=path)
+        return found
+
+
+def native(X: Matrix) -> Matrix:
+    """A matrix in this machine's byte order and a precision that solvers know, copied if need be.
+
+    >>> native(np.array([[1, 2]], ">i4")).dtype.isnative
+    True
+    """
+    kind = X.dtype
+    wanted = np.dtype(np.float64) if kind.itemsize > 8 or kind == np.float16 else kind
+    with np.errstate(over="ignore"):  # what is too large for it is infinite, and refused as such
+        return X.astype(wanted.newbyteorder("="), copy=False)
+
+
+def require_finite(X: Matrix, path: Path) -> None:
+    """Refuse gaps and infinite values in a matrix: how many in which columns, and the first row."""
+    step = max(1, BATCH_BYTES // (8 * X.shape[1]))
+    bad: Counter[int] = Counter()
+    row = None
+    for start in range(0, X.shape[0], step):
+        part = X[start : start + step]
+        if all_finite(part if isinstance(part, np.ndarray) else part.data):
+            continue
+        rows, columns = _not_finite(part)
+        row = start + int(rows.min()) + 1 if row is None else row
+        bad.update(columns.tolist())
+    if bad:
+        shown = ", ".join(f"{column} ({n:,})" for column, n in sorted(bad.items())[:20])
+        raise DataError(
+            f"is the first of {bad.total():,} values that are NaN or infinite, in columns {shown}"
+            f"{', ...' * (len(bad) > 20)} (counted from 0); a matrix has no gaps that could be "
+            "filled: mend or drop these rows.",
+            file=path,
+            row=row,
+        )
+
+
+def _not_finite(X: Matrix) -> tuple[Where, Where]:
+    """Rows and columns of the values that are not finite."""
+    if isinstance(X, np.ndarray):
+        return np.nonzero(~np.isfinite(X))  # type: ignore[return-value]
+    entries = X.tocoo()
+    bad = ~np.isfinite(entries.data)
+    return entries.row[bad], entries.col[bad]
+
+
+def require_matrix(X: Matrix, labels: Labels, path: Path) -> None:
+    """Refuse arrays that are not a matrix of real numbers with a label a row."""
+    if X.ndim != 2 or not all(X.shape) or X.dtype.kind not in "biuf":
+        raise DataError(
+            f"holds an array of shape {X.shape} and type {X.dtype}; a matrix of real numbers is "
+            "needed.",
+            file=path,
+        )
+    if labels is not None and labels.shape != X.shape[:1]:
+        raise DataError(f"has {X.shape[0]} rows and labels of shape {labels.shape}.", file=path)

@@ -1,0 +1,121 @@
+"""Scores and labels of a file, in its order: batch by batch, or all of its rows at once."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from scipy import sparse
+
+from toppush.files.columns import Counts
+from toppush.files.model.fitted import Model
+from toppush.files.readers import FileOrReader, reading
+from toppush.files.readers.base import Needs, Reader
+from toppush.system.reading import DataError
+from toppush.types import Array, Mask, Matrix
+
+
+@dataclass
+class ScoringNotes:
+    """What was met while scoring a file."""
+
+    rows: int = 0
+    counts: Counts = field(default_factory=Counts)
+    ignored: int = 0
+    """Entries in columns unknown to the model."""
+
+
+class Scores(NamedTuple):
+    """Scores of a batch, and what came with its rows."""
+
+    scores: Array
+    positive: Mask | None
+    carried: pa.RecordBatch | None
+
+
+class LabelledRows(NamedTuple):
+    """Rows as the model's pipeline takes them, which are positive, and columns carried along."""
+
+    X: Matrix
+    positive: Mask
+    carried: pa.Table | None
+
+
+def scored(model: Model, file: Reader, needs: Needs, seen: ScoringNotes) -> Iterator[Scores]:
+    """Scores of each batch, and its positives if labels are wanted; what is met goes to `seen`."""
+    for batch in file.batches(needs):
+        with _placed(file, seen):
+            scores = model.decision_function(batch.X, seen.counts)
+            positive = None if needs.label is None else model.label.positives(batch.labels)
+        yield Scores(scores, positive, batch.carried)
+        seen.rows += batch.n_rows
+        seen.ignored += batch.ignored
+    seen.counts.caution()
+
+
+def labelled(
+    model: Model,
+    path: FileOrReader,
+    *,
+    label: str | None = None,
+    kind: str | None = None,
+    seen: ScoringNotes | None = None,
+) -> tuple[Mask, Array]:
+    """Which rows of a file are positive, and their scores, both in its order."""
+    seen, needs = seen or ScoringNotes(), model.needs(labels=True, label=label)
+    with reading(path, kind) as file:
+        parts = list(scored(model, file, needs, seen))
+        _require_rows(parts, file)
+    positive = np.concatenate([part.positive for part in parts if part.positive is not None])
+    return positive, np.concatenate([part.scores for part in parts])
+
+
+def labelled_rows(
+    model: Model,
+    path: FileOrReader,
+    *,
+    label: str | None = None,
+    kind: str | None = None,
+    columns: tuple[str, ...] = (),
+    seen: ScoringNotes | None = None,
+) -> LabelledRows:
+    """Read a whole file; memory is that of its rows. What is met in it goes to `seen`."""
+    parts, positive, notes = [], [], seen or ScoringNotes()
+    with reading(path, kind) as file:
+        for batch in file.batches(model.needs(labels=True, label=label, carry=columns)):
+            with _placed(file, notes):
+                positive.append(model.label.positives(batch.labels))
+                if seen is not None:
+                    model.look(batch.X, seen.counts)
+            parts.append(batch)
+            notes.rows += batch.n_rows
+        _require_rows(parts, file)
+    notes.counts.caution()
+    carried = [part.carried for part in parts if part.carried is not None]
+    shown = pa.Table.from_batches(carried) if carried else None
+    return LabelledRows(_joined([part.X for part in parts]), np.concatenate(positive), shown)
+
+
+@contextmanager
+def _placed(file: Reader, seen: ScoringNotes) -> Iterator[None]:
+    """Name the file, and the row in it, in an error about rows of a batch."""
+    try:
+        yield
+    except DataError as error:
+        raise error.at(file.path, after=seen.rows) from None
+
+
+def _require_rows(parts: Sequence[object], file: Reader) -> None:
+    if not parts:
+        raise DataError("the file holds no rows.", file=file.path)
+
+
+def _joined(parts: list[Matrix]) -> Matrix:
+    """One table or matrix from the parts of a file."""
+    if isinstance(parts[0], pa.RecordBatch):
+        return pa.Table.from_batches(parts)
+    if isinstance(parts[0], np.ndarray):
+        return np.concatenate(parts)
+    return sparse.csr_array(sparse.vstack(parts, format="csr"))

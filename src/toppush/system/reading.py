@@ -1,0 +1,174 @@
+"""Files to read: what kind they are, opening packed ones, telling one from another.
+
+`DataError` is the one way to say that a file cannot be used.
+"""
+
+import bz2
+import gzip
+import hashlib
+import io
+import lzma
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from glob import glob
+from os import SEEK_END, PathLike
+from pathlib import Path
+from typing import BinaryIO
+
+UNPACKERS: dict[str, Callable[[BinaryIO], object]] = {
+    ".gz": lambda file: gzip.GzipFile(fileobj=file),
+    ".bz2": bz2.BZ2File,
+    ".xz": lzma.LZMAFile,
+}
+UNREADABLE = (EOFError, OSError, lzma.LZMAError, zlib.error)
+"""What reading a damaged or truncated file may raise."""
+SUFFIXES = {
+    ".csv": "csv",
+    ".tsv": "csv",
+    ".tab": "csv",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".arrow": "arrow",
+    ".feather": "arrow",
+    ".ipc": "arrow",
+    ".svm": "libsvm",
+    ".libsvm": "libsvm",
+    ".svmlight": "libsvm",
+    ".npz": "npz",
+    ".npy": "npy",
+}
+KINDS = tuple(dict.fromkeys(SUFFIXES.values()))
+TEXT = {"csv", "libsvm"}
+"""Kinds that may be packed as a whole."""
+PART = 1 << 20
+"""Bytes from each end of a file that its fingerprint reads."""
+
+
+class DataError(ValueError):
+    """A file that cannot be used: where, what was seen, and what to do.
+
+    Parameters
+    ----------
+    message : str
+        What was seen and what to do.
+    file : path, optional
+    line : int, optional
+        Line of a text file, from 1.
+    row : int, optional
+        Row of the data, from 1, where lines have no meaning.
+    column : int or str, optional
+        Number from 1 or name of a column, or the position in the line.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        file: "str | PathLike[str] | None" = None,
+        line: int | None = None,
+        row: int | None = None,
+        column: int | str | None = None,
+    ) -> None:
+        self.file, self.line, self.row, self.column = file, line, row, column
+        self.message = message
+        places = {"": file, "line ": line, "row ": row, "column ": column}
+        where = ", ".join(f"{word}{place}" for word, place in places.items() if place is not None)
+        super().__init__(f"{where}: {message}" if where else message)
+
+    def at(self, file: "str | PathLike[str] | None", *, after: int = 0) -> "DataError":
+        """The same error, with the file named, and so many rows before those that were seen."""
+        row = None if self.row is None else self.row + after
+        return type(self)(self.message, file=file, line=self.line, row=row, column=self.column)
+
+
+def kind_of(path: Path, wanted: str | None = None) -> str:
+    """The format of a file: the one wanted, or by its name's ending."""
+    if wanted is not None:
+        return wanted
+    packed = path.suffix.lower() in UNPACKERS
+    ending = (path.with_suffix("") if packed else path).suffix.lower()
+    kind = SUFFIXES.get(ending)
+    if kind is None:
+        raise DataError(
+            f"the ending {''.join(path.suffixes[-2:])!r} is none of {', '.join(SUFFIXES)}; name "
+            f"the format ({', '.join(KINDS)}) with --format.",
+            file=path,
+        )
+    if packed and kind not in TEXT:
+        raise DataError(f"a {kind} file is read as it is; unpack it first.", file=path)
+    return kind
+
+
+def unpacked(path: Path, file: BinaryIO) -> BinaryIO:
+    """The content of an open file that is plain or, by its name, gz, bz2 or xz."""
+    unpack = UNPACKERS.get(path.suffix.lower())
+    return file if unpack is None else unpack(file)  # type: ignore[return-value]
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[BinaryIO]:
+    """The content of a file, unpacked."""
+    with path.open("rb") as file:
+        yield unpacked(path, file)
+
+
+@contextmanager
+def opened_text(path: Path) -> Iterator[io.TextIOWrapper]:
+    """The text of a file, unpacked; bytes that are not UTF-8 are kept as surrogates."""
+    with opened(path) as file, text_of(file) as text:
+        yield text
+
+
+def text_of(file: BinaryIO) -> io.TextIOWrapper:
+    """An open file as text."""
+    return io.TextIOWrapper(file, "utf-8-sig", errors="surrogateescape", newline="")
+
+
+def require_file(path: Path) -> Path:
+    """The path, if a file is there."""
+    if not path.is_file():
+        raise DataError("there is no such file.", file=path)
+    return path
+
+
+def part_paths(where: str | Path) -> list[Path]:
+    """The files of a folder or a pattern, by name; hidden ones and those without rows left out."""
+    given = Path(where)
+    if given.is_dir():
+        found = sorted(path for path in given.iterdir() if _holds_rows(path))
+        if not found:
+            raise DataError(f"holds no file ending in {', '.join(SUFFIXES)}.", file=given)
+        return found
+    found = sorted(Path(name) for name in glob(str(where)))
+    if not found:
+        raise DataError("there is no such file or folder, and nothing matches it.", file=given)
+    return found
+
+
+def _holds_rows(path: Path) -> bool:
+    if not path.is_file() or path.name.startswith((".", "_")):
+        return False
+    try:
+        return bool(kind_of(path))
+    except DataError:
+        return False
+
+
+def fingerprint(path: Path) -> str:
+    """A short digest of a file's size, its first and its last MiB."""
+    with path.open("rb") as file:
+        return fingerprint_of(file)
+
+
+def fingerprint_of(file: BinaryIO) -> str:
+    """The fingerprint of an open file, which stays where it was."""
+    was = file.tell()
+    file.seek(0, SEEK_END)
+    size = file.tell()
+    file.seek(0)
+    head = file.read(PART)
+    file.seek(max(0, size - PART))
+    digest = hashlib.blake2b(b"%d:" % size + head + file.read(PART), digest_size=16)
+    file.seek(was)
+    return digest.hexdigest()
