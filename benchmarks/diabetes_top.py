@@ -37,7 +37,7 @@ from benchmarks.common import report, save, saved
 from benchmarks.data import load
 from toppush import TopPush
 from toppush.baselines import InfinitePush
-from toppush.baselines.accuracy_at_top import Basis, Quantile, Search
+from toppush.baselines.accuracy_at_top import Basis, Quantile, QuantileSearch
 from toppush.baselines.interior_point import ShiftedMachines
 from toppush.designs.local import rows_of
 from toppush.metrics import average_precision, positives_at_top
@@ -107,7 +107,7 @@ def accuracy_at_top(by_quantile):
         def weights(C, tau):
             machines, all_weights = solve_all(X.tobytes(), y.tobytes(), C)
             quantile = Quantile(np.ones(y.size), min(tau * float(y.mean()), 1.0))
-            search = Search(machines, quantile, y.size, by_quantile=by_quantile)
+            search = QuantileSearch(machines, quantile, y.size, by_quantile=by_quantile)
             search.consider(np.arange(y.size), all_weights)
             return search.best.weights
 

@@ -16,7 +16,7 @@ from numpy.testing import assert_allclose
 from scipy import sparse
 
 from toppush import TopPush, on_disk
-from toppush.designs import Spread, in_memory, local, open_design, place
+from toppush.designs import in_memory, local, place
 from toppush.designs.disk import rows as disk
 
 CHUNK = 70
@@ -274,8 +274,8 @@ def small_parts(monkeypatch):
 @contextmanager
 def opened(X, positive, sample_weight=None, n_threads=None, device=None):
     """The design that a fit would work on."""
-    rows, vectors = place(X, device), [positive, sample_weight]
-    if isinstance(rows, Spread):
-        vectors = [None if one is None else rows.aligned(one, "y") for one in vectors]
-    with open_design(rows, *vectors, n_threads=n_threads) as design:
+    rows = place(X, device)
+    weight = None if sample_weight is None else rows.weights(sample_weight)
+    mask = rows.mask(rows.labels(positive), True)
+    with rows.design(mask, weight, n_threads=n_threads) as design:
         yield design

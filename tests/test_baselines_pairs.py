@@ -17,7 +17,6 @@ from toppush.baselines import (
     InfinitePush,
     PNormPush,
     SparseInfinitePush,
-    accuracy_at_top,
     pair_admm,
 )
 from toppush.baselines.accuracy_at_top import Quantile
@@ -261,11 +260,11 @@ def test_sparse_infinite_push_leaves_features_out():
     assert not none.coef_.any()
 
 
-def test_many_features_take_conjugate_gradients(monkeypatch):
+def test_many_features_take_conjugate_gradients():
     X, y = two_clouds(10, 12)
     formed = SparseInfinitePush(0.1, l1_ratio=0.5).fit(X, y)
-    monkeypatch.setattr(pair_admm, "DENSE_FEATURES", 0)
-    by_products = SparseInfinitePush(0.1, l1_ratio=0.5).fit(X, y)
+    wide = np.hstack([X, np.zeros((22, pair_admm.DENSE_FEATURES))])
+    by_products = SparseInfinitePush(0.1, l1_ratio=0.5).fit(wide, y)
     assert by_products.solution_.upper == pytest.approx(formed.solution_.upper, rel=1e-4)
 
 
@@ -497,11 +496,10 @@ def test_too_many_pairs_are_refused_before_they_are_made(kind):
     kind(max_pairs=750).fit(X, y)
 
 
-def test_accuracy_at_top_refuses_a_copy_too_large(monkeypatch):
-    X, y = two_clouds()
-    monkeypatch.setattr(accuracy_at_top, "MAX_ENTRIES", 100)
-    with pytest.raises(ValueError, match=r"55 rows of 4 features .* sample of the rows"):
-        AccuracyAtTop().fit(X, y)
+def test_accuracy_at_top_refuses_a_copy_too_large():
+    X = sparse.eye_array(8000, 7000, format="csr")
+    with pytest.raises(ValueError, match=r"8000 rows of 7000 features .* sample of the rows"):
+        AccuracyAtTop().fit(X, np.arange(8000) % 2)
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from hypothesis import Phase, assume, given, settings
 import hostile
 from checker import IS_LONG
 from hostile_problems import HOLDINGS, LOSSES, Problem, hostile_problem, hostile_problems
+from solving import quickly
 from toppush.problem.losses import LOSSES as LIBRARY_LOSSES
 from toppush.problem.solution import Status
 from verdict import Holder, can_hold, complaints, fit
@@ -120,7 +121,7 @@ def test_a_shift_of_all_rows_changes_nothing(offset, loss):
         assert solution.upper == pytest.approx(near.upper, rel=2e-4)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", quickly(range(20), range(5)))
 def test_an_offset_of_a_million(seed):
     """Twenty of twenty stalled."""
     X, y = shifted(seed)
@@ -293,13 +294,18 @@ def test_a_number_is_a_problem():
     assert one.X.tobytes() == again.X.tobytes()
 
 
-@given(hostile_problems)
-@settings(max_examples=300, phases=[Phase.generate])
-def test_hostile_problems(holder, problem):
-    """The budget of every run of the tests; `python tests/hostile.py` lists all that fail."""
-    assume(can_hold(problem.holding))
-    done = fit(problem, *holder.hold(problem))
-    assert complaints(problem, done) == [], str(problem)
+@pytest.mark.parametrize("n_problems", quickly([60, 300], [60]))
+def test_hostile_problems(n_problems, holder):
+    """The budget of a run of the tests; `python tests/hostile.py` lists all that fail."""
+
+    @given(hostile_problems)
+    @settings(max_examples=n_problems, phases=[Phase.generate])
+    def check(problem):
+        assume(can_hold(problem.holding))
+        done = fit(problem, *holder.hold(problem))
+        assert complaints(problem, done) == [], str(problem)
+
+    check()
 
 
 @pytest.mark.parametrize("holding", HOLDINGS)

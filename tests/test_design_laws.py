@@ -1,6 +1,5 @@
 """One list of laws for every way to hold rows: the numbers are those of the plain array."""
 
-import sys
 import warnings
 from functools import cache
 from itertools import accumulate, pairwise
@@ -18,8 +17,8 @@ from toppush.designs.disk import rows as disk
 from toppush.designs.rows import PLAIN
 from toppush.designs.views import MaskedRows, precise
 from toppush.solvers import checkpoints
+from toppush.solvers.newton import central_path
 
-newton_module = sys.modules["toppush.solvers.newton.method"]
 N_ROWS, N_COLUMNS = 240, 12
 
 
@@ -110,12 +109,16 @@ COPIES = {
 }
 
 
+class Kept:
+    """A block's part of a vector over the rows."""
+
+
 def keep(block, part):
-    block.state.kept = part
+    block.work.of(Kept).part = part
 
 
 def kept(block):
-    return block.state.kept
+    return block.work.of(Kept).part
 
 
 def scores_of(block, copy, weights):
@@ -123,12 +126,12 @@ def scores_of(block, copy, weights):
 
 
 def combination_of(block, copy):
-    return COPIES[copy](block.rows).combine(block.state.kept)
+    return COPIES[copy](block.rows).combine(kept(block))
 
 
 def products_of(block, copy, weights):
     """X'(2u), X' diag(u) (X w - 0.5), and the same weighted Gram matrix over every other row."""
-    rows, u = COPIES[copy](block.rows), block.state.kept
+    rows, u = COPIES[copy](block.rows), kept(block)
     some = _all(rows)[::2]
     pulls = rows.combine_all(u, 2.0 * u)
     return pulls[0], pulls[1], rows.curved(weights, u, 0.5), *rows.gram(some, u[::2])
@@ -285,15 +288,18 @@ SETTINGS = [
     {"top": 5, "loss": "logistic", "solver": "paper", "max_iter": 1},
     {"top": 5, "loss": "logistic", "formed": 0},
     {"top": 1, "formed": 0},
+    {"top": 20, "loss": "exponential", "formed": 0, "slow": 0},
 ]
-"""`formed` features at most are factored; with more, conjugate gradients solve the system."""
+"""`formed` features at most are factored; with more, conjugate gradients solve the system. After
+more than `slow` steps of theirs the positives come into the preconditioner."""
 
 
 def fit(monkeypatch, rows, number, weighted, **options):
     given = {"lam": 0.05, "tol": 1e-6, **SETTINGS[number], **options}
     formed = given.pop("formed", 1000)
-    for module in (newton_module, disk):
-        monkeypatch.setattr(module, "FORMED", formed)
+    monkeypatch.setattr(central_path, "FORMED", formed)
+    monkeypatch.setattr(disk.DiskDesign, "most_formed", formed)
+    monkeypatch.setattr(central_path, "SLOW_CG", given.pop("slow", 200))
     return solved(rows, POSITIVE, WEIGHT if weighted else None, **given)
 
 

@@ -2,8 +2,6 @@
 
 import threading
 from contextlib import suppress
-from functools import partial
-from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -11,10 +9,10 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from threadpoolctl import threadpool_info, threadpool_limits
 
+from holders import HOLDERS, small_parts, with_wide_indices
 from toppush.designs import Block, LocalDesign, block_design, local
 from toppush.designs import in_memory as kinds_of_rows
 from toppush.designs.in_memory import DenseRows, SparseRows
-from toppush.designs.views import MaskedRows
 from toppush.problem.tops import Clipped
 
 N_ROWS, N_COLS = 61, 17
@@ -29,74 +27,21 @@ def dense_values(seed=7):
     return X
 
 
-def memory_mapped(X, folder, dtype=np.float64):
-    path = folder / "rows.npy"
-    np.save(path, X.astype(dtype))
-    return np.load(path, mmap_mode="r")
-
-
-def with_wide_indices(X):
-    wide = sparse.csr_array(X)
-    wide.indices, wide.indptr = wide.indices.astype(np.int64), wide.indptr.astype(np.int64)
-    return wide
-
-
-def with_duplicates(X):
-    """Each entry as two halves."""
-    tidy = sparse.csr_array(X)
-    halves = np.repeat(tidy.data / 2.0, 2), np.repeat(tidy.indices, 2)
-    return sparse.csr_array((*halves, 2 * tidy.indptr), tidy.shape)
-
-
-def unsorted(X):
-    """Each row's entries in reverse."""
-    tidy = sparse.csr_array(X)
-    order = np.concatenate(
-        [np.arange(stop - 1, start - 1, -1) for start, stop in pairwise(tidy.indptr)]
-    )
-    mixed = sparse.csr_array((tidy.data[order], tidy.indices[order], tidy.indptr), tidy.shape)
-    assert not mixed.has_sorted_indices
-    return mixed
-
-
-KINDS = {
-    "dense C": lambda X, folder: np.ascontiguousarray(X),
-    "dense F": lambda X, folder: np.asfortranarray(X),
-    "dense with strides": lambda X, folder: np.repeat(X, 2, axis=0)[::2],
-    "float32 C": lambda X, folder: X.astype(np.float32),
-    "float32 F": lambda X, folder: np.asfortranarray(X, dtype=np.float32),
-    "memory-mapped": memory_mapped,
-    "memory-mapped float32": lambda X, folder: memory_mapped(X, folder, np.float32),
-    "CSR array": lambda X, folder: sparse.csr_array(X),
-    "CSR matrix": lambda X, folder: sparse.csr_matrix(X),
-    "CSR int64": lambda X, folder: with_wide_indices(X),
-    "CSR float32": lambda X, folder: sparse.csr_array(X.astype(np.float32)),
-    "CSR unsorted": lambda X, folder: unsorted(X),
-    "CSR with duplicates": lambda X, folder: with_duplicates(X),
-}
-every_kind = pytest.mark.parametrize("kind", KINDS)
+LOCAL = {holder.name: holder for holder in HOLDERS if holder.in_memory}
+every_kind = pytest.mark.parametrize("kind", LOCAL)
 every_split = pytest.mark.parametrize("n_threads", [1, 2, 5, 100])
 
 
 @pytest.fixture
 def small_blocks(monkeypatch):
-    """Any block pays, sparse stays sparse, and sums are cut every few rows."""
-    monkeypatch.setattr(local, "ENTRIES_PER_THREAD", 1)
-    monkeypatch.setattr(local, "SMALL", 0)
-    monkeypatch.setattr(kinds_of_rows, "SINGLE_ROWS", 7)
-    monkeypatch.setattr(kinds_of_rows, "SHORT_ROWS", 7)
-    monkeypatch.setattr(kinds_of_rows, "GRAM_ENTRIES", 70 * N_COLS)
+    small_parts(monkeypatch)
 
 
 @pytest.fixture
 def made(kind, tmp_path):
     """The matrix as this kind, and its values."""
     X = dense_values()
-    return KINDS[kind](X, tmp_path), X
-
-
-def precision(X):
-    return 1e-5 if X.dtype == np.float32 else 1e-13
+    return LOCAL[kind].held(X, tmp_path), X
 
 
 def all_scores(design, weights):
@@ -113,23 +58,7 @@ positive = np.arange(N_ROWS) % 3 == 0
 
 
 @every_kind
-@every_split
-@pytest.mark.usefixtures("small_blocks")
-def test_products(made, n_threads, rng):
-    X, values = made
-    w, u = rng.normal(size=N_COLS), rng.normal(size=N_ROWS)
-    with LocalDesign(X, positive, n_threads=n_threads) as design:
-        assert min(n_threads, 5) <= len(design.blocks) <= n_threads
-        scores, pull = all_scores(design, w), combined(design, u)
-    assert scores.dtype == pull.dtype == np.float64
-    assert_allclose(scores, values @ w, rtol=0, atol=precision(X) * np.abs(values).sum())
-    assert_allclose(pull, values.T @ u, rtol=0, atol=precision(X) * np.abs(values).sum())
-    # Adjoint: u.(X w) = (X'u).w.
-    assert scores @ u == pytest.approx(w @ pull, rel=0, abs=precision(X) * np.abs(values).sum())
-
-
-@every_kind
-@every_split
+@pytest.mark.parametrize("n_threads", [1, 5])
 @pytest.mark.usefixtures("small_blocks")
 def test_blocks_are_views(made, n_threads):
     X, _ = made
@@ -143,16 +72,6 @@ def test_blocks_are_views(made, n_threads):
             if X.indices.dtype == np.int32:
                 assert all(v.nnz == 0 or np.shares_memory(v.indices, X.indices) for v in views)
             assert all(view.indices.dtype == view.indptr.dtype == np.int32 for view in views)
-
-
-@every_kind
-@pytest.mark.usefixtures("small_blocks")
-def test_products_leave_the_matrix_alone(made, rng):
-    X, values = made
-    with LocalDesign(X, positive, n_threads=3) as design:
-        all_scores(design, rng.normal(size=N_COLS))
-        combined(design, rng.normal(size=N_ROWS))
-    assert_array_equal(X.toarray() if sparse.issparse(X) else X, values)
 
 
 @pytest.mark.usefixtures("small_blocks")
@@ -209,41 +128,6 @@ def test_all_columns_of_wide_data_may_be_empty(monkeypatch):
         assert_array_equal(design.widen(combined(design, np.ones(N_ROWS))), np.zeros(1000))
 
 
-@every_kind
-@pytest.mark.usefixtures("small_blocks")
-def test_further_products_of_rows(made, rng):
-    """Gram matrices, subsets and norms, of rows and of some of the rows."""
-    X, values = made
-    close = partial(assert_allclose, rtol=0, atol=10 * precision(X) * np.abs(values).sum())
-    (block,) = LocalDesign(X, positive, n_threads=1).blocks
-    some = np.flatnonzero(positive)
-    for rows, right in (
-        (block.rows, values),
-        (block.rows.subset(some), values[some]),
-        (MaskedRows(block.rows, some), values[some]),
-        (block.positive_rows(), values[some]),
-        (block.negative_rows(np.array([3, 1])), values[~positive][[3, 1]]),
-    ):
-        assert rows.shape == right.shape
-        w, u = rng.normal(size=N_COLS), rng.normal(size=len(right))
-        close(rows.scores(w), right @ w)
-        close(rows.combine(u), right.T @ u)
-        close(rows.squared_norms(), np.square(right).sum(axis=1))
-        matrix = rows.matrix()
-        assert matrix.dtype == np.float64
-        close(matrix.toarray() if sparse.issparse(matrix) else matrix, right)
-        where = rng.permutation(len(right))[: len(right) // 2 + 1]
-        scale = rng.normal(size=len(where))
-        gram, product = rows.gram(where, scale)
-        close(gram, (right[where].T * scale) @ right[where])
-        close(product, right[where].T @ scale)
-        for one, other in zip(rows.combine_all(u, 2.0 * u), (u, 2.0 * u), strict=True):
-            close(one, right.T @ other)
-        close(rows.curved(w, u, 0.5), right.T @ (u * (right @ w - 0.5)))
-        again = rows.stacked(rows)
-        close(again.scores(w), np.concatenate([right, right]) @ w)
-
-
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_combine_of_few_rows_is_that_of_all(dtype, monkeypatch, rng):
     """Rows whose coefficient is zero are not read; the parts that are copied may be tiny."""
@@ -270,28 +154,6 @@ def test_gram_is_the_same_by_a_sparse_and_a_dense_product(share, monkeypatch, rn
     assert_allclose(product, values.T @ scale, rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize("kind", ["dense C", "CSR array"])
-@every_split
-@pytest.mark.usefixtures("small_blocks")
-def test_passes_count_the_entries_read(made, n_threads, rng):
-    X, _ = made
-    with LocalDesign(X, positive, n_threads=n_threads) as design:
-        assert design.passes == 0.0
-        all_scores(design, rng.normal(size=N_COLS))
-        assert design.passes == pytest.approx(1.0)
-        combined(design, rng.normal(size=N_ROWS))
-        assert design.passes == pytest.approx(2.0)
-
-
-@pytest.mark.parametrize("n_threads", [1, 5])
-@pytest.mark.usefixtures("small_blocks")
-def test_blocks_know_how_many_negatives_come_before(n_threads):
-    design = LocalDesign(dense_values(), positive, n_threads=n_threads)
-    counts = [block.n_neg for block in design.blocks]
-    befores = [block.first_negative for block in design.blocks]
-    assert befores == [sum(counts[:i]) for i in range(len(counts))]
-
-
 @pytest.mark.usefixtures("small_blocks")
 def test_blocks_hold_about_equal_numbers_of_entries():
     lengths = np.r_[np.full(500, 20), np.full(5000, 2)]
@@ -306,18 +168,6 @@ def test_blocks_hold_about_equal_numbers_of_entries():
 
 def test_small_data_stay_in_one_block():
     assert len(LocalDesign(dense_values(), positive, n_threads=8).blocks) == 1
-
-
-@every_split
-@pytest.mark.usefixtures("small_blocks")
-def test_counts_and_costs(n_threads, rng):
-    weight = rng.integers(0, 3, size=N_ROWS).astype(float)
-    design = LocalDesign(dense_values(), positive, weight, n_threads=n_threads)
-    assert design.n_features == N_COLS
-    assert design.n_pos == np.count_nonzero(positive & (weight > 0))
-    assert design.n_neg == np.count_nonzero(~positive & (weight > 0))
-    assert design.total_cost == weight[positive].sum()
-    assert LocalDesign(dense_values(), positive).total_cost == positive.sum()
 
 
 def block_of(positive, weight=None):
@@ -371,15 +221,6 @@ def test_empty_rows_and_columns():
     assert_array_equal(rows.combine(np.ones(4)), np.zeros(3))
 
 
-@every_split
-@pytest.mark.usefixtures("small_blocks")
-def test_scatter_undoes_gather(n_threads, rng):
-    vector = rng.normal(size=N_ROWS)
-    with LocalDesign(dense_values(), positive, n_threads=n_threads) as design:
-        design.scatter(lambda block, part: block.work.keep(part), vector)
-        assert_array_equal(design.gather(lambda block: block.work.find(np.ndarray)), vector)
-
-
 @pytest.mark.usefixtures("small_blocks")
 def test_answers_come_in_the_order_of_the_rows():
     X = np.arange(N_ROWS, dtype=float)[:, None]
@@ -406,7 +247,7 @@ def test_sums_keep_named_tuples():
     assert isinstance(added, Clipped)
 
 
-@pytest.mark.parametrize("kind", ["dense C", "float32 C", "CSR array", "CSR float32"])
+@pytest.mark.parametrize("kind", ["dense C", "dense C float32", "CSR array", "CSR array float32"])
 @pytest.mark.usefixtures("small_blocks")
 def test_sums_repeat_to_the_bit(made, rng):
     """Whichever thread ends first, the blocks are added in the order of the rows."""
@@ -419,19 +260,6 @@ def test_sums_repeat_to_the_bit(made, rng):
     assert len(answers) == 1
 
 
-@pytest.mark.parametrize("kind", ["dense C", "CSR array"])
-@pytest.mark.usefixtures("small_blocks")
-def test_one_block_and_many_agree(made, rng):
-    X, _ = made
-    u = rng.normal(size=N_ROWS)
-    pulls = []
-    for n_threads in (1, 2, 3, 20):
-        with LocalDesign(X, positive, n_threads=n_threads) as design:
-            pulls.append(combined(design, u))
-    for pull in pulls[1:]:
-        assert_allclose(pull, pulls[0], rtol=0, atol=1e-13)
-
-
 class Trouble(Exception):
     pass
 
@@ -440,7 +268,7 @@ class Trouble(Exception):
 @pytest.mark.parametrize("error", [Trouble, KeyboardInterrupt])
 @pytest.mark.usefixtures("small_blocks")
 def test_an_exception_in_a_block_reaches_the_caller(where, error):
-    threads = threading.active_count()
+    before = set(threading.enumerate())
 
     def fail(block):
         if block is design.blocks[where]:
@@ -450,7 +278,7 @@ def test_an_exception_in_a_block_reaches_the_caller(where, error):
     assert len(design.blocks) == 4
     with pytest.raises(error), design:
         design.each(fail)
-    assert threading.active_count() == threads
+    assert not [one for one in set(threading.enumerate()) - before if "ThreadPool" in one.name]
 
 
 @pytest.mark.usefixtures("small_blocks")

@@ -3,78 +3,28 @@
 The law runs on the processor, and on a GPU too where there is one.
 """
 
-import warnings
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse, special
 
-from toppush import TopPush, TopPushCV, toppush_path
+from holders import check_same, devices, made, solved
+from holders import tensor as as_tensor
+from toppush import TopPush
 from toppush.designs import LocalDesign
 from toppush.designs.arrays import NUMPY
 from toppush.problem.losses import LOSSES
-from toppush.solvers.newton import central_path
 
 torch = pytest.importorskip("torch", reason="needs torch, the extra [gpu]")
 from toppush.designs.torch import rows as gpu  # noqa: E402
 from toppush.designs.torch.arrays import TorchArrays, arrays_on  # noqa: E402
 from toppush.designs.torch.design import fetched  # noqa: E402
 
-DEVICES = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
-N_ROWS = 600
+N_ROWS = 300
 
-on_every_device = pytest.mark.parametrize("device", DEVICES)
+pytestmark = pytest.mark.usefixtures("one_torch_thread")
+on_every_device = pytest.mark.parametrize("device", devices())
 of_every_kind = pytest.mark.parametrize("kind", ["dense", "CSR"])
-
-
-@pytest.fixture(autouse=True)
-def one_thread():
-    """Torch's threads and those of other tests would wait for each other."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
-def made(kind, rng, n_columns=15):
-    """Classes that overlap, such that no top has weights of zero as its solution."""
-    positive = rng.random(N_ROWS) < 0.3
-    X = rng.normal(size=(N_ROWS, n_columns))
-    X[positive, :4] += 2.0
-    if kind == "dense":
-        return X, positive
-    X[rng.random(X.shape) < 0.3] = 0.0
-    return sparse.csr_array(X), positive
-
-
-def as_tensor(X, device, dtype=None):
-    dtype = torch.float64 if dtype is None else dtype
-    if not sparse.issparse(X):
-        return torch.tensor(X, dtype=dtype, device=device)
-    parts = (torch.tensor(part, device=device) for part in (X.indptr, X.indices))
-    return torch.sparse_csr_tensor(
-        *parts, torch.tensor(X.data, dtype=dtype, device=device), X.shape
-    )
-
-
-def solved(X, y, sample_weight=None, **given):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", category=UserWarning)
-        return TopPush(**given).fit(X, y, sample_weight).solution_
-
-
-def check_same(one, other, rel=1e-9):
-    assert one.n_iter == other.n_iter
-    assert one.status is other.status
-    assert one.upper == pytest.approx(other.upper, rel=rel)
-    assert one.lower == pytest.approx(other.lower, rel=rel)
-    assert one.threshold == pytest.approx(other.threshold, rel=rel, abs=rel)
-    assert type(one.weights) is type(one.dual) is np.ndarray
-    assert_allclose(one.weights, other.weights, rtol=0, atol=rel * np.linalg.norm(other.weights))
-    assert_allclose(one.dual, other.dual, rtol=0, atol=1e3 * rel * np.abs(other.dual).max())
-    # NumPy holds small matrices that are hardly sparse as arrays, and so counts the zeros.
-    assert one.history[-1].passes == pytest.approx(other.history[-1].passes, rel=0.05)
 
 
 # Operations.
@@ -144,46 +94,6 @@ def test_every_operation_is_there():
 
 
 @on_every_device
-@of_every_kind
-@pytest.mark.parametrize("dtype", ["float64", "float32"])
-def test_products_of_rows(kind, dtype, device, rng, monkeypatch):
-    monkeypatch.setattr(gpu, "SINGLE_ROWS", 70)
-    monkeypatch.setattr(gpu, "GRAM_ENTRIES", 100 * 15)
-    X, _ = made(kind, rng)
-    X = X.astype(np.float32).astype(dtype)
-    values = X.toarray() if sparse.issparse(X) else X
-    atol = 100 * np.finfo(dtype).eps * np.abs(values).sum(axis=0).max()
-    whole = gpu.place(X, device)
-    some = rng.permutation(N_ROWS)[:200]
-    for rows, right in ((whole, values), (whole.subset(some), values[some])):
-        xp, right = rows.arrays, right.astype(np.float64)
-        w, u, scale = rng.normal(size=15), rng.normal(size=len(right)), rng.normal(size=90)
-        where = rng.permutation(len(right))[:90]
-        gram, product = rows.gram(xp.asarray(where), xp.asarray(scale))
-        for found, expected in (
-            (rows.scores(xp.asarray(w)), right @ w),
-            (rows.combine(xp.asarray(u)), right.T @ u),
-            (rows.squared_norms(), np.square(right).sum(axis=1)),
-            (gram, (right[where].T * scale) @ right[where]),
-            (product, right[where].T @ scale),
-        ):
-            assert found.dtype == torch.float64
-            assert_allclose(xp.to_host(found), expected, rtol=0, atol=atol)
-        exact, others = rows.exact(), whole.subset(some[:3]).exact()
-        assert exact.dtype == torch.float64
-        assert_allclose(
-            xp.to_host(exact.inner_products(others)), right @ values[some[:3]].T, atol=atol
-        )
-        stacked = exact.stacked(others)
-        assert stacked.shape == (len(right) + 3, 15)
-        below = np.concatenate([right, values[some[:3]]])
-        assert_allclose(xp.to_host(stacked.scores(xp.asarray(w))), below @ w, atol=atol)
-        assert rows.count_entries(xp.asarray(where)) == (
-            np.count_nonzero(right[where]) if sparse.issparse(X) else right[where].size
-        )
-
-
-@on_every_device
 def test_rows_without_entries(device):
     rows = gpu.place(sparse.csr_array((3, 7)), device)
     xp = rows.arrays
@@ -223,51 +133,6 @@ def test_numbers_of_an_answer_come_together(monkeypatch):
 
 @on_every_device
 @of_every_kind
-@pytest.mark.parametrize("loss", sorted(LOSSES))
-@pytest.mark.parametrize("top, weighted", [(1, True), (5, False), (0.1, True)])
-@pytest.mark.parametrize("solver, max_iter", [("newton", 100), ("paper", 12)])
-def test_a_device_gives_the_same_fit(kind, loss, top, weighted, solver, max_iter, device, rng):
-    X, y = made(kind, rng)
-    weight = rng.integers(0, 3, size=N_ROWS).astype(float) if weighted else None
-    given = {"lam": 0.05, "loss": loss, "top": top, "solver": solver, "tol": 1e-6}
-    given["max_iter"] = max_iter
-    local = solved(X, y, weight, n_threads=1, **given)
-    check_same(solved(X, y, weight, device=device, **given), local)
-
-
-@on_every_device
-@of_every_kind
-@pytest.mark.parametrize("loss", sorted(LOSSES))
-@pytest.mark.parametrize("top", [1, 20])
-@pytest.mark.parametrize("slow", [False, True])
-def test_by_conjugate_gradients_too(kind, loss, top, slow, device, rng, monkeypatch):
-    """More features than are factored; `slow` brings the positives into the preconditioner."""
-    monkeypatch.setattr(central_path, "FORMED", 0)
-    monkeypatch.setattr(central_path, "SLOW_CG", 0 if slow else 10**9)
-    X, y = made(kind, rng, n_columns=40)
-    given = {"lam": 0.01, "loss": loss, "top": top, "tol": 1e-6}
-    local = solved(X, y, n_threads=1, **given)
-    found = solved(X, y, device=device, **given)
-    assert found.relative_gap <= 1e-6
-    check_same(found, local, rel=1e-7)
-
-
-@on_every_device
-@of_every_kind
-@pytest.mark.parametrize("loss", sorted(LOSSES))
-@pytest.mark.parametrize("formed", [1000, 0])
-def test_float32_is_near_and_certified(kind, loss, formed, device, rng, monkeypatch):
-    monkeypatch.setattr(central_path, "FORMED", formed)
-    X, y = made(kind, rng)
-    right = solved(X, y, lam=0.05, top=5, loss=loss, tol=1e-6)
-    found = solved(as_tensor(X, device, torch.float32), y, lam=0.05, top=5, loss=loss, tol=1e-3)
-    assert found.relative_gap <= 1e-3
-    assert found.upper == pytest.approx(right.upper, rel=1e-3)
-    assert found.lower <= right.upper * (1.0 + 1e-5)
-
-
-@on_every_device
-@of_every_kind
 def test_tensors_are_used_where_they_are(kind, device, rng):
     X, y = made(kind, rng)
     local = solved(X, y, lam=0.05, top=5, n_threads=1)
@@ -279,60 +144,6 @@ def test_tensors_are_used_where_they_are(kind, device, rng):
         solved(as_tensor(X, device), labels, torch.tensor(weight, device=device), top=5),
         solved(X, y, weight, top=5, n_threads=1),
     )
-
-
-@on_every_device
-@of_every_kind
-def test_scores_and_predictions_of_tensors(kind, device, rng):
-    X, y = made(kind, rng)
-    ranker = TopPush(0.05, top=5).fit(as_tensor(X, device), np.where(y, "up", "down"))
-    assert list(ranker.classes_) == ["down", "up"]
-    assert type(ranker.coef_) is np.ndarray
-    decision = ranker.decision_function(as_tensor(X, device))
-    assert type(decision) is np.ndarray
-    assert_allclose(decision, ranker.decision_function(X), atol=1e-12)
-    assert_array_equal(ranker.predict(as_tensor(X, device)), ranker.predict(X))
-    single = ranker.decision_function(as_tensor(X, device, torch.float32))
-    assert_allclose(single, decision, atol=1e-4)
-
-
-@on_every_device
-@pytest.mark.parametrize("solver", ["newton", "paper"])
-def test_warm_start_on_a_device(solver, device, rng):
-    X, y = made("dense", rng)
-    given = {"lam": 0.5, "top": 5, "solver": solver, "max_iter": 30, "warm_start": True}
-    local, far = TopPush(n_threads=1, **given), TopPush(device=device, **given)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        for _ in range(2):
-            check_same(far.fit(X, y).solution_, local.fit(X, y).solution_, rel=1e-7)
-
-
-@on_every_device
-def test_automatic_top_and_degenerate_rows(device, rng):
-    y = rng.random(400) < 0.3
-    X = rng.normal(size=(400, 4))
-    X[y] += 0.3
-    local, far = (TopPush(top="auto", device=where).fit(X, y) for where in (None, device))
-    assert far.top_ == local.top_ > 1
-    assert far.solution_.lower == pytest.approx(local.solution_.lower, rel=1e-6)
-
-
-@on_every_device
-@of_every_kind
-def test_paths_and_cross_validation(kind, device, rng):
-    X, y = made(kind, rng)
-    given = {"lams": (0.1, 0.01), "tops": (1, 0.1)}
-    local, far = (toppush_path(X, y, device=where, **given) for where in (None, device))
-    assert_allclose(far.coefs, local.coefs, rtol=0, atol=1e-8 * np.abs(local.coefs).max())
-    local = TopPushCV(cv=3, n_threads=1, **given).fit(X, y)
-    for rows, where in ((X, device), (as_tensor(X, device), None)):
-        far = TopPushCV(cv=3, device=where, **given).fit(rows, y)
-        assert (far.lam_, far.top_) == (local.lam_, local.top_)
-        assert_allclose(
-            far.cv_results_["mean_test_score"], local.cv_results_["mean_test_score"], rtol=1e-9
-        )
-        assert_allclose(far.coef_, local.coef_, rtol=0, atol=1e-8 * np.abs(local.coef_).max())
 
 
 @on_every_device
@@ -363,15 +174,6 @@ def test_a_missing_device_is_named(rng):
         TopPush(device="cuda").fit(X, y)
 
 
-@pytest.mark.parametrize("bad", [float("nan"), float("inf")])
-@of_every_kind
-def test_tensors_must_be_finite(kind, bad, rng):
-    X, y = made(kind, rng)
-    (X.data if sparse.issparse(X) else X.reshape(-1))[7] = bad
-    with pytest.raises(ValueError, match="NaN or infinity"):
-        TopPush().fit(as_tensor(X, "cpu"), y)
-
-
 def test_large_entries_are_not_taken_for_infinite(rng):
     X = torch.full((4, 2), 3e38, dtype=torch.float32)
     assert gpu.place(X, None).shape == (4, 2)
@@ -381,18 +183,6 @@ def test_large_entries_are_not_taken_for_infinite(rng):
 def test_tensors_must_have_rows_and_columns(shape):
     with pytest.raises(ValueError, match="two dimensions with rows and columns, found"):
         TopPush().fit(torch.zeros(shape), [0, 1])
-
-
-def test_lengths_and_columns_must_agree(rng):
-    X, y = made("dense", rng)
-    tensor = as_tensor(X, "cpu")
-    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
-        TopPush().fit(tensor, y[:-1])
-    with pytest.raises(ValueError, match="two classes, found one"):
-        TopPush().fit(tensor, torch.zeros(N_ROWS))
-    ranker = TopPush(top=5).fit(tensor, y)
-    with pytest.raises(ValueError, match="expecting 15 features"):
-        ranker.decision_function(tensor[:, :4])
 
 
 def test_other_types_become_float64(rng):

@@ -1,5 +1,6 @@
 """Solves on one design do not see each other's state, one after another or one within another."""
 
+from collections import Counter
 from threading import Thread
 
 import numpy as np
@@ -126,3 +127,21 @@ def test_a_solve_of_another_thread_is_refused(rng):
     with LocalDesign(X, positive) as design:
         solved(design, "newton", **OUTER, watch=at_third(wait_for_another))
     assert ["another thread" in error for error in errors] == [True]
+
+
+def test_a_solve_within_a_solve_on_a_cluster(client, rng):
+    """What the outer one set aside lies with the blocks, and a block made anew finds it there."""
+    da = pytest.importorskip("dask.array")
+    dask = pytest.importorskip("toppush.designs.dask.design")
+    positive = rng.random(90) < 0.3
+    X = rng.normal(size=(90, 4)) + 0.8 * positive[:, None]
+    lazy = da.from_array(X, chunks=(30, 4)), da.from_array(positive, chunks=30)
+
+    def within():
+        solved(design, "newton", **INNER)
+        design._make_anew([design._members[0]], Counter())
+
+    with dask.DaskDesign(*lazy) as design:
+        alone = solved(design, "newton", **OUTER)
+    with dask.DaskDesign(*lazy) as design:
+        check_equal(solved(design, "newton", **OUTER, watch=at_third(within)), alone)

@@ -175,7 +175,7 @@ def test_dual_prox_is_the_minimiser(loss, data):
 
 
 @every_loss
-@settings(max_examples=30)
+@settings(max_examples=12)
 @given(data=st.data())
 def test_dual_prox_derivative_by_differences(loss, data):
     point, stiffness = data.draw(points), data.draw(stiffnesses)

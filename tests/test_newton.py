@@ -5,7 +5,6 @@ import warnings
 from dataclasses import replace
 from threading import Lock
 
-import cvxpy as cp
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -14,6 +13,16 @@ from sklearn.datasets import load_svmlight_file
 from sklearn.preprocessing import MaxAbsScaler
 
 import reference
+from solving import (
+    check_certificate,
+    check_same_optimum,
+    every_loss,
+    few_rows,
+    generic_optimum,
+    quickly,
+    solve,
+    some_rows,
+)
 from toppush import DegenerateWarning, TopPush
 from toppush.designs import LocalDesign, blocks, local
 from toppush.designs.in_memory import DenseRows
@@ -25,101 +34,7 @@ from toppush.solvers import SOLVERS
 from toppush.solvers.newton import central_path
 from toppush.solvers.newton.systems import Factored, Iterative, Memory
 
-every_loss = pytest.mark.parametrize("name", LOSSES)
 AT_ZERO = {name: reference.loss(name, 0.0) for name in LOSSES}
-
-
-def solve(
-    X,
-    positive,
-    *,
-    lam=1.0,
-    name="truncated_quadratic",
-    top=1,
-    weight=None,
-    solver="newton",
-    n_threads=1,
-    **options,
-):
-    with LocalDesign(X, positive, weight, n_threads=n_threads) as design:
-        problem = TopPushProblem(design, LOSSES[name], lam, count_top(top, design.n_neg))
-        return SOLVERS[solver](problem, **options)
-
-
-def few_rows(seed):
-    """A few rows of either class, apart by a little or by much."""
-    rng = np.random.default_rng(seed)
-    n_pos, n_neg, n_features = rng.integers([3, 4, 1], [11, 16, 6])
-    positive = rng.permutation(np.arange(n_pos + n_neg) < n_pos)
-    X = rng.normal(size=(n_pos + n_neg, n_features))
-    X[positive] += rng.normal(size=n_features) * rng.choice([0.3, 1.0, 3.0])
-    return X, positive
-
-
-def some_rows(rng, *, share=0.3, n_rows=400, n_features=12):
-    """Half of the entries are zero; of the rows, `share` are positive, not quite apart."""
-    X = rng.normal(size=(n_rows, n_features))
-    X[rng.random(X.shape) < 0.5] = 0.0
-    positive = rng.random(n_rows) < share
-    X[positive, :3] += 1.5
-    return X, positive
-
-
-def generic_optimum(X, positive, *, lam, name, top, weight=None):
-    """The least objective by a generic solver, to about 1e-7."""
-    weight = np.ones(len(X)) if weight is None else weight
-    k = count_top(top, int(np.sum(~positive & (weight > 0))))
-    w = cp.Variable(X.shape[1])
-    threshold = cp.sum_largest(X[~positive & (weight > 0)] @ w, k) / k
-    loss = {
-        "truncated_quadratic": lambda t: cp.square(cp.pos(1 + t)),
-        "logistic": cp.logistic,
-        "exponential": cp.exp,
-    }[name](threshold - X[positive] @ w)
-    cost = weight[positive] / weight[positive].sum()
-    problem = cp.Problem(cp.Minimize(lam / 2 * cp.sum_squares(w) + cost @ loss))
-    problem.solve(solver=cp.CLARABEL)
-    return problem.value
-
-
-def check_certificate(solution, X, positive, *, lam, name, top, weight=None, tol=None):
-    """Weights, threshold, dual and bounds are what slow code makes of them."""
-    kept = np.full(len(X), True) if weight is None else weight > 0
-    cost = np.ones(len(X)) if weight is None else weight
-    k = count_top(top, int(np.sum(~positive & kept)))
-    given = {"lam": lam, "name": name, "cost": weight}
-    upper = reference.primal(X, positive, solution.weights, k=k, **given)
-    assert solution.upper == pytest.approx(upper, rel=1e-9)
-    threshold = reference.top_mean((X @ solution.weights)[~positive & kept], k)
-    assert solution.threshold == pytest.approx(threshold, rel=1e-8, abs=1e-10)
-    a, b = solution.dual[positive], solution.dual[~positive]
-    assert np.all(solution.dual >= 0.0)
-    assert np.all(solution.dual[~kept] == 0.0)
-    assert np.all(a[kept[positive]] <= LOSSES[name].dual_limit * cost[positive & kept])
-    assert a.sum() == pytest.approx(b.sum(), rel=1e-10, abs=1e-300)
-    assert b.max() <= a.sum() / k * (1.0 + 1e-10)
-    lower = reference.lower_bound(X, positive, solution.dual, **given)
-    assert solution.lower == pytest.approx(lower, rel=1e-8, abs=1e-12)
-    assert solution.lower <= solution.upper * (1.0 + 1e-9) + 1e-14
-    if tol is not None:
-        assert solution.status is Status.CONVERGED
-        assert solution.relative_gap <= tol
-
-
-def apart_at_most(one, other, lam):
-    """How far apart the weights of two certified solutions can be.
-
-    The objective is lam-strongly convex, so weights of gap e lie within sqrt(2 e / lam) of the
-    optimum; rounding of the bounds adds a little.
-    """
-    gaps = (max(found.gap, 0.0) + 1e-14 * found.upper for found in (one, other))
-    return sum(np.sqrt(2.0 * gap / lam) for gap in gaps)
-
-
-def check_same_optimum(one, other, lam, rel):
-    assert one.upper == pytest.approx(other.upper, rel=rel)
-    distance = np.linalg.norm(one.weights - other.weights)
-    assert distance <= apart_at_most(one, other, lam) + 1e-9 * np.linalg.norm(one.weights)
 
 
 # Agreement.
@@ -128,7 +43,7 @@ def check_same_optimum(one, other, lam, rel):
 @every_loss
 @pytest.mark.parametrize("top", [1, 3, 0.3, 1.0])
 @pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", quickly(range(4), range(2)))
 def test_agrees_with_a_generic_solver(seed, weighted, top, name):
     X, positive = few_rows(seed)
     rng = np.random.default_rng(100 + seed)
@@ -152,7 +67,7 @@ def test_agrees_with_a_generic_solver(seed, weighted, top, name):
 
 @every_loss
 @pytest.mark.parametrize("top", [1, 3, 0.3, 1.0])
-@pytest.mark.parametrize("lam", [0.3, 30.0])
+@pytest.mark.parametrize("lam", quickly([0.3, 30.0], [30.0]))
 def test_agrees_with_the_method_of_the_paper_run_long(lam, top, name):
     """The paper's method climbs in the dual, so its lower bound is the better one."""
     X, positive = few_rows(7)
@@ -392,8 +307,10 @@ def test_worst_data_in_every_form_have_one_optimum(make, name, rng, monkeypatch)
     assert all(greatest_lower <= solution.upper * (1.0 + 1e-9) for solution in found)
 
 
-@pytest.mark.parametrize("name", ["truncated_quadratic"])
-def test_bounds_are_true_far_from_the_origin(name):
+@pytest.mark.parametrize(
+    "name, off", [("truncated_quadratic", 1e-4), ("logistic", 1e-6), ("exponential", 1e-6)]
+)
+def test_bounds_are_true_far_from_the_origin(name, off):
     """Columns such as years or timestamps: spread 1 about a mean of 1e5."""
     for seed in range(8):
         X, positive = few_rows(seed)
@@ -401,19 +318,7 @@ def test_bounds_are_true_far_from_the_origin(name):
             solution = solve(X + 1e5, positive, lam=lam, name=name)
             dual = solution.dual
             proven = reference.lower_bound(X + 1e5, positive, dual, lam=lam, name=name)
-            assert solution.lower <= proven + 1e-4 * solution.upper
-            assert solution.lower <= solution.upper * (1.0 + 1e-6)
-
-
-@pytest.mark.parametrize("name", ["logistic", "exponential"])
-def test_bounds_of_other_losses_are_true_far_from_the_origin(name):
-    for seed in range(8):
-        X, positive = few_rows(seed)
-        for lam in (1e-3, 1e-1):
-            solution = solve(X + 1e5, positive, lam=lam, name=name)
-            dual = solution.dual
-            proven = reference.lower_bound(X + 1e5, positive, dual, lam=lam, name=name)
-            assert solution.lower <= proven + 1e-6 * solution.upper
+            assert solution.lower <= proven + off * solution.upper
             assert solution.lower <= solution.upper * (1.0 + 1e-6)
 
 

@@ -6,76 +6,32 @@ import math
 import subprocess
 import sys
 import tracemalloc
-import warnings
 from pathlib import Path
 from types import SimpleNamespace
 from unittest import mock
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose, assert_array_equal
+from numpy.testing import assert_allclose
 from scipy import sparse
 
-from toppush import TopPush, TopPushCV, on_disk
+from holders import check_same, made, saved, small_parts, solved, write_arrow
+from toppush import TopPush, on_disk
 from toppush.designs import LocalDesign
 from toppush.designs.arrays import NUMPY
 from toppush.designs.disk import memory
 from toppush.designs.disk import rows as disk
 from toppush.designs.in_memory import MatrixRows
-from toppush.designs.local import rows_of
 from toppush.designs.views import MaskedRows
 from toppush.solvers.newton import central_path, systems
 
 N_ROWS, N_COLUMNS = 300, 12
-KINDS = ["dense", "CSR"]
-
-of_every_kind = pytest.mark.parametrize("kind", KINDS)
 
 
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch):
     """Some sixty rows to a block, so that every product reads five of them."""
-    monkeypatch.setattr(disk, "BLOCK", 6000)
-    monkeypatch.setattr(disk, "SMALLEST_BLOCK", 6000)
-    monkeypatch.setattr(disk, "GAP", 200)
-
-
-def made(kind, rng, n_rows=N_ROWS, dtype=np.float64, share=0.3):
-    """Classes that overlap, such that no top has weights of zero as its solution."""
-    positive = rng.random(n_rows) < share
-    X = rng.normal(size=(n_rows, N_COLUMNS))
-    X[positive, :4] += 2.0
-    if kind == "CSR":
-        X[rng.random(X.shape) < 0.6] = 0.0
-        X[:3] = 0.0
-        return sparse.csr_array(X.astype(dtype)), positive
-    return X.astype(dtype), positive
-
-
-def saved(X, folder, form=None):
-    """A file of the rows, opened with memory enough."""
-    form = form or ("folder" if sparse.issparse(X) else "npy")
-    path = folder / f"rows.{form}"
-    if form == "npy":
-        np.save(path, X)
-    elif form == "npz":
-        sparse.save_npz(path, X, compressed=False)
-    elif form == "arrow":
-        write_arrow(path, X)
-    else:
-        path.mkdir()
-        for name in ("data", "indices", "indptr"):
-            np.save(path / f"{name}.npy", getattr(X, name))
-        np.save(path / "shape.npy", X.shape)
-    return on_disk.open(path, "64GiB")
-
-
-def write_arrow(path, X, rows_per_batch=37, **options):
-    pa = pytest.importorskip("pyarrow", reason="needs pyarrow, the extra [files]")
-    from pyarrow import feather
-
-    table = pa.table({f"column {number}": X[:, number] for number in range(X.shape[1])})
-    feather.write_feather(table, path, chunksize=rows_per_batch, **options)
+    small_parts(monkeypatch)
 
 
 def no_room(monkeypatch):
@@ -84,55 +40,7 @@ def no_room(monkeypatch):
     monkeypatch.setattr(disk.OnDisk, "plan", lambda *sizes: plan(*sizes)._replace(room=0))
 
 
-def solved(X, y, sample_weight=None, **given):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", category=UserWarning)
-        return TopPush(**given).fit(X, y, sample_weight).solution_
-
-
-def check_same(one, other, rel=1e-6):
-    assert one.status is other.status
-    assert one.upper == pytest.approx(other.upper, rel=rel)
-    assert one.lower == pytest.approx(other.lower, rel=rel)
-    size = np.linalg.norm(other.weights)
-    assert np.linalg.norm(one.weights - other.weights) <= rel * size
-    assert_allclose(one.dual, other.dual, rtol=0, atol=1e3 * rel * np.abs(other.dual).max())
-
-
 # Products.
-
-
-@pytest.mark.parametrize("form", ["npy", "arrow", "folder", "npz"])
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_products_are_those_of_rows_in_memory(form, dtype, tmp_path, rng):
-    X, positive = made("dense" if form in ("npy", "arrow") else "CSR", rng, dtype=dtype)
-    right, far = rows_of(X), saved(X, tmp_path, form)
-    assert (far.shape, far.dtype) == (X.shape, dtype)
-    atol = 100 * np.finfo(dtype).eps * np.abs(X).sum()
-    w, u, v = rng.normal(size=N_COLUMNS), rng.normal(size=N_ROWS), rng.normal(size=N_ROWS)
-    with far.design(positive) as design:
-        rows = design.blocks[0].rows
-        for found, expected in (
-            (rows.scores(w), right.scores(w)),
-            (rows.combine(u), right.combine(u)),
-            (rows.combine_all(u, v)[1], right.combine(v)),
-            (rows.curved(w, u, 0.3), right.curved(w, u, 0.3)),
-            (rows.squared_norms(), right.squared_norms()),
-        ):
-            assert found.dtype == np.float64
-            assert_allclose(found, expected, rtol=0, atol=atol)
-        for where in (np.arange(N_ROWS), rng.permutation(N_ROWS)[:90], np.arange(5, 299, 61), [7]):
-            where = np.asarray(where)
-            scale = rng.normal(size=len(where))
-            for found, expected in zip(
-                rows.gram(where, scale), right.gram(where, scale), strict=True
-            ):
-                assert_allclose(found, expected, rtol=0, atol=atol)
-            copy = rows.subset(where)
-            assert_allclose(copy.scores(w), right.scores(w)[where], rtol=0, atol=atol)
-            assert copy.n_entries == rows.count_entries(where) == right.count_entries(where)
-        assert rows.subset(np.array([], int)).shape == (0, N_COLUMNS)
-    assert_allclose(far.scores(w), right.scores(w), rtol=0, atol=atol)
 
 
 def test_a_product_reads_the_file_once_and_a_few_rows_only_what_is_near(tmp_path, rng):
@@ -156,34 +64,6 @@ def test_a_product_reads_the_file_once_and_a_few_rows_only_what_is_near(tmp_path
 
 
 # Fits.
-
-GIVEN = [
-    {"solver": "newton", "loss": "truncated_quadratic", "top": 1},
-    {"solver": "newton", "loss": "truncated_quadratic", "top": 0.1},
-    {"solver": "newton", "loss": "logistic", "top": 20},
-    {"solver": "newton", "loss": "exponential", "top": 1},
-    {"solver": "paper", "loss": "truncated_quadratic", "top": 1},
-    {"solver": "paper", "loss": "logistic", "top": 20},
-]
-
-
-@of_every_kind
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("given", GIVEN, ids=lambda given: "-".join(map(str, given.values())))
-def test_the_answer_is_that_in_memory(kind, weighted, given, tmp_path, rng):
-    X, y = made(kind, rng)
-    weight = rng.integers(0, 3, size=N_ROWS).astype(float) if weighted else None
-    given = {**given, "lam": 0.01, "tol": 1e-7, "max_iter": 60}
-    far = saved(X, tmp_path)
-    check_same(solved(far, y, weight, **given), solved(X, y, weight, **given))
-
-
-@of_every_kind
-@pytest.mark.parametrize("solver", ["newton", "paper"])
-def test_float32(kind, solver, tmp_path, rng):
-    X, y = made(kind, rng, dtype=np.float32)
-    given = {"solver": solver, "lam": 0.01, "top": 0.1, "max_iter": 40, "tol": 1e-3}
-    check_same(solved(saved(X, tmp_path), y, **given), solved(X, y, **given), rel=1e-3)
 
 
 @pytest.mark.parametrize("formed", [True, False])
@@ -279,41 +159,19 @@ def test_an_iteration_reads_the_rows_once_or_twice(tmp_path, rng, monkeypatch):
     assert 2 * n_iter <= found <= 3 * n_iter
 
 
-@of_every_kind
-def test_scores_and_predictions(kind, tmp_path, rng):
-    X, y = made(kind, rng)
-    far = saved(X, tmp_path)
-    ranker = TopPush(0.01, top=0.1).fit(far, y)
-    assert_allclose(ranker.decision_function(far), ranker.decision_function(X), atol=1e-12)
-    assert_array_equal(ranker.predict(far), ranker.predict(X))
-    assert ranker.score(far, y) == pytest.approx(ranker.score(X, y), rel=1e-12)
-    assert ranker.n_features_in_ == N_COLUMNS
-
-
-def test_cross_validation(tmp_path, rng):
-    X, y = made("dense", rng)
-    given = {"lams": [1.0, 0.1], "tops": (1, 0.1), "cv": 3}
-    near, far = TopPushCV(**given).fit(X, y), TopPushCV(**given).fit(saved(X, tmp_path), y)
-    assert (near.lam_, near.top_) == (far.lam_, far.top_)
-    for name in ("mean_test_score", "joint_test_score"):
-        assert_allclose(near.cv_results_[name], far.cv_results_[name], rtol=1e-3)
-
-
-def test_a_warm_start_and_an_automatic_top(tmp_path, rng):
-    X, y = made("dense", rng)
-    far = saved(X, tmp_path)
-    ranker = TopPush(0.1, top="auto", warm_start=True).fit(far, y)
-    again = ranker.solution_
-    assert ranker.fit(far, y).solution_.upper == pytest.approx(again.upper, rel=1e-4)
-    assert ranker.top_ == TopPush(0.1, top="auto").fit(X, y).top_
-
-
 # Memory.
 
 
-@pytest.mark.parametrize("room", [True, False])
 @pytest.mark.parametrize("solver, top", [("newton", 1), ("newton", 0.01), ("paper", 1)])
-@pytest.mark.parametrize("share", [0.1, 0.5])
+@pytest.mark.parametrize(
+    "share, room",
+    [
+        (0.1, True),
+        (0.5, False),
+        pytest.param(0.5, True, marks=pytest.mark.long),
+        pytest.param(0.1, False, marks=pytest.mark.long),
+    ],
+)
 def test_no_more_memory_than_planned(share, solver, top, room, tmp_path, monkeypatch):
     """Vectors, buffers and copies together stay below what the plan counts."""
     rng, n_rows = np.random.default_rng(0), 40_000
@@ -473,7 +331,7 @@ def test_arrow_columns(tmp_path, rng):
     some = on_disk.open(tmp_path / "rows.arrow", "64GiB", columns=names)
     assert some.shape == (N_ROWS, 2)
     w = rng.normal(size=2)
-    assert_allclose(some.scores(w), X[:, [3, 0]] @ w)
+    assert_allclose(some.scores_of_all(w), X[:, [3, 0]] @ w)
     with pytest.raises(ValueError, match="has no columns"):
         on_disk.open(tmp_path / "rows.arrow", "64GiB", columns=["missing"])
     pa = pytest.importorskip("pyarrow")
@@ -483,7 +341,7 @@ def test_arrow_columns(tmp_path, rng):
     check_same(given, solved(X, y, lam=0.01, tol=1e-6))
     feather.write_feather(pa.table({"a": [1.0, None], "b": [1.0, 2.0]}), tmp_path / "gaps.arrow")
     with pytest.raises(ValueError, match="missing values"):
-        on_disk.open(tmp_path / "gaps.arrow", "64GiB").scores(np.ones(2))
+        on_disk.open(tmp_path / "gaps.arrow", "64GiB").scores_of_all(np.ones(2))
     feather.write_feather(pa.table({"a": [1.0, 2.0], "b": [1, 2]}), tmp_path / "mixed.arrow")
     with pytest.raises(ValueError, match=r"types \['double', 'int64'\]"):
         on_disk.open(tmp_path / "mixed.arrow", "64GiB")
@@ -495,6 +353,7 @@ def test_a_device_is_refused(tmp_path, rng):
         TopPush(device="cuda").fit(saved(X, tmp_path), y)
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs Linux's /proc")
 def test_large_data_within_a_limit(tmp_path):
     """A fresh process that is allowed less than the file stays below it."""

@@ -8,7 +8,7 @@ from any file, is a baseline like the others:
 'RankSVM'
 """
 
-from collections.abc import Iterator, MutableMapping
+from collections import UserDict
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -36,44 +36,27 @@ __all__ = [
 ]
 
 
-class Baselines(MutableMapping[str, "type[LinearRanker]"]):
+class Baselines(UserDict[str, "type[LinearRanker] | str"]):
     """Classes of rankers by name; one that is given as its module is imported when asked for."""
 
-    def __init__(self, homes: dict[str, str]) -> None:
-        self._found: dict[str, str | type[LinearRanker]] = {**homes}
-
     def __getitem__(self, name: str) -> "type[LinearRanker]":
-        found = self._found[name]
+        found = self.data[name]
         if isinstance(found, str):
-            found = self._found[name] = getattr(import_module(found), name)
+            found = self.data[name] = getattr(import_module(f"toppush.baselines.{found}"), name)
         return found
-
-    def __setitem__(self, name: str, ranker: "type[LinearRanker]") -> None:
-        self._found[name] = ranker
-
-    def __delitem__(self, name: str) -> None:
-        del self._found[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._found)
-
-    def __len__(self) -> int:
-        return len(self._found)
 
 
 BASELINES = Baselines(
-    {
-        "AccuracyAtTop": "toppush.baselines.accuracy_at_top",
-        "CostSensitiveSVM": "toppush.baselines.liblinear",
-        "InfinitePush": "toppush.baselines.infinite_push",
-        "LogisticRanker": "toppush.baselines.liblinear",
-        "MAPSVM": "toppush.baselines.structural",
-        "OWPC": "toppush.baselines.structural",
-        "PNormPush": "toppush.baselines.p_norm_push",
-        "PartialAUCSVM": "toppush.baselines.structural",
-        "RankSVM": "toppush.baselines.structural",
-        "SparseInfinitePush": "toppush.baselines.sparse_infinite_push",
-    }
+    AccuracyAtTop="accuracy_at_top",
+    CostSensitiveSVM="liblinear",
+    InfinitePush="infinite_push",
+    LogisticRanker="liblinear",
+    MAPSVM="structural",
+    OWPC="structural",
+    PNormPush="p_norm_push",
+    PartialAUCSVM="structural",
+    RankSVM="structural",
+    SparseInfinitePush="sparse_infinite_push",
 )
 
 

@@ -125,13 +125,15 @@ class AccuracyAtTop(WeightedRanker):
 
     def _solve(self, task: Task) -> tuple[Solution, float]:
         kept = np.flatnonzero(task.row_weights)
-        basis = Basis.of(task.rows.exact(kept), task.form.scale)
+        basis = Basis.of(task.rows.subset(kept).exact(), task.form.scale)
         sign, weight = np.where(task.given.positive[kept], 1.0, -1.0), task.row_weights[kept]
         machines = ShiftedMachines(basis.rows, sign, float(self.C) * weight)
         share = float(weight[sign > 0.0].sum() / weight.sum())
         quantile = Quantile(weight, share if self.tau is None else float(self.tau))
         n_candidates = self._n_candidates(sign.size)
-        search = Search(machines, quantile, n_candidates, by_quantile=self.choose == "quantile")
+        search = QuantileSearch(
+            machines, quantile, n_candidates, by_quantile=self.choose == "quantile"
+        )
         solution = search.run(
             basis,
             tol=self.tol,
@@ -248,7 +250,7 @@ class Chosen:
 
 
 @dataclass
-class Search:
+class QuantileSearch:
     """Problems tried so far, bounds below all of them, and the best solution."""
 
     machines: ShiftedMachines

@@ -4,8 +4,9 @@ from typing import ClassVar
 
 from sklearn.utils._param_validation import StrOptions
 
-from toppush.baselines import pair_admm, pair_gradient
-from toppush.baselines.pairs import MAX_PAIRS, PAIR_LOSSES, TwoClasses, require_pairs
+from toppush.baselines.pair_admm import ElasticNet, alternate
+from toppush.baselines.pair_gradient import projected_gradient, published_gradient
+from toppush.baselines.pairs import MAX_PAIRS, PAIR_LOSSES, Limits, TwoClasses, require_pairs
 from toppush.baselines.ranker import COUNT, POSITIVE, SHARED, Constraints, Task, WeightedRanker
 from toppush.problem.objective import TopPushProblem
 from toppush.problem.solution import Solution
@@ -18,7 +19,45 @@ NO_SOLUTION = (
 )
 
 
-class InfinitePush(WeightedRanker):
+class PairRanker(WeightedRanker):
+    """What the rankers share that hold a number for each pair."""
+
+    _parameter_constraints: ClassVar[Constraints] = {
+        **SHARED,
+        "lam": POSITIVE,
+        "loss": [StrOptions(set(PAIR_LOSSES))],
+        "max_pairs": COUNT,
+    }
+
+    def __init__(
+        self,
+        lam: float,
+        *,
+        loss: str,
+        tol: float,
+        max_iter: int,
+        max_pairs: int,
+        n_threads: int | None,
+    ) -> None:
+        self.lam = lam
+        self.loss = loss
+        self.tol = tol
+        self.max_iter = max_iter
+        self.max_pairs = max_pairs
+        self.n_threads = n_threads
+
+    def _problem(
+        self, task: Task, lam: float, bytes_per_pair: int
+    ) -> tuple[TopPushProblem, TwoClasses, Limits]:
+        """What is solved, unless there are too many pairs."""
+        design = task.design
+        require_pairs(design.n_pos, design.n_neg, self.max_pairs, bytes_per_pair)
+        problem = TopPushProblem(design, PAIR_LOSSES[self.loss], lam)
+        limits = Limits(self.tol, self.max_iter, task.watch)
+        return problem, TwoClasses(design, task.row_weights), limits
+
+
+class InfinitePush(PairRanker):
     """Linear ranker that pushes down the negative that beats most positives, over all pairs.
 
     Minimises lam/2 |w|^2 + max_j mean_i l(w.z_j - w.x_i) over the positives x_i and negatives
@@ -53,12 +92,10 @@ class InfinitePush(WeightedRanker):
 
     Attributes
     ----------
-    coef_ : array of shape (1, n_features)
+    coef_, classes_, n_iter_
+        As for `TopPush`.
     threshold_ : float
         The greatest score of a negative in the training rows.
-    classes_ : array of shape (2,)
-        The second class is the positive one.
-    n_iter_ : int
     solution_ : Solution
         `dual` holds a number per row: the sum of the duals of its pairs.
 
@@ -75,11 +112,8 @@ class InfinitePush(WeightedRanker):
 
     _remedy = NO_SOLUTION
     _parameter_constraints: ClassVar[Constraints] = {
-        **SHARED,
-        "lam": POSITIVE,
-        "loss": [StrOptions(set(PAIR_LOSSES))],
+        **PairRanker._parameter_constraints,
         "solver": [StrOptions(set(BYTES_PER_PAIR))],
-        "max_pairs": COUNT,
     }
 
     def __init__(
@@ -93,25 +127,19 @@ class InfinitePush(WeightedRanker):
         max_pairs: int = MAX_PAIRS,
         n_threads: int | None = None,
     ) -> None:
-        self.lam = lam
-        self.loss = loss
+        super().__init__(
+            lam, loss=loss, tol=tol, max_iter=max_iter, max_pairs=max_pairs, n_threads=n_threads
+        )
         self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.max_pairs = max_pairs
-        self.n_threads = n_threads
 
     def _solve(self, task: Task) -> tuple[Solution, float]:
-        design = task.design
-        require_pairs(design.n_pos, design.n_neg, self.max_pairs, BYTES_PER_PAIR[self.solver])
-        problem = TopPushProblem(design, PAIR_LOSSES[self.loss], task.ridge(self.lam))
-        both = TwoClasses(design, task.row_weights)
-        limits = self.tol, self.max_iter, task.watch
+        needed = BYTES_PER_PAIR[self.solver]
+        problem, both, limits = self._problem(task, task.ridge(self.lam), needed)
         if self.solver == "admm":
-            ridge = pair_admm.ElasticNet(l1=0.0, l2=problem.lam)
-            solution = pair_admm.alternate(problem, both, ridge, *limits)
+            ridge = ElasticNet(l1=0.0, l2=problem.lam)
+            solution = alternate(problem, both, ridge, limits)
         elif self.solver == "published":
-            solution = pair_gradient.published_gradient(problem, both, *limits)
+            solution = published_gradient(problem, both, limits)
         else:
-            solution = pair_gradient.projected_gradient(problem, both, *limits)
+            solution = projected_gradient(problem, both, limits)
         return solution, problem.at_zero()

@@ -101,16 +101,10 @@ class LogisticRanker(_LiblinearRanker):
 
     Attributes
     ----------
-    coef_ : array of shape (1, n_features)
+    coef_, threshold_, classes_, n_iter_, n_features_in_, feature_names_in_
+        As for `TopPush`.
     intercept_ : array of shape (1,)
         The fitted b, minus `threshold_`: a positive prediction has probability above 1/2.
-    threshold_ : float
-    classes_ : array of shape (2,)
-        The second class is the positive one.
-    n_iter_ : int
-    n_features_in_ : int
-    feature_names_in_ : array of shape (n_features_in_,)
-        If X has column names that are strings.
 
     Notes
     -----

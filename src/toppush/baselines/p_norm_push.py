@@ -1,15 +1,15 @@
 """The P-Norm Push: between the mean over negatives (p = 1) and their maximum (p -> infinity)."""
 
-from collections import deque
-from collections.abc import Callable
-from dataclasses import dataclass, field
+import sys
+from dataclasses import dataclass
 from numbers import Real
 from typing import ClassVar
 
 import numpy as np
+from scipy import optimize
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from toppush.baselines.pairs import TwoClasses
+from toppush.baselines.pairs import Limits, TwoClasses
 from toppush.baselines.push_norms import PUSH_NORMS, PushNorm
 from toppush.baselines.ranker import POSITIVE, SHARED, Constraints, Task, WeightedRanker
 from toppush.problem.losses import LOSSES
@@ -19,10 +19,8 @@ from toppush.types import Array
 
 MEMORY = 20
 """Pairs of changes that the quasi-Newton step remembers."""
-MAX_HALVINGS = 60
-ROUNDING = 8 * float(np.finfo(np.float64).eps)
-
-Evaluate = Callable[[Array], tuple[float, Array, float]]
+LARGEST = 1e300
+"""Stands for an objective or a slope beyond all numbers, from which a line search turns back."""
 
 
 class PNormPush(WeightedRanker):
@@ -94,22 +92,9 @@ class PNormPush(WeightedRanker):
         self.n_threads = n_threads
 
     def _solve(self, task: Task) -> tuple[Solution, float]:
-        both, journal = (
-            TwoClasses(task.design, task.row_weights),
-            Journal(task.design, task.watch),
-        )
+        both = TwoClasses(task.design, task.row_weights)
         problem = PNormProblem(both, PUSH_NORMS[self.loss], float(self.p), task.ridge(self.lam))
-        found = quasi_newton(problem, journal, tol=self.tol, max_iter=self.max_iter)
-        solution = Solution(
-            weights=found.weights,
-            threshold=found.threshold,
-            dual=np.empty(0),
-            upper=found.value,
-            lower=proven_below(found.value, found.lower),
-            n_iter=max(1, len(journal)),
-            status=found.status,
-            history=tuple(journal.history),
-        )
+        solution = minimise(problem, Limits(self.tol, self.max_iter, task.watch))
         return solution, float(LOSSES[self.loss].value(np.zeros(1))[0])
 
 
@@ -133,73 +118,72 @@ class PNormProblem:
         return value, self.lam * weights + slope, threshold
 
 
-@dataclass
-class _Descent:
-    """Where the descent stands."""
+class _Certified:
+    """The objective for SciPy, in units of which one step changes the scores by about 1.
 
-    weights: Array
-    value: float
-    gradient: Array
-    threshold: float
-    lam: float
-    lower: float = 0.0
-    status: Status = Status.MAX_ITER
-    changes: deque[tuple[Array, Array]] = field(default_factory=lambda: deque(maxlen=MEMORY))
-
-    def direction(self) -> Array:
-        """Minus the inverse Hessian, as the remembered changes tell it, times the gradient."""
-        ahead, kept = -self.gradient, []
-        for step, turn in reversed(self.changes):
-            factor = (step @ ahead) / (step @ turn)
-            ahead = ahead - factor * turn
-            kept.append(factor)
-        if self.changes:
-            step, turn = self.changes[-1]
-            ahead = ahead * ((step @ turn) / (turn @ turn))
-        else:
-            ahead = ahead / max(1.0, self.lam, float(np.linalg.norm(self.gradient)))
-        for (step, turn), factor in zip(self.changes, reversed(kept), strict=True):
-            ahead = ahead + (factor - (turn @ ahead) / (step @ turn)) * step
-        return np.asarray(ahead)
-
-    def advance(self, evaluate: Evaluate) -> bool:
-        """Halve the step until the value falls; False if none that matters does."""
-        ahead = self.direction()
-        fall, length, slack = float(self.gradient @ ahead), 1.0, ROUNDING * abs(self.value)
-        for _ in range(MAX_HALVINGS):
-            weights = self.weights + length * ahead
-            value, gradient, threshold = evaluate(weights)
-            # Where values no longer tell, the slope must: it has to shrink along the step.
-            falls = value <= self.value + 1e-4 * length * fall
-            flat = value <= self.value + slack and abs(gradient @ ahead) <= 0.9 * abs(fall)
-            if falls or flat:
-                self._remember(weights - self.weights, gradient - self.gradient)
-                self.weights, self.value, self.gradient = weights, value, gradient
-                self.threshold = threshold
-                return True
-            length *= 0.5
-        return False
-
-    def _remember(self, step: Array, turn: Array) -> None:
-        if step @ turn > ROUNDING * float(np.linalg.norm(step) * np.linalg.norm(turn)):
-            self.changes.append((step, turn))
-
-
-def quasi_newton(problem: PNormProblem, journal: Journal, *, tol: float, max_iter: int) -> _Descent:
-    """Minimise a smooth function that is convex even less lam/2 |w|^2.
-
-    Such a function lies nowhere below f(w) - |gradient(w)|^2 / (2 lam), which certifies w.
+    It keeps the best point that was looked at, and the bound that all of them prove: the function
+    is convex even less lam/2 |w|^2, so it lies nowhere below f(w) - |gradient(w)|^2 / (2 lam).
     """
-    start = np.zeros(problem.rows.design.n_features)
-    descent = _Descent(start, *problem.evaluate(start), problem.lam)
-    while True:
-        size = float(descent.gradient @ descent.gradient)
-        descent.lower = max(descent.lower, descent.value - size / (2.0 * problem.lam))
-        if descent.value - descent.lower <= tol * abs(descent.value):
-            descent.status = Status.CONVERGED
-        if descent.status is not Status.MAX_ITER or len(journal) == max_iter:
-            return descent
-        if not descent.advance(problem.evaluate):
-            descent.status = Status.STALLED
-        if journal.note(descent.value, descent.lower, descent.weights, descent.threshold):
-            descent.status = Status.STOPPED
+
+    def __init__(self, problem: PNormProblem, limits: Limits) -> None:
+        self._problem, self._tol = problem, limits.tol
+        self.journal = Journal(problem.rows.design, limits.watch)
+        self.weights = np.zeros(problem.rows.design.n_features)
+        self.upper, self.lower, self.threshold = np.inf, 0.0, 0.0
+        self.status = Status.MAX_ITER
+        self._unit = 1.0
+        self._asked, (self._value, gradient) = self.weights, self._evaluate(self.weights)
+        self._unit = 1.0 / (float(np.linalg.norm(gradient)) or 1.0)
+        self._gradient = self._unit * gradient
+
+    def __call__(self, point: Array) -> tuple[float, Array]:
+        """Objective and gradient; asked again where it stands, it does not read the rows."""
+        if not np.array_equal(point, self._asked):
+            self._value, self._gradient = self._evaluate(self._unit * point)
+            self._asked, self._gradient = point.copy(), self._unit * self._gradient
+        return self._value, self._gradient
+
+    def _evaluate(self, weights: Array) -> tuple[float, Array]:
+        value, gradient, threshold = self._problem.evaluate(weights)
+        if value < self.upper:
+            self.weights, self.upper, self.threshold = weights, value, threshold
+        if not (np.isfinite(value) and np.isfinite(gradient).all()):
+            return LARGEST, np.zeros_like(gradient)
+        scaled = gradient / np.sqrt(2.0 * self._problem.lam)  # its square might underflow before
+        self.lower = max(self.lower, value - float(scaled @ scaled))
+        return value, gradient
+
+    def is_proven(self) -> bool:
+        """Whether the bounds agree."""
+        return self.upper - self.lower <= self._tol * abs(self.upper)
+
+    def note(self, _: Array) -> None:
+        """Tell of an iteration, and end SciPy's if it was the last."""
+        if self.journal.note(self.upper, self.lower, self.weights, self.threshold):
+            self.status = Status.STOPPED
+            raise StopIteration
+        if self.is_proven():
+            raise StopIteration
+
+
+def minimise(problem: PNormProblem, limits: Limits) -> Solution:
+    """SciPy's limited-memory quasi-Newton method, ended by a certificate or by rounding."""
+    found, n_most = _Certified(problem, limits), limits.max_iter
+    options = {"maxcor": MEMORY, "maxiter": n_most, "maxfun": sys.maxsize, "ftol": 0, "gtol": 0}
+    if not found.is_proven():
+        start, call = found.weights, {"callback": found.note, "options": options}
+        optimize.minimize(found, start, jac=True, method="L-BFGS-B", **call)
+    if found.is_proven():
+        found.status = Status.CONVERGED
+    elif found.status is Status.MAX_ITER and len(found.journal) < n_most:
+        found.status = Status.STALLED
+    return Solution(
+        weights=found.weights,
+        threshold=found.threshold,
+        dual=np.empty(0),
+        upper=found.upper,
+        lower=proven_below(found.upper, found.lower),
+        n_iter=max(1, len(found.journal)),
+        status=found.status,
+        history=tuple(found.journal.history),
+    )

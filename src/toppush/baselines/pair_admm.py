@@ -16,11 +16,10 @@ from scipy.sparse.linalg import LinearOperator, cg
 
 from toppush.baselines.pair_bounds import Bounds, followed
 from toppush.baselines.pair_step import Landed, PairStep
-from toppush.baselines.pairs import TwoClasses, greatest_eigenvalue, normal_product
+from toppush.baselines.pairs import Limits, TwoClasses, greatest_eigenvalue, normal_product
 from toppush.problem.losses import Loss
 from toppush.problem.objective import TopPushProblem
 from toppush.problem.solution import Solution, Status
-from toppush.solvers.journal import Watch
 from toppush.types import Array
 
 RHO = 0.3
@@ -60,21 +59,15 @@ class ElasticNet:
 
 
 def alternate(
-    problem: TopPushProblem,
-    rows: TwoClasses,
-    penalty: ElasticNet,
-    tol: float,
-    max_iter: int,
-    watch: Watch | None = None,
+    problem: TopPushProblem, rows: TwoClasses, penalty: ElasticNet, limits: Limits
 ) -> Solution:
-    """Alternate until the duality gap is at most `tol` of the objective.
+    """Alternate until the duality gap is at most `limits.tol` of the objective.
 
     An iteration takes O(mn) time for the pairs and two products with the rows, four with an l1
     part, plus those of conjugate gradients above 500 features. `problem` gives the loss: as it
     does not fall, the worst negative is the one that scores highest.
     """
-    make = partial(Alternation, problem, rows, penalty, tol)
-    return followed(make, rows, max_iter, watch)
+    return followed(partial(Alternation, problem, rows, penalty, limits.tol), rows, limits)
 
 
 class Alternation:

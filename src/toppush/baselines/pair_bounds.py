@@ -6,10 +6,9 @@ from typing import Protocol
 import numpy as np
 
 from toppush.baselines.pair_step import Landed
-from toppush.baselines.pairs import TwoClasses
+from toppush.baselines.pairs import Limits, TwoClasses
 from toppush.problem.solution import Solution, Status, proven_below
 from toppush.solvers.driver import Method, Standing, follow, solving
-from toppush.solvers.journal import Watch
 from toppush.types import Array
 
 PATIENCE = 1000
@@ -73,12 +72,10 @@ class PairMethod(Method, Protocol):
     bounds: Bounds
 
 
-def followed(
-    make: Callable[[], PairMethod], rows: TwoClasses, max_iter: int, watch: Watch | None
-) -> Solution:
+def followed(make: Callable[[], PairMethod], rows: TwoClasses, limits: Limits) -> Solution:
     """Make and run a method over pairs."""
-    with solving(rows.design, watch) as journal:
+    with solving(rows.design, limits.watch) as journal:
         method = make()
-        status = follow(method, journal, max_iter=max_iter)
+        status = follow(method, journal, max_iter=limits.max_iter)
         found = method.bounds.solution(status, len(journal))
     return journal.settled(found)

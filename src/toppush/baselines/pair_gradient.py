@@ -15,31 +15,30 @@ import numpy as np
 
 from toppush.baselines.pair_bounds import Bounds, followed
 from toppush.baselines.pair_step import Landed, PairStep
-from toppush.baselines.pairs import TwoClasses, greatest_eigenvalue, normal_product, row_chunks
+from toppush.baselines.pairs import (
+    Limits,
+    TwoClasses,
+    greatest_eigenvalue,
+    normal_product,
+    row_chunks,
+)
 from toppush.designs import Block
 from toppush.problem.objective import TopPushProblem
 from toppush.problem.solution import Solution, Status
-from toppush.solvers.journal import Watch
 from toppush.solvers.paper import FAR, MIN_ITER
 from toppush.types import Array
 
 ROUNDING = 8 * float(np.finfo(np.float64).eps)
 
 
-def published_gradient(
-    problem: TopPushProblem,
-    rows: TwoClasses,
-    tol: float,
-    max_iter: int,
-    watch: Watch | None = None,
-) -> Solution:
-    """Steps of 1/(L sqrt(t)) until D changes by at most `tol` of itself, ten of them at least.
+def published_gradient(problem: TopPushProblem, rows: TwoClasses, limits: Limits) -> Solution:
+    """Steps of 1/(L sqrt(t)) until D changes by `limits.tol` of itself at most, ten at least.
 
     L is the greatest curvature of D, so that D falls with every step and the last point is the
     best. The first step gives all pairs equal duals, which is where the published method begins.
     The rule does not certify: see `Solution.gap`.
     """
-    return followed(partial(PublishedSteps, problem, rows, tol), rows, max_iter, watch)
+    return followed(partial(PublishedSteps, problem, rows, limits.tol), rows, limits)
 
 
 class PublishedSteps:
@@ -80,15 +79,9 @@ class PublishedSteps:
         return Status.DIVERGED if far else Status.SETTLED
 
 
-def projected_gradient(
-    problem: TopPushProblem,
-    rows: TwoClasses,
-    tol: float,
-    max_iter: int,
-    watch: Watch | None = None,
-) -> Solution:
-    """Steps by a line search, with momentum, until the gap is at most `tol` of the objective."""
-    return followed(partial(ProjectedSteps, problem, rows, tol), rows, max_iter, watch)
+def projected_gradient(problem: TopPushProblem, rows: TwoClasses, limits: Limits) -> Solution:
+    """Steps by a line search, with momentum, until the gap is `limits.tol` of the objective."""
+    return followed(partial(ProjectedSteps, problem, rows, limits.tol), rows, limits)
 
 
 @dataclass

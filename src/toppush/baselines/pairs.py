@@ -5,11 +5,13 @@ read and written some rows at a time, so that what NumPy makes on the way stays 
 """
 
 from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 import numpy as np
 
 from toppush.designs import Block, Design
 from toppush.problem.losses import LOSSES, Hinge, Loss
+from toppush.solvers.journal import Watch
 from toppush.types import Array
 
 CHUNK = 1 << 15
@@ -21,6 +23,14 @@ Pair = tuple[Array, Array]
 """An entry for each positive, and for each negative."""
 
 PAIR_LOSSES: dict[str, Loss] = {Hinge.name: Hinge(), **LOSSES}
+
+
+class Limits(NamedTuple):
+    """When a solve ends, and who follows it."""
+
+    tol: float
+    max_iter: int
+    watch: Watch | None = None
 
 
 def row_chunks(n_rows: int, width: int) -> Iterator[slice]:

@@ -3,17 +3,16 @@
 from numbers import Real
 from typing import ClassVar
 
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import Interval
 
-from toppush.baselines.infinite_push import BYTES_PER_PAIR, NO_SOLUTION
+from toppush.baselines.infinite_push import BYTES_PER_PAIR, NO_SOLUTION, PairRanker
 from toppush.baselines.pair_admm import ElasticNet, alternate
-from toppush.baselines.pairs import MAX_PAIRS, PAIR_LOSSES, TwoClasses, require_pairs
-from toppush.baselines.ranker import COUNT, POSITIVE, SHARED, Constraints, Task, WeightedRanker
-from toppush.problem.objective import TopPushProblem
+from toppush.baselines.pairs import MAX_PAIRS
+from toppush.baselines.ranker import Constraints, Task
 from toppush.problem.solution import Solution
 
 
-class SparseInfinitePush(WeightedRanker):
+class SparseInfinitePush(PairRanker):
     """Linear ranker on few features that pushes down the worst negative, over all pairs.
 
     Minimises lam (l1_ratio |w|_1 + (1 - l1_ratio)/2 |w|^2) + max_j mean_i l(w.z_j - w.x_i) over
@@ -51,11 +50,8 @@ class SparseInfinitePush(WeightedRanker):
 
     _remedy = f"Lower lam. {NO_SOLUTION}"
     _parameter_constraints: ClassVar[Constraints] = {
-        **SHARED,
-        "lam": POSITIVE,
+        **PairRanker._parameter_constraints,
         "l1_ratio": [Interval(Real, 0, 1, closed="both")],
-        "loss": [StrOptions(set(PAIR_LOSSES))],
-        "max_pairs": COUNT,
     }
 
     def __init__(
@@ -69,20 +65,14 @@ class SparseInfinitePush(WeightedRanker):
         max_pairs: int = MAX_PAIRS,
         n_threads: int | None = None,
     ) -> None:
-        self.lam = lam
         self.l1_ratio = l1_ratio
-        self.loss = loss
-        self.tol = tol
-        self.max_iter = max_iter
-        self.max_pairs = max_pairs
-        self.n_threads = n_threads
+        super().__init__(
+            lam, loss=loss, tol=tol, max_iter=max_iter, max_pairs=max_pairs, n_threads=n_threads
+        )
 
     def _solve(self, task: Task) -> tuple[Solution, float]:
-        design = task.design
-        require_pairs(design.n_pos, design.n_neg, self.max_pairs, BYTES_PER_PAIR["admm"])
-        problem = TopPushProblem(design, PAIR_LOSSES[self.loss], float(self.lam))
-        both, ratio = TwoClasses(design, task.row_weights), float(self.l1_ratio)
+        needed, ratio = BYTES_PER_PAIR["admm"], float(self.l1_ratio)
+        problem, both, limits = self._problem(task, float(self.lam), needed)
         l2 = task.ridge(problem.lam * (1.0 - ratio)) if ratio < 1.0 else 0.0
         penalty = ElasticNet(problem.lam * ratio * task.form.scale, l2)
-        limits = self.tol, self.max_iter, task.watch
-        return alternate(problem, both, penalty, *limits), problem.at_zero()
+        return alternate(problem, both, penalty, limits), problem.at_zero()

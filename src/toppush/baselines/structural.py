@@ -61,11 +61,8 @@ class CuttingPlaneRanker(BaselineRanker):
 
         Parameters
         ----------
-        X : array, sparse matrix or data frame of shape (n_samples, n_features)
-            In memory or memory-mapped. It is copied if it is not of float64, if its entries are
-            huge or tiny, or if a column lies far from zero.
-        y : array of shape (n_samples,)
-            Two classes; the greater one is positive.
+        X, y
+            As for `RankSVM`; rows have no weights.
 
         Returns
         -------
@@ -107,20 +104,12 @@ class RankSVM(WeightedRanker, CuttingPlaneRanker):
 
     Attributes
     ----------
-    coef_ : array of shape (1, n_features)
-    intercept_ : array of shape (1,)
-        Minus `threshold_`.
+    coef_, intercept_, classes_, n_iter_, n_features_in_, feature_names_in_
+        As for `TopPush`.
     threshold_ : float
         The highest score of a training negative.
-    classes_ : array of shape (2,)
-        The second class is the positive one.
-    n_iter_ : int
     solution_ : Solution
-        The weights with upper and lower bound of the objective, and how the solve ended; its
-        `dual` is empty.
-    n_features_in_ : int
-    feature_names_in_ : array of shape (n_features_in_,)
-        If X has column names that are strings.
+        As for `TopPush`; its `dual` is empty.
 
     Notes
     -----

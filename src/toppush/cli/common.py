@@ -6,10 +6,12 @@ import shlex
 import sys
 import warnings
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from glob import glob
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, Protocol, TypeVar
 
 import click
 
@@ -24,11 +26,20 @@ if TYPE_CHECKING:
     from toppush.files.readers import Reader
     from toppush.files.scoring import ScoringNotes
 
+Param = click.Parameter | None
+Context = click.Context | None
+Decorated = TypeVar("Decorated", bound=Callable[..., object] | click.Command)
 SHARE = click.FloatRange(0.0, 1.0, min_open=True, max_open=True)
 BAD_INPUT = 1
 """Exit code when the data or the model cannot be used. Click exits with 2 on wrong usage."""
 OUR_FAULT = 4
 """Exit code after an error that nobody foresaw."""
+
+
+class Decorator(Protocol):
+    """An option or an argument, put before a command."""
+
+    def __call__(self, command: Decorated, /) -> Decorated: ...
 
 
 class Failure(click.ClickException):
@@ -38,7 +49,7 @@ class Failure(click.ClickException):
         super().__init__(message)
         self.code = code
 
-    def show(self, file: Any = None) -> None:
+    def show(self, file: IO[str] | None = None) -> None:
         """Print the sentence, and end with the code."""
         super().show(file)
         sys.exit(self.code)
@@ -47,10 +58,10 @@ class Failure(click.ClickException):
 class FilePath(click.Path):
     """A path that a command reads or writes; what it writes is nothing else that it is given."""
 
-    def __init__(self, **options: Any) -> None:
-        super().__init__(path_type=Path, **options)
+    def __init__(self, *, exists: bool = False, dir_okay: bool = True) -> None:
+        super().__init__(path_type=Path, exists=exists, dir_okay=dir_okay)
 
-    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
+    def convert(self, value: Any, param: Param, ctx: Context) -> Path:
         """The path, compared with the command's others."""
         path = Path(os.fsdecode(super().convert(value, param, ctx)))
         _refuse_overlap(self, path, param, ctx)
@@ -80,7 +91,7 @@ class OutputFile(FilePath):
     def __init__(self) -> None:
         super().__init__(dir_okay=False)
 
-    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
+    def convert(self, value: Any, param: Param, ctx: Context) -> Path:
         """The path, if there is a folder for it."""
         path = super().convert(value, param, ctx)
         if not path.parent.is_dir():
@@ -93,46 +104,27 @@ class ColumnOrFile(click.ParamType[str]):
 
     name = "text"
 
-    def convert(self, value: Any, param: Any, ctx: Any) -> str:
+    def convert(self, value: Any, param: Param, ctx: Context) -> str:
         """The text as it is."""
         if str(value).endswith(".npy"):
             _refuse_overlap(InputFile(), Path(value), param, ctx)
         return str(value)
 
 
-class Registered(click.ParamType[str]):
-    """One of the names in a registry, which is asked when they are needed: start-up stays quick."""
+class Registered(click.Choice):  # type: ignore[type-arg]
+    """One of the names in a registry, "module:NAME", which is asked only when they are needed."""
 
-    name = "choice"
+    def __init__(self, where: str) -> None:
+        self.module, self.registry = where.split(":")
+        self.case_sensitive = True
 
-    def __init__(self, names: Callable[[], Iterable[str]]) -> None:
-        self._names = names
-
-    def choice(self) -> click.Choice[str]:
+    @property
+    def choices(self) -> tuple[str, ...]:  # type: ignore[override]
         """The names that there are now."""
-        return click.Choice(list(self._names()))
-
-    def convert(self, value: str, param: Any, ctx: Any) -> str:
-        """The name, if the registry has it."""
-        return self.choice().convert(value, param, ctx)
-
-    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str | None:
-        """The names, for help."""
-        return self.choice().get_metavar(param, ctx)
-
-    def shell_complete(self, ctx: Any, param: Any, incomplete: str) -> list[Any]:
-        """The names that begin so."""
-        return self.choice().shell_complete(ctx, param, incomplete)
+        return tuple(getattr(import_module(self.module), self.registry))
 
 
-def missing_ways() -> Iterable[str]:
-    """What may be done with gaps."""
-    from toppush.files.columns import WAYS
-
-    return WAYS
-
-
-def _refuse_overlap(kind: FilePath, path: Path, param: Any, ctx: click.Context | None) -> None:
+def _refuse_overlap(kind: FilePath, path: Path, param: Param, ctx: Context) -> None:
     """Refuse a path if the command would destroy another of its own by writing."""
     if ctx is None:
         return
@@ -241,13 +233,13 @@ data_option = click.option(
 seed_option = click.option("--seed", type=int, default=0, show_default=True)
 
 
-def existing(name: str) -> Callable[[Any], Any]:
+def existing(name: str) -> Decorator:
     """An argument that is the path of a file."""
     kind = InputFile(exists=True, dir_okay=False)
     return click.argument(name, type=kind, metavar=name.upper())
 
 
-def output_option(text: str, **more: Any) -> Callable[[Any], Any]:
+def output_option(text: str, **more: Any) -> Decorator:
     """The option for the file that a command writes."""
     return click.option("-o", "--output", type=OutputFile(), help=text, **more)
 
@@ -265,16 +257,18 @@ def listed(given: Collection[str], known: Collection[str] = ()) -> tuple[str, ..
     return tuple(dict.fromkeys(found))
 
 
-def list_option(flag: str, text: str, **more: Any) -> Callable[[Any], Any]:
+def list_option(flag: str, text: str, **more: Any) -> Decorator:
     """An option that takes names parted by commas, or is repeated, or both."""
 
-    def parted(context: Any, parameter: Any, value: tuple[str, ...]) -> tuple[str, ...]:
+    def parted(
+        context: click.Context, parameter: click.Parameter, value: tuple[str, ...]
+    ) -> tuple[str, ...]:
         return listed(value)
 
     return click.option(flag, multiple=True, help=text, **({"callback": parted} | more))
 
 
-def columns_option(flag: str, text: str) -> Callable[[Any], Any]:
+def columns_option(flag: str, text: str) -> Decorator:
     """An option that takes names of columns; `named_columns` reads its values."""
     more = " Repeat it or part names by commas."
     return list_option(flag, text + more, callback=None, metavar="COLUMNS")
@@ -285,10 +279,10 @@ def named_columns(rows: "Reader", given: Collection[str]) -> tuple[str, ...]:
     return listed(given, rows.names if any("," in value for value in given) else ())
 
 
-def together(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
+def together(*options: Decorator) -> Decorator:
     """Several options as one decorator, in the order in which help lists them."""
 
-    def add(command: Any) -> Any:
+    def add(command: Decorated) -> Decorated:
         for option in reversed(options):
             command = option(command)
         return command
@@ -307,7 +301,7 @@ training_options = together(
     columns_option("--categorical", "Columns to take as categories even if they hold numbers."),
     click.option(
         "--missing",
-        type=Registered(missing_ways),
+        type=Registered("toppush.files.columns:WAYS"),
         default="impute",
         show_default=True,
         help="Fill gaps and say so, or refuse them.",
@@ -330,7 +324,7 @@ scoring_options = together(
 """Of commands that score labelled rows."""
 
 
-def show(as_json: bool, result: dict[str, Any], *parts: Any) -> None:
+def show(as_json: bool, result: dict[str, Any], *parts: object) -> None:
     """Print the result as JSON, or the parts for a person."""
     if as_json:
         json.dump(result, sys.stdout, indent=2, allow_nan=False)
@@ -379,6 +373,20 @@ def chosen_label_text(label: dict[str, Any]) -> str:
 def label_as_text(value: str | float) -> str:
     """A label as one would type it."""
     return value if isinstance(value, str) else f"{value:g}"
+
+
+@contextmanager
+def scoring(
+    model: Path, data: Path, kind: str | None
+) -> Iterator[tuple["Model", "Reader", "ScoringNotes"]]:
+    """A model, the file to score while it is open, and what will be met in it."""
+    from toppush import files
+    from toppush.files.readers import reading
+    from toppush.files.scoring import ScoringNotes
+
+    ranker = files.load(model)
+    with reading(data, kind) as rows:
+        yield ranker, rows, ScoringNotes()
 
 
 def was_fitted_to(model: "Model", rows: "Reader") -> bool:

@@ -12,6 +12,7 @@ from toppush.cli.common import (
     label_text,
     met,
     met_text,
+    scoring,
     scoring_options,
     seed_option,
     show,
@@ -54,12 +55,9 @@ def evaluate(
     Example: toppush evaluate fraud.toppush held-out.csv --json
     """
     from toppush import files
-    from toppush.files.readers import reading
-    from toppush.files.scoring import ScoringNotes
     from toppush.metrics import bootstrap
 
-    ranker, seen = files.load(model), ScoringNotes()
-    with reading(data, kind) as rows:
+    with scoring(model, data, kind) as (ranker, rows, seen):
         caution_training_rows(ranker, rows)
         positive, scores = files.labelled(ranker, rows, label=label, seen=seen)
     if positive.all() or not positive.any():

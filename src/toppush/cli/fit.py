@@ -1,6 +1,5 @@
 """`toppush fit`."""
 
-from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,21 +28,7 @@ BEHIND = 0.01
 folds, so that on other rows it is seldom behind by 0.02 unsaid."""
 
 
-def losses() -> Iterable[str]:
-    """Names of the losses that there are."""
-    from toppush.problem.losses import LOSSES
-
-    return LOSSES
-
-
-def scales() -> Iterable[str]:
-    """Names of the ways to scale columns."""
-    from toppush.files.fitting import SCALES
-
-    return SCALES
-
-
-def read_lam(context: Any, parameter: Any, value: str) -> float | str:
+def read_lam(context: click.Context, parameter: click.Parameter, value: str) -> float | str:
     """A positive number, or "cv"."""
     try:
         if value == "cv" or 0.0 < float(value) < float("inf"):
@@ -55,7 +40,7 @@ def read_lam(context: Any, parameter: Any, value: str) -> float | str:
     )
 
 
-def read_top(context: Any, parameter: Any, value: str) -> float | str:
+def read_top(context: click.Context, parameter: click.Parameter, value: str) -> float | str:
     """A count, a share, "auto" or "cv"."""
     from toppush.files.fitting import read_top
 
@@ -86,7 +71,12 @@ def read_top(context: Any, parameter: Any, value: str) -> float | str:
     help="Negatives that make the top: 1, a count, a share such as 1%; auto: the fewest that have "
     "a solution; cv: by cross-validation.",
 )
-@click.option("--loss", type=Registered(losses), default="truncated_quadratic", show_default=True)
+@click.option(
+    "--loss",
+    type=Registered("toppush.problem.losses:LOSSES"),
+    default="truncated_quadratic",
+    show_default=True,
+)
 @click.option(
     "--kernel",
     metavar="nystroem:N[:GAMMA]",
@@ -94,7 +84,7 @@ def read_top(context: Any, parameter: Any, value: str) -> float | str:
 )
 @click.option(
     "--scale",
-    type=Registered(scales),
+    type=Registered("toppush.files.fitting:SCALES"),
     default="maxabs",
     show_default=True,
     help="Divide each column by its largest value, its deviation, or not at all.",

@@ -58,7 +58,7 @@ def steps(quiet: bool) -> Iterator[Callable[[int, int, str], None]]:
         )
 
 
-def _print(out: Any, done: int, total: int, now: str, seconds: float) -> None:
+def _print(out: io.TextIOBase, done: int, total: int, now: str, seconds: float) -> None:
     left = f", about {seconds / done * (total - done):.0f} s left" if done else ""
     out.write(f"{done} of {total} fits, {seconds:.0f} s{left}: {now}\n")
 

@@ -1,7 +1,7 @@
 """`toppush rank`."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -16,11 +16,13 @@ from toppush.cli.common import (
     met_text,
     named_columns,
     output_option,
+    scoring,
     show,
     table,
 )
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from rich.table import Table
 
 SHOWN = 20
@@ -55,13 +57,10 @@ def rank(
     """
     from toppush import files
     from toppush.files.ranking import require_ending, write_table
-    from toppush.files.readers import reading
-    from toppush.files.scoring import ScoringNotes
 
     if output is not None:
         require_ending(output)
-    ranker, seen = files.load(model), ScoringNotes()
-    with reading(data, kind) as rows:
+    with scoring(model, data, kind) as (ranker, rows, seen):
         carried = named_columns(rows, columns)
         found = files.rank(ranker, rows, limit=limit, columns=carried, seen=seen)
     if output is not None:
@@ -75,7 +74,7 @@ def rank(
     show(as_json, result, *said, f"Written: {output} ({len(found):,} rows).")
 
 
-def _as_text(found: Any) -> "Table":
+def _as_text(found: "pa.Table") -> "Table":
     names = [name for name in found.column_names if name != "score"]
     rows = [
         [f"{row['rank']}", f"{row['score']:.6g}", *(f"{row[name]}" for name in names[1:])]

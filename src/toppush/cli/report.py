@@ -19,6 +19,7 @@ from toppush.cli.common import (
     met_text,
     named_columns,
     output_option,
+    scoring,
     show,
 )
 
@@ -59,13 +60,10 @@ def report(
 
     Example: toppush report fraud.toppush held-out.csv --train train.csv --columns id -o report.html
     """
-    from toppush import files
-    from toppush.files.readers import reading
-    from toppush.files.scoring import ScoringNotes, labelled_rows
+    from toppush.files.scoring import labelled_rows
     from toppush.report import from_estimator, write
 
-    ranker, met_here = files.load(model), ScoringNotes()
-    with reading(data, kind) as file:
+    with scoring(model, data, kind) as (ranker, file, met_here):
         flatters = caution_training_rows(ranker, file)
         carried = named_columns(file, columns)
         rows = labelled_rows(ranker, file, label=label, columns=carried, seen=met_here)

@@ -20,7 +20,8 @@ from toppush.cli.interrupts import INTERRUPTED
 
 if TYPE_CHECKING:
     from toppush.experiments.results import Result
-    from toppush.experiments.runner import Event
+    from toppush.experiments.runner import Event, Plan
+    from toppush.experiments.store import Store
 
 out_option = click.option(
     "--out",
@@ -101,7 +102,7 @@ def _plan(
     seed: int,
     jobs: int,
     time_limit: float,
-) -> tuple[Any, dict[str, str]]:
+) -> tuple["Plan", dict[str, str]]:
     """The plan without the data sets that cannot be had, and the titles of the others."""
     from toppush import datasets
     from toppush.experiments.methods import METHODS
@@ -129,7 +130,7 @@ def _plan(
     return plan, titles
 
 
-def _run(plan: Any, store: Any) -> None:
+def _run(plan: "Plan", store: "Store") -> None:
     """Do the work with a bar that says what runs and how much is left."""
     from rich.console import Console
 

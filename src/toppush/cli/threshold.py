@@ -2,7 +2,6 @@
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
@@ -12,15 +11,12 @@ from toppush.cli.common import (
     label_text,
     met,
     met_text,
+    scoring,
     scoring_options,
     show,
     was_fitted_to,
 )
 from toppush.system.reading import DataError
-
-if TYPE_CHECKING:
-    from toppush.files import Model
-    from toppush.files.readers import Reader
 
 
 @click.command(cls=Command)
@@ -44,13 +40,15 @@ def threshold(
     Example: toppush threshold fraud.toppush held-out.csv --fpr 0.001 --confidence 0.95
     """
     from toppush import files
-    from toppush.files.readers import reading
-    from toppush.files.scoring import ScoringNotes
     from toppush.metrics.thresholds import threshold_at_fpr
 
-    ranker, seen = files.load(model), ScoringNotes()
-    with reading(data, kind) as rows:
-        refuse_training_rows(ranker, rows)
+    with scoring(model, data, kind) as (ranker, rows, seen):
+        if was_fitted_to(ranker, rows):
+            raise DataError(
+                "the model was fitted to this file, and its scores there are too good; take rows "
+                "that it has not seen.",
+                file=data,
+            )
         positive, scores = files.labelled(ranker, rows, label=label, seen=seen)
     found = threshold_at_fpr(scores[~positive], max_fpr=fpr, confidence=confidence)
     above = scores > found.score
@@ -70,13 +68,3 @@ def threshold(
         + (f" and {recall:.1%} of the positives" if recall is not None else "")
         + f" are above, {int(above.sum()):,} alarms.",
     )
-
-
-def refuse_training_rows(model: "Model", rows: "Reader") -> None:
-    """Refuse the very file that the model was fitted to."""
-    if was_fitted_to(model, rows):
-        raise DataError(
-            "the model was fitted to this file, and its scores there are too good; take rows that "
-            "it has not seen.",
-            file=rows.path,
-        )

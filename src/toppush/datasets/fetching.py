@@ -46,7 +46,7 @@ def _fetch(url: str, progress: Progress | None) -> Path:
     stamp = directory / f"{name}.sha256"
     known = f"sha256:{stamp.read_text().strip()}" if stamp.exists() else None
 
-    def download(url: str, output_file: Any, _: Any) -> None:
+    def download(url: str, output_file: str, _: object) -> None:
         resume(url, directory / f"{name}.part", Path(output_file), progress)
 
     try:

@@ -3,7 +3,15 @@
 from toppush.designs.blocks import Block, only_asks
 from toppush.designs.here import LocalRows
 from toppush.designs.local import LocalDesign
-from toppush.designs.placing import BACKENDS, Backend, backend_of, dense, is_placed, place
+from toppush.designs.placing import (
+    BACKENDS,
+    Backend,
+    backend_of,
+    column_sizes,
+    dense,
+    is_placed,
+    place,
+)
 from toppush.designs.protocol import Design, PlacedRows
 from toppush.designs.rows import PLAIN, Form
 from toppush.designs.views import precise
@@ -19,6 +27,7 @@ __all__ = [
     "LocalRows",
     "PlacedRows",
     "backend_of",
+    "column_sizes",
     "dense",
     "is_placed",
     "only_asks",

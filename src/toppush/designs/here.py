@@ -9,7 +9,7 @@ import numpy as np
 from toppush.designs.arrays import NUMPY, namespace, to_host
 from toppush.designs.local import LocalDesign, default_threads, rows_of
 from toppush.designs.protocol import PlacedRows, T
-from toppush.designs.rows import PLAIN, ExactRows, Rows
+from toppush.designs.rows import PLAIN, Rows
 from toppush.designs.views import precise
 from toppush.types import Array, Labels, Mask, Matrix, Where
 
@@ -25,7 +25,6 @@ class RowsHere(PlacedRows):
         """Some of the rows."""
 
     def labels(self, y: Labels) -> Any:
-        """An array, or a tensor where it is."""
         from sklearn.utils.validation import check_consistent_length, column_or_1d
 
         y = column_or_1d(y, warn=True) if namespace(y) is NUMPY else y
@@ -33,7 +32,6 @@ class RowsHere(PlacedRows):
         return y
 
     def weights(self, sample_weight: Any) -> Array:
-        """An array of numbers that are not negative."""
         from sklearn.utils.validation import _check_sample_weight
 
         checked: Array = _check_sample_weight(
@@ -42,24 +40,19 @@ class RowsHere(PlacedRows):
         return checked
 
     def mask(self, labels: Any, wanted: Any) -> Mask:
-        """An array, wherever the labels are."""
         return to_host(labels == wanted)
 
     def scores_of_all(self, weights: Array) -> Array:
-        """X w in float64."""
         return scores_of(cast(Rows, self), weights)  # what it can be asked is enough
 
     def scores_of_some(self, where: Where, fits: Iterable[tuple[Array, float]]) -> list[Array]:
-        """X w less the threshold over some rows, for weights and threshold of each fit."""
         rows = self.subset(where)
         return [scores_of(rows, weights) - threshold for weights, threshold in fits]
 
     def of_parts(self, function: Callable[..., T], vectors: Sequence[Any], *more: Any) -> list[T]:
-        """Of the one part that there is."""
         return [function(*vectors, *more)]
 
     def folds(self, cv: Any, positive: Mask) -> list[tuple[Where, Where]]:
-        """Those of scikit-learn's splitters."""
         from sklearn.model_selection import check_cv
 
         return list(check_cv(cv, positive, classifier=True).split(self._to_split(), positive))
@@ -69,7 +62,6 @@ class RowsHere(PlacedRows):
         return np.empty(self.shape[0])
 
     def only(self, where: Where, sample_weight: Array | None) -> Array:
-        """The weights of some rows, and zero for all others."""
         weight = np.zeros(self.shape[0])
         weight[where] = 1.0 if sample_weight is None else sample_weight[where]
         return weight
@@ -96,40 +88,26 @@ class LocalRows(RowsHere):
 
     @property
     def template(self) -> Matrix:
-        """The rows themselves."""
         return self._X
 
     given = template
 
-    def on_device(self, device: str) -> PlacedRows:
-        """A copy on that device."""
-        from toppush.designs.placing import place
-
-        return place(self._X, device)
-
     def design(
         self, positive: Mask, sample_weight: Array | None = None, *, n_threads: int | None = None
     ) -> LocalDesign:
-        """The rows as one block per thread."""
         return LocalDesign(self._X, positive, sample_weight, n_threads=n_threads)
 
     def subset(self, where: Where) -> Rows:
         """A copy of some of the rows."""
         return self._rows.subset(where)
 
-    def exact(self, where: Where) -> ExactRows:
-        """A copy of some of the rows, in float64."""
-        return self.subset(where).exact()
-
     def scores_of_all(self, weights: Array) -> Array:
-        """X w in float64."""
         return scores_of(self._rows, weights)
 
     def _to_split(self) -> Matrix:
         return self._X
 
     def at_once(self, n_fits: int, n_threads: int | None) -> int:
-        """As many as there are threads, if the rows are enough."""
         threads = default_threads() if n_threads is None else n_threads
         return max(1, min(threads, n_fits, self._rows.n_entries // self._entries_per_fit))
 

@@ -5,34 +5,25 @@ from importlib import import_module
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
 from toppush.designs.here import LocalRows
 from toppush.designs.protocol import PlacedRows
-from toppush.types import Matrix
+from toppush.types import Array, Matrix
 
 
 @dataclass(frozen=True)
 class Backend:
-    """Who holds rows that are not an array of this process.
-
-    Attributes
-    ----------
-    called : str
-        What users call such rows.
-    to_array : str
-        What makes an array of them.
-    home : str
-        The module whose `place(X, device)` makes `PlacedRows` of them; imported on first use.
-    missing : str
-        What to say if it cannot be imported.
-    """
+    """Who holds rows that are not an array of this process."""
 
     called: str
+    """By users."""
     to_array: str
+    """What makes an array of such rows."""
     home: str
+    """Module with `place(X, device)`, which makes `PlacedRows`; imported on first use."""
     missing: str = ""
+    """What to say if it cannot be imported."""
 
     def place(self, X: Any, device: str | None) -> PlacedRows:
         """Rows where they are, or on the device."""
@@ -86,6 +77,16 @@ def place(X: Any, device: str | None = None) -> PlacedRows:
     return LocalRows(X) if backend is None else backend.place(X, device)
 
 
-def dense(X: Matrix) -> NDArray[Any]:
-    """An array, or a sparse matrix of few rows, as an array."""
-    return np.asarray(X.toarray() if sparse.issparse(X) else X)
+def dense(X: Matrix) -> Matrix:
+    """An array as it is, and a sparse matrix of few rows as an array."""
+    return X.toarray() if sparse.issparse(X) else X
+
+
+def column_sizes(X: Matrix) -> Array:
+    """The greatest size of an entry of each column, 0 where there is none."""
+    if not sparse.issparse(X):
+        ends = np.stack([X.max(axis=0), X.min(axis=0)]).astype(np.float64)
+        return np.asarray(np.abs(ends).max(axis=0))
+    sizes = np.zeros(X.shape[1])
+    np.maximum.at(sizes, X.indices, np.abs(X.data))
+    return sizes

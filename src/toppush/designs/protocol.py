@@ -29,9 +29,6 @@ class Design(Protocol):
     most_formed: float
     """Features up to which a solver may keep matrices of features by features."""
 
-    n_entries: int
-    """Entries that are stored."""
-
     def __enter__(self) -> Self:
         """Let the blocks be asked."""
 

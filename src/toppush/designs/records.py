@@ -16,10 +16,8 @@ class Records:
 
     def of(self, kind: type[Record]) -> Record:
         """The record of this type, made on first use."""
-        if kind not in self._records:
-            self._records[kind] = kind()
-        record: Record = self._records[kind]
-        return record
+        record: Record | None = self._records.get(kind)
+        return self.keep(kind()) if record is None else record
 
     def find(self, kind: type[Record]) -> Record | None:
         """The record of this type if there is one."""

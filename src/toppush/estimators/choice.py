@@ -55,10 +55,9 @@ def judge_by_heads(
     """What the default rule needs, the heads down to the n_false-th negative."""
     parts = rows.of_parts(_heads, [positive, weight, *lists], n_false)
     found = []
-    for head, scores in zip(map(Head.join, zip(*parts, strict=True)), lists, strict=True):
-        both = head.n_pos > 0.0 and head.n_neg > 0.0
-        precision = np.nan
-        if both:
+    for scores, *heads in zip(lists, *parts, strict=True):
+        head, precision = Head.join(heads), np.nan
+        if head.n_pos > 0.0 and head.n_neg > 0.0:
             precision = metrics.average_precision(positive, scores, sample_weight=weight)
         found.append(HeldOut(head, precision))
     return found

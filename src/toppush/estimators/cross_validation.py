@@ -346,12 +346,8 @@ class PairSearch:
 
     def _fit_folds(self, grid: Grid) -> list[FoldFits]:
         done = (lambda: None) if self.tally is None else self.tally
-
-        def run(fold: tuple[Any, Any]) -> FoldFits:
-            return fit_fold(
-                self.given, fold, grid, self.judge, directions=self.directions, done=done
-            )
-
+        how: dict[str, Any] = {"directions": self.directions, "done": done}
+        run = partial(fit_fold, self.given, grid=grid, judge=self.judge, **how)
         with one_blas_thread():
             n_at_once = self.given.rows.at_once(len(self.folds), self.n_threads)
             return in_threads(run, self.folds, n_at_once)

@@ -1,18 +1,15 @@
 """Arrow arrays as numbers or texts, and what is neither refused with a sentence."""
 
 from collections.abc import Collection, Iterable
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from toppush.files.errors import absent
 from toppush.system.reading import DataError
-from toppush.types import Array
+from toppush.types import Array, Mask, Matrix
 
-Mask = NDArray[np.bool_]
 DATES = "turn them into numbers that mean something, such as days since an event,"
 
 
@@ -64,7 +61,7 @@ def value_type(kind: pa.DataType) -> pa.DataType:
     return kind.value_type if pa.types.is_dictionary(kind) else kind
 
 
-def as_table(rows: Any) -> pa.Table:
+def as_table(rows: Matrix) -> pa.Table:
     """A pyarrow table of a table, a record batch or a data frame, without copying."""
     if isinstance(rows, pa.Table):
         return rows

@@ -37,7 +37,7 @@ from toppush.files.arrow_values import (
 )
 from toppush.files.errors import each
 from toppush.system.reading import DataError
-from toppush.types import Array
+from toppush.types import Array, Labels, Mask, Matrix
 
 WAYS = ("impute", "error")
 """What may be done with gaps."""
@@ -53,8 +53,6 @@ COMMAS = re.compile(r"[+-]?\d+(,\d+)+(\.\d*)?([eE][+-]?\d+)?")
 DATE = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}([ T].*)?")
 MOSTLY = 0.5
 """Share of the texts of a column that look like numbers or dates from which it is taken for one."""
-
-Mask = NDArray[np.bool_]
 
 
 @dataclass
@@ -228,7 +226,7 @@ class Columns(TransformerMixin, BaseEstimator):
         self.missing = missing
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(self, X: Matrix, y: Labels = None) -> Self:
         """Learn the categories and the fills.
 
         Parameters
@@ -262,7 +260,7 @@ class Columns(TransformerMixin, BaseEstimator):
         self.n_features_in_ = len(names)
         return self
 
-    def transform(self, X: Any) -> Any:
+    def transform(self, X: Matrix) -> Matrix:
         """Rows as numbers, dense or CSR as `sparse_` says.
 
         Parameters
@@ -294,7 +292,7 @@ class Columns(TransformerMixin, BaseEstimator):
         """First output of each column."""
         return list(np.cumsum([0, *(one.width for one in self.columns_)])[:-1])
 
-    def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
+    def get_feature_names_out(self, input_features: object = None) -> NDArray[np.object_]:
         """Names of the outputs: "age", "city=Lyon", "age is missing"."""
         named = [name for one in self.columns_ for name in one.outputs()]
         return np.array(named, dtype=object)
@@ -340,7 +338,7 @@ class Columns(TransformerMixin, BaseEstimator):
     def _placed(self, cells: Iterable[Cells]) -> Iterator[tuple[Column, int, Cells]]:
         return zip(self.columns_, self.offsets(), cells, strict=True)
 
-    def _refuse_gaps(self, rows: Any, counts: Counts) -> None:
+    def _refuse_gaps(self, rows: pa.Table | pa.RecordBatch, counts: Counts) -> None:
         if self.missing != "error" or not counts.missing:
             return
         name, n_gaps = next(iter(counts.missing.items()))

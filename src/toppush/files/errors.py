@@ -67,6 +67,12 @@ def absent(wanted: Iterable[str], found: Collection[str]) -> str | None:
     return f"{'column' if len(gone) == 1 else 'columns'} {', '.join(gone)}" if gone else None
 
 
+def listed(found: Iterable[object], most: int) -> str:
+    """The first few of some names or values, and how many more there are."""
+    shown = [repr(one) for one in found]
+    return ", ".join(shown[:most]) + f" and {len(shown) - most} more" * (len(shown) > most)
+
+
 def like(name: str, known: Iterable[str]) -> str:
     """A question whether one of the known names was meant, or nothing."""
     lower = {one.lower(): one for one in known}

@@ -6,9 +6,10 @@ from collections.abc import Callable, Collection
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, ParamSpec, TypeVar
+from typing import ParamSpec, TypeVar
 
 import numpy as np
+import pyarrow as pa
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.kernel_approximation import Nystroem
 from sklearn.linear_model import LogisticRegression
@@ -24,7 +25,7 @@ from toppush.files.columns import Columns
 from toppush.files.errors import BadColumns
 from toppush.files.id_columns import caution, id_like
 from toppush.files.labels import LabelRule, choose, count
-from toppush.files.model.fitted import Model
+from toppush.files.model.fitted import About, Model, Ranker, Steps
 from toppush.files.model.saving import certificate
 from toppush.files.readers import FileOrReader, LoadedRows, Reader, reading
 from toppush.files.readers.base import Layout
@@ -54,10 +55,10 @@ class Training:
     ids: tuple[str, ...]
     """Columns that look like ids."""
 
-    def preparation(self, *, scale: str = "maxabs", missing: str = "impute") -> list[Any]:
+    def preparation(self, *, scale: str = "maxabs", missing: str = "impute") -> Steps:
         """Steps from these rows to numbers; what is made of a table may be overwritten."""
         table = self.rows.label is not None
-        steps: list[tuple[str, Any]] = []
+        steps: Steps = []
         if table:
             steps.append(("columns", Columns(categorical=self.categorical, missing=missing)))
         if scale == "maxabs":
@@ -194,7 +195,7 @@ def require_folds(rule: LabelRule, positives: int, rows: int, cv: int, path: str
         )
 
 
-def fit_and_warn(ranker: Any, X: Matrix, y: Labels) -> list[str]:
+def fit_and_warn(ranker: Ranker, X: Matrix, y: Labels) -> list[str]:
     """Fit, and give the warnings on; their texts are the result."""
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
@@ -211,7 +212,7 @@ def spent(clock: list[float]) -> dict[str, float]:
 
 def _prepared(
     given: Training, scale: str, missing: str, kernel: str | None, seed: int
-) -> tuple[list[tuple[str, Any]], Any]:
+) -> tuple[Steps, Matrix]:
     """The fitted steps before the ranker, and what they make of the rows."""
     steps, X = given.preparation(scale=scale, missing=missing), given.rows.X
     for _, step in steps:
@@ -222,7 +223,7 @@ def _prepared(
     return steps, X
 
 
-def known(facts: dict[str, Any], layout: Layout, rule: LabelRule, ranker: Any) -> dict[str, Any]:
+def known(facts: About, layout: Layout, rule: LabelRule, ranker: Ranker) -> About:
     """What is known of a fit, apart from its columns and settings; `facts` tell of the data."""
     return {
         "versions": versions_of(PACKAGES),
@@ -252,7 +253,9 @@ def read_top(text: str) -> float | str:
     return share
 
 
-def ranker_for(lam: float | str, top: float | str, loss: str, folds: Any) -> Any:
+def ranker_for(
+    lam: float | str, top: float | str, loss: str, folds: StratifiedKFold | int
+) -> Ranker:
     """What fits the rows: by given settings, or by those that the folds choose."""
     if "cv" not in (lam, top):
         return TopPush(float(lam), top=top, loss=loss)
@@ -260,7 +263,7 @@ def ranker_for(lam: float | str, top: float | str, loss: str, folds: Any) -> Any
     return TopPushCV(lams, tops=None if top == "cv" else (top,), loss=loss, cv=folds)
 
 
-def beside(ranker: Any, X: Matrix, positive: Mask, folds: Any) -> dict[str, float]:
+def beside(ranker: Ranker, X: Matrix, positive: Mask, folds: StratifiedKFold) -> dict[str, float]:
     """Mean average precision over the folds of the chosen pair, and of logistic regression.
 
     Rows that a fold holds out weigh nothing, so none are copied.
@@ -310,14 +313,14 @@ def with_file(
         raise file.placed(error) from None
 
 
-def types_of(table: Any) -> dict[str, str]:
+def types_of(table: pa.Table) -> dict[str, str]:
     """The types of a table's columns by name."""
     return {name: str(table.schema.field(name).type) for name in table.column_names}
 
 
 def described(
     columns: Columns | None, types: dict[str, str], width: int, drop: Collection[str]
-) -> dict[str, Any]:
+) -> About:
     """What became of each column."""
     if columns is None:
         return {"numbered": width}
@@ -339,7 +342,7 @@ def described(
     }
 
 
-def settings(ranker: Any, **given: Any) -> dict[str, Any]:
+def settings(ranker: Ranker, **given: str | int | None) -> About:
     """The settings of a fit, and how they were chosen."""
     chosen = isinstance(ranker, TopPushCV)
     return {
@@ -354,6 +357,6 @@ def settings(ranker: Any, **given: Any) -> dict[str, Any]:
     }
 
 
-def measured(ranker: Any, X: Matrix, y: Labels) -> dict[str, float]:
+def measured(ranker: Ranker, X: Matrix, y: Labels) -> dict[str, float]:
     """Measures of the training rows."""
     return metrics.summary(y, ranker.decision_function(X))

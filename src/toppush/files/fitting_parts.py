@@ -121,12 +121,14 @@ def fit_parts(
         "positives": positives,
         "parts": len(seen),
     }
-    width, settings = int(X.shape[1]), {"scale": scale, "missing": missing, "cv": cv, "seed": None}
+    width = int(X.shape[1])
     training = fitting.measured(ranker, X, y)
     clock.append(time.perf_counter())
     model.about = fitting.known(facts, common.layout, common.rule, ranker) | {
         "columns": fitting.described(common.columns, seen[0].types, width, drop),
-        "fit": fitting.settings(ranker, kernel=None, **settings),
+        "fit": fitting.settings(
+            ranker, kernel=None, scale=scale, missing=missing, cv=cv, seed=None
+        ),
         "warnings": said,
         "training": training,
         "seconds": fitting.spent(clock),

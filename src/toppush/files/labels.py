@@ -11,8 +11,9 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from toppush.files.arrow_values import is_number, is_numeric, is_text, texts_of, value_type, whole
-from toppush.files.errors import like
+from toppush.files.errors import like, listed
 from toppush.system.reading import DataError
+from toppush.types import Labels, Mask
 
 Value = str | float
 FLAGS = {"true": 1.0, "false": 0.0}
@@ -52,7 +53,7 @@ class LabelRule:
         """The type that a CSV file's labels are read as."""
         return pa.float64() if self.numeric else pa.string()
 
-    def positives(self, labels: Any) -> NDArray[np.bool_]:
+    def positives(self, labels: Labels) -> Mask:
         """Which rows are positive."""
         values = as_values(labels, self.column)
         if is_numeric(values.type) != self.numeric:
@@ -66,7 +67,7 @@ class LabelRule:
             self._refuse_third(values, found | _equal(values, self.others[0]))
         return found
 
-    def _refuse_third(self, values: pa.Array, known: NDArray[np.bool_]) -> None:
+    def _refuse_third(self, values: pa.Array, known: Mask) -> None:
         if known.all():
             return
         row = int(np.argmin(known))
@@ -78,7 +79,7 @@ class LabelRule:
         )
 
 
-def count(labels: Any, column: str | None) -> Counter[Value]:
+def count(labels: Labels, column: str | None) -> Counter[Value]:
     """How often there is each label."""
     counted = pc.value_counts(as_values(labels, column))
     values, counts = counted.field("values").to_pylist(), counted.field("counts").to_pylist()
@@ -99,7 +100,7 @@ def choose(counts: Mapping[Value, int], column: str | None, positive: str | None
         )
     if positive is None and len(found) != 2:
         raise DataError(
-            f"{len(found)} different labels, {_listed(found)}; name the positive one with "
+            f"{len(found)} different labels, {listed(found, 5)}; name the positive one with "
             "--positive, or the right column with --label.",
             column=column,
         )
@@ -128,7 +129,7 @@ def _as_number(label: Value) -> float | None:
     return float(label) if is_number(label) else None
 
 
-def _named(positive: str, found: list[Any], column: str | None) -> Value:
+def _named(positive: str, found: list[Value], column: str | None) -> Value:
     """The label that was named on a command line."""
     wanted = positive if isinstance(found[0], str) else _as_number(positive)
     if wanted is None:
@@ -136,13 +137,13 @@ def _named(positive: str, found: list[Any], column: str | None) -> Value:
     if wanted not in found:
         raise DataError(
             f"no label is {positive!r}{like(positive, map(str, found))}; there are "
-            f"{_listed(found)}. Name one with --positive.",
+            f"{listed(found, 5)}. Name one with --positive.",
             column=column,
         )
     return wanted
 
 
-def as_values(labels: Any, column: str | None) -> pa.Array:
+def as_values(labels: Labels, column: str | None) -> pa.Array:
     """Labels as float64 or text, none of them missing."""
     if not isinstance(labels, (pa.Array, pa.ChunkedArray)):
         labels = _as_arrow(np.asarray(labels), column)
@@ -175,12 +176,7 @@ def _as_arrow(labels: NDArray[Any], column: str | None) -> pa.Array:
         ) from None
 
 
-def _equal(values: pa.Array, wanted: Value) -> NDArray[np.bool_]:
+def _equal(values: pa.Array, wanted: Value) -> Mask:
     same = pc.equal(values, pa.scalar(wanted, values.type))
-    found: NDArray[np.bool_] = same.to_numpy(zero_copy_only=False)
+    found: Mask = same.to_numpy(zero_copy_only=False)
     return found
-
-
-def _listed(found: list[Any], most: int = 5) -> str:
-    shown = ", ".join(repr(value) for value in found[:most])
-    return shown + f" and {len(found) - most} more" * (len(found) > most)

@@ -34,7 +34,6 @@ class Lines(NamedTuple):
 
     X: sparse.csr_array
     y: Array
-    first_line: int
 
 
 class LibsvmRows(NamedTuple):
@@ -117,7 +116,7 @@ def _parse(path: Path, text: bytes, line: int, lowest: int) -> Lines:
     finite = np.isfinite(X.data).all() and np.isfinite(y).all()
     if not finite or (X.nnz and int(X.indices.min()) < lowest):
         raise find_fault(path, text, line, lowest, "a number is not finite")
-    return Lines(sparse.csr_array(X), y, line)
+    return Lines(sparse.csr_array(X), y)
 
 
 def find_fault(path: Path, text: bytes, line: int, lowest: int, otherwise: str) -> DataError:

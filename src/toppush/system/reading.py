@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from glob import glob
 from os import SEEK_END, PathLike
 from pathlib import Path
-from typing import BinaryIO, Protocol
+from typing import BinaryIO
 
 UNPACKERS: dict[str, Callable[[BinaryIO], object]] = {
     ".gz": lambda file: gzip.GzipFile(fileobj=file),
@@ -80,14 +80,6 @@ class DataError(ValueError):
         """The same error, with the file named, and so many rows before those that were seen."""
         row = None if self.row is None else self.row + after
         return type(self)(self.message, file=file, line=self.line, row=row, column=self.column)
-
-
-class Seekable(Protocol):
-    """An open file, of Python or of another library."""
-
-    def seek(self, offset: int, whence: int = ..., /) -> object: ...
-    def tell(self) -> int: ...
-    def read(self, size: int, /) -> bytes: ...
 
 
 def kind_of(path: Path, wanted: str | None = None) -> str:
@@ -169,7 +161,7 @@ def fingerprint(path: Path) -> str:
         return fingerprint_of(file)
 
 
-def fingerprint_of(file: Seekable) -> str:
+def fingerprint_of(file: BinaryIO) -> str:
     """The fingerprint of an open file, which stays where it was."""
     was = file.tell()
     file.seek(0, SEEK_END)

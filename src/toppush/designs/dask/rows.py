@@ -64,11 +64,9 @@ class DaskRows(PlacedRows):
         raise ValueError(f"device={device!r} is for one machine, and X is a Dask collection.")
 
     def labels(self, y: Any) -> Lazy:
-        """A label for each row."""
         return self._aligned(y, "y")
 
     def weights(self, sample_weight: Any) -> Lazy:
-        """A weight for each row."""
         return self._aligned(sample_weight, "sample_weight")
 
     def _aligned(self, vector: Any, name: str) -> Lazy:
@@ -78,11 +76,9 @@ class DaskRows(PlacedRows):
         return vector
 
     def mask(self, labels: Lazy, wanted: Any) -> Lazy:
-        """Which rows have the wanted label."""
         return labels == wanted
 
     def only(self, where: Lazy, sample_weight: Lazy | None) -> Lazy:
-        """The weights of some rows, and zero for all others."""
         return where * (1.0 if sample_weight is None else sample_weight)
 
     def require_whole_lists(self, asked: str, instead: str) -> None:

@@ -6,7 +6,7 @@ the other.
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from typing import Any, NamedTuple, Self, cast
@@ -24,7 +24,7 @@ from toppush.designs.here import RowsHere
 from toppush.designs.in_memory import DenseRows
 from toppush.designs.local import default_threads, hold_blas, release_blas, rows_of
 from toppush.designs.rows import PLAIN, ExactRows, Form, Rows, Tally
-from toppush.designs.views import ByParts, MaskedRows, precise
+from toppush.designs.views import ByParts, precise
 from toppush.types import Array, Mask, Where
 
 BLOCK, SMALLEST_BLOCK = 32 << 20, 1 << 20
@@ -63,14 +63,11 @@ class OnDisk(RowsHere):
     """
 
     library = "disk"
-    arrays, room, copy_cost = NUMPY, 0.0, 1.0
-    is_double = True
-    """Scores are taken in float64, whatever the files hold."""
 
     def __init__(self, source: Source, memory_limit: int) -> None:
         self.source, self.memory_limit = source, memory_limit
         self.shape, self.dtype, self.n_entries = source.shape, source.dtype, source.n_entries
-        self.can_shift, self.tally, self.bytes_read = source.is_dense, Tally(), 0
+        self.is_double, self.bytes_read = source.dtype == np.float64, 0
 
     def __repr__(self) -> str:
         return f"<{self.shape[0]} x {self.shape[1]} rows of {self.dtype} on disk>"
@@ -88,15 +85,23 @@ class OnDisk(RowsHere):
         """The rows as one block that reads itself anew for every product."""
         return DiskDesign(self, positive, sample_weight)
 
-    def subset(self, where: Where) -> MaskedRows:
-        """Some of the rows, still on disk."""
-        return MaskedRows(self, where)  # type: ignore[arg-type]  # what it can be asked is enough
+    def subset(self, where: Where) -> Rows:
+        """A copy of some of the rows, in memory."""
+        with self._reader() as reader:
+            return DiskRows(self, reader, 0).subset(where)
 
-    def scores(self, weights: Array) -> Array:
-        """X w, by one read of the files."""
-        plan = self.plan(SCORE_VECTORS * self.shape[0], 2 * self.shape[1])
-        with Reader(self, plan.block) as reader:
+    def scores_of_all(self, weights: Array) -> Array:
+        """X w in float64, by one read of the files."""
+        with self._reader() as reader:
             return precise(DiskRows(self, reader, 0), PLAIN).scores(weights)
+
+    def scores_of_some(self, where: Where, fits: Iterable[tuple[Array, float]]) -> list[Array]:
+        """X w less the threshold over some rows, by a read for each fit."""
+        return [self.scores_of_all(weights)[where] - threshold for weights, threshold in fits]
+
+    def _reader(self) -> "Reader":
+        plan = self.plan(SCORE_VECTORS * self.shape[0], 2 * self.shape[1])
+        return Reader(self, plan.block)
 
     def plan(self, n_row_numbers: int, n_feature_numbers: int) -> Plan:
         """Sizes that keep within the limit, or a refusal."""
@@ -194,7 +199,7 @@ class DiskRows(ByParts):
         self.shape, self.n_entries, self.tally = on_disk.shape, on_disk.n_entries, Tally()
         self.room = room / self._source.entry_bytes
         self.copy_cost = 1.0 if self._source.is_dense else 2.0
-        self.is_double, self.can_shift = on_disk.dtype == np.float64, on_disk.can_shift
+        self.is_double, self.can_shift = on_disk.is_double, self._source.is_dense
         self._seen = False
 
     def _parts(self, *coefficients: Array) -> Iterator[tuple[slice, Rows]]:

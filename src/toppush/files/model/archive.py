@@ -11,7 +11,6 @@ import re
 import struct
 import zipfile
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 
@@ -111,7 +110,7 @@ def _require_short_list(body: memoryview) -> None:
         raise ModelError(f"its archive lists {count:,} or more parts, which no model has.")
 
 
-def _require_plain(member: zipfile.ZipInfo, parts: dict[str, Any]) -> None:
+def _require_plain(member: zipfile.ZipInfo, parts: dict[str, memoryview]) -> None:
     name = member.filename
     if member.compress_type != zipfile.ZIP_STORED or member.file_size != member.compress_size:
         raise ModelError(f"its part {name!r} is packed; models are stored plain.")

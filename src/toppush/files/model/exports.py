@@ -5,11 +5,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike, DTypeLike
 from sklearn.kernel_approximation import Nystroem
 
+from toppush.designs import dense
 from toppush.files.columns import Category, Columns, Number
 from toppush.files.errors import ModelError, need
-from toppush.files.model.fitted import Model
+from toppush.files.model.fitted import About, Model
 from toppush.files.model.linear import ColumnPart, LinearScore, scaling
 from toppush.files.model.saving import require_no_training_rows
 from toppush.system.writing import write_bytes, write_text
@@ -35,7 +37,7 @@ def export_json(model: Model, path: str | Path) -> None:
     require_no_training_rows(path, model.about)
     linear = _linear(model)
     if linear.columns is None:
-        weights: Any = {"weights": linear.weights.tolist()}
+        weights: About = {"weights": linear.weights.tolist()}
     else:
         weights = {"columns": {part.column.name: _as_json(part) for part in linear.parts()}}
     about = {"format": "toppush weights 1", "label": model.about.get("label")}
@@ -49,7 +51,7 @@ def _linear(model: Model) -> LinearScore:
     return model.linear
 
 
-def _as_json(part: ColumnPart) -> dict[str, Any]:
+def _as_json(part: ColumnPart) -> About:
     if isinstance(part.column, Number):
         weight = float(part.weights[0])
         return {"weight": weight, "missing": weight * part.column.fill + part.gap}
@@ -99,7 +101,7 @@ class _Graph:
         self.inputs.append(made)
         return name
 
-    def constant(self, value: Any, kind: Any = np.float64) -> str:
+    def constant(self, value: ArrayLike, kind: DTypeLike = np.float64) -> str:
         """An array that is part of the model."""
         name = f"toppush constant {len(self.constants)}"
         array = np.asarray(value, kind)
@@ -163,7 +165,8 @@ def _kernel_graph(graph: _Graph, model: Model) -> str:
     rows = _matrix(graph, model.columns, kernel.n_features_in_)
     rows = graph.apply("Mul", rows, graph.constant(factor))
     rows = graph.apply("Sub", rows, graph.constant(shift))
-    centers, last = _dense(kernel.components_), graph.constant([1], np.int64)
+    centers = np.asarray(dense(kernel.components_), np.float64)
+    last = graph.constant([1], np.int64)
     squares = graph.apply("ReduceSum", graph.apply("Mul", rows, rows), last)
     cross = graph.apply("MatMul", rows, graph.constant(-2.0 * centers.T))
     distances = graph.apply(
@@ -225,7 +228,3 @@ def _product(graph: _Graph, rows: str, weights: Array, threshold: float) -> str:
     """The product of rows and weights, less the threshold."""
     scores = graph.apply("MatMul", rows, graph.constant(weights))
     return graph.apply("Sub", scores, graph.constant(threshold))
-
-
-def _dense(array: Any) -> Array:
-    return np.asarray(array.toarray() if hasattr(array, "toarray") else array, np.float64)

@@ -6,8 +6,11 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from sklearn.base import BaseEstimator
 from sklearn.pipeline import Pipeline
 
+from toppush.estimators.cross_validation import TopPushCV
+from toppush.estimators.toppush import TopPush
 from toppush.files.columns import Columns, Counts, Number
 from toppush.files.errors import ModelError
 from toppush.files.labels import NAMED, LabelRule
@@ -15,6 +18,11 @@ from toppush.files.model.linear import LinearScore, fold, larger, largest
 from toppush.files.readers.base import Needs
 from toppush.system.reading import DataError
 from toppush.types import Array, Matrix
+
+About = dict[str, Any]
+"""What JSON can hold."""
+Ranker = TopPush | TopPushCV
+Steps = list[tuple[str, BaseEstimator]]
 
 
 @dataclass
@@ -40,12 +48,13 @@ class Model:
     """
 
     pipeline: Pipeline
-    about: dict[str, Any] = field(default_factory=dict)
+    about: About = field(default_factory=dict)
 
     @property
-    def ranker(self) -> Any:
+    def ranker(self) -> Ranker:
         """The last step."""
-        return self.pipeline[-1]
+        ranker: Ranker = self.pipeline[-1]
+        return ranker
 
     @cached_property
     def linear(self) -> LinearScore | None:

@@ -5,15 +5,16 @@ Scoring a batch is then one product with a matrix, or a running sum over the col
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from sklearn.base import BaseEstimator
 from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 
+from toppush.designs import column_sizes
 from toppush.estimators.base import TIE, LinearRanker
 from toppush.files.columns import LARGER, Category, Columns, Counts, Number
-from toppush.types import Array
+from toppush.types import Array, Matrix
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,7 @@ class LinearScore:
             )
         return found
 
-    def __call__(self, rows: Any, counts: Counts) -> Array:
+    def __call__(self, rows: Matrix, counts: Counts) -> Array:
         """Scores less the threshold; a tie with it is exactly 0, as in the ranker."""
         if self.columns is None:
             scores = np.asarray(rows @ self.weights, np.float64)
@@ -82,7 +83,7 @@ class LinearScore:
         return scores
 
 
-def fold(steps: list[tuple[str, Any]]) -> LinearScore | None:
+def fold(steps: list[tuple[str, BaseEstimator]]) -> LinearScore | None:
     """The pipeline's steps as one linear score, or None if they are not linear in the values."""
     *before, (_, ranker) = steps
     columns = before[0][1] if before and isinstance(before[0][1], Columns) else None
@@ -96,7 +97,7 @@ def fold(steps: list[tuple[str, Any]]) -> LinearScore | None:
     return LinearScore(weights * factor, float(ranker.threshold_ + shift @ weights), columns)
 
 
-def scaling(scalers: list[Any], width: int) -> tuple[Array, Array] | None:
+def scaling(scalers: list[BaseEstimator], width: int) -> tuple[Array, Array] | None:
     """Factor and shift of x -> factor x - shift, or None if a step is not a scaler known here."""
     if not all(isinstance(scaler, (MaxAbsScaler, StandardScaler)) for scaler in scalers):
         return None
@@ -108,7 +109,7 @@ def scaling(scalers: list[Any], width: int) -> tuple[Array, Array] | None:
     return factor, shift
 
 
-def largest(steps: list[tuple[str, Any]]) -> Array | None:
+def largest(steps: list[tuple[str, BaseEstimator]]) -> Array | None:
     """A size that no training value of a column exceeds, if the first step is a scaler."""
     first = steps[0][1]
     if isinstance(first, MaxAbsScaler):
@@ -118,18 +119,9 @@ def largest(steps: list[tuple[str, Any]]) -> Array | None:
     return None
 
 
-def larger(rows: Any, known: Array) -> list[tuple[int, float]]:
+def larger(rows: Matrix, known: Array) -> list[tuple[int, float]]:
     """Columns with a value far above the known size, and how many times as large it is."""
     limit = np.where(known > 0.0, LARGER * known, np.inf)
-    if hasattr(rows, "tocsr"):
-        far = np.abs(rows.data) > limit[rows.indices]
-        columns, sizes = rows.indices[far], np.abs(rows.data[far])
-    else:
-        ends = np.stack([rows.max(axis=0), rows.min(axis=0)]).astype(np.float64)
-        most = np.abs(ends).max(axis=0)
-        columns = np.flatnonzero(most > limit)
-        sizes = most[columns]
-    found: dict[int, float] = {}
-    for column, size in zip(columns.tolist(), sizes.tolist(), strict=True):
-        found[column] = max(found.get(column, 0.0), size / float(known[column]))
-    return list(found.items())
+    sizes = column_sizes(rows)
+    columns = np.flatnonzero(sizes > limit)
+    return [(int(column), float(sizes[column] / known[column])) for column in columns]

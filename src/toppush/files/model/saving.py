@@ -35,7 +35,7 @@ from toppush.estimators.toppush import TopPush
 from toppush.files.columns import Columns, Number
 from toppush.files.errors import ModelError, need
 from toppush.files.model.archive import LARGEST, Archive, packed, unpacked
-from toppush.files.model.fitted import Model
+from toppush.files.model.fitted import About, Model, Ranker
 from toppush.files.model.trust import UntrustedError, require_trusted
 from toppush.problem.solution import Iteration, Solution, Status
 from toppush.system.reading import DataError, fingerprint, require_file
@@ -67,7 +67,7 @@ SAVED = (
 )
 
 
-def save(model: Any, path: str | Path) -> None:
+def save(model: Model | Pipeline | Ranker, path: str | Path) -> None:
     """Write a model, a fitted pipeline or a fitted `TopPush` to a file that is safe to open.
 
     Parameters
@@ -108,7 +108,7 @@ def load(path: str | Path) -> Model:
         raise error.at(path) from None
 
 
-def require_no_training_rows(path: str | Path, about: dict[str, Any]) -> None:
+def require_no_training_rows(path: str | Path, about: About) -> None:
     """Refuse to write over the file that a model was fitted to."""
     path, known = Path(path), about.get("data", {}).get("fingerprint")
     if known is not None and path.is_file() and fingerprint(path) == known:
@@ -118,7 +118,7 @@ def require_no_training_rows(path: str | Path, about: dict[str, Any]) -> None:
         )
 
 
-def read_about(path: str | Path) -> dict[str, Any]:
+def read_about(path: str | Path) -> About:
     """What a model file says of itself, without building the model."""
     path = Path(path)
     try:
@@ -127,7 +127,7 @@ def read_about(path: str | Path) -> dict[str, Any]:
         raise error.at(path) from None
 
 
-def as_model(model: Any) -> Model:
+def as_model(model: Model | Pipeline | Ranker) -> Model:
     """A model of a fitted pipeline or ranker."""
     if isinstance(model, Model):
         return model
@@ -137,7 +137,7 @@ def as_model(model: Any) -> Model:
     return Model(pipeline, {} if known is None else {"certificate": known})
 
 
-def require_ranker(pipeline: Any) -> None:
+def require_ranker(pipeline: Pipeline) -> None:
     """Refuse what does not end with TopPush."""
     if not isinstance(pipeline, Pipeline) or not isinstance(pipeline[-1], (TopPush, TopPushCV)):
         raise ModelError(
@@ -145,7 +145,7 @@ def require_ranker(pipeline: Any) -> None:
         )
 
 
-def certificate(ranker: Any) -> dict[str, Any] | None:
+def certificate(ranker: Ranker) -> About | None:
     """The bounds of a fit and how it ended, as JSON can hold them; an average has none."""
     found: Solution | None = getattr(ranker, "solution_", None)
     return (
@@ -221,7 +221,7 @@ def _body(data: bytes) -> bytes:
     return data[FIRST:]
 
 
-def _about(archive: Archive) -> dict[str, Any]:
+def _about(archive: Archive) -> About:
     text = archive.read(ABOUT)
     try:
         about = json.loads(text)
@@ -257,7 +257,7 @@ def _has_splines(step: BaseEstimator) -> bool:
     return isinstance(step, SplineTransformer) and hasattr(step, "bsplines_")
 
 
-def _estimators(root: Any) -> Iterator[BaseEstimator]:
+def _estimators(root: object) -> Iterator[BaseEstimator]:
     """Every estimator in a pipeline, however deep."""
     things, seen = [root], set()
     while things:
@@ -315,7 +315,7 @@ def _require_working(model: Model) -> None:
     working.decision_function(np.ones((1, width)))
 
 
-def _is_picky(step: Any) -> bool:
+def _is_picky(step: BaseEstimator | str) -> bool:
     return step == "passthrough" or isinstance(step, PICKY)
 
 

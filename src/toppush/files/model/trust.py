@@ -97,7 +97,7 @@ def require_trusted(archive: Archive) -> list[str]:
     list of str
         What skops is to be told to trust.
     """
-    readers: dict[str, Any] = {}
+    readers: dict[str, int] = {}
     for node in _nodes(json.loads(archive.read(SCHEMA))):
         loader, name = node["__loader__"], f"{node.get('__module__')}.{node.get('__class__')}"
         if name not in ALLOWED.get(str(loader), ()):

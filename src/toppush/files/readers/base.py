@@ -12,7 +12,7 @@ from typing import BinaryIO, ClassVar, NamedTuple, Self, TypedDict
 
 import pyarrow as pa
 
-from toppush.files.errors import absent
+from toppush.files.errors import absent, listed
 from toppush.system.reading import DataError, fingerprint_of, unpacked
 from toppush.types import Labels, Matrix
 
@@ -169,13 +169,8 @@ class TableReader(Reader):
         """Refuse names of columns that are not there, all of them at once."""
         if gone := absent(names, self.names):
             raise DataError(
-                f"has no {gone}; its columns are {_listed(self.names)}.", file=self.path
+                f"has no {gone}; its columns are {listed(self.names, 20)}.", file=self.path
             )
-
-
-def _listed(found: Collection[str], most: int = 20) -> str:
-    shown = ", ".join(repr(name) for name in list(found)[:most])
-    return shown + f" and {len(found) - most} more" * (len(found) > most)
 
 
 class MatrixReader(Reader):

@@ -1,20 +1,22 @@
 """NumPy's files: NPZ, an archive of arrays, and NPY, an array that is mapped into memory."""
 
+from abc import abstractmethod
 from collections import Counter
 from collections.abc import Collection, Iterator
 from pathlib import Path
+from typing import Any, ClassVar, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 
 from toppush.files.arrow_values import all_finite
-from toppush.files.readers.base import Batch, LoadedRows, MatrixReader, Needs
+from toppush.files.readers.base import Batch, Layout, LoadedRows, MatrixReader, Needs
 from toppush.system.reading import DataError, require_file
 from toppush.types import Array, Labels, Matrix, Where
 
 BATCH_BYTES = 1 << 25
 """Bytes of a matrix that are scored at a time."""
-DEFAULT_LABEL = {"npz": "y", "npy": "-1"}
 ENDS = {"0": slice(1, None), "-1": slice(None, -1)}
 """Columns that are left when the first or the last one holds the labels."""
 SPARSE_PARTS = {"data", "indices", "indptr", "shape"}
@@ -24,8 +26,38 @@ class _NumpyReader(MatrixReader):
     """A matrix that is there as a whole."""
 
     unreadable = (Exception,)  # damage makes parsers of Python literals and zips raise anything
+    label: ClassVar[str]
+    """Where the labels are unless it is said."""
+    remembered: ClassVar[Literal["key", "label"]]
+    """How a layout calls that."""
 
-    def _sliced(self, X: Matrix, labels: Labels, width: int) -> Iterator[Batch]:
+    @abstractmethod
+    def _arrays(self, label: str) -> tuple[Matrix, Labels]:
+        """The matrix without its labels, and these."""
+
+    @abstractmethod
+    def _unlabelled(self, label: str, width: int) -> Matrix:
+        """A matrix of so many columns, or one with labels beside them, which are left out."""
+
+    def load(self, label: str | None, drop: Collection[str], texts: Collection[str]) -> LoadedRows:
+        """All rows with their labels."""
+        self._refuse_names(drop=drop, categorical=texts)
+        label = label or self.label
+        X, labels = self._arrays(label)
+        X = native(X)
+        require_finite(X, self.path)
+        layout = Layout(width=X.shape[1])
+        layout[self.remembered] = label
+        return LoadedRows(X, labels, None, layout)
+
+    def batches(self, needs: Needs) -> Iterator[Batch]:
+        """The rows in order, some at a time."""
+        width, known = self._width(needs), needs.layout.get(self.remembered, self.label)
+        if needs.label is None:
+            X, labels = self._unlabelled(known, width), None
+        else:
+            X, labels = self._arrays(needs.label[0] or known)
+        require_matrix(X, labels, self.path)
         if X.shape[1] != width:
             raise DataError(
                 f"has {X.shape[1]} columns, and the model was fitted with {width}.", file=self.path
@@ -36,90 +68,50 @@ class _NumpyReader(MatrixReader):
             some = None if labels is None else labels[start : start + step]
             yield Batch(part, part.shape[0], some, None, 0)
 
-    def _whole(self, X: Matrix) -> Matrix:
-        """All rows, if every value is finite."""
-        X = native(X)
-        require_finite(X, self.path)
-        return X
-
-    def _mapped(self, path: Path) -> Array:
-        """A NumPy array in a file, read when it is used."""
-        with self.readable(path):
-            found = np.load(path, mmap_mode="r", allow_pickle=False)
-        if not isinstance(found, np.ndarray):
-            found.close()
-            raise DataError("is an archive of arrays; read it with --format npz.", file=path)
-        return found
-
 
 class NpzReader(_NumpyReader):
     """NumPy's archive: X (or the parts of a CSR matrix as SciPy saves them) and y."""
 
-    def load(self, label: str | None, drop: Collection[str], texts: Collection[str]) -> LoadedRows:
-        """All rows with their labels."""
-        self._refuse_names(drop=drop, categorical=texts)
-        key = label or DEFAULT_LABEL["npz"]
-        X, labels = self._arrays(key)
-        if labels is None:
+    label, remembered = "y", "key"
+
+    def _arrays(self, label: str) -> tuple[Matrix, Labels]:
+        arrays = self._content()
+        X = self._matrix(arrays)
+        if label not in arrays:
             raise DataError(
-                f"holds no array {key!r} of labels; name it with --label.", file=self.path
+                f"holds no array {label!r} of labels; name it with --label.", file=self.path
             )
-        X = self._whole(X)
-        return LoadedRows(X, labels, None, {"width": X.shape[1], "key": key})
+        require_matrix(X, arrays[label], self.path)
+        return X, arrays[label]
 
-    def batches(self, needs: Needs) -> Iterator[Batch]:
-        """The rows in order, some at a time."""
-        width = self._width(needs)
-        named = None if needs.label is None else needs.label[0]
-        key = named or needs.layout.get("key") or DEFAULT_LABEL["npz"]
-        X, labels = self._arrays(key)
-        if needs.label is not None and labels is None:
-            raise DataError(f"holds no array {key!r} of labels.", file=self.path)
-        yield from self._sliced(X, labels, width)
+    def _unlabelled(self, label: str, width: int) -> Matrix:
+        return self._matrix(self._content())
 
-    def _arrays(self, key: str) -> tuple[Matrix, Labels]:
-        """The matrix, and the labels if they are there."""
+    def _content(self) -> dict[str, NDArray[Any]]:
         with self.readable(), np.load(self.file, allow_pickle=False) as archive:
-            arrays = {name: archive[name] for name in archive.files}
-            labels = arrays.get(key)
-            if set(arrays) >= SPARSE_PARTS:
-                parts = (arrays["data"], arrays["indices"], arrays["indptr"])
-                X = sparse.csr_array(parts, shape=tuple(arrays["shape"]))
-                X.check_format(full_check=True)
-            elif "X" in arrays:
-                X = arrays["X"]
-            else:
-                raise DataError(
-                    f"holds neither X nor the parts of a CSR matrix, but {sorted(arrays)}.",
-                    file=self.path,
-                )
-        require_matrix(X, labels, self.path)
-        return X, labels
+            return {name: archive[name] for name in archive.files}
+
+    def _matrix(self, arrays: dict[str, NDArray[Any]]) -> Matrix:
+        if not set(arrays) >= SPARSE_PARTS:
+            if "X" in arrays:
+                return arrays["X"]
+            raise DataError(
+                f"holds neither X nor the parts of a CSR matrix, but {sorted(arrays)}.",
+                file=self.path,
+            )
+        with self.readable():
+            parts = (arrays["data"], arrays["indices"], arrays["indptr"])
+            X = sparse.csr_array(parts, shape=tuple(arrays["shape"]))
+            X.check_format(full_check=True)
+        return X
 
 
 class NpyReader(_NumpyReader):
     """A memory-mapped NumPy array; labels are its first or last column, or another file."""
 
-    def load(self, label: str | None, drop: Collection[str], texts: Collection[str]) -> LoadedRows:
-        """All rows with their labels."""
-        self._refuse_names(drop=drop, categorical=texts)
-        label = label or DEFAULT_LABEL["npy"]
-        X, labels = self._parts(label)
-        X = self._whole(X)
-        return LoadedRows(X, labels, None, {"width": X.shape[1], "label": label})
+    label, remembered = "-1", "label"
 
-    def batches(self, needs: Needs) -> Iterator[Batch]:
-        """The rows in order, some at a time; a column of labels is left out if there is one."""
-        width = self._width(needs)
-        X, labels, label = self._mapped(self.path), None, needs.layout.get("label")
-        if needs.label is not None:
-            X, labels = self._parts(needs.label[0] or label or DEFAULT_LABEL["npy"])
-        elif label in ENDS and X.ndim == 2 and X.shape[1] == width + 1:
-            X = X[:, ENDS[label]]
-        require_matrix(X, labels, self.path)
-        yield from self._sliced(X, labels, width)
-
-    def _parts(self, label: str) -> tuple[Matrix, Labels]:
+    def _arrays(self, label: str) -> tuple[Matrix, Labels]:
         X = self._mapped(self.path)
         if label.endswith(".npy"):
             labels = self._mapped(require_file(Path(label)))
@@ -134,6 +126,20 @@ class NpyReader(_NumpyReader):
             )
         require_matrix(X, labels, self.path)
         return X, np.asarray(labels)
+
+    def _unlabelled(self, label: str, width: int) -> Matrix:
+        X = self._mapped(self.path)
+        beside = label in ENDS and X.ndim == 2 and X.shape[1] == width + 1
+        return X[:, ENDS[label]] if beside else X
+
+    def _mapped(self, path: Path) -> Array:
+        """A NumPy array in a file, read when it is used."""
+        with self.readable(path):
+            found = np.load(path, mmap_mode="r", allow_pickle=False)
+        if not isinstance(found, np.ndarray):
+            found.close()
+            raise DataError("is an archive of arrays; read it with --format npz.", file=path)
+        return found
 
 
 def native(X: Matrix) -> Matrix:

@@ -164,14 +164,16 @@ class ExactPath:
         shares = _capped_shares(self.pairs.push / self.pairs.push.sum(), 1.0 / self.k)
         mass = float(self.dual.sum())
         push = self.dual @ self.positives - mass * (shares @ self.negatives)
-        unit = self.dual / self.cost
-        scale, lower = best_scale(
-            self.loss,
-            Mass(mass, float(self.dual @ unit), push),
-            float(push @ push) / self.lam,
-            partial(along, self.cost, self.dual, self.loss),
-            lambda: (float(unit.max()),),
-        )
+        unit, quadratic = self.dual / self.cost, float(push @ push) / self.lam
+        squares, scale, lower = float(self.dual @ unit), 0.0, 0.0
+        if quadratic + squares > 0.0:  # else all of it is lost to rounding
+            scale, lower = best_scale(
+                self.loss,
+                Mass(mass, squares, push),
+                quadratic,
+                partial(along, self.cost, self.dual, self.loss),
+                lambda: (float(unit.max()),),
+            )
         if lower > self.lower:
             self.lower = lower
             on_negatives = np.broadcast_to(1.0 / self.n_neg, self.n_neg)

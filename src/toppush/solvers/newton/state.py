@@ -133,10 +133,16 @@ class Pairs:
 
     def rates(self, ahead: Direction) -> tuple[float, ...]:
         """The greatest rates at which each of the vectors falls towards zero."""
-        xp, now = namespace(self.slack), (self.slack, self.push, self.excess, self.room)
-        pairs = zip(ahead, now, strict=True)
-        used = list(pairs)[: 4 if self.capped else 2]
-        return tuple(number(xp.max(-step / value, initial=0.0)) for step, value in used)
+        now = (
+            (self.slack, self.push, self.excess, self.room)
+            if self.capped
+            else (self.slack, self.push)
+        )
+        xp = namespace(self.slack)
+        return tuple(
+            number(xp.max(-step / value, initial=0.0))
+            for step, value in zip(ahead, now, strict=False)
+        )
 
     def advance(self, ahead: Direction, step: float) -> None:
         """Take a step."""
