@@ -50,19 +50,11 @@ class Case:
 
 
 CASES = [
-    Case("normal", 1.0, 20, 200),
-    Case("normal", 2.0, 10, 100),
-    Case("normal", 2.0, 100, 500),
-    Case("normal", 2.0, 20, 2000),
-    Case("normal", 3.0, 200, 200),
-    Case("normal", 4.0, 50, 100),
-    Case("cauchy", 3.0, 50, 300),
-    Case("tied", 2.0, 30, 300),
-    Case("tied", 3.0, 100, 100),
-    Case("clump", 1.0, 50, 200),
-    Case("clump", 3.0, 20, 200),
-    Case("wrong labels", 4.0, 40, 200),
-]
+    Case("normal", 1.0, 20, 200), Case("normal", 2.0, 10, 100), Case("normal", 2.0, 100, 500),
+    Case("normal", 2.0, 20, 2000), Case("normal", 3.0, 200, 200), Case("normal", 4.0, 50, 100),
+    Case("cauchy", 3.0, 50, 300), Case("tied", 2.0, 30, 300), Case("tied", 3.0, 100, 100),
+    Case("clump", 1.0, 50, 200), Case("clump", 3.0, 20, 200), Case("wrong labels", 4.0, 40, 200),
+]  # fmt: skip
 PAIRS = [(Case("normal", 2.0, 40, 200), 1.5), (Case("normal", 2.0, 20, 300), 2.0)]
 
 

@@ -105,12 +105,7 @@ def measure(name, method, repeats, goal, limit):
     fitted = model.fit(X[train], y[train])
     decide = getattr(fitted, "decision_function", None)
     scores = decide(X[test]) if decide else fitted.predict_proba(X[test])[:, 1]
-    return row | {
-        "Pos@Top": metrics.positives_at_top(y[test], scores),
-        "AP": metrics.average_precision(y[test], scores),
-        "NDCG": metrics.ndcg(y[test], scores),
-        "AUC": metrics.auc(y[test], scores),
-    }
+    return row | metrics.summary(y[test], scores, by="title")
 
 
 def run_to(goal, limit, X, y):

@@ -10,6 +10,7 @@ import time
 import numpy as np
 import pytest
 
+from hostile_page import HOSTILE, hostile_page
 from toppush import metrics, report
 
 webdriver = pytest.importorskip("selenium.webdriver", reason="needs selenium")
@@ -29,7 +30,6 @@ FLAGS = (
 )
 PATIENCE = 60
 """Seconds until a chart that has not come is taken for missing."""
-HOSTILE = "</script><script>window.pwned=1</script><img src=x onerror=window.pwned=1>"
 
 
 @pytest.fixture(scope="module")
@@ -289,21 +289,7 @@ def test_a_long_list_goes_to_the_nearest_length(browser, tmp_path):
 
 
 def test_hostile_text_runs_nothing(browser, tmp_path):
-    positive, scores = made_list(60, 2)
-    alarms = report.first_false_alarms(positive, scores)
-    page = report.build(
-        positive,
-        scores,
-        title=HOSTILE,
-        name=HOSTILE,
-        preview=[{HOSTILE: HOSTILE}] * 60,
-        features=report.Features.of(
-            np.c_[scores, -scores], [1.0, 0.5], [HOSTILE, "b"], rows=alarms
-        ),
-        rival=report.Rival(-scores, HOSTILE),
-        facts={HOSTILE: HOSTILE},
-    )
-    opened = Opened(browser, tmp_path / "hostile.html", page)
+    opened = Opened(browser, tmp_path / "hostile.html", hostile_page())
     bar = opened.browser.find_element(By.CSS_SELECTOR, "#chart-weights .mark-rect path")
     webdriver.ActionChains(opened.browser).move_to_element(bar).perform()
     opened.wait(

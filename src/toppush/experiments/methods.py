@@ -167,13 +167,19 @@ def _fit_lightgbm(X: Matrix, y: Mask, leaves: float, trees: float) -> Scorer:
     return score
 
 
+def _trees(
+    package: str, title: str, fit: Callable[..., Scorer], size: str, values: tuple[float, ...]
+) -> Method:
+    grids = {size: Grid(values, step=1.0), "trees": Grid((100.0, 300.0), step=1.0)}
+    return Method(package, title, fit, grids, TOP_RULE, needs=package)
+
+
 PAPER: dict[str, object] = {"solver": "paper", "tol": EPSILON}
 STRUCTURAL: dict[str, object] = {"tol": 1e-3, "n_threads": 1}
 """The tolerance of a structural SVM is a proven relative gap."""
 # At costs of 1000 a thousand Newton steps do not suffice, nor help the top.
 COSTS: dict[str, object] = {"tol": EPSILON, "max_iter": 100, "random_state": 0}
 LAM, C = {"lam": POWERS}, {"C": POWERS}
-TREES = Grid((100.0, 300.0), step=1.0)
 IN_PAPER = (
     Method("toppush", "TopPush (paper)", _toppush(**PAPER), LAM),
     Method("lr", "LR", _baseline("LogisticRanker", tol=EPSILON), C),
@@ -204,22 +210,8 @@ BEYOND = (
     ),
     Method("lr-top", "LR, top recall", _baseline("LogisticRanker", tol=EPSILON), C, TOP_RULE),
     Method("nystroem", "TopPushCV, RBF features", _fit_nystroem, revision=2),
-    Method(
-        "xgboost",
-        "XGBoost",
-        _fit_xgboost,
-        {"depth": Grid((3.0, 6.0), step=1.0), "trees": TREES},
-        TOP_RULE,
-        needs="xgboost",
-    ),
-    Method(
-        "lightgbm",
-        "LightGBM",
-        _fit_lightgbm,
-        {"leaves": Grid((15.0, 63.0), step=1.0), "trees": TREES},
-        TOP_RULE,
-        needs="lightgbm",
-    ),
+    _trees("xgboost", "XGBoost", _fit_xgboost, "depth", (3.0, 6.0)),
+    _trees("lightgbm", "LightGBM", _fit_lightgbm, "leaves", (15.0, 63.0)),
 )
 METHODS = {method.key: method for method in (*IN_PAPER, *BEYOND)}
 REFERENCE = "toppush"

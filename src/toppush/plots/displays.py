@@ -2,7 +2,8 @@
 
 Both have a logarithmic axis, because what matters happens among the first rows. Ties are those
 of `toppush.metrics`: a list that ends within a tie holds its positives in proportion, and a
-threshold takes all rows of a tie or none.
+threshold takes all rows of a tie or none. A display that is drawn has the matplotlib Axes and
+Figure as `ax_` and `figure_`, and as `chance_level_` the line of a random order, or None.
 """
 
 from abc import ABC, abstractmethod
@@ -178,19 +179,15 @@ class TopCurveDisplay(_Display):
         Share of all positives that the first rows hold, as `toppush.metrics.recall_at_k`.
     prevalence : float, optional
         Share of positives in the whole list: the precision of a list in random order.
-    name : str, optional
-        Name in the legend.
-    pos_label : optional
-        The positive class, told on the axis.
+    name, pos_label : optional
+        Name in the legend, and the positive class, told on the axis.
 
     Attributes
     ----------
-    ax_, figure_
-        The matplotlib Axes and Figure.
+    ax_, figure_, chance_level_
+        As at the head of this module.
     precision_line_, recall_line_
         The two lines.
-    chance_level_
-        The line of a random order, or None.
 
     Examples
     --------
@@ -266,19 +263,15 @@ class TopRocDisplay(_Display):
         False positive rates from 0 to 1.
     tpr : array of shape (n_points,)
         Recall at those rates.
-    name : str, optional
-        Name in the legend.
-    pos_label : optional
-        The positive class, told on the axis.
+    name, pos_label : optional
+        As for `TopCurveDisplay`.
 
     Attributes
     ----------
-    ax_, figure_
-        The matplotlib Axes and Figure.
+    ax_, figure_, chance_level_
+        As at the head of this module.
     line_
         The curve.
-    chance_level_
-        The line of a random order, or None.
     """
 
     axes = ("false positive rate", "recall")
