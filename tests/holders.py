@@ -4,6 +4,8 @@ A new backend is a line in `HOLDERS`: a name, a function from an array and a fol
 would give as X, and what `TopPush` is told beside it.
 """
 
+import gc
+import tracemalloc
 import warnings
 from contextlib import contextmanager
 from importlib.util import find_spec
@@ -53,6 +55,18 @@ def check_same(one, other, rel=1e-9):
     assert_allclose(one.weights, other.weights, rtol=0, atol=rel * np.linalg.norm(other.weights))
     if one.dual.size:
         assert_allclose(one.dual, other.dual, rtol=0, atol=1e3 * rel * np.abs(other.dual).max())
+
+
+def peak_of(work):
+    """Bytes beyond those at the start; NumPy tells tracemalloc of its arrays."""
+    gc.collect()
+    tracemalloc.start()
+    try:
+        before, _ = tracemalloc.get_traced_memory()
+        work()
+        return tracemalloc.get_traced_memory()[1] - before
+    finally:
+        tracemalloc.stop()
 
 
 # Arrays and matrices in memory.
@@ -247,7 +261,7 @@ VARIANTS = {
     "dense F", "dense F float32", "dense with strides", "dense in 5 blocks float32",
     "memory-mapped float32", "CSR in 5 blocks float32", "CSR in 20 blocks", "CSR matrix",
     "CSR int64", "CSR unsorted", "CSR folder float32", "NPZ file", "NPZ file float32",
-    "Arrow file float32", "Dask array float32", "Dask CSR float32", "Dask frame",
+    "Arrow file float32", "Dask array float32", "Dask CSR", "Dask CSR float32", "Dask frame",
 }  # fmt: skip
 """Those that differ from another only in the layout or the type of their rows: what holds of
 products runs on them in every test run, whole fits are long."""

@@ -20,7 +20,7 @@ from toppush.cli import main
 from toppush.cli.fit import behind
 from toppush.cli.progress import NowAndThen, lines_to_stderr
 from toppush.experiments import compare as experiments_compare
-from toppush.files.fitting import read_training
+from toppush.files.fitting import read_training_file
 
 COMMANDS = ("fit", "rank", "evaluate", "compare", "threshold", "info", "demo")
 
@@ -112,7 +112,7 @@ def test_a_fit_is_compared_with_logistic_regression_on_its_folds(folder):
     found = result("fit", folder / "train.csv", "-o", folder / "b.toppush", "--label", "fraud",
                    "--drop", "id", "--cv", "3")  # fmt: skip
     model = files.load(folder / "b.toppush")
-    given = read_training(folder / "train.csv", label="fraud", drop=["id"])
+    given = read_training_file(folder / "train.csv", label="fraud", drop=["id"])
     X = given.rows.X
     for _, step in given.preparation():
         X = step.fit_transform(X)
@@ -124,6 +124,21 @@ def test_a_fit_is_compared_with_logistic_regression_on_its_folds(folder):
     given = result("fit", folder / "train.csv", "-o", folder / "b.toppush", "--label", "fraud",
                    "--drop", "id", "--lam", "1", "--top", "1")  # fmt: skip
     assert "beside" not in given  # no folds, no comparison
+
+
+@pytest.mark.parametrize(
+    "option, module, registry",
+    [
+        ("--loss", "toppush.problem.losses", "LOSSES"),
+        ("--scale", "toppush.files.fitting", "SCALES"),
+        ("--missing", "toppush.files.columns", "WAYS"),
+    ],
+)
+def test_choices_are_those_of_the_registry_when_it_is_asked(option, module, registry, monkeypatch):
+    monkeypatch.setattr(f"{module}.{registry}", ("made-up", "other"))
+    assert f"{option} [made-up|other]" in run("fit", "--help").stdout
+    ran = run("fit", "train.csv", "-o", "x", option, "maxabs", code=2)
+    assert "'maxabs' is not one of 'made-up', 'other'" in ran.stderr
 
 
 def test_rank_lists_and_writes(folder):

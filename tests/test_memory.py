@@ -8,11 +8,22 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from holders import peak_of
 from toppush import TopPush
 
 N_FEATURES, PER_ROW, N_ROWS = 500, 10, 200_000
 CONSTANT = 1 << 20
 """Bytes of whatever does not grow with the data: 1 MB."""
+
+on_threads = pytest.mark.parametrize(
+    "data, n_threads",
+    [
+        ("sparse_rows", 2),
+        ("mapped_rows", 1),
+        pytest.param("sparse_rows", 1, marks=pytest.mark.long),
+        pytest.param("mapped_rows", 2, marks=pytest.mark.long),
+    ],
+)
 
 
 @pytest.fixture(scope="module")
@@ -44,29 +55,20 @@ def labels(score, rng):
 
 
 def peak_of_fit(estimator, X, y, sample_weight=None):
-    """Bytes beyond those at the start; NumPy tells tracemalloc of its arrays."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         estimator.fit(X[:2000], y[:2000])  # imports and caches
-        gc.collect()
-        tracemalloc.start()
-        try:
-            before, _ = tracemalloc.get_traced_memory()
-            estimator.fit(X, y, sample_weight=sample_weight)
-            return tracemalloc.get_traced_memory()[1] - before
-        finally:
-            tracemalloc.stop()
+        return peak_of(lambda: estimator.fit(X, y, sample_weight=sample_weight))
 
 
 def allowed(X):
     return 8 * (10 * X.shape[0] + 10 * X.shape[1]) + CONSTANT
 
 
-@pytest.mark.parametrize("data", ["sparse_rows", "mapped_rows"])
+@on_threads
 @pytest.mark.parametrize(
     "loss, top", [("truncated_quadratic", 1), ("truncated_quadratic", 100), ("logistic", 1)]
 )
-@pytest.mark.parametrize("n_threads", [1, 2])
 def test_ten_vectors_of_row_length(data, loss, top, n_threads, request):
     X, y = request.getfixturevalue(data)
     estimator = TopPush(0.01, solver="paper", loss=loss, top=top, max_iter=12, n_threads=n_threads)
@@ -75,9 +77,8 @@ def test_ten_vectors_of_row_length(data, loss, top, n_threads, request):
     assert 12 >= estimator.n_iter_ >= 10
 
 
-@pytest.mark.parametrize("data", ["sparse_rows", "mapped_rows"])
+@on_threads
 @pytest.mark.parametrize("top", [1, 100])
-@pytest.mark.parametrize("n_threads", [1, 2])
 def test_newton_adds_its_matrix_and_a_factor(data, top, n_threads, request):
     """Ten vectors of row length again, and two matrices of features by features."""
     X, y = request.getfixturevalue(data)
@@ -123,10 +124,5 @@ def test_predictions_do_not_copy_the_data(data, method, request):
         estimator = TopPush(0.01, solver="paper", max_iter=2).fit(X[:2000], y[:2000])
     predict = getattr(estimator, method)
     predict(X[:2000])
-    tracemalloc.start()
-    try:
-        predict(X)
-        _, peak = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
+    peak = peak_of(lambda: predict(X))
     assert peak <= allowed(X), f"{peak / 8 / X.shape[0]:.2f} vectors of row length"

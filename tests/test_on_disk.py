@@ -1,11 +1,9 @@
 """Rows on disk: the same answers as in memory, and no more memory than allowed."""
 
 import ctypes
-import gc
 import math
 import subprocess
 import sys
-import tracemalloc
 from pathlib import Path
 from types import SimpleNamespace
 from unittest import mock
@@ -15,7 +13,7 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy import sparse
 
-from holders import check_same, made, saved, small_parts, solved, write_arrow
+from holders import check_same, made, peak_of, saved, small_parts, solved, write_arrow
 from toppush import TopPush, on_disk
 from toppush.designs import LocalDesign
 from toppush.designs.arrays import NUMPY
@@ -195,18 +193,6 @@ def test_no_more_memory_than_planned(share, solver, top, room, tmp_path, monkeyp
     peak = peak_of(lambda: solved(far, y, **given))
     assert peak <= counted + spare + (1 << 20), f"{(peak - counted - spare) / row:.2f} vectors"
     assert far.bytes_read >= 5 * 8 * 40 * n_rows
-
-
-def peak_of(work):
-    """Bytes beyond those at the start; NumPy tells tracemalloc of its arrays."""
-    gc.collect()
-    tracemalloc.start()
-    try:
-        before, _ = tracemalloc.get_traced_memory()
-        work()
-        return tracemalloc.get_traced_memory()[1] - before
-    finally:
-        tracemalloc.stop()
 
 
 def test_a_limit_that_cannot_be_kept_is_refused(tmp_path, rng):

@@ -382,9 +382,9 @@ def test_one_solve_stands_for_the_pairs_at_which_it_shows_zero_optimal():
 def test_raw_tables_are_ranked_as_well_as_by_logistic_regression(name, label, drop, shared_file):
     """The head of the list alone chose models with an AUC of .52 and .64."""
     pytest.importorskip("pyarrow", reason="needs pyarrow, the extra [files]")
-    from toppush.files.fitting import read_training
+    from toppush.files.fitting import read_training_file
 
-    given = read_training(shared_file(f"data/tables/{name}.csv.gz"), label=label, drop=[drop])
+    given = read_training_file(shared_file(f"data/tables/{name}.csv.gz"), label=label, drop=[drop])
     X, y = given.rows.X, given.positive
     for _, step in given.preparation():
         X = step.fit_transform(X)

@@ -12,9 +12,10 @@ they are k and 1 / k^2.
 """
 
 import math
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.linear_model import LogisticRegression
 from sklearn.svm import LinearSVC
 
@@ -22,7 +23,7 @@ from toppush.baselines.ranker import COUNT, POSITIVE, Constraints, WeightedRanke
 from toppush.designs.local import narrow_indices
 from toppush.estimators.base import unchanged_on_failure
 from toppush.estimators.callbacks import fit_tasks
-from toppush.types import Labels, Matrix
+from toppush.types import Array, Labels, Matrix
 
 UNSCALED = 100
 """Powers of two that k may have before units are changed."""
@@ -37,7 +38,7 @@ class _LiblinearRanker(WeightedRanker):
     _largest_entry: ClassVar[int]
     """Powers of two that an entry of X may have."""
 
-    def _fit(self, X: Matrix, y: Labels, sample_weight: Any | None) -> Self:
+    def _fit(self, X: Matrix, y: Labels, sample_weight: ArrayLike | None) -> Self:
         with unchanged_on_failure(self):
             given = read_local_rows(self, X, y, sample_weight)
             tasks = fit_tasks(self, given, max_iter=0)  # LIBLINEAR tells of no iteration
@@ -54,7 +55,7 @@ class _LiblinearRanker(WeightedRanker):
             tasks.end()
         return self
 
-    def _unit(self, X: Matrix, weight: Any | None) -> float:
+    def _unit(self, X: Matrix, weight: Array | None) -> float:
         """The number, a power of two, by which X is divided for LIBLINEAR."""
         entry = max(float(X.max()), -float(X.min()))
         cost = self._most_cost() * (1.0 if weight is None else float(np.max(weight)))
@@ -79,7 +80,7 @@ class _LiblinearRanker(WeightedRanker):
         """Whether the dual is solved, step by step, which squares nothing but entries of X."""
         return False
 
-    def _model(self, C: float, intercept: float) -> Any:
+    def _model(self, C: float, intercept: float) -> LogisticRegression | LinearSVC:
         """The classifier, with an intercept column of that value."""
         raise NotImplementedError
 
@@ -192,7 +193,7 @@ class CostSensitiveSVM(_LiblinearRanker):
         positive_cost: float = 1.0,
         tol: float = 1e-4,
         max_iter: int = 1000,
-        random_state: Any = None,
+        random_state: int | np.random.RandomState | None = None,
     ) -> None:
         self.C = C
         self.positive_cost = positive_cost

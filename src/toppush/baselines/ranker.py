@@ -3,9 +3,10 @@
 import warnings
 from dataclasses import replace
 from numbers import Integral, Real
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval
 
@@ -27,10 +28,10 @@ from toppush.solvers.forms import answer_in
 from toppush.solvers.journal import Watch
 from toppush.types import Array, Labels, Matrix
 
-Constraints = dict[str, list[Any]]
+Constraints = dict[str, list[object]]
 
-POSITIVE: list[Any] = [Interval(Real, 0, None, closed="neither")]
-COUNT: list[Any] = [Interval(Integral, 1, None, closed="left")]
+POSITIVE: list[object] = [Interval(Real, 0, None, closed="neither")]
+COUNT: list[object] = [Interval(Integral, 1, None, closed="left")]
 SHARED: Constraints = {
     "tol": [Interval(Real, 0, None, closed="left")],
     "max_iter": COUNT,
@@ -89,7 +90,7 @@ class BaselineRanker(LinearRanker):
         """Iterations that callbacks hear of at most, None if that is open."""
         return self.max_iter
 
-    def _fit(self, X: Matrix, y: Labels, sample_weight: Any | None) -> Self:
+    def _fit(self, X: Matrix, y: Labels, sample_weight: ArrayLike | None) -> Self:
         with unchanged_on_failure(self):
             given = read_local_rows(self, X, y, sample_weight)
             tasks = fit_tasks(self, given, max_iter=self._most_steps())
@@ -143,7 +144,7 @@ def watched(watch: Watch | None, form: Form) -> Watch | None:
 
 
 def read_local_rows(
-    estimator: LinearRanker, X: Matrix, y: Labels, sample_weight: Any | None
+    estimator: LinearRanker, X: Matrix, y: Labels, sample_weight: ArrayLike | None
 ) -> TrainingRows:
     """Validate what a baseline is given; it is in this process, or refused."""
     for name, vector in (("X", X), ("y", y), ("sample_weight", sample_weight)):
@@ -160,7 +161,7 @@ class WeightedRanker(BaselineRanker):
     """A ranker whose problem says what the weight of a row means."""
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Matrix, y: Labels, sample_weight: Any | None = None) -> Self:
+    def fit(self, X: Matrix, y: Labels, sample_weight: ArrayLike | None = None) -> Self:
         """Learn the weights.
 
         Parameters

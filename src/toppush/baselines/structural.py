@@ -5,10 +5,10 @@ highest score of a training negative, so a positive prediction means "above all 
 """
 
 from numbers import Integral, Real
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval, RealNotInt, StrOptions
 
@@ -260,7 +260,7 @@ class OWPC(CuttingPlaneRanker):
         self,
         C: float = 1000.0,
         *,
-        owa: Any = "inverse",
+        owa: str | ArrayLike = "inverse",
         top: float = 0.1,
         tol: float = 1e-3,
         max_iter: int = 1000,
@@ -287,7 +287,7 @@ def rank_range(fpr_low: float, fpr_high: float, n_neg: int) -> tuple[int, int]:
     return low, high
 
 
-def rank_shares(owa: Any, top: float, n_neg: int) -> Array:
+def rank_shares(owa: str | ArrayLike, top: float, n_neg: int) -> Array:
     """Shares of the ranks, falling, summing to 1, without the zeros at the end."""
     if isinstance(owa, str):
         count = count_top(top, n_neg) if owa == "top" else n_neg

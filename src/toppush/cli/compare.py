@@ -6,20 +6,12 @@ from typing import Any
 
 import click
 
-from toppush.cli.common import (
-    Command,
-    chosen_label_text,
-    existing,
-    named_columns,
-    show,
-    table,
-    training_options,
-)
+from toppush.cli import common
 
 
-@click.command(cls=Command)
-@existing("data")
-@training_options
+@click.command(cls=common.Command)
+@common.existing("data")
+@common.training_options
 def compare(
     data: Path, as_json: bool, cv: int, seed: int, missing: str, kind: str | None, **options: Any
 ) -> None:
@@ -32,14 +24,14 @@ def compare(
     """
     from toppush.cli.progress import steps
     from toppush.experiments.compare import compare
-    from toppush.files.fitting import read_training
+    from toppush.files.fitting import read_training_file
     from toppush.files.readers import reading
     from toppush.metrics import FOUR
 
     with reading(data, kind) as file:
         for columns in ("drop", "categorical"):
-            options[columns] = named_columns(file, options[columns])
-        given = read_training(file, **options)
+            options[columns] = common.named_columns(file, options[columns])
+        given = read_training_file(file, **options)
     with steps(quiet=as_json) as tell:
         found = compare(given, missing=missing, cv=cv, seed=seed, tell=tell)
     label, measures = asdict(given.rule), [one.title for one in FOUR]
@@ -63,13 +55,13 @@ def compare(
         ]
         for name, one in found.values.items()
     ]
-    show(
+    common.show(
         as_json,
         result,
-        chosen_label_text(label),
+        common.chosen_label_text(label),
         f"{found.rows:,} rows, {found.positives:,} positive. Held-out mean and deviation over "
         f"{cv} folds:",
-        table("method", *measures, "s", rows=rows),
+        common.table("method", *measures, "s", rows=rows),
         *(f"Left out: {name}, {why}." for name, why in found.left_out.items()),
         *(
             f"{name}: {count} {kind} over the folds."

@@ -6,18 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from toppush.cli.common import (
-    Command,
-    caution_training_rows,
-    label_text,
-    met,
-    met_text,
-    scoring,
-    scoring_options,
-    seed_option,
-    show,
-    table,
-)
+from toppush.cli import common
 from toppush.system.reading import DataError
 
 if TYPE_CHECKING:
@@ -32,14 +21,14 @@ Wanted = dict[str, tuple[str, dict[str, float]]]
 """What a figure is called -> the measure and its parameters."""
 
 
-@click.command(cls=Command)
-@scoring_options
+@click.command(cls=common.Command)
+@common.scoring_options
 @click.option(
     "--draws",
     type=click.IntRange(min=10),
     help="Draws for the intervals [default: 1000, fewer from 200,000 rows on].",
 )
-@seed_option
+@common.seed_option
 def evaluate(
     model: Path,
     data: Path,
@@ -57,8 +46,8 @@ def evaluate(
     from toppush import files
     from toppush.metrics import bootstrap
 
-    with scoring(model, data, kind) as (ranker, rows, seen):
-        caution_training_rows(ranker, rows)
+    with common.scoring(model, data, kind) as (ranker, rows, seen):
+        common.caution_training_rows(ranker, rows)
         positive, scores = files.labelled(ranker, rows, label=label, seen=seen)
     if positive.all() or not positive.any():
         raise DataError("every row has the same label; both classes are needed.", file=data)
@@ -71,16 +60,16 @@ def evaluate(
         draws=draws,
         seed=seed,
     )
-    result: dict[str, Any] = met(ranker, seen) | {"positives": int(positive.sum())}
+    result: dict[str, Any] = common.met(ranker, seen) | {"positives": int(positive.sum())}
     result |= {"confidence": confidence, "seed": seed}
     result["measures"] = [
         {"measure": wanted[key][0], **wanted[key][1], **asdict(one)} for key, one in found.items()
     ]
-    show(
+    common.show(
         as_json,
         result,
-        label_text(ranker.about["label"]),
-        f"{met_text(seen)} {int(positive.sum()):,} of them are positive. Intervals: "
+        common.label_text(ranker.about["label"]),
+        f"{common.met_text(seen)} {int(positive.sum()):,} of them are positive. Intervals: "
         f"{confidence:.0%}, of the mean over fresh lists with as many positives and negatives.",
         *_tables(found, wanted),
     )
@@ -115,12 +104,14 @@ def _tables(found: dict[str, "Interval"], wanted: Wanted) -> list["Table"]:
     ]
     rates = [given["max_fpr"] for name, given in wanted.values() if name == "recall_at_fpr"]
     tails = [[f"{rate:.2%}", *_cells(found[f"fpr {rate:g}"])] for rate in rates]
-    tables = [table("measure", "value", "from", "to", rows=whole)]
+    tables = [common.table("measure", "value", "from", "to", rows=whole)]
     columns = ("length", "precision", "from", "to", "recall", "from", "to")
-    tables.append(table(*columns, rows=heads, title="The first rows of the list"))
+    tables.append(common.table(*columns, rows=heads, title="The first rows of the list"))
     if tails:
         rate_columns = ("false positive rate", "recall", "from", "to")
-        tables.append(table(*rate_columns, rows=tails, title="Recall at a false positive rate"))
+        tables.append(
+            common.table(*rate_columns, rows=tails, title="Recall at a false positive rate")
+        )
     return tables
 
 

@@ -5,18 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from toppush.cli.common import (
-    Command,
-    InputFile,
-    OutputFile,
-    Registered,
-    chosen_label_text,
-    counted,
-    named_columns,
-    output_option,
-    show,
-    training_options,
-)
+from toppush.cli import common
 from toppush.system.reading import part_paths
 
 if TYPE_CHECKING:
@@ -50,10 +39,10 @@ def read_top(context: click.Context, parameter: click.Parameter, value: str) -> 
         raise click.BadParameter(str(error)) from None
 
 
-@click.command(cls=Command)
-@click.argument("data", metavar="DATA", type=InputFile())
-@training_options
-@output_option(
+@click.command(cls=common.Command)
+@click.argument("data", metavar="DATA", type=common.InputFile())
+@common.training_options
+@common.output_option(
     "Where to write the model; an old one is replaced when the new one is complete.", required=True
 )
 @click.option(
@@ -73,7 +62,7 @@ def read_top(context: click.Context, parameter: click.Parameter, value: str) -> 
 )
 @click.option(
     "--loss",
-    type=Registered("toppush.problem.losses:LOSSES"),
+    type=common.Registered("toppush.problem.losses:LOSSES"),
     default="truncated_quadratic",
     show_default=True,
 )
@@ -84,7 +73,7 @@ def read_top(context: click.Context, parameter: click.Parameter, value: str) -> 
 )
 @click.option(
     "--scale",
-    type=Registered("toppush.files.fitting:SCALES"),
+    type=common.Registered("toppush.files.fitting:SCALES"),
     default="maxabs",
     show_default=True,
     help="Divide each column by its largest value, its deviation, or not at all.",
@@ -94,10 +83,10 @@ def read_top(context: click.Context, parameter: click.Parameter, value: str) -> 
     metavar="ADDRESS|local",
     help="Let the workers of a Dask cluster read the parts of DATA and fit them.",
 )
-@click.option("--onnx", type=OutputFile(), help="Also write the model as ONNX.")
+@click.option("--onnx", type=common.OutputFile(), help="Also write the model as ONNX.")
 @click.option(
     "--weights",
-    type=OutputFile(),
+    type=common.OutputFile(),
     help="Also write the weights by column name as JSON.",
 )
 def fit(
@@ -141,9 +130,9 @@ def fit(
         export_json(model, weights)
         written["weights"] = str(weights)
     about = model.about
-    first = " ".join([chosen_label_text(about["label"]), *behind(about)])
+    first = " ".join([common.chosen_label_text(about["label"]), *behind(about)])
     told = [first, *describe(about), _saved(written)]
-    show(as_json, without_history(about) | {"written": written}, *told)
+    common.show(as_json, without_history(about) | {"written": written}, *told)
 
 
 def _fit(data: Path, *, kind: str | None, **options: Any) -> "Model":
@@ -157,7 +146,7 @@ def _fit(data: Path, *, kind: str | None, **options: Any) -> "Model":
 
 def _columns_of(rows: "Reader", options: dict[str, Any]) -> dict[str, tuple[str, ...]]:
     """The options that name columns, read with the names in a file."""
-    return {name: named_columns(rows, options[name]) for name in ("drop", "categorical")}
+    return {name: common.named_columns(rows, options[name]) for name in ("drop", "categorical")}
 
 
 def _fit_on(cluster: str, data: Path, *, kernel: str | None, seed: int, **options: Any) -> "Model":
@@ -228,7 +217,7 @@ def _columns(columns: dict[str, Any]) -> list[str]:
     if gaps:
         said.append(
             f"Gaps filled (numbers with the median) and marked by a column of their own: "
-            f"{counted(gaps)}."
+            f"{common.counted(gaps)}."
         )
     left = {"dropped": "dropped", "empty": "empty", "constant": "the same in every row"}
     return said + [

@@ -5,21 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from toppush.cli.common import (
-    Command,
-    columns_option,
-    existing,
-    format_option,
-    json_option,
-    label_text,
-    met,
-    met_text,
-    named_columns,
-    output_option,
-    scoring,
-    show,
-    table,
-)
+from toppush.cli import common
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -29,16 +15,16 @@ SHOWN = 20
 """Rows that are shown when no output is named."""
 
 
-@click.command(cls=Command)
-@existing("model")
-@existing("data")
-@output_option("Where to write the list: .csv, .tsv, .parquet, .arrow or .feather.")
+@click.command(cls=common.Command)
+@common.existing("model")
+@common.existing("data")
+@common.output_option("Where to write the list: .csv, .tsv, .parquet, .arrow or .feather.")
 @click.option(
     "--limit", type=click.IntRange(min=1), help="Keep the best K rows, in bounded memory."
 )
-@columns_option("--columns", "Columns of DATA to carry along, such as an id.")
-@format_option
-@json_option
+@common.columns_option("--columns", "Columns of DATA to carry along, such as an id.")
+@common.format_option
+@common.json_option
 def rank(
     model: Path,
     data: Path,
@@ -60,18 +46,24 @@ def rank(
 
     if output is not None:
         require_ending(output)
-    with scoring(model, data, kind) as (ranker, rows, seen):
-        carried = named_columns(rows, columns)
+    with common.scoring(model, data, kind) as (ranker, rows, seen):
+        carried = common.named_columns(rows, columns)
         found = files.rank(ranker, rows, limit=limit, columns=carried, seen=seen)
     if output is not None:
         write_table(found, output)
-    result = met(ranker, seen) | {"listed": len(found), "output": str(output) if output else None}
-    said = [label_text(ranker.about["label"]) if "label" in ranker.about else "", met_text(seen)]
+    result = common.met(ranker, seen) | {
+        "listed": len(found),
+        "output": str(output) if output else None,
+    }
+    said = [
+        common.label_text(ranker.about["label"]) if "label" in ranker.about else "",
+        common.met_text(seen),
+    ]
     if output is None:
         listed = found if as_json else found.slice(0, SHOWN)
-        show(as_json, result | {"ranked": listed.to_pylist()}, *said, _as_text(listed))
+        common.show(as_json, result | {"ranked": listed.to_pylist()}, *said, _as_text(listed))
         return
-    show(as_json, result, *said, f"Written: {output} ({len(found):,} rows).")
+    common.show(as_json, result, *said, f"Written: {output} ({len(found):,} rows).")
 
 
 def _as_text(found: "pa.Table") -> "Table":
@@ -80,4 +72,4 @@ def _as_text(found: "pa.Table") -> "Table":
         [f"{row['rank']}", f"{row['score']:.6g}", *(f"{row[name]}" for name in names[1:])]
         for row in found.to_pylist()
     ]
-    return table("rank", "score", *names[1:], rows=rows)
+    return common.table("rank", "score", *names[1:], rows=rows)

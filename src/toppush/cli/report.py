@@ -4,43 +4,26 @@ from pathlib import Path
 
 import click
 
-from toppush.cli.common import (
-    Command,
-    Failure,
-    InputFile,
-    caution_training_rows,
-    columns_option,
-    existing,
-    format_option,
-    json_option,
-    label_option,
-    label_text,
-    met,
-    met_text,
-    named_columns,
-    output_option,
-    scoring,
-    show,
-)
+from toppush.cli import common
 
 
-@click.command(cls=Command)
-@existing("model")
-@existing("data")
-@output_option("Where to write the page.", default=Path("report.html"), show_default=True)
-@label_option
+@click.command(cls=common.Command)
+@common.existing("model")
+@common.existing("data")
+@common.output_option("Where to write the page.", default=Path("report.html"), show_default=True)
+@common.label_option
 @click.option(
     "--train",
-    type=InputFile(exists=True, dir_okay=False),
+    type=common.InputFile(exists=True, dir_okay=False),
     help="Rows that the model was fitted to; logistic regression learns from them too.",
 )
-@columns_option("--columns", "Columns of DATA to show of the first rows, such as an id.")
+@common.columns_option("--columns", "Columns of DATA to show of the first rows, such as an id.")
 @click.option("--title", help="Heading of the page [default: the file's name].")
 @click.option(
     "--k", type=click.IntRange(min=1), help="Length of the list that the page opens with."
 )
-@format_option
-@json_option
+@common.format_option
+@common.json_option
 def report(
     model: Path,
     data: Path,
@@ -63,12 +46,12 @@ def report(
     from toppush.files.scoring import labelled_rows
     from toppush.report import from_estimator, write
 
-    with scoring(model, data, kind) as (ranker, file, met_here):
-        flatters = caution_training_rows(ranker, file)
-        carried = named_columns(file, columns)
+    with common.scoring(model, data, kind) as (ranker, file, met_here):
+        flatters = common.caution_training_rows(ranker, file)
+        carried = common.named_columns(file, columns)
         rows = labelled_rows(ranker, file, label=label, columns=carried, seen=met_here)
     if rows.positive.all() or not rows.positive.any():
-        raise Failure(f"{data}: every row has the same label; both classes are needed.", 1)
+        raise common.Failure(f"{data}: every row has the same label; both classes are needed.", 1)
     seen = labelled_rows(ranker, train, label=label, kind=kind) if train else None
     page = from_estimator(
         ranker.pipeline,
@@ -88,11 +71,11 @@ def report(
     write(output, page)
     size = output.stat().st_size
     written = {"output": str(output), "positives": int(rows.positive.sum()), "bytes": size}
-    show(
+    common.show(
         as_json,
-        met(ranker, met_here) | written,
-        label_text(ranker.about["label"]),
-        met_text(met_here),
+        common.met(ranker, met_here) | written,
+        common.label_text(ranker.about["label"]),
+        common.met_text(met_here),
         f"Written: {output} ({size / 1e6:.1f} MB).",
     )
 

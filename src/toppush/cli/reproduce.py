@@ -7,15 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from toppush.cli.common import (
-    Commands,
-    Failure,
-    FilePath,
-    data_option,
-    json_option,
-    list_option,
-    seed_option,
-)
+from toppush.cli import common
 from toppush.cli.interrupts import INTERRUPTED
 
 if TYPE_CHECKING:
@@ -32,18 +24,18 @@ out_option = click.option(
 )
 
 
-@click.group(cls=Commands)
+@click.group(cls=common.Commands)
 def reproduce() -> None:
     """Run the paper's experiments again, and ours beside them."""
 
 
 @reproduce.command()
-@data_option
+@common.data_option
 @out_option
-@seed_option
-@json_option
-@list_option("--sets", "Data sets, with commas; those of the paper by default.")
-@list_option("--methods", "Methods, with commas; all by default.")
+@common.seed_option
+@common.json_option
+@common.list_option("--sets", "Data sets, with commas; those of the paper by default.")
+@common.list_option("--methods", "Methods, with commas; all by default.")
 @click.option("--trials", type=click.IntRange(1), default=30, show_default=True)
 @click.option("--jobs", type=click.IntRange(1), default=1, show_default=True, help="Processes.")
 @click.option(
@@ -55,7 +47,7 @@ def reproduce() -> None:
 )
 @click.option(
     "--store",
-    type=FilePath(dir_okay=False),
+    type=common.FilePath(dir_okay=False),
     help="File of the records; OUT/records.sqlite by default. Runs that use one file share work.",
 )
 @click.option("--again", is_flag=True, help="Try again what failed or ran out of time.")
@@ -157,7 +149,7 @@ def _run(plan: "Plan", store: "Store") -> None:
         try:
             run(plan, store, tell)
         except KeyboardInterrupt:
-            raise Failure(
+            raise common.Failure(
                 f"stopped; what was finished is in {store.path}, and the same command goes on.",
                 INTERRUPTED,
             ) from None
@@ -169,8 +161,8 @@ def _trial(config: dict[str, Any]) -> str:
 
 @reproduce.command()
 @out_option
-@json_option
-@list_option("--methods", "Estimators, with commas; all by default.")
+@common.json_option
+@common.list_option("--methods", "Estimators, with commas; all by default.")
 @click.option("--seconds", type=float, default=4.0, show_default=True, help="About, a method.")
 def table1(out: Path, as_json: bool, methods: tuple[str, ...], seconds: float) -> None:
     """Measured growth of training time beside the complexities that the paper claims.
@@ -184,12 +176,12 @@ def table1(out: Path, as_json: bool, methods: tuple[str, ...], seconds: float) -
 
 
 @reproduce.command("figure-scalability")
-@data_option
+@common.data_option
 @out_option
-@seed_option
-@json_option
+@common.seed_option
+@common.json_option
 @click.option("--set", "name", default="url", show_default=True, help="Data set, or made-url.")
-@list_option("--lams", "Penalties, with commas.", default=["0.1,1,10"], show_default=True)
+@common.list_option("--lams", "Penalties, with commas.", default=["0.1,1,10"], show_default=True)
 @click.option("--largest", type=int, default=200_000, show_default=True, help="Most rows.")
 def figure_scalability(
     data: str | None,
@@ -232,10 +224,10 @@ def _is_whole(name: str, data: str | None) -> bool:
 def _influence(what: str, values: list[float]) -> Callable[..., None]:
     """The two commands that vary one number on one data set."""
 
-    @data_option
+    @common.data_option
     @out_option
-    @seed_option
-    @json_option
+    @common.seed_option
+    @common.json_option
     @click.option("--set", "name", default="w8a", show_default=True, help="Data set.")
     def command(data: str | None, out: Path, seed: int, as_json: bool, name: str) -> None:
         from toppush import datasets
@@ -260,9 +252,9 @@ for what, values in {
 
 
 @reproduce.command()
-@data_option
+@common.data_option
 @out_option
-@json_option
+@common.json_option
 def errata(data: str | None, out: Path, as_json: bool) -> None:
     """What the paper's text gets wrong, each point shown by running it.
 

@@ -5,23 +5,13 @@ from pathlib import Path
 
 import click
 
-from toppush.cli.common import (
-    SHARE,
-    Command,
-    label_text,
-    met,
-    met_text,
-    scoring,
-    scoring_options,
-    show,
-    was_fitted_to,
-)
+from toppush.cli import common
 from toppush.system.reading import DataError
 
 
-@click.command(cls=Command)
-@scoring_options
-@click.option("--fpr", type=SHARE, required=True, help="False positive rate to stay within.")
+@click.command(cls=common.Command)
+@common.scoring_options
+@click.option("--fpr", type=common.SHARE, required=True, help="False positive rate to stay within.")
 def threshold(
     model: Path,
     data: Path,
@@ -42,8 +32,8 @@ def threshold(
     from toppush import files
     from toppush.metrics.thresholds import threshold_at_fpr
 
-    with scoring(model, data, kind) as (ranker, rows, seen):
-        if was_fitted_to(ranker, rows):
+    with common.scoring(model, data, kind) as (ranker, rows, seen):
+        if common.was_fitted_to(ranker, rows):
             raise DataError(
                 "the model was fitted to this file, and its scores there are too good; take rows "
                 "that it has not seen.",
@@ -54,13 +44,13 @@ def threshold(
     above = scores > found.score
     recall = float(above[positive].mean()) if positive.any() else None
     observed = float(above[~positive].mean())
-    result = asdict(found) | met(ranker, seen)
+    result = asdict(found) | common.met(ranker, seen)
     result |= {"recall": recall, "observed_fpr": observed, "alarms": int(above.sum())}
-    show(
+    common.show(
         as_json,
         result,
-        label_text(ranker.about["label"]),
-        met_text(seen),
+        common.label_text(ranker.about["label"]),
+        common.met_text(seen),
         f"Threshold: {found.score!r}. Rows with a score above it are alarms.",
         f"With confidence {confidence:.1%} at most {fpr:.3%} of new negatives score above it "
         f"(it is number {found.order:,} of {found.n_negatives:,} negatives from below).",

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Iterable
 from functools import reduce
 from itertools import pairwise
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import numpy as np
 
@@ -13,6 +13,9 @@ from toppush.designs.blocks import Block
 from toppush.designs.records import Records
 from toppush.system.threads import go_on
 from toppush.types import Array
+
+Answer = TypeVar("Answer")
+"""What a block says."""
 
 
 class BlockDesign:
@@ -49,7 +52,7 @@ class BlockDesign:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *error: Any) -> None:
+    def __exit__(self, *error: object) -> None:
         """Nothing to give back."""
 
     def _entries_read(self) -> int:
@@ -68,25 +71,27 @@ class BlockDesign:
         """Weights over the columns that are in use."""
         return weights
 
-    def each(self, function: Callable[..., Any], *arguments: Any) -> list[Any]:
+    def each(self, function: Callable[..., Answer], *arguments: object) -> list[Answer]:
         """`function(block, *arguments)` of every block, in the order of the rows."""
         go_on()
         return [function(block, *arguments) for block in self.blocks]
 
-    def tell(self, function: Callable[..., Any], *arguments: Any) -> None:
+    def tell(self, function: Callable[..., object], *arguments: object) -> None:
         """The same where no answer is wanted."""
         self.each(function, *arguments)
 
-    def sum(self, function: Callable[..., Any], *arguments: Any) -> Any:
+    def sum(self, function: Callable[..., Answer], *arguments: object) -> Answer:
         """The blocks' answers added up in a fixed order; tuples entry by entry."""
         return reduce(add, self.each(function, *arguments))
 
-    def max(self, function: Callable[..., Any], *arguments: Any) -> tuple[float, ...]:
+    def max(
+        self, function: Callable[..., tuple[float, ...]], *arguments: object
+    ) -> tuple[float, ...]:
         """The greatest of each entry of the blocks' answers."""
         answers: Iterable[tuple[float, ...]] = zip(*self.each(function, *arguments), strict=True)
         return tuple(max(entry) for entry in answers)
 
-    def scatter(self, function: Callable[..., Any], vector: Array) -> None:
+    def scatter(self, function: Callable[..., object], vector: Array) -> None:
         """`function(block, its part)` of a vector over all rows."""
         first = 0
         for block in self.blocks:
@@ -94,16 +99,16 @@ class BlockDesign:
             function(block, vector[first:last])
             first = last
 
-    def gather(self, function: Callable[..., Any], *arguments: Any) -> Array:
+    def gather(self, function: Callable[..., Array], *arguments: object) -> Array:
         """The blocks' vectors over their rows as one over all rows."""
         return np.concatenate(self.each(function, *arguments))
 
-    def over_rows(self, function: Callable[..., Any], *arguments: Any) -> Array:
+    def over_rows(self, function: Callable[..., Array], *arguments: object) -> Array:
         """The same of a result that is only to be handed back."""
         return self.gather(function, *arguments)
 
 
-def quietly(function: Callable[..., Any], block: Block, *arguments: Any) -> Any:
+def quietly(function: Callable[..., Answer], block: Block, *arguments: object) -> Answer:
     """`function(block, *arguments)` in a thread of its own, where overflow is no news either.
 
     Whoever asks says what becomes of numbers beyond all bounds; NumPy tells threads apart.

@@ -9,7 +9,7 @@ from scipy import sparse
 
 from toppush.designs.arrays import NUMPY
 from toppush.designs.rows import Form, InMemory, Tally, gram_by_parts
-from toppush.types import Array, Where
+from toppush.types import Array, Matrix, Where
 
 SINGLE_ROWS, SHORT_ROWS = 1 << 13, 1 << 8
 """Rows per float32 product, sparse and dense; the partial sums are added in float64."""
@@ -248,7 +248,7 @@ class SparseRows(InMemory):
 class MatrixRows:
     """Rows as a float64 array or CSR matrix."""
 
-    def __init__(self, matrix: Any) -> None:
+    def __init__(self, matrix: Matrix) -> None:
         self._matrix, self._columns = matrix, matrix.T
         self.shape: tuple[int, int] = matrix.shape
 
@@ -280,7 +280,7 @@ class MatrixRows:
         return _as_array(self._matrix)
 
 
-def _as_array(matrix: Any) -> Array:
+def _as_array(matrix: Matrix) -> Array:
     return np.asarray(matrix.toarray() if sparse.issparse(matrix) else matrix)
 
 

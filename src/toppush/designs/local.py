@@ -15,15 +15,12 @@ from numpy.typing import NDArray
 from scipy import sparse
 from threadpoolctl import ThreadpoolController
 
-from toppush.designs.block_design import BlockDesign, quietly
+from toppush.designs.block_design import Answer, BlockDesign, quietly
 from toppush.designs.blocks import Block
 from toppush.designs.in_memory import DenseRows, SparseRows
 from toppush.designs.rows import Rows, Tally
 from toppush.system.threads import go_on
-from toppush.types import Array, Where
-
-Matrix = Any
-"""A dense array or a CSR matrix."""
+from toppush.types import Array, Matrix, Where
 
 ENTRIES_PER_THREAD = 1 << 22
 """Below this many stored entries a second thread costs more than it saves."""
@@ -76,7 +73,7 @@ class LocalDesign(BlockDesign):
         hold_blas()
         return self
 
-    def __exit__(self, *error: Any) -> None:
+    def __exit__(self, *error: object) -> None:
         release_blas()
         if self._pool is not None:
             self._pool.shutdown()
@@ -93,7 +90,7 @@ class LocalDesign(BlockDesign):
         """Weights over the columns that are in use."""
         return weights if self._columns is None else weights[self._columns]
 
-    def each(self, function: Callable[..., Any], *arguments: Any) -> list[Any]:
+    def each(self, function: Callable[..., Answer], *arguments: object) -> list[Answer]:
         """`function(block, *arguments)` of every block, in the order of the rows."""
         go_on()
         if len(self.blocks) == 1:  # asked a hundred times in a small fit

@@ -68,7 +68,7 @@ class Rows(Protocol):
     def combine_all(self, *coefficients: Array) -> tuple[Array, ...]:
         """X' u for several u, in one read where reading takes long."""
 
-    def curved(self, vector: Array, scale: Array, shift: Any) -> Array:
+    def curved(self, vector: Array, scale: Array, shift: float) -> Array:
         """X' diag(scale) (X v - shift), in one read where reading takes long."""
 
     def gram(self, where: Where, scale: Array) -> tuple[Array, Array]:
@@ -137,7 +137,7 @@ class InMemory:
         """X' u for several u."""
         return tuple(self.combine(one) for one in coefficients)
 
-    def curved(self, vector: Array, scale: Array, shift: Any) -> Array:
+    def curved(self, vector: Array, scale: Array, shift: float) -> Array:
         """X' diag(scale) (X v - shift)."""
         return self.combine(scale * (self.scores(vector) - shift))
 

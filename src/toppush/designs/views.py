@@ -6,7 +6,7 @@ from typing import Any, Self
 
 from toppush.designs.arrays import NUMPY, Arrays
 from toppush.designs.rows import ExactRows, Form, Rows
-from toppush.types import Array, Where
+from toppush.types import Array, Matrix, Where
 
 
 class MaskedRows:
@@ -31,7 +31,7 @@ class MaskedRows:
         """X' u for several u."""
         return self._all.combine_all(*(self._padded(one) for one in coefficients))
 
-    def curved(self, vector: Array, scale: Array, shift: Any) -> Array:
+    def curved(self, vector: Array, scale: Array, shift: float) -> Array:
         """X' diag(scale) (X v - shift)."""
         return self._all.curved(vector, self._padded(scale), shift)
 
@@ -77,7 +77,7 @@ class MaskedRows:
         """Greatest size of an entry."""
         return self._all.subset(self._where).largest()
 
-    def matrix(self) -> Any:
+    def matrix(self) -> Matrix:
         """The rows as a float64 array or CSR matrix."""
         copied: Any = self._all.subset(self._where)
         return copied.matrix()
@@ -116,7 +116,7 @@ class ByParts(ABC):
                 total += rows.combine(vector[place])
         return totals
 
-    def curved(self, vector: Array, scale: Array, shift: Any) -> Array:
+    def curved(self, vector: Array, scale: Array, shift: float) -> Array:
         """X' diag(scale) (X v - shift)."""
         total = self.arrays.zeros(self.shape[1])
         for place, rows in self._parts(scale):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags
@@ -73,7 +73,7 @@ class LinearRanker(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         above = self.decision_function(X) > 0.0
         return np.where(above, self.classes_[1:], self.classes_[:1])
 
-    def score(self, X: Matrix, y: Labels, sample_weight: Any | None = None) -> float:
+    def score(self, X: Matrix, y: Labels, sample_weight: ArrayLike | None = None) -> float:
         """Average precision of the ranking of X."""
         scores = self.decision_function(X)
         return metrics.average_precision(
@@ -215,7 +215,7 @@ def read_training(
     estimator: BaseEstimator,
     X: Matrix,
     y: Labels,
-    sample_weight: Any | None,
+    sample_weight: ArrayLike | None,
     device: str | None = None,
 ) -> TrainingRows:
     """Validate what a fit is given; X is copied only if it is of another type, or to a device."""

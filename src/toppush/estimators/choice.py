@@ -91,7 +91,7 @@ def ranks(order: Array, degenerate: Mask) -> NDArray[np.int32]:
 
 
 def results(
-    pairs: Sequence[dict[str, Any]],
+    pairs: Sequence[dict[str, float]],
     held: Sequence[Measured],
     degenerate: Mask,
     seconds: Sequence[float],

@@ -8,6 +8,7 @@ from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import _fit_context
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 
@@ -36,7 +37,7 @@ from toppush.metrics.head import first_negatives
 from toppush.problem.losses import LOSSES
 from toppush.problem.objective import TopPushProblem, count_top
 from toppush.system.threads import in_threads
-from toppush.types import Array, Labels, Matrix
+from toppush.types import Array, Labels, Matrix, Where
 
 N_AVERAGED_LAMS = 5
 """An average needs no fine grid: half the lams, half the time."""
@@ -162,7 +163,7 @@ class TopPushCV(LinearRanker):
         self.verbose = verbose
 
     @_fit_context(prefer_skip_nested_validation=False)
-    def fit(self, X: Matrix, y: Labels, sample_weight: Any | None = None) -> Self:
+    def fit(self, X: Matrix, y: Labels, sample_weight: ArrayLike | None = None) -> Self:
         """Choose lam and top by cross-validation, then fit all rows.
 
         Parameters
@@ -312,13 +313,13 @@ class PairSearch:
     """
 
     given: TrainingRows
-    folds: list[tuple[Any, Any]]
+    folds: list[tuple[Where, Where]]
     grid: Grid
     judge: Judge
     directions: bool
     n_threads: int | None
     tally: Tally | None
-    pairs: list[dict[str, Any]] = field(default_factory=list)
+    pairs: list[dict[str, float]] = field(default_factory=list)
     fitted: list[FoldFits] = field(default_factory=list)
     table: dict[str, Any] = field(default_factory=dict)
 

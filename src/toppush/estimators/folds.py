@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from toppush.estimators.path import Grid, follow, follow_solvable
 from toppush.problem.losses import LOSSES
 from toppush.problem.objective import TopPushProblem
 from toppush.solvers import zero_is_optimal
-from toppush.types import Array, Mask
+from toppush.types import Array, Mask, Where
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class FoldFits:
 
 def fit_fold(
     given: TrainingRows,
-    fold: tuple[Any, Any],
+    fold: tuple[Where, Where],
     grid: Grid,
     judge: Judge,
     *,

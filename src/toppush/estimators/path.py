@@ -6,6 +6,7 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from toppush.designs import Design
 from toppush.estimators.base import read_training, require_both
@@ -76,7 +77,7 @@ def toppush_path(
     tops: Sequence[float | str] = (1,),
     loss: str = "truncated_quadratic",
     tol: float = 1e-4,
-    sample_weight: Any | None = None,
+    sample_weight: ArrayLike | None = None,
     n_threads: int | None = None,
     device: str | None = None,
 ) -> SolutionPath:

@@ -5,6 +5,7 @@ from numbers import Integral, Real
 from os import PathLike
 from typing import Any, ClassVar, Self
 
+from numpy.typing import ArrayLike
 from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval, RealNotInt, StrOptions
 
@@ -146,7 +147,7 @@ class TopPush(LinearRanker):
         self.verbose = verbose
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Matrix, y: Labels, sample_weight: Any | None = None) -> Self:
+    def fit(self, X: Matrix, y: Labels, sample_weight: ArrayLike | None = None) -> Self:
         """Learn the weights.
 
         Parameters

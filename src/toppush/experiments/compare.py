@@ -66,7 +66,7 @@ def compare(
     Parameters
     ----------
     given : Training
-        What `toppush.files.fitting.read_training` returns.
+        What `toppush.files.fitting.read_training_file` returns.
     missing, cv, seed
         As for `toppush.files.fit`.
     tell : callable

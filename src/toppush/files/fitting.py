@@ -71,7 +71,7 @@ class Training:
         return steps
 
 
-def read_training(
+def read_training_file(
     path: FileOrReader,
     *,
     label: str | None = None,
@@ -144,7 +144,7 @@ def fit(
     Model
     """
     clock = [time.perf_counter()]
-    given = read_training(
+    given = read_training_file(
         path, label=label, positive=positive, drop=drop, categorical=categorical, kind=kind
     )
     clock.append(time.perf_counter())

@@ -15,7 +15,7 @@ from toppush.metrics.curve import TopCurve
 from toppush.types import Array
 
 
-class Listed(NamedTuple):
+class ListPart(NamedTuple):
     """Rows of one part of a list."""
 
     positive: NDArray[np.bool_]
@@ -23,31 +23,31 @@ class Listed(NamedTuple):
     weight: Array
 
 
-class Scored(NamedTuple):
+class PositiveScores(NamedTuple):
     """Distinct scores, rising, and the weight at each."""
 
     scores: Array
     weight: Array
 
     @classmethod
-    def of(cls, scores: Array, weight: Array) -> "Scored":
+    def of(cls, scores: Array, weight: Array) -> "PositiveScores":
         """The distinct ones of some scores."""
         distinct, owner = np.unique(scores, return_inverse=True)
         return cls(distinct, np.bincount(owner, weight, len(distinct)).astype(np.float64))
 
     @classmethod
-    def join(cls, parts: Sequence["Scored"]) -> "Scored":
+    def join(cls, parts: Sequence["PositiveScores"]) -> "PositiveScores":
         """Those of all parts; O(m log m) for m scores."""
         return cls.of(*(np.concatenate(side) for side in zip(*parts, strict=True)))
 
 
-def positives_of(part: Listed) -> Scored:
+def positives_of(part: ListPart) -> PositiveScores:
     """Distinct scores of a part's positives."""
     kept = part.positive & (part.weight > 0.0)
-    return Scored.of(part.scores[kept], part.weight[kept])
+    return PositiveScores.of(part.scores[kept], part.weight[kept])
 
 
-class Counted(NamedTuple):
+class NegativeCounts(NamedTuple):
     """Negatives at the 2 m + 1 places around m scores: below, at the first, between, ...
 
     Attributes
@@ -61,7 +61,7 @@ class Counted(NamedTuple):
     lowest: Array
 
     @classmethod
-    def join(cls, parts: Sequence["Counted"]) -> "Counted":
+    def join(cls, parts: Sequence["NegativeCounts"]) -> "NegativeCounts":
         """Counts of all parts."""
         return cls(
             np.sum([part.weight for part in parts], axis=0),
@@ -69,7 +69,7 @@ class Counted(NamedTuple):
         )
 
 
-def count_negatives(part: Listed, scores: Array) -> Counted:
+def count_negatives(part: ListPart, scores: Array) -> NegativeCounts:
     """Where a part's negatives lie among rising scores; O(rows log m)."""
     kept = ~part.positive & (part.weight > 0.0)
     negatives, weight = part.scores[kept], part.weight[kept]
@@ -78,10 +78,10 @@ def count_negatives(part: Listed, scores: Array) -> Counted:
     size = 2 * len(scores) + 1
     lowest = np.full(size, np.inf)
     np.minimum.at(lowest, place, negatives)
-    return Counted(np.bincount(place, weight, size).astype(np.float64), lowest)
+    return NegativeCounts(np.bincount(place, weight, size).astype(np.float64), lowest)
 
 
-def curve_of(positives: Scored, negatives: Counted) -> TopCurve:
+def curve_of(positives: PositiveScores, negatives: NegativeCounts) -> TopCurve:
     """The curve, a run of negatives that no positive separates being one point of it."""
     size = len(negatives.weight)
     hits, thresholds = np.zeros(size), negatives.lowest.copy()

@@ -7,7 +7,7 @@ from weakref import WeakValueDictionary
 
 from distributed import get_worker
 
-from toppush.designs.dask.groups import Group
+from toppush.designs.dask.groups import Group, Part
 
 HELD: WeakValueDictionary[str, "HeldGroup"] = WeakValueDictionary()
 """Groups of this process by name. Dask keeps them, as actors, and drops them when the driver
@@ -17,7 +17,7 @@ lets go of them or is gone."""
 class HeldGroup(Group):
     """A group that can be found by its name in the worker's process."""
 
-    def __init__(self, name: str, number: int, parts: Sequence[Any], n_threads: int) -> None:
+    def __init__(self, name: str, number: int, parts: Sequence[Part], n_threads: int) -> None:
         super().__init__(number, parts, n_threads)
         self.home = get_worker().address
         HELD[name] = self

@@ -23,6 +23,7 @@ import numpy as np
 from distributed import KilledWorker, wait
 
 from toppush.designs.arrays import NUMPY, Arrays
+from toppush.designs.block_design import Answer
 from toppush.designs.dask.asking import HeldGroup, ask_groups, replay_in_group
 from toppush.designs.dask.assignment import shared_out
 from toppush.designs.dask.groups import (
@@ -38,6 +39,7 @@ from toppush.designs.dask.groups import (
 from toppush.designs.dask.past import Past
 from toppush.designs.dask.workers import (
     POLL,
+    Lazy,
     LostRows,
     homes_of,
     lengths_of,
@@ -47,8 +49,6 @@ from toppush.designs.dask.workers import (
 from toppush.designs.records import Records
 from toppush.types import Array
 
-Lazy = Any
-"""A Dask array."""
 Future = Any
 """A future of Dask. Dask may be absent where types are checked, so no type says more."""
 
@@ -171,33 +171,36 @@ class DaskDesign:
     def _entries_read(self) -> int:
         return sum(member.n_read + member.n_read_before for member in self._members)
 
-    def tell(self, function: Callable[..., Any], *arguments: Any) -> None:
+    def tell(self, function: Callable[..., object], *arguments: object) -> None:
         """`function(block, *arguments)` of every block, sent with the next question."""
         self._tell("tell", function, *arguments)
 
-    def each(self, function: Callable[..., Any], *arguments: Any) -> list[Any]:
+    def each(self, function: Callable[..., Answer], *arguments: object) -> list[Answer]:
         """Every block's answer, in the order of the rows."""
         return self._in_order(self._ask("each", function, *arguments))
 
-    def sum(self, function: Callable[..., Any], *arguments: Any) -> Any:
+    def sum(self, function: Callable[..., Answer], *arguments: object) -> Answer:
         """The answers added up, by group and then in the order of the groups."""
-        return self._ask("sum", function, *arguments)
+        total: Answer = self._ask("sum", function, *arguments)
+        return total
 
-    def max(self, function: Callable[..., Any], *arguments: Any) -> tuple[float, ...]:
+    def max(
+        self, function: Callable[..., tuple[float, ...]], *arguments: object
+    ) -> tuple[float, ...]:
         """The greatest of each entry of the answers."""
         greatest: tuple[float, ...] = self._ask("max", function, *arguments)
         return greatest
 
-    def scatter(self, function: Callable[..., Any], vector: Array) -> None:
+    def scatter(self, function: Callable[..., object], vector: Array) -> None:
         """`function(block, its part)` of a vector over all rows."""
         cuts = np.cumsum(self._lengths)[:-1]
         self._tell("own", function, *self._dealt(np.split(vector, cuts)))
 
-    def gather(self, function: Callable[..., Any], *arguments: Any) -> Array:
+    def gather(self, function: Callable[..., Array], *arguments: object) -> Array:
         """The blocks' vectors as one, in the order of the rows."""
         return np.concatenate(self.each(function, *arguments))
 
-    def over_rows(self, function: Callable[..., Any], *arguments: Any) -> Array:
+    def over_rows(self, function: Callable[..., Array], *arguments: object) -> Array:
         """Nothing: a vector with an entry per row would not fit the driver."""
         return np.empty(0)
 
@@ -209,11 +212,11 @@ class DaskDesign:
         """Weights over the columns that are in use: the same."""
         return weights
 
-    def _tell(self, how: str, function: Callable[..., Any], *arguments: Any) -> None:
+    def _tell(self, how: str, function: Callable[..., object], *arguments: object) -> None:
         call = Call(how, function, arguments)
         self._told.append((call.changes, packed(call)))
 
-    def _ask(self, how: str, function: Callable[..., Any], *arguments: Any) -> Any:
+    def _ask(self, how: str, function: Callable[..., Any], *arguments: object) -> Any:
         """One round: the answer, or for "each" the groups' answers in their order."""
         self._tell(how, function, *arguments)
         calls, self._told = self._told, []

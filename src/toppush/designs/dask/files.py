@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from glob import glob
 from os import PathLike, fspath
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import dask
 import dask.array as da
@@ -12,12 +12,11 @@ import numpy as np
 from numpy.typing import DTypeLike
 from scipy import sparse
 
+from toppush.designs.dask.workers import Lazy
 from toppush.system import libsvm
 from toppush.types import Array, Mask, Matrix
 
 Answer = TypeVar("Answer")
-Lazy = Any
-"""A Dask array, data frame or series."""
 Paths = str | PathLike[str] | Sequence[str | PathLike[str]]
 
 

@@ -14,12 +14,12 @@ from threading import Lock
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from toppush.designs.block_design import add, quietly
 from toppush.designs.blocks import Block, only_asks
 from toppush.designs.local import hold_blas, narrow_indices, ranges, release_blas, rows_of
-from toppush.types import Array
+from toppush.types import Array, Matrix
 
 UNUSABLE = "partition"
 """How a sentence about a partition that cannot be used begins."""
@@ -66,13 +66,17 @@ class Part(NamedTuple):
     """Rows of one partition, checked."""
 
     number: int
-    X: Any
+    X: Matrix
     positive: NDArray[np.bool_]
     sample_weight: Array | None
 
 
 def read_part(
-    number: int, n_columns: int, X: Any, positive: Any, sample_weight: Any | None = None
+    number: int,
+    n_columns: int,
+    X: Matrix,
+    positive: ArrayLike,
+    sample_weight: ArrayLike | None = None,
 ) -> Part:
     """Check the rows of a partition, and convert them if they are of another type."""
     from sklearn.utils import check_array

@@ -6,18 +6,25 @@ from typing import Any
 import dask
 import dask.array as da
 import numpy as np
+from numpy.typing import ArrayLike
 
 from toppush import metrics
 from toppush.designs.arrays import namespace
 from toppush.designs.dask.rows import aligned
-from toppush.metrics.parts import Counted, Listed, Scored, count_negatives, curve_of, positives_of
-
-Lazy = Any
-"""A Dask array."""
+from toppush.designs.dask.workers import Lazy
+from toppush.metrics.parts import (
+    ListPart,
+    NegativeCounts,
+    PositiveScores,
+    count_negatives,
+    curve_of,
+    positives_of,
+)
+from toppush.types import Labels
 
 
 def lazy_curve(
-    y_true: Any, y_score: Lazy, sample_weight: Any | None = None, pos_label: Any = None
+    y_true: Labels, y_score: Lazy, sample_weight: Labels | None = None, pos_label: Any = None
 ) -> metrics.TopCurve:
     """The curve of a list, of which only the positives' scores come to this process."""
     labels = aligned(y_score, y_true, "y_true", "y_score")
@@ -35,8 +42,8 @@ def lazy_curve(
         for part in zip(*(vector.to_delayed() for vector in vectors), strict=True)
     ]
     parts = list(dask.persist(*parts))
-    positives = Scored.join(_of_each(positives_of, parts))
-    negatives = Counted.join(_of_each(count_negatives, parts, positives.scores))
+    positives = PositiveScores.join(_of_each(positives_of, parts))
+    negatives = NegativeCounts.join(_of_each(count_negatives, parts, positives.scores))
     for name, weight in (("positives", positives.weight), ("negatives", negatives.weight)):
         if not weight.any():
             raise ValueError(
@@ -45,7 +52,7 @@ def lazy_curve(
     return curve_of(positives, negatives)
 
 
-def read_list(positive: Any, scores: Any, weight: Any | None = None) -> Listed:
+def read_list(positive: ArrayLike, scores: ArrayLike, weight: ArrayLike | None = None) -> ListPart:
     """Check the rows of a part."""
     scores = np.asarray(scores, np.float64)
     weight = np.ones(len(scores)) if weight is None else np.asarray(weight, np.float64)
@@ -53,10 +60,10 @@ def read_list(positive: Any, scores: Any, weight: Any | None = None) -> Listed:
         raise ValueError("y_score holds NaN; fill or drop those rows.")
     if not np.all((weight >= 0.0) & (weight < np.inf)):
         raise ValueError("sample_weight must be finite and at least 0; correct it or drop rows.")
-    return Listed(np.asarray(positive, bool), scores, weight)
+    return ListPart(np.asarray(positive, bool), scores, weight)
 
 
-def _of_each(function: Callable[..., Any], parts: list[Any], *arguments: Any) -> list[Any]:
+def _of_each(function: Callable[..., Any], parts: list[Any], *arguments: object) -> list[Any]:
     return list(dask.compute(*(dask.delayed(function)(part, *arguments) for part in parts)))
 
 

@@ -12,7 +12,8 @@ AT_A_TIME = 1 << 26
 class Past:
     """The calls of earlier rounds that changed blocks, in memory or, if many, in a file."""
 
-    def __init__(self) -> None:
+    def __init__(self, at_a_time: int = AT_A_TIME) -> None:
+        self._at_a_time = at_a_time
         self._file = SpooledTemporaryFile(max_size=KEPT_IN_MEMORY)  # noqa: SIM115 - see close
         self._sizes: list[int] = []
 
@@ -26,7 +27,7 @@ class Past:
         self._file.seek(0)
         batch: list[bytes] = []
         for size in self._sizes:
-            if batch and sum(map(len, batch)) + size > AT_A_TIME:
+            if batch and sum(map(len, batch)) + size > self._at_a_time:
                 yield batch
                 batch = []
             batch.append(self._file.read(size))

@@ -8,14 +8,13 @@ from typing import Any, cast
 import dask
 import dask.array as da
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from toppush.designs.arrays import Arrays, register
 from toppush.designs.dask.design import DaskDesign
+from toppush.designs.dask.workers import Lazy
 from toppush.designs.protocol import PlacedRows, T
-from toppush.types import Array
-
-Lazy = Any
-"""A Dask array or data frame."""
+from toppush.types import Array, Mask, Matrix, Where
 
 
 def place(X: Any, device: str | None = None) -> "DaskRows":
@@ -157,13 +156,13 @@ class DaskRows(PlacedRows):
         return [(dealt != fold, dealt == fold) for fold in range(n_folds)]
 
 
-def _counts(positive: Any) -> tuple[int, int]:
+def _counts(positive: Mask) -> tuple[int, int]:
     """Negatives and positives of a part."""
     n_pos = int(np.count_nonzero(positive))
     return len(positive) - n_pos, n_pos
 
 
-def _dealt(positive: Any, before: Any, n_folds: int) -> Any:
+def _dealt(positive: ArrayLike, before: Where, n_folds: int) -> Where:
     """The fold of each row of a part, so many rows of each class having come before."""
     positive = np.asarray(positive, bool)
     fold = np.empty(len(positive), int)
@@ -205,21 +204,21 @@ def as_lazy_vector(vector: Any, name: str) -> Lazy:
     return vector
 
 
-def _some(X: Any, where: Any) -> Any:
+def _some(X: Matrix, where: ArrayLike) -> Matrix:
     return X[np.asarray(where).reshape(-1)]
 
 
-def _scores(X: Any, weights: Array) -> Array:
+def _scores(X: Matrix, weights: Array) -> Array:
     return np.asarray(X @ weights, np.float64)
 
 
-def _unique(vector: Lazy) -> Any:
+def _unique(vector: Lazy) -> NDArray[Any]:
     """The distinct values, or a few of them if there are more than a few."""
     few = [dask.delayed(_few_unique)(part) for part in vector.to_delayed()]
     return np.unique(np.concatenate(dask.compute(*few)))
 
 
-def _few_unique(vector: Any) -> Any:
+def _few_unique(vector: ArrayLike) -> NDArray[Any]:
     return np.unique(np.asarray(vector))[:10]
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from distributed import futures_of, get_client, wait
 
 Lazy = Any
-"""A Dask array."""
+"""An array, a data frame or a series of Dask, which may be absent where types are checked."""
 
 NO_WORKER = 60.0
 """Seconds to wait for a worker when there is none."""

@@ -65,7 +65,7 @@ class ArrowFile(EvenRows):
         self._open = self._batches(self._fields)
         return self
 
-    def __exit__(self, *error: Any) -> None:
+    def __exit__(self, *error: object) -> None:
         self._latest = (-1, None)
         self._open.__exit__(*error)
 

@@ -18,11 +18,9 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 from scipy import sparse
 
-from toppush.types import Where
+from toppush.types import Matrix, Where
 
 Run = tuple[int, int]
-Matrix = Any
-"""A dense array or a CSR matrix."""
 Buffer = Any
 
 USED = (np.dtype(np.float64), np.dtype(np.float32))
@@ -32,7 +30,7 @@ class Reading(Protocol):
     """An open source."""
 
     def __enter__(self) -> Self: ...
-    def __exit__(self, *error: Any) -> None: ...
+    def __exit__(self, *error: object) -> None: ...
 
     def read(self, runs: Sequence[Run], buffer: Buffer) -> Matrix:
         """The rows of some runs, over the buffer."""
@@ -52,7 +50,7 @@ class Source(Protocol):
     held: int
     """Bytes that the source itself keeps in memory."""
 
-    def entries_before(self, rows: Any) -> Any:
+    def entries_before(self, rows: Where) -> Where:
         """Stored entries of the rows before these ones."""
 
     def rows_within(self, first: int, n_entries: int) -> int:
@@ -120,7 +118,7 @@ def read_into(array: NDArray[Any], file: FileIO, offset: int) -> None:
         rest = rest[n_read:]
 
 
-def require_used(dtype: np.dtype[Any], what: Any) -> None:
+def require_used(dtype: np.dtype[Any], what: Path) -> None:
     """Refuse numbers that products cannot take as they are."""
     if dtype not in USED:
         raise ValueError(
@@ -144,7 +142,7 @@ class ByEntries:
             self._stack = stack.pop_all()
         return self
 
-    def __exit__(self, *error: Any) -> None:
+    def __exit__(self, *error: object) -> None:
         self._stack.close()
 
     def open(self) -> Self:
@@ -158,7 +156,7 @@ class EvenRows:
     is_dense = True
     shape: tuple[int, int]
 
-    def entries_before(self, rows: Any) -> Any:
+    def entries_before(self, rows: Where) -> Where:
         """Entries of the rows before these ones."""
         return np.asarray(rows, np.int64) * self.shape[1]
 
@@ -220,7 +218,7 @@ class SparseFile(ByEntries):
                 "must be as long as the last of indptr says, and indptr must rise from 0."
             )
 
-    def entries_before(self, rows: Any) -> Any:
+    def entries_before(self, rows: Where) -> Where:
         """Stored entries of the rows before these ones."""
         return self.pointers[rows]
 

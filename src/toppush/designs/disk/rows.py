@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from typing import Any, NamedTuple, Self, cast
+from typing import NamedTuple, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,14 +18,14 @@ from scipy import sparse
 from toppush.designs.arrays import NUMPY
 from toppush.designs.block_design import BlockDesign
 from toppush.designs.blocks import Block
-from toppush.designs.disk.files import Buffer, Matrix, Run, Source
+from toppush.designs.disk.files import Buffer, Run, Source
 from toppush.designs.disk.memory import resident
 from toppush.designs.here import RowsHere
 from toppush.designs.in_memory import DenseRows
 from toppush.designs.local import default_threads, hold_blas, release_blas, rows_of
 from toppush.designs.rows import PLAIN, ExactRows, Form, Rows, Tally
 from toppush.designs.views import ByParts, precise
-from toppush.types import Array, Mask, Where
+from toppush.types import Array, Mask, Matrix, Where
 
 BLOCK, SMALLEST_BLOCK = 32 << 20, 1 << 20
 """Bytes of a block: usual and least."""
@@ -136,7 +136,7 @@ class Reader:
             self._stack = stack.pop_all()
         return self
 
-    def __exit__(self, *error: Any) -> None:
+    def __exit__(self, *error: object) -> None:
         self._buffers = []
         self._stack.close()
 
@@ -330,7 +330,7 @@ class DiskDesign(BlockDesign):
         hold_blas(max(1, default_threads() - 1))
         return self
 
-    def __exit__(self, *error: Any) -> None:
+    def __exit__(self, *error: object) -> None:
         release_blas()
         self._reader.__exit__(*error)
 

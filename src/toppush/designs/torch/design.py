@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from toppush.designs.block_design import BlockDesign
+from toppush.designs.block_design import Answer, BlockDesign
 from toppush.designs.blocks import Block
 from toppush.designs.torch.arrays import Tensor
 from toppush.types import Array
@@ -27,20 +27,22 @@ class TorchDesign(BlockDesign):
         weight = None if sample_weight is None else xp.asarray(sample_weight)
         super().__init__([Block(rows, xp.asarray(positive), weight)], xp)
 
-    def sum(self, function: Callable[..., Any], *arguments: Any) -> Any:
+    def sum(self, function: Callable[..., Answer], *arguments: object) -> Answer:
         """The block's answer, its numbers fetched."""
         return fetched(super().sum(function, *arguments))
 
-    def max(self, function: Callable[..., Any], *arguments: Any) -> tuple[float, ...]:
+    def max(
+        self, function: Callable[..., tuple[float, ...]], *arguments: object
+    ) -> tuple[float, ...]:
         """The block's numbers, fetched."""
         found: tuple[float, ...] = fetched(function(self.blocks[0], *arguments))
         return found
 
-    def scatter(self, function: Callable[..., Any], vector: Array) -> None:
+    def scatter(self, function: Callable[..., object], vector: Array) -> None:
         """`function(block, vector)` of a vector over all rows."""
         super().scatter(function, self.arrays.asarray(vector))
 
-    def gather(self, function: Callable[..., Any], *arguments: Any) -> Array:
+    def gather(self, function: Callable[..., Array], *arguments: object) -> Array:
         """The block's vector, fetched."""
         return self.arrays.to_host(function(self.blocks[0], *arguments))
 
@@ -53,14 +55,15 @@ class TorchDesign(BlockDesign):
         return self.arrays.asarray(np.asarray(weights, np.float64))
 
 
-def fetched(answer: Any) -> Any:
+def fetched(answer: Answer) -> Answer:
     """The answer with its numbers as floats, brought over together; vectors stay."""
     waiting: list[Tensor] = []
     _walk(answer, waiting.append)
     if not waiting:
         return answer
     found = iter(torch.stack([number.double() for number in waiting]).tolist())
-    return _walk(answer, lambda _: next(found))
+    whole: Answer = _walk(answer, lambda _: next(found))
+    return whole
 
 
 def _walk(answer: Any, use: Callable[[Tensor], Any]) -> Any:

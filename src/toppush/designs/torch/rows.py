@@ -17,7 +17,7 @@ from toppush.designs.here import RowsHere
 from toppush.designs.rows import PLAIN, Form, InMemory, Tally, gram_by_parts
 from toppush.designs.torch.arrays import Tensor, arrays_on
 from toppush.designs.torch.design import TorchDesign
-from toppush.types import Array
+from toppush.types import Array, Where
 
 SINGLE_ROWS = 1 << 20
 """Rows per float32 product; the partial sums are added in float64."""
@@ -96,7 +96,7 @@ class DenseTensorRows(TorchRows):
 
         return gram_by_parts(take, scale, self.shape[1], GRAM_ENTRIES)
 
-    def subset(self, where: Any) -> Self:
+    def subset(self, where: Tensor | Where) -> Self:
         """A copy of some of the rows."""
         self.tally.entries += len(where) * self.shape[1]
         return type(self)(self.values[self.arrays.asarray(where)], self.tally)
@@ -213,7 +213,7 @@ class SparseTensorRows(TorchRows):
         dense[self._owners().long(), self.columns.long()] = self.values.double()
         return dense
 
-    def subset(self, where: Any) -> Self:
+    def subset(self, where: Tensor | Where) -> Self:
         """A copy of some of the rows."""
         where = self.arrays.asarray(where)
         starts = self.pointers[where]

@@ -1,6 +1,5 @@
 """The band, in the blocks: the negatives near the top, of which alone the path takes account."""
 
-from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -96,7 +95,8 @@ def extend_band(
     They enter with a slack of at least `least`, so that they disturb the balance little; that
     their scores contradict it is a residual that the next steps work off.
     """
-    xp, part, band = block.arrays, part_of(block), part_of(block).band
+    xp, part = block.arrays, part_of(block)
+    band = part.band
     new = xp.flatnonzero(part.outside & (block.scores[1] > above))
     if not len(new):
         return 0
@@ -174,7 +174,8 @@ class Border(NamedTuple):
 
 def linearise(block: Block, level: float, cap: float) -> Border:
     """Linearise the central path at the band; returns what borders the Newton matrix."""
-    part, band = part_of(block), part_of(block).band
+    part = part_of(block)
+    band = part.band
     part.tangent = tangent = band.tangent(band_scores(block), level, cap)
     return Border(
         number(tangent.stiffness.sum()),
@@ -204,7 +205,8 @@ def heavy_gram(block: Block, least: float) -> tuple[Array, float, Array]:
     The last is rounded as the right sides are, which it has to cancel: in single precision the
     exact one that comes with the first made fits stall.
     """
-    rows, stiffness = part_of(block).band.rows, part_of(block).tangent.stiffness
+    part = part_of(block)
+    rows, stiffness = part.band.rows, part.tangent.stiffness
     xp, chosen = block.arrays, heavy(block, least)
     where, on_heavy = xp.flatnonzero(chosen), xp.where(chosen, stiffness, 0.0)
     gram, _ = rows.gram(where, stiffness[where])
@@ -233,7 +235,8 @@ def set_direction(block: Block, moves: Array, level: float, cap: float) -> tuple
 
     Returns the greatest rates at which each of them falls towards zero.
     """
-    part, band = part_of(block), part_of(block).band
+    part = part_of(block)
+    band = part.band
     relative = band.rows.scores(moves) - level
     part.direction = band.direction(part.tangent, part.aims, relative, cap)
     return band.rates(part.direction)
@@ -242,9 +245,8 @@ def set_direction(block: Block, moves: Array, level: float, cap: float) -> tuple
 @only_asks
 def complementarity_after(block: Block, step: float) -> float:
     """Sum of q u + eta xi after a step."""
-    after = replace(part_of(block).band)
-    after.advance(part_of(block).direction, step)
-    return after.products()
+    part = part_of(block)
+    return part.band.products_after(part.direction, step)
 
 
 def set_moves(block: Block, weights: Array) -> None:

@@ -93,6 +93,12 @@ class Pairs:
         """Sum of q u + eta xi."""
         return number(self.push @ self.slack + self.room @ self.excess)
 
+    def products_after(self, ahead: Direction, step: float) -> float:
+        """The same a step further, without taking it."""
+        slack, push = self.slack + step * ahead.slack, self.push + step * ahead.push
+        excess, room = self.excess + step * ahead.excess, self.room + step * ahead.room
+        return number(push @ slack + room @ excess)
+
     def tangent(self, scores: Array, level: float, cap: float) -> Tangent:
         """The equations at these scores, linearised."""
         stiffness = per_slack = self.push / self.slack

@@ -343,7 +343,8 @@ def _bordered(square: Array, side: Array, corner: Array) -> Array:
 @only_asks
 def _curved(block: Block, vector: Array, numbers: Array, n_pos: float, k: int) -> Array:
     """(M - lam I) v + B numbers, without the cancellation between the two."""
-    part, tangent = part_of(block), part_of(block).tangent
+    part = part_of(block)
+    tangent = part.tangent
     on_band = tangent.stiffness * (part.band.rows.scores(vector) - numbers[0])
     on_band += tangent.share * (numbers[2] / k)
     product = positives_of(block).rows.curved(vector, part.bend / n_pos, numbers[1])
