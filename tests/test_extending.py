@@ -265,10 +265,10 @@ def test_fit_and_evaluate_take_them(table, tmp_path):
 
 
 def test_compare_takes_the_baseline(table, monkeypatch):
-    from toppush.experiments.compare import RIVALS
+    from toppush.experiments import compare
 
-    for slow in set(RIVALS) - {"logistic regression", "mean difference"}:
-        monkeypatch.delitem(RIVALS, slow)
+    quick = {name: compare.RIVALS[name] for name in ("logistic regression", "mean difference")}
+    monkeypatch.setattr(compare, "RIVALS", quick)
     found = json.loads(ask("compare", table, "--cv", "2", "--json").stdout)
     assert set(found["folds"]) == {"logistic regression", "mean difference"}
     assert min(found["folds"]["mean difference"]["AUC"]) > 0.8

@@ -27,14 +27,8 @@ TITLES = [one.title for one in FOUR]
 Tell = Callable[[str], None]
 
 
-def new_axis(width: float, height: float) -> tuple["Figure", "Axes"]:
-    """A figure with one axis and a light grid, drawn without a screen."""
-    figure, axes = new_axes(1, width, height)
-    return figure, axes[0]
-
-
 def new_axes(n: int, width: float, height: float) -> tuple["Figure", Sequence["Axes"]]:
-    """A figure with axes side by side."""
+    """A figure with axes side by side and a light grid, drawn without a screen."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(width, height), layout="constrained")

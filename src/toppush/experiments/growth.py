@@ -18,7 +18,7 @@ import numpy as np
 from toppush import TopPush
 from toppush.baselines import BASELINES
 from toppush.estimators.base import LinearRanker
-from toppush.experiments.figures import INK, new_axis
+from toppush.experiments.figures import INK, new_axes
 from toppush.experiments.results import Result
 from toppush.experiments.tables import Table
 from toppush.types import Array, Mask
@@ -147,15 +147,7 @@ def table1(
 
 def as_table(title: str, found: Sequence[Growth]) -> Table:
     """A line a method: claim, slopes, the largest size."""
-    columns = [
-        "method",
-        "claimed",
-        "slope",
-        "per iteration",
-        "largest m + n",
-        "seconds",
-        "iterations",
-    ]
+    measured = ["slope", "per iteration", "largest m + n", "seconds", "iterations"]
     rows = [
         [
             one.method.name,
@@ -175,7 +167,7 @@ def as_table(title: str, found: Sequence[Growth]) -> Table:
         "AccuracyAtTop solves a problem per row, as published; the paper gives no complexity for "
         "it, nor for PNormPush and the classifiers.",
     ]
-    return Table("table1", title, columns, rows, notes)
+    return Table("table1", title, ["method", "claimed", *measured], rows, notes)
 
 
 OVER_ROWS = ["#5ba3d9", "#1f6fb4", "#17a2a2", "#7b6fd0", "#4c566a", "#8fa3b8", "#2a4d8f", "#6c8f3c"]
@@ -184,7 +176,7 @@ OVER_PAIRS = ["#c0392b", "#e67e22", "#b03a8c", "#8d5524"]
 
 def draw(found: Sequence[Growth]) -> "Figure":
     """All methods in one plane: blue over rows, red over pairs, TopPush green and wide."""
-    figure, axis = new_axis(10.5, 5.6)
+    figure, (axis,) = new_axes(1, 10.5, 5.6)
     rows, pairs = iter(OVER_ROWS), iter(OVER_PAIRS)
     for one in sorted(found, key=lambda one: (one.method.name != "TopPush", one.method.over_pairs)):
         ours = one.method.name == "TopPush"

@@ -66,12 +66,7 @@ class Plan:
     def config(self, data: str, method: str, trial: int) -> Json:
         """All that decides the result of one trial."""
         how = METHODS[method]
-        return {
-            "protocol": VERSION,
-            "data": data,
-            "size": list(self.sizes[data]),
-            "method": method,
-            "revision": how.revision,
+        return self._common(data, method) | {
             "rule": how.rule,
             "grids": {name: list(grid.values) for name, grid in how.grids.items()},
             "trial": trial,
@@ -91,14 +86,15 @@ class Plan:
 
     def timing_config(self, data: str, method: str, setting: dict[str, float]) -> Json:
         """All that decides a training time on the full data."""
+        return self._common(data, method) | {"trial": None, "setting": setting}
+
+    def _common(self, data: str, method: str) -> Json:
         return {
             "protocol": VERSION,
             "data": data,
             "size": list(self.sizes[data]),
             "method": method,
             "revision": METHODS[method].revision,
-            "trial": None,
-            "setting": setting,
         }
 
 

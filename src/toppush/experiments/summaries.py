@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from toppush.experiments.methods import REFERENCE
 from toppush.experiments.runner import Plan, usual_settings
 from toppush.experiments.store import DONE, Record, Store
 from toppush.metrics import FOUR
@@ -119,8 +118,3 @@ def _training_times(plan: Plan, store: Store) -> dict[tuple[str, str], float]:
         for record in store.records(wanted)
         if record.status == DONE
     }
-
-
-def reference_of(summaries: dict[tuple[str, str], Summary], data: str) -> Summary | None:
-    """The row that the others of a data set are tested against."""
-    return summaries.get((data, REFERENCE))

@@ -8,7 +8,7 @@ from toppush.experiments.published import PUBLISHED
 from toppush.experiments.results import Result
 from toppush.experiments.runner import Plan
 from toppush.experiments.store import Store
-from toppush.experiments.summaries import LEVEL, Difference, Summary, reference_of, summarise
+from toppush.experiments.summaries import LEVEL, Difference, Summary, summarise
 from toppush.experiments.tables import Table
 from toppush.metrics import FOUR
 
@@ -67,7 +67,7 @@ def _row(summary: Summary, summaries: Summaries, title: str, trials: int) -> lis
         name += f" ({len(summary.trials)} splits)"
     if not summary.trials:
         return [title, name, summary.trouble, *("" for _ in TITLES), ""]
-    reference = reference_of(summaries, summary.data)
+    reference = summaries.get((summary.data, REFERENCE))
     cells = [_measured(summary, reference, measure) for measure in TITLES]
     trouble = f" {len(summary.trials)} trials, then {summary.trouble}" if summary.trouble else ""
     protocol = f"{summary.seconds_protocol:.2g}"
@@ -124,7 +124,7 @@ def _cell(summary: Summary | None, summaries: Summaries, measure: str) -> str:
         return ""
     if not summary.trials:
         return summary.trouble.split(" (")[0]
-    return _measured(summary, reference_of(summaries, summary.data), measure).split(" (")[0]
+    return _measured(summary, summaries.get((summary.data, REFERENCE)), measure).split(" (")[0]
 
 
 def _file_name(measure: str) -> str:

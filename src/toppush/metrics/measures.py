@@ -408,14 +408,11 @@ def _check_share(name: str, share: float) -> None:
 
 
 class Headline(NamedTuple):
-    """A measure that stands in every table."""
+    """A measure that stands in every table: its name in `METRICS`, in records and in tables."""
 
     name: str
-    """As in `METRICS`."""
     key: str
-    """In records of experiments."""
     title: str
-    """In tables."""
 
     @property
     def of(self) -> Metric:

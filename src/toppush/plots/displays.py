@@ -8,7 +8,8 @@ Figure as `ax_` and `figure_`, and as `chance_level_` the line of a random order
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Self
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -42,7 +43,7 @@ def list_lengths(longest: float, *, per_decade: int = 200) -> NDArray[np.int64]:
 class _Display(ABC):
     """What both displays share: where the scores come from, the axes, the line of chance."""
 
-    axes: tuple[str, str]
+    axes: ClassVar[tuple[str, str]]
     """What the axes are called."""
     name: str | None
     pos_label: object
@@ -164,6 +165,7 @@ class _Display(ABC):
         return self
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class TopCurveDisplay(_Display):
     """Precision and recall against the length of the list, on a logarithmic axis.
 
@@ -198,22 +200,12 @@ class TopCurveDisplay(_Display):
 
     axes = ("length of the list", "share")
 
-    def __init__(
-        self,
-        *,
-        length: Length,
-        precision: Array,
-        recall: Array,
-        prevalence: float | None = None,
-        name: str | None = None,
-        pos_label: object = None,
-    ) -> None:
-        self.length = length
-        self.precision = precision
-        self.recall = recall
-        self.prevalence = prevalence
-        self.name = name
-        self.pos_label = pos_label
+    length: Length
+    precision: Array
+    recall: Array
+    prevalence: float | None = None
+    name: str | None = None
+    pos_label: object = None
 
     @classmethod
     def _of(cls, curve: TopCurve, name: str | None, pos_label: object) -> Self:
@@ -249,6 +241,7 @@ class TopCurveDisplay(_Display):
         return "precision by chance", self.length[[0, -1]], np.full(2, self.prevalence)
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class TopRocDisplay(_Display):
     """The ROC curve near zero false positives, on a logarithmic axis.
 
@@ -276,13 +269,10 @@ class TopRocDisplay(_Display):
 
     axes = ("false positive rate", "recall")
 
-    def __init__(
-        self, *, fpr: Array, tpr: Array, name: str | None = None, pos_label: object = None
-    ) -> None:
-        self.fpr = fpr
-        self.tpr = tpr
-        self.name = name
-        self.pos_label = pos_label
+    fpr: Array
+    tpr: Array
+    name: str | None = None
+    pos_label: object = None
 
     @classmethod
     def _of(cls, curve: TopCurve, name: str | None, pos_label: object) -> Self:

@@ -164,7 +164,7 @@ def _logistic(X_train: Matrix, positive: Mask, X: Matrix) -> Rival:
 def _facts(
     ranker: BaseEstimator, final: BaseEstimator, features: Features | None, X_train: Matrix
 ) -> dict[str, object]:
-    facts: dict[str, object] = {"Positive class": repr(_plain(ranker.classes_[1]))}
+    facts: dict[str, object] = {"Positive class": repr(ranker.classes_.tolist()[1])}
     if isinstance(ranker, Pipeline):
         facts["Steps"] = " → ".join(type(step).__name__ for _, step in ranker.steps)
     parameters = final.get_params(deep=False)
@@ -199,7 +199,3 @@ def _caution(final: BaseEstimator) -> str:
 
 def _at_zero(loss: Loss) -> float:
     return float(loss.value(np.zeros(1))[0])
-
-
-def _plain(value: object) -> object:
-    return value.item() if hasattr(value, "item") else value

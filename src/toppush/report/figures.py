@@ -139,6 +139,15 @@ def _dashes(names: Sequence[str]) -> alt.StrokeDash:
     return alt.StrokeDash("list:N", sort=None).scale(domain=list(names), range=dashes)
 
 
+def _tips(*told: tuple[str, ...]) -> list[alt.Tooltip]:
+    """What is told of a point: fields, and if given their formats and what they are called."""
+    return [_tip(*one) for one in told]
+
+
+def _tip(field: str, form: str = "", title: str = "") -> alt.Tooltip:
+    return alt.Tooltip(field, format=form or alt.Undefined, title=title or alt.Undefined)
+
+
 def _hover(data: alt.InlineData, x: alt.X, tooltip: list[alt.Tooltip]) -> alt.Chart:
     """A line at the point nearest to the pointer, with its numbers."""
     near = alt.selection_point(
@@ -187,11 +196,7 @@ def curve_figure(lists: dict[str, Ranking], k: int) -> Figure:
     hover = _hover(
         points,
         x,
-        [
-            alt.Tooltip("k:Q", format=",d", title="first rows"),
-            alt.Tooltip("precision:Q", format=".1%"),
-            alt.Tooltip("recall:Q", format=".1%"),
-        ],
+        _tips(("k:Q", ",d", "first rows"), ("precision:Q", ".1%"), ("recall:Q", ".1%")),
     )
     chosen = (
         alt.Chart(alt.InlineData(values=[{}]))
@@ -243,11 +248,8 @@ def roc_figure(lists: dict[str, Ranking]) -> Figure:
     points = _data(
         rate=rates, drawn=np.maximum(rates, left), recall=recall, alarms=rates * ranking.n_neg
     )
-    tooltip = [
-        alt.Tooltip("alarms:Q", format=",.0f", title="false alarms"),
-        alt.Tooltip("rate:Q", format=".3~%", title="false positive rate"),
-        alt.Tooltip("recall:Q", format=".1%"),
-    ]
+    told = ("alarms:Q", ",.0f", "false alarms"), ("rate:Q", ".3~%", "false positive rate")
+    tooltip = _tips(*told, ("recall:Q", ".1%"))
     return Figure.of(
         "roc",
         "Recall against the false positive rate on a logarithmic axis that begins at no false "
@@ -278,12 +280,8 @@ def scores_figure(ranking: Ranking) -> Figure:
         strokeDash=_dashes(both)
     )
     points = _data(low=edges[:-1], high=edges[1:], positives=positives, negatives=negatives)
-    tooltip = [
-        alt.Tooltip("low:Q", format=".4g", title="score from"),
-        alt.Tooltip("high:Q", format=".4g", title="to"),
-        alt.Tooltip("positives:Q", format=".2%"),
-        alt.Tooltip("negatives:Q", format=".2%"),
-    ]
+    ends = ("low:Q", ".4g", "score from"), ("high:Q", ".4g", "to")
+    tooltip = _tips(*ends, ("positives:Q", ".2%"), ("negatives:Q", ".2%"))
     return Figure.of(
         "scores",
         "Share of the positives and of the negatives in equal bins of the score.",
@@ -319,13 +317,13 @@ def calibration_figure(ranking: Ranking, groups: Sequence[ScoreGroup]) -> Figure
         .encode(
             x=x,
             y=y,
-            tooltip=[
-                alt.Tooltip("ranks:N"),
-                alt.Tooltip("score:Q", format=".4g", title="median score"),
-                alt.Tooltip("share:Q", format=".1%", title="positive"),
-                alt.Tooltip("low:Q", format=".1%", title="interval from"),
-                alt.Tooltip("high:Q", format=".1%", title="to"),
-            ],
+            tooltip=_tips(
+                ("ranks:N",),
+                ("score:Q", ".4g", "median score"),
+                ("share:Q", ".1%", "positive"),
+                ("low:Q", ".1%", "interval from"),
+                ("high:Q", ".1%", "to"),
+            ),
         )
     )
     return Figure.of(
@@ -385,10 +383,7 @@ def _signed_bars(columns: dict[str, list[Cell]], title: str) -> alt.Chart:
             x=_value_axis("amount", title, columns["amount"]),
             y=alt.Y("name:N", title=None, sort=alt.SortField("place")),
             color=alt.condition("datum.amount < 0", alt.value(SECOND), alt.value(FIRST)),
-            tooltip=[
-                alt.Tooltip("name:N", title="feature"),
-                alt.Tooltip("amount:Q", format="+.4g", title=title),
-            ],
+            tooltip=_tips(("name:N", "", "feature"), ("amount:Q", "+.4g", title)),
         )
     )
     return bars
@@ -410,11 +405,11 @@ def history_figure(history: Sequence[Iteration]) -> Figure:
             y=alt.Y("value:Q", title="objective", scale=alt.Scale(zero=False)),
             color=alt.Color("list:N").scale(domain=both, range=[FIRST, SECOND]),
             strokeDash=_dashes(both),
-            tooltip=[
-                alt.Tooltip("list:N", title="bound"),
-                alt.Tooltip("passes:Q", format=".1f", title="reads of the data"),
-                alt.Tooltip("value:Q", format=".6g"),
-            ],
+            tooltip=_tips(
+                ("list:N", "", "bound"),
+                ("passes:Q", ".1f", "reads of the data"),
+                ("value:Q", ".6g"),
+            ),
         )
     )
     return Figure.of(

@@ -332,7 +332,7 @@ def _render(context: dict[str, object], drawn: Sequence[figures.Figure]) -> str:
         lstrip_blocks=True,
     )
     environment.policies["json.dumps_kwargs"] = {"allow_nan": False, "separators": (",", ":")}
-    environment.filters |= {"count": count, "percent": _percent, "number": _number}
+    environment.filters |= {"count": count, "percent": "{:.1%}".format, "number": _number}
     environment.filters |= {"amount": _amount, "breakable": _breakable}
     read = environment.loader.get_source  # type: ignore[union-attr]
     scripts = [figures.browser_library(), read(environment, "page.js")[0]]
@@ -354,10 +354,6 @@ def _render(context: dict[str, object], drawn: Sequence[figures.Figure]) -> str:
 
 def _sha256(script: str) -> str:
     return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-
-
-def _percent(share: float) -> str:
-    return f"{share:.1%}"
 
 
 def _amount(value: float) -> str:

@@ -204,7 +204,7 @@ def score_groups(ranking: Ranking) -> list[ScoreGroup]:
     Group ends grow from 20 rows by a constant factor to the whole list. The interval is that of
     Clopper and Pearson at 95%.
     """
-    from scipy.stats import beta
+    from scipy.stats import binomtest
 
     curve = ranking.curve
     wanted = np.geomspace(min(FIRST_GROUP, ranking.n_rows), ranking.n_rows, N_GROUPS)
@@ -215,6 +215,7 @@ def score_groups(ranking: Ranking) -> list[ScoreGroup]:
         first, last = int(curve.depth[start]), int(curve.depth[end])
         rows = last - first
         hits = int(curve.hits[end] - curve.hits[start])
+        interval = binomtest(hits, rows).proportion_ci(0.95)
         groups.append(
             ScoreGroup(
                 first + 1,
@@ -224,8 +225,8 @@ def score_groups(ranking: Ranking) -> list[ScoreGroup]:
                 float(curve.thresholds[start + 1]),
                 hits,
                 hits / rows,
-                float(beta.ppf(0.025, hits, rows - hits + 1)) if hits else 0.0,
-                float(beta.ppf(0.975, hits + 1, rows - hits)) if hits < rows else 1.0,
+                float(interval.low),
+                float(interval.high),
             )
         )
         start = end
