@@ -1,7 +1,9 @@
 """What all tests share: one random generator each, the data folder, steady examples."""
 
 import os
+from collections import defaultdict
 from pathlib import Path
+from zlib import crc32
 
 import numpy as np
 import pytest
@@ -14,6 +16,20 @@ for name, count in (("steady", 20), ("thorough", 60)):
 settings.load_profile("steady")
 
 ROOT = Path(__file__).resolve().parent.parent
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    """Of a law marked `sampled(n)` the quick run takes every n-th case, at least one, picked by
+    its name; the others are long."""
+    laws = defaultdict(list)
+    for item in items:
+        if (mark := item.get_closest_marker("sampled")) is not None:
+            laws[item.path, item.cls, item.originalname, mark.args[0]].append(item)
+    for (*_, one_in), cases in laws.items():
+        by_name = sorted(cases, key=lambda item: crc32(item.name.encode()))
+        for item in by_name[-(-len(cases) // one_in) :]:
+            item.add_marker("long")
 
 
 @pytest.fixture

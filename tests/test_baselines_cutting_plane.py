@@ -25,6 +25,8 @@ from toppush.baselines.risks import AveragePrecisionHinge, OrderedHinge, PairHin
 from toppush.baselines.structural import rank_range, rank_shares
 from toppush.solvers.simplex import minimise_on_simplex
 
+pytestmark = pytest.mark.sampled(3)
+
 CUTTING_PLANE = [RankSVM, MAPSVM, PartialAUCSVM, OWPC]
 
 # Few distinct values, so that ties within a class, between classes and at the margin come up.

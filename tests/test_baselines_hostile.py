@@ -31,6 +31,8 @@ from toppush.baselines.ranker import Task, WeightedRanker
 from toppush.designs import Form
 from toppush.designs.usual import USUAL, usual_rows, usual_scale
 
+pytestmark = pytest.mark.sampled(4)
+
 N_ROWS = 24
 
 LIBLINEAR = {"logistic ranker": LogisticRanker(), "cost-sensitive": CostSensitiveSVM()}

@@ -25,6 +25,8 @@ from toppush.baselines.pair_step import PairStep
 from toppush.baselines.pairs import PAIR_LOSSES
 from toppush.baselines.push_norms import PUSH_NORMS
 
+pytestmark = pytest.mark.sampled(4)
+
 SMOOTH = ["truncated_quadratic", "logistic", "exponential"]
 
 

@@ -17,9 +17,10 @@ from toppush.problem.losses import LOSSES as LIBRARY_LOSSES
 from toppush.problem.solution import Status
 from verdict import Holder, can_hold, complaints, fit
 
-pytestmark = pytest.mark.skipif(
-    not IS_LONG, reason="needs a long double of wider exponents than a double"
-)
+pytestmark = [
+    pytest.mark.sampled(3),
+    pytest.mark.skipif(not IS_LONG, reason="needs a long double of wider exponents than a double"),
+]
 
 every_loss = pytest.mark.parametrize("loss", LOSSES)
 

@@ -19,6 +19,8 @@ from toppush.designs.views import MaskedRows, precise
 from toppush.solvers import checkpoints
 from toppush.solvers.newton import central_path
 
+pytestmark = pytest.mark.sampled(3)
+
 N_ROWS, N_COLUMNS = 240, 12
 
 

@@ -34,6 +34,8 @@ import reference
 from toppush import DegenerateWarning, TopPush, designs, metrics
 from toppush.designs import local
 
+pytestmark = pytest.mark.sampled(2)
+
 accelerated = import_module("toppush.solvers.paper")
 
 STOPS_EARLY = (

@@ -13,6 +13,8 @@ from toppush.problem.losses import LOSSES
 from toppush.problem.objective import TopPushProblem
 from toppush.solvers import SOLVERS, solve
 
+pytestmark = pytest.mark.sampled(2)
+
 OUTER = {"lam": 0.05, "loss": "truncated_quadratic", "k": 5}
 INNER = {"lam": 3.0, "loss": "logistic", "k": 1}
 KINDS = {

@@ -11,6 +11,8 @@ from scipy import sparse
 from holders import peak_of
 from toppush import TopPush
 
+pytestmark = pytest.mark.sampled(3)
+
 N_FEATURES, PER_ROW, N_ROWS = 500, 10, 200_000
 CONSTANT = 1 << 20
 """Bytes of whatever does not grow with the data: 1 MB."""

@@ -34,6 +34,8 @@ from toppush.solvers import SOLVERS
 from toppush.solvers.newton import central_path
 from toppush.solvers.newton.systems import Factored, Iterative, Memory
 
+pytestmark = pytest.mark.sampled(3)
+
 AT_ZERO = {name: reference.loss(name, 0.0) for name in LOSSES}
 
 

@@ -17,6 +17,7 @@ webdriver = pytest.importorskip("selenium.webdriver", reason="needs selenium")
 from selenium.webdriver.common.by import By  # noqa: E402
 from selenium.webdriver.common.keys import Keys  # noqa: E402
 
+pytestmark = pytest.mark.long
 FLAGS = (
     "--headless",
     "--no-sandbox",

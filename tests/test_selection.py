@@ -40,6 +40,8 @@ from toppush.problem.solution import Status
 from toppush.solvers import zero_is_optimal
 from toppush.system.threads import Stopped, go_on
 
+pytestmark = pytest.mark.sampled(2)
+
 every_loss = pytest.mark.parametrize("name", LOSSES)
 selection = sys.modules["toppush.estimators.cross_validation"]
 paths = sys.modules["toppush.estimators.path"]

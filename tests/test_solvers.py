@@ -31,6 +31,8 @@ from toppush.designs.in_memory import DenseRows, SparseRows
 from toppush.problem.losses import LOSSES
 from toppush.problem.solution import Status
 
+pytestmark = pytest.mark.sampled(4)
+
 
 @pytest.fixture(autouse=True)
 def sparse_stays_sparse(monkeypatch):
