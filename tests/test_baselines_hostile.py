@@ -31,7 +31,7 @@ from toppush.baselines.ranker import Task, WeightedRanker
 from toppush.designs import Form
 from toppush.designs.usual import USUAL, usual_rows, usual_scale
 
-pytestmark = pytest.mark.sampled(4)
+pytestmark = pytest.mark.sampled(6)
 
 N_ROWS = 24
 

@@ -25,7 +25,7 @@ from toppush.baselines.pair_step import PairStep
 from toppush.baselines.pairs import PAIR_LOSSES
 from toppush.baselines.push_norms import PUSH_NORMS
 
-pytestmark = pytest.mark.sampled(4)
+pytestmark = pytest.mark.sampled(6)
 
 SMOOTH = ["truncated_quadratic", "logistic", "exponential"]
 

@@ -599,7 +599,8 @@ def terminal(*arguments, code=0):
     return ran.stdout
 
 
-@pytest.mark.parametrize("times", [2, pytest.param(8, marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("times", [8])
 def test_the_exit_code_is_ours_soon_after_a_file_was_read(times, folder):
     """pyarrow's threads once aborted every second process that ended so."""
     for _ in range(times):

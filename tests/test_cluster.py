@@ -25,7 +25,7 @@ assignment = sys.modules["toppush.designs.dask.assignment"]
 workers_module = sys.modules["toppush.designs.dask.workers"]
 HELD = sys.modules["toppush.designs.dask.asking"].HELD
 
-pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
+pytestmark = [pytest.mark.sampled(2), pytest.mark.filterwarnings("ignore::ResourceWarning")]
 
 N_ROWS = 300
 

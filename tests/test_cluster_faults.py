@@ -32,7 +32,7 @@ workers_module = sys.modules["toppush.designs.dask.workers"]
 Past = sys.modules["toppush.designs.dask.past"].Past
 HELD = sys.modules["toppush.designs.dask.asking"].HELD
 
-pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
+pytestmark = [pytest.mark.sampled(2), pytest.mark.filterwarnings("ignore::ResourceWarning")]
 
 N_ROWS = 300
 FORKED = {"distributed.worker.multiprocessing-method": "forkserver"}
@@ -221,6 +221,7 @@ def die_when_asked(when):
         ),
     ],
 )
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore")
 def test_workers_die_in_a_fit(n_workers, deaths, rng, monkeypatch):
     X, y = made("dense", rng)

@@ -22,6 +22,8 @@ from toppush.datasets import CATALOGUE, FetchError, fetching, find, load, to_uni
 from toppush.datasets.catalogue import Entry, FileSet
 from toppush.datasets.reading import read_mammography, read_nslkdd, read_spambase
 
+pytestmark = pytest.mark.sampled(2)
+
 PACKERS = {"": lambda data: data, ".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress}
 
 

@@ -15,6 +15,8 @@ from toppush.problem.objective import TopPushProblem
 from toppush.solvers import SOLVERS, automatic_top, zero_is_optimal
 from toppush.solvers.degenerate import RATIO
 
+pytestmark = pytest.mark.sampled(2)
+
 every_loss = pytest.mark.parametrize("name", LOSSES)
 TOL = 1e-3
 

@@ -134,6 +134,7 @@ def test_ties_go_to_the_middle_of_the_grid():
     assert pick(found, {"C": POWERS, "cost": POWERS}) == (1.0, 10.0)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("key", ["toppush", "lr", "toppush-cv", "lr-top", "svm-rank"])
 def test_a_trial_repeats(key, rows):
     once, again = (run_trial(METHODS[key], *rows, seed=3) for _ in range(2))
@@ -142,6 +143,7 @@ def test_a_trial_repeats(key, rows):
     assert once["ap"] > 0.9
 
 
+@pytest.mark.long
 def test_every_method_fits_and_scores(rows):
     X, y = rows
     keep = np.r_[0:60, 300:360]
@@ -305,6 +307,7 @@ def measured(plan, store):
     ]
 
 
+@pytest.mark.long
 def test_a_killed_run_goes_on_without_loss_or_repetition(tmp_path, directory, plan, whole):
     store = Store(tmp_path / "records.sqlite")
     with run_that_waits(store, directory, at=(True, 2)) as first:
@@ -320,6 +323,7 @@ def test_a_killed_run_goes_on_without_loss_or_repetition(tmp_path, directory, pl
     assert measured(plan, store) == measured(plan, Store(whole[1] / "records.sqlite"))
 
 
+@pytest.mark.long
 def test_two_runs_at_once_share_the_work(tmp_path, directory, plan, whole):
     store = Store(tmp_path / "records.sqlite")
     with run_that_waits(store, directory, at=(False, 0)) as other:
@@ -495,6 +499,7 @@ def test_datasets_are_listed_and_found(ask, directory):
     assert "KDDTrain+.txt" in refused.stderr
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("what", ["epsilon", "lambda"])
 def test_influence_by_one_command(what, ask, tmp_path):
     out = tmp_path / "out"

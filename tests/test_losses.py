@@ -8,6 +8,8 @@ from hypothesis import strategies as st
 import reference
 from toppush.problem.losses import LOSSES
 
+pytestmark = pytest.mark.sampled(2)
+
 EPS = np.finfo(float).eps
 every_loss = pytest.mark.parametrize("loss", LOSSES.values(), ids=LOSSES)
 

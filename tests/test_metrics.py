@@ -20,6 +20,8 @@ from sklearn.model_selection import GridSearchCV, StratifiedKFold, cross_val_sco
 import reference_metrics
 from toppush import metrics
 
+pytestmark = pytest.mark.sampled(3)
+
 PARAMS = {
     "positives_at_top": {},
     "average_precision": {},

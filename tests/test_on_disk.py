@@ -23,6 +23,8 @@ from toppush.designs.in_memory import MatrixRows
 from toppush.designs.views import MaskedRows
 from toppush.solvers.newton import central_path, systems
 
+pytestmark = pytest.mark.sampled(2)
+
 N_ROWS, N_COLUMNS = 300, 12
 
 

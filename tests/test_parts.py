@@ -92,7 +92,8 @@ def test_saved_model_ranks_the_whole_file_alike(client, frame, tmp_path):
     assert_allclose(found, expected, rtol=0, atol=1e-3)
 
 
-@pytest.mark.parametrize("given", [{"lam": 0.1}, pytest.param({}, marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("given", [{"lam": 0.1}, {}])
 def test_cross_validation_on_the_workers(client, frame, tmp_path, given):
     model = files.fit_parts(write_parts(frame, tmp_path / "rows"), label="fraud", cv=2, **given)
     assert model.about["fit"]["chosen_by_cv"]

@@ -12,6 +12,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 import reference
 from toppush.problem.tops import ArraySides, clipped_mass, find_landing, mass_above, project
 
+pytestmark = pytest.mark.sampled(2)
+
 EPS = np.finfo(float).eps
 TINIEST = 5e-324
 

@@ -44,6 +44,8 @@ from toppush.report.figures import calibration_figure, scores_figure
 from toppush.report.ranking import Ranking
 from toppush.report.sources import before_scaling, sources
 
+pytestmark = pytest.mark.sampled(2)
+
 
 def made_list(rng, n_rows=400, *, ties=True):
     positive = rng.random(n_rows) < 0.2
