@@ -600,10 +600,9 @@ def terminal(*arguments, code=0):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("times", [8])
-def test_the_exit_code_is_ours_soon_after_a_file_was_read(times, folder):
+def test_the_exit_code_is_ours_soon_after_a_file_was_read(folder):
     """pyarrow's threads once aborted every second process that ended so."""
-    for _ in range(times):
+    for _ in range(8):
         terminal("threshold", folder / "m.toppush", folder / "held.csv", "--fpr", "0.0001",
                  code=3)  # fmt: skip
 

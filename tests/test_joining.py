@@ -105,6 +105,21 @@ def test_what_a_solver_cannot_is_said(mine, rows, tmp_path):
         TopPush(10.0, solver=mine, tol=0.0, max_iter=20).fit(*rows)
 
 
+@pytest.mark.parametrize("warm_startable", [True, False])
+def test_an_earlier_solution_is_given_to_who_can_use_it(warm_startable, rows, monkeypatch):
+    starts = []
+
+    def noting(problem, *, start, **options):
+        starts.append(start)
+        return SOLVERS["newton"](problem, start=start, **options)
+
+    monkeypatch.setitem(SOLVERS, "noting", Solver(noting, warm_startable=warm_startable))
+    ranker = TopPush(solver="noting", warm_start=True).fit(*rows).fit(*rows)
+    assert starts[0] is None
+    assert (starts[1] is not None) == warm_startable
+    assert ranker.solution_.status is Status.CONVERGED
+
+
 @dataclass(frozen=True)
 class TwiceLogistic(Logistic):
     """2 l(t); its conjugate is 2 l*(a/2)."""

@@ -212,9 +212,10 @@ class TopPush(LinearRanker):
     def _start(self, n_rows: int) -> Solution | None:
         """The last solution if it is wanted and fits."""
         last: Solution | None = getattr(self, "solution_", None)
-        if not self.warm_start or last is None:
+        solver = SOLVERS[self.solver]
+        if not (self.warm_start and solver.warm_startable) or last is None:
             return None
         # A fit on a cluster has no dual, and not every solver needs one.
-        by_weights = not SOLVERS[self.solver].needs_dual and not last.dual.size
+        by_weights = not solver.needs_dual and not last.dual.size
         fits = by_weights or last.dual.size == n_rows
         return last if fits and last.weights.size == self.n_features_in_ else None

@@ -29,12 +29,15 @@ class Solver:
     needs_dual : bool
         Whether it starts from an earlier solution's dual; else its weights are enough, and a dual
         may be absent.
+    warm_startable : bool
+        Whether an earlier solution helps it; else it begins anew.
     resumable : bool
         Whether weights and bounds, as a checkpoint has them, lead it back to where it was.
     """
 
     minimise: Callable[..., Solution]
     needs_dual: bool = False
+    warm_startable: bool = True
     resumable: bool = False
 
     def __call__(self, problem: TopPushProblem, **options: Any) -> Solution:
