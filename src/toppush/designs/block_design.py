@@ -60,39 +60,31 @@ class BlockDesign:
 
     @property
     def passes(self) -> float:
-        """Reads of the whole data so far; a product with X or X' is one."""
         return (self._entries_read() - self._read_before) / max(self.n_entries, 1)
 
     def widen(self, weights: Array) -> Array:
-        """Weights over all columns of X from those over the columns that are in use."""
         return weights
 
     def narrow(self, weights: Array) -> Array:
-        """Weights over the columns that are in use."""
         return weights
 
     def each(self, function: Callable[..., Answer], *arguments: object) -> list[Answer]:
-        """`function(block, *arguments)` of every block, in the order of the rows."""
         go_on()
         return [function(block, *arguments) for block in self.blocks]
 
     def tell(self, function: Callable[..., object], *arguments: object) -> None:
-        """The same where no answer is wanted."""
         self.each(function, *arguments)
 
     def sum(self, function: Callable[..., Answer], *arguments: object) -> Answer:
-        """The blocks' answers added up in a fixed order; tuples entry by entry."""
         return reduce(add, self.each(function, *arguments))
 
     def max(
         self, function: Callable[..., tuple[float, ...]], *arguments: object
     ) -> tuple[float, ...]:
-        """The greatest of each entry of the blocks' answers."""
         answers: Iterable[tuple[float, ...]] = zip(*self.each(function, *arguments), strict=True)
         return tuple(max(entry) for entry in answers)
 
     def scatter(self, function: Callable[..., object], vector: Array) -> None:
-        """`function(block, its part)` of a vector over all rows."""
         first = 0
         for block in self.blocks:
             last = first + block.rows.shape[0]
@@ -100,11 +92,9 @@ class BlockDesign:
             first = last
 
     def gather(self, function: Callable[..., Array], *arguments: object) -> Array:
-        """The blocks' vectors over their rows as one over all rows."""
         return np.concatenate(self.each(function, *arguments))
 
     def over_rows(self, function: Callable[..., Array], *arguments: object) -> Array:
-        """The same of a result that is only to be handed back."""
         return self.gather(function, *arguments)
 
 

@@ -98,7 +98,6 @@ class LocalRows(RowsHere):
         return LocalDesign(self._X, positive, sample_weight, n_threads=n_threads)
 
     def subset(self, where: Where) -> Rows:
-        """A copy of some of the rows."""
         return self._rows.subset(where)
 
     def scores_of_all(self, weights: Array) -> Array:

@@ -79,7 +79,6 @@ class LocalDesign(BlockDesign):
             self._pool.shutdown()
 
     def widen(self, weights: Array) -> Array:
-        """Weights over all columns of X from those over the columns that are in use."""
         if self._columns is None:
             return weights
         wide = np.zeros(self._n_columns)
@@ -87,11 +86,9 @@ class LocalDesign(BlockDesign):
         return wide
 
     def narrow(self, weights: Array) -> Array:
-        """Weights over the columns that are in use."""
         return weights if self._columns is None else weights[self._columns]
 
     def each(self, function: Callable[..., Answer], *arguments: object) -> list[Answer]:
-        """`function(block, *arguments)` of every block, in the order of the rows."""
         go_on()
         if len(self.blocks) == 1:  # asked a hundred times in a small fit
             return [function(self.blocks[0], *arguments)]

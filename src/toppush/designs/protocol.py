@@ -37,16 +37,16 @@ class Design(Protocol):
 
     @property
     def passes(self) -> float:
-        """Reads of the whole data so far."""
+        """Reads of the whole data so far; a product with X or X' is one."""
 
     def each(self, function: Any, *arguments: Any) -> list[Any]:
-        """Every block's answer, in the order of the rows."""
+        """`function(block, *arguments)` of every block, in the order of the rows."""
 
     def tell(self, function: Any, *arguments: Any) -> None:
         """Ask every block where no answer is wanted; it may wait for the next question."""
 
     def sum(self, function: Any, *arguments: Any) -> Any:
-        """The answers added up; their numbers come as floats."""
+        """The answers added up in a fixed order, tuples by entry; their numbers come as floats."""
 
     def max(self, function: Any, *arguments: Any) -> tuple[float, ...]:
         """The greatest of each entry of the answers."""

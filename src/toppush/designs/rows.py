@@ -134,11 +134,9 @@ class InMemory:
     combine: Callable[[Array], Array]
 
     def combine_all(self, *coefficients: Array) -> tuple[Array, ...]:
-        """X' u for several u."""
         return tuple(self.combine(one) for one in coefficients)
 
     def curved(self, vector: Array, scale: Array, shift: float) -> Array:
-        """X' diag(scale) (X v - shift)."""
         return self.combine(scale * (self.scores(vector) - shift))
 
 

@@ -183,5 +183,4 @@ class _Scored(LinearRanker):
         self.threshold_ = 0.0
 
     def decision_function(self, X: Matrix) -> Array:
-        """The scores themselves."""
         return np.asarray(X[:, 0], np.float64)

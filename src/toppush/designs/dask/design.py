@@ -172,11 +172,9 @@ class DaskDesign:
         return sum(member.n_read + member.n_read_before for member in self._members)
 
     def tell(self, function: Callable[..., object], *arguments: object) -> None:
-        """`function(block, *arguments)` of every block, sent with the next question."""
         self._tell("tell", function, *arguments)
 
     def each(self, function: Callable[..., Answer], *arguments: object) -> list[Answer]:
-        """Every block's answer, in the order of the rows."""
         return self._in_order(self._ask("each", function, *arguments))
 
     def sum(self, function: Callable[..., Answer], *arguments: object) -> Answer:
@@ -187,17 +185,14 @@ class DaskDesign:
     def max(
         self, function: Callable[..., tuple[float, ...]], *arguments: object
     ) -> tuple[float, ...]:
-        """The greatest of each entry of the answers."""
         greatest: tuple[float, ...] = self._ask("max", function, *arguments)
         return greatest
 
     def scatter(self, function: Callable[..., object], vector: Array) -> None:
-        """`function(block, its part)` of a vector over all rows."""
         cuts = np.cumsum(self._lengths)[:-1]
         self._tell("own", function, *self._dealt(np.split(vector, cuts)))
 
     def gather(self, function: Callable[..., Array], *arguments: object) -> Array:
-        """The blocks' vectors as one, in the order of the rows."""
         return np.concatenate(self.each(function, *arguments))
 
     def over_rows(self, function: Callable[..., Array], *arguments: object) -> Array:
@@ -205,11 +200,9 @@ class DaskDesign:
         return np.empty(0)
 
     def widen(self, weights: Array) -> Array:
-        """Weights over all columns of X: the same."""
         return weights
 
     def narrow(self, weights: Array) -> Array:
-        """Weights over the columns that are in use: the same."""
         return weights
 
     def _tell(self, how: str, function: Callable[..., object], *arguments: object) -> None:

@@ -59,7 +59,6 @@ class DaskRows(PlacedRows):
             self.template = np.empty((0, self.shape[1]))
 
     def on_device(self, device: str) -> "DaskRows":
-        """Not for rows on many machines."""
         raise ValueError(f"device={device!r} is for one machine, and X is a Dask collection.")
 
     def labels(self, y: Any) -> Lazy:
@@ -81,7 +80,6 @@ class DaskRows(PlacedRows):
         return where * (1.0 if sample_weight is None else sample_weight)
 
     def require_whole_lists(self, asked: str, instead: str) -> None:
-        """Refuse: they are on many machines."""
         raise ValueError(
             f"{asked} would need all scores in one place; for a Dask collection {instead}."
         )
@@ -93,7 +91,6 @@ class DaskRows(PlacedRows):
         *,
         n_threads: int | None = None,
     ) -> DaskDesign:
-        """The rows as blocks on the workers."""
         return DaskDesign(self.lazy, positive, sample_weight)
 
     def subset(self, where: Lazy) -> "DaskRows":
@@ -110,25 +107,21 @@ class DaskRows(PlacedRows):
         )
 
     def scores_of_all(self, weights: Array) -> Lazy:
-        """X w in float64, lazily."""
         return self.lazy.map_blocks(
             _scores, np.asarray(weights), drop_axis=1, dtype=np.float64, meta=np.empty(0)
         )
 
     def scores_of_some(self, where: Lazy, fits: Iterable[tuple[Array, float]]) -> list[Lazy]:
-        """X w less the threshold over some rows, lazily."""
         rows = self.subset(where)
         return [rows.scores_of_all(weights) - threshold for weights, threshold in fits]
 
     def of_parts(self, function: Callable[..., T], vectors: Sequence[Any], *more: Any) -> list[T]:
-        """`function(parts of the vectors, *more)`, of every partition."""
         n_parts = self.lazy.numblocks[0]
         parts = [[None] * n_parts if one is None else one.to_delayed() for one in vectors]
         asked = dask.delayed(function)
         return list(dask.compute(*(asked(*part, *more) for part in zip(*parts, strict=True))))
 
     def folds(self, cv: Any, positive: Lazy) -> list[tuple[Lazy, Lazy]]:
-        """Masks of the rows that each fold trains on and holds out."""
         if not isinstance(cv, Integral):
             raise ValueError(
                 f"cv={cv!r} would need all labels in one place; for a Dask collection give "

@@ -58,7 +58,6 @@ class ArrowFile(EvenRows):
         return np.empty((self.shape[1], max(n_entries // self.shape[1], 1)), self.dtype)
 
     def open(self) -> Self:
-        """A second one of the same file, to be entered."""
         return copy(self)
 
     def __enter__(self) -> Self:

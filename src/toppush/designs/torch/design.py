@@ -28,30 +28,24 @@ class TorchDesign(BlockDesign):
         super().__init__([Block(rows, xp.asarray(positive), weight)], xp)
 
     def sum(self, function: Callable[..., Answer], *arguments: object) -> Answer:
-        """The block's answer, its numbers fetched."""
         return fetched(super().sum(function, *arguments))
 
     def max(
         self, function: Callable[..., tuple[float, ...]], *arguments: object
     ) -> tuple[float, ...]:
-        """The block's numbers, fetched."""
         found: tuple[float, ...] = fetched(function(self.blocks[0], *arguments))
         return found
 
     def scatter(self, function: Callable[..., object], vector: Array) -> None:
-        """`function(block, vector)` of a vector over all rows."""
         super().scatter(function, self.arrays.asarray(vector))
 
     def gather(self, function: Callable[..., Array], *arguments: object) -> Array:
-        """The block's vector, fetched."""
         return self.arrays.to_host(function(self.blocks[0], *arguments))
 
     def widen(self, weights: Any) -> Array:
-        """Weights as a NumPy array."""
         return self.arrays.to_host(weights)
 
     def narrow(self, weights: Array) -> Any:
-        """Weights on the device."""
         return self.arrays.asarray(np.asarray(weights, np.float64))
 
 
