@@ -22,7 +22,6 @@ from sklearn.svm import LinearSVC
 from toppush.baselines.ranker import COUNT, POSITIVE, Constraints, WeightedRanker, read_local_rows
 from toppush.designs.local import narrow_indices
 from toppush.estimators.base import unchanged_on_failure
-from toppush.estimators.callbacks import fit_tasks
 from toppush.types import Array, Labels, Matrix
 
 UNSCALED = 100
@@ -41,7 +40,7 @@ class _LiblinearRanker(WeightedRanker):
     def _fit(self, X: Matrix, y: Labels, sample_weight: ArrayLike | None) -> Self:
         with unchanged_on_failure(self):
             given = read_local_rows(self, X, y, sample_weight)
-            tasks = fit_tasks(self, given, max_iter=0)  # LIBLINEAR tells of no iteration
+            tasks = given.tasks(self, 0)  # LIBLINEAR tells of no iteration
             X, weight = given.rows.given, given.sample_weight
             unit = self._unit(X, weight)
             X = narrow_indices(X if unit == 1.0 else X.astype(np.float64) / unit)

@@ -67,9 +67,6 @@ class DenseRows(InMemory):
     def stacked(self, *others: Self) -> Self:
         return type(self)(np.vstack([self.X, *(other.X for other in others)]), self.tally)
 
-    def in_double(self) -> Self:
-        return self if self.is_double else type(self)(self.matrix(), self.tally)
-
     def in_form(self, form: Form) -> Self:
         values = self.X.astype(np.float64)
         values *= form.scale
@@ -181,9 +178,6 @@ class SparseRows(InMemory):
         parts = [self._rows, *(other._rows for other in others)]
         return type(self)(sparse.vstack(parts, format="csr"), tally=self.tally)
 
-    def in_double(self) -> Self:
-        return self if self.is_double else type(self)(self.matrix(), tally=self.tally)
-
     def in_form(self, form: Form) -> Self:
         """A copy in float64 in another form, which has no centre."""
         copy = sparse.csr_array(self._rows.shape, dtype=np.float64)
@@ -249,14 +243,15 @@ class MatrixRows:
         return MatrixRows(np.vstack(parts))
 
     def inner_products(self, other: "MatrixRows") -> Array:
-        return _as_array(self._matrix @ other._columns)
+        return np.asarray(dense(self._matrix @ other._columns))
 
     def dense(self) -> Array:
-        return _as_array(self._matrix)
+        return np.asarray(dense(self._matrix))
 
 
-def _as_array(matrix: Matrix) -> Array:
-    return np.asarray(matrix.toarray() if sparse.issparse(matrix) else matrix)
+def dense(X: Matrix) -> Matrix:
+    """An array as it is, and a sparse matrix of few rows as an array."""
+    return X.toarray() if sparse.issparse(X) else X
 
 
 def largest_entry(values: NDArray[Any]) -> float:

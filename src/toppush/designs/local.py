@@ -58,15 +58,7 @@ class LocalDesign(BlockDesign):
     ) -> None:
         X, self._columns, self._n_columns = *compact(X), int(X.shape[1])
         self.n_threads = default_threads() if n_threads is None else n_threads
-        blocks = [
-            Block(
-                rows_of(X, start, stop),
-                positive[start:stop],
-                None if sample_weight is None else sample_weight[start:stop],
-            )
-            for start, stop in ranges(X, self.n_threads)
-        ]
-        super().__init__(blocks)
+        super().__init__(blocks_of(X, positive, sample_weight, self.n_threads))
 
     def __enter__(self) -> Self:
         self._pool = ThreadPoolExecutor(len(self.blocks)) if len(self.blocks) > 1 else None
@@ -196,6 +188,20 @@ def ranges(X: Matrix, n_threads: int) -> list[tuple[int, int]]:
     inner = np.searchsorted(X.indptr, goals) if sparse.issparse(X) else goals
     cuts = [0, *(int(cut) for cut in inner), n_rows]
     return [(start, stop) for start, stop in pairwise(cuts) if stop > start]
+
+
+def blocks_of(
+    X: Matrix, positive: NDArray[np.bool_], sample_weight: Array | None, n_blocks: int
+) -> list[Block]:
+    """The rows in so many blocks or, if they are few, in fewer."""
+    return [
+        Block(
+            rows_of(X, start, stop),
+            positive[start:stop],
+            None if sample_weight is None else sample_weight[start:stop],
+        )
+        for start, stop in ranges(X, n_blocks) or [(0, 0)]
+    ]
 
 
 def rows_of(

@@ -130,8 +130,13 @@ class InMemory:
     """What follows from two products where reading the rows twice costs little."""
 
     room, copy_cost = math.inf, 1.0
+    is_double: bool
     scores: Callable[[Array], Array]
     combine: Callable[[Array], Array]
+    in_form: Callable[[Form], Any]
+
+    def in_double(self) -> Any:
+        return self if self.is_double else self.in_form(PLAIN)
 
     def combine_all(self, *coefficients: Array) -> tuple[Array, ...]:
         return tuple(self.combine(one) for one in coefficients)

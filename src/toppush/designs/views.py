@@ -2,11 +2,11 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from typing import Any, Self
+from typing import Self
 
 from toppush.designs.arrays import NUMPY, Arrays
 from toppush.designs.rows import ExactRows, Form, Rows
-from toppush.types import Array, Matrix, Where
+from toppush.types import Array, Where
 
 
 class MaskedRows:
@@ -63,11 +63,6 @@ class MaskedRows:
 
     def largest(self) -> float:
         return self._all.subset(self._where).largest()
-
-    def matrix(self) -> Matrix:
-        """The rows as a float64 array or CSR matrix."""
-        copied: Any = self._all.subset(self._where)
-        return copied.matrix()
 
     def exact(self) -> ExactRows:
         return self._all.subset(self._where).exact()

@@ -210,6 +210,12 @@ class TrainingRows:
         """The rows as blocks, to be entered."""
         return self.rows.design(self.positive, self.sample_weight, n_threads=n_threads)
 
+    def tasks(self, estimator: BaseEstimator, max_iter: int | None) -> FitTasks | None:
+        """The fit's tasks if anyone listens; `max_iter` is None if no one knows how many."""
+        if not getattr(estimator, "_skl_callbacks", None):
+            return None
+        return FitTasks(estimator, self.rows.given, self.y, self.classes, max_iter)
+
 
 def read_training(
     estimator: BaseEstimator,

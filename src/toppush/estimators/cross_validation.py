@@ -30,7 +30,7 @@ from toppush.estimators.choice import (
     results,
 )
 from toppush.estimators.folds import FoldFits, fit_fold, unit
-from toppush.estimators.path import N_LAMS, Grid, fits, is_least, lams_below, read_lams, read_tops
+from toppush.estimators.path import LEAST_LAM, N_LAMS, Grid, lams_below, read_lams, read_tops
 from toppush.estimators.progress import Tally
 from toppush.estimators.toppush import TopPush
 from toppush.metrics.head import first_negatives
@@ -241,7 +241,7 @@ class TopPushCV(LinearRanker):
         deciding = "mean_test_score" if self.scoring is not None else "joint_test_score"
         self.best_score_ = float(self.cv_results_[deciding][best])
         self.lam_, self.top_ = search.pairs[best]["lam"], search.pairs[best]["top"]
-        if self.lams is None and is_least(self.lam_, first_lams[0]):
+        if self.lams is None and self.lam_ <= 1.01 * LEAST_LAM * first_lams[0]:
             warnings.warn(
                 f"The best lam is {self.lam_:.3g}, the least that the default grid grows to; "
                 "smaller ones may rank better: give them as lams.",
@@ -282,7 +282,8 @@ class TopPushCV(LinearRanker):
             default = AVERAGED_TOPS if average else TOPS
             wanted = default if self.tops is None else self.tops
             tops = read_tops(wanted, design, self.loss, self.lams_, tol)
-            tops = tuple(top for top in tops if fits(top, design.n_neg // 2))
+            most = design.n_neg // 2  # of a count; a share always fits
+            tops = tuple(top for top in tops if not isinstance(top, Integral) or top <= most)
         if not tops or not len(self.lams_):
             raise ValueError(
                 f"the grid is empty: lams={self.lams!r}, tops={self.tops!r} for "

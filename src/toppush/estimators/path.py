@@ -164,16 +164,6 @@ def read_tops(
     return tuple(found)
 
 
-def fits(top: float, n_neg: int) -> bool:
-    """Whether `top` is a share, or a count of at most so many negatives."""
-    return not isinstance(top, Integral) or int(top) <= n_neg
-
-
-def is_least(lam: float, greatest: float) -> bool:
-    """Whether a default grid grows to no lam below this one."""
-    return lam <= 1.01 * LEAST_LAM * greatest
-
-
 def follow(design: Design, grid: Grid, *, done: Callable[[], None] = lambda: None) -> SolutionPath:
     """The path on a design: down the lams for each top, from the lam above.
 

@@ -17,7 +17,6 @@ from toppush.estimators.base import (
     unchanged_on_failure,
     warn_about,
 )
-from toppush.estimators.callbacks import fit_tasks
 from toppush.problem.losses import LOSSES
 from toppush.problem.objective import TopPushProblem, count_top
 from toppush.problem.solution import Solution
@@ -168,7 +167,7 @@ class TopPush(LinearRanker):
         """
         with unchanged_on_failure(self):
             given = read_training(self, X, y, sample_weight, self.device)
-            tasks = fit_tasks(self, given, max_iter=self.max_iter)
+            tasks = given.tasks(self, self.max_iter)
             with given.design(self.n_threads) as design:
                 require_both(design, given.classes)
                 problem = TopPushProblem(design, LOSSES[self.loss], float(self.lam))

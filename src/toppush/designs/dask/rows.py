@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from toppush.designs.arrays import Arrays, register
 from toppush.designs.dask.design import DaskDesign
-from toppush.designs.dask.workers import Lazy
+from toppush.designs.dask.workers import Lazy, on_workers
 from toppush.designs.protocol import PlacedRows, T
 from toppush.types import Array, Mask, Matrix, Where
 
@@ -134,7 +134,7 @@ class DaskRows(PlacedRows):
 
         The rows of a class are dealt to the folds in turn, from the first partition to the last.
         """
-        counts = np.array(dask.compute(*(dask.delayed(_counts)(p) for p in positive.to_delayed())))
+        counts = np.array(on_workers(_counts, positive.to_delayed()))
         before = np.vstack([np.zeros((1, 2), int), np.cumsum(counts, axis=0)[:-1]])
         if counts.sum(axis=0).min() < n_folds:
             raise ValueError(
@@ -207,8 +207,7 @@ def _scores(X: Matrix, weights: Array) -> Array:
 
 def _unique(vector: Lazy) -> NDArray[Any]:
     """The distinct values, or a few of them if there are more than a few."""
-    few = [dask.delayed(_few_unique)(part) for part in vector.to_delayed()]
-    return np.unique(np.concatenate(dask.compute(*few)))
+    return np.unique(np.concatenate(on_workers(_few_unique, vector.to_delayed())))
 
 
 def _few_unique(vector: ArrayLike) -> NDArray[Any]:

@@ -8,7 +8,6 @@ import os
 import zipfile
 from collections.abc import Sequence
 from contextlib import ExitStack
-from copy import copy
 from io import FileIO
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, Protocol, Self
@@ -26,18 +25,8 @@ Buffer = Any
 USED = (np.dtype(np.float64), np.dtype(np.float32))
 
 
-class Reading(Protocol):
-    """An open source."""
-
-    def __enter__(self) -> Self: ...
-    def __exit__(self, *error: object) -> None: ...
-
-    def read(self, runs: Sequence[Run], buffer: Buffer) -> Matrix:
-        """The rows of some runs, over the buffer."""
-
-
 class Source(Protocol):
-    """Rows in files."""
+    """Rows in files; a copy of it is entered to read them."""
 
     shape: tuple[int, int]
     dtype: np.dtype[Any]
@@ -59,8 +48,11 @@ class Source(Protocol):
     def buffer(self, n_entries: int) -> Buffer:
         """Memory for a read of so many entries."""
 
-    def open(self) -> Reading:
-        """Open the files."""
+    def __enter__(self) -> Self: ...
+    def __exit__(self, *error: object) -> None: ...
+
+    def read(self, runs: Sequence[Run], buffer: Buffer) -> Matrix:
+        """The rows of some runs, over the buffer."""
 
 
 class Stored(NamedTuple):
@@ -144,10 +136,6 @@ class ByEntries:
 
     def __exit__(self, *error: object) -> None:
         self._stack.close()
-
-    def open(self) -> Self:
-        """A second one of the same files, to be entered."""
-        return copy(self)
 
 
 class EvenRows:

@@ -9,6 +9,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from copy import copy
 from typing import NamedTuple, Self, cast
 
 import numpy as np
@@ -126,7 +127,7 @@ class Reader:
 
     def __enter__(self) -> Self:
         with ExitStack() as stack:
-            self._reading = stack.enter_context(self._source.open())
+            self._reading = stack.enter_context(copy(self._source))
             self._pool = stack.enter_context(ThreadPoolExecutor(1, "toppush-read"))
             self._buffers = [self._source.buffer(self._most) for _ in range(2)]
             self._stack = stack.pop_all()

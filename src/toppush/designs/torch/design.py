@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from toppush.designs.block_design import Answer, BlockDesign
+from toppush.designs.block_design import Answer, BlockDesign, by_entry
 from toppush.designs.blocks import Block
 from toppush.designs.torch.arrays import Tensor
 from toppush.types import Array
@@ -52,18 +52,13 @@ class TorchDesign(BlockDesign):
 def fetched(answer: Answer) -> Answer:
     """The answer with its numbers as floats, brought over together; vectors stay."""
     waiting: list[Tensor] = []
-    _walk(answer, waiting.append)
+    by_entry(lambda entry: waiting.append(entry) if _is_number(entry) else None, answer)
     if not waiting:
         return answer
     found = iter(torch.stack([number.double() for number in waiting]).tolist())
-    whole: Answer = _walk(answer, lambda _: next(found))
+    whole: Answer = by_entry(lambda entry: next(found) if _is_number(entry) else entry, answer)
     return whole
 
 
-def _walk(answer: Any, use: Callable[[Tensor], Any]) -> Any:
-    """The answer with each number that is a tensor replaced by what `use` makes of it."""
-    if isinstance(answer, tuple):
-        entries = [_walk(entry, use) for entry in answer]
-        return type(answer)(*entries) if hasattr(answer, "_fields") else tuple(entries)
-    single = isinstance(answer, torch.Tensor) and answer.ndim == 0
-    return use(answer) if single else answer
+def _is_number(entry: Any) -> bool:
+    return isinstance(entry, torch.Tensor) and entry.ndim == 0

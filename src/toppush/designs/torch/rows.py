@@ -14,7 +14,7 @@ import torch
 from scipy import sparse
 
 from toppush.designs.here import RowsHere
-from toppush.designs.rows import PLAIN, Form, InMemory, Tally, gram_by_parts
+from toppush.designs.rows import Form, InMemory, Tally, gram_by_parts
 from toppush.designs.torch.arrays import Tensor, arrays_on
 from toppush.designs.torch.design import TorchDesign
 from toppush.types import Array, Where
@@ -108,9 +108,6 @@ class DenseTensorRows(TorchRows):
     def stacked(self, *others: Self) -> Self:
         values = torch.cat([self.values, *(other.values for other in others)])
         return type(self)(values, self.tally)
-
-    def in_double(self) -> Self:
-        return type(self)(self.values.double(), self.tally)
 
     def in_form(self, form: Form) -> Self:
         values = self.values.double() * form.scale
@@ -230,9 +227,6 @@ class SparseTensorRows(TorchRows):
             self.shape[1],
             self.tally,
         )
-
-    def in_double(self) -> Self:
-        return self.in_form(PLAIN)
 
     def in_form(self, form: Form) -> Self:
         """A copy in float64 in another form, which has no centre."""
