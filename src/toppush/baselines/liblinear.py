@@ -127,9 +127,7 @@ class LogisticRanker(_LiblinearRanker):
     _largest_power, _largest_entry = 360, 99
 
     def __init__(self, C: float = 1.0, *, tol: float = 1e-4, max_iter: int = 100) -> None:
-        self.C = C
-        self.tol = tol
-        self.max_iter = max_iter
+        self.C, self.tol, self.max_iter = C, tol, max_iter
 
     def _model(self, C: float, intercept: float) -> LogisticRegression:
         return LogisticRegression(
@@ -194,11 +192,8 @@ class CostSensitiveSVM(_LiblinearRanker):
         max_iter: int = 1000,
         random_state: int | np.random.RandomState | None = None,
     ) -> None:
-        self.C = C
-        self.positive_cost = positive_cost
-        self.tol = tol
-        self.max_iter = max_iter
-        self.random_state = random_state
+        self.C, self.positive_cost, self.tol = C, positive_cost, tol
+        self.max_iter, self.random_state = max_iter, random_state
 
     def _most_cost(self) -> float:
         return self.C * max(self.positive_cost, 1.0)

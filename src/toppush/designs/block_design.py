@@ -20,17 +20,7 @@ Answer = TypeVar("Answer")
 
 
 class BlockDesign(Design):
-    """What all designs whose blocks are in this process share.
-
-    Use it as a context, in which the blocks can be asked.
-
-    Parameters
-    ----------
-    blocks : list of Block
-        In the order of the rows.
-    arrays : Arrays
-        The operations that fit the vectors with an entry per feature.
-    """
+    """What all designs whose blocks, in the order of the rows, are in this process share."""
 
     def __init__(self, blocks: list[Block], arrays: Arrays = NUMPY) -> None:
         self.blocks, self.arrays = blocks, arrays

@@ -20,7 +20,7 @@ from toppush.designs.blocks import Block
 from toppush.designs.in_memory import DenseRows, SparseRows
 from toppush.designs.rows import Rows, Tally
 from toppush.system.threads import go_on
-from toppush.types import Array, Matrix, Where
+from toppush.types import Array, Mask, Matrix, Where
 
 ENTRIES_PER_THREAD = 1 << 22
 """Below this many stored entries a second thread costs more than it saves."""
@@ -51,7 +51,7 @@ class LocalDesign(BlockDesign):
     def __init__(
         self,
         X: Matrix,
-        positive: NDArray[np.bool_],
+        positive: Mask,
         sample_weight: Array | None = None,
         *,
         n_threads: int | None = None,
@@ -190,9 +190,7 @@ def ranges(X: Matrix, n_threads: int) -> list[tuple[int, int]]:
     return [(start, stop) for start, stop in pairwise(cuts) if stop > start]
 
 
-def blocks_of(
-    X: Matrix, positive: NDArray[np.bool_], sample_weight: Array | None, n_blocks: int
-) -> list[Block]:
+def blocks_of(X: Matrix, positive: Mask, sample_weight: Array | None, n_blocks: int) -> list[Block]:
     """The rows in so many blocks or, if they are few, in fewer."""
     return [
         Block(

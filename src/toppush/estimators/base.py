@@ -116,8 +116,7 @@ def unchanged_on_failure(estimator: BaseEstimator) -> Iterator[None]:
     except BaseException:
         for name in [name for name in vars(estimator) if name.endswith("_")]:
             delattr(estimator, name)
-        for name, value in before.items():
-            setattr(estimator, name, value)
+        vars(estimator).update(before)
         raise
 
 

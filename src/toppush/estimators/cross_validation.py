@@ -30,7 +30,7 @@ from toppush.estimators.choice import (
     results,
 )
 from toppush.estimators.folds import FoldFits, fit_fold, unit
-from toppush.estimators.path import LEAST_LAM, N_LAMS, Grid, lams_below, read_lams, read_tops
+from toppush.estimators.path import N_LAMS, Grid, is_least, lams_below, read_lams, read_tops
 from toppush.estimators.progress import Tally
 from toppush.estimators.toppush import TopPush
 from toppush.metrics.head import first_negatives
@@ -151,16 +151,9 @@ class TopPushCV(LinearRanker):
         device: str | None = None,
         verbose: int = 0,
     ) -> None:
-        self.lams = lams
-        self.tops = tops
-        self.loss = loss
-        self.scoring = scoring
-        self.combine = combine
-        self.cv = cv
-        self.tol = tol
-        self.n_threads = n_threads
-        self.device = device
-        self.verbose = verbose
+        self.lams, self.tops, self.loss, self.scoring = lams, tops, loss, scoring
+        self.combine, self.cv, self.tol = combine, cv, tol
+        self.n_threads, self.device, self.verbose = n_threads, device, verbose
 
     @_fit_context(prefer_skip_nested_validation=False)
     def fit(self, X: Matrix, y: Labels, sample_weight: ArrayLike | None = None) -> Self:
@@ -241,7 +234,7 @@ class TopPushCV(LinearRanker):
         deciding = "mean_test_score" if self.scoring is not None else "joint_test_score"
         self.best_score_ = float(self.cv_results_[deciding][best])
         self.lam_, self.top_ = search.pairs[best]["lam"], search.pairs[best]["top"]
-        if self.lams is None and self.lam_ <= 1.01 * LEAST_LAM * first_lams[0]:
+        if self.lams is None and is_least(self.lam_, first_lams[0]):
             warnings.warn(
                 f"The best lam is {self.lam_:.3g}, the least that the default grid grows to; "
                 "smaller ones may rank better: give them as lams.",

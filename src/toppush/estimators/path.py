@@ -50,23 +50,13 @@ class SolutionPath:
 
 @dataclass(frozen=True)
 class Grid:
-    """What a path goes through, and how.
-
-    Attributes
-    ----------
-    lams : array
-        Decreasing.
-    tops : tuple
-        Counts or shares of the negatives.
-    loss : str
-    tol : float
-        Relative gap of each solve.
-    """
+    """What a path goes through: lams, decreasing, and tops, counts or shares of the negatives."""
 
     lams: Array
     tops: tuple[float, ...]
     loss: str
     tol: float
+    """Relative gap of each solve."""
 
 
 def toppush_path(
@@ -162,6 +152,11 @@ def read_tops(
         k = automatic_top(problem, tol=max(tol, AUTO_TOL))
         found[found.index("auto")] = (k - 0.5) / design.n_neg  # rounds up to k
     return tuple(found)
+
+
+def is_least(lam: float, greatest: float) -> bool:
+    """Whether a default grid grows to no lam below this one."""
+    return lam <= 1.01 * LEAST_LAM * greatest
 
 
 def follow(design: Design, grid: Grid, *, done: Callable[[], None] = lambda: None) -> SolutionPath:

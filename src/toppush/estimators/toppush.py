@@ -133,17 +133,9 @@ class TopPush(LinearRanker):
         checkpoint: str | PathLike[str] | None = None,
         verbose: int = 0,
     ) -> None:
-        self.lam = lam
-        self.top = top
-        self.loss = loss
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.n_threads = n_threads
-        self.device = device
-        self.warm_start = warm_start
-        self.checkpoint = checkpoint
-        self.verbose = verbose
+        self.lam, self.top, self.loss, self.solver = lam, top, loss, solver
+        self.tol, self.max_iter, self.n_threads, self.device = tol, max_iter, n_threads, device
+        self.warm_start, self.checkpoint, self.verbose = warm_start, checkpoint, verbose
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Matrix, y: Labels, sample_weight: ArrayLike | None = None) -> Self:

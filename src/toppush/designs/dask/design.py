@@ -23,11 +23,12 @@ from distributed import KilledWorker, wait
 
 from toppush.designs.arrays import NUMPY
 from toppush.designs.block_design import Answer
-from toppush.designs.dask.asking import HeldGroup, ask_groups, replay_in_group
+from toppush.designs.dask.asking import HeldGroup, in_groups
 from toppush.designs.dask.groups import (
     UNUSABLE,
     Call,
     Described,
+    Group,
     Past,
     describe,
     joined,
@@ -220,7 +221,9 @@ class DaskDesign(Design):
     def _replies(self, members: list[Member], calls: list[bytes]) -> dict[str, Any]:
         """What the workers that are there say; of a worker that is gone, nothing comes."""
         names = [member.name for member in members]
-        said = self.client.run(ask_groups, self._n_rounds, names, calls, on_error="return")
+        said = self.client.run(
+            in_groups, Group.ask, names, self._n_rounds, calls, on_error="return"
+        )
         answers: dict[str, Any] = {}
         for reply in said.values():
             answers.update(reply if isinstance(reply, dict) else {})
@@ -317,8 +320,9 @@ class DaskDesign(Design):
         """Let a new group take the earlier rounds; false if its worker is gone."""
         for calls in self._past.batches():
             said = self.client.run(
-                replay_in_group,
-                member.name,
+                in_groups,
+                Group.replay,
+                [member.name],
                 calls,
                 self._n_rounds,
                 workers=[member.address],

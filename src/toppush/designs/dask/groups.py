@@ -40,16 +40,11 @@ def joined(how: str, answers: list[Any]) -> Any:
 
 
 class Call(NamedTuple):
-    """A question to every block.
-
-    Attributes
-    ----------
-    how : {"tell", "own", "each", "sum", "max"}
-        What becomes of the answers; "tell" wants none, and "own" gives each block its own
-        arguments, found by the number of its group.
-    """
+    """A question to every block."""
 
     how: str
+    """What becomes of the answers: "each", "sum" or "max"; "tell" wants none, and "own" gives each
+    block its own arguments, found by the number of its group."""
     function: Callable[..., Any]
     arguments: Any
 
@@ -131,16 +126,9 @@ def read_part(
 
 
 class Group:
-    """The blocks of some partitions.
+    """The blocks of some partitions, which are given in the order of the rows.
 
-    Parameters
-    ----------
-    number : int
-        Which of the groups it is.
-    parts : sequence of Part
-        In the order of the rows.
-    n_threads : int
-        Threads that ask the blocks. There are as many blocks, if the rows are many enough.
+    As many threads ask them as there are blocks, and blocks as threads if rows are many enough.
     """
 
     def __init__(self, number: int, parts: Sequence[Part], n_threads: int) -> None:

@@ -1,6 +1,7 @@
 """Dask's arrays and data frames as rows that a design can be made of."""
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from numbers import Integral
 from types import SimpleNamespace
 from typing import Any, cast
@@ -14,7 +15,7 @@ from toppush.designs.arrays import Arrays, register
 from toppush.designs.dask.design import DaskDesign
 from toppush.designs.dask.workers import Lazy, on_workers
 from toppush.designs.protocol import PlacedRows, T
-from toppush.types import Array, Mask, Matrix, Where
+from toppush.types import Array, Matrix, Where
 
 
 def place(X: Any, device: str | None = None) -> "DaskRows":
@@ -134,7 +135,8 @@ class DaskRows(PlacedRows):
 
         The rows of a class are dealt to the folds in turn, from the first partition to the last.
         """
-        counts = np.array(on_workers(_counts, positive.to_delayed()))
+        # Negatives and positives of each part.
+        counts = np.array(on_workers(partial(np.bincount, minlength=2), positive.to_delayed()))
         before = np.vstack([np.zeros((1, 2), int), np.cumsum(counts, axis=0)[:-1]])
         if counts.sum(axis=0).min() < n_folds:
             raise ValueError(
@@ -147,12 +149,6 @@ class DaskRows(PlacedRows):
             align_arrays=False, meta=np.empty(0, int),
         )  # fmt: skip
         return [(dealt != fold, dealt == fold) for fold in range(n_folds)]
-
-
-def _counts(positive: Mask) -> tuple[int, int]:
-    """Negatives and positives of a part."""
-    n_pos = int(np.count_nonzero(positive))
-    return len(positive) - n_pos, n_pos
 
 
 def _dealt(positive: ArrayLike, before: Where, n_folds: int) -> Where:

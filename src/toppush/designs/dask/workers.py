@@ -65,19 +65,8 @@ def shared_out(
 ) -> list[tuple[str, list[int]]]:
     """Partitions for each worker: those it holds in memory, or a run of them by its threads.
 
-    Parameters
-    ----------
-    homes : sequence of str or None
-        The worker that holds each partition.
-    lengths : sequence of float
-        How much work each partition is.
-    workers : dict
-        Threads by address.
-
-    Returns
-    -------
-    list of (address, numbers of partitions)
-        In the order of the first partitions; workers that get none are left out.
+    A partition has a home, the worker that holds it, and a length, how much work it is; `workers`
+    are threads by address. In the order of the first partitions, without workers that get none.
     """
     if all(home in workers for home in homes):
         chosen = [str(home) for home in homes]

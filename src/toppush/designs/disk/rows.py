@@ -13,7 +13,6 @@ from copy import copy
 from typing import NamedTuple, Self, cast
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
 from toppush.designs.arrays import NUMPY
@@ -285,23 +284,11 @@ def require_sound(matrix: Matrix, first: int) -> None:
 
 
 class DiskDesign(BlockDesign):
-    """Rows on disk as one block; to be entered, which opens the files.
-
-    Parameters
-    ----------
-    on_disk : OnDisk
-    positive : array of bool
-    sample_weight : array, optional
-    """
+    """Rows on disk as one block; to be entered, which opens the files."""
 
     most_formed: float = 1000
 
-    def __init__(
-        self,
-        on_disk: OnDisk,
-        positive: NDArray[np.bool_],
-        sample_weight: Array | None = None,
-    ) -> None:
+    def __init__(self, on_disk: OnDisk, positive: Mask, sample_weight: Array | None) -> None:
         n_rows, n_features = on_disk.shape
         formed = n_features <= self.most_formed
         plan = on_disk.plan(

@@ -13,14 +13,7 @@ from toppush.types import Array
 
 
 class TorchDesign(BlockDesign):
-    """Rows on a device in one block; floats come back once per question.
-
-    Parameters
-    ----------
-    rows : DenseTensorRows or SparseTensorRows
-    positive : array or tensor of bool
-    sample_weight : array or tensor, optional
-    """
+    """Rows on a device in one block; labels and weights are brought there."""
 
     def __init__(self, rows: Any, positive: Any, sample_weight: Any | None = None) -> None:
         xp = rows.arrays

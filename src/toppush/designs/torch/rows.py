@@ -7,14 +7,14 @@ over the rows comes back as floats, all of an answer's in one transfer.
 import warnings
 from collections.abc import Callable, Iterator
 from functools import cached_property
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import numpy as np
 import torch
 from scipy import sparse
 
-from toppush.designs.here import RowsHere
-from toppush.designs.rows import Form, InMemory, Tally, gram_by_parts
+from toppush.designs.here import RowsHere, scores_of
+from toppush.designs.rows import Form, InMemory, Rows, Tally, gram_by_parts
 from toppush.designs.torch.arrays import Tensor, arrays_on
 from toppush.designs.torch.design import TorchDesign
 from toppush.types import Array, Where
@@ -49,6 +49,9 @@ class TorchRows(InMemory, RowsHere):
     def dtype(self) -> Any:
         """The entries' type."""
         return self.values.dtype
+
+    def scores_of_all(self, weights: Array) -> Array:
+        return scores_of(cast(Rows, self), weights)  # which a dense or sparse one of them is
 
     def largest(self) -> float:
         low, high = torch.aminmax(self.values) if self.n_entries else (0.0, 0.0)
