@@ -21,7 +21,6 @@ da = pytest.importorskip("dask.array", reason="needs Dask, the extra [dask]")
 dd = pytest.importorskip("dask.dataframe", reason="needs Dask, the extra [dask]")
 pd = pytest.importorskip("pandas")
 cluster = pytest.importorskip("toppush.designs.dask")
-assignment = sys.modules["toppush.designs.dask.assignment"]
 workers_module = sys.modules["toppush.designs.dask.workers"]
 HELD = sys.modules["toppush.designs.dask.asking"].HELD
 
@@ -126,10 +125,16 @@ def _first_negative(block):
 
 def test_partitions_are_shared_out():
     workers = {"a": 1, "b": 3}
-    assert assignment.shared_out([None] * 4, [1.0] * 4, workers) == [("a", [0]), ("b", [1, 2, 3])]
-    assert assignment.shared_out([None], [5.0], workers) == [("b", [0])]
-    assert assignment.shared_out(["b", "a", "b"], [1.0] * 3, workers) == [("b", [0, 2]), ("a", [1])]
-    assert assignment.shared_out(["b", "gone"], [1.0] * 2, {"b": 1}) == [("b", [0, 1])]
+    assert workers_module.shared_out([None] * 4, [1.0] * 4, workers) == [
+        ("a", [0]),
+        ("b", [1, 2, 3]),
+    ]
+    assert workers_module.shared_out([None], [5.0], workers) == [("b", [0])]
+    assert workers_module.shared_out(["b", "a", "b"], [1.0] * 3, workers) == [
+        ("b", [0, 2]),
+        ("a", [1]),
+    ]
+    assert workers_module.shared_out(["b", "gone"], [1.0] * 2, {"b": 1}) == [("b", [0, 1])]
 
 
 # What is refused.

@@ -29,7 +29,6 @@ da = pytest.importorskip("dask.array", reason="needs Dask, the extra [dask]")
 cluster = pytest.importorskip("toppush.designs.dask")
 groups = sys.modules["toppush.designs.dask.groups"]
 workers_module = sys.modules["toppush.designs.dask.workers"]
-Past = sys.modules["toppush.designs.dask.past"].Past
 HELD = sys.modules["toppush.designs.dask.asking"].HELD
 
 pytestmark = [pytest.mark.sampled(2), pytest.mark.filterwarnings("ignore::ResourceWarning")]
@@ -41,7 +40,7 @@ PRELOADED = ["distributed", "dask.array", "toppush.designs.dask", "toppush.solve
 
 
 def test_the_past_comes_back_in_order():
-    past = Past(at_a_time=10)
+    past = groups.Past(at_a_time=10)
     assert list(past.batches()) == [[]]
     past.add([b"abc", b"defghi"])
     past.add([b"jklmnopqrstuvw"])
@@ -90,7 +89,7 @@ def _contents(block):
 def test_a_group_out_of_step_does_not_answer(rng):
     X, y = made("dense", rng)
     group = groups.Group(0, [groups.read_part(0, 12, X, y)], 2)
-    call = [groups.packed(groups.Call("sum", groups.describe, ()))]
+    call = [groups.Call("sum", groups.describe, ()).packed()]
     assert group.ask(0, call)[0].n_rows == N_ROWS
     assert group.ask(0, call) is None
     assert group.ask(1, call) is not None
@@ -198,14 +197,14 @@ def processes(n_workers):
 
 def die_when_asked(when):
     """Have this process kill itself in its next round: before its blocks work, or after it."""
-    work = groups.Group._answered
+    work = groups.Group.ask
 
     def last(group, *question):
         if when == "after":
             work(group, *question)
         os.kill(os.getpid(), signal.SIGKILL)
 
-    groups.Group._answered = last
+    groups.Group.ask = last
 
 
 @pytest.mark.parametrize(

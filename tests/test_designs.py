@@ -2,6 +2,7 @@
 
 import threading
 from contextlib import suppress
+from operator import add
 
 import numpy as np
 import pytest
@@ -241,8 +242,9 @@ def test_answers_come_in_the_order_of_the_rows():
 
 
 def test_sums_keep_named_tuples():
-    assert block_design.add(block_design.add((1, (2,)), (3, (4,))), (5, (6,))) == (9, (12,))
-    added = block_design.add(Clipped(1.0, 2.0, 3.0, 4.0), Clipped(10.0, 20.0, 30.0, 40.0))
+    assert block_design.by_entry(max, (1, (9,)), (3, (4,))) == (3, (9,))
+    assert block_design.by_entry(add, (1, (2,)), (3, (4,))) == (4, (6,))
+    added = block_design.by_entry(add, Clipped(1.0, 2.0, 3.0, 4.0), Clipped(10.0, 20.0, 30.0, 40.0))
     assert added == Clipped(11.0, 22.0, 33.0, 44.0)
     assert isinstance(added, Clipped)
 

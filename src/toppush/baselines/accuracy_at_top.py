@@ -14,13 +14,13 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from toppush.baselines.interior_point import Batch, Indices, ShiftedMachines
+from toppush.baselines.interior_point import Batch, ShiftedMachines
 from toppush.baselines.ranker import COUNT, POSITIVE, SHARED, Constraints, Task, WeightedRanker
 from toppush.designs.rows import ExactRows
 from toppush.problem.solution import Solution, Status, proven_below
 from toppush.solvers.journal import Journal, Watch
 from toppush.system.threads import in_threads
-from toppush.types import Array
+from toppush.types import Array, Where
 
 EXACT_ROWS = 1000
 """`candidates="auto"` tries every row up to this many."""
@@ -115,13 +115,8 @@ class AccuracyAtTop(WeightedRanker):
         max_iter: int = 100,
         n_threads: int | None = None,
     ) -> None:
-        self.C = C
-        self.tau = tau
-        self.candidates = candidates
-        self.choose = choose
-        self.tol = tol
-        self.max_iter = max_iter
-        self.n_threads = n_threads
+        self.C, self.tau, self.candidates, self.choose = C, tau, candidates, choose
+        self.tol, self.max_iter, self.n_threads = tol, max_iter, n_threads
 
     def _solve(self, task: Task) -> tuple[Solution, float]:
         kept = np.flatnonzero(task.row_weights)
@@ -222,7 +217,7 @@ class Quantile:
         columns = np.arange(scores.shape[1])
         return np.asarray(scores[order[place, columns], columns])
 
-    def standing(self, scores: Array, rows: Indices) -> Standing:
+    def standing(self, scores: Array, rows: Where) -> Standing:
         """How far row k is from the quantile of column k."""
         own, tie = scores[rows, np.arange(rows.size)], TIE * np.max(np.abs(scores), axis=0)
         above, at_least = self.weight @ (scores > own + tie), self.weight @ (scores >= own - tie)
@@ -288,7 +283,7 @@ class QuantileSearch:
         found = self._solution(basis, journal)
         return replace(found, status=Status.STOPPED) if stopped else found
 
-    def _next(self, n_batches: int) -> list[Indices]:
+    def _next(self, n_batches: int) -> list[Where]:
         """The next batches of rows, a quarter of the candidates at most: they guide the rest."""
         if self.best.miss == 0.0 or not self.by_quantile:
             self.open &= self.bound < self.best.objective
@@ -314,20 +309,15 @@ class QuantileSearch:
         np.fmax(self.bound, bounds, out=self.bound)
         self.consider(batch.which, batch.weights)
 
-    def consider(self, which: Indices, weights: Array) -> None:
+    def consider(self, which: Where, weights: Array) -> None:
         """Keep the best of some problems' solutions if it beats the best so far."""
         scores = self.machines.rows @ weights.T
         miss, quantile = self.quantile.standing(scores, which)
         losses = np.maximum(1.0 - self.machines.sign[:, None] * (scores - quantile), 0.0)
         objective = 0.5 * np.sum(np.square(weights), axis=1) + self.machines.cost @ losses
         first = np.lexsort((objective, miss) if self.by_quantile else (objective,))[0]
-        found = Chosen(
-            int(which[first]),
-            weights[first],
-            float(miss[first]),
-            float(objective[first]),
-            float(quantile[first]),
-        )
+        numbers = (float(of_all[first]) for of_all in (miss, objective, quantile))
+        found = Chosen(int(which[first]), weights[first], *numbers)
         if self._rank(found) < self._rank(self.best):
             self.best = found
 

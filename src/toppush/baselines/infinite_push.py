@@ -29,22 +29,9 @@ class PairRanker(WeightedRanker):
         "max_pairs": COUNT,
     }
 
-    def __init__(
-        self,
-        lam: float,
-        *,
-        loss: str,
-        tol: float,
-        max_iter: int,
-        max_pairs: int,
-        n_threads: int | None,
-    ) -> None:
-        self.lam = lam
-        self.loss = loss
-        self.tol = tol
-        self.max_iter = max_iter
-        self.max_pairs = max_pairs
-        self.n_threads = n_threads
+    lam: float
+    loss: str
+    max_pairs: int
 
     def _problem(
         self, task: Task, lam: float, bytes_per_pair: int
@@ -127,10 +114,13 @@ class InfinitePush(PairRanker):
         max_pairs: int = MAX_PAIRS,
         n_threads: int | None = None,
     ) -> None:
-        super().__init__(
-            lam, loss=loss, tol=tol, max_iter=max_iter, max_pairs=max_pairs, n_threads=n_threads
+        self.lam, self.loss, self.solver = lam, loss, solver
+        self.tol, self.max_iter, self.max_pairs, self.n_threads = (
+            tol,
+            max_iter,
+            max_pairs,
+            n_threads,
         )
-        self.solver = solver
 
     def _solve(self, task: Task) -> tuple[Solution, float]:
         needed = BYTES_PER_PAIR[self.solver]

@@ -14,12 +14,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from toppush.system.threads import go_on
-from toppush.types import Array
-
-Indices = NDArray[np.intp]
+from toppush.types import Array, Mask, Where
 
 EPS = float(np.finfo(np.float64).eps)
 TO_THE_WALL = 0.99
@@ -29,7 +26,7 @@ TO_THE_WALL = 0.99
 class Batch(NamedTuple):
     """Solved problems; entry b belongs to the problem `which[b]`."""
 
-    which: Indices
+    which: Where
     weights: Array
     """Of shape (n_batch, n_features)."""
     duals: Array
@@ -50,7 +47,7 @@ class ShiftedMachines:
     cost: Array
     """C_i."""
 
-    def solve(self, which: Indices, *, tol: float, max_iter: int) -> Batch:
+    def solve(self, which: Where, *, tol: float, max_iter: int) -> Batch:
         """Solve some problems to a relative gap of `tol` each.
 
         A problem whose next point overflows ends with the one before.
@@ -77,28 +74,28 @@ class ShiftedMachines:
                 state.step(self)
         return Batch(which, weights, duals, upper, lower, n_iter)
 
-    def margins(self, which: Indices, weights: Array) -> Array:
+    def margins(self, which: Where, weights: Array) -> Array:
         """w.d_i for every row and problem."""
         scores = self.rows @ weights.T
         scores -= scores[which, np.arange(which.size)]
         return np.asarray(self.sign[:, None] * scores)
 
-    def combine(self, which: Indices, coefficients: Array) -> Array:
+    def combine(self, which: Where, coefficients: Array) -> Array:
         """sum_i u_i d_i for every problem."""
         signed = self.sign[:, None] * coefficients
         return np.asarray(signed.T @ self.rows - signed.sum(axis=0)[:, None] * self.rows[which])
 
-    def upper(self, which: Indices, weights: Array) -> Array:
+    def upper(self, which: Where, weights: Array) -> Array:
         """F_k(w_k)."""
         losses = np.maximum(1.0 - self.margins(which, weights), 0.0)
         return np.asarray(0.5 * np.sum(np.square(weights), axis=1) + self.cost @ losses)
 
-    def lower(self, which: Indices, duals: Array) -> Array:
+    def lower(self, which: Where, duals: Array) -> Array:
         """Bounds below F_k from one dual each."""
         pull = self.combine(which, duals)
         return np.asarray(duals.sum(axis=0) - 0.5 * np.sum(np.square(pull), axis=1))
 
-    def lower_for_all(self, which: Indices, duals: Array) -> Array:
+    def lower_for_all(self, which: Where, duals: Array) -> Array:
         """The best bound below every row's F_k that duals of some problems give; one product.
 
         A row's own d is zero, so its dual is free: the problem at hand takes it whole, the one
@@ -116,7 +113,7 @@ class ShiftedMachines:
         gains = scale * (total - 0.5 * scale * square)
         return np.asarray(self.cost + np.fmax.reduce(gains, axis=1))
 
-    def systems(self, which: Indices, scale: Array) -> Array:
+    def systems(self, which: Where, scale: Array) -> Array:
         """I + sum_i scale_i d_i d_i' for every problem, kept regular beside a sum that is huge."""
         at = self.rows[which]
         grams = (self.rows.T[None] * scale.T[:, None, :]) @ self.rows
@@ -133,7 +130,7 @@ class ShiftedMachines:
 class _State:
     """Iterates of a batch: margin slack = w.d + loss - 1 throughout; room = C - dual."""
 
-    which: Indices
+    which: Where
     weights: Array
     dual: Array
     loss: Array
@@ -141,12 +138,12 @@ class _State:
     cost: Array
 
     @classmethod
-    def begin(cls, machines: ShiftedMachines, which: Indices) -> "_State":
+    def begin(cls, machines: ShiftedMachines, which: Where) -> "_State":
         cost, ones = machines.cost[:, None], np.ones((machines.sign.size, which.size))
         weights = np.zeros((which.size, machines.rows.shape[1]))
         return cls(which, weights, 0.5 * cost * ones, 2.0 * ones, ones, cost)
 
-    def keep(self, kept: NDArray[np.bool_]) -> "_State":
+    def keep(self, kept: Mask) -> "_State":
         if kept.all():
             return self
         columns = (self.dual[:, kept], self.loss[:, kept], self.slack[:, kept])

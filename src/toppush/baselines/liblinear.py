@@ -22,7 +22,6 @@ from sklearn.svm import LinearSVC
 from toppush.baselines.ranker import COUNT, POSITIVE, Constraints, WeightedRanker, read_local_rows
 from toppush.designs.local import narrow_indices
 from toppush.estimators.base import unchanged_on_failure
-from toppush.estimators.callbacks import fit_tasks
 from toppush.types import Array, Labels, Matrix
 
 UNSCALED = 100
@@ -41,7 +40,7 @@ class _LiblinearRanker(WeightedRanker):
     def _fit(self, X: Matrix, y: Labels, sample_weight: ArrayLike | None) -> Self:
         with unchanged_on_failure(self):
             given = read_local_rows(self, X, y, sample_weight)
-            tasks = fit_tasks(self, given, max_iter=0)  # LIBLINEAR tells of no iteration
+            tasks = given.tasks(self, 0)  # LIBLINEAR tells of no iteration
             X, weight = given.rows.given, given.sample_weight
             unit = self._unit(X, weight)
             X = narrow_indices(X if unit == 1.0 else X.astype(np.float64) / unit)
@@ -128,9 +127,7 @@ class LogisticRanker(_LiblinearRanker):
     _largest_power, _largest_entry = 360, 99
 
     def __init__(self, C: float = 1.0, *, tol: float = 1e-4, max_iter: int = 100) -> None:
-        self.C = C
-        self.tol = tol
-        self.max_iter = max_iter
+        self.C, self.tol, self.max_iter = C, tol, max_iter
 
     def _model(self, C: float, intercept: float) -> LogisticRegression:
         return LogisticRegression(
@@ -195,11 +192,8 @@ class CostSensitiveSVM(_LiblinearRanker):
         max_iter: int = 1000,
         random_state: int | np.random.RandomState | None = None,
     ) -> None:
-        self.C = C
-        self.positive_cost = positive_cost
-        self.tol = tol
-        self.max_iter = max_iter
-        self.random_state = random_state
+        self.C, self.positive_cost, self.tol = C, positive_cost, tol
+        self.max_iter, self.random_state = max_iter, random_state
 
     def _most_cost(self) -> float:
         return self.C * max(self.positive_cost, 1.0)

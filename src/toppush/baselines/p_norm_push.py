@@ -84,12 +84,8 @@ class PNormPush(WeightedRanker):
         max_iter: int = 10_000,
         n_threads: int | None = None,
     ) -> None:
-        self.lam = lam
-        self.p = p
-        self.loss = loss
-        self.tol = tol
-        self.max_iter = max_iter
-        self.n_threads = n_threads
+        self.lam, self.p, self.loss = lam, p, loss
+        self.tol, self.max_iter, self.n_threads = tol, max_iter, n_threads
 
     def _solve(self, task: Task) -> tuple[Solution, float]:
         both = TwoClasses(task.design, task.row_weights)

@@ -92,7 +92,6 @@ class Alternation:
         self.scores = np.zeros(n_pos), np.zeros(n_neg)
 
     def begin(self) -> None:
-        """One step from zero."""
         self.advance()
 
     def ended(self) -> Status | None:

@@ -112,7 +112,6 @@ class ProjectedSteps:
         self.curvature = _least_curvature(rows) / problem.scale or 1.0 / problem.design.total_cost
 
     def begin(self) -> None:
-        """One step from zero."""
         self.advance()
 
     def ended(self) -> Status | None:

@@ -22,7 +22,6 @@ from toppush.estimators.base import (
     unchanged_on_failure,
     warn_if_unfinished,
 )
-from toppush.estimators.callbacks import fit_tasks
 from toppush.problem.solution import Iteration, Solution
 from toppush.solvers.forms import answer_in
 from toppush.solvers.journal import Watch
@@ -93,7 +92,7 @@ class BaselineRanker(LinearRanker):
     def _fit(self, X: Matrix, y: Labels, sample_weight: ArrayLike | None) -> Self:
         with unchanged_on_failure(self):
             given = read_local_rows(self, X, y, sample_weight)
-            tasks = fit_tasks(self, given, max_iter=self._most_steps())
+            tasks = given.tasks(self, self._most_steps())
             following = Following(self.verbose, self.tol, tasks)
             solution, at_zero = self._solve_usual(given, following.watch)
             following.end(solution)

@@ -11,9 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toppush.solvers.cutting_plane import Cut
-from toppush.types import Array
-
-Indices = NDArray[np.intp]
+from toppush.types import Array, Where
 
 
 def weigh_across(
@@ -100,7 +98,7 @@ class PartialAreaHinge:
         on_positives = np.asarray(-scale * counts, np.float64)
         return Cut(offset, on_positives, _spread(scale * passed, top, len(negatives)))
 
-    def _worst_counts(self, positives: Array, top: Array) -> Indices:
+    def _worst_counts(self, positives: Array, top: Array) -> Where:
         """Each positive's best count; the gain rises and falls once up to `low`, once past it."""
         before, within = top[: self.low][::-1], top[self.low :][::-1]
         few = self.low - np.searchsorted(before, positives, side="right")
@@ -140,7 +138,7 @@ class AveragePrecisionHinge:
         return Cut(offset, on_positives, on_negatives)
 
 
-def _places(positives: Array, negatives: Array) -> Indices:
+def _places(positives: Array, negatives: Array) -> Where:
     """The i_j of every negative j, 1 to m + 1, scores falling; halves the stride of j per round."""
     n_pos, n_neg = len(positives), len(negatives)
     gains = _Gains.of(positives, negatives)
@@ -155,7 +153,7 @@ def _places(positives: Array, negatives: Array) -> Indices:
     return places[1:-1]
 
 
-def _best_places(gains: "_Gains", ranks: Indices, first: Indices, last: Indices) -> Indices:
+def _best_places(gains: "_Gains", ranks: Where, first: Where, last: Where) -> Where:
     """For each rank, the first place from `first` to `last` with the greatest gain."""
     lengths = last - first + 1
     starts = np.append(0, np.cumsum(lengths)[:-1])
@@ -180,7 +178,7 @@ class _Gains:
         harmonic = np.append(0.0, np.cumsum(1.0 / np.arange(1, size + 1)))
         return cls(harmonic, negatives, np.append(0.0, np.cumsum(positives)))
 
-    def at(self, ranks: Indices, places: Indices) -> Array:
+    def at(self, ranks: Where, places: Where) -> Array:
         """The sum over i from `places` to m, i / ((i+j)(i+j-1)) = j/(i+j) - (j-1)/(i+j-1)."""
         n_pos, n_neg = len(self.positives_sum) - 1, len(self.negatives)
         harmonic, before = self.harmonic, places + ranks - 1
@@ -192,7 +190,7 @@ class _Gains:
         return np.asarray(loss + (2.0 / n_neg) * lead)
 
 
-def highest(scores: Array, count: int) -> Indices:
+def highest(scores: Array, count: int) -> Where:
     """Where the `count` highest scores are, the highest first."""
     if count < len(scores):
         top = np.argpartition(scores, len(scores) - count)[-count:]
@@ -200,7 +198,7 @@ def highest(scores: Array, count: int) -> Indices:
     return np.argsort(-scores)
 
 
-def _spread(values: NDArray[Any], where: Indices, size: int) -> Array:
+def _spread(values: NDArray[Any], where: Where, size: int) -> Array:
     """Zeros of the given size with the values put where they belong."""
     spread = np.zeros(size)
     spread[where] = values

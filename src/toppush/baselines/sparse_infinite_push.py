@@ -65,9 +65,12 @@ class SparseInfinitePush(PairRanker):
         max_pairs: int = MAX_PAIRS,
         n_threads: int | None = None,
     ) -> None:
-        self.l1_ratio = l1_ratio
-        super().__init__(
-            lam, loss=loss, tol=tol, max_iter=max_iter, max_pairs=max_pairs, n_threads=n_threads
+        self.lam, self.l1_ratio, self.loss = lam, l1_ratio, loss
+        self.tol, self.max_iter, self.max_pairs, self.n_threads = (
+            tol,
+            max_iter,
+            max_pairs,
+            n_threads,
         )
 
     def _solve(self, task: Task) -> tuple[Solution, float]:

@@ -49,11 +49,8 @@ class CuttingPlaneRanker(BaselineRanker):
         n_threads: int | None = None,
         verbose: int = 0,
     ) -> None:
-        self.C = C
-        self.tol = tol
-        self.max_iter = max_iter
-        self.n_threads = n_threads
-        self.verbose = verbose
+        self.C, self.tol, self.max_iter = C, tol, max_iter
+        self.n_threads, self.verbose = n_threads, verbose
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Matrix, y: Labels) -> Self:
@@ -210,8 +207,7 @@ class PartialAUCSVM(CuttingPlaneRanker):
         verbose: int = 0,
     ) -> None:
         super().__init__(C, tol=tol, max_iter=max_iter, n_threads=n_threads, verbose=verbose)
-        self.fpr_low = fpr_low
-        self.fpr_high = fpr_high
+        self.fpr_low, self.fpr_high = fpr_low, fpr_high
 
     def _risk(self, positive_weight: Array, negative_weight: Array) -> PartialAreaHinge:
         return PartialAreaHinge(*rank_range(self.fpr_low, self.fpr_high, len(negative_weight)))
@@ -268,8 +264,7 @@ class OWPC(CuttingPlaneRanker):
         verbose: int = 0,
     ) -> None:
         super().__init__(C, tol=tol, max_iter=max_iter, n_threads=n_threads, verbose=verbose)
-        self.owa = owa
-        self.top = top
+        self.owa, self.top = owa, top
 
     def _risk(self, positive_weight: Array, negative_weight: Array) -> OrderedHinge:
         return OrderedHinge(rank_shares(self.owa, self.top, len(negative_weight)))

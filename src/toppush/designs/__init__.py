@@ -2,13 +2,13 @@
 
 from toppush.designs.blocks import Block, only_asks
 from toppush.designs.here import LocalRows
+from toppush.designs.in_memory import dense
 from toppush.designs.local import LocalDesign
 from toppush.designs.placing import (
     BACKENDS,
     Backend,
     backend_of,
     column_sizes,
-    dense,
     is_placed,
     place,
 )

@@ -1,15 +1,16 @@
 """Blocks of this process, asked one after another."""
 
-import math
-from collections.abc import Callable, Iterable
-from functools import reduce
+from collections.abc import Callable
+from functools import partial, reduce
 from itertools import pairwise
-from typing import Any, Self, TypeVar
+from operator import add
+from typing import Any, TypeVar
 
 import numpy as np
 
 from toppush.designs.arrays import NUMPY, Arrays
 from toppush.designs.blocks import Block
+from toppush.designs.protocol import Design
 from toppush.designs.records import Records
 from toppush.system.threads import go_on
 from toppush.types import Array
@@ -18,30 +19,14 @@ Answer = TypeVar("Answer")
 """What a block says."""
 
 
-class BlockDesign:
-    """What all designs whose blocks are in this process share.
-
-    Use it as a context, in which the blocks can be asked.
-
-    Parameters
-    ----------
-    blocks : list of Block
-        In the order of the rows.
-    arrays : Arrays
-        The operations that fit the vectors with an entry per feature.
-    """
-
-    most_exact = math.inf
-    """Rows of which a solver may keep copies in float64 and all products among them."""
-    most_formed = math.inf
-    """Features up to which a solver may keep matrices of features by features."""
+class BlockDesign(Design):
+    """What all designs whose blocks, in the order of the rows, are in this process share."""
 
     def __init__(self, blocks: list[Block], arrays: Arrays = NUMPY) -> None:
         self.blocks, self.arrays = blocks, arrays
         for before, block in pairwise(blocks):
             block.first_negative = before.first_negative + before.n_neg
         self.known = Records()
-        self.in_use_by: int | None = None
         self.n_features = blocks[0].rows.shape[1]
         self.n_entries = sum(block.rows.n_entries for block in blocks)
         self.n_pos = sum(block.n_pos for block in blocks)
@@ -49,63 +34,32 @@ class BlockDesign:
         self.total_cost = sum(block.total_cost for block in blocks)
         self._read_before = self._entries_read()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        """Nothing to give back."""
-
     def _entries_read(self) -> int:
         return sum(block.rows.tally.entries for block in self.blocks)
 
     @property
     def passes(self) -> float:
-        """Reads of the whole data so far; a product with X or X' is one."""
         return (self._entries_read() - self._read_before) / max(self.n_entries, 1)
 
-    def widen(self, weights: Array) -> Array:
-        """Weights over all columns of X from those over the columns that are in use."""
-        return weights
-
-    def narrow(self, weights: Array) -> Array:
-        """Weights over the columns that are in use."""
-        return weights
-
     def each(self, function: Callable[..., Answer], *arguments: object) -> list[Answer]:
-        """`function(block, *arguments)` of every block, in the order of the rows."""
         go_on()
         return [function(block, *arguments) for block in self.blocks]
 
-    def tell(self, function: Callable[..., object], *arguments: object) -> None:
-        """The same where no answer is wanted."""
-        self.each(function, *arguments)
-
     def sum(self, function: Callable[..., Answer], *arguments: object) -> Answer:
-        """The blocks' answers added up in a fixed order; tuples entry by entry."""
-        return reduce(add, self.each(function, *arguments))
+        total: Answer = reduce(partial(by_entry, add), self.each(function, *arguments))
+        return total
 
     def max(
         self, function: Callable[..., tuple[float, ...]], *arguments: object
     ) -> tuple[float, ...]:
-        """The greatest of each entry of the blocks' answers."""
-        answers: Iterable[tuple[float, ...]] = zip(*self.each(function, *arguments), strict=True)
-        return tuple(max(entry) for entry in answers)
+        return tuple(map(max, zip(*self.each(function, *arguments), strict=True)))
 
     def scatter(self, function: Callable[..., object], vector: Array) -> None:
-        """`function(block, its part)` of a vector over all rows."""
         first = 0
         for block in self.blocks:
             last = first + block.rows.shape[0]
             function(block, vector[first:last])
             first = last
-
-    def gather(self, function: Callable[..., Array], *arguments: object) -> Array:
-        """The blocks' vectors over their rows as one over all rows."""
-        return np.concatenate(self.each(function, *arguments))
-
-    def over_rows(self, function: Callable[..., Array], *arguments: object) -> Array:
-        """The same of a result that is only to be handed back."""
-        return self.gather(function, *arguments)
 
 
 def quietly(function: Callable[..., Answer], block: Block, *arguments: object) -> Answer:
@@ -117,9 +71,10 @@ def quietly(function: Callable[..., Answer], block: Block, *arguments: object) -
         return function(block, *arguments)
 
 
-def add(one: Any, other: Any) -> Any:
-    """Sum of two answers; named tuples and tuples entry by entry."""
-    if isinstance(one, tuple):
-        entries = [add(mine, yours) for mine, yours in zip(one, other, strict=True)]
-        return type(one)(*entries) if hasattr(one, "_fields") else tuple(entries)
-    return one + other
+def by_entry(function: Callable[..., Any], *answers: Any) -> Any:
+    """`function` of some answers; named tuples and tuples entry by entry."""
+    first = answers[0]
+    if isinstance(first, tuple):
+        entries = [by_entry(function, *entry) for entry in zip(*answers, strict=True)]
+        return type(first)(*entries) if hasattr(first, "_fields") else tuple(entries)
+    return function(*answers)

@@ -9,13 +9,12 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from toppush.designs.arrays import NUMPY, namespace
 from toppush.designs.records import Records
 from toppush.designs.rows import PLAIN, Form, Rows
 from toppush.designs.views import MaskedRows, precise
-from toppush.types import Array, Where
+from toppush.types import Array, Mask, Where
 
 Asked = TypeVar("Asked", bound=Callable[..., Any])
 
@@ -58,12 +57,7 @@ class Block:
         Negatives in the blocks before this one.
     """
 
-    def __init__(
-        self,
-        rows: Rows,
-        positive: NDArray[np.bool_],
-        sample_weight: Array | None = None,
-    ) -> None:
+    def __init__(self, rows: Rows, positive: Mask, sample_weight: Array | None = None) -> None:
         self.first_negative = 0
         kept = positive, ~positive
         self.rows, self.arrays = rows, rows.arrays
@@ -197,7 +191,7 @@ class Block:
         self.scores = self.split(self.precise_rows.scores(weights))
 
 
-def _indices(mask: NDArray[np.bool_]) -> Where:
+def _indices(mask: Mask) -> Where:
     """Where a mask holds, in 32 bits where NumPy can do with them."""
     xp = namespace(mask)
     indices = xp.flatnonzero(mask)

@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -42,9 +42,6 @@ class RowsHere(PlacedRows):
     def mask(self, labels: Any, wanted: Any) -> Mask:
         return to_host(labels == wanted)
 
-    def scores_of_all(self, weights: Array) -> Array:
-        return scores_of(cast(Rows, self), weights)  # what it can be asked is enough
-
     def scores_of_some(self, where: Where, fits: Iterable[tuple[Array, float]]) -> list[Array]:
         rows = self.subset(where)
         return [scores_of(rows, weights) - threshold for weights, threshold in fits]
@@ -71,14 +68,7 @@ class RowsHere(PlacedRows):
 
 
 class LocalRows(RowsHere):
-    """Rows of an array or a CSR matrix that scikit-learn has checked.
-
-    Parameters
-    ----------
-    X : array or CSR matrix, float64 or float32
-    entries_per_fit : int
-        Stored entries from which fits run at the same time.
-    """
+    """Rows of an array or a CSR matrix that scikit-learn has checked."""
 
     library = ""
 
@@ -98,7 +88,6 @@ class LocalRows(RowsHere):
         return LocalDesign(self._X, positive, sample_weight, n_threads=n_threads)
 
     def subset(self, where: Where) -> Rows:
-        """A copy of some of the rows."""
         return self._rows.subset(where)
 
     def scores_of_all(self, weights: Array) -> Array:

@@ -38,7 +38,6 @@ class DenseRows(InMemory):
         self.tally = Tally() if tally is None else tally
 
     def scores(self, weights: Array) -> Array:
-        """X w."""
         self.tally.entries += self.n_entries
         return np.asarray(self.X @ weights.astype(self.X.dtype, copy=False), np.float64)
 
@@ -54,7 +53,6 @@ class DenseRows(InMemory):
         return total
 
     def gram(self, where: Where, scale: Array) -> tuple[Array, Array]:
-        """X' diag(scale) X and X' scale over some of the rows."""
         self.tally.entries += len(where) * self.shape[1]
 
         def take(part: Where) -> Array:
@@ -63,20 +61,13 @@ class DenseRows(InMemory):
         return gram_by_parts(take, scale, self.shape[1], GRAM_ENTRIES)
 
     def subset(self, where: Where) -> Self:
-        """A copy of some of the rows."""
         self.tally.entries += len(where) * self.shape[1]
         return type(self)(self.X[where], self.tally)
 
     def stacked(self, *others: Self) -> Self:
-        """These rows and, below them, others."""
         return type(self)(np.vstack([self.X, *(other.X for other in others)]), self.tally)
 
-    def in_double(self) -> Self:
-        """The same rows in float64."""
-        return self if self.is_double else type(self)(self.matrix(), self.tally)
-
     def in_form(self, form: Form) -> Self:
-        """A copy in float64 in another form."""
         values = self.X.astype(np.float64)
         values *= form.scale
         if form.centre is not None:
@@ -84,23 +75,19 @@ class DenseRows(InMemory):
         return type(self)(values, self.tally)
 
     def parts(self) -> Iterator[tuple[slice, Self]]:
-        """All rows, a few at a time."""
         step = max(PART_ENTRIES // max(self.shape[1], 1), 1)
         for start in range(0, self.shape[0], step):
             where = slice(start, start + step)
             yield where, type(self)(self.X[where], self.tally)
 
     def count_entries(self, where: Where) -> int:
-        """Stored entries of some of the rows."""
         return len(where) * self.shape[1]
 
     def squared_norms(self) -> Array:
-        """|x|^2 of every row."""
         norms: Array = np.einsum("ij,ij->i", self.X, self.X, dtype=np.float64)
         return norms
 
     def largest(self) -> float:
-        """Greatest size of an entry."""
         return largest_entry(self.X)
 
     def matrix(self) -> Array:
@@ -108,7 +95,6 @@ class DenseRows(InMemory):
         return self.X.astype(np.float64, copy=False)
 
     def exact(self) -> "MatrixRows":
-        """The same rows in float64."""
         return MatrixRows(self.matrix())
 
 
@@ -144,7 +130,6 @@ class SparseRows(InMemory):
             ]
 
     def scores(self, weights: Array) -> Array:
-        """X w."""
         self.tally.entries += self.n_entries
         product = self._rows @ weights.astype(self._rows.dtype, copy=False)
         return np.asarray(product, np.float64)
@@ -185,19 +170,13 @@ class SparseRows(InMemory):
         return gram_by_parts(take, scale, self.shape[1], GRAM_ENTRIES)
 
     def subset(self, where: Where) -> Self:
-        """A copy of some of the rows."""
         copy = type(self)(self._rows[where], tally=self.tally)
         self.tally.entries += copy.n_entries
         return copy
 
     def stacked(self, *others: Self) -> Self:
-        """These rows and, below them, others."""
         parts = [self._rows, *(other._rows for other in others)]
         return type(self)(sparse.vstack(parts, format="csr"), tally=self.tally)
-
-    def in_double(self) -> Self:
-        """The same rows in float64."""
-        return self if self.is_double else type(self)(self.matrix(), tally=self.tally)
 
     def in_form(self, form: Form) -> Self:
         """A copy in float64 in another form, which has no centre."""
@@ -218,12 +197,10 @@ class SparseRows(InMemory):
             start = stop
 
     def count_entries(self, where: Where) -> int:
-        """Stored entries of some of the rows."""
         pointers = self._rows.indptr
         return int((pointers[where + 1] - pointers[where]).sum())
 
     def squared_norms(self) -> Array:
-        """|x|^2 of every row."""
         rows = self._rows
         if not rows.has_canonical_format:
             rows = rows.copy()
@@ -233,7 +210,6 @@ class SparseRows(InMemory):
         return np.bincount(owners, squares, self.shape[0]).astype(np.float64, copy=False)
 
     def largest(self) -> float:
-        """Greatest size of an entry."""
         return largest_entry(self._rows.data)
 
     def matrix(self) -> sparse.csr_array:
@@ -241,7 +217,6 @@ class SparseRows(InMemory):
         return self._rows.astype(np.float64, copy=False)
 
     def exact(self) -> "MatrixRows":
-        """The same rows in float64."""
         return MatrixRows(self.matrix())
 
 
@@ -253,35 +228,30 @@ class MatrixRows:
         self.shape: tuple[int, int] = matrix.shape
 
     def scores(self, weights: Array) -> Array:
-        """X w."""
         return np.asarray(self._matrix @ weights)
 
     def combine(self, coefficients: Array) -> Array:
-        """X' u."""
         return np.asarray(self._columns @ coefficients)
 
     def subset(self, where: Where) -> "MatrixRows":
-        """A copy of some of the rows."""
         return MatrixRows(self._matrix[where])
 
     def stacked(self, *others: "MatrixRows") -> "MatrixRows":
-        """These rows and, below them, others."""
         parts = [self._matrix, *(other._matrix for other in others)]
         if sparse.issparse(self._matrix):
             return MatrixRows(sparse.vstack(parts, format="csr"))
         return MatrixRows(np.vstack(parts))
 
     def inner_products(self, other: "MatrixRows") -> Array:
-        """Of these rows with others, as a matrix."""
-        return _as_array(self._matrix @ other._columns)
+        return np.asarray(dense(self._matrix @ other._columns))
 
     def dense(self) -> Array:
-        """The rows as an array."""
-        return _as_array(self._matrix)
+        return np.asarray(dense(self._matrix))
 
 
-def _as_array(matrix: Matrix) -> Array:
-    return np.asarray(matrix.toarray() if sparse.issparse(matrix) else matrix)
+def dense(X: Matrix) -> Matrix:
+    """An array as it is, and a sparse matrix of few rows as an array."""
+    return X.toarray() if sparse.issparse(X) else X
 
 
 def largest_entry(values: NDArray[Any]) -> float:

@@ -20,7 +20,7 @@ from toppush.designs.blocks import Block
 from toppush.designs.in_memory import DenseRows, SparseRows
 from toppush.designs.rows import Rows, Tally
 from toppush.system.threads import go_on
-from toppush.types import Array, Matrix, Where
+from toppush.types import Array, Mask, Matrix, Where
 
 ENTRIES_PER_THREAD = 1 << 22
 """Below this many stored entries a second thread costs more than it saves."""
@@ -51,22 +51,14 @@ class LocalDesign(BlockDesign):
     def __init__(
         self,
         X: Matrix,
-        positive: NDArray[np.bool_],
+        positive: Mask,
         sample_weight: Array | None = None,
         *,
         n_threads: int | None = None,
     ) -> None:
         X, self._columns, self._n_columns = *compact(X), int(X.shape[1])
         self.n_threads = default_threads() if n_threads is None else n_threads
-        blocks = [
-            Block(
-                rows_of(X, start, stop),
-                positive[start:stop],
-                None if sample_weight is None else sample_weight[start:stop],
-            )
-            for start, stop in ranges(X, self.n_threads)
-        ]
-        super().__init__(blocks)
+        super().__init__(blocks_of(X, positive, sample_weight, self.n_threads))
 
     def __enter__(self) -> Self:
         self._pool = ThreadPoolExecutor(len(self.blocks)) if len(self.blocks) > 1 else None
@@ -79,7 +71,6 @@ class LocalDesign(BlockDesign):
             self._pool.shutdown()
 
     def widen(self, weights: Array) -> Array:
-        """Weights over all columns of X from those over the columns that are in use."""
         if self._columns is None:
             return weights
         wide = np.zeros(self._n_columns)
@@ -87,11 +78,9 @@ class LocalDesign(BlockDesign):
         return wide
 
     def narrow(self, weights: Array) -> Array:
-        """Weights over the columns that are in use."""
         return weights if self._columns is None else weights[self._columns]
 
     def each(self, function: Callable[..., Answer], *arguments: object) -> list[Answer]:
-        """`function(block, *arguments)` of every block, in the order of the rows."""
         go_on()
         if len(self.blocks) == 1:  # asked a hundred times in a small fit
             return [function(self.blocks[0], *arguments)]
@@ -199,6 +188,18 @@ def ranges(X: Matrix, n_threads: int) -> list[tuple[int, int]]:
     inner = np.searchsorted(X.indptr, goals) if sparse.issparse(X) else goals
     cuts = [0, *(int(cut) for cut in inner), n_rows]
     return [(start, stop) for start, stop in pairwise(cuts) if stop > start]
+
+
+def blocks_of(X: Matrix, positive: Mask, sample_weight: Array | None, n_blocks: int) -> list[Block]:
+    """The rows in so many blocks or, if they are few, in fewer."""
+    return [
+        Block(
+            rows_of(X, start, stop),
+            positive[start:stop],
+            None if sample_weight is None else sample_weight[start:stop],
+        )
+        for start, stop in ranges(X, n_blocks) or [(0, 0)]
+    ]
 
 
 def rows_of(

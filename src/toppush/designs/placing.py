@@ -77,11 +77,6 @@ def place(X: Any, device: str | None = None) -> PlacedRows:
     return LocalRows(X) if backend is None else backend.place(X, device)
 
 
-def dense(X: Matrix) -> Matrix:
-    """An array as it is, and a sparse matrix of few rows as an array."""
-    return X.toarray() if sparse.issparse(X) else X
-
-
 def column_sizes(X: Matrix) -> Array:
     """The greatest size of an entry of each column, 0 where there is none."""
     if not sparse.issparse(X):

@@ -1,8 +1,11 @@
 """What the layers above may ask of rows, wherever they are."""
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar, Protocol, Self, TypeVar
+
+import numpy as np
 
 from toppush.designs.arrays import Arrays
 from toppush.designs.records import Records
@@ -12,7 +15,7 @@ T = TypeVar("T")
 
 
 class Design(Protocol):
-    """Row blocks, and a way to ask all of them at once."""
+    """Row blocks, and a way to ask all of them at once; used as a context."""
 
     n_features: int
     n_pos: int
@@ -20,51 +23,58 @@ class Design(Protocol):
     total_cost: float
     known: Records
     """What solvers know of the rows, in the form that they have; it outlives a solve."""
-    in_use_by: int | None
+    in_use_by: int | None = None
     """The thread of the solve under way."""
     arrays: Arrays
     """The operations that fit the vectors with an entry per feature."""
-    most_exact: float
+    most_exact: float = math.inf
     """Rows of which a solver may keep copies in float64 and all products among them."""
-    most_formed: float
+    most_formed: float = math.inf
     """Features up to which a solver may keep matrices of features by features."""
 
     def __enter__(self) -> Self:
         """Let the blocks be asked."""
+        return self
 
     def __exit__(self, *error: Any) -> None:
         """Give back what that took."""
+        return None
 
     @property
     def passes(self) -> float:
-        """Reads of the whole data so far."""
+        """Reads of the whole data so far; a product with X or X' is one."""
 
     def each(self, function: Any, *arguments: Any) -> list[Any]:
-        """Every block's answer, in the order of the rows."""
+        """`function(block, *arguments)` of every block, in the order of the rows."""
 
     def tell(self, function: Any, *arguments: Any) -> None:
         """Ask every block where no answer is wanted; it may wait for the next question."""
+        self.each(function, *arguments)
 
     def sum(self, function: Any, *arguments: Any) -> Any:
-        """The answers added up; their numbers come as floats."""
+        """The answers added up in a fixed order, tuples by entry; their numbers come as floats."""
 
     def max(self, function: Any, *arguments: Any) -> tuple[float, ...]:
         """The greatest of each entry of the answers."""
 
     def widen(self, weights: Array) -> Array:
         """Weights over all columns of X, as a NumPy array, from those over the ones in use."""
+        return weights
 
     def narrow(self, weights: Array) -> Array:
         """Weights over the columns that are in use, from a NumPy array."""
+        return weights
 
     def scatter(self, function: Any, vector: Array) -> None:
         """Hand each block its part of a vector over all rows."""
 
     def gather(self, function: Any, *arguments: Any) -> Array:
         """One vector over all rows from the blocks' parts, as a NumPy array."""
+        return np.concatenate(self.each(function, *arguments))
 
     def over_rows(self, function: Any, *arguments: Any) -> Array:
         """The same of a result that is only to be handed back; empty if rows are elsewhere."""
+        return self.gather(function, *arguments)
 
 
 class PlacedRows(ABC):

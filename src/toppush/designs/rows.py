@@ -130,15 +130,18 @@ class InMemory:
     """What follows from two products where reading the rows twice costs little."""
 
     room, copy_cost = math.inf, 1.0
+    is_double: bool
     scores: Callable[[Array], Array]
     combine: Callable[[Array], Array]
+    in_form: Callable[[Form], Any]
+
+    def in_double(self) -> Any:
+        return self if self.is_double else self.in_form(PLAIN)
 
     def combine_all(self, *coefficients: Array) -> tuple[Array, ...]:
-        """X' u for several u."""
         return tuple(self.combine(one) for one in coefficients)
 
     def curved(self, vector: Array, scale: Array, shift: float) -> Array:
-        """X' diag(scale) (X v - shift)."""
         return self.combine(scale * (self.scores(vector) - shift))
 
 

@@ -2,11 +2,11 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from typing import Any, Self
+from typing import Self
 
 from toppush.designs.arrays import NUMPY, Arrays
 from toppush.designs.rows import ExactRows, Form, Rows
-from toppush.types import Array, Matrix, Where
+from toppush.types import Array, Where
 
 
 class MaskedRows:
@@ -20,19 +20,15 @@ class MaskedRows:
         self.is_double, self.can_shift = rows.is_double, rows.can_shift
 
     def scores(self, weights: Array) -> Array:
-        """X w."""
         return self._all.scores(weights)[self._where]
 
     def combine(self, coefficients: Array) -> Array:
-        """X' u."""
         return self._all.combine(self._padded(coefficients))
 
     def combine_all(self, *coefficients: Array) -> tuple[Array, ...]:
-        """X' u for several u."""
         return self._all.combine_all(*(self._padded(one) for one in coefficients))
 
     def curved(self, vector: Array, scale: Array, shift: float) -> Array:
-        """X' diag(scale) (X v - shift)."""
         return self._all.curved(vector, self._padded(scale), shift)
 
     def _padded(self, coefficients: Array) -> Array:
@@ -41,49 +37,34 @@ class MaskedRows:
         return padded
 
     def gram(self, where: Where, scale: Array) -> tuple[Array, Array]:
-        """X' diag(scale) X and X' scale over some of the rows."""
         return self._all.gram(self._where[where], scale)
 
     def subset(self, where: Where) -> Rows:
-        """A copy of some of the rows."""
         return self._all.subset(self._where[where])
 
     def stacked(self, *others: "MaskedRows") -> "MaskedRows":
-        """These rows and, below them, others of the same whole."""
         parts = [self._where, *(other._where for other in others)]
         return type(self)(self._all, self.arrays.concatenate(parts))
 
     def in_double(self) -> Rows:
-        """A copy in float64."""
         return self._all.subset(self._where).in_double()
 
     def in_form(self, form: Form) -> Rows:
-        """A copy in float64 in another form."""
         return self._all.subset(self._where).in_form(form)
 
     def parts(self) -> Iterator[tuple[slice, Rows]]:
-        """A copy of the rows."""
         yield slice(0, self.shape[0]), self._all.subset(self._where)
 
     def count_entries(self, where: Where) -> int:
-        """Stored entries of some of the rows."""
         return self._all.count_entries(self._where[where])
 
     def squared_norms(self) -> Array:
-        """|x|^2 of every row."""
         return self._all.squared_norms()[self._where]
 
     def largest(self) -> float:
-        """Greatest size of an entry."""
         return self._all.subset(self._where).largest()
 
-    def matrix(self) -> Matrix:
-        """The rows as a float64 array or CSR matrix."""
-        copied: Any = self._all.subset(self._where)
-        return copied.matrix()
-
     def exact(self) -> ExactRows:
-        """The same rows in float64."""
         return self._all.subset(self._where).exact()
 
 
@@ -98,18 +79,15 @@ class ByParts(ABC):
         """The parts with their places; those where all coefficients are zero may be left out."""
 
     def scores(self, weights: Array) -> Array:
-        """X w."""
         scores = self.arrays.empty(self.shape[0])
         for place, rows in self._parts():
             scores[place] = rows.scores(weights)
         return scores
 
     def combine(self, coefficients: Array) -> Array:
-        """X' u."""
         return self.combine_all(coefficients)[0]
 
     def combine_all(self, *coefficients: Array) -> tuple[Array, ...]:
-        """X' u for several u."""
         totals = tuple(self.arrays.zeros(self.shape[1]) for _ in coefficients)
         for place, rows in self._parts(*coefficients):
             for total, vector in zip(totals, coefficients, strict=True):
@@ -117,25 +95,21 @@ class ByParts(ABC):
         return totals
 
     def curved(self, vector: Array, scale: Array, shift: float) -> Array:
-        """X' diag(scale) (X v - shift)."""
         total = self.arrays.zeros(self.shape[1])
         for place, rows in self._parts(scale):
             total += rows.curved(vector, scale[place], shift)
         return total
 
     def squared_norms(self) -> Array:
-        """|x|^2 of every row."""
         norms = self.arrays.empty(self.shape[0])
         for place, rows in self._parts():
             norms[place] = rows.squared_norms()
         return norms
 
     def largest(self) -> float:
-        """Greatest size of an entry."""
         return max((rows.largest() for _, rows in self._parts()), default=0.0)
 
     def stacked(self, *others: Rows) -> Rows:
-        """Not for all rows, of which there is one set."""
         raise TypeError("all rows of a block cannot be stacked; copy some of them first.")
 
 
@@ -149,14 +123,12 @@ class PreciseRows(ByParts):
         self.is_double, self.can_shift = True, rows.can_shift
 
     def _parts(self, *coefficients: Array) -> Iterator[tuple[slice, Rows]]:
-        """Parts in their form, without those for which all coefficients are zero."""
         look = bool(coefficients) and self.arrays is NUMPY  # elsewhere a look takes longer
         for place, rows in self._all.parts():
             if not look or any(bool(one[place].any()) for one in coefficients):
                 yield place, rows.in_form(self._form)
 
     def gram(self, where: Where, scale: Array) -> tuple[Array, Array]:
-        """X' diag(scale) X and X' scale over some of the rows."""
         total = self.arrays.zeros((self.shape[1], self.shape[1]))
         product, spread = self.arrays.zeros(self.shape[1]), self.arrays.zeros(self.shape[0])
         spread[where] = scale
@@ -170,27 +142,21 @@ class PreciseRows(ByParts):
         return total, product
 
     def subset(self, where: Where) -> Rows:
-        """A copy of some of the rows, in their form."""
         return self._all.subset(where).in_form(self._form)
 
     def in_double(self) -> Self:
-        """These rows."""
         return self
 
     def in_form(self, form: Form) -> Rows:
-        """A copy in another form."""
         return self._all.in_form(self._form).in_form(form)
 
     def parts(self) -> Iterator[tuple[slice, Rows]]:
-        """Copies of the rows in their form, a few at a time."""
         return self._parts()
 
     def count_entries(self, where: Where) -> int:
-        """Stored entries of some of the rows."""
         return self._all.count_entries(where)
 
     def exact(self) -> ExactRows:
-        """A copy of all rows."""
         return self._all.in_form(self._form).exact()
 
 

@@ -116,8 +116,7 @@ def unchanged_on_failure(estimator: BaseEstimator) -> Iterator[None]:
     except BaseException:
         for name in [name for name in vars(estimator) if name.endswith("_")]:
             delattr(estimator, name)
-        for name, value in before.items():
-            setattr(estimator, name, value)
+        vars(estimator).update(before)
         raise
 
 
@@ -209,6 +208,12 @@ class TrainingRows:
     def design(self, n_threads: int | None) -> Design:
         """The rows as blocks, to be entered."""
         return self.rows.design(self.positive, self.sample_weight, n_threads=n_threads)
+
+    def tasks(self, estimator: BaseEstimator, max_iter: int | None) -> FitTasks | None:
+        """The fit's tasks if anyone listens; `max_iter` is None if no one knows how many."""
+        if not getattr(estimator, "_skl_callbacks", None):
+            return None
+        return FitTasks(estimator, self.rows.given, self.y, self.classes, max_iter)
 
 
 def read_training(

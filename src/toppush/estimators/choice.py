@@ -71,13 +71,8 @@ def _heads(positive: Mask, weight: Array | None, *lists: Any) -> list[Head]:
 def by_the_top(recall: Array, precision: Array, degenerate: Mask) -> Array:
     """What orders the pairs: recall, but that of far ones comes after that of near ones.
 
-    Parameters
-    ----------
-    recall, precision : array of shape (n_pairs,)
-        Recall at the head of the joint list, and mean average precision; all NaN if no fold has
-        held out rows of both classes, and then every pair is near.
-    degenerate : array of shape (n_pairs,)
-        The pairs that step 1 leaves out.
+    The precisions are all NaN if no fold has held out rows of both classes; then every pair is
+    near. `degenerate` are the pairs that step 1 leaves out.
     """
     best = np.max(precision[~degenerate if not degenerate.all() else degenerate])
     return np.asarray(recall - 2.0 * (precision < best - WITHIN))
@@ -98,14 +93,7 @@ def results(
 ) -> dict[str, Any]:
     """The table of a search, in the words of scikit-learn's `cv_results_`.
 
-    Parameters
-    ----------
-    pairs : sequence of dict
-    held : sequence of sequences of HeldOut or float
-        `held[i][j]` was measured on fold i for pair j.
-    degenerate : array of shape (n_folds, n_pairs)
-    seconds : sequence of float
-        Of each fold.
+    `held[i][j]` was measured, and `degenerate[i, j]` found, on fold i for pair j.
     """
     left_out: Mask = np.any(degenerate, axis=0)
     deciding: dict[str, Array] = {}
@@ -143,13 +131,9 @@ def _joint(held: Sequence[Sequence[HeldOut]]) -> tuple[Array, Array]:
 
 
 def as_good_as_the_best(scores: Array) -> Mask:
-    """Which columns are within two standard errors of the one with the best mean.
+    """Which pairs, a column each, are within two standard errors of the one with the best mean.
 
-    The error is that of the mean over the folds of the difference between the two.
-
-    Parameters
-    ----------
-    scores : array of shape (n_folds, n_pairs)
+    The error is that of the mean over the folds, a row each, of the difference between the two.
     """
     behind = scores[:, [np.argmax(np.round(scores.mean(axis=0), 12))]] - scores
     error = behind.std(axis=0, ddof=min(1, len(scores) - 1)) / np.sqrt(len(scores))
@@ -183,5 +167,4 @@ class _Scored(LinearRanker):
         self.threshold_ = 0.0
 
     def decision_function(self, X: Matrix) -> Array:
-        """The scores themselves."""
         return np.asarray(X[:, 0], np.float64)

@@ -30,7 +30,7 @@ from toppush.estimators.choice import (
     results,
 )
 from toppush.estimators.folds import FoldFits, fit_fold, unit
-from toppush.estimators.path import N_LAMS, Grid, fits, is_least, lams_below, read_lams, read_tops
+from toppush.estimators.path import N_LAMS, Grid, is_least, lams_below, read_lams, read_tops
 from toppush.estimators.progress import Tally
 from toppush.estimators.toppush import TopPush
 from toppush.metrics.head import first_negatives
@@ -151,16 +151,9 @@ class TopPushCV(LinearRanker):
         device: str | None = None,
         verbose: int = 0,
     ) -> None:
-        self.lams = lams
-        self.tops = tops
-        self.loss = loss
-        self.scoring = scoring
-        self.combine = combine
-        self.cv = cv
-        self.tol = tol
-        self.n_threads = n_threads
-        self.device = device
-        self.verbose = verbose
+        self.lams, self.tops, self.loss, self.scoring = lams, tops, loss, scoring
+        self.combine, self.cv, self.tol = combine, cv, tol
+        self.n_threads, self.device, self.verbose = n_threads, device, verbose
 
     @_fit_context(prefer_skip_nested_validation=False)
     def fit(self, X: Matrix, y: Labels, sample_weight: ArrayLike | None = None) -> Self:
@@ -282,7 +275,8 @@ class TopPushCV(LinearRanker):
             default = AVERAGED_TOPS if average else TOPS
             wanted = default if self.tops is None else self.tops
             tops = read_tops(wanted, design, self.loss, self.lams_, tol)
-            tops = tuple(top for top in tops if fits(top, design.n_neg // 2))
+            most = design.n_neg // 2  # of a count; a share always fits
+            tops = tuple(top for top in tops if not isinstance(top, Integral) or top <= most)
         if not tops or not len(self.lams_):
             raise ValueError(
                 f"the grid is empty: lams={self.lams!r}, tops={self.tops!r} for "

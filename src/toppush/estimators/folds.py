@@ -18,23 +18,14 @@ from toppush.types import Array, Mask, Where
 
 @dataclass(frozen=True)
 class FoldFits:
-    """What is known of the fits to a fold's training rows, top by top and lam by lam.
-
-    Attributes
-    ----------
-    measured : list
-        What the held-out rows say of each.
-    directions : array of shape (n_fits, n_features), or None
-        The weights with length 1, if they are wanted.
-    degenerate : array of shape (n_fits,)
-        Where the certificate shows that weights of zero are optimal.
-    n_iter : int
-    seconds : float
-    """
+    """What is known of the fits to a fold's training rows, top by top and lam by lam."""
 
     measured: Measured
+    """What the held-out rows say of each."""
     directions: Array | None
+    """The weights with length 1, a row for each fit, if they are wanted."""
     degenerate: Mask
+    """Where the certificate shows that weights of zero are optimal."""
     n_iter: int
     seconds: float
 

@@ -50,23 +50,13 @@ class SolutionPath:
 
 @dataclass(frozen=True)
 class Grid:
-    """What a path goes through, and how.
-
-    Attributes
-    ----------
-    lams : array
-        Decreasing.
-    tops : tuple
-        Counts or shares of the negatives.
-    loss : str
-    tol : float
-        Relative gap of each solve.
-    """
+    """What a path goes through: lams, decreasing, and tops, counts or shares of the negatives."""
 
     lams: Array
     tops: tuple[float, ...]
     loss: str
     tol: float
+    """Relative gap of each solve."""
 
 
 def toppush_path(
@@ -162,11 +152,6 @@ def read_tops(
         k = automatic_top(problem, tol=max(tol, AUTO_TOL))
         found[found.index("auto")] = (k - 0.5) / design.n_neg  # rounds up to k
     return tuple(found)
-
-
-def fits(top: float, n_neg: int) -> bool:
-    """Whether `top` is a share, or a count of at most so many negatives."""
-    return not isinstance(top, Integral) or int(top) <= n_neg
 
 
 def is_least(lam: float, greatest: float) -> bool:

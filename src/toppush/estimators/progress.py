@@ -27,18 +27,10 @@ class Line:
 
     def write(self, line: str, *, last: bool = False) -> None:
         """Show a line; the last one stays."""
-        self._write(line)
-        if last and self._live:
-            self._stream.write("\n")
-            self._stream.flush()
-
-    def _write(self, line: str) -> None:
-        if self._live:
-            self._stream.write("\r" + line.ljust(self._width))
-            self._width = len(line)
-        else:
-            self._stream.write(line + "\n")
+        begin, end = ("\r", "\n" if last else "") if self._live else ("", "\n")
+        self._stream.write(begin + line.ljust(self._width) + end)
         self._stream.flush()
+        self._width = len(line) if self._live else 0
 
 
 class LiveLine(Line):

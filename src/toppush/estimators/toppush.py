@@ -17,7 +17,6 @@ from toppush.estimators.base import (
     unchanged_on_failure,
     warn_about,
 )
-from toppush.estimators.callbacks import fit_tasks
 from toppush.problem.losses import LOSSES
 from toppush.problem.objective import TopPushProblem, count_top
 from toppush.problem.solution import Solution
@@ -134,17 +133,9 @@ class TopPush(LinearRanker):
         checkpoint: str | PathLike[str] | None = None,
         verbose: int = 0,
     ) -> None:
-        self.lam = lam
-        self.top = top
-        self.loss = loss
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.n_threads = n_threads
-        self.device = device
-        self.warm_start = warm_start
-        self.checkpoint = checkpoint
-        self.verbose = verbose
+        self.lam, self.top, self.loss, self.solver = lam, top, loss, solver
+        self.tol, self.max_iter, self.n_threads, self.device = tol, max_iter, n_threads, device
+        self.warm_start, self.checkpoint, self.verbose = warm_start, checkpoint, verbose
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Matrix, y: Labels, sample_weight: ArrayLike | None = None) -> Self:
@@ -168,7 +159,7 @@ class TopPush(LinearRanker):
         """
         with unchanged_on_failure(self):
             given = read_training(self, X, y, sample_weight, self.device)
-            tasks = fit_tasks(self, given, max_iter=self.max_iter)
+            tasks = given.tasks(self, self.max_iter)
             with given.design(self.n_threads) as design:
                 require_both(design, given.classes)
                 problem = TopPushProblem(design, LOSSES[self.loss], float(self.lam))

@@ -19,9 +19,9 @@ try:
 
     from toppush.designs.dask import measures
     from toppush.designs.dask.design import DaskDesign
-    from toppush.designs.dask.files import Parts, on_workers, read_libsvm, read_parquet
+    from toppush.designs.dask.files import Parts, read_libsvm, read_parquet
     from toppush.designs.dask.rows import DaskRows, place
-    from toppush.designs.dask.workers import LostRows
+    from toppush.designs.dask.workers import LostRows, on_workers
 except ImportError as error:
     raise ImportError(
         "toppush.cluster needs dask and distributed: pip install 'toppush[dask]'."

@@ -23,39 +23,22 @@ class HeldGroup(Group):
         HELD[name] = self
 
 
-async def ask_groups(
-    n_before: int, names: Sequence[str], calls: Sequence[bytes], dask_worker: Any = None
+async def in_groups(
+    method: Callable[..., Any], names: Sequence[str], *arguments: object, dask_worker: Any = None
 ) -> dict[str, Any]:
-    """The answers of a worker's groups by name, or the errors they met."""
-    return await asyncio.to_thread(
-        _with_groups, dask_worker.address, names, lambda group: group.ask(n_before, calls)
-    )
+    """What a method says of a worker's groups of these names, or the errors that they met."""
+    return await asyncio.to_thread(_in_groups, method, dask_worker.address, names, arguments)
 
 
-async def replay_in_group(
-    name: str, calls: Sequence[bytes], n_rounds: int, dask_worker: Any = None
-) -> dict[str, Any]:
-    """Whether a worker's group of this name could take earlier rounds again."""
-    return await asyncio.to_thread(
-        _with_groups, dask_worker.address, [name], lambda group: group.replay(calls, n_rounds)
-    )
-
-
-def held_at(address: str, name: str) -> HeldGroup | None:
-    """The group of this name, if this worker holds it; several may share a process."""
-    group = HELD.get(name)
-    return group if group is not None and group.home == address else None
-
-
-def _with_groups(
-    address: str, names: Sequence[str], use: Callable[[HeldGroup], Any]
+def _in_groups(
+    method: Callable[..., Any], address: str, names: Sequence[str], arguments: Sequence[object]
 ) -> dict[str, Any]:
     answers: dict[str, Any] = {}
     for name in names:
-        group = held_at(address, name)
-        if group is not None:
+        group = HELD.get(name)
+        if group is not None and group.home == address:  # several workers may share a process
             try:
-                answers[name] = use(group)
+                answers[name] = method(group, *arguments)
             except Exception as error:
                 answers[name] = error
     return answers

@@ -10,42 +10,41 @@ earlier rounds again, those that changed blocks: they are kept for that, and dep
 but the rows. It then stands where it stood.
 """
 
-import math
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from itertools import accumulate
-from typing import Any, Self
+from typing import Any
 from uuid import uuid4
 
 import dask
 import numpy as np
 from distributed import KilledWorker, wait
 
-from toppush.designs.arrays import NUMPY, Arrays
+from toppush.designs.arrays import NUMPY
 from toppush.designs.block_design import Answer
-from toppush.designs.dask.asking import HeldGroup, ask_groups, replay_in_group
-from toppush.designs.dask.assignment import shared_out
+from toppush.designs.dask.asking import HeldGroup, in_groups
 from toppush.designs.dask.groups import (
     UNUSABLE,
     Call,
     Described,
+    Group,
+    Past,
     describe,
     joined,
     number_negatives,
-    packed,
     read_part,
 )
-from toppush.designs.dask.past import Past
 from toppush.designs.dask.workers import (
     POLL,
     Lazy,
     LostRows,
     homes_of,
-    lengths_of,
     live_workers,
     running_client,
+    shared_out,
 )
+from toppush.designs.protocol import Design
 from toppush.designs.records import Records
 from toppush.types import Array
 
@@ -77,7 +76,7 @@ class Member:
         return f"partitions {few}{', ...' if len(self.parts) > 5 else ''} of X"
 
 
-class DaskDesign:
+class DaskDesign(Design):
     """Blocks on the workers of the running Dask client.
 
     Use it as a context: they are gone when it ends.
@@ -90,13 +89,11 @@ class DaskDesign:
     sample_weight : Dask array, optional
     """
 
-    arrays: Arrays = NUMPY
-    most_exact = most_formed = math.inf
+    arrays = NUMPY
 
     def __init__(self, X: Lazy, positive: Lazy, sample_weight: Lazy | None = None) -> None:
         self.client = running_client()
         self.known = Records()
-        self.in_use_by: int | None = None
         self.n_features = int(X.shape[1])
         vectors = [positive] if sample_weight is None else [positive, sample_weight]
         blocks = [X.to_delayed()[:, 0], *(vector.to_delayed() for vector in vectors)]
@@ -105,7 +102,8 @@ class DaskDesign:
         self._told: list[tuple[bool, bytes]] = []
         self._n_rounds = 0
         workers = live_workers(self.client)
-        shares = shared_out(homes_of(self.client, X), lengths_of(X), workers)
+        lengths = np.nan_to_num(X.chunks[0], nan=1.0)  # Dask may not know them
+        shares = shared_out(homes_of(self.client, X), lengths, workers)
         self._members = [
             Member(number, address, parts, workers[address])
             for number, (address, parts) in enumerate(shares)
@@ -128,11 +126,8 @@ class DaskDesign:
         self._order = [(number, place) for _, number, place in sorted(places)]
         self._sizes = [len(answers) for answers in by_group]
         blocks: list[Described] = self._in_order(by_group)
-        self.n_rows = sum(block.n_rows for block in blocks)
-        self.n_entries = sum(block.n_entries for block in blocks)
-        self.n_pos = sum(block.n_pos for block in blocks)
-        self.n_neg = sum(block.n_neg for block in blocks)
-        self.total_cost = sum(block.total_cost for block in blocks)
+        sums = map(sum, zip(*blocks, strict=True))
+        self.n_rows, self.n_entries, self.n_pos, self.n_neg, self.total_cost = sums
         self._lengths = [block.n_rows for block in blocks]
         firsts = accumulate((block.n_neg for block in blocks[:-1]), initial=0)
         self._tell("own", number_negatives, *self._dealt(firsts))
@@ -148,9 +143,6 @@ class DaskDesign:
         for (number, place), value in zip(self._order, values, strict=True):
             dealt[number][place] = (value,)
         return dealt
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *error: object) -> None:
         self._close()
@@ -172,11 +164,9 @@ class DaskDesign:
         return sum(member.n_read + member.n_read_before for member in self._members)
 
     def tell(self, function: Callable[..., object], *arguments: object) -> None:
-        """`function(block, *arguments)` of every block, sent with the next question."""
         self._tell("tell", function, *arguments)
 
     def each(self, function: Callable[..., Answer], *arguments: object) -> list[Answer]:
-        """Every block's answer, in the order of the rows."""
         return self._in_order(self._ask("each", function, *arguments))
 
     def sum(self, function: Callable[..., Answer], *arguments: object) -> Answer:
@@ -187,34 +177,20 @@ class DaskDesign:
     def max(
         self, function: Callable[..., tuple[float, ...]], *arguments: object
     ) -> tuple[float, ...]:
-        """The greatest of each entry of the answers."""
         greatest: tuple[float, ...] = self._ask("max", function, *arguments)
         return greatest
 
     def scatter(self, function: Callable[..., object], vector: Array) -> None:
-        """`function(block, its part)` of a vector over all rows."""
         cuts = np.cumsum(self._lengths)[:-1]
         self._tell("own", function, *self._dealt(np.split(vector, cuts)))
-
-    def gather(self, function: Callable[..., Array], *arguments: object) -> Array:
-        """The blocks' vectors as one, in the order of the rows."""
-        return np.concatenate(self.each(function, *arguments))
 
     def over_rows(self, function: Callable[..., Array], *arguments: object) -> Array:
         """Nothing: a vector with an entry per row would not fit the driver."""
         return np.empty(0)
 
-    def widen(self, weights: Array) -> Array:
-        """Weights over all columns of X: the same."""
-        return weights
-
-    def narrow(self, weights: Array) -> Array:
-        """Weights over the columns that are in use: the same."""
-        return weights
-
     def _tell(self, how: str, function: Callable[..., object], *arguments: object) -> None:
         call = Call(how, function, arguments)
-        self._told.append((call.changes, packed(call)))
+        self._told.append((call.changes, call.packed()))
 
     def _ask(self, how: str, function: Callable[..., Any], *arguments: object) -> Any:
         """One round: the answer, or for "each" the groups' answers in their order."""
@@ -234,7 +210,8 @@ class DaskDesign:
             for member in missing:
                 reply = replies.get(member.name)
                 if isinstance(reply, Exception):
-                    raise _placed(reply, member)
+                    reply.add_note(f"It came up on {member.address}, in {member}.")
+                    raise reply
                 if reply is not None:
                     found[member.number], member.n_read = reply
             missing = [member for member in missing if member.number not in found]
@@ -244,7 +221,9 @@ class DaskDesign:
     def _replies(self, members: list[Member], calls: list[bytes]) -> dict[str, Any]:
         """What the workers that are there say; of a worker that is gone, nothing comes."""
         names = [member.name for member in members]
-        said = self.client.run(ask_groups, self._n_rounds, names, calls, on_error="return")
+        said = self.client.run(
+            in_groups, Group.ask, names, self._n_rounds, calls, on_error="return"
+        )
         answers: dict[str, Any] = {}
         for reply in said.values():
             answers.update(reply if isinstance(reply, dict) else {})
@@ -341,8 +320,9 @@ class DaskDesign:
         """Let a new group take the earlier rounds; false if its worker is gone."""
         for calls in self._past.batches():
             said = self.client.run(
-                replay_in_group,
-                member.name,
+                in_groups,
+                Group.replay,
+                [member.name],
                 calls,
                 self._n_rounds,
                 workers=[member.address],
@@ -354,12 +334,6 @@ class DaskDesign:
             if isinstance(reply[member.name], Exception):
                 raise reply[member.name]
         return True
-
-
-def _placed(error: Exception, member: Member) -> Exception:
-    """An error of a group's blocks, with a note that says where it came up."""
-    error.add_note(f"It came up on {member.address}, in {member}.")
-    return error
 
 
 def _given_up(members: list[Member]) -> str:

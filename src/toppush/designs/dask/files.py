@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterable, Sequence
 from glob import glob
 from os import PathLike, fspath
 from pathlib import Path
-from typing import TypeVar
 
 import dask
 import dask.array as da
@@ -12,11 +11,10 @@ import numpy as np
 from numpy.typing import DTypeLike
 from scipy import sparse
 
-from toppush.designs.dask.workers import Lazy
+from toppush.designs.dask.workers import Answer, Lazy, on_workers
 from toppush.system import libsvm
 from toppush.types import Array, Mask, Matrix
 
-Answer = TypeVar("Answer")
 Paths = str | PathLike[str] | Sequence[str | PathLike[str]]
 
 
@@ -62,13 +60,6 @@ class Parts:
         ]
         held: tuple[Lazy, Lazy] = dask.persist(da.concatenate(X), da.concatenate(y))
         return held
-
-
-def on_workers(
-    function: Callable[..., Answer], parts: Iterable[object], *given: object
-) -> list[Answer]:
-    """`function` of each part, run by the workers, in order."""
-    return list(dask.compute(*(dask.delayed(function)(part, *given) for part in parts)))
 
 
 def _no_rows(X: Matrix) -> Matrix:
@@ -137,8 +128,7 @@ def read_libsvm(
         raise FileNotFoundError(f"no file matches {paths!r}.")
     first = int(not zero_based)
     if n_features is None:
-        widths = dask.compute(*(dask.delayed(_width)(name, first) for name in names))
-        n_features = max(widths)
+        n_features = max(on_workers(_width, names, first))
     parts = [dask.delayed(_read, nout=2)(name, n_features, first, dtype) for name in names]
     meta = sparse.csr_matrix((0, 0), dtype=dtype)
     rows = [da.from_delayed(X, (np.nan, n_features), dtype, meta) for X, _ in parts]

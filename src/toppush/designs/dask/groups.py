@@ -7,47 +7,44 @@ that was made anew, or was asked twice, does not answer.
 
 import pickle
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import reduce
+from functools import partial, reduce
+from operator import add
+from tempfile import SpooledTemporaryFile
 from threading import Lock
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from toppush.designs.block_design import add, quietly
+from toppush.designs.block_design import by_entry, quietly
 from toppush.designs.blocks import Block, only_asks
-from toppush.designs.local import hold_blas, narrow_indices, ranges, release_blas, rows_of
+from toppush.designs.local import blocks_of, hold_blas, narrow_indices, release_blas
 from toppush.types import Array, Matrix
 
 UNUSABLE = "partition"
 """How a sentence about a partition that cannot be used begins."""
+KEPT_IN_MEMORY = 1 << 26
+"""Bytes of earlier rounds that are kept in memory; beyond them all go to a file."""
+AT_A_TIME = 1 << 26
+"""Bytes of earlier rounds that are sent to a new group in one message."""
 
 
-def _greater(one: Sequence[float], other: Sequence[float]) -> tuple[float, ...]:
-    return tuple(max(pair) for pair in zip(one, other, strict=True))
-
-
-_MERGED: dict[str, Callable[[Any, Any], Any]] = {"sum": add, "max": _greater}
+_MERGED: dict[str, Callable[[Any, Any], Any]] = {"sum": add, "max": max}
 
 
 def joined(how: str, answers: list[Any]) -> Any:
     """Several answers as one, by what is wanted of them, in their order."""
-    return reduce(_MERGED[how], answers) if how in _MERGED else answers
+    return reduce(partial(by_entry, _MERGED[how]), answers) if how in _MERGED else answers
 
 
 class Call(NamedTuple):
-    """A question to every block.
-
-    Attributes
-    ----------
-    how : {"tell", "own", "each", "sum", "max"}
-        What becomes of the answers; "tell" wants none, and "own" gives each block its own
-        arguments, found by the number of its group.
-    """
+    """A question to every block."""
 
     how: str
+    """What becomes of the answers: "each", "sum" or "max"; "tell" wants none, and "own" gives each
+    block its own arguments, found by the number of its group."""
     function: Callable[..., Any]
     arguments: Any
 
@@ -56,10 +53,38 @@ class Call(NamedTuple):
         """Whether blocks may be different afterwards, so that a lost one must be asked again."""
         return not getattr(self.function, "only_asks", False)
 
+    def packed(self) -> bytes:
+        """As it travels."""
+        return pickle.dumps(self, protocol=5)
 
-def packed(call: Call) -> bytes:
-    """A call as it travels."""
-    return pickle.dumps(call, protocol=5)
+
+class Past:
+    """The calls of earlier rounds that changed blocks, in memory or, if many, in a file."""
+
+    def __init__(self, at_a_time: int = AT_A_TIME) -> None:
+        self._at_a_time = at_a_time
+        self._file = SpooledTemporaryFile(max_size=KEPT_IN_MEMORY)  # noqa: SIM115 - see close
+        self._sizes: list[int] = []
+
+    def add(self, calls: Iterable[bytes]) -> None:
+        """Keep the calls of a round."""
+        for call in calls:
+            self._sizes.append(self._file.write(call))
+
+    def batches(self) -> Iterator[list[bytes]]:
+        """All calls in order, a message's worth at a time; one empty batch if there are none."""
+        self._file.seek(0)
+        batch: list[bytes] = []
+        for size in self._sizes:
+            if batch and sum(map(len, batch)) + size > self._at_a_time:
+                yield batch
+                batch = []
+            batch.append(self._file.read(size))
+        yield batch
+
+    def close(self) -> None:
+        """Forget them."""
+        self._file.close()
 
 
 class Part(NamedTuple):
@@ -101,23 +126,20 @@ def read_part(
 
 
 class Group:
-    """The blocks of some partitions.
+    """The blocks of some partitions, which are given in the order of the rows.
 
-    Parameters
-    ----------
-    number : int
-        Which of the groups it is.
-    parts : sequence of Part
-        In the order of the rows.
-    n_threads : int
-        Threads that ask the blocks. There are as many blocks, if the rows are many enough.
+    As many threads ask them as there are blocks, and blocks as threads if rows are many enough.
     """
 
     def __init__(self, number: int, parts: Sequence[Part], n_threads: int) -> None:
         self.number, self.n_rounds = number, 0
         filled = [part for part in parts if part.X.shape[0]] or list(parts[:1])
         pieces = -(-n_threads // len(filled))
-        made = [(part.number, block) for part in filled for block in _blocks(part, pieces)]
+        made = [
+            (number, block)
+            for number, X, positive, weight in filled
+            for block in blocks_of(narrow_indices(X), positive, weight, pieces)
+        ]
         self.blocks = [block for _, block in made]
         self.parts = [part for part, _ in made]
         n_threads = min(n_threads, len(self.blocks))
@@ -132,22 +154,16 @@ class Group:
         Nothing if the group has not seen as many rounds as whoever asks believes.
         """
         with self._asking:
-            return self._answered(n_before, calls)
-
-    def _answered(self, n_before: int, calls: Sequence[bytes]) -> tuple[Any, int] | None:
-        if self.n_rounds != n_before:
-            return None
-        *before, last = (pickle.loads(call) for call in calls)
-        for call in before:
-            self._run(call)
-        answer = joined(last.how, self._run(last))
-        if last.how == "each":
-            answer = list(zip(self.parts, answer, strict=True))
-        self.n_rounds += 1
-        return answer, self._entries_read()
-
-    def _entries_read(self) -> int:
-        return sum(block.rows.tally.entries for block in self.blocks)
+            if self.n_rounds != n_before:
+                return None
+            *before, last = (pickle.loads(call) for call in calls)
+            for call in before:
+                self._run(call)
+            answer = joined(last.how, self._run(last))
+            if last.how == "each":
+                answer = list(zip(self.parts, answer, strict=True))
+            self.n_rounds += 1
+            return answer, sum(block.rows.tally.entries for block in self.blocks)
 
     def replay(self, calls: Sequence[bytes], n_rounds: int) -> None:
         """Take the calls of earlier rounds again, of which there were so many."""
@@ -162,24 +178,11 @@ class Group:
         else:
             shares = [call.arguments] * len(self.blocks)
         pairs = list(zip(self.blocks, shares, strict=True))
+        ask = partial(quietly, call.function)
         if self._pool is None:
-            return [quietly(call.function, block, *share) for block, share in pairs]
-        waiting = [
-            self._pool.submit(quietly, call.function, block, *share) for block, share in pairs
-        ]
+            return [ask(block, *share) for block, share in pairs]
+        waiting = [self._pool.submit(ask, block, *share) for block, share in pairs]
         return [one.result() for one in waiting]
-
-
-def _blocks(part: Part, n_pieces: int) -> list[Block]:
-    X, weight = narrow_indices(part.X), part.sample_weight
-    return [
-        Block(
-            rows_of(X, start, stop),
-            part.positive[start:stop],
-            None if weight is None else weight[start:stop],
-        )
-        for start, stop in ranges(X, n_pieces) or [(0, 0)]
-    ]
 
 
 class Described(NamedTuple):
@@ -195,10 +198,8 @@ class Described(NamedTuple):
 @only_asks
 def describe(block: Block) -> Described:
     """Sizes of a block."""
-    rows = block.rows
-    return Described(
-        rows.shape[0], rows.n_entries, block.n_pos, block.n_neg, float(block.total_cost)
-    )
+    n_rows, n_entries = block.rows.shape[0], block.rows.n_entries
+    return Described(n_rows, n_entries, block.n_pos, block.n_neg, block.total_cost)
 
 
 def number_negatives(block: Block, first: int) -> None:

@@ -1,6 +1,5 @@
 """Measures of lists whose scores are Dask's arrays: two passes, one answer per partition each."""
 
-from collections.abc import Callable
 from typing import Any
 
 import dask
@@ -11,7 +10,7 @@ from numpy.typing import ArrayLike
 from toppush import metrics
 from toppush.designs.arrays import namespace
 from toppush.designs.dask.rows import aligned
-from toppush.designs.dask.workers import Lazy
+from toppush.designs.dask.workers import Lazy, on_workers
 from toppush.metrics.parts import (
     ListPart,
     NegativeCounts,
@@ -42,8 +41,8 @@ def lazy_curve(
         for part in zip(*(vector.to_delayed() for vector in vectors), strict=True)
     ]
     parts = list(dask.persist(*parts))
-    positives = PositiveScores.join(_of_each(positives_of, parts))
-    negatives = NegativeCounts.join(_of_each(count_negatives, parts, positives.scores))
+    positives = PositiveScores.join(on_workers(positives_of, parts))
+    negatives = NegativeCounts.join(on_workers(count_negatives, parts, positives.scores))
     for name, weight in (("positives", positives.weight), ("negatives", negatives.weight)):
         if not weight.any():
             raise ValueError(
@@ -61,10 +60,6 @@ def read_list(positive: ArrayLike, scores: ArrayLike, weight: ArrayLike | None =
     if not np.all((weight >= 0.0) & (weight < np.inf)):
         raise ValueError("sample_weight must be finite and at least 0; correct it or drop rows.")
     return ListPart(np.asarray(positive, bool), scores, weight)
-
-
-def _of_each(function: Callable[..., Any], parts: list[Any], *arguments: object) -> list[Any]:
-    return list(dask.compute(*(dask.delayed(function)(part, *arguments) for part in parts)))
 
 
 metrics.register(da.Array, lazy_curve)

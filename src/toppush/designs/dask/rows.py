@@ -1,6 +1,7 @@
 """Dask's arrays and data frames as rows that a design can be made of."""
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from numbers import Integral
 from types import SimpleNamespace
 from typing import Any, cast
@@ -12,9 +13,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from toppush.designs.arrays import Arrays, register
 from toppush.designs.dask.design import DaskDesign
-from toppush.designs.dask.workers import Lazy
+from toppush.designs.dask.workers import Lazy, on_workers
 from toppush.designs.protocol import PlacedRows, T
-from toppush.types import Array, Mask, Matrix, Where
+from toppush.types import Array, Matrix, Where
 
 
 def place(X: Any, device: str | None = None) -> "DaskRows":
@@ -59,7 +60,6 @@ class DaskRows(PlacedRows):
             self.template = np.empty((0, self.shape[1]))
 
     def on_device(self, device: str) -> "DaskRows":
-        """Not for rows on many machines."""
         raise ValueError(f"device={device!r} is for one machine, and X is a Dask collection.")
 
     def labels(self, y: Any) -> Lazy:
@@ -81,7 +81,6 @@ class DaskRows(PlacedRows):
         return where * (1.0 if sample_weight is None else sample_weight)
 
     def require_whole_lists(self, asked: str, instead: str) -> None:
-        """Refuse: they are on many machines."""
         raise ValueError(
             f"{asked} would need all scores in one place; for a Dask collection {instead}."
         )
@@ -93,7 +92,6 @@ class DaskRows(PlacedRows):
         *,
         n_threads: int | None = None,
     ) -> DaskDesign:
-        """The rows as blocks on the workers."""
         return DaskDesign(self.lazy, positive, sample_weight)
 
     def subset(self, where: Lazy) -> "DaskRows":
@@ -110,25 +108,21 @@ class DaskRows(PlacedRows):
         )
 
     def scores_of_all(self, weights: Array) -> Lazy:
-        """X w in float64, lazily."""
         return self.lazy.map_blocks(
             _scores, np.asarray(weights), drop_axis=1, dtype=np.float64, meta=np.empty(0)
         )
 
     def scores_of_some(self, where: Lazy, fits: Iterable[tuple[Array, float]]) -> list[Lazy]:
-        """X w less the threshold over some rows, lazily."""
         rows = self.subset(where)
         return [rows.scores_of_all(weights) - threshold for weights, threshold in fits]
 
     def of_parts(self, function: Callable[..., T], vectors: Sequence[Any], *more: Any) -> list[T]:
-        """`function(parts of the vectors, *more)`, of every partition."""
         n_parts = self.lazy.numblocks[0]
         parts = [[None] * n_parts if one is None else one.to_delayed() for one in vectors]
         asked = dask.delayed(function)
         return list(dask.compute(*(asked(*part, *more) for part in zip(*parts, strict=True))))
 
     def folds(self, cv: Any, positive: Lazy) -> list[tuple[Lazy, Lazy]]:
-        """Masks of the rows that each fold trains on and holds out."""
         if not isinstance(cv, Integral):
             raise ValueError(
                 f"cv={cv!r} would need all labels in one place; for a Dask collection give "
@@ -141,7 +135,8 @@ class DaskRows(PlacedRows):
 
         The rows of a class are dealt to the folds in turn, from the first partition to the last.
         """
-        counts = np.array(dask.compute(*(dask.delayed(_counts)(p) for p in positive.to_delayed())))
+        # Negatives and positives of each part.
+        counts = np.array(on_workers(partial(np.bincount, minlength=2), positive.to_delayed()))
         before = np.vstack([np.zeros((1, 2), int), np.cumsum(counts, axis=0)[:-1]])
         if counts.sum(axis=0).min() < n_folds:
             raise ValueError(
@@ -154,12 +149,6 @@ class DaskRows(PlacedRows):
             align_arrays=False, meta=np.empty(0, int),
         )  # fmt: skip
         return [(dealt != fold, dealt == fold) for fold in range(n_folds)]
-
-
-def _counts(positive: Mask) -> tuple[int, int]:
-    """Negatives and positives of a part."""
-    n_pos = int(np.count_nonzero(positive))
-    return len(positive) - n_pos, n_pos
 
 
 def _dealt(positive: ArrayLike, before: Where, n_folds: int) -> Where:
@@ -214,8 +203,7 @@ def _scores(X: Matrix, weights: Array) -> Array:
 
 def _unique(vector: Lazy) -> NDArray[Any]:
     """The distinct values, or a few of them if there are more than a few."""
-    few = [dask.delayed(_few_unique)(part) for part in vector.to_delayed()]
-    return np.unique(np.concatenate(dask.compute(*few)))
+    return np.unique(np.concatenate(on_workers(_few_unique, vector.to_delayed())))
 
 
 def _few_unique(vector: ArrayLike) -> NDArray[Any]:

@@ -1,11 +1,14 @@
-"""The running client of Dask, its workers, and which of them holds which rows."""
+"""The running client of Dask, its workers, and which of them holds or gets which rows."""
 
 import time
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeVar
 
+import dask
 import numpy as np
 from distributed import futures_of, get_client, wait
 
+Answer = TypeVar("Answer")
 Lazy = Any
 """An array, a data frame or a series of Dask, which may be absent where types are checked."""
 
@@ -46,11 +49,6 @@ def live_workers(client: Any) -> dict[str, int]:
     return workers
 
 
-def lengths_of(lazy: Lazy) -> list[float]:
-    """Rows of each partition, or 1 each if Dask does not know."""
-    return [1.0 if np.isnan(length) else float(length) for length in lazy.chunks[0]]
-
-
 def homes_of(client: Any, lazy: Lazy) -> list[str | None]:
     """The worker that holds each partition in memory, if X was persisted."""
     futures = {future.key: future for future in futures_of(lazy)}
@@ -60,3 +58,32 @@ def homes_of(client: Any, lazy: Lazy) -> list[str | None]:
     wait(kept)
     holders = client.who_has(kept)
     return [min(holders.get(future.key) or [None]) for future in kept]
+
+
+def shared_out(
+    homes: Sequence[str | None], lengths: Sequence[float], workers: dict[str, int]
+) -> list[tuple[str, list[int]]]:
+    """Partitions for each worker: those it holds in memory, or a run of them by its threads.
+
+    A partition has a home, the worker that holds it, and a length, how much work it is; `workers`
+    are threads by address. In the order of the first partitions, without workers that get none.
+    """
+    if all(home in workers for home in homes):
+        chosen = [str(home) for home in homes]
+    else:
+        ends = np.cumsum(list(workers.values())) / sum(workers.values())
+        middles = (np.cumsum(lengths) - 0.5 * np.asarray(lengths)) / max(sum(lengths), 1e-300)
+        names = list(workers)
+        places = np.minimum(np.searchsorted(ends, middles), len(names) - 1)
+        chosen = [names[place] for place in places]
+    shares: dict[str, list[int]] = {}
+    for part, address in enumerate(chosen):
+        shares.setdefault(address, []).append(part)
+    return list(shares.items())
+
+
+def on_workers(
+    function: Callable[..., Answer], parts: Iterable[object], *given: object
+) -> list[Answer]:
+    """`function` of each part, run by the workers, in order."""
+    return list(dask.compute(*(dask.delayed(function)(part, *given) for part in parts)))

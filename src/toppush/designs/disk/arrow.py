@@ -1,7 +1,6 @@
 """Float columns of an Arrow file, also known as Feather; nothing else imports pyarrow."""
 
 from collections.abc import Iterator, Sequence
-from copy import copy
 from pathlib import Path
 from typing import Any, Self
 
@@ -56,10 +55,6 @@ class ArrowFile(EvenRows):
     def buffer(self, n_entries: int) -> NDArray[Any]:
         """Memory for a read of so many entries, one column after another."""
         return np.empty((self.shape[1], max(n_entries // self.shape[1], 1)), self.dtype)
-
-    def open(self) -> Self:
-        """A second one of the same file, to be entered."""
-        return copy(self)
 
     def __enter__(self) -> Self:
         self._open = self._batches(self._fields)

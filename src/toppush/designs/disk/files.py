@@ -8,7 +8,6 @@ import os
 import zipfile
 from collections.abc import Sequence
 from contextlib import ExitStack
-from copy import copy
 from io import FileIO
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, Protocol, Self
@@ -26,18 +25,8 @@ Buffer = Any
 USED = (np.dtype(np.float64), np.dtype(np.float32))
 
 
-class Reading(Protocol):
-    """An open source."""
-
-    def __enter__(self) -> Self: ...
-    def __exit__(self, *error: object) -> None: ...
-
-    def read(self, runs: Sequence[Run], buffer: Buffer) -> Matrix:
-        """The rows of some runs, over the buffer."""
-
-
 class Source(Protocol):
-    """Rows in files."""
+    """Rows in files; a copy of it is entered to read them."""
 
     shape: tuple[int, int]
     dtype: np.dtype[Any]
@@ -59,8 +48,11 @@ class Source(Protocol):
     def buffer(self, n_entries: int) -> Buffer:
         """Memory for a read of so many entries."""
 
-    def open(self) -> Reading:
-        """Open the files."""
+    def __enter__(self) -> Self: ...
+    def __exit__(self, *error: object) -> None: ...
+
+    def read(self, runs: Sequence[Run], buffer: Buffer) -> Matrix:
+        """The rows of some runs, over the buffer."""
 
 
 class Stored(NamedTuple):
@@ -145,10 +137,6 @@ class ByEntries:
     def __exit__(self, *error: object) -> None:
         self._stack.close()
 
-    def open(self) -> Self:
-        """A second one of the same files, to be entered."""
-        return copy(self)
-
 
 class EvenRows:
     """Rows with an entry for every column."""
@@ -157,11 +145,9 @@ class EvenRows:
     shape: tuple[int, int]
 
     def entries_before(self, rows: Where) -> Where:
-        """Entries of the rows before these ones."""
         return np.asarray(rows, np.int64) * self.shape[1]
 
     def rows_within(self, first: int, n_entries: int) -> int:
-        """End of the run from a row that holds at most so many entries, or one row."""
         return min(first + max(n_entries // self.shape[1], 1), self.shape[0])
 
 
@@ -178,11 +164,9 @@ class DenseFile(EvenRows, ByEntries):
         self._array, self._paths = array, (array.path,)
 
     def buffer(self, n_entries: int) -> NDArray[Any]:
-        """Memory for a read of so many entries."""
         return np.empty((max(n_entries // self.shape[1], 1), self.shape[1]), self.dtype)
 
     def read(self, runs: Sequence[Run], buffer: NDArray[Any]) -> NDArray[Any]:
-        """The rows of some runs."""
         end, row_bytes = 0, self.shape[1] * self.entry_bytes
         for start, stop in runs:
             part = buffer[end : end + stop - start]
@@ -219,21 +203,17 @@ class SparseFile(ByEntries):
             )
 
     def entries_before(self, rows: Where) -> Where:
-        """Stored entries of the rows before these ones."""
         return self.pointers[rows]
 
     def rows_within(self, first: int, n_entries: int) -> int:
-        """End of the run from a row that holds at most so many entries, or one row."""
         goal = self.pointers[first] + n_entries
         end = int(np.searchsorted(self.pointers, goal, side="right")) - 1
         return min(max(end, first + 1), self.shape[0])
 
     def buffer(self, n_entries: int) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Memory for a read of so many entries."""
         return np.empty(n_entries, self.dtype), np.empty(n_entries, self._indices.dtype)
 
     def read(self, runs: Sequence[Run], buffer: tuple[NDArray[Any], ...]) -> sparse.csr_array:
-        """The rows of some runs."""
         end, lengths = 0, [np.zeros(1, self._indices.dtype)]
         for start, stop in runs:
             first, last = int(self.pointers[start]), int(self.pointers[stop])

@@ -9,10 +9,10 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from copy import copy
 from typing import NamedTuple, Self, cast
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
 from toppush.designs.arrays import NUMPY
@@ -73,7 +73,6 @@ class OnDisk(RowsHere):
         return f"<{self.shape[0]} x {self.shape[1]} rows of {self.dtype} on disk>"
 
     def on_device(self, device: str) -> Self:
-        """Not for rows on disk."""
         raise ValueError(
             f"device={device!r}, but X is {self!r}, which is read by this process; leave "
             "device=None, or load the rows and give an array."
@@ -82,16 +81,13 @@ class OnDisk(RowsHere):
     def design(
         self, positive: Mask, sample_weight: Array | None = None, *, n_threads: int | None = None
     ) -> "DiskDesign":
-        """The rows as one block that reads itself anew for every product."""
         return DiskDesign(self, positive, sample_weight)
 
     def subset(self, where: Where) -> Rows:
-        """A copy of some of the rows, in memory."""
         with self._reader() as reader:
             return DiskRows(self, reader, 0).subset(where)
 
     def scores_of_all(self, weights: Array) -> Array:
-        """X w in float64, by one read of the files."""
         with self._reader() as reader:
             return precise(DiskRows(self, reader, 0), PLAIN).scores(weights)
 
@@ -130,7 +126,7 @@ class Reader:
 
     def __enter__(self) -> Self:
         with ExitStack() as stack:
-            self._reading = stack.enter_context(self._source.open())
+            self._reading = stack.enter_context(copy(self._source))
             self._pool = stack.enter_context(ThreadPoolExecutor(1, "toppush-read"))
             self._buffers = [self._source.buffer(self._most) for _ in range(2)]
             self._stack = stack.pop_all()
@@ -221,7 +217,6 @@ class DiskRows(ByParts):
             first = last
 
     def gram(self, where: Where, scale: Array) -> tuple[Array, Array]:
-        """X' diag(scale) X and X' scale over some of the rows."""
         order = None if _rising(where) else np.argsort(where)
         where, scale = (where, scale) if order is None else (where[order], scale[order])
         total, product = np.zeros((self.shape[1], self.shape[1])), np.zeros(self.shape[1])
@@ -232,7 +227,6 @@ class DiskRows(ByParts):
         return total, product
 
     def subset(self, where: Where) -> Rows:
-        """A copy of some of the rows, in memory."""
         if not _rising(where):
             numbers, back = np.unique(where, return_inverse=True)
             return self.subset(numbers).subset(back)
@@ -248,27 +242,22 @@ class DiskRows(ByParts):
         return parts[0] if len(parts) == 1 else parts[0].stacked(*parts[1:])
 
     def in_double(self) -> Rows:
-        """All rows in memory, in float64."""
         return self.subset(np.arange(self.shape[0])).in_double()
 
     def in_form(self, form: Form) -> Rows:
-        """All rows in memory, in another form."""
         return self.subset(np.arange(self.shape[0])).in_form(form)
 
     def parts(self) -> Iterator[tuple[slice, Rows]]:
-        """All rows, read once, a few at a time."""
         for block, rows in self._parts():
             for part, few in rows.parts():
                 stop = min(block.start + part.stop, block.stop)
                 yield slice(block.start + part.start, stop), few
 
     def count_entries(self, where: Where) -> int:
-        """Stored entries of some of the rows."""
         before = self._source.entries_before
         return int((before(where + 1) - before(where)).sum())
 
     def exact(self) -> ExactRows:
-        """All rows in memory, in float64."""
         return self.subset(np.arange(self.shape[0])).exact()
 
 
@@ -295,23 +284,11 @@ def require_sound(matrix: Matrix, first: int) -> None:
 
 
 class DiskDesign(BlockDesign):
-    """Rows on disk as one block; to be entered, which opens the files.
-
-    Parameters
-    ----------
-    on_disk : OnDisk
-    positive : array of bool
-    sample_weight : array, optional
-    """
+    """Rows on disk as one block; to be entered, which opens the files."""
 
     most_formed: float = 1000
 
-    def __init__(
-        self,
-        on_disk: OnDisk,
-        positive: NDArray[np.bool_],
-        sample_weight: Array | None = None,
-    ) -> None:
+    def __init__(self, on_disk: OnDisk, positive: Mask, sample_weight: Array | None) -> None:
         n_rows, n_features = on_disk.shape
         formed = n_features <= self.most_formed
         plan = on_disk.plan(

@@ -6,21 +6,14 @@ from typing import Any
 import numpy as np
 import torch
 
-from toppush.designs.block_design import Answer, BlockDesign
+from toppush.designs.block_design import Answer, BlockDesign, by_entry
 from toppush.designs.blocks import Block
 from toppush.designs.torch.arrays import Tensor
 from toppush.types import Array
 
 
 class TorchDesign(BlockDesign):
-    """Rows on a device in one block; floats come back once per question.
-
-    Parameters
-    ----------
-    rows : DenseTensorRows or SparseTensorRows
-    positive : array or tensor of bool
-    sample_weight : array or tensor, optional
-    """
+    """Rows on a device in one block; labels and weights are brought there."""
 
     def __init__(self, rows: Any, positive: Any, sample_weight: Any | None = None) -> None:
         xp = rows.arrays
@@ -28,48 +21,37 @@ class TorchDesign(BlockDesign):
         super().__init__([Block(rows, xp.asarray(positive), weight)], xp)
 
     def sum(self, function: Callable[..., Answer], *arguments: object) -> Answer:
-        """The block's answer, its numbers fetched."""
         return fetched(super().sum(function, *arguments))
 
     def max(
         self, function: Callable[..., tuple[float, ...]], *arguments: object
     ) -> tuple[float, ...]:
-        """The block's numbers, fetched."""
         found: tuple[float, ...] = fetched(function(self.blocks[0], *arguments))
         return found
 
     def scatter(self, function: Callable[..., object], vector: Array) -> None:
-        """`function(block, vector)` of a vector over all rows."""
         super().scatter(function, self.arrays.asarray(vector))
 
     def gather(self, function: Callable[..., Array], *arguments: object) -> Array:
-        """The block's vector, fetched."""
         return self.arrays.to_host(function(self.blocks[0], *arguments))
 
     def widen(self, weights: Any) -> Array:
-        """Weights as a NumPy array."""
         return self.arrays.to_host(weights)
 
     def narrow(self, weights: Array) -> Any:
-        """Weights on the device."""
         return self.arrays.asarray(np.asarray(weights, np.float64))
 
 
 def fetched(answer: Answer) -> Answer:
     """The answer with its numbers as floats, brought over together; vectors stay."""
     waiting: list[Tensor] = []
-    _walk(answer, waiting.append)
+    by_entry(lambda entry: waiting.append(entry) if _is_number(entry) else None, answer)
     if not waiting:
         return answer
     found = iter(torch.stack([number.double() for number in waiting]).tolist())
-    whole: Answer = _walk(answer, lambda _: next(found))
+    whole: Answer = by_entry(lambda entry: next(found) if _is_number(entry) else entry, answer)
     return whole
 
 
-def _walk(answer: Any, use: Callable[[Tensor], Any]) -> Any:
-    """The answer with each number that is a tensor replaced by what `use` makes of it."""
-    if isinstance(answer, tuple):
-        entries = [_walk(entry, use) for entry in answer]
-        return type(answer)(*entries) if hasattr(answer, "_fields") else tuple(entries)
-    single = isinstance(answer, torch.Tensor) and answer.ndim == 0
-    return use(answer) if single else answer
+def _is_number(entry: Any) -> bool:
+    return isinstance(entry, torch.Tensor) and entry.ndim == 0

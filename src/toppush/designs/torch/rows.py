@@ -7,14 +7,14 @@ over the rows comes back as floats, all of an answer's in one transfer.
 import warnings
 from collections.abc import Callable, Iterator
 from functools import cached_property
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import numpy as np
 import torch
 from scipy import sparse
 
-from toppush.designs.here import RowsHere
-from toppush.designs.rows import PLAIN, Form, InMemory, Tally, gram_by_parts
+from toppush.designs.here import RowsHere, scores_of
+from toppush.designs.rows import Form, InMemory, Rows, Tally, gram_by_parts
 from toppush.designs.torch.arrays import Tensor, arrays_on
 from toppush.designs.torch.design import TorchDesign
 from toppush.types import Array, Where
@@ -50,15 +50,16 @@ class TorchRows(InMemory, RowsHere):
         """The entries' type."""
         return self.values.dtype
 
+    def scores_of_all(self, weights: Array) -> Array:
+        return scores_of(cast(Rows, self), weights)  # which a dense or sparse one of them is
+
     def largest(self) -> float:
-        """Greatest size of an entry."""
         low, high = torch.aminmax(self.values) if self.n_entries else (0.0, 0.0)
         return max(float(high), -float(low))
 
     def design(
         self, positive: Any, sample_weight: Any | None = None, *, n_threads: int | None = None
     ) -> "TorchDesign":
-        """These rows as one block."""
         return TorchDesign(self, positive, sample_weight)
 
 
@@ -72,7 +73,6 @@ class DenseTensorRows(TorchRows):
         self.shape = (X.shape[0], X.shape[1])
 
     def scores(self, weights: Tensor) -> Tensor:
-        """X w."""
         self.tally.entries += self.n_entries
         return (self.values @ weights.to(self.dtype)).double()
 
@@ -88,7 +88,6 @@ class DenseTensorRows(TorchRows):
         return total
 
     def gram(self, where: Tensor, scale: Tensor) -> tuple[Tensor, Tensor]:
-        """X' diag(scale) X and X' scale over some of the rows."""
         self.tally.entries += len(where) * self.shape[1]
 
         def take(part: Tensor) -> Tensor:
@@ -97,49 +96,36 @@ class DenseTensorRows(TorchRows):
         return gram_by_parts(take, scale, self.shape[1], GRAM_ENTRIES)
 
     def subset(self, where: Tensor | Where) -> Self:
-        """A copy of some of the rows."""
         self.tally.entries += len(where) * self.shape[1]
         return type(self)(self.values[self.arrays.asarray(where)], self.tally)
 
     def count_entries(self, where: Tensor) -> int:
-        """Entries of some of the rows."""
         return len(where) * self.shape[1]
 
     def squared_norms(self) -> Tensor:
-        """|x|^2 of every row."""
         return self.values.double().square().sum(dim=1)
 
     def exact(self) -> Self:
-        """The same rows in float64."""
         return type(self)(self.values.double())
 
     def stacked(self, *others: Self) -> Self:
-        """These rows and, below them, others."""
         values = torch.cat([self.values, *(other.values for other in others)])
         return type(self)(values, self.tally)
 
-    def in_double(self) -> Self:
-        """The same rows in float64."""
-        return type(self)(self.values.double(), self.tally)
-
     def in_form(self, form: Form) -> Self:
-        """A copy in float64 in another form."""
         values = self.values.double() * form.scale
         return type(self)(values if form.centre is None else values - form.centre, self.tally)
 
     def parts(self) -> Iterator[tuple[slice, Self]]:
-        """All rows, some million entries at a time."""
         step = max(PART_ENTRIES // self.shape[1], 1)
         for start in range(0, self.shape[0], step):
             where = slice(start, start + step)
             yield where, type(self)(self.values[where], self.tally)
 
     def inner_products(self, other: Self) -> Tensor:
-        """Of these rows with others, as a matrix."""
         return self.values @ other.values.T
 
     def dense(self) -> Array:
-        """The rows as a NumPy array."""
         return self.arrays.to_host(self.values)
 
 
@@ -181,12 +167,10 @@ class SparseTensorRows(TorchRows):
         return torch.repeat_interleave(numbers, lengths, output_size=self.n_entries)
 
     def scores(self, weights: Tensor) -> Tensor:
-        """X w."""
         self.tally.entries += self.n_entries
         return self._product(lambda: self._matrix, weights, self.shape[0])
 
     def combine(self, coefficients: Tensor) -> Tensor:
-        """X' u."""
         self.tally.entries += self.n_entries
         return self._product(lambda: self._transpose, coefficients, self.shape[1])
 
@@ -196,7 +180,6 @@ class SparseTensorRows(TorchRows):
         return (matrix() @ vector.to(self.dtype)).double()
 
     def gram(self, where: Tensor, scale: Tensor) -> tuple[Tensor, Tensor]:
-        """X' diag(scale) X and X' scale over some of the rows."""
 
         def take(part: Tensor) -> Tensor:
             return self.subset(where[part])._filled()
@@ -204,7 +187,6 @@ class SparseTensorRows(TorchRows):
         return gram_by_parts(take, scale, self.shape[1], GRAM_ENTRIES)
 
     def dense(self) -> Array:
-        """The rows as a NumPy array."""
         return self.arrays.to_host(self._filled())
 
     def _filled(self) -> Tensor:
@@ -214,7 +196,6 @@ class SparseTensorRows(TorchRows):
         return dense
 
     def subset(self, where: Tensor | Where) -> Self:
-        """A copy of some of the rows."""
         where = self.arrays.asarray(where)
         starts = self.pointers[where]
         lengths = self.pointers[where + 1] - starts
@@ -228,22 +209,18 @@ class SparseTensorRows(TorchRows):
         )
 
     def count_entries(self, where: Tensor) -> int:
-        """Stored entries of some of the rows."""
         return int((self.pointers[where + 1] - self.pointers[where]).sum())
 
     def squared_norms(self) -> Tensor:
-        """|x|^2 of every row."""
         if not self.n_entries:
             return self.arrays.zeros(self.shape[0])
         squares = _csr(self.pointers, self.columns, self.values.double().square(), self.shape)
         return squares @ self.arrays.broadcast_to(1.0, self.shape[1])
 
     def exact(self) -> Self:
-        """The same rows in float64."""
         return type(self)(self.pointers, self.columns, self.values.double(), self.shape[1])
 
     def stacked(self, *others: Self) -> Self:
-        """These rows and, below them, others."""
         parts = [self, *others]
         lengths = torch.cat([part.pointers.diff() for part in parts])
         return type(self)(
@@ -253,10 +230,6 @@ class SparseTensorRows(TorchRows):
             self.shape[1],
             self.tally,
         )
-
-    def in_double(self) -> Self:
-        """The same rows in float64."""
-        return self.in_form(PLAIN)
 
     def in_form(self, form: Form) -> Self:
         """A copy in float64 in another form, which has no centre."""
@@ -268,7 +241,6 @@ class SparseTensorRows(TorchRows):
         yield slice(0, self.shape[0]), self
 
     def inner_products(self, other: Self) -> Tensor:
-        """Of these rows with others, as a matrix."""
         if not self.n_entries or not other.n_entries:
             return self.arrays.zeros((self.shape[0], other.shape[0]))
         return (self._matrix @ other._transpose).to_dense()
