@@ -31,17 +31,6 @@ def main() -> None:
     """
 
 
-COMMANDS = (
-    fit,
-    rank,
-    evaluate,
-    compare,
-    threshold,
-    report,
-    info,
-    demo,
-    datasets,
-    reproduce,
-)
+COMMANDS = (fit, rank, evaluate, compare, threshold, report, info, demo, datasets, reproduce)
 for command in COMMANDS:
     main.add_command(command)

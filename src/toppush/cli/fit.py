@@ -85,9 +85,7 @@ def read_top(context: click.Context, parameter: click.Parameter, value: str) -> 
 )
 @click.option("--onnx", type=common.OutputFile(), help="Also write the model as ONNX.")
 @click.option(
-    "--weights",
-    type=common.OutputFile(),
-    help="Also write the weights by column name as JSON.",
+    "--weights", type=common.OutputFile(), help="Also write the weights by column name as JSON."
 )
 def fit(
     data: Path,

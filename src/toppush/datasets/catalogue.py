@@ -102,10 +102,7 @@ ENTRIES = (
         "network connections, attacks (+) against normal ones",
         148_517,
         121,
-        (
-            FileSet(("nslkdd.svm",)),
-            FileSet(("KDDTrain+.txt", "KDDTest+.txt"), read_nslkdd),
-        ),
+        (FileSet(("nslkdd.svm",)), FileSet(("KDDTrain+.txt", "KDDTest+.txt"), read_nslkdd)),
         in_paper=True,
         min_max=True,
         note=(

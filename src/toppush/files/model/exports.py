@@ -216,10 +216,7 @@ def _place(graph: _Graph, column: Category) -> tuple[str, str]:
             values_int64s=values,
             default_int64=default,
         )
-        for keys, values, default in (
-            (column.texts, list(range(count)), count),
-            ([""], [1], 0),
-        )
+        for keys, values, default in ((column.texts, list(range(count)), count), ([""], [1], 0))
     )
     return place, graph.apply("Cast", gaps, to=graph.onnx.TensorProto.DOUBLE)
 
