@@ -328,11 +328,13 @@ def test_columns_of_comparisons_repeat_too(folder, monkeypatch):
 
 def test_data_sets_of_experiments_repeat_too(monkeypatch, tmp_path):
     seen = []
-    monkeypatch.setitem(main.commands["reproduce"].commands["table2"].callback.__globals__,
-                        "_plan", noting(seen))  # fmt: skip
+    names = main.commands["reproduce"].commands["table2"].callback.__globals__
+    monkeypatch.setitem(names, "_methods", seen.append)
+    monkeypatch.setitem(names, "_titles", noting(seen))
     CliRunner().invoke(main, ["reproduce", "table2", "--sets", "w8a", "--sets", "diabetes,w8a",
                               "--methods", "TopPush", "--out", str(tmp_path)])  # fmt: skip
-    assert seen[0][:2] == (("w8a", "diabetes"), ("TopPush",))
+    assert seen[0] == ("TopPush",)
+    assert seen[1][0] == ("w8a", "diabetes")
 
 
 @pytest.mark.parametrize("option, values", [("--lam", "12"), ("--label", "ab"), ("-o", "xy")])

@@ -20,7 +20,7 @@ from sklearn.preprocessing import MinMaxScaler
 from toppush import datasets
 from toppush.datasets import CATALOGUE, FetchError, fetching, find, load, to_unit_range
 from toppush.datasets.catalogue import Entry, FileSet
-from toppush.datasets.reading import read_mammography, read_nslkdd, read_spambase
+from toppush.datasets.reading import read_nslkdd, read_numbers
 
 pytestmark = pytest.mark.sampled(2)
 
@@ -29,7 +29,7 @@ PACKERS = {"": lambda data: data, ".gz": gzip.compress, ".bz2": bz2.compress, ".
 
 def rows_like(name, n_rows=30, seed=0):
     rng = np.random.default_rng(seed)
-    X = sparse.random_array((n_rows, CATALOGUE[name].n_features), density=0.2, rng=rng).tocsr()
+    X = sparse.random_array((n_rows, CATALOGUE[name].size[1]), density=0.2, rng=rng).tocsr()
     return X, np.where(np.arange(n_rows) % 3 == 0, 1.0, -1.0)
 
 
@@ -139,7 +139,7 @@ def test_real_sets_have_their_published_counts(name, shared_file):
 @pytest.mark.parametrize("name", ["news20-forsale", "real-sim", "url"])
 def test_real_parts_are_called_parts(name, shared_file):
     found = load(name, shared_file("data"))
-    assert found.whole == CATALOGUE[name].n_rows > found.y.size
+    assert found.whole == CATALOGUE[name].size[0] > found.y.size
     assert "of it)" in found.title
 
 
@@ -170,11 +170,11 @@ def test_reads_nslkdd_as_published(tmp_path):
 def test_reads_tables_with_the_label_last(tmp_path):
     path = tmp_path / "spambase.data"
     path.write_text("0,1.5,1\n2,0,0\n\n")
-    X, y = read_spambase([path], 2, ())
+    X, y = read_numbers([path], 2, ())
     assert_allclose(X.toarray(), [[0, 1.5], [2, 0]])
     assert_array_equal(y, [True, False])
     path.write_text("0.5,-1,'-1'\n1,2,'1'\n")
-    X, y = read_mammography([path], 2, ())
+    X, y = read_numbers([path], 2, ())
     assert_allclose(X.toarray(), [[0.5, -1], [1, 2]])
     assert_array_equal(y, [False, True])
 
@@ -260,7 +260,7 @@ def served(**how):
 
 
 def entry(url):
-    return Entry("thing", "", 7998, 2, (FileSet(("thing",), urls=(url,)),))
+    return Entry("thing", "", (7998, 2), (FileSet(("thing",), urls=(url,)),))
 
 
 def test_fetches_once_and_shows_progress(no_cache):

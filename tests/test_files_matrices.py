@@ -50,9 +50,9 @@ def parsed(path, size):
     """The same from the reader."""
     found = []
     with path.open("rb") as file:
-        for block in libsvm.blocks(file, path, size=size):
-            for row, label in enumerate(block.y):
-                part = block.X[[row]].tocoo()
+        for X, y in libsvm.blocks(file, path, size=size):
+            for row, label in enumerate(y):
+                part = X[[row]].tocoo()
                 found.append((label, dict(zip(part.col.tolist(), part.data.tolist(), strict=True))))
     return found
 

@@ -31,17 +31,5 @@ def main() -> None:
     """
 
 
-COMMANDS = (
-    fit,
-    rank,
-    evaluate,
-    compare,
-    threshold,
-    report,
-    info,
-    demo,
-    datasets,
-    reproduce,
-)
-for command in COMMANDS:
+for command in (fit, rank, evaluate, compare, threshold, report, info, demo, datasets, reproduce):
     main.add_command(command)

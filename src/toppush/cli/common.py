@@ -4,6 +4,7 @@ import json
 import os
 import shlex
 import sys
+import traceback
 import warnings
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator
@@ -11,7 +12,7 @@ from contextlib import contextmanager
 from glob import glob
 from importlib import import_module
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import click
 
@@ -47,12 +48,7 @@ class Failure(click.ClickException):
 
     def __init__(self, message: str, code: int) -> None:
         super().__init__(message)
-        self.code = code
-
-    def show(self, file: IO[str] | None = None) -> None:
-        """Print the sentence, and end with the code."""
-        super().show(file)
-        sys.exit(self.code)
+        self.exit_code = code  # type: ignore[misc]
 
 
 class FilePath(click.Path):
@@ -62,7 +58,6 @@ class FilePath(click.Path):
         super().__init__(path_type=Path, exists=exists, dir_okay=dir_okay)
 
     def convert(self, value: Any, param: Param, ctx: Context) -> Path:
-        """The path, compared with the command's others."""
         path = Path(os.fsdecode(super().convert(value, param, ctx)))
         _refuse_overlap(self, path, param, ctx)
         return path
@@ -76,7 +71,6 @@ class InputFile(FilePath):
     """A path that a command reads; it may be a pattern, or a folder of parts."""
 
     def files(self, path: Path) -> list[Path]:
-        """Those of a folder that hold rows, those that a pattern names, or the file itself."""
         if not path.is_dir():
             return [path] if path.exists() else [Path(name) for name in glob(str(path))]
         try:
@@ -92,7 +86,6 @@ class OutputFile(FilePath):
         super().__init__(dir_okay=False)
 
     def convert(self, value: Any, param: Param, ctx: Context) -> Path:
-        """The path, if there is a folder for it."""
         path = super().convert(value, param, ctx)
         if not path.parent.is_dir():
             self.fail(f"{path.parent} is not a folder.", param, ctx)
@@ -105,7 +98,6 @@ class ColumnOrFile(click.ParamType[str]):
     name = "text"
 
     def convert(self, value: Any, param: Param, ctx: Context) -> str:
-        """The text as it is."""
         if str(value).endswith(".npy"):
             _refuse_overlap(InputFile(), Path(value), param, ctx)
         return str(value)
@@ -131,7 +123,8 @@ def _refuse_overlap(kind: FilePath, path: Path, param: Param, ctx: Context) -> N
     given = ctx.meta.setdefault("toppush.paths", {})
     for other_param, (other_kind, other) in given.items():
         writes = isinstance(kind, OutputFile) or isinstance(other_kind, OutputFile)
-        if writes and other_param is not param and _overlap(kind, path, other_kind, other):
+        others = other_kind.files(other) if writes and other_param is not param else []
+        if any(same_file(one, another) for one in kind.files(path) for another in others):
             raise click.BadParameter(
                 f"{path} is the same file as {other}, given as {other_param.get_error_hint(ctx)}, "
                 "which would be lost; name another file.",
@@ -141,23 +134,17 @@ def _refuse_overlap(kind: FilePath, path: Path, param: Param, ctx: Context) -> N
     given[param] = kind, path
 
 
-def _overlap(kind: FilePath, path: Path, other_kind: FilePath, other: Path) -> bool:
-    others = other_kind.files(other)
-    return any(same_file(one, another) for one in kind.files(path) for another in others)
-
-
 class Command(click.Command):
     """A command that refuses to forget: an option for one value is given once."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Read the command line."""
         _, _, given = self.make_parser(ctx).parse_args(args=list(args))
         for option, times in Counter(given).items():
             if isinstance(option, click.Option) and times > 1 and not option.multiple:
-                once = (
-                    f"{option.opts[-1]} is given {times} times and takes one value; give it once."
+                flag = option.opts[-1]
+                raise click.UsageError(
+                    f"{flag} is given {times} times and takes one value; give it once.", ctx
                 )
-                raise click.UsageError(once, ctx)
         return super().parse_args(ctx, args)
 
 
@@ -167,7 +154,6 @@ class Commands(click.Group):
     command_class = Command
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command; warnings and errors go to the standard error stream."""
         with prompt_interrupts(), warnings.catch_warnings(record=True) as said:
             warnings.simplefilter("default")
             try:
@@ -205,19 +191,18 @@ def failure(error: Exception) -> Failure:
 
 def _is_ours(error: Exception) -> bool:
     """Whether the error is a kind of this package, or a `ValueError` that it raised itself."""
-    place = error.__traceback__
-    while place is not None and place.tb_next is not None:
-        place = place.tb_next
-    name = "" if place is None else place.tb_frame.f_globals.get("__name__", "")
-    roots = {name.split(".")[0], type(error).__module__.split(".")[0]}
-    return isinstance(error, ValueError) and "toppush" in roots
+    if type(error).__module__.startswith("toppush."):
+        return True
+    *_, (frame, _) = traceback.walk_tb(error.__traceback__)
+    name = frame.f_globals.get("__name__", "")
+    return isinstance(error, ValueError) and name.startswith("toppush.")
 
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
 format_option = click.option(
     "--format",
     "kind",
-    type=click.Choice(KINDS),
+    type=click.Choice(list(KINDS)),
     help="The data's format, if its ending does not say.",
 )
 label_option = click.option(
@@ -259,19 +244,14 @@ def listed(given: Collection[str], known: Collection[str] = ()) -> tuple[str, ..
 
 def list_option(flag: str, text: str, **more: Any) -> Decorator:
     """An option that takes names parted by commas, or is repeated, or both."""
-
-    def parted(
-        context: click.Context, parameter: click.Parameter, value: tuple[str, ...]
-    ) -> tuple[str, ...]:
-        return listed(value)
-
-    return click.option(flag, multiple=True, help=text, **({"callback": parted} | more))
+    given = {"callback": lambda _context, _option, values: listed(values)} | more
+    return click.option(flag, multiple=True, help=text, **given)
 
 
 def columns_option(flag: str, text: str) -> Decorator:
     """An option that takes names of columns; `named_columns` reads its values."""
-    more = " Repeat it or part names by commas."
-    return list_option(flag, text + more, callback=None, metavar="COLUMNS")
+    text += " Repeat it or part names by commas."
+    return list_option(flag, text, callback=None, metavar="COLUMNS")
 
 
 def named_columns(rows: "Reader", given: Collection[str]) -> tuple[str, ...]:
@@ -397,8 +377,7 @@ def was_fitted_to(model: "Model", rows: "Reader") -> bool:
 
 def caution_training_rows(model: "Model", rows: "Reader") -> bool:
     """Warn if the model was fitted to this very file; whether it was."""
-    known = was_fitted_to(model, rows)
-    if known:
+    if known := was_fitted_to(model, rows):
         warnings.warn("the model was fitted to this file, so these figures flatter.", stacklevel=2)
     return known
 
@@ -418,12 +397,10 @@ def met(model: "Model", seen: "ScoringNotes") -> dict[str, Any]:
 def met_text(seen: "ScoringNotes") -> str:
     """What was met while scoring a file, in words."""
     said = [f"{seen.rows:,} rows."]
-    for what, counter in (
-        ("Gaps filled", seen.counts.missing),
-        ("Texts that the model does not know", seen.counts.unseen),
-    ):
-        if counter:
-            said.append(f"{what}: {counted(counter)}.")
+    if seen.counts.missing:
+        said.append(f"Gaps filled: {counted(seen.counts.missing)}.")
+    if seen.counts.unseen:
+        said.append(f"Texts that the model does not know: {counted(seen.counts.unseen)}.")
     if seen.ignored:
         said.append(f"Entries in columns that the model does not know: {seen.ignored:,}.")
     return " ".join(said)

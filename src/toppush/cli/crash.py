@@ -34,13 +34,8 @@ def write_crash(error: Exception) -> Path:
 def described(error: Exception) -> str:
     """Command line, versions and traceback."""
     python, *versions = map(" ".join, versions_of(PACKAGES, "not installed").items())
-    return "\n".join(
-        [
-            f"Command: {shlex.join(sys.argv)}",
-            f"{python.capitalize()} on {platform.platform()}",
-            f"Packages: {', '.join(versions)}",
-            "",
-            *(line.rstrip("\n") for line in traceback.format_exception(error)),
-            "",
-        ]
-    )
+    return (
+        f"Command: {shlex.join(sys.argv)}\n"
+        f"{python.capitalize()} on {platform.platform()}\n"
+        f"Packages: {', '.join(versions)}\n\n"
+    ) + "".join(traceback.format_exception(error))

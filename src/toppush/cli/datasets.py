@@ -1,6 +1,7 @@
 """`toppush datasets`."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import click
@@ -24,7 +25,7 @@ def list_(data: str | None, as_json: bool) -> None:
     from toppush.datasets import CATALOGUE
     from toppush.datasets.made import MADE
 
-    rows = [_described(entry.name, data) for entry in CATALOGUE.values()]
+    rows = [_described(name, data) for name in CATALOGUE]
     rows += [
         {"name": name, "rows": size[0], "features": size[1], "kind": "made", "here": "made"}
         for name, size in MADE.items()
@@ -51,8 +52,8 @@ def _described(name: str, data: str | None) -> dict[str, Any]:
     return {
         "name": name,
         "kind": "paper" if entry.in_paper else "more",
-        "rows": entry.n_rows,
-        "features": entry.n_features,
+        "rows": entry.size[0],
+        "features": entry.size[1],
         "here": here,
         "files": [] if found is None else [str(path) for path in found[1]],
         "about": entry.about,
@@ -72,24 +73,15 @@ def fetch(name: str, as_json: bool) -> None:
 
     from toppush import datasets
 
-    with Progress(
-        "{task.description}",
-        BarColumn(),
-        DownloadColumn(),
-        TransferSpeedColumn(),
-        disable=as_json,
-        transient=True,
-    ) as progress:
+    columns = ("{task.description}", BarColumn(), DownloadColumn(), TransferSpeedColumn())
+    with Progress(*columns, disable=as_json, transient=True) as progress:
         task = progress.add_task(name, total=None)
 
         def tell(have: int, total: int) -> None:
             progress.update(task, completed=have, total=total or None)
 
-        try:
-            paths = datasets.fetch(name, tell)
-        except (datasets.FetchError, ImportError, ValueError) as error:
-            raise click.ClickException(str(error)) from error
-    _say(name, [str(path) for path in paths], as_json)
+        paths = datasets.fetch(name, tell)
+    _say(name, paths, as_json)
 
 
 @datasets.command()
@@ -103,26 +95,23 @@ def path(name: str, data: str | None, as_json: bool) -> None:
     """
     from toppush import datasets
 
-    try:
-        found = datasets.find(name, data)
-    except (ValueError, FileNotFoundError) as error:
-        raise click.ClickException(str(error)) from error
+    found = datasets.find(name, data)
     if found is None:
         raise click.ClickException(
             f"{name} is not on this machine: toppush datasets fetch {name}, or name a directory "
             "with --data."
         )
-    _say(name, [str(path) for path in found[1]], as_json)
+    _say(name, found[1], as_json)
 
 
-def _say(name: str, paths: list[str], as_json: bool) -> None:
+def _say(name: str, paths: list[Path], as_json: bool) -> None:
     """Paths on standard output, the note about the data on standard error."""
     from toppush.datasets import CATALOGUE
 
-    note = CATALOGUE[name].note
+    note, files = CATALOGUE[name].note, [str(path) for path in paths]
     if as_json:
-        click.echo(json.dumps({"name": name, "files": paths, "note": note}))
+        click.echo(json.dumps({"name": name, "files": files, "note": note}))
         return
-    click.echo("\n".join(paths))
+    click.echo("\n".join(files))
     if note:
         click.echo(note, err=True)

@@ -2,7 +2,7 @@
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -52,16 +52,12 @@ def evaluate(
     if positive.all() or not positive.any():
         raise DataError("every row has the same label; both classes are needed.", file=data)
     wanted = _wanted(len(scores), int((~positive).sum()))
+    measures = {key: bootstrap.measure(name, **given) for key, (name, given) in wanted.items()}
     found = bootstrap.intervals(
-        positive,
-        scores,
-        {key: bootstrap.measure(name, **given) for key, (name, given) in wanted.items()},
-        confidence=confidence,
-        draws=draws,
-        seed=seed,
+        positive, scores, measures, confidence=confidence, draws=draws, seed=seed
     )
-    result: dict[str, Any] = common.met(ranker, seen) | {"positives": int(positive.sum())}
-    result |= {"confidence": confidence, "seed": seed}
+    n_pos = int(positive.sum())
+    result = common.met(ranker, seen) | {"positives": n_pos, "confidence": confidence, "seed": seed}
     result["measures"] = [
         {"measure": wanted[key][0], **wanted[key][1], **asdict(one)} for key, one in found.items()
     ]
@@ -69,7 +65,7 @@ def evaluate(
         as_json,
         result,
         common.label_text(ranker.about["label"]),
-        f"{common.met_text(seen)} {int(positive.sum()):,} of them are positive. Intervals: "
+        f"{common.met_text(seen)} {n_pos:,} of them are positive. Intervals: "
         f"{confidence:.0%}, of the mean over fresh lists with as many positives and negatives.",
         *_tables(found, wanted),
     )
@@ -108,9 +104,9 @@ def _tables(found: dict[str, "Interval"], wanted: Wanted) -> list["Table"]:
     columns = ("length", "precision", "from", "to", "recall", "from", "to")
     tables.append(common.table(*columns, rows=heads, title="The first rows of the list"))
     if tails:
-        rate_columns = ("false positive rate", "recall", "from", "to")
+        title = "Recall at a false positive rate"
         tables.append(
-            common.table(*rate_columns, rows=tails, title="Recall at a false positive rate")
+            common.table("false positive rate", "recall", "from", "to", rows=tails, title=title)
         )
     return tables
 

@@ -30,13 +30,21 @@ def read_lam(context: click.Context, parameter: click.Parameter, value: str) -> 
 
 
 def read_top(context: click.Context, parameter: click.Parameter, value: str) -> float | str:
-    """A count, a share, "auto" or "cv"."""
-    from toppush.files.fitting import read_top
-
+    """A count, a share such as 0.01 or 1%, "auto" or "cv"."""
+    if value in ("auto", "cv"):
+        return value
     try:
-        return read_top(value)
-    except ValueError as error:
-        raise click.BadParameter(str(error)) from None
+        if value.endswith("%"):
+            share = float(value[:-1]) / 100
+        else:
+            share = float(value) if "." in value else int(value)
+    except ValueError:
+        share = -1
+    if share > 0 and (isinstance(share, int) or share <= 1):
+        return share
+    raise click.BadParameter(
+        f"top is {value!r}; give a count from 1, a share such as 1% or 0.01, auto or cv."
+    )
 
 
 @click.command(cls=common.Command)
@@ -85,9 +93,7 @@ def read_top(context: click.Context, parameter: click.Parameter, value: str) -> 
 )
 @click.option("--onnx", type=common.OutputFile(), help="Also write the model as ONNX.")
 @click.option(
-    "--weights",
-    type=common.OutputFile(),
-    help="Also write the weights by column name as JSON.",
+    "--weights", type=common.OutputFile(), help="Also write the weights by column name as JSON."
 )
 def fit(
     data: Path,
@@ -110,6 +116,7 @@ def fit(
     """
     from toppush import files
     from toppush.cli.progress import lines_to_stderr
+    from toppush.files.model.exports import export_json, export_onnx
 
     if cluster is None and not data.is_file():
         said = "is a folder, which only --cluster reads" if data.is_dir() else "does not exist"
@@ -118,20 +125,16 @@ def fit(
     with lines_to_stderr():
         model = _fit(data, **options) if cluster is None else _fit_on(cluster, data, **options)
     files.save(model, output)
-    written = {"model": str(output)}
     if onnx is not None:
-        from toppush.files.model.exports import export_onnx
-
         export_onnx(model, onnx)
-        written["onnx"] = str(onnx)
     if weights is not None:
-        from toppush.files.model.exports import export_json
-
         export_json(model, weights)
-        written["weights"] = str(weights)
+    wanted = {"model": output, "onnx": onnx, "weights": weights}
+    written = {what: str(path) for what, path in wanted.items() if path is not None}
+    saved = ", ".join(f"{path} ({what})" for what, path in written.items())
     about = model.about
     first = " ".join([common.chosen_label_text(about["label"]), *behind(about)])
-    told = [first, *describe(about), _saved(written)]
+    told = [first, *describe(about), f"Written: {saved}."]
     common.show(as_json, without_history(about) | {"written": written}, *told)
 
 
@@ -220,21 +223,15 @@ def _columns(columns: dict[str, Any]) -> list[str]:
             f"{common.counted(gaps)}."
         )
     left = {"dropped": "dropped", "empty": "empty", "constant": "the same in every row"}
-    return said + [
-        f"Left out, {why}: {quoted(columns[what])}."
-        for what, why in left.items()
-        if columns.get(what)
-    ]
-
-
-def quoted(names: list[str]) -> str:
-    """Names with commas between them; one that holds a comma itself in quotes."""
-    return ", ".join(repr(name) if "," in name else name for name in names)
+    for what, why in left.items():
+        if columns.get(what):
+            names = (repr(name) if "," in name else name for name in columns[what])
+            said.append(f"Left out, {why}: {', '.join(names)}.")
+    return said
 
 
 def _settings(settings: dict[str, Any]) -> str:
-    top = settings["top"]
-    shown = f"{top} of the negatives" if isinstance(top, int) else f"{top:.2%} of the negatives"
+    top = f"{settings['top']}" if isinstance(settings["top"], int) else f"{settings['top']:.2%}"
     how = (
         f"chosen by {settings['cv']}-fold cross-validation "
         f"({settings['cv_measure']} {settings['cv_score']:.3f})"
@@ -244,8 +241,8 @@ def _settings(settings: dict[str, Any]) -> str:
     seed = "" if settings["seed"] is None else f", seed {settings['seed']}"
     kernel = f", kernel {settings['kernel']}" if settings["kernel"] else ""
     return (
-        f"lam {settings['lam']:.4g}, top {shown}, {how}; loss {settings['loss']}, scale "
-        f"{settings['scale']}{kernel}{seed}."
+        f"lam {settings['lam']:.4g}, top {top} of the negatives, {how}; loss "
+        f"{settings['loss']}, scale {settings['scale']}{kernel}{seed}."
     )
 
 
@@ -257,7 +254,3 @@ def _proof(proof: dict[str, Any]) -> str:
         f"within {proof['relative_gap']:.2%} of the best ({proof['n_iter']} iterations). "
         f"{proof['sentence']}"
     )
-
-
-def _saved(written: dict[str, str]) -> str:
-    return "Written: " + ", ".join(f"{path} ({what})" for what, path in written.items()) + "."

@@ -21,8 +21,7 @@ def info(model: Path, as_json: bool) -> None:
     from toppush.files.model.saving import read_about
 
     about = read_about(model)
-    versions = about.get("versions", {})
-    made = ", ".join(f"{name} {number}" for name, number in versions.items())
+    made = ", ".join(f"{name} {number}" for name, number in about.get("versions", {}).items())
     warned = [f"Warning when fitted: {text}" for text in about.get("warnings", [])]
     label = about.get("label")
     first = [label_text(label, label.get("why", "as named"))] if label else []

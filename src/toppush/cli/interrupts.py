@@ -51,14 +51,9 @@ def _watch(receiver: socket.socket, ended: threading.Event) -> None:
             # Taking all modules apart takes 0.3 s, and over 1 s on a busy machine.
             atexit.register(_leave)
             if not ended.wait(GRACE):
-                _end()
-
-
-def _end() -> None:
-    """End the process here and now, with a sentence and without halves of files."""
-    discard_unfinished()
-    say_stopped()
-    os._exit(INTERRUPTED)
+                discard_unfinished()
+                say_stopped()
+                os._exit(INTERRUPTED)
 
 
 def _leave() -> None:

@@ -25,7 +25,6 @@ class NowAndThen(io.TextIOBase):
         self._next = clock() + every
 
     def write(self, text: str) -> int:
-        """Write the text if it is time to."""
         if self._clock() >= self._next:
             self._next = self._clock() + self._every
             self._stream.write(text)
@@ -65,21 +64,8 @@ def _print(out: io.TextIOBase, done: int, total: int, now: str, seconds: float) 
 
 def bar(console: "Console", **options: Any) -> "Progress":
     """A bar with what runs, how much is done, the time spent and the time left."""
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
+    from rich import progress as rich
 
-    return Progress(
-        "{task.description}",
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        "left",
-        TimeRemainingColumn(),
-        console=console,
-        **options,
-    )
+    done = (rich.BarColumn(), rich.MofNCompleteColumn(), rich.TimeElapsedColumn())
+    columns = ("{task.description}", *done, "left", rich.TimeRemainingColumn())
+    return rich.Progress(*columns, console=console, **options)

@@ -51,14 +51,10 @@ def rank(
         found = files.rank(ranker, rows, limit=limit, columns=carried, seen=seen)
     if output is not None:
         write_table(found, output)
-    result = common.met(ranker, seen) | {
-        "listed": len(found),
-        "output": str(output) if output else None,
-    }
-    said = [
-        common.label_text(ranker.about["label"]) if "label" in ranker.about else "",
-        common.met_text(seen),
-    ]
+    written = None if output is None else str(output)
+    result = common.met(ranker, seen) | {"listed": len(found), "output": written}
+    label = common.label_text(ranker.about["label"]) if "label" in ranker.about else ""
+    said = [label, common.met_text(seen)]
     if output is None:
         listed = found if as_json else found.slice(0, SHOWN)
         common.show(as_json, result | {"ranked": listed.to_pylist()}, *said, _as_text(listed))

@@ -53,13 +53,15 @@ def report(
     if rows.positive.all() or not rows.positive.any():
         raise common.Failure(f"{data}: every row has the same label; both classes are needed.", 1)
     seen = labelled_rows(ranker, train, label=label, kind=kind) if train else None
+    named = rows.X if hasattr(rows.X, "column_names") else None
+    shown = named if rows.carried is None else rows.carried
     page = from_estimator(
         ranker.pipeline,
         rows.X,
         rows.positive,
         None if seen is None else seen.X,
         None if seen is None else seen.positive,
-        rows=rows.carried if rows.carried is not None else _table(rows.X),
+        rows=shown,
         title=title or data.name,
         k=k,
         facts={
@@ -78,8 +80,3 @@ def report(
         common.met_text(met_here),
         f"Written: {output} ({size / 1e6:.1f} MB).",
     )
-
-
-def _table(X: object) -> object:
-    """What to show of the rows: their columns if they have names."""
-    return X if hasattr(X, "column_names") else None

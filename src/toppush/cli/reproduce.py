@@ -3,9 +3,10 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
+from threadpoolctl import threadpool_limits
 
 from toppush.cli import common
 from toppush.cli.interrupts import INTERRUPTED
@@ -72,11 +73,13 @@ def table2(
 
     Example: toppush reproduce table2 --sets diabetes,spambase --trials 10 --jobs 2
     """
+    from toppush.experiments.runner import Plan
     from toppush.experiments.store import FAILED, OUT_OF_TIME, Store
     from toppush.experiments.table2 import result
 
     with _plain_errors():
-        plan, titles = _plan(sets, methods, data, trials, seed, jobs, time_limit)
+        keys, titles = _methods(methods), _titles(sets, data)
+        plan = Plan(list(titles), keys, trials, seed, jobs, time_limit, data)
         records = Store(store or out / "records.sqlite")
         if again:
             for status in (FAILED, OUT_OF_TIME):
@@ -86,19 +89,9 @@ def table2(
         _hand_over(result(plan, records, titles), out, as_json)
 
 
-def _plan(
-    sets: tuple[str, ...],
-    methods: tuple[str, ...],
-    data: str | None,
-    trials: int,
-    seed: int,
-    jobs: int,
-    time_limit: float,
-) -> tuple["Plan", dict[str, str]]:
-    """The plan without the data sets that cannot be had, and the titles of the others."""
-    from toppush import datasets
+def _methods(methods: tuple[str, ...]) -> list[str]:
+    """The methods that are asked for and installed."""
     from toppush.experiments.methods import METHODS
-    from toppush.experiments.runner import Plan
 
     unknown = [name for name in methods if name not in METHODS]
     if unknown:
@@ -107,6 +100,13 @@ def _plan(
     for method in wanted:
         if not method.is_available:
             click.echo(f"{method.title} is left out: pip install {method.needs}", err=True)
+    return [method.key for method in wanted if method.is_available]
+
+
+def _titles(sets: tuple[str, ...], data: str | None) -> dict[str, str]:
+    """The data sets that can be had, with their titles."""
+    from toppush import datasets
+
     titles = {}
     for name in sets or datasets.names(in_paper=True):
         try:
@@ -117,9 +117,7 @@ def _plan(
         titles[name] = loaded.title
         if loaded.note:
             click.echo(f"{loaded.title}: {loaded.note}", err=True)
-    keys = [method.key for method in wanted if method.is_available]
-    plan = Plan(list(titles), keys, trials, seed, jobs, time_limit, data)
-    return plan, titles
+    return titles
 
 
 def _run(plan: "Plan", store: "Store") -> None:
@@ -135,14 +133,15 @@ def _run(plan: "Plan", store: "Store") -> None:
         running: list[str] = []
 
         def tell(event: "Event") -> None:
-            name = f"{event.config['data']} {event.config['method']} {_trial(event.config)}"
+            config, trial = event.config, event.config["trial"]
+            which = "timing" if trial is None else f"trial {trial + 1}"
+            name = f"{config['data']} {config['method']} {which}"
             if event.record is None:
                 running.append(name)
-            else:
-                if name in running:
-                    running.remove(name)
-                if event.record.status != "done":
-                    console.print(f"{name}: {event.record.status}: {event.record.message}")
+            elif name in running:
+                running.remove(name)
+            if event.record is not None and event.record.status != "done":
+                console.print(f"{name}: {event.record.status}: {event.record.message}")
             shown = ", ".join(running) or "waiting"
             progress.update(task, description=shown, completed=event.n_done, total=event.n_all)
 
@@ -153,10 +152,6 @@ def _run(plan: "Plan", store: "Store") -> None:
                 f"stopped; what was finished is in {store.path}, and the same command goes on.",
                 INTERRUPTED,
             ) from None
-
-
-def _trial(config: dict[str, Any]) -> str:
-    return "timing" if config["trial"] is None else f"trial {config['trial'] + 1}"
 
 
 @reproduce.command()
@@ -171,7 +166,7 @@ def table1(out: Path, as_json: bool, methods: tuple[str, ...], seconds: float) -
     """
     from toppush.experiments import growth
 
-    with _plain_errors(), _one_thread(), _saying() as tell:
+    with _plain_errors(), threadpool_limits(1), _saying() as tell:
         _hand_over(growth.table1(methods, seconds, tell), out, as_json)
 
 
@@ -202,23 +197,16 @@ def figure_scalability(
     from toppush import datasets
     from toppush.experiments.figures import scalability
 
-    with _plain_errors(), _one_thread(), _saying() as tell:
-        loaded = datasets.load(name, data) if name == "made-url" or _is_whole(name, data) else None
-        if loaded is None:
+    with _plain_errors(), threadpool_limits(1), _saying() as tell:
+        found = None if name == "made-url" else datasets.find(name, data)
+        if name != "made-url" and (found is None or found[0].part):
             click.echo(f"{name} is not here whole; taking made-url instead.", err=True)
-            loaded = datasets.load("made-url")
+            name = "made-url"
+        loaded = datasets.load(name, data)
         most = min(largest, loaded.y.size)
         sizes = [most // 2**power for power in range(6, -1, -1)]
-        _hand_over(
-            scalability(loaded, [float(lam) for lam in lams], sizes, seed, tell), out, as_json
-        )
-
-
-def _is_whole(name: str, data: str | None) -> bool:
-    from toppush import datasets
-
-    found = datasets.find(name, data)
-    return found is not None and not found[0].part
+        made = scalability(loaded, [float(lam) for lam in lams], sizes, seed, tell)
+        _hand_over(made, out, as_json)
 
 
 def _influence(what: str, values: list[float]) -> Callable[..., None]:
@@ -233,7 +221,7 @@ def _influence(what: str, values: list[float]) -> Callable[..., None]:
         from toppush import datasets
         from toppush.experiments.figures import influence
 
-        with _plain_errors(), _one_thread(), _saying() as tell:
+        with _plain_errors(), threadpool_limits(1), _saying() as tell:
             loaded = datasets.load(name, data)
             _hand_over(influence(loaded, what, values, seed, tell), out, as_json)
 
@@ -309,19 +297,9 @@ def _plain_errors() -> Iterator[None]:
 
 
 @contextmanager
-def _one_thread() -> Iterator[None]:
-    """Times are those of one thread."""
-    from threadpoolctl import threadpool_limits
-
-    with threadpool_limits(1):
-        yield
-
-
-@contextmanager
 def _saying() -> Iterator[Callable[[str], None]]:
     """A line on the terminal that says what runs."""
     from rich.console import Console
 
-    console: Console = Console(stderr=True)
-    with console.status("starting") as status:
-        yield lambda text: status.update(text)
+    with Console(stderr=True).status("starting") as status:
+        yield status.update

@@ -5,7 +5,8 @@ otherwise fetched from their publisher.
 """
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -106,7 +107,8 @@ def load(name: str, data: str | os.PathLike[str] | None = None, *, seed: int = 0
     source, paths = find(name, data) or (entry.published, fetch(name))
     if source is None:
         raise FetchError(f"{name} is not there and cannot be fetched. {entry.note}")
-    X, y = source.read(paths, entry.n_features, source.labels)
+    n_rows, n_features = entry.size
+    X, y = source.read(paths, n_features, source.labels)
     return Dataset(
         name,
         X,
@@ -114,7 +116,7 @@ def load(name: str, data: str | os.PathLike[str] | None = None, *, seed: int = 0
         tuple(paths),
         note=entry.note,
         min_max=entry.min_max,
-        whole=entry.n_rows if y.size != entry.n_rows else None,
+        whole=n_rows if y.size != n_rows else None,
     )
 
 
@@ -144,32 +146,21 @@ def _entry(name: str) -> Entry:
 
 
 def _places(data: str | os.PathLike[str] | None) -> list[Path]:
-    """Directories to look in, the user's own first."""
+    """Directories to look in: the user's own, then the cache if it can be and is there."""
     chosen = data if data is not None else os.environ.get("TOPPUSH_DATA")
-    if chosen is None:
-        return [place for place in [_cache()] if place is not None]
-    if not Path(chosen).is_dir():
+    if chosen is not None and not Path(chosen).is_dir():
         raise FileNotFoundError(f"the data directory {chosen} is not there.")
-    return [Path(chosen), *(place for place in [_cache()] if place is not None)]
+    places = [] if chosen is None else [Path(chosen)]
+    with suppress(ImportError):
+        places += [place for place in [cache_directory()] if place.is_dir()]
+    return places
 
 
-def _cache() -> Path | None:
-    """The cache if it can be and is there."""
-    try:
-        place = cache_directory()
-    except ImportError:
-        return None
-    return place if place.is_dir() else None
-
-
-def _list_files(place: Path) -> Sequence[tuple[str, Path]]:
+def _list_files(place: Path) -> Iterator[tuple[str, Path]]:
     """Names without compression and paths of files in a directory and its folders."""
-    files = [*place.glob("*"), *place.glob("*/*")]
-    return [
-        (path.stem if path.suffix in UNPACKERS else path.name, path)
-        for path in files
-        if path.is_file() and path.suffix not in (".part", ".sha256")
-    ]
+    for path in [*place.glob("*"), *place.glob("*/*")]:
+        if path.is_file() and path.suffix not in (".part", ".sha256"):
+            yield path.stem if path.suffix in UNPACKERS else path.name, path
 
 
 def to_unit_range(X: sparse.csr_array) -> sparse.csr_array:

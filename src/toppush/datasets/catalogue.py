@@ -11,12 +11,13 @@ from toppush.datasets.reading import (
     LabelledMatrix,
     read_hiv,
     read_libsvm,
-    read_mammography,
     read_nslkdd,
-    read_spambase,
+    read_numbers,
 )
 
 LIBSVM = "https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets"
+UCI = "https://archive.ics.uci.edu/ml/machine-learning-databases"
+BROWNLEE = "https://raw.githubusercontent.com/jbrownlee/Datasets/master"
 
 
 @dataclass(frozen=True)
@@ -39,8 +40,8 @@ class Entry:
 
     name: str
     about: str
-    n_rows: int
-    n_features: int
+    size: tuple[int, int]
+    """Rows and features."""
     sources: tuple[FileSet, ...]
     """In order of preference: whole sets first."""
     in_paper: bool = False
@@ -58,6 +59,11 @@ def _libsvm(folder: str, *files: str, packed: str = "") -> FileSet:
     """Files of the LIBSVM collection, kept there under their own names."""
     urls = tuple(f"{LIBSVM}/{folder}/{file}{packed}" for file in files)
     return FileSet(files, urls=urls)
+
+
+def _file(url: str, read: Callable[..., LabelledMatrix]) -> FileSet:
+    """One file, kept by its publisher under its own name."""
+    return FileSet((url.rsplit("/", 1)[-1],), read, urls=(url,))
 
 
 def _news20(label: int) -> tuple[FileSet, ...]:
@@ -82,8 +88,7 @@ ENTRIES = (
     Entry(
         "diabetes",
         "Pima women, not diabetic (+) against diabetic (-), columns scaled to [-1, 1]",
-        768,
-        8,
+        (768, 8),
         (FileSet(("diabetes_scale.svm",)), _libsvm("binary", "diabetes_scale")),
         in_paper=True,
         note="The publisher's labels make the healthy the positives, and so does the paper.",
@@ -91,8 +96,7 @@ ENTRIES = (
     Entry(
         "news20-forsale",
         "newsgroup articles, label 7 (the paper's `forsale`, by its count) against the rest",
-        19_928,
-        62_061,
+        (19_928, 62_061),
         _news20(7),
         in_paper=True,
         note=NEWS20_NOTE,
@@ -100,12 +104,8 @@ ENTRIES = (
     Entry(
         "nslkdd",
         "network connections, attacks (+) against normal ones",
-        148_517,
-        121,
-        (
-            FileSet(("nslkdd.svm",)),
-            FileSet(("KDDTrain+.txt", "KDDTest+.txt"), read_nslkdd),
-        ),
+        (148_517, 121),
+        (FileSet(("nslkdd.svm",)), FileSet(("KDDTrain+.txt", "KDDTest+.txt"), read_nslkdd)),
         in_paper=True,
         min_max=True,
         note=(
@@ -116,8 +116,7 @@ ENTRIES = (
     Entry(
         "real-sim",
         "UseNet articles, real (+) against simulated autos and aviation",
-        72_309,
-        20_958,
+        (72_309, 20_958),
         (
             _libsvm("binary", "real-sim", packed=".bz2"),
             FileSet(("real-sim-sample3000.svm",), part=True),
@@ -127,37 +126,22 @@ ENTRIES = (
     Entry(
         "spambase",
         "e-mails, spam (+) against the rest",
-        4_601,
-        57,
-        (
-            FileSet(("spambase.svm",)),
-            FileSet(
-                ("spambase.data",),
-                read_spambase,
-                urls=(
-                    "https://archive.ics.uci.edu/ml/machine-learning-databases/spambase/spambase.data",
-                ),
-            ),
-        ),
+        (4_601, 57),
+        (FileSet(("spambase.svm",)), _file(f"{UCI}/spambase/spambase.data", read_numbers)),
         in_paper=True,
         min_max=True,
     ),
     Entry(
         "url",
         "web addresses, malicious (+) against the rest",
-        2_396_130,
-        3_231_961,
-        (
-            FileSet(("url_combined",), urls=(f"{LIBSVM}/binary/url_combined.bz2",)),
-            FileSet(("url-sample.svm",), part=True),
-        ),
+        (2_396_130, 3_231_961),
+        (_libsvm("binary", "url_combined", packed=".bz2"), FileSet(("url-sample.svm",), part=True)),
         in_paper=True,
     ),
     Entry(
         "w8a",
         "web pages, one category (+) against the rest, 300 words",
-        64_700,
-        300,
+        (64_700, 300),
         (FileSet(("w8a.svm",)), _libsvm("binary", "w8a", "w8a.t")),
         in_paper=True,
         note="5,455 rows are empty and 29,996 repeat another row, so many scores tie.",
@@ -165,53 +149,35 @@ ENTRIES = (
     Entry(
         "a9a",
         "census, income above 50,000 dollars (+) against the rest",
-        48_842,
-        123,
+        (48_842, 123),
         (FileSet(("a9a.svm",)), _libsvm("binary", "a9a", "a9a.t")),
     ),
     Entry(
         "hiv-ecfp4",
         "molecules, active against HIV (+) or not, 2,048-bit Morgan fingerprints of radius 2",
-        41_120,
-        2_048,
+        (41_120, 2_048),
         (
             FileSet(("hiv-ecfp4.svm",)),
-            FileSet(
-                ("HIV.csv",),
-                read_hiv,
-                urls=("https://deepchemdata.s3-us-west-1.amazonaws.com/datasets/HIV.csv",),
-            ),
+            _file("https://deepchemdata.s3-us-west-1.amazonaws.com/datasets/HIV.csv", read_hiv),
         ),
         note="Made from HIV.csv of MoleculeNet with RDKit (pip install rdkit).",
     ),
     Entry(
         "ijcnn1",
         "engine cycles, misfires (+) against the rest",
-        141_691,
-        22,
+        (141_691, 22),
         (FileSet(("ijcnn1.svm",)), _libsvm("binary", "ijcnn1", "ijcnn1.t", packed=".bz2")),
     ),
     Entry(
         "mammography",
         "X-ray findings, microcalcifications (+) against the rest",
-        11_183,
-        6,
-        (
-            FileSet(("mammography.svm",)),
-            FileSet(
-                ("mammography.csv",),
-                read_mammography,
-                urls=(
-                    "https://raw.githubusercontent.com/jbrownlee/Datasets/master/mammography.csv",
-                ),
-            ),
-        ),
+        (11_183, 6),
+        (FileSet(("mammography.svm",)), _file(f"{BROWNLEE}/mammography.csv", read_numbers)),
     ),
     Entry(
         "news20-label10",
         "newsgroup articles, label 10 (misc.forsale, by its words) against the rest",
-        19_928,
-        62_061,
+        (19_928, 62_061),
         _news20(10),
         note=NEWS20_NOTE,
     ),

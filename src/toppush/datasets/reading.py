@@ -51,18 +51,8 @@ def read_table(path: Path) -> list[list[str]]:
         return [row for row in csv.reader(text) if row]
 
 
-def read_spambase(
-    paths: Sequence[Path], n_features: int, labels: Sequence[float]
-) -> LabelledMatrix:
-    """UCI's spambase.data: 57 numbers, then 1 for spam."""
-    table = np.array(read_table(paths[0]), float)
-    return as_rows(table[:, :n_features], table[:, n_features] == 1.0)
-
-
-def read_mammography(
-    paths: Sequence[Path], n_features: int, labels: Sequence[float]
-) -> LabelledMatrix:
-    """Six numbers, then '1' (in quotation marks) for a microcalcification."""
+def read_numbers(paths: Sequence[Path], n_features: int, labels: Sequence[float]) -> LabelledMatrix:
+    """Numbers, then 1 for a positive, perhaps in quotation marks: spambase and mammography."""
     table = np.array([[cell.strip("'") for cell in row] for row in read_table(paths[0])], float)
     return as_rows(table[:, :n_features], table[:, n_features] == 1.0)
 

@@ -1,12 +1,9 @@
 """Arrow arrays as numbers or texts, and what is neither refused with a sentence."""
 
-from collections.abc import Collection, Iterable
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from toppush.files.errors import absent
 from toppush.system.reading import DataError
 from toppush.types import Array, Mask, Matrix
 
@@ -15,36 +12,25 @@ DATES = "turn them into numbers that mean something, such as days since an event
 
 def refuse_type(name: str, kind: pa.DataType) -> None:
     """Refuse types that are neither numbers nor texts."""
+    if is_text(kind) or is_numeric(kind) or pa.types.is_null(kind):
+        return
+    wrong = f"{kind}, which is neither numbers nor text;"
     if pa.types.is_temporal(kind):
-        raise DataError(
-            f"holds dates or times ({kind}); {DATES} or leave it out with --drop {name}.",
-            column=name,
-        )
-    if not (is_text(kind) or is_numeric(kind) or pa.types.is_null(kind)):
-        hint = " (text that is not UTF-8)" if pa.types.is_binary(kind) else ""
-        raise DataError(
-            f"holds {kind}{hint}, which is neither numbers nor text; leave it out with "
-            f"--drop {name}.",
-            column=name,
-        )
+        wrong = f"dates or times ({kind}); {DATES} or"
+    elif pa.types.is_binary(kind):
+        wrong = f"{kind} (text that is not UTF-8), which is neither numbers nor text;"
+    raise DataError(f"holds {wrong} leave it out with --drop {name}.", column=name)
 
 
 def is_text(kind: pa.DataType) -> bool:
     """Whether a type is one of texts."""
-    return bool(
-        pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
-    )
+    return kind in (pa.string(), pa.large_string(), pa.string_view())
 
 
 def is_numeric(kind: pa.DataType) -> bool:
     """Whether a type is one of numbers, or of true and false."""
-    one = pa.types
-    return bool(
-        one.is_integer(kind)
-        or one.is_floating(kind)
-        or one.is_boolean(kind)
-        or one.is_decimal(kind)
-    )
+    tests = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_decimal)
+    return any(test(kind) for test in tests)
 
 
 def is_number(text: str) -> bool:
@@ -76,12 +62,6 @@ def as_table(rows: Matrix) -> pa.Table:
     )
 
 
-def require_names(wanted: Iterable[str], found: Collection[str]) -> None:
-    """Refuse rows without columns that the model needs, all of them at once."""
-    if gone := absent(wanted, found):
-        raise DataError(f"the rows have no {gone}, which the model needs.")
-
-
 def whole(column: pa.ChunkedArray | pa.Array) -> pa.Array:
     """A column as one array."""
     return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
@@ -98,8 +78,7 @@ def as_floats(name: str, column: pa.Array) -> Array:
     if column.type == pa.bool_():
         column = column.cast(pa.uint8())
     floats = column if column.type == pa.float64() else column.cast(pa.float64(), safe=False)
-    values: Array = floats.to_numpy(zero_copy_only=False)
-    return values
+    return floats.to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
 
 
 def all_finite(values: Array) -> bool:
@@ -119,5 +98,4 @@ def texts_of(column: pa.Array) -> pa.Array:
 def no_text(column: pa.Array) -> Mask:
     """Where a column of texts has a gap: nothing, or the empty text."""
     empty = pc.equal(texts_of(column), pa.scalar("", pa.large_string()))
-    gaps: Mask = pc.fill_null(empty, True).to_numpy(zero_copy_only=False)
-    return gaps
+    return pc.fill_null(empty, True).to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]

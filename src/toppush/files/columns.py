@@ -21,21 +21,8 @@ from sklearn.base import BaseEstimator, TransformerMixin, _fit_context
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from toppush.files.arrow_values import (
-    DATES,
-    all_finite,
-    as_floats,
-    as_table,
-    is_number,
-    is_text,
-    no_text,
-    refuse_type,
-    require_names,
-    texts_of,
-    value_type,
-    whole,
-)
-from toppush.files.errors import each
+from toppush.files import arrow_values as arrow
+from toppush.files.errors import absent, each
 from toppush.system.reading import DataError
 from toppush.types import Array, Labels, Mask, Matrix
 
@@ -116,17 +103,14 @@ class Number:
 
     def read(self, column: pa.Array, counts: Counts) -> Cells:
         """Values with gaps filled; numbers that are not finite are refused."""
-        values = as_floats(self.name, column)
-        if all_finite(values):
-            self._compare(values, counts)
-            return Cells(values, None)
-        gaps = np.isnan(values)
-        infinite = np.isinf(values)
-        if infinite.any():
-            row = int(np.argmax(infinite)) + 1
-            raise DataError("is infinite; mend or drop the row.", row=row, column=self.name)
-        counts.missing[self.name] += int(np.count_nonzero(gaps))
-        values = np.where(gaps, self.fill, values)
+        values, gaps = arrow.as_floats(self.name, column), None
+        if not arrow.all_finite(values):
+            gaps, infinite = np.isnan(values), np.isinf(values)
+            if infinite.any():
+                row = int(np.argmax(infinite)) + 1
+                raise DataError("is infinite; mend or drop the row.", row=row, column=self.name)
+            counts.missing[self.name] += int(np.count_nonzero(gaps))
+            values = np.where(gaps, self.fill, values)
         self._compare(values, counts)
         return Cells(values, gaps)
 
@@ -150,32 +134,31 @@ class Category:
 
     @property
     def width(self) -> int:
-        """How many outputs it has."""
         return len(self.texts) + self.gaps
 
     def outputs(self) -> list[str]:
-        """Names of its outputs."""
         named = [f"{self.name}={text}" for text in self.texts]
         return named + [f"{self.name} is missing"] * self.gaps
 
     @property
     def constant(self) -> bool:
-        """Whether it held one text in every row."""
         return len(self.texts) == 1 and not self.gaps
 
     def read(self, column: pa.Array, counts: Counts) -> Cells:
         """Places of the texts in the list."""
-        refuse_type(self.name, value_type(column.type))
-        found = pc.index_in(texts_of(column), value_set=pa.array(self.texts, pa.large_string()))
+        arrow.refuse_type(self.name, arrow.value_type(column.type))
+        found = pc.index_in(
+            arrow.texts_of(column), value_set=pa.array(self.texts, pa.large_string())
+        )
         if not found.null_count:
             return Cells(found.to_numpy(), None)
-        places = found.fill_null(-1).to_numpy()
-        gaps = no_text(column)
+        gaps = arrow.no_text(column)
         n_missing = int(np.count_nonzero(gaps))
-        unseen = found.null_count - n_missing
-        counts.missing.update({self.name: n_missing} if n_missing else {})
-        counts.unseen.update({self.name: unseen} if unseen else {})
-        return Cells(places, gaps if n_missing else None)
+        if n_missing:
+            counts.missing[self.name] += n_missing
+        if found.null_count > n_missing:
+            counts.unseen[self.name] += found.null_count - n_missing
+        return Cells(found.fill_null(-1).to_numpy(), gaps if n_missing else None)
 
 
 Column = Number | Category
@@ -234,7 +217,7 @@ class Columns(TransformerMixin, BaseEstimator):
         X : pyarrow table, or a data frame of pandas or polars
         y : ignored
         """
-        table = as_table(X)
+        table = arrow.as_table(X)
         return self.learn(table).settle(table.column_names)
 
     def learn(self, table: pa.Table) -> Self:
@@ -268,7 +251,7 @@ class Columns(TransformerMixin, BaseEstimator):
         X : pyarrow table or record batch, or a data frame of pandas or polars
         """
         check_is_fitted(self)
-        table, counts = as_table(X), Counts()
+        table, counts = arrow.as_table(X), Counts()
         blocks = self._blocks(table)
         if self.sparse_:
             rows = [self._sparse_rows(self.cells(block, counts), len(block)) for block in blocks]
@@ -283,7 +266,8 @@ class Columns(TransformerMixin, BaseEstimator):
 
     def cells(self, batch: pa.RecordBatch, counts: Counts) -> list[Cells]:
         """What each column of a batch holds; gaps and unknown texts are added to `counts`."""
-        require_names([one.name for one in self.columns_], batch.schema.names)
+        if gone := absent([one.name for one in self.columns_], batch.schema.names):
+            raise DataError(f"the rows have no {gone}, which the model needs.")
         found = each(lambda one: one.read(batch.column(one.name), counts), self.columns_)
         self._refuse_gaps(batch, counts)
         return found
@@ -294,8 +278,7 @@ class Columns(TransformerMixin, BaseEstimator):
 
     def get_feature_names_out(self, input_features: object = None) -> NDArray[np.object_]:
         """Names of the outputs: "age", "city=Lyon", "age is missing"."""
-        named = [name for one in self.columns_ for name in one.outputs()]
-        return np.array(named, dtype=object)
+        return np.array([name for one in self.columns_ for name in one.outputs()], dtype=object)
 
     def feature_sources(self) -> list[int]:
         """Column of the table, counted from 0, that each output is made of."""
@@ -342,8 +325,8 @@ class Columns(TransformerMixin, BaseEstimator):
         if self.missing != "error" or not counts.missing:
             return
         name, n_gaps = next(iter(counts.missing.items()))
-        kind = {one.name: one for one in self.columns_}[name]
-        gaps = kind.read(pa.array(whole(rows[name])), Counts()).gaps
+        column = next(one for one in self.columns_ if one.name == name)
+        gaps = column.read(pa.array(arrow.whole(rows[name])), Counts()).gaps
         row = int(np.argmax(gaps)) + 1 if gaps is not None else None
         raise DataError(
             f"{n_gaps} values are missing and missing='error'; fill them, or let them be imputed.",
@@ -354,60 +337,60 @@ class Columns(TransformerMixin, BaseEstimator):
 
 def learn(name: str, column: pa.ChunkedArray, forced: bool, counts: Counts) -> Column:
     """What a column of the training rows is, with its fill or its texts."""
-    kind = value_type(column.type)
-    refuse_type(name, kind)
-    if forced or is_text(kind):
+    kind = arrow.value_type(column.type)
+    arrow.refuse_type(name, kind)
+    if forced or arrow.is_text(kind):
         return _learn_texts(name, column, forced, counts)
-    values = as_floats(name, whole(column))
+    values = arrow.as_floats(name, arrow.whole(column))
     values = values[~np.isnan(values)]
     if not values.size:
         raise DataError(f"holds no number; leave it out with --drop {name}.", column=name)
     ends = float(values.min()), float(values.max())
     fill, gaps = float(np.median(values)), values.size < len(column)
     found = Number(name, fill, gaps, kind == pa.bool_(), *ends)
-    found.read(whole(column), counts)
+    found.read(arrow.whole(column), counts)
     return found
 
 
 def _learn_texts(name: str, column: pa.ChunkedArray, forced: bool, counts: Counts) -> Category:
-    texts = texts_of(whole(column))
+    texts = arrow.texts_of(arrow.whole(column))
     found = sorted(text for text in pc.unique(texts).to_pylist() if text)
     if not forced:
         _refuse_texts(name, found)
-    category = Category(name, found, bool(no_text(texts).any()))
+    category = Category(name, found, bool(arrow.no_text(texts).any()))
     category.read(texts, counts)
     return category
 
 
 def _refuse_texts(name: str, texts: list[str]) -> None:
     """Refuse texts that are numbers, dates or names rather than categories."""
-    said = f"name it with --categorical {name} to keep it as it is, or --drop {name}"
+    if not texts:
+        return
+    kind, most = DataError, MOSTLY * len(texts)
     commas = [text for text in texts if COMMAS.fullmatch(text)]
-    if commas and sum(is_number(text) for text in texts) + len(commas) > MOSTLY * len(texts):
-        raise DataError(
-            f"holds numbers with commas, such as {commas[0]!r}; write them with a decimal point "
-            f"and without marks between thousands, {said}.",
-            column=name,
+    others = [text for text in texts if not arrow.is_number(text)]
+    numbers = len(texts) - len(others)
+    if commas and numbers + len(commas) > most:
+        wrong = (
+            f"numbers with commas, such as {commas[0]!r}; write them with a decimal point and "
+            "without marks between thousands,"
         )
-    numbers = sum(is_number(text) for text in texts)
-    if texts and numbers == len(texts):
-        raise DataError(
-            f"holds numbers written as texts, such as {texts[0]!r}; store it as numbers, {said}.",
-            column=name,
+    elif not others:
+        wrong = f"numbers written as texts, such as {texts[0]!r}; store it as numbers,"
+    elif numbers > most:
+        wrong = f"numbers, but also {others[0]!r}, which is not one; mend it,"
+        kind = MixedColumn
+    elif sum(bool(DATE.fullmatch(text)) for text in texts) > most:
+        wrong = f"dates such as {texts[0]!r}; {arrow.DATES} or"
+    elif len(texts) > MAX_TEXTS:
+        wrong = (
+            f"{len(texts)} different texts such as {texts[0]!r}, more than the {MAX_TEXTS} of a "
+            "category;"
         )
-    if numbers > MOSTLY * len(texts):
-        wrong = next(text for text in texts if not is_number(text))
-        raise MixedColumn(
-            f"holds numbers, but also {wrong!r}, which is not one; mend it, {said}.", column=name
-        )
-    if sum(bool(DATE.fullmatch(text)) for text in texts) > MOSTLY * len(texts):
-        raise DataError(f"holds dates such as {texts[0]!r}; {DATES} or {said}.", column=name)
-    if len(texts) > MAX_TEXTS:
-        raise DataError(
-            f"holds {len(texts)} different texts such as {texts[0]!r}, more than the {MAX_TEXTS} "
-            f"of a category; {said}.",
-            column=name,
-        )
+    else:
+        return
+    keep = f"name it with --categorical {name} to keep it as it is, or --drop {name}"
+    raise kind(f"holds {wrong} {keep}.", column=name)
 
 
 class MixedColumn(DataError):

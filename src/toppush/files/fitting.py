@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import ParamSpec, TypeVar
 
 import numpy as np
-import pyarrow as pa
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.kernel_approximation import Nystroem
 from sklearn.linear_model import LogisticRegression
@@ -153,12 +152,11 @@ def fit(
     clock.append(time.perf_counter())
     folds = StratifiedKFold(cv, shuffle=True, random_state=seed)
     ranker = ranker_for(lam, top, loss, folds)
-    if isinstance(ranker, TopPushCV):
-        require_folds(
-            given.rule, int(given.positive.sum()), len(given.positive), cv, given.file.path
-        )
-    said = fit_and_warn(ranker.set_params(verbose=verbose), X, given.positive)
+    positives, rows = int(given.positive.sum()), len(given.positive)
     by_folds = isinstance(ranker, TopPushCV)
+    if by_folds:
+        require_folds(given.rule, positives, rows, cv, given.file.path)
+    said = fit_and_warn(ranker.set_params(verbose=verbose), X, given.positive)
     rival = {"beside": beside(ranker, X, given.positive, folds)} if by_folds else {}
     clock.append(time.perf_counter())
     model = Model(Pipeline([*steps, ("ranker", ranker)]))
@@ -166,11 +164,12 @@ def fit(
         "file": given.file.path.name,
         "kind": given.file.kind,
         "fingerprint": given.fingerprint,
-        "rows": len(given.positive),
-        "positives": int(given.positive.sum()),
+        "rows": rows,
+        "positives": positives,
     }
-    types = {} if model.columns is None else types_of(given.rows.X)
-    training = measured(ranker, X, given.positive)
+    schema = () if model.columns is None else given.rows.X.schema
+    types = {column.name: str(column.type) for column in schema}
+    training = metrics.summary(given.positive, ranker.decision_function(X))
     clock.append(time.perf_counter())
     model.about = known(facts, given.rows.layout, given.rule, ranker) | {
         "columns": described(model.columns, types, int(given.rows.X.shape[1]), drop),
@@ -235,24 +234,6 @@ def known(facts: About, layout: Layout, rule: LabelRule, ranker: Ranker) -> Abou
     }
 
 
-def read_top(text: str) -> float | str:
-    """A count, a share such as 0.01 or 1%, "auto" or "cv", from a command line."""
-    try:
-        if text in ("auto", "cv"):
-            return text
-        if text.endswith("%"):
-            share = float(text[:-1]) / 100
-        else:
-            share = float(text) if "." in text else int(text)
-    except ValueError:
-        share = -1
-    if share <= 0 or (isinstance(share, float) and share > 1):
-        raise ValueError(
-            f"top is {text!r}; give a count from 1, a share such as 1% or 0.01, auto or cv."
-        )
-    return share
-
-
 def ranker_for(
     lam: float | str, top: float | str, loss: str, folds: StratifiedKFold | int
 ) -> Ranker:
@@ -313,11 +294,6 @@ def with_file(
         raise file.placed(error) from None
 
 
-def types_of(table: pa.Table) -> dict[str, str]:
-    """The types of a table's columns by name."""
-    return {name: str(table.schema.field(name).type) for name in table.column_names}
-
-
 def described(
     columns: Columns | None, types: dict[str, str], width: int, drop: Collection[str]
 ) -> About:
@@ -355,8 +331,3 @@ def settings(ranker: Ranker, **given: str | int | None) -> About:
         "cv_score": ranker.best_score_ if chosen else None,
         **given,
     }
-
-
-def measured(ranker: Ranker, X: Matrix, y: Labels) -> dict[str, float]:
-    """Measures of the training rows."""
-    return metrics.summary(y, ranker.decision_function(X))

@@ -17,6 +17,7 @@ import numpy as np
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 
+from toppush import metrics
 from toppush.estimators.cross_validation import TopPushCV
 from toppush.estimators.toppush import TopPush
 from toppush.files import fitting
@@ -113,16 +114,17 @@ def fit_parts(
     clock.append(time.perf_counter())
     steps = [("columns", common.columns), ("scale", scaler), ("ranker", ranker)]
     model = Model(Pipeline([(name, step) for name, step in steps if step is not None]))
+    joined = "".join(part.fingerprint for part in seen)
     facts = {
         "file": Path(where).name,
         "kind": kind_of(Path(paths[0]), kind),
-        "fingerprint": _joint_fingerprint(seen),
+        "fingerprint": hashlib.blake2b(joined.encode(), digest_size=16).hexdigest(),
         "rows": sum(part.n_rows for part in seen),
         "positives": positives,
         "parts": len(seen),
     }
     width = int(X.shape[1])
-    training = fitting.measured(ranker, X, y)
+    training = metrics.summary(y, ranker.decision_function(X))
     clock.append(time.perf_counter())
     model.about = fitting.known(facts, common.layout, common.rule, ranker) | {
         "columns": fitting.described(common.columns, seen[0].types, width, drop),
@@ -158,25 +160,19 @@ def _all_sound(found: Iterable[Seen | DataError]) -> list[Seen]:
 
 def look(path: str, how: ReadingOptions) -> Seen:
     """Read a part and tell what it holds."""
-    columns = None
+    columns, types = None, {}
+    ids: tuple[str, ...] = ()
     with reading(path, how.kind) as file:
         fingerprint = file.fingerprint()
         rows = file.load(how.label, how.drop, how.categorical)
     if rows.label is not None:
         columns = Columns(categorical=how.categorical, missing=how.missing)
         fitting.with_file(columns.learn, file, rows.X)
+        types = {column.name: str(column.type) for column in rows.X.schema}
+        ids = id_like(rows.X, how.categorical)
     labels = fitting.with_file(count, file, rows.labels, rows.label)
-    return Seen(
-        path,
-        len(rows.labels),
-        labels,
-        rows.label,
-        rows.layout,
-        columns,
-        fitting.types_of(rows.X) if columns is not None else {},
-        fingerprint,
-        id_like(rows.X, how.categorical) if columns is not None else (),
-    )
+    n_rows = len(rows.labels)
+    return Seen(path, n_rows, labels, rows.label, rows.layout, columns, types, fingerprint, ids)
 
 
 class Common(NamedTuple):
@@ -186,16 +182,13 @@ class Common(NamedTuple):
     layout: Layout
     columns: Columns | None
 
-    def reader(self) -> Model:
-        """A model that is good for reading files, not for scoring them."""
-        steps = [] if self.columns is None else [("columns", self.columns)]
-        about = {"label": asdict(self.rule), "layout": self.layout}
-        return Model(Pipeline([*steps, ("ranker", TopPush())]), about)
-
 
 def prepare(path: str, common: Common, how: ReadingOptions) -> tuple[Matrix, Mask]:
     """Read a part again, as numbers, and which of its rows are positive."""
-    rows = labelled_rows(common.reader(), path, kind=how.kind)
+    steps = [] if common.columns is None else [("columns", common.columns)]
+    about = {"label": asdict(common.rule), "layout": common.layout}
+    reader = Model(Pipeline([*steps, ("ranker", TopPush())]), about)  # reads, but cannot score
+    rows = labelled_rows(reader, path, kind=how.kind)
     if common.columns is None:
         return rows.X, rows.positive
     return common.columns.transform(rows.X), rows.positive
@@ -358,8 +351,3 @@ def _scaler(scale: str, parts: Sequence[ColumnMoments]) -> MaxAbsScaler | Standa
     scaler.mean_, scaler.var_, scaler.n_samples_seen_ = mean, variance, n_rows
     scaler.scale_ = np.where(variance > 0.0, np.sqrt(variance), 1.0)
     return scaler
-
-
-def _joint_fingerprint(seen: Sequence[Seen]) -> str:
-    joined = "".join(part.fingerprint for part in seen).encode()
-    return hashlib.blake2b(joined, digest_size=16).hexdigest()

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from toppush.files.arrow_values import is_number, is_numeric, is_text, texts_of, value_type, whole
+from toppush.files import arrow_values as arrow
 from toppush.files.errors import like, listed
 from toppush.system.reading import DataError
 from toppush.types import Labels, Mask
@@ -25,23 +25,15 @@ LATER = "the later of two equally frequent texts"
 
 @dataclass(frozen=True)
 class LabelRule:
-    """The positive label and the others that were seen when fitting.
-
-    Attributes
-    ----------
-    column : str, optional
-        Name of the column of labels, if the format has names.
-    positive : str or float
-    others : tuple
-        With one other, any third label is refused; with more, all of them are negatives.
-    why : str
-        Why that one is positive: it was named, or is the rarer or the greater of two.
-    """
+    """The positive label and the others that were seen when fitting."""
 
     column: str | None
+    """Name of the column of labels, if the format has names."""
     positive: Value
     others: tuple[Value, ...]
+    """With one other, any third label is refused; with more, all of them are negatives."""
     why: str = NAMED
+    """Why that one is positive: it was named, or is the rarer or the greater of two."""
 
     @property
     def numeric(self) -> bool:
@@ -56,7 +48,7 @@ class LabelRule:
     def positives(self, labels: Labels) -> Mask:
         """Which rows are positive."""
         values = as_values(labels, self.column)
-        if is_numeric(values.type) != self.numeric:
+        if arrow.is_numeric(values.type) != self.numeric:
             raise DataError(
                 f"the labels are {values.type}, and were {'numbers' if self.numeric else 'texts'} "
                 "when the model was fitted.",
@@ -64,19 +56,16 @@ class LabelRule:
             )
         found = _equal(values, self.positive)
         if len(self.others) == 1:
-            self._refuse_third(values, found | _equal(values, self.others[0]))
+            known = found | _equal(values, self.others[0])
+            if not known.all():
+                row = int(np.argmin(known))
+                raise DataError(
+                    f"the label {values[row].as_py()!r} is neither {self.positive!r} nor "
+                    f"{self.others[0]!r}; drop or relabel the row.",
+                    row=row + 1,
+                    column=self.column,
+                )
         return found
-
-    def _refuse_third(self, values: pa.Array, known: Mask) -> None:
-        if known.all():
-            return
-        row = int(np.argmin(known))
-        raise DataError(
-            f"the label {values[row].as_py()!r} is neither {self.positive!r} nor "
-            f"{self.others[0]!r}; drop or relabel the row.",
-            row=row + 1,
-            column=self.column,
-        )
 
 
 def count(labels: Labels, column: str | None) -> Counter[Value]:
@@ -126,7 +115,7 @@ def _as_number(label: Value) -> float | None:
         return float(label)
     if label.lower() in FLAGS:
         return FLAGS[label.lower()]
-    return float(label) if is_number(label) else None
+    return float(label) if arrow.is_number(label) else None
 
 
 def _named(positive: str, found: list[Value], column: str | None) -> Value:
@@ -147,20 +136,18 @@ def as_values(labels: Labels, column: str | None) -> pa.Array:
     """Labels as float64 or text, none of them missing."""
     if not isinstance(labels, (pa.Array, pa.ChunkedArray)):
         labels = _as_arrow(np.asarray(labels), column)
-    values = whole(labels)
-    kind = value_type(values.type)
-    if is_text(kind):
-        values = texts_of(values)
-        gaps = pc.fill_null(pc.equal(values, pa.scalar("", values.type)), True)
-    elif is_numeric(kind):
-        values = values.dictionary_decode() if kind != values.type else values
-        values = values.cast(pa.uint8()) if kind == pa.bool_() else values
-        values = values.cast(pa.float64(), safe=False)
-        gaps = pc.fill_null(pc.is_nan(values), True)
+    values = arrow.whole(labels)
+    kind = arrow.value_type(values.type)
+    if arrow.is_text(kind):
+        values = arrow.texts_of(values)
+        gaps = arrow.no_text(values)
+    elif arrow.is_numeric(kind):
+        numbers = arrow.as_floats("label", values)
+        values, gaps = pa.array(numbers), np.isnan(numbers)
     else:
         raise DataError(f"labels are {kind}, neither numbers nor text.", column=column)
-    if pc.any(gaps).as_py():
-        row = int(np.argmax(gaps.to_numpy(zero_copy_only=False))) + 1
+    if gaps.any():
+        row = int(np.argmax(gaps)) + 1
         raise DataError("the label is missing; drop the row or label it.", row=row, column=column)
     return values
 
@@ -178,5 +165,4 @@ def _as_arrow(labels: NDArray[Any], column: str | None) -> pa.Array:
 
 def _equal(values: pa.Array, wanted: Value) -> Mask:
     same = pc.equal(values, pa.scalar(wanted, values.type))
-    found: Mask = same.to_numpy(zero_copy_only=False)
-    return found
+    return same.to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]

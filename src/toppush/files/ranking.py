@@ -9,6 +9,8 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+from pyarrow import csv as arrow_csv
+from pyarrow import feather, parquet
 
 from toppush.files.model.fitted import Model
 from toppush.files.readers import FileOrReader, reading
@@ -106,10 +108,7 @@ def rank(
     with reading(path, kind) as file:
         for scores, _, carried in scored(model, file, model.needs(carry=columns), seen):
             best.add(scores, seen.rows, carried)
-    try:
-        return best.table()
-    except DataError as error:
-        raise error.at(file.path) from None
+    return best.table()
 
 
 def require_ending(path: Path) -> str:
@@ -127,19 +126,13 @@ def write_table(table: pa.Table, path: Path) -> None:
         if ending in DELIMITERS:
             _write_csv(table, temporary, DELIMITERS[ending])
         elif ending == ".parquet":
-            from pyarrow import parquet
-
             parquet.write_table(table, temporary)
         else:
-            from pyarrow import feather
-
             feather.write_feather(table, str(temporary))
 
 
 def _write_csv(table: pa.Table, path: Path, delimiter: str) -> None:
     """Without quotes if no value needs them."""
-    from pyarrow import csv as arrow_csv
-
     header = io.StringIO(newline="")
     csv.writer(header, delimiter=delimiter, lineterminator="\n").writerow(table.column_names)
     for style in ("none", "needed"):

@@ -1,6 +1,6 @@
 """Scores and labels of a file, in its order: batch by batch, or all of its rows at once."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -52,6 +52,7 @@ def scored(model: Model, file: Reader, needs: Needs, seen: ScoringNotes) -> Iter
         yield Scores(scores, positive, batch.carried)
         seen.rows += batch.n_rows
         seen.ignored += batch.ignored
+    _require_rows(seen, file)
     seen.counts.caution()
 
 
@@ -67,7 +68,6 @@ def labelled(
     seen, needs = seen or ScoringNotes(), model.needs(labels=True, label=label)
     with reading(path, kind) as file:
         parts = list(scored(model, file, needs, seen))
-        _require_rows(parts, file)
     positive = np.concatenate([part.positive for part in parts if part.positive is not None])
     return positive, np.concatenate([part.scores for part in parts])
 
@@ -91,7 +91,7 @@ def labelled_rows(
                     model.look(batch.X, seen.counts)
             parts.append(batch)
             notes.rows += batch.n_rows
-        _require_rows(parts, file)
+        _require_rows(notes, file)
     notes.counts.caution()
     carried = [part.carried for part in parts if part.carried is not None]
     shown = pa.Table.from_batches(carried) if carried else None
@@ -107,9 +107,9 @@ def _placed(file: Reader, seen: ScoringNotes) -> Iterator[None]:
         raise error.at(file.path, after=seen.rows) from None
 
 
-def _require_rows(parts: Sequence[object], file: Reader) -> None:
-    if not parts:
-        raise DataError("the file holds no rows.", file=file.path)
+def _require_rows(seen: ScoringNotes, file: Reader) -> None:
+    if not seen.rows:
+        raise file.error("the file holds no rows.")
 
 
 def _joined(parts: list[Matrix]) -> Matrix:

@@ -29,13 +29,6 @@ MOST_DIGITS = 1000
 QUERY = re.compile(r"qid:[0-9]+")
 
 
-class Lines(NamedTuple):
-    """Rows of a LIBSVM file: entries by the numbers written in it, so column 0 may be unused."""
-
-    X: sparse.csr_array
-    y: Array
-
-
 class LibsvmRows(NamedTuple):
     """A whole file."""
 
@@ -60,7 +53,7 @@ def read_open(
     many as occur.
     """
     parts = list(blocks(file, path, lowest=first or 0))
-    used = [part.X.indices for part in parts if part.X.nnz]
+    used = [X.indices for X, _ in parts if X.nnz]
     if first is None:
         first = int(not any((columns == 0).any() for columns in used))
     end = max((int(columns.max()) for columns in used), default=first - 1) + 1
@@ -68,15 +61,18 @@ def read_open(
         last = width + first - 1
         raise DataError(f"column {end - 1} is beyond {last}, the last expected.", file=path)
     width = end - first if width is None else width
-    rows = [aligned(part.X, first, width)[0] for part in parts]
+    rows = [aligned(X, first, width)[0] for X, _ in parts]
     X = sparse.vstack([sparse.csr_array((0, width)), *rows], format="csr")
-    return LibsvmRows(
-        sparse.csr_array(X), np.concatenate([np.empty(0), *(part.y for part in parts)]), first
-    )
+    return LibsvmRows(X, np.concatenate([np.empty(0), *(y for _, y in parts)]), first)
 
 
-def blocks(file: BinaryIO, path: Path, *, lowest: int = 0, size: int = BLOCK) -> Iterator[Lines]:
-    """Parse a file block by block; a column number below `lowest` is refused."""
+def blocks(
+    file: BinaryIO, path: Path, *, lowest: int = 0, size: int = BLOCK
+) -> Iterator[tuple[sparse.csr_array, Array]]:
+    """Entries by the numbers written in a file, and labels, block by block.
+
+    A column number below `lowest` is refused; column 0 may be unused.
+    """
     line = 1
     for text in _whole_lines(file, path, size):
         yield _parse(path, text, line, lowest)
@@ -86,25 +82,19 @@ def blocks(file: BinaryIO, path: Path, *, lowest: int = 0, size: int = BLOCK) ->
 def _whole_lines(file: BinaryIO, path: Path, size: int) -> Iterator[bytes]:
     """Pieces of a file that end where a line does."""
     rest = b""
-    while piece := _read(file, size, path):
-        head, newline, tail = piece.rpartition(b"\n")
-        if newline:
-            yield rest + head + newline
-            rest = tail
-        else:
-            rest += piece
+    try:
+        while piece := file.read(size):
+            head, newline, tail = piece.rpartition(b"\n")
+            if newline:
+                yield rest + head + newline
+            rest = tail if newline else rest + piece
+    except UNREADABLE as error:
+        raise DataError(f"cannot be read: {error}.", file=path) from None
     if rest:
         yield rest
 
 
-def _read(file: BinaryIO, size: int, path: Path) -> bytes:
-    try:
-        return file.read(size)
-    except UNREADABLE as error:
-        raise DataError(f"cannot be read: {error}.", file=path) from None
-
-
-def _parse(path: Path, text: bytes, line: int, lowest: int) -> Lines:
+def _parse(path: Path, text: bytes, line: int, lowest: int) -> tuple[sparse.csr_array, Array]:
     from sklearn.datasets import load_svmlight_file
 
     if (b"_" in text or b"qid" in text) and LET_PASS.search(text):
@@ -116,7 +106,7 @@ def _parse(path: Path, text: bytes, line: int, lowest: int) -> Lines:
     finite = np.isfinite(X.data).all() and np.isfinite(y).all()
     if not finite or (X.nnz and int(X.indices.min()) < lowest):
         raise find_fault(path, text, line, lowest, "a number is not finite")
-    return Lines(sparse.csr_array(X), y)
+    return sparse.csr_array(X), y
 
 
 def find_fault(path: Path, text: bytes, line: int, lowest: int, otherwise: str) -> DataError:
@@ -145,10 +135,8 @@ def _complaint(words: bytes, lowest: int) -> tuple[str, int] | None:
             continue
         index, colon, value = token.partition(":")
         if not colon or not re.fullmatch(r"\+?[0-9]+", index):
-            return (
-                f"{token!r} is not column:value; write a whole number, a colon, a number.",
-                column,
-            )
+            wrong = f"{token!r} is not column:value; write a whole number, a colon, a number."
+            return wrong, column
         if len(index) > MOST_DIGITS or int(index) > LARGEST:
             return f"column {index} is beyond {LARGEST}, the largest; number columns anew.", column
         if not _finite(value):

@@ -23,22 +23,15 @@ UNPACKERS: dict[str, Callable[[BinaryIO], object]] = {
 }
 UNREADABLE = (EOFError, OSError, lzma.LZMAError, zlib.error)
 """What reading a damaged or truncated file may raise."""
-SUFFIXES = {
-    ".csv": "csv",
-    ".tsv": "csv",
-    ".tab": "csv",
-    ".parquet": "parquet",
-    ".pq": "parquet",
-    ".arrow": "arrow",
-    ".feather": "arrow",
-    ".ipc": "arrow",
-    ".svm": "libsvm",
-    ".libsvm": "libsvm",
-    ".svmlight": "libsvm",
-    ".npz": "npz",
-    ".npy": "npy",
+KINDS = {
+    "csv": (".csv", ".tsv", ".tab"),
+    "parquet": (".parquet", ".pq"),
+    "arrow": (".arrow", ".feather", ".ipc"),
+    "libsvm": (".svm", ".libsvm", ".svmlight"),
+    "npz": (".npz",),
+    "npy": (".npy",),
 }
-KINDS = tuple(dict.fromkeys(SUFFIXES.values()))
+SUFFIXES = {suffix: kind for kind, suffixes in KINDS.items() for suffix in suffixes}
 TEXT = {"csv", "libsvm"}
 """Kinds that may be packed as a whole."""
 PART = 1 << 20

@@ -38,24 +38,12 @@ def written_whole(path: str | os.PathLike[str]) -> Iterator[Path]:
     """A path to write to; `path` gets its content when that is complete, and else stays as it is.
 
     A link stays, and the file it leads to is replaced. A new file has the permissions that `open`
-    would give it, and an old one keeps its own. A pipe or a device is written to.
-
-    Parameters
-    ----------
-    path : path
-
-    Raises
-    ------
-    WriteError
-        If anything that has to do with the file fails; it names `path`.
+    would give it, and an old one keeps its own. A pipe or a device is written to. If anything that
+    has to do with the file fails, a `WriteError` names `path`.
     """
     try:
-        if _is_stream(path):
-            with _sent_to(path) as temporary:
-                yield temporary
-        else:
-            with _renamed_to(_target(path)) as temporary:
-                yield temporary
+        with _sent_to(path) if _is_stream(path) else _renamed_to(_target(path)) as temporary:
+            yield temporary
     except OSError as error:
         why = error.strerror or str(error)
         failed = WriteError(f"{os.fspath(path)}: it cannot be written: {why}.")

@@ -21,13 +21,8 @@ Paths = str | PathLike[str] | Sequence[str | PathLike[str]]
 class Parts:
     """A file in parts whose rows and labels the workers hold.
 
-    Parameters
-    ----------
-    prepare : callable
-        Run by a worker for each path: the rows and the labels of that part.
-    paths : sequence of str
-    *given
-        Passed on to `prepare`, sent to the workers once.
+    A worker runs `prepare` for each path, which makes the rows and the labels of that part; what
+    else is given is passed on to it, and sent to the workers once.
     """
 
     def __init__(
@@ -46,24 +41,15 @@ class Parts:
     ) -> tuple[Lazy, Lazy]:
         """All rows, transformed, and all labels as Dask arrays that the workers hold."""
         rows = self._rows
-        (empty,) = on_workers(_no_rows, rows[:1])
+        (empty,) = on_workers(lambda X: X[:0], rows[:1])
         if transform is not None:
             rows = [dask.delayed(transform)(part) for part in rows]
-        width = empty.shape[1]
-        X = [
-            da.from_delayed(part, (length, width), empty.dtype, empty)
-            for part, length in zip(rows, lengths, strict=True)
-        ]
-        y = [
-            da.from_delayed(part, (length,), bool)
-            for part, length in zip(self._labels, lengths, strict=True)
-        ]
+        X, y = [], []
+        for part, labels, length in zip(rows, self._labels, lengths, strict=True):
+            X.append(da.from_delayed(part, (length, empty.shape[1]), empty.dtype, empty))
+            y.append(da.from_delayed(labels, (length,), bool))
         held: tuple[Lazy, Lazy] = dask.persist(da.concatenate(X), da.concatenate(y))
         return held
-
-
-def _no_rows(X: Matrix) -> Matrix:
-    return X[:0]
 
 
 def read_parquet(

@@ -28,13 +28,7 @@ NAME = re.compile(r"[A-Za-z0-9_-]{1,64}\.(json|npy|npz)")
 
 
 class Archive:
-    """The parts of an archive by name; refused if any of them breaks the rules.
-
-    Parameters
-    ----------
-    body : bytes
-        A zip archive.
-    """
+    """The parts of a zip archive by name; refused if any of them breaks the rules."""
 
     def __init__(self, body: bytes) -> None:
         self._parts = _plain_parts(body)
@@ -45,9 +39,6 @@ class Archive:
                 _require_array(name, part)
             if name.endswith(".npz"):
                 _require_arrays(name, part)
-
-    def __contains__(self, name: str) -> bool:
-        return name in self._parts
 
     def read(self, name: str) -> bytes:
         """The content of a part."""

@@ -1,6 +1,7 @@
 """Models for other programs: ONNX, and the weights by column name as JSON."""
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +36,9 @@ def export_json(model: Model, path: str | Path) -> None:
     path : path
     """
     require_no_training_rows(path, model.about)
-    linear = _linear(model)
+    linear = model.linear
+    if linear is None:
+        raise ModelError("weights by column are those of a linear model, and this has a kernel.")
     if linear.columns is None:
         weights: About = {"weights": linear.weights.tolist()}
     else:
@@ -43,12 +46,6 @@ def export_json(model: Model, path: str | Path) -> None:
     about = {"format": "toppush weights 1", "label": model.about.get("label")}
     text = json.dumps(about | {"threshold": linear.threshold} | weights, indent=1, allow_nan=False)
     write_text(path, text + "\n")
-
-
-def _linear(model: Model) -> LinearScore:
-    if model.linear is None:
-        raise ModelError("weights by column are those of a linear model, and this has a kernel.")
-    return model.linear
 
 
 def _as_json(part: ColumnPart) -> About:
@@ -73,10 +70,8 @@ def export_onnx(model: Model, path: str | Path) -> None:
     """
     require_no_training_rows(path, model.about)
     graph = _Graph()
-    if model.linear is not None:
-        score = _linear_graph(graph, model.linear)
-    else:
-        score = _kernel_graph(graph, model)
+    linear = model.linear
+    score = _kernel_graph(graph, model) if linear is None else _linear_graph(graph, linear)
     write_bytes(path, graph.finish(score))
 
 
@@ -97,24 +92,20 @@ class _Graph:
         """A column or a matrix that the caller gives."""
         proto = self.onnx.TensorProto
         kind = proto.STRING if texts else proto.DOUBLE
-        made = self.onnx.helper.make_tensor_value_info(name, kind, ["rows", width])
-        self.inputs.append(made)
+        self.inputs.append(self.onnx.helper.make_tensor_value_info(name, kind, ["rows", width]))
         return name
 
     def constant(self, value: ArrayLike, kind: DTypeLike = np.float64) -> str:
         """An array that is part of the model."""
         name = f"toppush constant {len(self.constants)}"
-        array = np.asarray(value, kind)
-        self.constants.append(self.onnx.numpy_helper.from_array(array, name))
+        self.constants.append(self.onnx.numpy_helper.from_array(np.asarray(value, kind), name))
         return name
 
     def apply(self, operator: str, *inputs: str, domain: str = "", **attributes: Any) -> str:
         """A node, and the name of what it gives."""
         name = f"toppush step {len(self.nodes)}"
-        node = self.onnx.helper.make_node(
-            operator, list(inputs), [name], domain=domain, **attributes
-        )
-        self.nodes.append(node)
+        make = self.onnx.helper.make_node
+        self.nodes.append(make(operator, list(inputs), [name], domain=domain, **attributes))
         return name
 
     def finish(self, score: str) -> bytes:
@@ -129,8 +120,7 @@ class _Graph:
         made = helper.make_model(graph, opset_imports=opsets, producer_name="toppush")
         made.ir_version = 8
         self.onnx.checker.check_model(made, full_check=True)
-        data: bytes = made.SerializeToString()
-        return data
+        return made.SerializeToString()  # type: ignore[no-any-return]
 
 
 def _linear_graph(graph: _Graph, linear: LinearScore) -> str:
@@ -156,9 +146,8 @@ def _kernel_graph(graph: _Graph, model: Model) -> str:
     *before, (_, kernel), (_, ranker) = model.pipeline.steps
     if not isinstance(kernel, Nystroem) or kernel.kernel != "rbf":
         raise ModelError(f"ONNX export knows linear models and Nystroem, and this has {kernel!r}.")
-    found = scaling(
-        [step for _, step in before[model.columns is not None :]], kernel.n_features_in_
-    )
+    scalers = [step for _, step in before[model.columns is not None :]]
+    found = scaling(scalers, kernel.n_features_in_)
     if found is None:
         raise ModelError("ONNX export knows the scalers MaxAbsScaler and StandardScaler.")
     factor, shift = found
@@ -169,9 +158,8 @@ def _kernel_graph(graph: _Graph, model: Model) -> str:
     last = graph.constant([1], np.int64)
     squares = graph.apply("ReduceSum", graph.apply("Mul", rows, rows), last)
     cross = graph.apply("MatMul", rows, graph.constant(-2.0 * centers.T))
-    distances = graph.apply(
-        "Add", graph.apply("Add", squares, cross), graph.constant((centers**2).sum(axis=1))
-    )
+    distances = graph.apply("Add", squares, cross)
+    distances = graph.apply("Add", distances, graph.constant((centers**2).sum(axis=1)))
     similar = graph.apply("Exp", graph.apply("Mul", distances, graph.constant(-kernel.gamma)))
     weights = kernel.normalization_.T @ ranker.coef_[0]
     return _product(graph, similar, weights, float(ranker.threshold_))
@@ -207,20 +195,9 @@ def _place(graph: _Graph, column: Category) -> tuple[str, str]:
     """Where each text stands in the list, after its end if nowhere, and 1 where there is none."""
     given = graph.input(column.name, 1, texts=True)
     count = len(column.texts)
-    place, gaps = (
-        graph.apply(
-            "LabelEncoder",
-            given,
-            domain="ai.onnx.ml",
-            keys_strings=keys,
-            values_int64s=values,
-            default_int64=default,
-        )
-        for keys, values, default in (
-            (column.texts, list(range(count)), count),
-            ([""], [1], 0),
-        )
-    )
+    encode = partial(graph.apply, "LabelEncoder", given, domain="ai.onnx.ml")
+    place = encode(keys_strings=column.texts, values_int64s=list(range(count)), default_int64=count)
+    gaps = encode(keys_strings=[""], values_int64s=[1], default_int64=0)
     return place, graph.apply("Cast", gaps, to=graph.onnx.TensorProto.DOUBLE)
 
 

@@ -53,8 +53,7 @@ class Model:
     @property
     def ranker(self) -> Ranker:
         """The last step."""
-        ranker: Ranker = self.pipeline[-1]
-        return ranker
+        return self.pipeline[-1]  # type: ignore[no-any-return]
 
     @cached_property
     def linear(self) -> LinearScore | None:

@@ -30,20 +30,13 @@ class ColumnPart:
 
 @dataclass(frozen=True)
 class LinearScore:
-    """Weights over the values that the rows come with.
-
-    Attributes
-    ----------
-    weights : array
-        Of each output of `columns`, or of each column of a matrix.
-    threshold : float
-    columns : Columns, optional
-        How a table is read, if rows come as one.
-    """
+    """Weights over the values that the rows come with."""
 
     weights: Array
+    """Of each output of `columns`, or of each column of a matrix."""
     threshold: float
     columns: Columns | None
+    """How a table is read, if rows come as one."""
 
     def parts(self) -> list[ColumnPart]:
         """What each column of a table adds."""

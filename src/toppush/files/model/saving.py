@@ -22,13 +22,7 @@ from sklearn.base import BaseEstimator
 from sklearn.compose import ColumnTransformer
 from sklearn.impute import SimpleImputer
 from sklearn.pipeline import FeatureUnion, Pipeline
-from sklearn.preprocessing import (
-    FunctionTransformer,
-    OneHotEncoder,
-    OrdinalEncoder,
-    SplineTransformer,
-    TargetEncoder,
-)
+from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, OrdinalEncoder, TargetEncoder
 
 from toppush.estimators.cross_validation import TopPushCV
 from toppush.estimators.toppush import TopPush
@@ -134,7 +128,7 @@ def as_model(model: Model | Pipeline | Ranker) -> Model:
     pipeline = model if isinstance(model, Pipeline) else Pipeline([("ranker", model)])
     require_ranker(pipeline)
     known = certificate(pipeline[-1])
-    return Model(pipeline, {} if known is None else {"certificate": known})
+    return Model(pipeline, {"certificate": known} if known else {})
 
 
 def require_ranker(pipeline: Pipeline) -> None:
@@ -148,19 +142,17 @@ def require_ranker(pipeline: Pipeline) -> None:
 def certificate(ranker: Ranker) -> About | None:
     """The bounds of a fit and how it ended, as JSON can hold them; an average has none."""
     found: Solution | None = getattr(ranker, "solution_", None)
-    return (
-        None
-        if found is None
-        else {
-            "upper": _finite(found.upper),
-            "lower": _finite(found.lower),
-            "relative_gap": _finite(found.relative_gap),
-            "n_iter": found.n_iter,
-            "status": found.status.name,
-            "sentence": found.status.value,
-            "history": [[_finite(number) for number in at] for at in found.history],
-        }
-    )
+    if found is None:
+        return None
+    return {
+        "upper": _finite(found.upper),
+        "lower": _finite(found.lower),
+        "relative_gap": _finite(found.relative_gap),
+        "n_iter": found.n_iter,
+        "status": found.status.name,
+        "sentence": found.status.value,
+        "history": [[_finite(number) for number in at] for at in found.history],
+    }
 
 
 def to_bytes(model: Model) -> bytes:
@@ -246,15 +238,11 @@ def _light(pipeline: Pipeline) -> Pipeline:
         ranker.checkpoint = None
     light = copy.deepcopy(Pipeline(steps))
     for step in _estimators(light):
-        if _has_splines(step):
+        if hasattr(step, "bsplines_"):
             step.bsplines_ = [(one.t, one.c, one.k, one.extrapolate) for one in step.bsplines_]
         if isinstance(getattr(step, "random_state", None), GENERATORS):
             step.random_state = None
     return light
-
-
-def _has_splines(step: BaseEstimator) -> bool:
-    return isinstance(step, SplineTransformer) and hasattr(step, "bsplines_")
 
 
 def _estimators(root: object) -> Iterator[BaseEstimator]:
@@ -278,7 +266,7 @@ def _restore(model: Model) -> None:
     """Give the ranker its solution back, without the duals of the training rows, and splines."""
     require_ranker(model.pipeline)
     for step in _estimators(model.pipeline):
-        if _has_splines(step):
+        if hasattr(step, "bsplines_"):
             step.bsplines_ = [BSpline(*arrays) for arrays in step.bsplines_]
     ranker, known = model.ranker, model.about.get("certificate")
     if known is not None:
@@ -304,7 +292,11 @@ def _require_working(model: Model) -> None:
     """
     if model.ranker.classes_.shape != (2,):
         raise ModelError("its ranker has no two classes.")
-    picky = [place for place, (_, step) in enumerate(model.pipeline.steps) if _is_picky(step)]
+    picky = [
+        place
+        for place, (_, step) in enumerate(model.pipeline.steps)
+        if step == "passthrough" or isinstance(step, PICKY)
+    ]
     working = Model(model.pipeline[picky[-1] + 1 :]) if picky else model
     if working.columns is not None:
         working.decision_function(_made_row(working.columns))
@@ -313,10 +305,6 @@ def _require_working(model: Model) -> None:
     if width > max(WIDEST, model.ranker.coef_.size):
         raise ModelError(f"it asks for rows of {width:,} columns.")
     working.decision_function(np.ones((1, width)))
-
-
-def _is_picky(step: BaseEstimator | str) -> bool:
-    return step == "passthrough" or isinstance(step, PICKY)
 
 
 def _made_row(columns: Columns) -> pa.RecordBatch:

@@ -35,27 +35,16 @@ PREPARATION = {
     *(
         f"sklearn.preprocessing.{name}"
         for name in (
-            "_data.Binarizer",
-            "_data.KernelCenterer",
-            "_data.MaxAbsScaler",
-            "_data.MinMaxScaler",
-            "_data.Normalizer",
-            "_data.PowerTransformer",
-            "_data.QuantileTransformer",
-            "_data.RobustScaler",
-            "_data.StandardScaler",
-            "_discretization.KBinsDiscretizer",
-            "_encoders.OneHotEncoder",
-            "_encoders.OrdinalEncoder",
-            "_function_transformer.FunctionTransformer",
-            "_label.LabelBinarizer",
-            "_label.LabelEncoder",
-            "_polynomial.PolynomialFeatures",
-            "_polynomial.SplineTransformer",
-            "_target_encoder.TargetEncoder",
+            "_data.Binarizer", "_data.KernelCenterer", "_data.MaxAbsScaler", "_data.MinMaxScaler",
+            "_data.Normalizer", "_data.PowerTransformer", "_data.QuantileTransformer",
+            "_data.RobustScaler", "_data.StandardScaler", "_discretization.KBinsDiscretizer",
+            "_encoders.OneHotEncoder", "_encoders.OrdinalEncoder",
+            "_function_transformer.FunctionTransformer", "_label.LabelBinarizer",
+            "_label.LabelEncoder", "_polynomial.PolynomialFeatures",
+            "_polynomial.SplineTransformer", "_target_encoder.TargetEncoder",
         )
     ),
-}
+}  # fmt: skip
 TYPES = {f"builtins.{name}" for name in ("int", "float", "bool", "str", "object")}
 SCALARS = {
     f"numpy.{name}"
@@ -88,14 +77,9 @@ class UntrustedError(ModelError):
 
 
 def require_trusted(archive: Archive) -> list[str]:
-    """Refuse an archive that names a type that no model needs, or one part twice.
+    """What skops is to trust; an archive that names other types, or one part twice, is refused.
 
     A part that is named by several objects would be read for each of them.
-
-    Returns
-    -------
-    list of str
-        What skops is to be told to trust.
     """
     readers: dict[str, int] = {}
     for node in _nodes(json.loads(archive.read(SCHEMA))):

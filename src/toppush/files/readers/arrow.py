@@ -1,5 +1,6 @@
 """Parquet and Arrow files through pyarrow."""
 
+from abc import abstractmethod
 from collections.abc import Collection, Iterator
 from functools import cached_property
 from typing import BinaryIO
@@ -8,7 +9,6 @@ import pyarrow as pa
 from pyarrow import parquet
 
 from toppush.files.readers.base import Schema, TableReader
-from toppush.system.reading import DataError
 
 BATCH = 1 << 16
 """Rows of a Parquet file read at a time."""
@@ -21,18 +21,15 @@ class _ArrowTable(TableReader):
 
     @cached_property
     def names(self) -> list[str]:
-        """The column names, each of which must be there once."""
         with self.readable():
             found: list[str] = self._schema().names
         twice = next((name for name in found if found.count(name) > 1), None)
         if twice is not None:
-            raise DataError(
-                f"the column name {twice!r} is there twice; rename one.", file=self.path
-            )
+            raise self.error(f"the column name {twice!r} is there twice; rename one.")
         return found
 
-    def _schema(self) -> pa.Schema:
-        raise NotImplementedError
+    @abstractmethod
+    def _schema(self) -> pa.Schema: ...
 
     def _kept(self, drop: Collection[str]) -> list[str]:
         return [name for name in self.names if name not in drop]
@@ -42,8 +39,7 @@ class ParquetReader(_ArrowTable):
     """A Parquet file."""
 
     def _open(self) -> BinaryIO:
-        file: BinaryIO = pa.OSFile(str(self.path))
-        return file
+        return pa.OSFile(str(self.path))  # type: ignore[no-any-return]
 
     def _schema(self) -> pa.Schema:
         return parquet.read_schema(self.file)
@@ -62,8 +58,7 @@ class ArrowReader(_ArrowTable):
     """An Arrow file (Feather is one) or an Arrow stream, mapped into memory."""
 
     def _open(self) -> BinaryIO:
-        file: BinaryIO = pa.memory_map(str(self.path))
-        return file
+        return pa.memory_map(str(self.path))  # type: ignore[no-any-return]
 
     def _schema(self) -> pa.Schema:
         return self._reader().schema
@@ -87,8 +82,8 @@ class ArrowReader(_ArrowTable):
 
     def _batches(self) -> Iterator[pa.RecordBatch]:
         reader = self._reader()
-        counted = hasattr(reader, "num_record_batches")
-        numbers = range(reader.num_record_batches) if counted else ()
-        for batch in (reader.get_batch(i) for i in numbers) if counted else reader:
+        if isinstance(reader, pa.RecordBatchFileReader):
+            reader = map(reader.get_batch, range(reader.num_record_batches))
+        for batch in reader:
             batch.validate(full=True)  # offsets of an altered file may point anywhere
             yield batch

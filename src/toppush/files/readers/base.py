@@ -99,6 +99,10 @@ class Reader(ABC):
         """A digest of the file, for as long as its rows have not been read."""
         return fingerprint_of(self.file)
 
+    def error(self, message: str, **place: int | str) -> DataError:
+        """An error about the file."""
+        return DataError(message, file=self.path, **place)  # type: ignore[arg-type]
+
     def placed(self, error: DataError) -> DataError:
         """The same error with its place in the file."""
         return error.at(self.path)
@@ -138,22 +142,19 @@ class TableReader(Reader):
         """The columns of a schema, of which a text takes the types too."""
 
     def load(self, label: str | None, drop: Collection[str], texts: Collection[str]) -> LoadedRows:
-        """All rows with their labels."""
         label = label or "label"
         self._require((label, *drop, *texts))
         table = self.table(drop, texts)
         if not len(table):
-            raise DataError("holds no rows.", file=self.path)
+            raise self.error("holds no rows.")
         if label not in table.column_names:
-            raise DataError(f"the column of labels, {label!r}, is dropped.", file=self.path)
+            raise self.error(f"the column of labels, {label!r}, is dropped.")
         return LoadedRows(table.drop_columns([label]), table[label], label, {})
 
     def batches(self, needs: Needs) -> Iterator[Batch]:
-        """The rows in order, some at a time."""
         if not needs.schema:
-            raise DataError(
-                "has named columns, and the model was fitted on a matrix without names.",
-                file=self.path,
+            raise self.error(
+                "has named columns, and the model was fitted on a matrix without names."
             )
         wanted = dict.fromkeys(needs.carry, pa.large_string())
         if needs.label is not None and needs.label[0] is not None:
@@ -168,9 +169,7 @@ class TableReader(Reader):
     def _require(self, names: Iterable[str]) -> None:
         """Refuse names of columns that are not there, all of them at once."""
         if gone := absent(names, self.names):
-            raise DataError(
-                f"has no {gone}; its columns are {listed(self.names, 20)}.", file=self.path
-            )
+            raise self.error(f"has no {gone}; its columns are {listed(self.names, 20)}.")
 
 
 class MatrixReader(Reader):
@@ -179,18 +178,15 @@ class MatrixReader(Reader):
     def _refuse_names(self, **names: Collection[str]) -> None:
         for option, given in names.items():
             if given:
-                raise DataError(
+                raise self.error(
                     f"a {self.kind} file has no column names, and --{option} gives "
-                    f"{', '.join(given)}.",
-                    file=self.path,
+                    f"{', '.join(given)}."
                 )
 
     def _width(self, needs: Needs) -> int:
         """How many columns the model has, if it is one of a matrix."""
         if needs.schema:
             first = next(iter(needs.schema))
-            raise DataError(
-                f"has no column names, and the model needs {first!r} and others.", file=self.path
-            )
+            raise self.error(f"has no column names, and the model needs {first!r} and others.")
         self._refuse_names(columns=needs.carry)
         return int(needs.layout["width"])

@@ -14,7 +14,6 @@ from collections.abc import Collection, Iterator
 from contextlib import closing, contextmanager
 from functools import cached_property
 from itertools import chain, islice
-from pathlib import Path
 from typing import BinaryIO, ClassVar
 from weakref import WeakSet
 
@@ -51,13 +50,11 @@ class CsvReader(TableReader, TextReader):
         try:
             found = _sniffed(text)
         except csv.Error:
-            raise DataError(
-                "the names of the columns do not end; close their quotation marks.",
-                file=self.path,
-                line=1,
+            raise self.error(
+                "the names of the columns do not end; close their quotation marks.", line=1
             ) from None
         except UNREADABLE as error:
-            raise DataError(f"cannot be read: {error}.", file=self.path) from None
+            raise self.error(f"cannot be read: {error}.") from None
         finally:
             text.detach()
         self.content.seek(0)
@@ -65,12 +62,24 @@ class CsvReader(TableReader, TextReader):
 
     @cached_property
     def names(self) -> list[str]:
-        """The names in the first line, each of which must be there once.
-
-        A name in quotes may go on in the next line.
-        """
-        _require_names(self.dialect.names, self.path)
-        return self.dialect.names
+        names = self.dialect.names
+        if not names:
+            raise self.error("the file is empty, or begins with an empty line.", line=1)
+        for number, name in enumerate(names, 1):
+            if wrong := complaint(name, None):
+                raise self.error(wrong, line=1, column=number)
+        twice = next((name for name in names if names.count(name) > 1), None)
+        if twice is not None:
+            number = names.index(twice, names.index(twice) + 1) + 1
+            said = f"the column name {twice!r} is there twice; rename one."
+            raise self.error(said, line=1, column=number)
+        if all(is_number(name.strip()) for name in names):
+            raise self.error(
+                f"the first line holds numbers only, {names[0]!r} first; add a line with the names "
+                "of the columns.",
+                line=1,
+            )
+        return names
 
     @property
     def faults(self) -> Faults:
@@ -82,23 +91,23 @@ class CsvReader(TableReader, TextReader):
         if not isinstance(error, MixedColumn):
             return error.at(self.path)
         name = str(error.column)
-        place = self.faults.find_value(
-            name, lambda text: text not in MISSING and not is_number(text)
-        )
-        return DataError(error.message, **place)
+        wrong = self.faults.find_value(name, lambda text: not (text in MISSING or is_number(text)))
+        return DataError(error.message, **wrong)
 
     def table(self, drop: Collection[str] = (), texts: Collection[str] = ()) -> pa.Table:
-        """The table but some columns, types found from all rows; `texts` are read as text."""
         names, types = self.names, {name: pa.string() for name in texts}
         with self._counted(types) as source:
             table = arrow_csv.read_csv(
                 source, parse_options=self._parsing(), convert_options=self._converting(types)
             )
-        if _names(table) != names:
-            raise DataError(
+        try:
+            intact = table.column_names == names
+        except UnicodeDecodeError:
+            intact = False
+        if not intact:
+            raise self.error(
                 "the names of the columns do not end with the first line; close its quotation "
                 "marks.",
-                file=self.path,
                 line=1,
             )
         table = table.drop_columns(list(drop))
@@ -111,7 +120,6 @@ class CsvReader(TableReader, TextReader):
         return table
 
     def stream(self, schema: Schema) -> Iterator[pa.RecordBatch]:
-        """Record batches of some columns, converted to the given types; memory is a few blocks."""
         with self._counted(schema) as source:
             yield from arrow_csv.open_csv(
                 source,
@@ -191,39 +199,6 @@ def _decimal_point(lines: Iterator[str], delimiter: str) -> str:
     if any(DECIMAL_POINT.fullmatch(cell) for cell in cells):
         return "."
     return "," if any(DECIMAL_COMMA.fullmatch(cell) for cell in cells) else "."
-
-
-def _require_names(names: list[str], path: Path) -> None:
-    """Refuse a header that is none, or has a name twice."""
-    if not names:
-        raise DataError("the file is empty, or begins with an empty line.", file=path, line=1)
-    for number, name in enumerate(names, 1):
-        if wrong := complaint(name, None):
-            raise DataError(wrong, file=path, line=1, column=number)
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice is not None:
-        number = names.index(twice, names.index(twice) + 1) + 1
-        raise DataError(
-            f"the column name {twice!r} is there twice; rename one.",
-            file=path,
-            line=1,
-            column=number,
-        )
-    if all(is_number(name.strip()) for name in names):
-        raise DataError(
-            f"the first line holds numbers only, {names[0]!r} first; add a line with the names of "
-            "the columns.",
-            file=path,
-            line=1,
-        )
-
-
-def _names(table: pa.Table) -> list[str] | None:
-    """Names of the columns, or None if one is no text."""
-    try:
-        return list(table.column_names)
-    except UnicodeDecodeError:
-        return None
 
 
 class _Counted(io.RawIOBase):

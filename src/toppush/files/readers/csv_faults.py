@@ -82,10 +82,7 @@ class Faults:
                     return error
         except csv.Error as error:
             return DataError(
-                f"{error}; close its quotes or mend it.",
-                file=self.path,
-                line=self.line,
-                column=1,
+                f"{error}; close its quotes or mend it.", file=self.path, line=self.line, column=1
             )
         except UNREADABLE as error:
             return DataError(f"cannot be read: {error}.", file=self.path)

@@ -4,23 +4,20 @@ from collections.abc import Collection, Iterator
 
 from toppush.files.readers.base import Batch, LoadedRows, MatrixReader, Needs, TextReader
 from toppush.system import libsvm
-from toppush.system.reading import DataError
 
 
 class LibsvmReader(MatrixReader, TextReader):
     """LIBSVM text, plain or packed."""
 
     def load(self, label: str | None, drop: Collection[str], texts: Collection[str]) -> LoadedRows:
-        """All rows with their labels."""
         self._refuse_names(drop=drop, categorical=texts, label=[label] if label else [])
         X, y, first = libsvm.read_open(self.content, self.path)
         if not len(y):
-            raise DataError("holds no rows.", file=self.path)
+            raise self.error("holds no rows.")
         return LoadedRows(X, y, None, {"width": X.shape[1], "first": first})
 
     def batches(self, needs: Needs) -> Iterator[Batch]:
-        """The rows in order, some at a time; entries in unknown columns are counted."""
         width, first = self._width(needs), int(needs.layout.get("first", 1))
-        for part in libsvm.blocks(self.content, self.path, lowest=first):
-            X, beyond = libsvm.aligned(part.X, first, width)
-            yield Batch(X, X.shape[0], part.y, None, beyond)
+        for entries, y in libsvm.blocks(self.content, self.path, lowest=first):
+            X, beyond = libsvm.aligned(entries, first, width)
+            yield Batch(X, X.shape[0], y, None, beyond)

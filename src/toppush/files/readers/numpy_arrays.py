@@ -13,7 +13,7 @@ from scipy import sparse
 from toppush.files.arrow_values import all_finite
 from toppush.files.readers.base import Batch, Layout, LoadedRows, MatrixReader, Needs
 from toppush.system.reading import DataError, require_file
-from toppush.types import Array, Labels, Matrix, Where
+from toppush.types import Array, Labels, Matrix
 
 BATCH_BYTES = 1 << 25
 """Bytes of a matrix that are scored at a time."""
@@ -40,7 +40,6 @@ class _NumpyReader(MatrixReader):
         """A matrix of so many columns, or one with labels beside them, which are left out."""
 
     def load(self, label: str | None, drop: Collection[str], texts: Collection[str]) -> LoadedRows:
-        """All rows with their labels."""
         self._refuse_names(drop=drop, categorical=texts)
         label = label or self.label
         X, labels = self._arrays(label)
@@ -51,7 +50,6 @@ class _NumpyReader(MatrixReader):
         return LoadedRows(X, labels, None, layout)
 
     def batches(self, needs: Needs) -> Iterator[Batch]:
-        """The rows in order, some at a time."""
         width, known = self._width(needs), needs.layout.get(self.remembered, self.label)
         if needs.label is None:
             X, labels = self._unlabelled(known, width), None
@@ -59,9 +57,7 @@ class _NumpyReader(MatrixReader):
             X, labels = self._arrays(needs.label[0] or known)
         require_matrix(X, labels, self.path)
         if X.shape[1] != width:
-            raise DataError(
-                f"has {X.shape[1]} columns, and the model was fitted with {width}.", file=self.path
-            )
+            raise self.error(f"has {X.shape[1]} columns, and the model was fitted with {width}.")
         step = max(1, BATCH_BYTES // (8 * width))
         for start in range(0, X.shape[0], step):
             part = native(X[start : start + step])
@@ -78,9 +74,7 @@ class NpzReader(_NumpyReader):
         arrays = self._content()
         X = self._matrix(arrays)
         if label not in arrays:
-            raise DataError(
-                f"holds no array {label!r} of labels; name it with --label.", file=self.path
-            )
+            raise self.error(f"holds no array {label!r} of labels; name it with --label.")
         require_matrix(X, arrays[label], self.path)
         return X, arrays[label]
 
@@ -95,9 +89,8 @@ class NpzReader(_NumpyReader):
         if not set(arrays) >= SPARSE_PARTS:
             if "X" in arrays:
                 return arrays["X"]
-            raise DataError(
-                f"holds neither X nor the parts of a CSR matrix, but {sorted(arrays)}.",
-                file=self.path,
+            raise self.error(
+                f"holds neither X nor the parts of a CSR matrix, but {sorted(arrays)}."
             )
         with self.readable():
             parts = (arrays["data"], arrays["indices"], arrays["indptr"])
@@ -119,10 +112,9 @@ class NpyReader(_NumpyReader):
             require_matrix(X, None, self.path)
             labels, X = X[:, int(label)], X[:, ENDS[label]]
         else:
-            raise DataError(
+            raise self.error(
                 f"--label is {label!r}; of a matrix it is 0 or -1, the first or last column, or "
-                "another .npy file.",
-                file=self.path,
+                "another .npy file."
             )
         require_matrix(X, labels, self.path)
         return X, np.asarray(labels)
@@ -163,9 +155,10 @@ def require_finite(X: Matrix, path: Path) -> None:
         part = X[start : start + step]
         if all_finite(part if isinstance(part, np.ndarray) else part.data):
             continue
-        rows, columns = _not_finite(part)
-        row = start + int(rows.min()) + 1 if row is None else row
-        bad.update(columns.tolist())
+        entries = sparse.coo_array(part)
+        wrong = ~np.isfinite(entries.data)
+        row = start + int(entries.row[wrong].min()) + 1 if row is None else row
+        bad.update(entries.col[wrong].tolist())
     if bad:
         shown = ", ".join(f"{column} ({n:,})" for column, n in sorted(bad.items())[:20])
         raise DataError(
@@ -175,15 +168,6 @@ def require_finite(X: Matrix, path: Path) -> None:
             file=path,
             row=row,
         )
-
-
-def _not_finite(X: Matrix) -> tuple[Where, Where]:
-    """Rows and columns of the values that are not finite."""
-    if isinstance(X, np.ndarray):
-        return np.nonzero(~np.isfinite(X))  # type: ignore[return-value]
-    entries = X.tocoo()
-    bad = ~np.isfinite(entries.data)
-    return entries.row[bad], entries.col[bad]
 
 
 def require_matrix(X: Matrix, labels: Labels, path: Path) -> None:
