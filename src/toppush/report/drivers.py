@@ -87,9 +87,8 @@ class Features:
         if names is None:
             names = [f"feature {number}" for number in range(1, X.shape[1] + 1)]
         values = {int(row): dense(X[[int(row)]])[0].astype(np.float64) for row in rows}
-        return cls(
-            names, np.ravel(weights), usual.mean_, np.sqrt(usual.var_), values, columns, given
-        )
+        moments = usual.mean_, np.sqrt(usual.var_)
+        return cls(names, np.ravel(weights), *moments, values, columns, given)
 
     def contributions(self, row: int) -> Array:
         """What each feature adds to the score of a row, relative to the mean row."""
@@ -131,11 +130,9 @@ def _by_column(features: Features, amounts: Array, limit: int) -> list[tuple[str
     owned = features.columns or range(len(features.names))
     _, first, owner = np.unique(np.asarray(owned), return_index=True, return_inverse=True)
     total = np.bincount(owner, amounts)
-    return [
-        (_name(features.columns or features.names, int(first[place])), int(first[place]), one)
-        for place in _largest(np.abs(total), limit)
-        for one in [float(total[place])]
-    ]
+    largest = _largest(np.abs(total), limit)
+    names = features.columns or features.names
+    return [(_name(names, first[at]), int(first[at]), float(total[at])) for at in largest]
 
 
 def _value(features: Features, row: int, feature: int) -> object:
@@ -171,13 +168,6 @@ class Weight:
 def largest_weights(features: Features, limit: int) -> list[Weight]:
     """The features with the greatest influence."""
     influence = features.influence()
-    return [
-        Weight(
-            _name(features.names, j),
-            float(features.weights[j]),
-            float(features.mean[j]),
-            float(features.spread[j]),
-            float(influence[j]),
-        )
-        for j in _largest(influence, limit)
-    ]
+    numbers = np.stack([features.weights, features.mean, features.spread, influence], axis=1)
+    largest = _largest(influence, limit)
+    return [Weight(_name(features.names, j), *numbers[j].tolist()) for j in largest]

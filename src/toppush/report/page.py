@@ -30,7 +30,6 @@ from toppush.report.ranking import (
     Ranking,
     Table,
     count,
-    default_k,
     headlines,
     kept_counts,
     score_groups,
@@ -122,14 +121,13 @@ def build(
     str
     """
     ranking = Ranking.of(y_true, y_score)
-    k = default_k(ranking) if k is None else k
+    k = min(100, ranking.n_pos) if k is None else k
     if not 1 <= k <= ranking.n_rows:
         raise ValueError(f"k must be from 1 to {ranking.n_rows}, the length of the list, got {k}.")
-    lists = {name: ranking}
+    lists, other = {name: ranking}, None
     if rival is not None:
-        lists[rival.name if rival.name != name else f"{rival.name} (2)"] = Ranking.of(
-            y_true, rival.scores
-        )
+        other = Ranking.of(y_true, rival.scores)
+        lists[rival.name if rival.name != name else f"{rival.name} (2)"] = other
     records = table_records(preview) if preview is not None else []
     groups = score_groups(ranking)
     drawn = [figures.curve_figure(lists, k), figures.roc_figure(lists)]
@@ -142,14 +140,16 @@ def build(
         "ranking": ranking,
         "k": k,
         "headlines": headlines(ranking, k),
-        "lengths": [_at(ranking, length) for length in usual_lengths(ranking.n_rows)],
+        "lengths": usual_lengths(ranking.n_rows),
         "top": _top_table(ranking, records),
         "groups": groups,
-        "compared": compare(ranking, lists[list(lists)[1]] if rival is not None else None),
+        "compared": compare(ranking, other),
         "facts": _facts(ranking, facts or {}),
         "solution": solution,
         "counts": kept_counts(ranking),
         "per_decade": PER_DECADE,
+        "alarms": [],
+        "weights": [],
     }
     if features is not None:
         found, more = _drivers(ranking, features, records)
@@ -182,22 +182,6 @@ def write(path: str | os.PathLike[str], page: str) -> None:
         What `build` or `from_estimator` returned.
     """
     write_text(path, page)
-
-
-@dataclass(frozen=True)
-class AtLength:
-    """How good the first k rows are."""
-
-    k: int
-    hits: float
-    precision: float
-    recall: float
-    lift: float
-
-
-def _at(ranking: Ranking, k: int) -> AtLength:
-    hits = ranking.hits(k)
-    return AtLength(k, hits, hits / k, hits / ranking.n_pos, hits / k / ranking.prevalence)
 
 
 @dataclass(frozen=True)
@@ -234,7 +218,7 @@ class TopTable:
 
 
 def _top_table(ranking: Ranking, records: Sequence[Mapping[str, object]]) -> TopTable:
-    columns = list(dict.fromkeys(str(key) for record in records for key in record))
+    columns = list(dict.fromkeys(key for record in records for key in record))
     shown = columns[:MAX_COLUMNS]
     places = range(min(N_SHOWN, ranking.n_rows))
     rows = [_row(ranking, place, shown, records) for place in places]
@@ -249,9 +233,7 @@ def _row(
     ranking: Ranking, place: int, columns: Sequence[str], records: Sequence[Mapping[str, object]]
 ) -> Row:
     number = int(ranking.order[place])
-    record = (
-        {str(key): value for key, value in records[place].items()} if place < len(records) else {}
-    )
+    record = records[place] if place < len(records) else {}
     cells = [_cell(record.get(column)) for column in columns]
     score, positive = float(ranking.score[number]), bool(ranking.positive[number])
     return Row(place + 1, number + 1, score, positive, cells)
@@ -284,10 +266,8 @@ def _drivers(
     for place in ranking.false_alarms(N_ALARMS):
         row = _row(ranking, int(place), [], records)
         if row.number - 1 in features.rows:
-            several = [
-                replace(part, name=_told(part))
-                for part in largest_contributions(features, row.number - 1, N_PARTS)
-            ]
+            largest = largest_contributions(features, row.number - 1, N_PARTS)
+            several = [replace(part, name=_told(part)) for part in largest]
             named = [part for part in several if part.amount > 0][:N_NAMED]
             total = float(features.contributions(row.number - 1).sum())
             alarms.append(Alarm(row, named, total))
@@ -296,9 +276,8 @@ def _drivers(
     drawn = []
     if alarms:
         numbers = [alarm.row.number - 1 for alarm in alarms]
-        parts = {
-            f"mean of these {len(alarms)}": mean_contributions(features, numbers, N_PARTS)
-        } | parts
+        mean = mean_contributions(features, numbers, N_PARTS)
+        parts = {f"mean of these {len(alarms)}": mean} | parts
         drawn.append(figures.parts_figure(parts))
     if weights:
         drawn.append(figures.weights_figure(weights))
@@ -337,18 +316,14 @@ def _render(context: dict[str, object], drawn: Sequence[figures.Figure]) -> str:
     read = environment.loader.get_source  # type: ignore[union-attr]
     scripts = [figures.browser_library(), read(environment, "page.js")[0]]
     scripts = [script.replace("</script", r"<\/script") for script in scripts]
-    defaults = {"alarms": [], "choices": [], "weights": [], "n_features": 0}
     return environment.get_template("page.html.jinja").render(
-        defaults
-        | context
-        | {
-            "figures": {one.name: one for one in drawn},
-            "pictures": {one.name: Markup(one.picture()) for one in drawn},
-            "specs": {one.name: one.spec for one in drawn},
-            "style": Markup(read(environment, "page.css")[0]),
-            "scripts": [Markup(script) for script in scripts],
-            "hashes": " ".join(f"'sha256-{_sha256(script)}'" for script in scripts),
-        }
+        **context,
+        figures={one.name: one for one in drawn},
+        pictures={one.name: Markup(one.picture()) for one in drawn},
+        specs={one.name: one.spec for one in drawn},
+        style=Markup(read(environment, "page.css")[0]),
+        scripts=[Markup(script) for script in scripts],
+        hashes=" ".join(f"'sha256-{_sha256(script)}'" for script in scripts),
     )
 
 
@@ -376,5 +351,4 @@ def _number(value: float) -> str:
     """Four digits, as the page's script writes them."""
     if abs(value) >= 1e4:
         return f"{value:,.0f}"
-    text = f"{value:.4g}"
-    return text.replace("e-0", "e-") if "e" in text else text
+    return f"{value:.4g}".replace("e-0", "e-")
