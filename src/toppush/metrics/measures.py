@@ -52,16 +52,9 @@ MAX_DEPTH = 10**8
 
 @dataclass(eq=False, repr=False)
 class Metric:
-    """A measure of ranked lists: called with labels and scores, or `of` a curve.
+    """A measure of ranked lists: called with labels and scores, or `of` a curve or a stack of them.
 
-    Attributes
-    ----------
-    of : callable
-        From a curve, or a stack of them, and the metric's parameters to values.
-    title : str
-        What a report calls it; without a title it is not in reports.
-    places, direct : callable or None
-        See `metric`.
+    The other attributes are as for `metric`.
     """
 
     of: Callable[..., Values]

@@ -15,15 +15,8 @@ from markupsafe import Markup
 from numpy.typing import ArrayLike
 
 from toppush.problem.solution import Solution
-from toppush.report import figures
+from toppush.report import drivers, figures
 from toppush.report.comparison import compare
-from toppush.report.drivers import (
-    Contribution,
-    Features,
-    largest_contributions,
-    largest_weights,
-    mean_contributions,
-)
 from toppush.report.ranking import (
     PER_DECADE,
     Indices,
@@ -80,7 +73,7 @@ def build(
     name: str = "TopPush",
     k: int | None = None,
     preview: Table = None,
-    features: Features | None = None,
+    features: drivers.Features | None = None,
     solution: Solution | None = None,
     rival: Rival | None = None,
     facts: Mapping[str, object] | None = None,
@@ -253,30 +246,30 @@ class Alarm:
     """A false alarm and the columns that raised its score most."""
 
     row: Row
-    raised_by: list[Contribution]
+    raised_by: list[drivers.Contribution]
     total: float
     """The row's score less that of the mean row."""
 
 
 def _drivers(
-    ranking: Ranking, features: Features, records: Sequence[Mapping[str, object]]
+    ranking: Ranking, features: drivers.Features, records: Sequence[Mapping[str, object]]
 ) -> tuple[dict[str, object], list[figures.Figure]]:
     """What drives the first false alarms, and the largest weights."""
     alarms, parts = [], {}
     for place in ranking.false_alarms(N_ALARMS):
         row = _row(ranking, int(place), [], records)
         if row.number - 1 in features.rows:
-            largest = largest_contributions(features, row.number - 1, N_PARTS)
+            largest = drivers.largest_contributions(features, row.number - 1, N_PARTS)
             several = [replace(part, name=_told(part)) for part in largest]
             named = [part for part in several if part.amount > 0][:N_NAMED]
             total = float(features.contributions(row.number - 1).sum())
             alarms.append(Alarm(row, named, total))
             parts[f"rank {row.rank:,}"] = several
-    weights = largest_weights(features, N_WEIGHTS)
+    weights = drivers.largest_weights(features, N_WEIGHTS)
     drawn = []
     if alarms:
         numbers = [alarm.row.number - 1 for alarm in alarms]
-        mean = mean_contributions(features, numbers, N_PARTS)
+        mean = drivers.mean_contributions(features, numbers, N_PARTS)
         parts = {f"mean of these {len(alarms)}": mean} | parts
         drawn.append(figures.parts_figure(parts))
     if weights:
@@ -286,7 +279,7 @@ def _drivers(
     return found, drawn
 
 
-def _told(part: Contribution) -> str:
+def _told(part: drivers.Contribution) -> str:
     """A column and what the row holds there."""
     cell = _cell(part.value)
     return f"{part.name} is missing" if cell.text == MISSING else f"{part.name} = {cell.text}"
