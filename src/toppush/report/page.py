@@ -259,7 +259,7 @@ def _drivers(
     for place in ranking.false_alarms(N_ALARMS):
         row = _row(ranking, int(place), [], records)
         if row.number - 1 in features.rows:
-            largest = drivers.largest_contributions(features, row.number - 1, N_PARTS)
+            largest = drivers.largest_contributions(features, N_PARTS, row.number - 1)
             several = [replace(part, name=_told(part)) for part in largest]
             named = [part for part in several if part.amount > 0][:N_NAMED]
             total = float(features.contributions(row.number - 1).sum())
@@ -269,7 +269,7 @@ def _drivers(
     drawn = []
     if alarms:
         numbers = [alarm.row.number - 1 for alarm in alarms]
-        mean = drivers.mean_contributions(features, numbers, N_PARTS)
+        mean = drivers.largest_contributions(features, N_PARTS, *numbers)
         parts = {f"mean of these {len(alarms)}": mean} | parts
         drawn.append(figures.parts_figure(parts))
     if weights:
