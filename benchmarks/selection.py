@@ -37,7 +37,7 @@ MEASURES = {
     "top_recall, 5 negatives": metrics.top_recall,
     "pAUC to 1 %": lambda y, s: metrics.partial_auc(y, s, max_fpr=0.01),
 }
-TESTED = [one.of for one in metrics.FOUR]
+TESTED = [metrics.METRICS[one.name] for one in metrics.FOUR]
 KEPT = ("folds", "joint", "degenerate", "tests")
 
 

@@ -251,7 +251,7 @@ class TestFeatures:
     def test_largest_first(self):
         X = np.array([[0.0, 0.0, 0.0], [1.0, 2.0, 2.0]])
         features = report.Features.of(X, [5.0, -1.0, 0.0], list("abc"), rows=[1])
-        parts = largest_contributions(features, 1, 8)
+        parts = largest_contributions(features, 8, 1)
         assert [(part.name, part.value, part.amount) for part in parts] == [
             ("a", 1.0, 2.5),
             ("b", 2.0, -1.0),
@@ -363,7 +363,7 @@ class TestReasons:
         features = _features(ranker, ranker[:-1], ranker[-1], X, [3, 4], None)
         scores = ranker.decision_function(X)
         for row in (3, 4):
-            parts = largest_contributions(features, row, 8)
+            parts = largest_contributions(features, 8, row)
             assert {part.name for part in parts} <= {"colour", "age"}
             total = sum(part.amount for part in parts)
             assert total == pytest.approx(scores[row] - scores.mean(), rel=1e-2)

@@ -32,7 +32,7 @@ from toppush.types import Array, Mask, Matrix, Where
 COSTS = [1e-3, 1e-2, 1e-1, 1.0, 1e1, 1e2, 1e3]
 INNER = 3
 SMALL = 1 << 20
-"""Entries below which threads only wait for each other."""
+"""Entries below which threads wait for each other: two busy cores took 50 s for trees, one 6."""
 DENSE_BYTES = 2 << 30
 """Boosted trees need dense rows; above this size they are left out."""
 
@@ -84,17 +84,18 @@ def compare(
     warned: defaultdict[str, Counter[str]] = defaultdict(Counter)
     left_out: dict[str, str] = {}
     for train, test in StratifiedKFold(cv, shuffle=True, random_state=seed).split(y, y):
-        parts = _prepared(given, missing, train, test)
-        rivals = _rivals(Fold(seed, parts[0].shape, len(y)), left_out)
+        X_train, X_test = _prepared(given, missing, train, test)
+        n_threads = 1 if X_train.shape[0] * X_train.shape[1] < SMALL else None
+        rivals = _rivals(Fold(seed, X_train.shape, len(y)), left_out)
         for name, ranker in rivals.items():
             done = sum(map(len, values.values()))
             tell(done, cv * len(rivals), f"fold {done // len(rivals) + 1} of {cv}, {name}")
             began = time.perf_counter()
-            with _threads(parts[0].shape), warnings.catch_warnings(record=True) as said:
+            with threadpool_limits(n_threads), warnings.catch_warnings(record=True) as said:
                 warnings.simplefilter("always")
-                ranker.fit(parts[0], y[train])
+                ranker.fit(X_train, y[train])
             warned[name].update(one.category.__name__ for one in said)
-            scores = ranker.decision_function(parts[1])
+            scores = ranker.decision_function(X_test)
             seconds[name] += time.perf_counter() - began
             values[name].append(metrics.summary(y[test], scores, by="title"))
     table = {name: by_measure(folds) for name, folds in values.items()}
@@ -114,15 +115,12 @@ def _check_sizes(given: Training, cv: int) -> None:
 
 def _prepared(given: Training, missing: str, *parts: Where) -> list[Matrix]:
     """Parts of the rows as columns of numbers, by what the first of them shows."""
-    taken = [_taken(given.rows.X, part) for part in parts]
+    X = given.rows.X
+    taken = [X.take(part) if hasattr(X, "column_names") else X[part] for part in parts]
     for _, step in given.preparation(missing=missing):
         with_file(step.fit, given.file, taken[0])
         taken = [with_file(step.transform, given.file, part) for part in taken]
     return taken
-
-
-def _taken(X: Matrix, rows: Where) -> Matrix:
-    return X.take(rows) if hasattr(X, "column_names") else X[rows]
 
 
 @dataclass(frozen=True)
@@ -204,8 +202,3 @@ class Dense:
         """The probability of the positive class."""
         probability: Array = self.model.predict_proba(dense(X))[:, 1]
         return probability
-
-
-def _threads(shape: tuple[int, int]) -> threadpool_limits:
-    """One native thread for small rows: on two busy cores trees took 50 s with two, 6 with one."""
-    return threadpool_limits(1 if shape[0] * shape[1] < SMALL else None)

@@ -61,26 +61,19 @@ def run(seed: int = 0) -> Demo:
 
 def draw(demo: Demo, path: Path, *, length: int = 80) -> None:
     """Draw the top of both lists: which ranks hold an eight, and the precision down the list."""
-    import matplotlib
-
-    matplotlib.use("agg")
-    import matplotlib.pyplot as plt
+    from matplotlib.figure import Figure
 
     colours = {"TopPush": "#0b6e4f", "LogisticRegression": "#b5651d"}
-    figure, axes = plt.subplots(
-        len(demo.labels) + 1, 1, figsize=(9, 4.6), height_ratios=[1, 1, 5], layout="constrained"
-    )
+    figure = Figure(figsize=(9, 4.6), layout="constrained")
+    axes = figure.subplots(len(demo.labels) + 1, 1, height_ratios=[1, 1, 5])
     ranks = np.arange(1, length + 1)
     for axis, (name, labels) in zip(axes, demo.labels.items(), strict=False):
         top = labels[:length]
         axis.bar(ranks[top], 1, width=0.9, color=colours[name])
         axis.bar(ranks[~top], 1, width=0.9, color="#d9d9d9")
         axis.set(xlim=(0.4, length + 0.6), ylim=(0, 1), xticks=[], yticks=[])
-        axis.set_title(
-            f"{name}: {int(np.argmin(labels))} eights before the first false alarm",
-            loc="left",
-            fontsize=10,
-        )
+        title = f"{name}: {int(np.argmin(labels))} eights before the first false alarm"
+        axis.set_title(title, loc="left", fontsize=10)
         axis.spines[:].set_visible(False)
     curve = axes[-1]
     for name, labels in demo.labels.items():
@@ -92,4 +85,3 @@ def draw(demo: Demo, path: Path, *, length: int = 80) -> None:
     curve.legend(frameon=False, loc="lower left")
     with written_whole(path) as temporary:
         figure.savefig(temporary, dpi=150)
-    plt.close(figure)

@@ -32,7 +32,7 @@ def new_axes(n: int, width: float, height: float) -> tuple["Figure", Sequence["A
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(width, height), layout="constrained")
-    axes = [figure.add_subplot(1, n, i + 1) for i in range(n)]
+    axes = figure.subplots(1, n, squeeze=False)[0]
     for axis in axes:
         axis.grid(alpha=0.25)
         axis.spines[["top", "right"]].set_visible(False)
@@ -97,9 +97,8 @@ def _timed(X: Matrix, y: Mask, lam: float, solver: str) -> tuple[float, int]:
 def _slopes(rows: Sequence[Timing], solver: str, lams: Sequence[float]) -> str:
     found = []
     for lam in lams:
-        points = _points(rows, solver, lam)
-        logs = np.log(np.array(points, float))
-        found.append(f"{np.polyfit(logs[:, 0], logs[:, 1], 1)[0]:.2f} (lam {lam:g})")
+        sizes, seconds = np.log(_points(rows, solver, lam)).T
+        found.append(f"{np.polyfit(sizes, seconds, 1)[0]:.2f} (lam {lam:g})")
     return f"Slopes of log time against log rows, solver {solver}: {', '.join(found)}."
 
 
@@ -108,8 +107,7 @@ def _draw_scalability(rows: Sequence[Timing], lams: Sequence[float], title: str)
     names = {"paper": "the paper's method, eps 1e-4", "newton": "newton, gap 1e-4"}
     for axis, (solver, name) in zip(axes, names.items(), strict=True):
         for lam, colour, marker in zip(lams, LINES, MARKERS, strict=False):
-            points = _points(rows, solver, lam)
-            sizes, seconds = zip(*points, strict=True)
+            sizes, seconds = zip(*_points(rows, solver, lam), strict=True)
             axis.loglog(sizes, seconds, f"{marker}-", color=colour, label=f"lam = {lam:g}")
         middle = np.median([row.seconds / row.n_rows for row in rows if row.solver == solver])
         ends = np.array([min(sizes), max(sizes)])

@@ -38,15 +38,12 @@ class Grid:
     greatest: float = float("inf")
     """Values beyond these make no sense, or cannot be afforded."""
 
-    def below(self, value: float) -> float | None:
-        """The next value below, if there may be one."""
-        lower = value / self.step
-        return lower if self.step > 1.0 and lower >= self.least else None
-
-    def above(self, value: float) -> float | None:
-        """The next value above, if there may be one."""
-        higher = value * self.step
-        return higher if self.step > 1.0 and higher <= self.greatest else None
+    def beyond(self, tried: list[float], best: float) -> float | None:
+        """The next value beyond the end at which the best is, if there may be one."""
+        if self.step <= 1.0 or best not in (tried[0], tried[-1]):
+            return None
+        new = best / self.step if best == tried[0] else best * self.step
+        return new if self.least <= new <= self.greatest else None
 
 
 POWERS = Grid(tuple(10.0**power for power in range(-3, 4)), least=1e-6, greatest=1e6)
@@ -160,11 +157,9 @@ def _fit_lightgbm(X: Matrix, y: Mask, leaves: float, trees: float) -> Scorer:
         random_state=0,
     ).fit(sparse.csr_matrix(X), y)
 
-    def score(rows: Matrix) -> Array:
-        raw = model.predict_proba(sparse.csr_matrix(rows), raw_score=True)
-        return np.asarray(raw, np.float64)
-
-    return score
+    return lambda rows: np.asarray(
+        model.predict_proba(sparse.csr_matrix(rows), raw_score=True), np.float64
+    )
 
 
 def _trees(

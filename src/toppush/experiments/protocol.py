@@ -85,9 +85,7 @@ def choose(method: Method, rows: Rows, seed: int) -> tuple[Setting, int]:
 def held_out(method: Method, setting: Setting, folds: list[tuple[Rows, Rows]]) -> float:
     """Mean of the method's rule over the folds."""
     rule = metrics.METRICS[method.rule]
-    values = []
-    for (X_train, y_train), (X_test, y_test) in folds:
-        values.append(rule(y_test, method.fit(X_train, y_train, **setting)(X_test)))
+    values = [rule(y, method.fit(*train, **setting)(X)) for train, (X, y) in folds]
     return float(np.mean(values))
 
 
@@ -107,14 +105,8 @@ def extend(values: dict[str, list[float]], best: Setting, grids: Mapping[str, Gr
     """Add a value to each grid whose best is at an end; whether any could be added."""
     grown = False
     for name, grid in grids.items():
-        new = _beyond(grid, values[name], best[name])
+        new = grid.beyond(values[name], best[name])
         if new is not None:
             values[name] = sorted([*values[name], new])
             grown = True
     return grown
-
-
-def _beyond(grid: Grid, values: list[float], best: float) -> float | None:
-    if best == values[0]:
-        return grid.below(best)
-    return grid.above(best) if best == values[-1] else None

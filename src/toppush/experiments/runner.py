@@ -23,7 +23,7 @@ from toppush import datasets
 from toppush.experiments.machine import machine
 from toppush.experiments.methods import METHODS, Method
 from toppush.experiments.protocol import N_FOLDS, TEST_SHARE, VERSION, run_trial, time_fit
-from toppush.experiments.store import DONE, FAILED, OUT_OF_TIME, Json, Record, Store
+from toppush.experiments.store import DONE, FAILED, OUT_OF_TIME, Json, Record, Store, key_of
 from toppush.types import Mask, Matrix
 
 
@@ -180,10 +180,9 @@ class Runner:
             self._spend(record.config, record.result.get("seconds", 0.0))
         self.n_done, self.n_all = len(known), len(configs)
         done = {record.key for record in known}
-        waiting = [config for config in configs if Record(config, "", {}).key not in done]
+        queue = (config for config in configs if key_of(config) not in done)
         running: dict[Future[Json], tuple[Json, float]] = {}
         try:
-            queue = iter(waiting)
             while self._fill(queue, running, jobs):
                 finished, _ = wait(running, return_when=FIRST_COMPLETED)
                 for future in finished:

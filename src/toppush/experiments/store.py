@@ -41,7 +41,6 @@ class Record:
     result: Json
     message: str = ""
     machine: Json | None = None
-    finished: str = ""
 
     @property
     def key(self) -> str:
@@ -82,14 +81,12 @@ class Store:
 
     def records(self, configs: list[Json] | None = None) -> list[Record]:
         """All records, or those of the given configurations, in order of writing."""
-        query = "SELECT config, status, result, message, machine, finished FROM records"
+        query = "SELECT config, status, result, message, machine FROM records ORDER BY rowid"
         with self._open() as database:
-            rows = database.execute(f"{query} ORDER BY rowid").fetchall()
+            rows = database.execute(query).fetchall()
         found = [
-            Record(
-                json.loads(row[0]), row[1], json.loads(row[2]), row[3], json.loads(row[4]), row[5]
-            )
-            for row in rows
+            Record(json.loads(config), status, json.loads(result), message, json.loads(machine))
+            for config, status, result, message, machine in rows
         ]
         if configs is None:
             return found
@@ -136,7 +133,7 @@ class Store:
             json.dumps(record.result, sort_keys=True),
             record.message,
             json.dumps(record.machine),
-            record.finished or _now(),
+            datetime.now(UTC).isoformat(timespec="milliseconds"),
         )
         with self._open() as database:
             database.execute(f"INSERT OR IGNORE INTO records VALUES ({', '.join('?' * 10)})", row)
@@ -146,10 +143,6 @@ class Store:
         """Drop the records of a status, so that their work is done anew; how many there were."""
         with self._open() as database:
             return database.execute("DELETE FROM records WHERE status = ?", (status,)).rowcount
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
 class Claimant(NamedTuple):

@@ -1,5 +1,6 @@
 """From records to the numbers of Table 2: means, deviations, paired tests, times."""
 
+import math
 import warnings
 from collections import defaultdict
 from collections.abc import Sequence
@@ -88,11 +89,11 @@ def summarise(plan: Plan, store: Store) -> dict[tuple[str, str], Summary]:
     trials: dict[tuple[str, str], list[Record]] = defaultdict(list)
     for record in store.records(plan.configs()):
         trials[record.config["data"], record.config["method"]].append(record)
-    times = _training_times(plan, store)
-    return {pair: _summary(*pair, found, times.get(pair)) for pair, found in trials.items()}
+    times = defaultdict(lambda: math.nan, _training_times(plan, store))
+    return {pair: _summary(*pair, found, times[pair]) for pair, found in trials.items()}
 
 
-def _summary(data: str, method: str, records: Sequence[Record], seconds: float | None) -> Summary:
+def _summary(data: str, method: str, records: Sequence[Record], seconds: float) -> Summary:
     done = sorted(
         (record for record in records if record.status == DONE),
         key=lambda record: record.config["trial"],
@@ -106,8 +107,8 @@ def _summary(data: str, method: str, records: Sequence[Record], seconds: float |
         {one.key: np.array([record.result[one.key] for record in done]) for one in FOUR},
         [record.config["trial"] for record in done],
         trouble,
-        float("nan") if seconds is None else seconds,
-        float(np.mean(choosing)) if choosing else float("nan"),
+        seconds,
+        float(np.mean(choosing)) if choosing else math.nan,
     )
 
 

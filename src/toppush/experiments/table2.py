@@ -1,7 +1,6 @@
 """Table 2 of the paper from our own runs, beside the published values; and who wins where."""
 
 import math
-from collections.abc import Iterable
 
 from toppush.experiments.methods import METHODS, REFERENCE
 from toppush.experiments.published import PUBLISHED
@@ -19,13 +18,11 @@ Summaries = dict[tuple[str, str], Summary]
 def result(plan: Plan, store: Store, titles: dict[str, str]) -> Result:
     """Table 2 and the comparisons that go beyond it, from what is in the store."""
     summaries = summarise(plan, store)
-    tables = [table2(plan, summaries, titles)]
-    tables += [overview(plan, summaries, titles, name) for name in ("pos_at_top", "ap")]
+    tables, measures = [table2(plan, summaries, titles)], ("pos_at_top", "ap")
+    tables += [overview(plan, summaries, titles, name) for name in measures]
     for rival in (REFERENCE, "lr-top"):
         if rival in plan.methods:
-            tables += [
-                comparison(plan, summaries, titles, rival, name) for name in ("pos_at_top", "ap")
-            ]
+            tables += [comparison(plan, summaries, titles, rival, name) for name in measures]
     config = {"trials": plan.trials, "seed": plan.seed, "methods": list(plan.methods)}
     return Result("table2", tables[0].title, tables, config=config | {"data": titles})
 
@@ -33,10 +30,8 @@ def result(plan: Plan, store: Store, titles: dict[str, str]) -> Result:
 def table2(plan: Plan, summaries: Summaries, titles: dict[str, str]) -> Table:
     """The paper's table: each cell ours, then the published mean in brackets."""
     columns = ["data", "method", "time (s)", *TITLES.values(), "protocol (s)"]
-    rows = [
-        _row(summary, summaries, titles[data], plan.trials)
-        for data, summary in _in_order(plan, summaries)
-    ]
+    found = [summaries.get((data, method)) for data in plan.data for method in plan.methods]
+    rows = [_row(one, summaries, titles[one.data], plan.trials) for one in found if one]
     notes = [
         f"Mean ± standard deviation over {plan.trials} random splits (2/3 training, 1/3 test), or "
         "as many as the method's name says; in brackets the mean that the paper prints, with ≠ "
@@ -51,14 +46,6 @@ def table2(plan: Plan, summaries: Summaries, titles: dict[str, str]) -> Table:
         ),
     ]
     return Table("table2", "Table 2: the top of the list", columns, rows, notes, group=True)
-
-
-def _in_order(plan: Plan, summaries: Summaries) -> Iterable[tuple[str, Summary]]:
-    """Summaries by data set and method, as the plan has them."""
-    for data in plan.data:
-        for method in plan.methods:
-            if (data, method) in summaries:
-                yield data, summaries[data, method]
 
 
 def _row(summary: Summary, summaries: Summaries, title: str, trials: int) -> list[str]:
@@ -86,10 +73,8 @@ def _time(summary: Summary, reference: Summary | None) -> str:
 def _measured(summary: Summary, reference: Summary | None, measure: str) -> str:
     values = summary.values[measure]
     spread = values.std(ddof=1) if values.size > 1 else 0.0
-    mark = ""
-    if reference is not None and summary.method != REFERENCE:
-        difference = summary.against(reference, measure)
-        mark = difference.mark if difference is not None else ""
+    difference = summary.against(reference, measure) if reference is not None else None
+    mark = difference.mark if difference is not None else ""
     return f"{values.mean():.3f} ±{spread:.3f}{mark}{_published(summary, measure)}"
 
 

@@ -51,13 +51,10 @@ class Table:
 
     def shown_rows(self) -> list[list[str]]:
         """The rows, a group's name in its first row only."""
-        shown, last = [], None
-        for row in self.rows:
-            cells = list(row)
-            if self.group and cells[0] == last:
+        shown = [list(row) for row in self.rows]
+        for before, row, cells in zip(self.rows, self.rows[1:], shown[1:], strict=False):
+            if self.group and row[0] == before[0]:
                 cells[0] = ""
-            last = row[0]
-            shown.append(cells)
         return shown
 
     def markdown(self) -> str:
@@ -108,12 +105,10 @@ class Table:
         table = RichTable(title=self.title, title_justify="left", caption_justify="left")
         for column in self.columns:
             table.add_column(column, overflow="fold")
-        last: str | None = None
-        for row, shown in zip(self.rows, self.shown_rows(), strict=True):
-            if self.group and last is not None and row[0] != last:
+        for row in self.shown_rows():
+            if self.group and row[0] and table.rows:
                 table.add_section()
-            last = row[0]
-            table.add_row(*(Text(cell) for cell in shown))
+            table.add_row(*map(Text, row))
         return table
 
     def write(self, directory: Path) -> list[Path]:
@@ -122,7 +117,6 @@ class Table:
         forms = {".md": self.markdown(), ".tex": self.latex(), ".csv": self.csv()}
         paths = []
         for suffix, text in forms.items():
-            path = directory / f"{self.name}{suffix}"
-            write_text(path, text)
-            paths.append(path)
+            paths.append(directory / f"{self.name}{suffix}")
+            write_text(paths[-1], text)
         return paths

@@ -25,10 +25,10 @@ of half-spaces and needs neither the factor nor a bound on the rows and the weig
 Paper: m -> n_pos, n -> n_neg, d -> n_features, rho -> radius, t = log(2 / (1 - confidence)).
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import e, inf, log, sqrt
-from typing import Protocol
 
 __all__ = ["TopBound", "halfspace_bound", "printed_bound", "top_bound"]
 
@@ -184,16 +184,10 @@ def printed_bound(
     return _bound(rates, n_pos, n_neg, confidence)
 
 
-class _Rates(Protocol):
+@dataclass(frozen=True)
+class _Rates(ABC):
     """The terms of a bound as functions of the numbers of rows."""
 
-    def empirical(self, n_pos: int) -> float: ...
-    def deviation(self, n_pos: int) -> float: ...
-    def delta(self, n_pos: int, n_neg: int) -> float: ...
-
-
-@dataclass(frozen=True, slots=True)
-class _Halfspaces:
     empirical_loss: float
     n_features: int
     t: float
@@ -201,6 +195,14 @@ class _Halfspaces:
     def empirical(self, n_pos: int) -> float:
         return self.empirical_loss
 
+    @abstractmethod
+    def deviation(self, n_pos: int) -> float: ...
+
+    @abstractmethod
+    def delta(self, n_pos: int, n_neg: int) -> float: ...
+
+
+class _Halfspaces(_Rates):
     def deviation(self, n_pos: int) -> float:
         return sqrt(2 * self._log_splits(n_pos) / n_pos) + sqrt(self.t / (2 * n_pos))
 
@@ -215,11 +217,8 @@ class _Halfspaces:
         return min(n_rows * log(2), dimension * log(e * n_rows / dimension))
 
 
-@dataclass(frozen=True, slots=True)
-class _Mended:
-    empirical_loss: float
-    n_features: int
-    t: float
+@dataclass(frozen=True)
+class _Mended(_Rates):
     radius: float
     margin: float
 
@@ -238,19 +237,13 @@ class _Mended:
         return mean + sqrt(2 * union * (0.25 + 2 * mean)) + union / 3
 
 
-@dataclass(frozen=True, slots=True)
-class _Printed:
-    empirical_loss: float
-    n_features: int
-    t: float
+@dataclass(frozen=True)
+class _Printed(_Rates):
     radius: float
 
     @property
     def slope(self) -> float:
         return 2 * (1 + 2 * self.radius)
-
-    def empirical(self, n_pos: int) -> float:
-        return self.empirical_loss
 
     def deviation(self, n_pos: int) -> float:
         cover = self.n_features * (2 * log(9 * self.radius) + log(n_pos))

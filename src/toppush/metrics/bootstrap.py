@@ -21,13 +21,13 @@ drawn as one, and draws are made some at a time, so that memory stays bounded; O
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from toppush.metrics.curve import SLACK, TopCurve, Values, top_curve
-from toppush.metrics.measures import METRICS, named
+from toppush.metrics.measures import Metric, named
 from toppush.types import Array, Mask, Where
 
 __all__ = ["Compared", "Interval", "Measure", "compare", "intervals", "measure"]
@@ -64,12 +64,12 @@ class Compared:
 class Measure:
     """A measure of `toppush.metrics` with its parameters."""
 
-    name: str
-    parameters: Mapping[str, float] = field(default_factory=dict)
+    metric: Metric
+    parameters: Mapping[str, float]
 
     def of(self, curve: TopCurve) -> Values:
         """Its value for a list, or for each list of a stack."""
-        return METRICS[self.name].of(curve, **self.parameters)
+        return self.metric.of(curve, **self.parameters)
 
     def expected(self, population: TopCurve) -> Values:
         """Its mean over lists of as many rows from a population, or from each of a stack.
@@ -77,18 +77,17 @@ class Measure:
         Measures that hang on the place of one negative are averaged over where it may fall; for
         the others a population is as good as a list.
         """
-        metric = METRICS[self.name]
-        if metric.places is None:
+        if self.metric.places is None:
             return self.of(population)
         levels = (np.arange(NODES) + 0.5) / NODES
-        places = metric.places(levels, round(population.n_neg), **self.parameters)
+        places = self.metric.places(levels, round(population.n_neg), **self.parameters)
         recall = _mean_recall(population, places)
-        return 1.0 - recall if metric.is_loss else recall
+        return 1.0 - recall if self.metric.is_loss else recall
 
 
 def measure(name: str, **parameters: float) -> Measure:
     """A measure with its parameters, for `intervals`; names as in `toppush.metrics`."""
-    return Measure(named(name).__name__, parameters)
+    return Measure(named(name), parameters)
 
 
 def _mean_recall(population: TopCurve, places: Array) -> Array:
@@ -209,20 +208,13 @@ def _interval(value: float, worst: Array, best: Array, confidence: float) -> Int
 
 @dataclass(frozen=True)
 class Cells:
-    """Rows that no measure tells apart, joined.
-
-    Attributes
-    ----------
-    positive : array of shape (n_cells,)
-    rows : array of shape (n_cells,)
-        How many rows each cell holds.
-    places : array of shape (n_lists, n_cells)
-        Where in each list a cell stands, from 0 at the top.
-    """
+    """Rows that no measure tells apart, joined."""
 
     positive: Mask
     rows: Where
+    """How many rows each cell holds."""
     places: Where
+    """Where in each list a cell stands, from 0 at the top: shape (n_lists, n_cells)."""
 
     @classmethod
     def of(cls, positive: Mask, lists: Sequence[Array]) -> "Cells":

@@ -13,10 +13,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from toppush.types import Array, Mask, Where
 
-__all__ = ["SLACK", "Label", "TopCurve", "Values", "Weights", "read_rows", "register", "top_curve"]
-
-Weights = ArrayLike | None
-Label = object
 Values = Array
 """Of each list of a stack; of one list a number."""
 Column = NDArray[Any]
@@ -82,8 +78,8 @@ def register(kind: type, curve: Callable[..., TopCurve]) -> None:
 def top_curve(
     y_true: ArrayLike,
     y_score: ArrayLike,
-    sample_weight: Weights = None,
-    pos_label: Label = None,
+    sample_weight: ArrayLike | None = None,
+    pos_label: object = None,
 ) -> TopCurve:
     """Positives and negatives at or above each distinct score.
 
@@ -115,7 +111,7 @@ def between(at: Array | Where | float, x: Array, y: Array) -> Values:
 
 
 def read_rows(
-    y_true: ArrayLike, y_score: ArrayLike, sample_weight: Weights, pos_label: Label
+    y_true: ArrayLike, y_score: ArrayLike, sample_weight: ArrayLike | None, pos_label: object
 ) -> tuple[Mask, Column, Array]:
     """Which rows are positive, their scores and weights, without the rows of weight 0."""
     label, score = np.asarray(y_true), np.asarray(y_score)
@@ -165,7 +161,7 @@ def _as_weights(sample_weight: ArrayLike, positive: Mask) -> Array:
     return weight
 
 
-def _is_positive(label: Column, pos_label: Label) -> Mask:
+def _is_positive(label: Column, pos_label: object) -> Mask:
     try:
         classes = _two_classes(label)
         wanted = max(classes) if pos_label is None else pos_label

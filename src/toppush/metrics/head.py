@@ -47,13 +47,10 @@ class Head(NamedTuple):
     @classmethod
     def join(cls, heads: Sequence["Head"]) -> Self:
         """The head of the list of all rows; each must reach as far as is asked of the whole."""
-        return cls(
-            np.concatenate([head.positive for head in heads]),
-            np.concatenate([head.scores for head in heads]),
-            np.concatenate([head.weight for head in heads]),
-            sum(head.n_pos for head in heads),
-            sum(head.n_neg for head in heads),
-        )
+        rows = zip(*(head[:3] for head in heads), strict=True)
+        positive, scores, weight = (np.concatenate(one) for one in rows)
+        n_pos, n_neg = sum(head.n_pos for head in heads), sum(head.n_neg for head in heads)
+        return cls(positive, scores, weight, n_pos, n_neg)
 
     def recall(self) -> float:
         """Mean recall before the first `SHARE` of all negatives, and before one at least."""

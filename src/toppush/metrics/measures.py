@@ -33,28 +33,15 @@ L -> `top_loss`.
 import inspect
 import operator
 from collections.abc import Callable
-from functools import update_wrapper
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import dataclass
+from functools import partial, update_wrapper
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from toppush.metrics.curve import (
-    KINDS,
-    SLACK,
-    Column,
-    Label,
-    TopCurve,
-    Values,
-    Weights,
-    between,
-    read_rows,
-    top_curve,
-)
+from toppush.metrics.curve import KINDS, SLACK, TopCurve, Values, between, read_rows, top_curve
 from toppush.types import Array, Mask
-
-if TYPE_CHECKING:
-    from sklearn.metrics._scorer import _Scorer
 
 # Keeps the precision of a list that begins with rows of weight 0 defined; it is 0.
 TINY = np.finfo(np.float64).tiny
@@ -63,69 +50,56 @@ TINY = np.finfo(np.float64).tiny
 MAX_DEPTH = 10**8
 
 
+@dataclass(eq=False, repr=False)
 class Metric:
-    """A measure of ranked lists: called with labels and scores, or `of` a curve.
+    """A measure of ranked lists: called with labels and scores, or `of` a curve or a stack of them.
 
-    Attributes
-    ----------
-    of : callable
-        From a curve, or a stack of them, and the metric's parameters to values.
-    title : str
-        What a report calls it; without a title it is not in reports.
-    places : callable or None
-        See `metric`.
+    The other attributes are as for `metric`.
     """
 
-    __name__: str
-    __qualname__: str
+    of: Callable[..., Values]
+    title: str = ""
+    places: Callable[..., Array] | None = None
+    direct: Callable[[Mask, Array, Array], float] | None = None
 
-    def __init__(
-        self,
-        of: Callable[..., Values],
-        title: str = "",
-        places: Callable[..., Array] | None = None,
-        direct: Callable[[Mask, Column, Array], float] | None = None,
-    ) -> None:
-        update_wrapper(self, of)
-        self.of, self.title, self.places, self._direct = of, title, places, direct
-        self.__signature__ = _with_the_list(of)
+    def __post_init__(self) -> None:
+        update_wrapper(self, self.of)
+        its_list = list(inspect.signature(Metric.__call__).parameters.values())[1:-1]
+        own = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in self._own_parameters]
+        parameters = [*its_list[:2], *own, *its_list[2:]]
+        self.__signature__ = inspect.Signature(parameters, return_annotation=float)
 
     def __call__(
         self,
         y_true: ArrayLike,
         y_score: ArrayLike,
         *,
-        sample_weight: Weights = None,
-        pos_label: Label = None,
+        sample_weight: ArrayLike | None = None,
+        pos_label: object = None,
         **parameters: float,
     ) -> float:
         """The measure of a list, see the head of `toppush.metrics.measures`."""
-        if self._direct is not None and type(y_score) not in KINDS:
-            return self._direct(*read_rows(y_true, y_score, sample_weight, pos_label))
+        if self.direct is not None and type(y_score) not in KINDS:
+            return self.direct(*read_rows(y_true, y_score, sample_weight, pos_label))
         curve = top_curve(y_true, y_score, sample_weight, pos_label)
         return float(self.of(curve, **parameters))
 
     def __reduce__(self) -> str:
-        return self.__qualname__
+        return self.of.__qualname__
 
     @property
     def is_loss(self) -> bool:
         """Whether less is better: its name ends in _loss."""
-        return self.__name__.endswith("_loss")
+        return self.of.__name__.endswith("_loss")
 
     @property
     def needs(self) -> list[str]:
         """Parameters without a default."""
-        _, *own = inspect.signature(self.of).parameters.values()
-        return [one.name for one in own if one.default is one.empty]
+        return [one.name for one in self._own_parameters if one.default is one.empty]
 
-
-def _with_the_list(of: Callable[..., Values]) -> inspect.Signature:
-    """The signature of a metric of labels and scores."""
-    labels, scores, *options = list(inspect.signature(Metric.__call__).parameters.values())[1:-1]
-    _, *own = inspect.signature(of).parameters.values()
-    own = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in own]
-    return inspect.Signature([labels, scores, *own, *options], return_annotation=float)
+    @property
+    def _own_parameters(self) -> list[inspect.Parameter]:
+        return list(inspect.signature(self.of).parameters.values())[1:]
 
 
 METRICS: dict[str, Metric] = {}
@@ -135,7 +109,7 @@ def metric(
     *,
     title: str = "",
     places: Callable[..., Array] | None = None,
-    direct: Callable[[Mask, Column, Array], float] | None = None,
+    direct: Callable[[Mask, Array, Array], float] | None = None,
 ) -> Callable[[Callable[..., Values]], Metric]:
     """Register a function of a `TopCurve` as the metric of its name.
 
@@ -173,19 +147,18 @@ def metric(
     return registered
 
 
-def _before_the_first(levels: Array, _n_neg: int) -> Array:
-    return np.ones_like(levels)
-
-
 def _before_the_first_few(levels: Array, n_neg: int, n_false: float = 5) -> Array:
     return np.ceil(levels * min(n_false, n_neg))
+
+
+_before_the_first = partial(_before_the_first_few, n_false=1)
 
 
 def _after_a_share(levels: Array, n_neg: int, max_fpr: float) -> Array:
     return np.full_like(levels, np.floor(max_fpr * n_neg * SLACK) + 1)
 
 
-def _share_on_top(positive: Mask, score: Column, weight: Array) -> float:
+def _share_on_top(positive: Mask, score: Array, weight: Array) -> float:
     on_top = positive & (score > score[~positive].max())
     return float(weight[on_top].sum() / weight[positive].sum())
 
@@ -276,7 +249,7 @@ def auc(curve: TopCurve) -> Values:
     1/(n_pos n_neg) sum_ij [I(s_i > s_j) + I(s_i = s_j) / 2]; O(N log N).
     A tied pair counts one half, as in scikit-learn's ``roc_auc_score``.
     """
-    return _area(curve.alarms, curve.hits / curve.n_pos) / curve.n_neg
+    return np.asarray(np.trapezoid(curve.hits / curve.n_pos, curve.alarms) / curve.n_neg)
 
 
 @metric()
@@ -322,12 +295,8 @@ def partial_auc(curve: TopCurve, *, max_fpr: float, standardized: bool = False) 
     limit = max_fpr * curve.n_neg
     edge = np.expand_dims(between(limit, curve.alarms, curve.hits), -1)
     hits = np.where(curve.alarms <= limit, curve.hits, edge)
-    mean = _area(np.minimum(curve.alarms, limit), hits / curve.n_pos) / limit
+    mean = np.asarray(np.trapezoid(hits / curve.n_pos, np.minimum(curve.alarms, limit)) / limit)
     return (1 + (mean - max_fpr / 2) / (1 - max_fpr / 2)) / 2 if standardized else mean
-
-
-def _area(x: Array, y: Array) -> Values:
-    return _total(np.diff(x) * (y[..., 1:] + y[..., :-1])) / 2
 
 
 def _total(of_rows: Array) -> Values:
@@ -414,11 +383,6 @@ class Headline(NamedTuple):
     key: str
     title: str
 
-    @property
-    def of(self) -> Metric:
-        """The metric itself."""
-        return METRICS[self.name]
-
 
 FOUR = (
     Headline("positives_at_top", "pos_at_top", "Pos@Top"),
@@ -445,7 +409,7 @@ def summary(y_true: ArrayLike, y_score: ArrayLike, *, by: str = "name") -> dict[
     0.5
     """
     curve = top_curve(y_true, y_score)
-    return {getattr(one, by): float(one.of.of(curve)) for one in FOUR}
+    return {getattr(one, by): float(METRICS[one.name].of(curve)) for one in FOUR}
 
 
 def named(name: str) -> Metric:
@@ -455,7 +419,7 @@ def named(name: str) -> Metric:
     return METRICS[name]
 
 
-def scorer(name: str, **params: object) -> "_Scorer":
+def scorer(name: str, **params: object) -> Callable[..., float]:
     """Scikit-learn scorer of the metric called `name`, for ``scoring=``.
 
     It scores the estimator's ``decision_function``, or else its ``predict_proba``; losses are
@@ -480,9 +444,9 @@ def scorer(name: str, **params: object) -> "_Scorer":
         inspect.signature(found).bind(None, None, **params)
     except TypeError as error:
         raise TypeError(f"scorer({name!r}): {error}; pass the parameters of {name}.") from None
-    return make_scorer(
-        found,
-        response_method=("decision_function", "predict_proba"),
-        greater_is_better=not found.is_loss,
-        **params,
+    response = ("decision_function", "predict_proba")
+    better = not found.is_loss
+    made: Callable[..., float] = make_scorer(
+        found, response_method=response, greater_is_better=better, **params
     )
+    return made

@@ -9,16 +9,15 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from toppush.metrics.curve import TopCurve
-from toppush.types import Array
+from toppush.types import Array, Mask
 
 
 class ListPart(NamedTuple):
     """Rows of one part of a list."""
 
-    positive: NDArray[np.bool_]
+    positive: Mask
     scores: Array
     weight: Array
 

@@ -57,7 +57,9 @@ def negatives_needed(max_fpr: float, confidence: float) -> int:
     >>> negatives_needed(0.001, 0.95)
     2995
     """
-    _check(max_fpr, confidence)
+    for name, value in (("max_fpr", max_fpr), ("confidence", confidence)):
+        if not 0.0 < value < 1.0:
+            raise ValueError(f"{name} must be above 0 and below 1, got {value!r}.")
     needed = math.log1p(-confidence) / math.log1p(-max_fpr)
     return math.ceil(needed * (1 - 1e-12))
 
@@ -110,9 +112,3 @@ def threshold_at_fpr(scores: ArrayLike, *, max_fpr: float, confidence: float = 0
     score = float(np.partition(values, order - 1)[order - 1])
     violation = float(binom.sf(order - 1, n, 1.0 - max_fpr))
     return Threshold(score, max_fpr, confidence, order, n, violation)
-
-
-def _check(max_fpr: float, confidence: float) -> None:
-    for name, value in (("max_fpr", max_fpr), ("confidence", confidence)):
-        if not 0.0 < value < 1.0:
-            raise ValueError(f"{name} must be above 0 and below 1, got {value!r}.")

@@ -19,15 +19,11 @@ def draw_history(history: "tuple[Iteration, ...]") -> "Figure":
     figure = Figure(figsize=(9, 3.4), layout="constrained")
     bounds, gaps = figure.subplots(1, 2)
     passes, seconds = [at.passes for at in history], [at.seconds for at in history]
-    bounds.plot(passes, [at.upper for at in history], color="#b5651d", label="objective")
-    bounds.plot(passes, [at.lower for at in history], color="#0b6e4f", label="proven bound")
+    lower, upper = [at.lower for at in history], [at.upper for at in history]
+    bounds.plot(passes, upper, color="#b5651d", label="objective")
+    bounds.plot(passes, lower, color="#0b6e4f", label="proven bound")
     bounds.fill_between(
-        passes,
-        [at.lower for at in history],
-        [at.upper for at in history],
-        color="#0b6e4f",
-        alpha=0.12,
-        label="the optimum lies here",
+        passes, lower, upper, color="#0b6e4f", alpha=0.12, label="the optimum lies here"
     )
     bounds.set(xlabel="reads of the data", ylabel="objective")
     bounds.legend(frameon=False)

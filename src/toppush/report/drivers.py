@@ -87,9 +87,8 @@ class Features:
         if names is None:
             names = [f"feature {number}" for number in range(1, X.shape[1] + 1)]
         values = {int(row): dense(X[[int(row)]])[0].astype(np.float64) for row in rows}
-        return cls(
-            names, np.ravel(weights), usual.mean_, np.sqrt(usual.var_), values, columns, given
-        )
+        moments = usual.mean_, np.sqrt(usual.var_)
+        return cls(names, np.ravel(weights), *moments, values, columns, given)
 
     def contributions(self, row: int) -> Array:
         """What each feature adds to the score of a row, relative to the mean row."""
@@ -110,36 +109,24 @@ class Contribution:
     amount: float
 
 
-def largest_contributions(features: Features, row: int, limit: int) -> list[Contribution]:
-    """The columns that add most to or take most from a row's score."""
-    return [
-        Contribution(name, _value(features, row, first), amount)
-        for name, first, amount in _by_column(features, features.contributions(row), limit)
-    ]
-
-
-def mean_contributions(features: Features, rows: Sequence[int], limit: int) -> list[Contribution]:
-    """The same on average over some rows."""
-    amounts = np.mean([features.contributions(row) for row in rows], axis=0)
-    return [
-        Contribution(name, None, amount) for name, _, amount in _by_column(features, amounts, limit)
-    ]
-
-
-def _by_column(features: Features, amounts: Array, limit: int) -> list[tuple[str, int, float]]:
-    """Columns by the size of what they add: name, first feature, amount."""
+def largest_contributions(features: Features, limit: int, *rows: int) -> list[Contribution]:
+    """The columns that add most to or take most from a row's score, or the mean of several."""
     owned = features.columns or range(len(features.names))
     _, first, owner = np.unique(np.asarray(owned), return_index=True, return_inverse=True)
+    amounts = np.mean([features.contributions(row) for row in rows], axis=0)
     total = np.bincount(owner, amounts)
+    names = features.columns or features.names
     return [
-        (_name(features.columns or features.names, int(first[place])), int(first[place]), one)
-        for place in _largest(np.abs(total), limit)
-        for one in [float(total[place])]
+        Contribution(_name(names, first[at]), _value(features, rows, first[at]), float(total[at]))
+        for at in _largest(np.abs(total), limit)
     ]
 
 
-def _value(features: Features, row: int, feature: int) -> object:
-    """What the row holds in the column of a feature."""
+def _value(features: Features, rows: Sequence[int], feature: int) -> object:
+    """What a single row holds in the column of a feature."""
+    if len(rows) > 1:
+        return None
+    (row,) = rows
     if features.given is None or features.columns is None:
         return float(features.rows[row][feature])
     return features.given[row][features.columns[feature]]
@@ -171,13 +158,6 @@ class Weight:
 def largest_weights(features: Features, limit: int) -> list[Weight]:
     """The features with the greatest influence."""
     influence = features.influence()
-    return [
-        Weight(
-            _name(features.names, j),
-            float(features.weights[j]),
-            float(features.mean[j]),
-            float(features.spread[j]),
-            float(influence[j]),
-        )
-        for j in _largest(influence, limit)
-    ]
+    numbers = np.stack([features.weights, features.mean, features.spread, influence], axis=1)
+    largest = _largest(influence, limit)
+    return [Weight(_name(features.names, j), *numbers[j].tolist()) for j in largest]

@@ -12,7 +12,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing
 
 from toppush.designs import dense
-from toppush.problem.losses import LOSSES, Loss
+from toppush.problem.losses import LOSSES
 from toppush.report.drivers import Features
 from toppush.report.page import N_ALARMS, N_SHOWN, Rival, build
 from toppush.report.ranking import Indices, Ranking, Table, table_records
@@ -121,12 +121,11 @@ def _columns(
     """Name of the column that each feature is made of, and what some rows hold there."""
     if before is None or (made_of := sources(before, before.n_features_in_)) is None:
         return None, None
-    fitted = getattr(before, "feature_names_in_", None)
-    called = [f"column {place + 1}" for place in range(before.n_features_in_)]
-    called = called if fitted is None else [str(name) for name in fitted]
+    numbered = [f"column {place + 1}" for place in range(before.n_features_in_)]
+    called = [str(name) for name in getattr(before, "feature_names_in_", numbered)]
     taken = _safe_indexing(X, np.asarray(rows))
     if _is_table(X):
-        records = [{str(name): one for name, one in row.items()} for row in table_records(taken)]
+        records = table_records(taken)
     else:
         records = [dict(zip(called, row, strict=True)) for row in dense(taken)]
     return [called[one] for one in made_of], dict(zip(map(int, rows), records, strict=True))
@@ -169,11 +168,8 @@ def _facts(
         facts["Steps"] = " → ".join(type(step).__name__ for _, step in ranker.steps)
     parameters = final.get_params(deep=False)
     facts["Parameters"] = ", ".join(f"{name}={value!r}" for name, value in parameters.items())
-    for name, told in (
-        ("lam_", "lam chosen"),
-        ("top_", "top as fitted"),
-        ("n_iter_", "Iterations"),
-    ):
+    fitted = {"lam_": "lam chosen", "top_": "top as fitted", "n_iter_": "Iterations"}
+    for name, told in fitted.items():
         if hasattr(final, name):
             facts[told] = getattr(final, name)
     if features is not None:
@@ -186,16 +182,15 @@ def _facts(
 def _caution(final: BaseEstimator) -> str:
     """Say so if weights of zero are as good as those found."""
     solution, loss = getattr(final, "solution_", None), LOSSES.get(getattr(final, "loss", ""))
-    if solution is None or loss is None or solution.upper < (1 - NEARLY) * _at_zero(loss):
+    if solution is None or loss is None:
+        return ""
+    at_zero = float(loss.value(np.zeros(1))[0])
+    if solution.upper < (1 - NEARLY) * at_zero:
         return ""
     return (
-        f"By the fit's own objective weights of zero are as good as these ({_at_zero(loss):.4g} "
+        f"By the fit's own objective weights of zero are as good as these ({at_zero:.4g} "
         f"against {solution.upper:.4g}): no direction puts enough positives above the highest "
         "negatives. What ranks the rows is the direction in which a solution would lie. Trust "
         "what the list shows on rows that the fit has not seen, and see whether another top or "
         "lam, or logistic regression, does better."
     )
-
-
-def _at_zero(loss: Loss) -> float:
-    return float(loss.value(np.zeros(1))[0])

@@ -5,7 +5,7 @@ browser, which adds hovering and the controls.
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
@@ -13,7 +13,7 @@ from typing import Any
 import altair as alt
 import numpy as np
 import vl_convert
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from toppush.problem.solution import Iteration
 from toppush.report.drivers import Contribution, Weight
@@ -35,8 +35,9 @@ INK, FAINT, GRID = "var(--ink)", "var(--faint)", "var(--grid)"
 FIRST, SECOND = "var(--first)", "var(--second)"
 DASH = [6, 4]
 FONT = "system-ui, sans-serif"
-Cell = float | str
 Chart = alt.Chart | alt.LayerChart | alt.FacetChart
+Rows = Mapping[str, ArrayLike]
+"""Columns; a single value is that of every row."""
 
 
 @dataclass(frozen=True)
@@ -98,15 +99,18 @@ def browser_library() -> str:
     return str(vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;", vl_version=VEGA_LITE))
 
 
-def _data(**columns: ArrayLike) -> alt.InlineData:
-    names = list(columns)
-    rows = zip(*(_plain(values) for values in columns.values()), strict=True)
-    return alt.InlineData(values=[dict(zip(names, row, strict=True)) for row in rows])
+def _data(*parts: Rows) -> alt.InlineData:
+    """The rows of all parts, one after another."""
+    rows = []
+    for part in parts:
+        columns = map(_plain, np.broadcast_arrays(*map(np.atleast_1d, part.values())))
+        rows += [dict(zip(part, row, strict=True)) for row in zip(*columns, strict=True)]
+    return alt.InlineData(values=rows)
 
 
-def _plain(values: ArrayLike) -> list[Cell]:
+def _plain(values: NDArray[Any]) -> list[float | str]:
     """Python numbers with six digits, which is more than a screen shows."""
-    listed: list[Cell] = np.asarray(values).tolist()
+    listed = values.tolist()
     return [float(f"{value:.6g}") if isinstance(value, float) else value for value in listed]
 
 
@@ -139,11 +143,6 @@ def _dashes(names: Sequence[str]) -> alt.StrokeDash:
     return alt.StrokeDash("list:N", sort=None).scale(domain=list(names), range=dashes)
 
 
-def _tips(*told: tuple[str, ...]) -> list[alt.Tooltip]:
-    """What is told of a point: fields, and if given their formats and what they are called."""
-    return [_tip(*one) for one in told]
-
-
 def _tip(field: str, form: str = "", title: str = "") -> alt.Tooltip:
     return alt.Tooltip(field, format=form or alt.Undefined, title=title or alt.Undefined)
 
@@ -170,34 +169,27 @@ def _hover(data: alt.InlineData, x: alt.X, tooltip: list[alt.Tooltip]) -> alt.Ch
 def curve_figure(lists: dict[str, Ranking], k: int) -> Figure:
     """Precision and recall against list length, with a line at k."""
     ranking = next(iter(lists.values()))
-    columns: dict[str, list[Cell]] = {"k": [], "share": [], "measure": [], "list": []}
+    both = ["precision", "recall"]
+    parts: list[Rows] = []
     for name, one in lists.items():
-        lengths, *both = curve_points(one)
-        for measure, shares in zip(("precision", "recall"), both, strict=True):
-            columns["k"] += lengths.tolist()
-            columns["share"] += shares.tolist()
-            columns["measure"] += [measure] * len(lengths)
-            columns["list"] += [name] * len(lengths)
+        lengths, *shares = curve_points(one)
+        parts += [
+            {"k": lengths, "share": share, "measure": measure, "list": name}
+            for measure, share in zip(both, shares, strict=True)
+        ]
     x = _log_axis("k", "length of the list, k (logarithmic)", 1, ranking.n_rows)
     lines = (
-        alt.Chart(_data(**columns))
+        alt.Chart(_data(*parts))
         .mark_line(strokeWidth=2.2, clip=True)
         .encode(
             x=x,
             y=_share_axis("share", "share"),
-            color=alt.Color("measure:N").scale(
-                domain=["precision", "recall"], range=[FIRST, SECOND]
-            ),
+            color=alt.Color("measure:N").scale(domain=both, range=[FIRST, SECOND]),
             strokeDash=_dashes(list(lists)),
         )
     )
-    lengths, precision, recall = curve_points(ranking)
-    points = _data(k=lengths, precision=precision, recall=recall)
-    hover = _hover(
-        points,
-        x,
-        _tips(("k:Q", ",d", "first rows"), ("precision:Q", ".1%"), ("recall:Q", ".1%")),
-    )
+    points = _data(dict(zip(("k", *both), curve_points(ranking), strict=True)))
+    told = [_tip("k:Q", ",d", "first rows"), *(_tip(f"{one}:Q", ".1%") for one in both)]
     chosen = (
         alt.Chart(alt.InlineData(values=[{}]))
         .mark_rule(color=INK, strokeWidth=2)
@@ -207,7 +199,7 @@ def curve_figure(lists: dict[str, Ranking], k: int) -> Figure:
         "curve",
         f"Precision and recall of the first k rows, for k from 1 to {ranking.n_rows:,} on a "
         "logarithmic axis. The table below the chart holds the numbers.",
-        alt.layer(lines, chosen, hover).add_params(alt.param("k", value=k)),
+        alt.layer(lines, chosen, _hover(points, x, told)).add_params(alt.param("k", value=k)),
         300,
     )
 
@@ -216,76 +208,69 @@ def roc_figure(lists: dict[str, Ranking]) -> Figure:
     """Recall against the false positive rate, from the first false alarm on."""
     ranking = next(iter(lists.values()))
     left = 0.5 / ranking.n_neg
-    columns: dict[str, list[Cell]] = {"rate": [], "drawn": [], "recall": [], "list": []}
+    parts: list[Rows] = []
     for name, one in lists.items():
         rates, recall = roc_points(one)
-        columns["rate"] += rates.tolist()
-        columns["drawn"] += np.maximum(rates, left).tolist()
-        columns["recall"] += recall.tolist()
-        columns["list"] += [name] * len(rates)
-    chance = np.geomspace(left, 1, 60)
+        drawn = np.maximum(rates, left)
+        parts.append({"rate": rates, "drawn": drawn, "recall": recall, "list": name})
+    chance, names = np.geomspace(left, 1, 60), [*lists, "random order"]
     x = _log_axis("drawn", "false positive rate (logarithmic; left end: none)", left, 1)
     lines = (
-        alt.Chart(_data(**columns))
+        alt.Chart(_data(*parts))
         .mark_line(strokeWidth=2.2, interpolate="step-after", clip=True)
         .encode(
             x=x,
             y=_share_axis("recall", "recall"),
             color=alt.Color("list:N", sort=None).scale(
-                domain=[*lists, "random order"],
-                range=[*[FIRST, SECOND][: len(lists)], FAINT],
+                domain=names, range=[*[FIRST, SECOND][: len(lists)], FAINT]
             ),
-            strokeDash=_dashes([*lists, "random order"]),
+            strokeDash=_dashes(names),
             order=alt.Order("rate:Q"),
         )
     )
     by_chance = (
-        alt.Chart(_data(drawn=chance, recall=chance, list=["random order"] * len(chance)))
+        alt.Chart(_data({"drawn": chance, "recall": chance, "list": "random order"}))
         .mark_line(strokeWidth=1.5)
         .encode(x=x, y="recall:Q", color="list:N", strokeDash="list:N")
     )
-    rates, recall = roc_points(ranking)
-    points = _data(
-        rate=rates, drawn=np.maximum(rates, left), recall=recall, alarms=rates * ranking.n_neg
-    )
-    told = ("alarms:Q", ",.0f", "false alarms"), ("rate:Q", ".3~%", "false positive rate")
-    tooltip = _tips(*told, ("recall:Q", ".1%"))
+    rates, _ = roc_points(ranking)
+    ours = {key: parts[0][key] for key in ("rate", "drawn", "recall")}
+    points = _data(ours | {"alarms": rates * ranking.n_neg})
+    told = [_tip("alarms:Q", ",.0f", "false alarms"), _tip("rate:Q", ".3~%", "false positive rate")]
     return Figure.of(
         "roc",
         "Recall against the false positive rate on a logarithmic axis that begins at no false "
         "alarm at all.",
-        alt.layer(lines, by_chance, _hover(points, x, tooltip)),
+        alt.layer(lines, by_chance, _hover(points, x, [*told, _tip("recall:Q", ".1%")])),
         280,
     )
 
 
 def scores_figure(ranking: Ranking) -> Figure:
     """How the scores of each class are spread."""
-    edges, positives, negatives = score_shares(ranking)
+    edges, *shares = score_shares(ranking)
+    both = dict(zip(("positives", "negatives"), shares, strict=True))
     # A step goes on to the next point: the last bin needs one at its end.
-    data = _data(
-        low=np.tile(edges, 2),
-        share=np.concatenate([positives, positives[-1:], negatives, negatives[-1:]]),
-        list=["positives"] * len(edges) + ["negatives"] * len(edges),
-    )
-    both = ["positives", "negatives"]
+    steps: list[Rows] = [
+        {"low": edges, "share": np.append(share, share[-1]), "list": name}
+        for name, share in both.items()
+    ]
     x = _value_axis("low", "score", edges, zero=False)
     axis = alt.Axis(format="%", tickCount=5)
-    colour = alt.Color("list:N").scale(domain=both, range=[FIRST, SECOND])
-    chart = alt.Chart(data).encode(
+    colour = alt.Color("list:N").scale(domain=list(both), range=[FIRST, SECOND])
+    chart = alt.Chart(_data(*steps)).encode(
         x=x, y=alt.Y("share:Q", title="share of the class", axis=axis, stack=None), color=colour
     )
     areas = chart.mark_area(interpolate="step-after", fillOpacity=0.18)
-    lines = chart.mark_line(interpolate="step-after", strokeWidth=2).encode(
-        strokeDash=_dashes(both)
-    )
-    points = _data(low=edges[:-1], high=edges[1:], positives=positives, negatives=negatives)
-    ends = ("low:Q", ".4g", "score from"), ("high:Q", ".4g", "to")
-    tooltip = _tips(*ends, ("positives:Q", ".2%"), ("negatives:Q", ".2%"))
+    lines = chart.mark_line(interpolate="step-after", strokeWidth=2)
+    lines = lines.encode(strokeDash=_dashes(list(both)))
+    points = _data({"low": edges[:-1], "high": edges[1:], **both})
+    ends = [_tip("low:Q", ".4g", "score from"), _tip("high:Q", ".4g", "to")]
+    told = [*ends, *(_tip(f"{name}:Q", ".2%") for name in both)]
     return Figure.of(
         "scores",
         "Share of the positives and of the negatives in equal bins of the score.",
-        alt.layer(areas, lines, _hover(points, x, tooltip)),
+        alt.layer(areas, lines, _hover(points, x, told)),
         240,
     )
 
@@ -293,20 +278,19 @@ def scores_figure(ranking: Ranking) -> Figure:
 def calibration_figure(ranking: Ranking, groups: Sequence[ScoreGroup]) -> Figure:
     """Observed share of positives by score, with intervals and a rising staircase."""
     steps, heights = rising_share(ranking)
-    data = _data(
-        score=[group.median for group in groups],
-        share=[group.share for group in groups],
-        low=[group.low for group in groups],
-        high=[group.high for group in groups],
-        ranks=[f"{group.first:,} to {group.last:,}" for group in groups],
+    dots = (
+        {"score": one.median, "share": one.share, "low": one.low, "high": one.high}
+        | {"ranks": f"{one.first:,} to {one.last:,}"}
+        for one in groups
     )
+    data = _data(*dots)
     # Room for the dots at both ends, and for a last step of a single score.
     room = 0.02 * float(steps[-1] - steps[0]) or 1.0
     domain = [float(steps[0]) - room, float(steps[-1]) + room]
     x = _value_axis("score", "score", steps, zero=False, domain=domain)
     y = _share_axis("share", "observed share of positives")
     stairs = (
-        alt.Chart(_data(score=np.append(steps, domain[1]), share=np.append(heights, heights[-1])))
+        alt.Chart(_data({"score": [*steps, domain[1]], "share": [*heights, heights[-1]]}))
         .mark_line(interpolate="step-after", color=SECOND, strokeDash=DASH, strokeWidth=1.8)
         .encode(x=x, y=y)
     )
@@ -317,13 +301,13 @@ def calibration_figure(ranking: Ranking, groups: Sequence[ScoreGroup]) -> Figure
         .encode(
             x=x,
             y=y,
-            tooltip=_tips(
-                ("ranks:N",),
-                ("score:Q", ".4g", "median score"),
-                ("share:Q", ".1%", "positive"),
-                ("low:Q", ".1%", "interval from"),
-                ("high:Q", ".1%", "to"),
-            ),
+            tooltip=[
+                _tip("ranks:N"),
+                _tip("score:Q", ".4g", "median score"),
+                _tip("share:Q", ".1%", "positive"),
+                _tip("low:Q", ".1%", "interval from"),
+                _tip("high:Q", ".1%", "to"),
+            ],
         )
     )
     return Figure.of(
@@ -337,53 +321,48 @@ def calibration_figure(ranking: Ranking, groups: Sequence[ScoreGroup]) -> Figure
 
 def parts_figure(parts: dict[str, list[Contribution]]) -> Figure:
     """What each column adds to the score of a row; which row is chosen on the page."""
-    columns: dict[str, list[Cell]] = {"row": [], "name": [], "amount": [], "place": []}
-    for row, several in parts.items():
-        columns["row"] += [row] * len(several)
-        columns["name"] += [part.name for part in several]
-        columns["amount"] += [part.amount for part in several]
-        columns["place"] += list(range(len(several)))
+    bars = [
+        {"row": row, "name": part.name, "amount": part.amount, "place": place}
+        for row, several in parts.items()
+        for place, part in enumerate(several)
+    ]
+    chart = _signed_bars(bars, "adds to the score, relative to the mean row")
+    chosen = alt.param("row", value=next(iter(parts)))
     tallest = max(len(several) for several in parts.values())
-    title = "adds to the score, relative to the mean row"
-    bars = _signed_bars(columns, title)
-    bars = bars.transform_filter("datum.row === row").add_params(
-        alt.param("row", value=next(iter(parts)))
-    )
     return Figure.of(
         "parts",
         "What each column adds to the score of the chosen false alarms, relative to the mean "
         "row. The table below names the largest for each.",
-        bars,
+        chart.transform_filter("datum.row === row").add_params(chosen),
         BAR * tallest,
     )
 
 
 def weights_figure(weights: Sequence[Weight]) -> Figure:
     """Weights times spread, largest first."""
-    columns: dict[str, list[Cell]] = {
-        "name": [one.name for one in weights],
-        "amount": [float(np.sign(one.weight) * one.influence) for one in weights],
-        "place": list(range(len(weights))),
-    }
+    bars = [
+        {"name": one.name, "amount": np.sign(one.weight) * one.influence, "place": place}
+        for place, one in enumerate(weights)
+    ]
     return Figure.of(
         "weights",
         "The features that move scores apart most: weight times spread. The table below holds "
         "the numbers.",
-        _signed_bars(columns, "weight times spread"),
+        _signed_bars(bars, "weight times spread"),
         BAR * len(weights),
     )
 
 
-def _signed_bars(columns: dict[str, list[Cell]], title: str) -> alt.Chart:
+def _signed_bars(rows: Sequence[Mapping[str, Any]], title: str) -> alt.Chart:
     """Bars to the right for what raises the score, to the left for what lowers it."""
     bars: alt.Chart = (
-        alt.Chart(_data(**columns))
+        alt.Chart(_data(*rows))
         .mark_bar()
         .encode(
-            x=_value_axis("amount", title, columns["amount"]),
+            x=_value_axis("amount", title, [row["amount"] for row in rows]),
             y=alt.Y("name:N", title=None, sort=alt.SortField("place")),
             color=alt.condition("datum.amount < 0", alt.value(SECOND), alt.value(FIRST)),
-            tooltip=_tips(("name:N", "", "feature"), ("amount:Q", "+.4g", title)),
+            tooltip=[_tip("name:N", title="feature"), _tip("amount:Q", "+.4g", title)],
         )
     )
     return bars
@@ -392,24 +371,25 @@ def _signed_bars(columns: dict[str, list[Cell]], title: str) -> alt.Chart:
 def history_figure(history: Sequence[Iteration]) -> Figure:
     """Objective and proven bound against reads of the data."""
     both = ["objective", "proven bound"]
-    data = _data(
-        passes=[at.passes for at in history] * 2,
-        value=[at.upper for at in history] + [at.lower for at in history],
-        list=[both[0]] * len(history) + [both[1]] * len(history),
-    )
+    bounds = [at.upper for at in history], [at.lower for at in history]
+    passes = [at.passes for at in history]
+    parts: list[Rows] = [
+        {"passes": passes, "value": values, "list": name}
+        for name, values in zip(both, bounds, strict=True)
+    ]
     lines = (
-        alt.Chart(data)
+        alt.Chart(_data(*parts))
         .mark_line(strokeWidth=2.2, point={"size": 30})
         .encode(
             x=alt.X("passes:Q", title="reads of the data", axis=alt.Axis(tickCount=10)),
             y=alt.Y("value:Q", title="objective", scale=alt.Scale(zero=False)),
             color=alt.Color("list:N").scale(domain=both, range=[FIRST, SECOND]),
             strokeDash=_dashes(both),
-            tooltip=_tips(
-                ("list:N", "", "bound"),
-                ("passes:Q", ".1f", "reads of the data"),
-                ("value:Q", ".6g"),
-            ),
+            tooltip=[
+                _tip("list:N", title="bound"),
+                _tip("passes:Q", ".1f", "reads of the data"),
+                _tip("value:Q", ".6g"),
+            ],
         )
     )
     return Figure.of(

@@ -15,22 +15,14 @@ from markupsafe import Markup
 from numpy.typing import ArrayLike
 
 from toppush.problem.solution import Solution
-from toppush.report import figures
+from toppush.report import drivers, figures
 from toppush.report.comparison import compare
-from toppush.report.drivers import (
-    Contribution,
-    Features,
-    largest_contributions,
-    largest_weights,
-    mean_contributions,
-)
 from toppush.report.ranking import (
     PER_DECADE,
     Indices,
     Ranking,
     Table,
     count,
-    default_k,
     headlines,
     kept_counts,
     score_groups,
@@ -81,7 +73,7 @@ def build(
     name: str = "TopPush",
     k: int | None = None,
     preview: Table = None,
-    features: Features | None = None,
+    features: drivers.Features | None = None,
     solution: Solution | None = None,
     rival: Rival | None = None,
     facts: Mapping[str, object] | None = None,
@@ -122,14 +114,13 @@ def build(
     str
     """
     ranking = Ranking.of(y_true, y_score)
-    k = default_k(ranking) if k is None else k
+    k = min(100, ranking.n_pos) if k is None else k
     if not 1 <= k <= ranking.n_rows:
         raise ValueError(f"k must be from 1 to {ranking.n_rows}, the length of the list, got {k}.")
-    lists = {name: ranking}
+    lists, other = {name: ranking}, None
     if rival is not None:
-        lists[rival.name if rival.name != name else f"{rival.name} (2)"] = Ranking.of(
-            y_true, rival.scores
-        )
+        other = Ranking.of(y_true, rival.scores)
+        lists[rival.name if rival.name != name else f"{rival.name} (2)"] = other
     records = table_records(preview) if preview is not None else []
     groups = score_groups(ranking)
     drawn = [figures.curve_figure(lists, k), figures.roc_figure(lists)]
@@ -142,14 +133,16 @@ def build(
         "ranking": ranking,
         "k": k,
         "headlines": headlines(ranking, k),
-        "lengths": [_at(ranking, length) for length in usual_lengths(ranking.n_rows)],
+        "lengths": usual_lengths(ranking.n_rows),
         "top": _top_table(ranking, records),
         "groups": groups,
-        "compared": compare(ranking, lists[list(lists)[1]] if rival is not None else None),
+        "compared": compare(ranking, other),
         "facts": _facts(ranking, facts or {}),
         "solution": solution,
         "counts": kept_counts(ranking),
         "per_decade": PER_DECADE,
+        "alarms": [],
+        "weights": [],
     }
     if features is not None:
         found, more = _drivers(ranking, features, records)
@@ -182,22 +175,6 @@ def write(path: str | os.PathLike[str], page: str) -> None:
         What `build` or `from_estimator` returned.
     """
     write_text(path, page)
-
-
-@dataclass(frozen=True)
-class AtLength:
-    """How good the first k rows are."""
-
-    k: int
-    hits: float
-    precision: float
-    recall: float
-    lift: float
-
-
-def _at(ranking: Ranking, k: int) -> AtLength:
-    hits = ranking.hits(k)
-    return AtLength(k, hits, hits / k, hits / ranking.n_pos, hits / k / ranking.prevalence)
 
 
 @dataclass(frozen=True)
@@ -234,7 +211,7 @@ class TopTable:
 
 
 def _top_table(ranking: Ranking, records: Sequence[Mapping[str, object]]) -> TopTable:
-    columns = list(dict.fromkeys(str(key) for record in records for key in record))
+    columns = list(dict.fromkeys(key for record in records for key in record))
     shown = columns[:MAX_COLUMNS]
     places = range(min(N_SHOWN, ranking.n_rows))
     rows = [_row(ranking, place, shown, records) for place in places]
@@ -249,9 +226,7 @@ def _row(
     ranking: Ranking, place: int, columns: Sequence[str], records: Sequence[Mapping[str, object]]
 ) -> Row:
     number = int(ranking.order[place])
-    record = (
-        {str(key): value for key, value in records[place].items()} if place < len(records) else {}
-    )
+    record = records[place] if place < len(records) else {}
     cells = [_cell(record.get(column)) for column in columns]
     score, positive = float(ranking.score[number]), bool(ranking.positive[number])
     return Row(place + 1, number + 1, score, positive, cells)
@@ -271,34 +246,31 @@ class Alarm:
     """A false alarm and the columns that raised its score most."""
 
     row: Row
-    raised_by: list[Contribution]
+    raised_by: list[drivers.Contribution]
     total: float
     """The row's score less that of the mean row."""
 
 
 def _drivers(
-    ranking: Ranking, features: Features, records: Sequence[Mapping[str, object]]
+    ranking: Ranking, features: drivers.Features, records: Sequence[Mapping[str, object]]
 ) -> tuple[dict[str, object], list[figures.Figure]]:
     """What drives the first false alarms, and the largest weights."""
     alarms, parts = [], {}
     for place in ranking.false_alarms(N_ALARMS):
         row = _row(ranking, int(place), [], records)
         if row.number - 1 in features.rows:
-            several = [
-                replace(part, name=_told(part))
-                for part in largest_contributions(features, row.number - 1, N_PARTS)
-            ]
+            largest = drivers.largest_contributions(features, N_PARTS, row.number - 1)
+            several = [replace(part, name=_told(part)) for part in largest]
             named = [part for part in several if part.amount > 0][:N_NAMED]
             total = float(features.contributions(row.number - 1).sum())
             alarms.append(Alarm(row, named, total))
             parts[f"rank {row.rank:,}"] = several
-    weights = largest_weights(features, N_WEIGHTS)
+    weights = drivers.largest_weights(features, N_WEIGHTS)
     drawn = []
     if alarms:
         numbers = [alarm.row.number - 1 for alarm in alarms]
-        parts = {
-            f"mean of these {len(alarms)}": mean_contributions(features, numbers, N_PARTS)
-        } | parts
+        mean = drivers.largest_contributions(features, N_PARTS, *numbers)
+        parts = {f"mean of these {len(alarms)}": mean} | parts
         drawn.append(figures.parts_figure(parts))
     if weights:
         drawn.append(figures.weights_figure(weights))
@@ -307,7 +279,7 @@ def _drivers(
     return found, drawn
 
 
-def _told(part: Contribution) -> str:
+def _told(part: drivers.Contribution) -> str:
     """A column and what the row holds there."""
     cell = _cell(part.value)
     return f"{part.name} is missing" if cell.text == MISSING else f"{part.name} = {cell.text}"
@@ -337,18 +309,14 @@ def _render(context: dict[str, object], drawn: Sequence[figures.Figure]) -> str:
     read = environment.loader.get_source  # type: ignore[union-attr]
     scripts = [figures.browser_library(), read(environment, "page.js")[0]]
     scripts = [script.replace("</script", r"<\/script") for script in scripts]
-    defaults = {"alarms": [], "choices": [], "weights": [], "n_features": 0}
     return environment.get_template("page.html.jinja").render(
-        defaults
-        | context
-        | {
-            "figures": {one.name: one for one in drawn},
-            "pictures": {one.name: Markup(one.picture()) for one in drawn},
-            "specs": {one.name: one.spec for one in drawn},
-            "style": Markup(read(environment, "page.css")[0]),
-            "scripts": [Markup(script) for script in scripts],
-            "hashes": " ".join(f"'sha256-{_sha256(script)}'" for script in scripts),
-        }
+        **context,
+        figures={one.name: one for one in drawn},
+        pictures={one.name: Markup(one.picture()) for one in drawn},
+        specs={one.name: one.spec for one in drawn},
+        style=Markup(read(environment, "page.css")[0]),
+        scripts=[Markup(script) for script in scripts],
+        hashes=" ".join(f"'sha256-{_sha256(script)}'" for script in scripts),
     )
 
 
@@ -376,5 +344,4 @@ def _number(value: float) -> str:
     """Four digits, as the page's script writes them."""
     if abs(value) >= 1e4:
         return f"{value:,.0f}"
-    text = f"{value:.4g}"
-    return text.replace("e-0", "e-") if "e" in text else text
+    return f"{value:.4g}".replace("e-0", "e-")

@@ -102,11 +102,6 @@ def _as_booleans(y_true: ArrayLike) -> Mask:
     return labels.astype(bool)
 
 
-def default_k(ranking: Ranking) -> int:
-    """The list length a page opens with: 100, or all positives if they are fewer."""
-    return min(100, ranking.n_pos)
-
-
 def usual_lengths(n_rows: int) -> list[int]:
     """10, 20, 50, 100, ... and the whole list."""
     steps = [one * 10**power for power in range(1, 12) for one in (1, 2, 5)]
@@ -216,19 +211,9 @@ def score_groups(ranking: Ranking) -> list[ScoreGroup]:
         rows = last - first
         hits = int(curve.hits[end] - curve.hits[start])
         interval = binomtest(hits, rows).proportion_ci(0.95)
-        groups.append(
-            ScoreGroup(
-                first + 1,
-                last,
-                float(curve.thresholds[end]),
-                float(falling[(first + last) // 2]),
-                float(curve.thresholds[start + 1]),
-                hits,
-                hits / rows,
-                float(interval.low),
-                float(interval.high),
-            )
-        )
+        lowest, highest = curve.thresholds[end], curve.thresholds[start + 1]
+        scores = lowest, falling[(first + last) // 2], highest
+        groups.append(ScoreGroup(first + 1, last, *scores, hits, hits / rows, *interval))
         start = end
     return groups
 
@@ -267,14 +252,15 @@ def roc_points(ranking: Ranking, *, limit: int = 600) -> tuple[Array, Array]:
 
 def table_records(table: Table) -> list[dict[str, object]]:
     """Rows of a data frame, an Arrow table or a sequence of mappings."""
+    rows = table
     if hasattr(table, "to_dicts"):  # polars
-        return [dict(row) for row in table.to_dicts()]
-    if hasattr(table, "to_pylist"):  # pyarrow
-        return [dict(row) for row in table.to_pylist()]
-    if hasattr(table, "to_dict"):  # pandas
-        return [dict(row) for row in table.to_dict("records")]
-    if isinstance(table, Sequence):
-        return [dict(row) for row in table]
-    raise TypeError(
-        f"preview is a {type(table).__name__}; pass a data frame or a list of dictionaries."
-    )
+        rows = table.to_dicts()
+    elif hasattr(table, "to_pylist"):  # pyarrow
+        rows = table.to_pylist()
+    elif hasattr(table, "to_dict"):  # pandas
+        rows = table.to_dict("records")
+    if not isinstance(rows, Sequence):
+        raise TypeError(
+            f"preview is a {type(table).__name__}; pass a data frame or a list of dictionaries."
+        )
+    return [{str(name): value for name, value in row.items()} for row in rows]
