@@ -104,6 +104,11 @@ def implied(imports, part, other):
     return False
 
 
+def listed(imports):
+    """The graph in words, as the picture's file holds it."""
+    return "; ".join(f"{part}: {' '.join(sorted(below))}" for part, below in imports.items())
+
+
 def draw(imports, path):
     """The picture."""
     import matplotlib
@@ -130,7 +135,8 @@ def draw(imports, path):
         box = {"boxstyle": "round,pad=0.35", "facecolor": "white", "edgecolor": "#334"}
         axes.text(across[part], height, part, ha="center", va="center", fontsize=9, bbox=box)
     axes.set_axis_off()
-    figure.savefig(path, bbox_inches="tight", metadata={"Date": None})
+    about = {"Date": None, "Description": listed(imports)}
+    figure.savefig(path, bbox_inches="tight", metadata=about)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,17 @@ from types import ModuleType
 import pytest
 
 import toppush
-from imports import SOURCE, homes_of, imported_names, modules, own_parts, parsed, part_of
+from imports import (
+    SOURCE,
+    graph,
+    homes_of,
+    imported_names,
+    listed,
+    modules,
+    own_parts,
+    parsed,
+    part_of,
+)
 
 LAYERS = [
     {"types"},
@@ -164,3 +174,11 @@ def questions(node):
 )
 def test_such_questions_are_seen(code):
     assert set().union(*map(questions, ast.walk(ast.parse(code))))
+
+
+def test_the_picture_is_of_this_source():
+    picture = SOURCE.parents[1] / "docs/pictures/imports.svg"
+    if not picture.exists():
+        pytest.skip("needs the docs folder of a checkout")
+    again = "draw it again: python tests/imports.py docs/pictures/imports.svg"
+    assert listed(graph()) in picture.read_text(encoding="utf-8"), again
