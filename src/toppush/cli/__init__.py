@@ -31,5 +31,6 @@ def main() -> None:
     """
 
 
-for command in (fit, rank, evaluate, compare, threshold, report, info, demo, datasets, reproduce):
+COMMANDS = (fit, rank, evaluate, compare, threshold, report, info, demo, datasets, reproduce)
+for command in COMMANDS:
     main.add_command(command)

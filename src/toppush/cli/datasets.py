@@ -46,8 +46,7 @@ def list_(data: str | None, as_json: bool) -> None:
 def _described(name: str, data: str | None) -> dict[str, Any]:
     from toppush.datasets import CATALOGUE, find
 
-    entry = CATALOGUE[name]
-    found = find(name, data)
+    entry, found = CATALOGUE[name], find(name, data)
     here = "no" if found is None else "a part" if found[0].part else "yes"
     return {
         "name": name,
