@@ -25,7 +25,7 @@ from toppush.baselines.risks import AveragePrecisionHinge, OrderedHinge, PairHin
 from toppush.baselines.structural import rank_range, rank_shares
 from toppush.solvers.simplex import minimise_on_simplex
 
-pytestmark = pytest.mark.sampled(3)
+pytestmark = pytest.mark.sampled(4)
 
 CUTTING_PLANE = [RankSVM, MAPSVM, PartialAUCSVM, OWPC]
 

@@ -18,7 +18,7 @@ from toppush.problem.solution import Status
 from verdict import Holder, can_hold, complaints, fit
 
 pytestmark = [
-    pytest.mark.sampled(3),
+    pytest.mark.sampled(4),
     pytest.mark.skipif(not IS_LONG, reason="needs a long double of wider exponents than a double"),
 ]
 

@@ -19,7 +19,7 @@ from toppush.designs.views import MaskedRows, precise
 from toppush.solvers import checkpoints
 from toppush.solvers.newton import central_path
 
-pytestmark = pytest.mark.sampled(3)
+pytestmark = pytest.mark.sampled(5)
 
 N_ROWS, N_COLUMNS = 240, 12
 

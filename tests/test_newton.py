@@ -34,7 +34,7 @@ from toppush.solvers import SOLVERS
 from toppush.solvers.newton import central_path
 from toppush.solvers.newton.systems import Factored, Iterative, Memory
 
-pytestmark = pytest.mark.sampled(3)
+pytestmark = pytest.mark.sampled(4)
 
 AT_ZERO = {name: reference.loss(name, 0.0) for name in LOSSES}
 

@@ -44,7 +44,7 @@ from toppush.report.figures import calibration_figure, scores_figure
 from toppush.report.ranking import Ranking
 from toppush.report.sources import before_scaling, sources
 
-pytestmark = pytest.mark.sampled(2)
+pytestmark = pytest.mark.sampled(3)
 
 
 def made_list(rng, n_rows=400, *, ties=True):

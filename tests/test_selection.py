@@ -40,7 +40,7 @@ from toppush.problem.solution import Status
 from toppush.solvers import zero_is_optimal
 from toppush.system.threads import Stopped, go_on
 
-pytestmark = pytest.mark.sampled(2)
+pytestmark = pytest.mark.sampled(3)
 
 every_loss = pytest.mark.parametrize("name", LOSSES)
 selection = sys.modules["toppush.estimators.cross_validation"]

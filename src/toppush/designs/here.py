@@ -2,6 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -73,8 +74,12 @@ class LocalRows(RowsHere):
     library = ""
 
     def __init__(self, X: Matrix, entries_per_fit: int = ENTRIES_PER_FIT) -> None:
-        self._X, self._rows, self._entries_per_fit = X, rows_of(X), entries_per_fit
-        self.shape, self.is_double = self._rows.shape, self._rows.is_double
+        self._X, self._entries_per_fit = X, entries_per_fit
+        self.shape, self.is_double = X.shape, X.dtype == np.float64
+
+    @cached_property
+    def _rows(self) -> Rows:
+        return rows_of(self._X)
 
     @property
     def template(self) -> Matrix:
