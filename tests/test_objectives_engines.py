@@ -1,0 +1,158 @@
+"""The push inside LightGBM and XGBoost: each way of asking gives the same trees."""
+
+import pickle
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
+
+from toppush.metrics import average_precision
+from toppush.objectives import TopPushObjective, label_rows, push
+
+lightgbm = pytest.importorskip("lightgbm", reason="needs LightGBM, the extra [trees]")
+xgboost = pytest.importorskip("xgboost", reason="needs XGBoost, the extra [xgboost]")
+
+ROUNDS = 15
+FOR_LIGHTGBM = {"num_leaves": 7, "num_threads": 1, "verbosity": -1, "min_sum_hessian_in_leaf": 1.0}
+FOR_XGBOOST = {"max_depth": 3, "nthread": 1, "base_score": 0.5}
+
+
+@pytest.fixture
+def made(rng):
+    X = rng.normal(size=(2000, 4))
+    y = (X[:, 0] + X[:, 1] ** 2 + rng.normal(size=2000) > 3).astype(int)
+    return X, y, rng.integers(1, 4, size=2000).astype(float)
+
+
+def by_lightgbm(X, y, weight=None, objective=None):
+    params = {**FOR_LIGHTGBM, "objective": objective or TopPushObjective()}
+    booster = lightgbm.train(params, lightgbm.Dataset(X, y, weight=weight), ROUNDS)
+    return booster.predict(X)
+
+
+def by_lightgbm_classifier(X, y, weight=None, objective=None):
+    objective = objective or TopPushObjective()
+    ranker = lightgbm.LGBMClassifier(objective=objective, n_estimators=ROUNDS, **FOR_LIGHTGBM)
+    return clone(ranker).fit(X, y, sample_weight=weight).predict(X, raw_score=True)
+
+
+def by_xgboost(X, y, weight=None, objective=None):
+    data = xgboost.DMatrix(X, y, weight=weight)
+    booster = xgboost.train(FOR_XGBOOST, data, ROUNDS, obj=objective or TopPushObjective())
+    return booster.predict(data, output_margin=True) - 0.5
+
+
+def by_xgboost_classifier(X, y, weight=None, objective=None):
+    objective = objective or TopPushObjective()
+    ranker = xgboost.XGBClassifier(objective=objective, n_estimators=ROUNDS, **FOR_XGBOOST)
+    return clone(ranker).fit(X, y, sample_weight=weight).predict(X, output_margin=True)
+
+
+ENGINES = {"lightgbm": by_lightgbm, "xgboost": by_xgboost}
+CLASSIFIERS = {"lightgbm": by_lightgbm_classifier, "xgboost": by_xgboost_classifier}
+by_engine = pytest.mark.parametrize("engine", ENGINES)
+
+
+@by_engine
+def test_the_classifier_is_the_training_function(engine, made):
+    X, y, weight = made
+    for weights in (None, weight):
+        plain = ENGINES[engine](X, y, weights)
+        assert_allclose(CLASSIFIERS[engine](X, y, weights), plain, atol=1e-5)
+        assert average_precision(y, plain, sample_weight=weights) > 0.8
+
+
+@by_engine
+def test_labels_of_minus_one_are_zeros(engine, made):
+    X, y, _ = made
+    assert_array_equal(ENGINES[engine](X, 2 * y - 1), ENGINES[engine](X, y))
+
+
+@by_engine
+def test_weights_count(engine, made):
+    X, y, weight = made
+    assert abs(ENGINES[engine](X, y, weight) - ENGINES[engine](X, y)).max() > 0.01
+
+
+def test_every_way_of_asking_is_the_push(made):
+    X, y, weight = made
+    scores, objective = X[:, 0], TopPushObjective(top=20, smoothing=0.3)
+    plain = push(scores, label_rows(y), top=20, smoothing=0.3)
+    weighted = push(scores, label_rows(y, weight), top=20, smoothing=0.3)
+    for data in (lightgbm.Dataset(X, y).construct(), xgboost.DMatrix(X, y)):
+        assert_array_equal(objective(scores, data), plain)
+    for kind in (lightgbm.Dataset, xgboost.DMatrix):
+        data = kind(X, y, weight=weight)
+        data = data.construct() if kind is lightgbm.Dataset else data
+        assert_array_equal(objective(scores, data), weighted)
+    assert_array_equal(objective(y, scores), plain)
+    assert_array_equal(objective(y, scores, None), plain)
+    assert_array_equal(objective(y, scores, sample_weight=weight), weighted)
+
+
+def test_other_labels_are_noticed(made):
+    """What is kept from round to round hangs on the labels, not on who holds them."""
+    X, y, _ = made
+    objective, scores = TopPushObjective(), X[:, 0]
+    labels = y.astype(np.float32)
+    objective(labels, scores)
+    labels[:50] = 1 - labels[:50]
+    assert_array_equal(objective(labels, scores), push(scores, label_rows(labels)))
+
+
+def test_it_can_be_pickled_and_copied_without_rows(made):
+    X, y, _ = made
+    objective = TopPushObjective(top=3, smoothing=0.25)
+    objective(y, X[:, 0])
+    again = pickle.loads(pickle.dumps(objective))
+    assert len(pickle.dumps(objective)) < 300
+    assert repr(again) == repr(objective) == "TopPushObjective(top=3, smoothing=0.25)"
+    assert_array_equal(again(y, X[:, 0]), objective(y, X[:, 0]))
+
+
+@by_engine
+def test_what_is_refused_comes_as_a_sentence(engine, made):
+    X, y, _ = made
+    with pytest.raises(ValueError, match="give rows of both classes"):
+        ENGINES[engine](X, np.ones_like(y))
+    with pytest.raises(ValueError, match="relabel the rows"):
+        ENGINES[engine](X, y * 2)
+    with pytest.raises(ValueError, match="give a count from 1 to"):
+        ENGINES[engine](X, y, objective=TopPushObjective(top=5000))
+
+
+@pytest.mark.parametrize("top", [0, -3, 0.0, 1.01, float("nan")])
+def test_no_depth(top):
+    with pytest.raises(ValueError, match="is no depth; give a count"):
+        TopPushObjective(top=top)
+
+
+@pytest.mark.parametrize("smoothing", [0, -1.0, float("inf"), float("nan")])
+def test_no_smoothing(smoothing):
+    with pytest.raises(ValueError, match="must be above 0 and finite"):
+        TopPushObjective(smoothing=smoothing)
+
+
+def test_several_scores_for_a_row_are_refused(made):
+    X, y, _ = made
+    with pytest.raises(ValueError, match="one score for each row, so leave num_class"):
+        TopPushObjective()(y, X)
+
+
+@pytest.mark.parametrize("way", [by_lightgbm, by_lightgbm_classifier])
+def test_lightgbm_on_several_machines_is_refused(way, made, monkeypatch):
+    """The network itself is left out: what is seen of it is the booster's word."""
+    X, y, _ = made
+
+    def connect(booster, **_):
+        booster._network = True
+        return booster
+
+    monkeypatch.setattr(lightgbm.Booster, "set_network", connect)
+    monkeypatch.setattr(lightgbm.Booster, "free_network", lambda booster: booster)
+    monkeypatch.setitem(FOR_LIGHTGBM, "machines", "10.0.0.1:1,10.0.0.2:1")
+    with pytest.raises(ValueError, match=r"trains on 2 machines.* or with xgboost\.dask"):
+        way(X, y)
+    monkeypatch.setitem(FOR_LIGHTGBM, "machines", "10.0.0.1:1")
+    assert way(X, y).shape == y.shape
