@@ -1,7 +1,10 @@
 """Laws of the pairwise push: against all pairs one by one, exact and on the grid."""
 
 import doctest
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from importlib import import_module
+from threading import Barrier, get_ident
 
 import numpy as np
 import pytest
@@ -234,3 +237,45 @@ def test_a_top_out_of_range_is_refused(top):
 @pytest.mark.parametrize("name", ["push", "boosting"])
 def test_examples_run(name):
     assert doctest.testmod(import_module(f"toppush.objectives.{name}")).failed == 0
+
+
+class Threads:
+    """A team whose workers are threads that wait for each other."""
+
+    def __init__(self, size):
+        self.size, self._barrier, self._parts = size, Barrier(size), {}
+
+    def _all(self, numbers):
+        self._parts[get_ident()] = numbers
+        self._barrier.wait()
+        found = [self._parts[key] for key in sorted(self._parts)]
+        self._barrier.wait()
+        return found
+
+    def add(self, numbers):
+        return np.sum(self._all(numbers), axis=0)
+
+    def greatest(self, numbers):
+        return np.max(self._all(numbers), axis=0)
+
+    def together(self):
+        return nullcontext()
+
+
+@pytest.mark.parametrize("far", [0.0, 1e7])
+def test_rows_on_several_workers_are_pushed_as_on_one(rng, far):
+    """Also where one worker has no rows, one has one class, and gaps are left out."""
+    scores, weight = rng.normal(size=3000), rng.random(3000)
+    scores[-700:] -= far
+    labels = np.append(np.ones(300), rng.random(2700) < 0.1)
+    whole = push_on_grid(scores, label_rows(labels, weight), 0.1, 0.5)
+    parts, team = [slice(0, 300), slice(300, 300), slice(300, 3000)], Threads(3)
+
+    def work(part):
+        rows = label_rows(labels[part], weight[part])
+        return push(scores[part], rows, team=team)
+
+    with ThreadPoolExecutor(3) as pool:
+        found = list(pool.map(work, parts))
+    for vectors, one in zip(zip(*found, strict=True), whole, strict=True):
+        assert_allclose(np.concatenate(vectors), one, rtol=1e-5, atol=1e-9)

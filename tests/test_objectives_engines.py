@@ -7,8 +7,15 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 
+from toppush import metrics
 from toppush.metrics import average_precision
-from toppush.objectives import TopPushObjective, label_rows, push
+from toppush.objectives import (
+    LightGBMMetric,
+    TopPushObjective,
+    XGBoostMetric,
+    label_rows,
+    push,
+)
 
 lightgbm = pytest.importorskip("lightgbm", reason="needs LightGBM, the extra [trees]")
 xgboost = pytest.importorskip("xgboost", reason="needs XGBoost, the extra [xgboost]")
@@ -156,3 +163,93 @@ def test_lightgbm_on_several_machines_is_refused(way, made, monkeypatch):
         way(X, y)
     monkeypatch.setitem(FOR_LIGHTGBM, "machines", "10.0.0.1:1")
     assert way(X, y).shape == y.shape
+
+
+# Early stopping.
+
+MEASURES = {
+    "positives_at_top": {},
+    "top_recall": {"n_false": 3},
+    "average_precision": {},
+    "ndcg": {},
+    "ranking_loss": {},
+}
+by_measure = pytest.mark.parametrize("name", MEASURES)
+
+
+@by_measure
+def test_metrics_are_those_of_toppush(name, made):
+    X, y, weight = made
+    scores, parameters = X[:, 0], MEASURES[name]
+    more = not name.endswith("_loss")
+    here = {
+        weighted: getattr(metrics, name)(
+            y, scores, sample_weight=weight if weighted else None, **parameters
+        )
+        for weighted in (False, True)
+    }
+    for_lightgbm, for_xgboost = (
+        LightGBMMetric(name, **parameters),
+        XGBoostMetric(name, **parameters),
+    )
+    rows = lightgbm.Dataset(X, y, weight=weight).construct()
+    assert for_lightgbm(scores, rows) == (name, here[True], more)
+    assert for_lightgbm(y, scores, None) == (name, here[False], more)
+    assert for_xgboost(scores, xgboost.DMatrix(X, y, weight=weight)) == (name, here[True])
+    assert for_xgboost(scores, xgboost.DMatrix(X, y)) == (name, here[False])
+    assert for_xgboost(y, scores, sample_weight=weight) == here[True]
+    assert pickle.loads(pickle.dumps(for_xgboost))(y, scores) == here[False]
+
+
+@by_measure
+def test_lightgbm_stops_by_them(name, made):
+    X, y, _ = made
+    rows = lightgbm.Dataset(X[:1000], y[:1000])
+    held_out = lightgbm.Dataset(X[1000:], y[1000:], reference=rows)
+    params = {**FOR_LIGHTGBM, "objective": TopPushObjective(), "early_stopping_round": 5}
+    measure, seen = LightGBMMetric(name, **MEASURES[name]), {}
+    record = lightgbm.record_evaluation(seen)
+    booster = lightgbm.train(
+        params, rows, 40, valid_sets=[held_out], feval=measure, callbacks=[record]
+    )
+    values = np.array(seen["valid_0"][name]) * (1 if measure.maximize else -1)
+    assert list(seen["valid_0"]) == [name]
+    assert booster.best_iteration == values.argmax() + 1
+
+
+@by_measure
+def test_xgboost_stops_by_them(name, made):
+    X, y, _ = made
+    rows, held_out = xgboost.DMatrix(X[:1000], y[:1000]), xgboost.DMatrix(X[1000:], y[1000:])
+    measure, seen = XGBoostMetric(name, **MEASURES[name]), {}
+    booster = xgboost.train(
+        {**FOR_XGBOOST, "disable_default_eval_metric": True}, rows, 40, obj=TopPushObjective(),
+        custom_metric=measure, evals=[(held_out, "held")], evals_result=seen,
+        callbacks=[measure.early_stopping(5)], verbose_eval=False,
+    )  # fmt: skip
+    values = np.array(seen["held"][name]) * (1 if measure.maximize else -1)
+    assert booster.num_boosted_rounds() == values.argmax() + 1
+
+
+def test_classifiers_stop_by_them(made):
+    X, y, _ = made
+    one = lightgbm.LGBMClassifier(objective=TopPushObjective(), n_estimators=40, **FOR_LIGHTGBM)
+    one.set_params(early_stopping_round=5)
+    measure = LightGBMMetric("average_precision")
+    one.fit(X[:1000], y[:1000], eval_X=X[1000:], eval_y=y[1000:], eval_metric=measure)
+    assert 1 <= one.best_iteration_ <= 40
+    measure = XGBoostMetric("average_precision")
+    other = xgboost.XGBClassifier(
+        objective=TopPushObjective(), n_estimators=40, eval_metric=measure,
+        callbacks=[measure.early_stopping(5)], **FOR_XGBOOST,
+    )  # fmt: skip
+    other.fit(X[:1000], y[:1000], eval_set=[(X[1000:], y[1000:])], verbose=False)
+    seen = other.evals_result()["validation_0"]["average_precision"]
+    assert other.get_booster().num_boosted_rounds() == np.argmax(seen) + 1
+
+
+def test_metrics_that_do_not_exist_are_refused():
+    with pytest.raises(ValueError, match="There is no metric 'precision'; pass one of"):
+        LightGBMMetric("precision")
+    with pytest.raises(TypeError, match="missing a required argument: 'max_fpr'; pass the param"):
+        XGBoostMetric("recall_at_fpr")

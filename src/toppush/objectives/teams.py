@@ -20,6 +20,9 @@ class Team(Protocol):
     def greatest(self, numbers: Array) -> Array:
         """Greatest over the workers."""
 
+    def gather(self, columns: Array) -> Array:
+        """Columns of all workers side by side."""
+
     def together(self) -> AbstractContextManager[None]:
         """What one worker refuses inside, all refuse, lest the others wait for it."""
 
@@ -36,6 +39,10 @@ class Alone:
     def greatest(self, numbers: Array) -> Array:
         """The numbers themselves."""
         return numbers
+
+    def gather(self, columns: Array) -> Array:
+        """The columns themselves."""
+        return columns
 
     @contextmanager
     def together(self) -> Iterator[None]:
@@ -54,6 +61,7 @@ class XGBoostTeam:
 
         self._collective = collective
         self.size: int = collective.get_world_size()
+        self._rank: int = collective.get_rank()
 
     def add(self, numbers: Array) -> Array:
         """Sums over the workers."""
@@ -62,6 +70,15 @@ class XGBoostTeam:
     def greatest(self, numbers: Array) -> Array:
         """Greatest over the workers."""
         return self._reduce(numbers, "MAX")
+
+    def gather(self, columns: Array) -> Array:
+        """Columns of all workers side by side: each adds its own to a table of zeros."""
+        counts = np.zeros(self.size)
+        counts[self._rank] = columns.shape[1]
+        ends = np.cumsum(self.add(counts)).astype(int)
+        table = np.zeros((len(columns), ends[-1]))
+        table[:, ends[self._rank] - columns.shape[1] : ends[self._rank]] = columns
+        return self.add(table)
 
     def _reduce(self, numbers: Array, how: str) -> Array:
         done = self._collective.allreduce(numbers, self._collective.Op[how])
