@@ -10,6 +10,8 @@ from sklearn.base import clone
 from toppush import metrics
 from toppush.metrics import average_precision
 from toppush.objectives import (
+    LIGHTGBM_PARAMS,
+    XGBOOST_PARAMS,
     LightGBMMetric,
     TopPushObjective,
     XGBoostMetric,
@@ -21,8 +23,8 @@ lightgbm = pytest.importorskip("lightgbm", reason="needs LightGBM, the extra [tr
 xgboost = pytest.importorskip("xgboost", reason="needs XGBoost, the extra [xgboost]")
 
 ROUNDS = 15
-FOR_LIGHTGBM = {"num_leaves": 7, "num_threads": 1, "verbosity": -1, "min_sum_hessian_in_leaf": 1.0}
-FOR_XGBOOST = {"max_depth": 3, "nthread": 1, "base_score": 0.5}
+FOR_LIGHTGBM = {**LIGHTGBM_PARAMS, "num_leaves": 7, "num_threads": 1, "verbosity": -1}
+FOR_XGBOOST = {**XGBOOST_PARAMS, "max_leaves": 7, "nthread": 1}
 
 
 @pytest.fixture
@@ -223,7 +225,7 @@ def test_xgboost_stops_by_them(name, made):
     rows, held_out = xgboost.DMatrix(X[:1000], y[:1000]), xgboost.DMatrix(X[1000:], y[1000:])
     measure, seen = XGBoostMetric(name, **MEASURES[name]), {}
     booster = xgboost.train(
-        {**FOR_XGBOOST, "disable_default_eval_metric": True}, rows, 40, obj=TopPushObjective(),
+        FOR_XGBOOST, rows, 40, obj=TopPushObjective(),
         custom_metric=measure, evals=[(held_out, "held")], evals_result=seen,
         callbacks=[measure.early_stopping(5)], verbose_eval=False,
     )  # fmt: skip

@@ -4,13 +4,15 @@
 early; `push` is the mathematics for whoever boosts by himself.
 """
 
-from toppush.objectives.boosting import TopPushObjective
+from toppush.objectives.boosting import LIGHTGBM_PARAMS, XGBOOST_PARAMS, TopPushObjective
 from toppush.objectives.pairs import Push
 from toppush.objectives.push import push
 from toppush.objectives.rows import LabelledRows, label_rows
 from toppush.objectives.stopping import LightGBMMetric, XGBoostMetric
 
 __all__ = [
+    "LIGHTGBM_PARAMS",
+    "XGBOOST_PARAMS",
     "LabelledRows",
     "LightGBMMetric",
     "Push",

@@ -9,6 +9,25 @@ from toppush.objectives.asking import Asked, asked_about, refuse_several_machine
 from toppush.objectives.push import push
 from toppush.objectives.rows import LabelledRows, label_rows
 
+LIGHTGBM_PARAMS: dict[str, Any] = {
+    "learning_rate": 0.1,
+    "num_leaves": 15,
+    "min_sum_hessian_in_leaf": 1e-3,
+}
+"""A start for LightGBM; what is not named may stay as it is. The curvatures of all rows sum to half
+the positives' weight at most, so a leaf must not be asked for much of it."""
+XGBOOST_PARAMS: dict[str, Any] = {
+    "learning_rate": 0.1,
+    "max_leaves": 15,
+    "max_depth": 0,
+    "grow_policy": "lossguide",
+    "min_child_weight": 0.1,
+    "base_score": 0.5,
+    "disable_default_eval_metric": True,
+}
+"""A start for XGBoost: trees as LightGBM grows them; its own 1 for `min_child_weight` is much where
+positives are few. Scores may start anywhere, and 0.5 is allowed everywhere."""
+
 
 class Seen(NamedTuple):
     """Rows that were asked about last."""
@@ -27,8 +46,9 @@ class TopPushObjective:
     ``xgboost.dask.train``, and ``objective`` of ``LGBMClassifier`` and ``XGBClassifier``. Labels
     are 0 and 1, or -1 and +1; sample weights count. It can be pickled and cloned.
 
-    Scores are raw margins, and only their differences mean something. Time per round: a few
-    passes over the rows.
+    Scores are raw margins, and only their differences mean something. `LIGHTGBM_PARAMS` and
+    `XGBOOST_PARAMS` are a start for the engines' own parameters. Time per round: a few passes over
+    the rows.
 
     Parameters
     ----------

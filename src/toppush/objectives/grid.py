@@ -10,6 +10,7 @@ over the rows and FFTs over the grid. Rows on several workers give the same sums
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -84,8 +85,8 @@ def push_on_grid(
     given = Spread(scores, *shared_range(scores, team))
     given = without_gaps(given, WIDE, max(1.0, smoothing), team)
     grid = Grid.over(given.low, given.high, min(1.0, smoothing) / STEPS_PER_SCALE)
-    masses = weigh(given.scores, rows, grid, team)
-    return Push(*read_off(tabulate(grid, masses, top, smoothing), given.scores, rows, grid))
+    tables = tabulate(grid, weigh(given.scores, rows, grid, team), top, smoothing)
+    return Push(*read_off(tables, given.scores, rows, grid))
 
 
 def shared_range(scores: Scores, team: Team = ALONE) -> tuple[float, float]:
@@ -161,14 +162,18 @@ def _shares(grid: Grid, masses: Masses, top: float, smoothing: float) -> Array:
 
 def _sums_over_pairs(grid: Grid, masses: Array) -> Array:
     """Of each kernel (sigmoid of a difference, its slope) and each mass their convolution."""
-    n_points = grid.n_points
-    length = 1 << (2 * n_points - 2).bit_length()
+    length = 1 << (2 * grid.n_points - 2).bit_length()
+    sums = _kernels(length, grid.width)[:, None] * np.fft.rfft(masses, length)
+    return np.fft.irfft(sums, length)[..., : grid.n_points]
+
+
+@lru_cache(maxsize=4)
+def _kernels(length: int, width: float) -> NDArray[np.complex128]:
+    """Transforms of the two kernels; rounds of a fit ask for few different ones."""
     steps = np.arange(length, dtype=np.float64)
     steps[length // 2 :] -= length
-    slope = sigmoid(steps * grid.width)
-    kernels = np.fft.rfft(np.stack([slope, slope * sigmoid(-steps * grid.width)]))
-    sums = kernels[:, None] * np.fft.rfft(masses, length)
-    return np.fft.irfft(sums, length)[..., :n_points]
+    slope = sigmoid(steps * width)
+    return np.fft.rfft(np.stack([slope, slope * sigmoid(-steps * width)]))
 
 
 def read_off(

@@ -8,7 +8,7 @@ from toppush.objectives.pairs import Push, push_of_all_pairs
 from toppush.objectives.rows import LabelledRows
 from toppush.objectives.teams import ALONE, Team
 
-MOST_PAIRS = 2**16
+MOST_PAIRS = 2**14
 """So many pairs take about as long as a grid: a millisecond."""
 
 
@@ -23,7 +23,7 @@ def push(
     """Gradient and curvature of the pairwise push at these scores.
 
     See `toppush.objectives.pairs` for the formula and its scale. Exact up to `MOST_PAIRS` pairs
-    of one worker; beyond that within 3e-5 of the greatest gradient of a row of its class and
+    of one worker; beyond that within 2e-5 of the greatest gradient of a row of its class and
     weight, in time that grows as the rows do.
 
     Parameters
