@@ -18,7 +18,7 @@ from toppush.objectives.grid import Grid, push_on_grid, weigh
 from toppush.objectives.level import depth_of, level
 from toppush.objectives.pairs import CURVATURE_FLOOR, push_of_all_pairs, split, value_of_all_pairs
 
-ON_GRID = 5e-5
+ON_GRID = 8e-4
 """Error of the grid, as a share of the greatest gradient that a row of its class may have."""
 
 spreads = st.sampled_from([0.0, 1e-9, 0.1, 1.0, 3.0, 10.0, 100.0])

@@ -3,7 +3,7 @@
 Each row's weight is shared between the two grid points beside its score, by how near they are.
 Sums over all pairs are then convolutions of the two classes' weights along the grid, and a row
 reads its gradient and curvature off the line between its two points. Both errors are of second
-order: with points h apart they are at most h^2 / 8 times a second derivative, and h is 1/64 of
+order: with points h apart they are at most h^2 / 8 times a second derivative, and h is 1/16 of
 the smoothing (of 1, if that is less). Gradients of all rows still sum to zero. Cost: a few passes
 over the rows and FFTs over the grid. Rows on several workers give the same sums.
 """
@@ -23,7 +23,7 @@ from toppush.objectives.rows import LabelledRows
 from toppush.objectives.teams import ALONE, Team
 from toppush.types import Array, Where
 
-STEPS_PER_SCALE = 64
+STEPS_PER_SCALE = 16
 """Grid points per unit of the narrower of the two sigmoids."""
 CHUNK = 2**15
 """Rows at a time: a million take 12 ms so, and 40 in one piece, on vectors from fresh memory."""

@@ -7,17 +7,19 @@ these sum to one. Letters: delta -> smoothing, k -> depth (in units of weight), 
 import math
 
 import numpy as np
+from scipy.special import expit
 
 from toppush.types import Array
 
 MOST_STEPS = 200
-"""Newton takes about ten; halving alone ends within these."""
+"""Newton takes about five; halving alone ends within these."""
+CLOSE = 1e-13
+"""Newton's last step, in scores."""
 
 
 def sigmoid(at: Array) -> Array:
     """1 / (1 + exp(-at)), to the last digit on both sides and without overflow."""
-    small = np.exp(-np.abs(at))
-    return np.where(at >= 0, 1.0, small) / (1.0 + small)
+    return np.asarray(expit(at))
 
 
 def depth_of(top: float, weight: float, n_rows: float) -> float:
@@ -47,17 +49,24 @@ def level(scores: Array, weights: Array, depth: float, smoothing: float) -> floa
         return -math.inf
     wanted = math.log(float(depth) / (total - float(depth)))
     low, high = (float(end) - smoothing * wanted for end in (scores.min(), scores.max()))
-    at = 0.5 * (low + high)
+    at = min(max(_lowest_of_top(scores, weights, depth), low), high)
     for _ in range(MOST_STEPS):
         off, slope = _logit_of_share(at, scores, weights, smoothing)
         off -= wanted
         low, high = (at, high) if off > 0 else (low, at)
         step = off / slope if slope > 0 else math.inf
         new = at + step if low < at + step < high else 0.5 * (low + high)
-        if abs(new - at) <= 1e-13 * (smoothing + abs(at)):
+        if abs(new - at) <= CLOSE * (smoothing + abs(at)):
             return new
         at = new
     return at
+
+
+def _lowest_of_top(scores: Array, weights: Array, depth: float) -> float:
+    """The least score of the `depth` greatest, where a top that is not smoothed would begin."""
+    order = np.argsort(-scores)
+    place = int(np.searchsorted(np.cumsum(weights[order]), depth))
+    return float(scores[order[min(place, len(order) - 1)]])
 
 
 def _logit_of_share(
