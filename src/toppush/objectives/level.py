@@ -25,7 +25,7 @@ def depth_of(top: float, weight: float, n_rows: float) -> float:
 
     A share is not rounded to whole rows, but is at least one row of mean weight.
     """
-    is_count = isinstance(top, int | np.integer) and not isinstance(top, bool)
+    is_count = isinstance(top, int | np.integer)
     depth = float(top) if is_count else max(top * weight, weight / n_rows)
     allowed = 1 <= depth <= weight if is_count else 0.0 < top <= 1.0
     if not allowed:
