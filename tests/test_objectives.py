@@ -138,6 +138,18 @@ def test_moving_all_scores_changes_nothing(case):
 
 
 @given(lists())
+def test_as_many_as_there_are_is_all(case):
+    scores, rows, _, smoothing = case
+    rows = label_rows(rows.kind, None if rows.weight is None else 2.0 * rows.weight)
+    count = round(rows.weight_of_negatives)
+    for of in (push_of_all_pairs, push_on_grid):
+        one, other = of(scores, rows, count, smoothing), of(scores, rows, 1.0, smoothing)
+        assert_allclose(one.gradient, other.gradient, rtol=1e-6, atol=1e-9)
+        with pytest.raises(ValueError, match=f"give a count from 1 to {count}, or"):
+            of(scores, rows, count + 1, smoothing)
+
+
+@given(lists())
 def test_weights_of_one_are_none(case):
     scores, rows, top, smoothing = case
     plain, ones = label_rows(rows.kind), label_rows(rows.kind, np.ones(len(scores)))

@@ -8,6 +8,7 @@ import math
 
 import numpy as np
 
+from toppush.metrics.curve import SLACK
 from toppush.types import Array
 
 MOST_STEPS = 200
@@ -27,7 +28,7 @@ def depth_of(top: float, weight: float, n_rows: float) -> float:
     """
     is_count = isinstance(top, int | np.integer)
     depth = float(top) if is_count else max(top * weight, weight / n_rows)
-    allowed = 1 <= depth <= weight if is_count else 0.0 < top <= 1.0
+    allowed = 1 <= depth <= weight * SLACK if is_count else 0.0 < top <= 1.0
     if not allowed:
         raise ValueError(
             f"top={top!r} is out of range for negatives of weight {weight:g}; "
@@ -43,7 +44,7 @@ def level(scores: Array, weights: Array, depth: float, smoothing: float) -> floa
     bounds that the least and the greatest score give and halving these where a step leaves them.
     """
     total = float(weights.sum())
-    if depth >= total:
+    if depth * SLACK >= total:
         return -math.inf
     wanted = math.log(float(depth) / (total - float(depth)))
     low, high = (float(end) - smoothing * wanted for end in (scores.min(), scores.max()))
