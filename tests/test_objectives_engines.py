@@ -2,6 +2,7 @@
 
 import pickle
 import re
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -250,6 +251,12 @@ def test_classifiers_stop_by_them(made):
     other.fit(X[:1000], y[:1000], eval_set=[(X[1000:], y[1000:])], verbose=False)
     seen = other.evals_result()["validation_0"]["average_precision"]
     assert other.get_booster().num_boosted_rounds() == np.argmax(seen) + 1
+
+
+def test_xgboost_that_is_not_there_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "xgboost.callback", None)
+    with pytest.raises(ImportError, match=r"pip install 'toppush\[xgboost\]'"):
+        XGBoostMetric("ndcg").early_stopping(5)
 
 
 def test_metrics_that_do_not_exist_are_refused():
