@@ -9,6 +9,7 @@ import math
 import numpy as np
 from scipy.special import expit
 
+from toppush.metrics.curve import SLACK
 from toppush.types import Array
 
 MOST_STEPS = 200
@@ -27,9 +28,9 @@ def depth_of(top: float, weight: float, n_rows: float) -> float:
 
     A share is not rounded to whole rows, but is at least one row of mean weight.
     """
-    is_count = isinstance(top, int | np.integer) and not isinstance(top, bool)
+    is_count = isinstance(top, int | np.integer)
     depth = float(top) if is_count else max(top * weight, weight / n_rows)
-    allowed = 1 <= depth <= weight if is_count else 0.0 < top <= 1.0
+    allowed = 1 <= depth <= weight * SLACK if is_count else 0.0 < top <= 1.0
     if not allowed:
         raise ValueError(
             f"top={top!r} is out of range for negatives of weight {weight:g}; "
@@ -45,7 +46,7 @@ def level(scores: Array, weights: Array, depth: float, smoothing: float) -> floa
     bounds that the least and the greatest score give and halving these where a step leaves them.
     """
     total = float(weights.sum())
-    if depth >= total:
+    if depth * SLACK >= total:
         return -math.inf
     wanted = math.log(float(depth) / (total - float(depth)))
     low, high = (float(end) - smoothing * wanted for end in (scores.min(), scores.max()))
