@@ -7,14 +7,15 @@ The cost is O((m + n) log(m + n)); for f >= 0 the results are exact to rounding,
 themselves. Another loss joins by `PAIR_SUMS[name] = ...`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
+from itertools import pairwise
 from typing import Protocol
 
 import numpy as np
 from numpy.polynomial import chebyshev
 
-from toppush.problem.losses import Exponential, Logistic, TruncatedQuadratic
+from toppush.problem.losses import Exponential, Logistic, Loss, TruncatedQuadratic
 from toppush.types import Array, Where
 
 DEGREE = 14
@@ -22,6 +23,11 @@ DEGREE = 14
 loss is analytic up to 2 pi half-widths off, and 12.6^-14 = 4e-16."""
 FAR = 40
 """Panels beyond which the logistic loss is t or 0: e^-39 is 1e-17."""
+
+AT_A_TIME = 16
+"""Panels whose sums are taken together: 4 MB at most."""
+FEW_PAIRS = 1 << 17
+"""Pairs up to which they are written down: 3 MB."""
 
 
 class PairSums(Protocol):
@@ -73,6 +79,29 @@ def _parabolas(mass: Array, gaps: Array, order: int) -> Array:
     return np.append(0.0, np.cumsum(gaps * (slope[:-1] + rise)))
 
 
+class AllPairs:
+    """Any loss, all pairs written down: for few rows the quickest way."""
+
+    def __init__(self, loss: Loss, positives: Array, negatives: Array) -> None:
+        violations = negatives[:, None] - positives
+        self._kinds = [loss.value(violations), loss.slope(violations), loss.curvature(violations)]
+
+    def over_positives(self, f: Array, order: int) -> Array:
+        """A row for each negative."""
+        return np.asarray(self._kinds[order] @ f)
+
+    def over_negatives(self, f: Array, order: int) -> Array:
+        """A column for each positive."""
+        return np.asarray(f @ self._kinds[order])
+
+
+def logistic_sums(positives: Array, negatives: Array) -> PairSums:
+    """By panels, or by pairs where these are few."""
+    if len(positives) * len(negatives) <= FEW_PAIRS:
+        return AllPairs(Logistic(), positives, negatives)
+    return LogisticSums(positives, negatives)
+
+
 class LogisticSums:
     """l(t) = log(1 + e^t) by panels of the scores' axis, each a polynomial in either score."""
 
@@ -94,62 +123,86 @@ def _least(*parts: Array) -> float:
 
 
 class _Panels:
-    """Scores by panels of width 1, and the Chebyshev polynomials of each score on its panel."""
+    """Scores, rising, by panels of width 1, with the Chebyshev polynomials of each on its panel."""
 
     def __init__(self, scores: Array) -> None:
-        floor = np.floor(scores)
         self.rising = np.argsort(scores, kind="stable")
-        self.scores = scores
-        self.panels, self.firsts, self.home = _distinct(floor[self.rising], self.rising)
-        self.basis = chebyshev.chebvander(2.0 * (scores - floor) - 1.0, DEGREE - 1)
+        self.scores = scores[self.rising]
+        floor = np.floor(self.scores)
+        new = np.append(True, np.diff(floor) > 0.0)
+        firsts = np.flatnonzero(new)
+        self.panels, self.home = floor[new], np.cumsum(new) - 1
+        self.parts = [slice(*ends) for ends in pairwise([*firsts.tolist(), len(scores)])]
+        self.basis = chebyshev.chebvander(2.0 * (self.scores - floor) - 1.0, DEGREE - 1)
 
-    def total(self, values: Array) -> Array:
-        """Sums over each panel, of values in the order of the scores."""
-        return np.add.reduceat(values[self.rising], self.firsts, axis=0)
+    def moments(self, f: Array) -> Array:
+        """Sums over each panel of f times the polynomials; f rises with the scores."""
+        return np.array([f[part] @ self.basis[part] for part in self.parts])
 
-
-def _distinct(floors: Array, rising: Where) -> tuple[Array, Where, Where]:
-    """Panels that hold a score, where each begins among the rising scores, and each score's."""
-    new = np.append(True, np.diff(floors) > 0.0)
-    home = np.empty(len(rising), np.intp)
-    home[rising] = np.cumsum(new) - 1
-    return floors[new], np.flatnonzero(new), home
+    def values(self, coefficients: Array) -> Array:
+        """A polynomial of each panel at its scores, in the order that these were given in."""
+        found = np.empty(len(self.scores))
+        for part, row in zip(self.parts, coefficients, strict=True):
+            found[self.rising[part]] = self.basis[part] @ row
+        return found
 
 
 def _across(source: _Panels, target: _Panels, f: Array, order: int, sign: float) -> Array:
     """Sums over the source at every score of the target; t = sign (target - source)."""
-    moments = source.total(f[:, None] * source.basis)
+    f = f[source.rising]
     first = np.searchsorted(source.panels, target.panels - FAR)
     last = np.searchsorted(source.panels, target.panels + FAR, side="right")
-    near, table = np.zeros((len(target.panels), DEGREE)), _tables(order)
-    for step in range(int(np.max(last - first, initial=0))):
-        some = np.flatnonzero(first + step < last)
-        partner = first[some] + step
-        apart = (sign * (target.panels[some] - source.panels[partner])).astype(np.intp) + FAR
-        mixes = table[apart] if sign > 0.0 else table[apart].swapaxes(1, 2)
-        near[some] += (mixes @ moments[partner][:, :, None])[:, :, 0]
-    found: Array = np.einsum("ij,ij->i", near[target.home], target.basis)
-    return found if order == 2 else found + _far(source, target, f, order, sign, first, last)
+    moments, near = source.moments(f), np.zeros((len(target.panels), DEGREE))
+    for some in _together(first, last):
+        others = slice(first[some][0], last[some][-1])
+        apart = sign * (target.panels[some, None] - source.panels[others])
+        near[some] = _mixed(_tables(order, sign), apart, moments[others])
+    found = target.values(near)
+    if order < 2:
+        ends = first if sign > 0.0 else len(source.panels) - last
+        found[target.rising] += _far(source, target, f, order, sign, ends)
+    return found
 
 
-def _far(
-    source: _Panels, target: _Panels, f: Array, order: int, sign: float, first: Where, last: Where
-) -> Array:
-    """What the pairs add whose loss is t: the source lies far below, or for sign < 0 above."""
-    mass, moment = source.total(f), source.total(f * source.scores)
+def _together(first: Where, last: Where) -> Iterator[slice]:
+    """Panels of the target in groups, each with a bounded number of panels of the source."""
+    start = 0
+    while start < len(first):
+        reach = int(np.searchsorted(last, first[start] + 4 * FAR, side="right"))
+        stop = max(start + 1, min(start + AT_A_TIME, reach))
+        yield slice(start, stop)
+        start = stop
+
+
+def _far(source: _Panels, target: _Panels, f: Array, order: int, sign: float, ends: Where) -> Array:
+    """What the pairs add whose loss is t: the source lies far below, or for sign < 0 above.
+
+    `ends` says for each panel of the target how many of the source do.
+    """
+    starts = [part.start for part in source.parts]
+    mass, moment = (np.add.reduceat(part, starts) for part in (f, f * source.scores))
     if sign < 0.0:
-        mass, moment, first = mass[::-1], moment[::-1], len(mass) - last
-    sums = [np.append(0.0, np.cumsum(part))[first][target.home] for part in (mass, moment)]
-    return sums[0] if order == 1 else sign * (sums[0] * target.scores - sums[1])
+        mass, moment = mass[::-1], moment[::-1]
+    mass, moment = (np.append(0.0, np.cumsum(part))[ends][target.home] for part in (mass, moment))
+    return np.asarray(mass if order == 1 else sign * (mass * target.scores - moment))
+
+
+def _mixed(tables: Array, apart: Array, moments: Array) -> Array:
+    """Polynomials on panels that lie so far from others with these moments."""
+    places = np.clip(apart, -FAR - 1, FAR + 1).astype(np.intp) + FAR + 1
+    n_target, n_source = apart.shape
+    matrix = tables[places].transpose(0, 2, 1, 3).reshape(n_target * DEGREE, n_source * DEGREE)
+    return np.asarray((matrix @ moments.ravel()).reshape(n_target, DEGREE))
 
 
 @cache
-def _tables(order: int) -> Array:
-    """Coefficients of a derivative of the loss for panels that lie so far apart."""
+def _tables(order: int, sign: float) -> Array:
+    """Coefficients of a derivative of the loss for panels so far apart, zero beyond FAR."""
     loss, nodes = Logistic(), chebyshev.chebpts1(DEGREE)
     kind = (loss.value, loss.slope, loss.curvature)[order]
-    apart = np.arange(-FAR, FAR + 1.0)[:, None, None]
-    values = kind(apart + 0.5 * (nodes[:, None] - nodes[None, :]))
+    apart = np.arange(-FAR - 1, FAR + 2.0)[:, None, None]
+    values = kind(apart + 0.5 * sign * (nodes[:, None] - nodes[None, :]))
+    values[[0, -1]] = 0.0
     transform = chebyshev.chebvander(nodes, DEGREE - 1).T * (2.0 / DEGREE)
     transform[0] *= 0.5
     return np.asarray(transform @ values @ transform.T)
@@ -173,7 +226,7 @@ class ExponentialSums:
 
 PAIR_SUMS: dict[str, Callable[[Array, Array], PairSums]] = {
     TruncatedQuadratic.name: SquaredHingeSums,
-    Logistic.name: LogisticSums,
+    Logistic.name: logistic_sums,
     Exponential.name: ExponentialSums,
 }
 """Makers of the sums from the positives' and the negatives' scores, by the name of the loss."""
