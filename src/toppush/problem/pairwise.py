@@ -49,7 +49,7 @@ class PairwiseProblem(TopProblem):
             top,
             sums,
             slopes=slopes,
-            pull=(cost * sums.over_negatives(top.shares, 1), top.shares * slopes),
+            push=(cost * sums.over_negatives(top.shares, 1), -top.shares * slopes),
             upper=penalty + top.mean,
             smooth=penalty + reached + top.bonus,
             reached=reached,
@@ -75,8 +75,8 @@ class PairPoint:
     ----------
     slopes : array
         The derivative of each negative's h by its score.
-    pull : Sides
-        Derivatives of the smoothed top by the scores: less for positives, more for negatives.
+    push : Sides
+        Minus the derivatives of the smoothed top by the scores: positives up, negatives down.
     upper, smooth : float
         F, and F with the smoothed top.
     reached : float
@@ -89,7 +89,7 @@ class PairPoint:
     top: SmoothedTop
     sums: PairSums
     slopes: Array
-    pull: Sides
+    push: Sides
     upper: float
     smooth: float
     reached: float
@@ -102,9 +102,9 @@ class PairPoint:
     def conjugates(self) -> tuple[float, float]:
         """p.h + w.v from the scores alone, and the size of the terms in it."""
         middle = 0.5 * float(self.scores[1].min() + self.scores[1].max())
-        up, down = (self.pull[side] * (self.scores[side] - middle) for side in (0, 1))
+        up, down = (self.push[side] * (self.scores[side] - middle) for side in (0, 1))
         sizes = float(np.abs(up).sum() + np.abs(down).sum())
-        return self.reached + float(up.sum() - down.sum()), self.reached + sizes
+        return self.reached + float(up.sum() + down.sum()), self.reached + sizes
 
 
 def top_mean_of(values: Array, k: int) -> float:

@@ -166,7 +166,7 @@ class SmoothedPush:
     def _note_bounds(self) -> None:
         """Take the gradient here, and keep what the point proves if it is better."""
         point, lam = self.point, self.problem.lam
-        self.gradient = lam * point.weights - self.sides.combine(*point.pull)
+        self.gradient = lam * point.weights - self.sides.combine(*point.push)
         if not np.all(np.isfinite(self.gradient)):
             raise FloatingPointError("the gradient is beyond all bounds")
         if point.upper < self.upper:
@@ -193,7 +193,7 @@ class SmoothedPush:
             status = Status.STALLED
         threshold = top_mean_of(best.scores[1], self.problem.k)
         m = self.problem.design.total_cost
-        dual = self.sides.handed_back(*(m * side for side in prover.pull))
+        dual = self.sides.handed_back(*(m * abs(side) for side in prover.push))
         return Solution(
             *answer_in(self.form, weights, threshold), dual, best.upper, lower, n_iter, status
         )
@@ -206,12 +206,12 @@ class SmoothedPush:
     def _proven(self, point: PairPoint) -> float:
         """The lower bound of a point, less what rounding may have added to it."""
         lam, (conjugates, terms) = self.problem.lam, point.conjugates()
-        push = self.sides.combine(*point.pull)
+        push = self.sides.combine(*point.push)
         size = math.sqrt(float(push @ push))
         unit = float(np.finfo(np.float64).eps) * (16.0 + math.sqrt(self.sides.n_rows))
         lengths = self.sides.lengths()
         off = unit * sum(
-            float(pull @ length) for pull, length in zip(point.pull, lengths, strict=True)
+            float(abs(side) @ length) for side, length in zip(point.push, lengths, strict=True)
         )
         margin = unit * terms + off * (size + 0.5 * off) / lam
         lower = conjugates - size * size / (2.0 * lam) - margin

@@ -33,7 +33,7 @@ class TwoSides:
         signs = design.gather(_signs)
         self._where = np.flatnonzero(signs > 0.0), np.flatnonzero(signs < 0.0)
         self._n_rows = len(signs)
-        cost = design.gather(_costs)[self._where[0]]
+        cost, _ = self.split(design.gather(_costs))
         self.cost = cost / cost.sum()
 
     @property
@@ -43,15 +43,15 @@ class TwoSides:
 
     def scores(self, weights: Array) -> Sides:
         """X w."""
-        return self._split(self.design.gather(_scores, self.design.arrays.asarray(weights)))
+        return self.split(self.design.gather(_scores, self.design.arrays.asarray(weights)))
 
     def lengths(self) -> Sides:
         """|x| of every row."""
-        return self._split(self.design.gather(_lengths))
+        return self.split(self.design.gather(_lengths))
 
     def combine(self, on_positives: Array, on_negatives: Array) -> Array:
-        """X+'a - X-'b."""
-        self.design.scatter(_receive, self.join(on_positives, -on_negatives))
+        """X+'u + X-'v."""
+        self.design.scatter(_receive, self.join(on_positives, on_negatives))
         return to_host(self.design.sum(_combine))
 
     def spread(self, on_positives: Array, on_negatives: Array, top: Array) -> Spread:
@@ -59,6 +59,10 @@ class TwoSides:
         self.design.scatter(_receive, self.join(on_positives, on_negatives))
         self.design.scatter(_receive_top, self.join(0.0, top))
         return Spread(*(to_host(part) for part in self.design.sum(_spread)))
+
+    def split(self, vector: Array) -> Sides:
+        """The positives' and the negatives' entries of a vector over all rows."""
+        return vector[self._where[0]], vector[self._where[1]]
 
     def join(self, on_positives: Array | float, on_negatives: Array | float) -> Array:
         """A vector over all rows; rows of weight zero get 0."""
@@ -70,9 +74,6 @@ class TwoSides:
         """The same as a result; empty where rows are elsewhere."""
         self.design.scatter(_receive, self.join(on_positives, on_negatives))
         return self.design.over_rows(_received)
-
-    def _split(self, vector: Array) -> Sides:
-        return vector[self._where[0]], vector[self._where[1]]
 
 
 # What follows runs in the blocks. What they receive is used by the next question and by none

@@ -66,7 +66,7 @@ class NewtonSystem:
             rise = self._give * (rise - float(self._give @ rise) / mass)
             lift = lift + slopes * rise
             pull = pull - cost * sums.over_negatives(rise, 1)
-        return self._lam * vector + self._sides.combine(pull, -lift)
+        return self._lam * vector + self._sides.combine(pull, lift)
 
     def _eased(self, vector: Array) -> Array:
         if self._factor is None:
