@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from toppush.designs import dask as cluster
     from toppush.designs import disk as on_disk
     from toppush.estimators import DegenerateWarning, TopPush, TopPushCV, toppush_path
+    from toppush.nonlinear.net import TopPushNet
     from toppush.problem.solution import Solution, Status
 
 __all__ = [
@@ -17,6 +18,7 @@ __all__ = [
     "Status",
     "TopPush",
     "TopPushCV",
+    "TopPushNet",
     "cluster",
     "on_disk",
     "toppush_path",
@@ -29,6 +31,7 @@ _HOMES = {
     "Status": "toppush.problem.solution",
     "TopPush": "toppush.estimators",
     "TopPushCV": "toppush.estimators",
+    "TopPushNet": "toppush.nonlinear.net",
     "toppush_path": "toppush.estimators",
 }
 _PACKAGES = {"cluster": "toppush.designs.dask", "on_disk": "toppush.designs.disk"}
