@@ -9,7 +9,7 @@ from toppush.torch.memory import ScoreMemory
 from toppush.torch.pairs import Scored, Tensor, push_loss
 from toppush.torch.ranks import gathered, several_ranks
 
-POSITIVES = 256
+POSITIVES = 64
 """Scores of positives that are remembered at most: enough for a mean, and each costs a pair with
 every negative."""
 
@@ -29,7 +29,7 @@ class TopPushLoss(nn.Module):
         Share of the negatives that makes the top; 1.0 is all of them, the loss of the AUC.
     memory : int, default=1024
         How many negatives' scores are remembered from earlier batches, so that the top is a share
-        of many rows, and up to 256 positives', so that a batch without any still says something.
+        of many rows, and up to 64 positives', so that a batch without any still says something.
         They carry no gradient; that of the batch's rows is scaled so that it estimates the
         gradient over all rows. 0 makes the loss that of the batch alone.
     smoothing : float, default=0.5
