@@ -9,7 +9,8 @@ if TYPE_CHECKING:
     from toppush.designs import dask as cluster
     from toppush.designs import disk as on_disk
     from toppush.estimators import DegenerateWarning, TopPush, TopPushCV, toppush_path
-    from toppush.nonlinear import TopPushTrees
+    from toppush.nonlinear.net import TopPushNet
+    from toppush.nonlinear.trees import TopPushTrees
     from toppush.problem.solution import Solution, Status
 
 __all__ = [
@@ -18,6 +19,7 @@ __all__ = [
     "Status",
     "TopPush",
     "TopPushCV",
+    "TopPushNet",
     "TopPushTrees",
     "cluster",
     "on_disk",
@@ -31,7 +33,8 @@ _HOMES = {
     "Status": "toppush.problem.solution",
     "TopPush": "toppush.estimators",
     "TopPushCV": "toppush.estimators",
-    "TopPushTrees": "toppush.nonlinear",
+    "TopPushTrees": "toppush.nonlinear.trees",
+    "TopPushNet": "toppush.nonlinear.net",
     "toppush_path": "toppush.estimators",
 }
 _PACKAGES = {"cluster": "toppush.designs.dask", "on_disk": "toppush.designs.disk"}

@@ -1,5 +1,1 @@
-"""Rankers that are not linear, with the contract of scikit-learn."""
-
-from toppush.nonlinear.trees import TopPushTrees
-
-__all__ = ["TopPushTrees"]
+"""Rankers that are not linear, each with the push to the top as its loss."""
