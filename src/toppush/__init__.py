@@ -9,6 +9,8 @@ if TYPE_CHECKING:
     from toppush.designs import dask as cluster
     from toppush.designs import disk as on_disk
     from toppush.estimators import DegenerateWarning, TopPush, TopPushCV, toppush_path
+    from toppush.nonlinear.additive import TopPushAdditive
+    from toppush.nonlinear.kernel import TopPushKernel
     from toppush.problem.solution import Solution, Status
 
 __all__ = [
@@ -16,7 +18,9 @@ __all__ = [
     "Solution",
     "Status",
     "TopPush",
+    "TopPushAdditive",
     "TopPushCV",
+    "TopPushKernel",
     "cluster",
     "on_disk",
     "toppush_path",
@@ -28,7 +32,9 @@ _HOMES = {
     "Solution": "toppush.problem.solution",
     "Status": "toppush.problem.solution",
     "TopPush": "toppush.estimators",
+    "TopPushAdditive": "toppush.nonlinear.additive",
     "TopPushCV": "toppush.estimators",
+    "TopPushKernel": "toppush.nonlinear.kernel",
     "toppush_path": "toppush.estimators",
 }
 _PACKAGES = {"cluster": "toppush.designs.dask", "on_disk": "toppush.designs.disk"}
