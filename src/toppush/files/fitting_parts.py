@@ -21,7 +21,8 @@ from toppush import metrics
 from toppush.estimators.cross_validation import TopPushCV
 from toppush.estimators.toppush import TopPush
 from toppush.files import fitting
-from toppush.files.columns import MAX_TEXTS, Category, Column, Columns, Number
+from toppush.files.categories import MAX_TEXTS
+from toppush.files.columns import Category, Column, Columns, Number
 from toppush.files.id_columns import caution, id_like
 from toppush.files.labels import LabelRule, Value, choose, count
 from toppush.files.model.fitted import Model

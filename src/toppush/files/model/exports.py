@@ -179,7 +179,7 @@ def _matrix(graph: _Graph, columns: Columns | None, width: int) -> str:
             eye = np.eye(len(one.texts) + 1)[:, : len(one.texts)]
             flat = graph.apply("Squeeze", place, graph.constant([1], np.int64))
             value = graph.apply("Gather", graph.constant(eye), flat)
-        parts += [value, gaps] if one.gaps else [value]
+        parts += [value, gaps] if one.marks else [value]
     return graph.apply("Concat", *parts, axis=1)
 
 

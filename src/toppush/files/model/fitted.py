@@ -11,7 +11,8 @@ from sklearn.pipeline import Pipeline
 
 from toppush.estimators.cross_validation import TopPushCV
 from toppush.estimators.toppush import TopPush
-from toppush.files.columns import Columns, Counts, Number
+from toppush.files.columns import Columns, Number
+from toppush.files.counts import Counts
 from toppush.files.errors import ModelError
 from toppush.files.labels import NAMED, LabelRule
 from toppush.files.model.linear import LinearScore, fold, larger, largest

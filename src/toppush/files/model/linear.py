@@ -13,7 +13,8 @@ from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 
 from toppush.designs import column_sizes
 from toppush.estimators.base import TIE, LinearRanker
-from toppush.files.columns import LARGER, Category, Columns, Counts, Number
+from toppush.files.columns import Category, Columns, Number
+from toppush.files.counts import LARGER, Counts
 from toppush.types import Array, Matrix
 
 
@@ -44,8 +45,8 @@ class LinearScore:
         found = []
         for one, offset in zip(self.columns.columns_, self.columns.offsets(), strict=True):
             own = self.weights[offset : offset + one.width]
-            gap = float(own[-1]) if one.gaps else 0.0
-            own = own[:-1] if one.gaps else own
+            gap = float(own[-1]) if one.marks else 0.0
+            own = own[:-1] if one.marks else own
             found.append(
                 ColumnPart(one, own if isinstance(one, Number) else np.append(own, 0.0), gap)
             )
