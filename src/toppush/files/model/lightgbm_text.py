@@ -179,7 +179,7 @@ def _tree(lines: _Lines, number: int, size: int) -> Tree:
     left = lines.integers("left_child", n_nodes, -n_leaves, n_nodes - 1)
     right = lines.integers("right_child", n_nodes, -n_leaves, n_nodes - 1)
     value = lines.reals("leaf_value", n_leaves)
-    lines.reals("leaf_weight", n_leaves, n_nodes)
+    lines.reals("leaf_weight", n_leaves, n_leaves if n_nodes else 0)
     lines.integers("leaf_count", n_leaves, 0, (1 << 31) - 1)
     lines.reals("internal_value", n_nodes)
     lines.reals("internal_weight", n_nodes)
