@@ -396,11 +396,12 @@ def met(model: "Model", seen: "ScoringNotes") -> dict[str, Any]:
     }
 
 
-def met_text(seen: "ScoringNotes") -> str:
+def met_text(model: "Model", seen: "ScoringNotes") -> str:
     """What was met while scoring a file, in words."""
     said = [f"{seen.rows:,} rows."]
+    filled = model.columns is None or model.columns.form == "filled"
     if seen.counts.missing:
-        said.append(f"Gaps filled: {counted(seen.counts.missing)}.")
+        said.append(f"Gaps{' filled' * filled}: {counted(seen.counts.missing)}.")
     if seen.counts.unseen:
         said.append(f"Texts that the model does not know: {counted(seen.counts.unseen)}.")
     if seen.ignored:

@@ -16,6 +16,11 @@ if TYPE_CHECKING:
 BEHIND = 0.01
 """Average precision that a model may be below logistic regression without a caution, on the
 folds, so that on other rows it is seldom behind by 0.02 unsaid."""
+GAPS = {
+    "filled": "Gaps filled (numbers with the median) and marked by a column of their own",
+    "gaps": "Gaps, left as they are in numbers and a category of their own in texts",
+    "codes": "Gaps, left as they are",
+}
 MEASURED = {
     "training": "On these training rows, which flatter",
     "out_of_fold": "On these training rows, each by members that did not see it",
@@ -253,10 +258,7 @@ def _columns(columns: dict[str, Any]) -> list[str]:
     said = [f"Columns: {numbers} of numbers, {len(named) - numbers} of categories."]
     gaps = {one["name"]: one["missing"] for one in named if one["missing"]}
     if gaps:
-        said.append(
-            f"Gaps filled (numbers with the median) and marked by a column of their own: "
-            f"{common.counted(gaps)}."
-        )
+        said.append(f"{GAPS[columns.get('form', 'filled')]}: {common.counted(gaps)}.")
     left = {"dropped": "dropped", "empty": "empty", "constant": "the same in every row"}
     for what, why in left.items():
         if columns.get(what):

@@ -281,7 +281,8 @@ class Columns(TransformerMixin, BaseEstimator):
 
     def offsets(self) -> list[int]:
         """First output of each column."""
-        return list(np.cumsum([0, *(one.width for one in self.columns_)])[:-1])
+        ends: list[int] = np.cumsum([0, *(one.width for one in self.columns_)]).tolist()
+        return ends[:-1]
 
     def get_feature_names_out(self, input_features: object = None) -> NDArray[np.object_]:
         """Names of the outputs: "age", "city=Lyon", "age is missing"."""

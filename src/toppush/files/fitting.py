@@ -152,6 +152,7 @@ def fit(
     Model
     """
     made = named(model)
+    made.require_engine()
     options = made.options(
         lam=lam, top=top, loss=loss, kernel=kernel, scale=scale, cv=cv, members=members,
         threads=threads,
@@ -292,6 +293,7 @@ def described(
             }
             for one in columns.columns_
         ],
+        "form": columns.form,
         "dropped": sorted(drop),
         "empty": columns.empty_,
         "constant": columns.constant_,

@@ -3,8 +3,9 @@
 from toppush.files.errors import like
 from toppush.files.kinds.base import Kind, OptionError
 from toppush.files.kinds.linear import Linear
+from toppush.files.kinds.trees import Trees
 
-KINDS: dict[str, Kind] = {one.name: one for one in (Linear(),)}
+KINDS: dict[str, Kind] = {one.name: one for one in (Linear(), Trees())}
 """One that is put here is fitted, saved, told of and exported as well."""
 DEFAULT = "linear"
 OTHER_LOSSES = ("pairwise", "binary")

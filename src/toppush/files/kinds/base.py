@@ -4,6 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection
 from dataclasses import dataclass
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
 from toppush.files.columns import Columns
-from toppush.files.errors import ModelError
+from toppush.files.errors import ModelError, need
 from toppush.files.labels import LabelRule
 from toppush.types import Array, Labels, Mask, Matrix
 
@@ -76,6 +77,8 @@ class Kind(ABC):
     """Options of a fit that it takes, besides those that all do."""
     form = "filled"
     """What is made of the columns of a table."""
+    engine: tuple[str, str] | None = None
+    """The package that fits it, if it is not installed with the files' own, and its extra."""
     scale: str | None = "maxabs"
     """How columns are scaled unless the option says; None if they never are."""
 
@@ -89,6 +92,12 @@ class Kind(ABC):
             )
         self.check_options(found)
         return found
+
+    def require_engine(self) -> None:
+        """Refuse before any work if what fits the model is not installed."""
+        if self.engine is not None and find_spec(self.engine[0]) is None:
+            package, extra = self.engine
+            raise need(extra, ImportError(f"--model {self.name} is fitted by {package}"))
 
     def check_options(self, options: Options) -> None:
         """Refuse values that cannot be."""
@@ -149,3 +158,8 @@ class Kind(ABC):
 def as_int_or_float(number: Any) -> int | float:
     """A NumPy number as JSON takes it."""
     return int(number) if isinstance(number, (int, np.integer)) else float(number)
+
+
+def top_text(top: float | str) -> str:
+    """A count or a share of negatives."""
+    return f"{top:.2%}" if isinstance(top, float) else f"{top}"

@@ -16,7 +16,7 @@ from toppush.estimators.cross_validation import TopPushCV
 from toppush.estimators.toppush import TopPush
 from toppush.files.columns import Number
 from toppush.files.errors import ModelError
-from toppush.files.kinds.base import About, FitRows, Kind, Options, Steps
+from toppush.files.kinds.base import About, FitRows, Kind, Options, Steps, top_text
 from toppush.files.kinds.certificates import solution
 from toppush.files.labels import LabelRule
 from toppush.files.model.linear import ColumnPart, LinearScore
@@ -79,7 +79,6 @@ class Linear(Kind):
         }
 
     def sentence(self, settings: About) -> str:
-        top = f"{settings['top']}" if isinstance(settings["top"], int) else f"{settings['top']:.2%}"
         how = (
             f"chosen by {settings['cv']}-fold cross-validation "
             f"({settings['cv_measure']} {settings['cv_score']:.3f})"
@@ -89,8 +88,8 @@ class Linear(Kind):
         seed = "" if settings["seed"] is None else f", seed {settings['seed']}"
         kernel = f", kernel {settings['kernel']}" if settings["kernel"] else ""
         return (
-            f"lam {settings['lam']:.4g}, top {top} of the negatives, {how}; loss "
-            f"{settings['loss']}, scale {settings['scale']}{kernel}{seed}."
+            f"lam {settings['lam']:.4g}, top {top_text(settings['top'])} of the negatives, {how}; "
+            f"loss {settings['loss']}, scale {settings['scale']}{kernel}{seed}."
         )
 
     def lighten(self, ranker: Any) -> None:
