@@ -43,7 +43,8 @@ def reference(train, test, form="filled"):
             missing[name] = missing.get(name, 0) + gone(value)
             unseen[name] = unseen.get(name, 0) + (text and not gone(value) and value not in kinds)
         if text and form == "codes":
-            places = [kinds.index(value) if value in kinds else np.nan for value in test[name]]
+            known_at = {kind: float(place) for place, kind in enumerate(kinds)}
+            places = [np.nan if gone(v) else known_at.get(v, len(kinds)) for v in test[name]]
             outputs.append(places)
         elif text:
             outputs += [[float(value == kind) for value in test[name]] for kind in kinds]

@@ -5,8 +5,8 @@ if it had gaps when fitted, a last output that is 1 where it has one. A gap in a
 is filled with the median; a text that was not there when fitted is all zeros, and counted.
 
 That is the form "filled". For rankers that take gaps, the form "gaps" leaves those of numbers NaN,
-and for trees the form "codes" also gives a text as one number, its place in the list; NaN if it is
-missing or unknown.
+and the form "codes" also gives a text as one number, its place in the list: NaN if it is missing,
+and the place after the last if it is unknown.
 """
 
 from collections.abc import Collection, Iterable, Iterator
@@ -113,7 +113,7 @@ class Category:
     texts: list[str]
     gaps: bool
     coded: bool = False
-    """Whether its one output is the place of the text, NaN for none."""
+    """Whether its one output is the place of the text, NaN for none, the end for one unknown."""
 
     @property
     def marks(self) -> bool:
@@ -164,7 +164,7 @@ class Columns(TransformerMixin, BaseEstimator):
         What to do with gaps: fill and count them, or refuse them.
     form : {"filled", "gaps", "codes"}, default="filled"
         One-hot texts and filled gaps; the gaps of numbers left NaN; or those and each text as its
-        place, for trees.
+        place, for rankers that take categories.
 
     Attributes
     ----------
@@ -318,7 +318,9 @@ class Columns(TransformerMixin, BaseEstimator):
             if isinstance(one, Number):
                 out[:, offset] = values
             elif one.coded:
-                out[:, offset] = np.where(values >= 0, values, np.nan)
+                out[:, offset] = np.where(values >= 0, values, len(one.texts))
+                if gaps is not None:
+                    out[gaps, offset] = np.nan
             else:
                 known = np.flatnonzero(values >= 0)
                 out[known, offset + values[known]] = 1.0

@@ -24,8 +24,8 @@ from toppush.files import fitting
 from toppush.files.categories import MAX_TEXTS
 from toppush.files.columns import Category, Column, Columns, Number
 from toppush.files.id_columns import caution, id_like
-from toppush.files.kinds import DEFAULT, named
-from toppush.files.kinds.linear import ranker_for, require_folds
+from toppush.files.kinds.linear import Linear
+from toppush.files.kinds.searched import require_folds
 from toppush.files.labels import LabelRule, Value, choose, count
 from toppush.files.model.fitted import Model
 from toppush.files.readers import reading
@@ -105,9 +105,9 @@ def fit_parts(
     clock.append(time.perf_counter())
     X, y, scaler = _prepared(seen, common, scale, how)
     clock.append(time.perf_counter())
-    linear = named(DEFAULT)
+    linear = Linear()
     options = linear.options(lam=lam, top=top, loss=loss, scale=scale, cv=cv)
-    ranker = ranker_for(options, cv)
+    ranker = linear.ranker_for(options)
     labels = sum((part.labels for part in seen), Counter())
     positives = labels[common.rule.positive]
     if isinstance(ranker, TopPushCV):

@@ -89,10 +89,10 @@ def from_estimator(
     ranking = Ranking.of(positive, scores)
     features: Features | Explained | None = None
     alarms = ranking.order[ranking.false_alarms(N_ALARMS)]
-    if hasattr(final, "coef_"):
-        features = _features(ranker, prepare, final, X, alarms, feature_names)
-    elif hasattr(final, "contributions"):
+    if hasattr(final, "contributions"):
         features = _explained(ranker, prepare, final, X, prepared, alarms, feature_names)
+    elif hasattr(final, "coef_"):
+        features = _features(ranker, prepare, final, X, alarms, feature_names)
     rival = None
     if X_train is not None and y_train is not None:
         trained_on = np.asarray(y_train) == ranker.classes_[1]

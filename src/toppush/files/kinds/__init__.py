@@ -1,14 +1,16 @@
 """Kinds of models by the name that `toppush fit --model` gives them, and the kind of a ranker."""
 
 from toppush.files.errors import like
+from toppush.files.kinds.additive import Additive
 from toppush.files.kinds.base import Kind, OptionError
 from toppush.files.kinds.linear import Linear
+from toppush.files.kinds.net import Net
 from toppush.files.kinds.trees import Trees
 
-KINDS: dict[str, Kind] = {one.name: one for one in (Linear(), Trees())}
+KINDS: dict[str, Kind] = {one.name: one for one in (Linear(), Additive(), Trees(), Net())}
 """One that is put here is fitted, saved, told of and exported as well."""
 DEFAULT = "linear"
-OTHER_LOSSES = ("pairwise", "binary")
+OTHER_LOSSES = ("pairwise", "binary", "cross_entropy")
 """Of kinds other than linear."""
 
 

@@ -55,6 +55,12 @@ class FitRows:
     columns: Columns | None
 
     @property
+    def coded(self) -> list[int] | None:
+        """Columns of the matrix that are places of texts, if there are any."""
+        found = [] if self.columns is None else self.columns.coded
+        return found or None
+
+    @property
     def n_rows(self) -> int:
         """How many rows there are."""
         return len(self.positive)
@@ -120,6 +126,11 @@ class Kind(ABC):
     def more_steps(self, options: Options, X: Matrix, seed: int) -> Steps:
         """Steps between the columns and the ranker, not fitted."""
         return []
+
+    def arguments(self, options: Options) -> Options:
+        """Options under the names of the ranker's parameters."""
+        names = {"members": "n_members", "threads": "n_threads"}
+        return {names.get(name, name): value for name, value in options.items()}
 
     @abstractmethod
     def ranker(self, options: Options, rows: FitRows, seed: int) -> Ranker:

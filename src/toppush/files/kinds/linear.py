@@ -11,32 +11,28 @@ from sklearn.model_selection import StratifiedKFold
 
 from toppush import metrics
 from toppush.designs import dense
-from toppush.estimators import choice as rules
 from toppush.estimators.cross_validation import TopPushCV
 from toppush.estimators.toppush import TopPush
 from toppush.files.columns import Number
 from toppush.files.errors import ModelError
-from toppush.files.kinds.base import About, FitRows, Kind, Options, Steps, top_text
-from toppush.files.kinds.certificates import solution
-from toppush.files.labels import LabelRule
+from toppush.files.kinds.base import About, FitRows, Options, Steps
+from toppush.files.kinds.searched import FOLDS, Searched
 from toppush.files.model.linear import ColumnPart, LinearScore
 from toppush.problem.losses import LOSSES
-from toppush.system.reading import DataError
 from toppush.types import Mask, Matrix
 
 if TYPE_CHECKING:
     from collections.abc import Collection
-    from pathlib import Path
 
     from toppush.files.model.fitted import Model
     from toppush.files.model.graph import Graph
 
 GAMMA_ROWS = 10_000
 """Rows from which the width of the kernel is taken."""
-LOSS, FOLDS = "truncated_quadratic", 5
+LOSS = "truncated_quadratic"
 
 
-class Linear(Kind):
+class Linear(Searched):
     """A weight for each value, with a certificate."""
 
     name = "linear"
@@ -53,11 +49,18 @@ class Linear(Kind):
         return [] if kernel is None else [("kernel", _nystroem(kernel, X, seed))]
 
     def ranker(self, options: Options, rows: FitRows, seed: int) -> TopPush | TopPushCV:
-        folds = StratifiedKFold(options.get("cv", FOLDS), shuffle=True, random_state=seed)
-        ranker = ranker_for(options, folds)
-        if isinstance(ranker, TopPushCV):
-            require_folds(rows.rule, rows.n_positives, rows.n_rows, folds.n_splits, rows.path)
-        return ranker
+        self.require_folds(options, rows)
+        n_folds = options.get("cv", FOLDS)
+        folds = StratifiedKFold(n_folds, shuffle=True, random_state=seed)
+        return self.ranker_for(options | {"cv": folds})
+
+    def ranker_for(self, options: Options) -> TopPush | TopPushCV:
+        """What fits the rows: by given settings, or by those that the folds choose."""
+        lam, top = options.get("lam", "cv"), options.get("top", "cv")
+        found = self.searched(options) | {"loss": options.get("loss", LOSS)}
+        if "cv" in (lam, top):
+            return TopPushCV(**found)
+        return TopPush(float(lam), top=top, loss=found["loss"], n_threads=found["n_threads"])
 
     def after(self, ranker: Any, X: Matrix, rows: FitRows) -> About:
         if not isinstance(ranker, TopPushCV):
@@ -65,43 +68,22 @@ class Linear(Kind):
         return {"beside": beside(ranker, X, rows.positive)}
 
     def settings(self, ranker: Any, options: Options) -> About:
-        chosen = isinstance(ranker, TopPushCV)
-        return {
-            "lam": float(ranker.lam_ if chosen else ranker.lam),
-            "lams_tried": [float(ranker.lams_[0]), float(ranker.lams_[-1])] if chosen else None,
-            "top": ranker.top_,
+        tried = getattr(ranker, "lams_", None)
+        return super().settings(ranker, options) | {
+            "lams_tried": None if tried is None else [float(tried[0]), float(tried[-1])],
             "loss": ranker.loss,
-            "chosen_by_cv": chosen,
-            "cv_measure": (ranker.scoring or rules.NAME) if chosen else None,
-            "cv_score": ranker.best_score_ if chosen else None,
             "kernel": options.get("kernel"),
-            "cv": options.get("cv", FOLDS),
         }
 
-    def sentence(self, settings: About) -> str:
-        how = (
-            f"chosen by {settings['cv']}-fold cross-validation "
-            f"({settings['cv_measure']} {settings['cv_score']:.3f})"
-            if settings["chosen_by_cv"]
-            else "as given"
-        )
+    def rest(self, settings: About) -> str:
         seed = "" if settings["seed"] is None else f", seed {settings['seed']}"
         kernel = f", kernel {settings['kernel']}" if settings["kernel"] else ""
-        return (
-            f"lam {settings['lam']:.4g}, top {top_text(settings['top'])} of the negatives, {how}; "
-            f"loss {settings['loss']}, scale {settings['scale']}{kernel}{seed}."
-        )
+        return f"; loss {settings['loss']}, scale {settings['scale']}{kernel}{seed}"
 
     def lighten(self, ranker: Any) -> None:
-        for name in ("solution_", "_skl_callbacks"):
-            ranker.__dict__.pop(name, None)
+        super().lighten(ranker)
         if isinstance(ranker, TopPush):
             ranker.checkpoint = None
-
-    def restore(self, ranker: Any, about: About) -> None:
-        super().restore(ranker, about)
-        if (known := about.get("certificate")) is not None:
-            ranker.solution_ = solution(known, ranker.coef_[0], float(ranker.threshold_))
 
     def graph(self, graph: "Graph", model: "Model") -> str:
         linear = model.linear
@@ -116,28 +98,6 @@ class Linear(Kind):
         else:
             weights = {"columns": {part.column.name: _as_json(part) for part in linear.parts()}}
         return {"format": "toppush weights 1", "threshold": linear.threshold} | weights
-
-
-def ranker_for(options: Options, folds: StratifiedKFold | int) -> TopPush | TopPushCV:
-    """What fits the rows: by given settings, or by those that the folds choose."""
-    lam, top = options.get("lam", "cv"), options.get("top", "cv")
-    more = {"loss": options.get("loss", LOSS), "n_threads": options.get("threads")}
-    if "cv" not in (lam, top):
-        return TopPush(float(lam), top=top, **more)
-    lams = None if lam == "cv" else [float(lam)]
-    return TopPushCV(lams, tops=None if top == "cv" else (top,), cv=folds, **more)
-
-
-def require_folds(rule: LabelRule, positives: int, rows: int, cv: int, path: "str | Path") -> None:
-    """Refuse more folds than the rarer class has rows: some would hold none of it out."""
-    fewest = min(positives, rows - positives)
-    if fewest < cv:
-        raise DataError(
-            f"{cv} folds are asked for with --cv, and there are {positives} positives "
-            f"({rule.positive!r}) and {rows - positives} negatives; each fold needs one of each, "
-            f"so ask for at most {fewest}" + (", or give --lam and --top." if fewest < 2 else "."),
-            file=path,
-        )
 
 
 def beside(ranker: TopPushCV, X: Matrix, positive: Mask) -> dict[str, float]:

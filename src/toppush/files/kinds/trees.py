@@ -40,10 +40,8 @@ class Trees(Kind):
         return ("pairwise", "binary")
 
     def ranker(self, options: Options, rows: FitRows, seed: int) -> Any:
-        names = {"members": "n_members", "threads": "n_threads"}
-        given = {names.get(name, name): value for name, value in options.items()}
-        coded = rows.columns.coded if rows.columns is not None else []
-        return self.class_(categorical_features=coded or None, random_state=seed, **given)
+        given = self.arguments(options)
+        return self.class_(categorical_features=rows.coded, random_state=seed, **given)
 
     def settings(self, ranker: Any, options: Options) -> About:
         members = ensembles(ranker)

@@ -117,7 +117,7 @@ class Graph:
 
     def gaussian(self, rows: str, centers: Array, gamma: float) -> str:
         """exp(-gamma |x - z|^2) of every row and every center."""
-        squares = self.apply("ReduceSum", self.apply("Mul", rows, rows), self._last())
+        squares = self.sum(self.apply("Mul", rows, rows))
         cross = self.apply("MatMul", rows, self.constant(-2.0 * centers.T))
         distances = self.apply("Add", squares, cross)
         distances = self.apply("Add", distances, self.constant((centers**2).sum(axis=1)))
@@ -128,6 +128,14 @@ class Graph:
         scores = self.apply("MatMul", rows, self.constant(weights))
         return self.apply("Sub", scores, self.constant(threshold))
 
+    def column(self, rows: str, number: int) -> str:
+        """One column of a matrix, as a matrix."""
+        return self.apply("Gather", rows, self.constant([number], np.int64), axis=1)
+
+    def sum(self, rows: str) -> str:
+        """The sum of each row, as a column."""
+        return self.apply("ReduceSum", rows, self._last())
+
     def flat(self, column: str) -> str:
         """A column as a list."""
         return self.apply("Squeeze", column, self._last())
@@ -135,6 +143,14 @@ class Graph:
     def double(self, values: str) -> str:
         """Values as doubles."""
         return self.apply("Cast", values, to=self.onnx.TensorProto.DOUBLE)
+
+    def integers(self, values: str) -> str:
+        """Values as whole numbers."""
+        return self.apply("Cast", values, to=self.onnx.TensorProto.INT64)
+
+    def true(self, values: str) -> str:
+        """Whether values are not 0."""
+        return self.apply("Cast", values, to=self.onnx.TensorProto.BOOL)
 
     def _last(self) -> str:
         return self.constant([1], np.int64)

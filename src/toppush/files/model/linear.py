@@ -12,7 +12,9 @@ from sklearn.base import BaseEstimator
 from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 
 from toppush.designs import column_sizes
-from toppush.estimators.base import TIE, LinearRanker
+from toppush.estimators.base import TIE
+from toppush.estimators.cross_validation import TopPushCV
+from toppush.estimators.toppush import TopPush
 from toppush.files.columns import Category, Columns, Number
 from toppush.files.counts import LARGER, Counts
 from toppush.types import Array, Matrix
@@ -81,7 +83,7 @@ def fold(steps: list[tuple[str, BaseEstimator]]) -> LinearScore | None:
     """The pipeline's steps as one linear score, or None if they are not linear in the values."""
     *before, (_, ranker) = steps
     columns = before[0][1] if before and isinstance(before[0][1], Columns) else None
-    if not isinstance(ranker, LinearRanker):
+    if not isinstance(ranker, (TopPush, TopPushCV)):
         return None
     weights = ranker.coef_[0].astype(np.float64)
     found = scaling([step for _, step in before[columns is not None :]], len(weights))
