@@ -23,7 +23,7 @@ GAPS = {
 }
 MEASURED = {
     "training": "On these training rows, which flatter",
-    "out_of_fold": "On these training rows, each by members that did not see it",
+    "out_of_fold": "On {rows:,} of these training rows, each by members that did not see it",
 }
 
 
@@ -228,9 +228,10 @@ def describe(about: dict[str, Any]) -> list[str]:
         said.append(_proof(proof))
     for measured, where in MEASURED.items():
         if quality := about.get(measured):
+            at_top, mean = quality["positives_at_top"], quality["average_precision"]
             said.append(
-                f"{where}: positives at the top {quality['positives_at_top']:.1%}, average "
-                f"precision {quality['average_precision']:.3f}, AUC {quality['auc']:.3f}."
+                f"{where.format(**quality)}: positives at the top {at_top:.1%}, average precision "
+                f"{mean:.3f}, AUC {quality['auc']:.3f}."
             )
     if spent := about.get("seconds"):
         parts = ", ".join(f"{name} {seconds:.2f}" for name, seconds in spent.items())

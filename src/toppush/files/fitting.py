@@ -212,8 +212,10 @@ def columns_of(steps: Steps) -> Columns | None:
 def measures(ranker: Ranker, X: Matrix, positive: Mask) -> About:
     """How well the training rows are ranked, by members that did not see them if there are any."""
     unseen = getattr(ranker, "out_of_fold_", None)
-    if unseen is not None:
-        return {"out_of_fold": metrics.summary(positive, unseen)}
+    known = np.zeros(len(positive), bool) if unseen is None else ~np.isnan(unseen)
+    if unseen is not None and len(np.unique(positive[known])) == 2:
+        found = metrics.summary(positive[known], unseen[known])
+        return {"out_of_fold": found | {"rows": int(known.sum())}}
     return {"training": metrics.summary(positive, ranker.decision_function(X))}
 
 

@@ -156,7 +156,8 @@ def _explained(
         taken = zip(rows, dense(prepared[np.asarray(rows)]), strict=True)
         given = {int(row): dict(zip(owners, values, strict=True)) for row, values in taken}
     where = sampled(prepared.shape[0], rows)
-    called, amounts = by_column(final.contributions(prepared[where]), owners)
+    added = final.contributions(prepared[where])[:, : len(owners)]  # trees add the rest after
+    called, amounts = by_column(added, owners)
     away = amounts - amounts[len(rows) :].mean(axis=0)
     sizes = np.abs(away[len(rows) :]).mean(axis=0)
     told = TOLD.get(type(final).__name__, SHARED_OUT)

@@ -18,7 +18,7 @@ from toppush.files.model.lightgbm_text import (
     Ensemble,
     Tree,
 )
-from toppush.types import Mask
+from toppush.types import Array, Mask
 
 if TYPE_CHECKING:
     from toppush.files.model.fitted import Model
@@ -68,6 +68,7 @@ class Trees(Kind):
 
     def lighten(self, ranker: Any) -> None:
         super().lighten(ranker)
+        ranker.checkpoint = None
         texts = [lightgbm_text.trimmed(text).encode() for text in ranker.texts_]
         ranker.texts_ = [np.frombuffer(text, np.uint8) for text in texts]
 
@@ -78,23 +79,28 @@ class Trees(Kind):
 
     def graph(self, graph: "Graph", model: "Model") -> str:
         members = ensembles(model.ranker)
-        rows, sets = _inputs(graph, model.columns, members)
+        rows, sets = _inputs(graph, model.columns, members, model.ranker)
         total = graph.apply(
             "TreeEnsembleRegressor", rows, domain="ai.onnx.ml", **_attributes(graph, members, sets)
         )
         mean = graph.apply("Div", graph.double(total), graph.constant(float(len(members))))
-        threshold = graph.constant(float(getattr(model.ranker, "threshold_", 0.0)))
+        threshold = graph.constant(_threshold(model))
         return graph.flat(graph.apply("Sub", mean, threshold))
 
     def exported(self, model: "Model") -> About:
         return {
             "format": "toppush trees 1",
-            "threshold": float(getattr(model.ranker, "threshold_", 0.0)),
-            "columns": _named(model.columns, model.pipeline.n_features_in_),
+            "threshold": _threshold(model),
+            "columns": _named(model.columns, model.ranker),
             "members": [
                 [_as_json(tree) for tree in member.trees] for member in ensembles(model.ranker)
             ],
         }
+
+
+def _threshold(model: "Model") -> float:
+    ranker: Any = model.ranker
+    return float(ranker.threshold_)
 
 
 def _text(array: Any) -> str:
@@ -118,14 +124,21 @@ def ensembles(ranker: Any) -> list[Ensemble]:
 # ---- as JSON
 
 
-def _named(columns: Columns | None, width: int) -> list[About]:
-    """What each feature of the trees is."""
-    if columns is None:
-        return [{"column": number} for number in range(width)]
-    return [
-        {"name": one.name} | ({"texts": one.texts} if isinstance(one, Category) else {})
-        for one in columns.columns_
-    ]
+def _named(columns: Columns | None, ranker: Any) -> list[About]:
+    """What each feature of the trees is; categories in the order of their places."""
+    named: list[About] = [{"column": number} for number in range(ranker.n_features_in_)]
+    for number, categories in ranker.categories_.items():
+        named[number]["categories"] = list(categories)
+    for number, one in enumerate([] if columns is None else columns.columns_):
+        named[number] = {"name": one.name}
+        if isinstance(one, Category):
+            named[number]["categories"] = [one.texts[at] for at in codes_of(ranker, number)]
+    return named
+
+
+def codes_of(ranker: Any, number: int) -> list[int]:
+    """Which text of a column each place in the trees' sets stands for."""
+    return [int(code) for code in ranker.categories_.get(number, [])]
 
 
 def _as_json(tree: Tree) -> About:
@@ -160,7 +173,9 @@ Sets = dict[tuple[int, bytes], int]
 """Feature and set of places -> the input that is 1 where a row's text is in the set."""
 
 
-def _inputs(graph: "Graph", columns: Columns | None, members: list[Ensemble]) -> tuple[str, Sets]:
+def _inputs(
+    graph: "Graph", columns: Columns | None, members: list[Ensemble], ranker: Any
+) -> tuple[str, Sets]:
     """Columns as numbers, and after them one column for each set of texts that a tree asks for."""
     wanted = _sets(members)
     width = members[0].n_features
@@ -178,14 +193,19 @@ def _inputs(graph: "Graph", columns: Columns | None, members: list[Ensemble]) ->
         numbers.append(gaps)  # no tree splits by it
         own = [key for key in wanted if key[0] == feature]
         if own:
-            table = np.zeros((len(one.texts) + 1, len(own)))
-            for at, (_, places) in enumerate(own):
-                inside = np.frombuffer(places, np.int64)
-                table[inside[inside < len(one.texts)], at] = 1.0
-            members_of.append(graph.picked(table, place))
+            members_of.append(graph.picked(_members(one, codes_of(ranker, feature), own), place))
             sets |= {key: after + at for at, key in enumerate(own)}
             after += len(own)
     return graph.apply("Concat", *numbers, *members_of, axis=1), sets
+
+
+def _members(column: Category, codes: list[int], sets: list[tuple[int, bytes]]) -> Array:
+    """Whether each text of a column, and last an unknown one, is in each of some sets."""
+    table = np.zeros((len(column.texts) + 1, len(sets)))
+    for at, (_, places) in enumerate(sets):
+        inside = [codes[place] for place in np.frombuffer(places, np.int64) if place < len(codes)]
+        table[inside, at] = 1.0
+    return table
 
 
 def _sets(members: list[Ensemble]) -> list[tuple[int, bytes]]:

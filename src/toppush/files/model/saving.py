@@ -6,6 +6,7 @@ checksum, then looks at every type the archive names, and builds it only if each
 list. The checksum shows damage, not a forger; against a forger stands the list.
 """
 
+import contextlib
 import copy
 import hashlib
 import json
@@ -42,6 +43,8 @@ FIRST = len(MAGIC) + DIGEST + 1
 """Bytes of the first line."""
 WIDEST = 1 << 24
 """Columns that a row may have, if there are not even more weights."""
+FAR, UNKNOWN_TEXT = 1e30, "\0unknown"
+"""What no training row held, in all likelihood."""
 PICKY = (
     ColumnTransformer,
     FeatureUnion,
@@ -250,9 +253,9 @@ def _restore(model: Model) -> None:
 
 
 def _require_working(model: Model) -> None:
-    """Score one made row, so that a model that cannot is refused here.
+    """Score made rows, so that a model that cannot is refused here.
 
-    A row that suits every encoder and selection of columns cannot be made, so it is taken from
+    What suits every encoder and selection of columns cannot be made, so it is taken from
     behind the last of them.
     """
     picky = [
@@ -262,7 +265,11 @@ def _require_working(model: Model) -> None:
     ]
     working = Model(model.pipeline[picky[-1] + 1 :]) if picky else model
     if working.columns is not None:
-        working.decision_function(_made_row(working.columns))
+        typical, odd = _made_rows(working.columns)
+        working.decision_function(typical)
+        with contextlib.suppress(DataError), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            working.decision_function(odd)
         return
     width = working.pipeline.n_features_in_
     if width > max(WIDEST, np.size(getattr(model.ranker, "coef_", ()))):
@@ -270,14 +277,17 @@ def _require_working(model: Model) -> None:
     working.decision_function(np.ones((1, width)))
 
 
-def _made_row(columns: Columns) -> pa.RecordBatch:
-    cells = {
-        one.name: pa.array([one.fill], pa.float64())
-        if isinstance(one, Number)
-        else pa.array([next(iter(one.texts), None)], pa.string())
-        for one in columns.columns_
-    }
-    return pa.RecordBatch.from_pydict(cells)
+def _made_rows(columns: Columns) -> list[pa.RecordBatch]:
+    """A row as the model knows them; and rows without a value, or with none that it knows."""
+    known, odd = {}, {}
+    for one in columns.columns_:
+        if isinstance(one, Number):
+            known[one.name] = pa.array([one.fill], pa.float64())
+            odd[one.name] = pa.array([None, FAR, -FAR], pa.float64())
+        else:
+            known[one.name] = pa.array([next(iter(one.texts), None)], pa.string())
+            odd[one.name] = pa.array([None, UNKNOWN_TEXT, UNKNOWN_TEXT], pa.string())
+    return [pa.RecordBatch.from_pydict(cells) for cells in (known, odd)]
 
 
 def _skops() -> Any:
