@@ -60,10 +60,7 @@ def smoothed_newton(
 ) -> Solution:
     """The same for any k; rows that prove too little are taken in their best form."""
     with solving(problem.design, watch) as journal:
-        try:
-            found = _in_their_form(problem, journal, tol, max_iter, start)
-        except ArithmeticError:  # numbers beyond all bounds
-            found = nothing_proven(problem, journal)
+        found = _in_their_form(problem, journal, tol, max_iter, start)
         if found.status is Status.STALLED and refine(problem):
             found = better(found, _in_their_form(problem, journal, tol, max_iter, None), tol)
         found = said_apart(found, problem)
@@ -73,10 +70,13 @@ def smoothed_newton(
 def _in_their_form(
     problem: PairwiseProblem, journal: Journal, tol: float, max_iter: int, start: Solution | None
 ) -> Solution:
-    form = seen(problem).form
-    push = SmoothedPush(in_form(problem), tol, form, start)
-    status = follow(push, journal, max_iter=max_iter)
-    return judged(push.solution(status, len(journal)), tol)
+    """Solve on the rows in the form they have; the bounds are proven anew at the end."""
+    try:
+        push = SmoothedPush(in_form(problem), tol, seen(problem).form, start)
+        status = follow(push, journal, max_iter=max_iter)
+        return judged(push.solution(status, len(journal)), tol)
+    except ArithmeticError:  # numbers beyond all bounds
+        return nothing_proven(problem, journal)
 
 
 class SmoothedPush:
