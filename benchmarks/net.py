@@ -9,10 +9,10 @@ rows first. A fifth of the training rows is held out: every 25 steps it judges t
 average precision, and the best of these is tested. One network (256 and 128 hidden units, columns
 as in TopPushNet), the same 600 batches of 64 positives and 512 negatives for all, AdamW at 1e-3;
 LibAUC's losses have optimisers of their own (SOPA, SOAP; Adam's steps at 1e-3), need the row
-numbers, and take sigmoids. Every loss has its default parameters, but the share of negatives that counts is 0.1
-wherever there is such a parameter. Cross-entropy weighs the classes of a batch as they are in all
-rows. `TopPushNet` and its cross-entropy are the estimators as they are, with eight members and
-their own folds, trained on all training rows.
+numbers, and take sigmoids. Every loss has its default parameters, but the share of negatives that
+counts is 0.1 wherever there is such a parameter. Cross-entropy weighs the classes of a batch as
+they are in all rows. `TopPushNet` and its cross-entropy are the estimators as they are, with eight
+members and their own folds, trained on all training rows.
 
 LibAUC and imbalanced-losses are taken from the environment or from wheels in FOLDER (both are pure
 Python); what is absent is skipped and said.
