@@ -18,6 +18,7 @@ from toppush.designs.rows import PLAIN
 from toppush.designs.views import MaskedRows, precise
 from toppush.solvers import checkpoints
 from toppush.solvers.newton import central_path
+from toppush.solvers.pairwise import system
 
 pytestmark = pytest.mark.sampled(5)
 
@@ -291,6 +292,9 @@ SETTINGS = [
     {"top": 5, "loss": "logistic", "formed": 0},
     {"top": 1, "formed": 0},
     {"top": 20, "loss": "exponential", "formed": 0, "slow": 0},
+    {"top": 0.1, "pairwise": True},
+    {"top": 7, "loss": "logistic", "pairwise": True},
+    {"top": 20, "loss": "exponential", "pairwise": True, "formed": 0},
 ]
 """`formed` features at most are factored; with more, conjugate gradients solve the system. After
 more than `slow` steps of theirs the positives come into the preconditioner."""
@@ -300,6 +304,7 @@ def fit(monkeypatch, rows, number, weighted, **options):
     given = {"lam": 0.05, "tol": 1e-6, **SETTINGS[number], **options}
     formed = given.pop("formed", 1000)
     monkeypatch.setattr(central_path, "FORMED", formed)
+    monkeypatch.setattr(system, "MOST_FORMED", formed)
     monkeypatch.setattr(disk.DiskDesign, "most_formed", formed)
     monkeypatch.setattr(central_path, "SLOW_CG", given.pop("slow", 200))
     return solved(rows, POSITIVE, WEIGHT if weighted else None, **given)

@@ -18,7 +18,7 @@ from toppush.objectives.grid import Grid, push_on_grid, weigh
 from toppush.objectives.level import depth_of, level
 from toppush.objectives.pairs import CURVATURE_FLOOR, push_of_all_pairs, split, value_of_all_pairs
 
-ON_GRID = 5e-5
+ON_GRID = 8e-4
 """Error of the grid, as a share of the greatest gradient that a row of its class may have."""
 
 spreads = st.sampled_from([0.0, 1e-9, 0.1, 1.0, 3.0, 10.0, 100.0])
@@ -129,12 +129,43 @@ def test_a_level_leaves_the_depth_above_it(case):
     assert weights @ above == pytest.approx(depth, rel=1e-9)
 
 
+@pytest.mark.parametrize(
+    "top, weight, n_rows, depth",
+    [(3, 10, 10, 3), (3, 10, 20, 3), (0.25, 10, 10, 2.5), (0.01, 10, 10, 1), (0.01, 10, 20, 0.5)],
+)
+def test_depth(top, weight, n_rows, depth):
+    assert depth_of(top, weight, n_rows) == depth
+
+
+@pytest.mark.parametrize("of", [push_of_all_pairs, push_on_grid])
+@pytest.mark.parametrize("top", [2, 0.001, 0.5])
+def test_rows_of_no_weight_are_not_there(rng, of, top):
+    scores, labels, weight = rng.normal(size=80), np.arange(80) % 4 == 0, np.arange(80) % 3
+    there = weight > 0
+    found = of(scores, label_rows(labels, weight), top, 0.5)
+    alone = of(scores[there], label_rows(labels[there], weight[there]), top, 0.5)
+    for one, other in zip(found, alone, strict=True):
+        assert_allclose(one[there], other, rtol=1e-4, atol=1e-5)
+
+
 @given(lists())
 def test_moving_all_scores_changes_nothing(case):
     scores, *rest = case
     one, other = push_of_all_pairs(scores, *rest), push_of_all_pairs(scores + 3.0, *rest)
     assert_allclose(one.gradient, other.gradient, rtol=1e-6, atol=1e-9)
     assert_allclose(one.curvature, other.curvature, rtol=1e-6, atol=1e-9)
+
+
+@given(lists())
+def test_as_many_as_there_are_is_all(case):
+    scores, rows, _, smoothing = case
+    rows = label_rows(rows.kind, None if rows.weight is None else 2.0 * rows.weight)
+    count = round(rows.weight_of_negatives)
+    for of in (push_of_all_pairs, push_on_grid):
+        one, other = of(scores, rows, count, smoothing), of(scores, rows, 1.0, smoothing)
+        assert_allclose(one.gradient, other.gradient, rtol=1e-6, atol=1e-9)
+        with pytest.raises(ValueError, match=f"give a count from 1 to {count}, or"):
+            of(scores, rows, count + 1, smoothing)
 
 
 @given(lists())

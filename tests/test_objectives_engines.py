@@ -1,6 +1,9 @@
 """The push inside LightGBM and XGBoost: each way of asking gives the same trees."""
 
 import pickle
+import re
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -250,8 +253,43 @@ def test_classifiers_stop_by_them(made):
     assert other.get_booster().num_boosted_rounds() == np.argmax(seen) + 1
 
 
+def test_xgboost_that_is_not_there_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "xgboost.callback", None)
+    with pytest.raises(ImportError, match=r"pip install 'toppush\[xgboost\]'"):
+        XGBoostMetric("ndcg").early_stopping(5)
+
+
 def test_metrics_that_do_not_exist_are_refused():
     with pytest.raises(ValueError, match="There is no metric 'precision'; pass one of"):
         LightGBMMetric("precision")
     with pytest.raises(TypeError, match="missing a required argument: 'max_fpr'; pass the param"):
         XGBoostMetric("recall_at_fpr")
+
+
+# The page.
+
+
+def blocks():
+    """What the page about objectives tells people to run."""
+    pages = sorted((Path(__file__).resolve().parent.parent / "docs").glob("nonlinear*.md"))
+    text = "\n".join(page.read_text(encoding="utf-8") for page in pages)
+    found = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    return [block for block in found if "TopPushObjective" in block]
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        pytest.param(block, marks=[pytest.mark.long] if "dask" in block else [], id=str(number))
+        for number, block in enumerate(blocks())
+    ],
+)
+@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::DeprecationWarning")
+def test_what_the_page_says_runs(block):
+    names = {"__name__": "__main__"}
+    exec(block.replace("300", "10"), names)
+    assert type(names["booster"]).__name__ == "Booster"
+
+
+def test_the_page_has_a_block_for_each_engine():
+    assert len(blocks()) == 3

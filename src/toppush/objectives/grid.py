@@ -1,9 +1,9 @@
-"""The push from a grid of scores: what rows of a million times a million pairs can afford.
+"""The push from a grid of scores, for rows that are too many to be compared in pairs.
 
 Each row's weight is shared between the two grid points beside its score, by how near they are.
 Sums over all pairs are then convolutions of the two classes' weights along the grid, and a row
 reads its gradient and curvature off the line between its two points. Both errors are of second
-order: with points h apart they are at most h^2 / 8 times a second derivative, and h is 1/64 of
+order: with points h apart they are at most h^2 / 8 times a second derivative, and h is 1/16 of
 the smoothing (of 1, if that is less). Gradients of all rows still sum to zero. Cost: a few passes
 over the rows and FFTs over the grid. Rows on several workers give the same sums.
 """
@@ -23,10 +23,10 @@ from toppush.objectives.rows import LabelledRows
 from toppush.objectives.teams import ALONE, Team
 from toppush.types import Array, Where
 
-STEPS_PER_SCALE = 64
+STEPS_PER_SCALE = 16
 """Grid points per unit of the narrower of the two sigmoids."""
 CHUNK = 2**15
-"""Rows at a time: a million take 12 ms so, and 40 in one piece, on vectors from fresh memory."""
+"""Rows at a time: a million take 14 ms so, and 28 in one piece."""
 MOST_POINTS = 2**16
 """A grid has no more; over a range that asks for more its points are further apart."""
 WIDE = 512.0
@@ -67,8 +67,9 @@ class Masses(NamedTuple):
 
     negatives: Array
     positives: Array
+    weight_of_negatives: float
     n_negatives: float
-    """Negatives of weight above 0."""
+    """Those of weight above 0."""
 
 
 class Tables(NamedTuple):
@@ -130,8 +131,8 @@ def weigh(scores: Scores, rows: LabelledRows, grid: Grid, team: Team = ALONE) ->
         moved += np.bincount(cell, part if weight is None else weight * part, len(whole))
     whole -= moved
     whole[2:] += moved[:-2]
-    total = team.add(np.append(whole, rows.n_negatives))
-    return Masses(total[:-1:2], total[1:-1:2], float(total[-1]))
+    total = team.add(np.append(whole, [rows.weight_of_negatives, rows.n_negatives]))
+    return Masses(total[:-2:2], total[1:-2:2], float(total[-2]), float(total[-1]))
 
 
 def _chunks(n_rows: int) -> Iterator[slice]:
@@ -153,8 +154,8 @@ def tabulate(grid: Grid, masses: Masses, top: float, smoothing: float) -> Tables
 def _shares(grid: Grid, masses: Masses, top: float, smoothing: float) -> Array:
     """Part in the top of a negative of weight 1 at each point."""
     mass, points = masses.negatives, grid.points
-    check_classes(float(masses.positives.sum()), float(mass.sum()))
-    depth = depth_of(top, float(mass.sum()), masses.n_negatives)
+    check_classes(float(masses.positives.sum()), masses.weight_of_negatives)
+    depth = depth_of(top, masses.weight_of_negatives, masses.n_negatives)
     found = level(points, mass, depth, smoothing)
     parts = parts_in_top(points, found, smoothing)
     return np.asarray(parts / float(mass @ parts))

@@ -7,17 +7,20 @@ these sum to one. Letters: delta -> smoothing, k -> depth (in units of weight), 
 import math
 
 import numpy as np
+from scipy.special import expit
 
+from toppush.metrics.curve import SLACK
 from toppush.types import Array
 
 MOST_STEPS = 200
-"""Newton takes about ten; halving alone ends within these."""
+"""Newton takes about five; halving alone ends within these."""
+CLOSE = 1e-13
+"""Newton's last step, in scores."""
 
 
 def sigmoid(at: Array) -> Array:
     """1 / (1 + exp(-at)), to the last digit on both sides and without overflow."""
-    small = np.exp(-np.abs(at))
-    return np.where(at >= 0, 1.0, small) / (1.0 + small)
+    return np.asarray(expit(at))
 
 
 def depth_of(top: float, weight: float, n_rows: float) -> float:
@@ -25,9 +28,9 @@ def depth_of(top: float, weight: float, n_rows: float) -> float:
 
     A share is not rounded to whole rows, but is at least one row of mean weight.
     """
-    is_count = isinstance(top, int | np.integer) and not isinstance(top, bool)
+    is_count = isinstance(top, int | np.integer)
     depth = float(top) if is_count else max(top * weight, weight / n_rows)
-    allowed = 1 <= depth <= weight if is_count else 0.0 < top <= 1.0
+    allowed = 1 <= depth <= weight * SLACK if is_count else 0.0 < top <= 1.0
     if not allowed:
         raise ValueError(
             f"top={top!r} is out of range for negatives of weight {weight:g}; "
@@ -43,21 +46,28 @@ def level(scores: Array, weights: Array, depth: float, smoothing: float) -> floa
     bounds that the least and the greatest score give and halving these where a step leaves them.
     """
     total = float(weights.sum())
-    if depth >= total:
+    if depth * SLACK >= total:
         return -math.inf
     wanted = math.log(float(depth) / (total - float(depth)))
     low, high = (float(end) - smoothing * wanted for end in (scores.min(), scores.max()))
-    at = 0.5 * (low + high)
+    at = min(max(_lowest_of_top(scores, weights, depth), low), high)
     for _ in range(MOST_STEPS):
         off, slope = _logit_of_share(at, scores, weights, smoothing)
         off -= wanted
         low, high = (at, high) if off > 0 else (low, at)
         step = off / slope if slope > 0 else math.inf
         new = at + step if low < at + step < high else 0.5 * (low + high)
-        if abs(new - at) <= 1e-13 * (smoothing + abs(at)):
+        if abs(new - at) <= CLOSE * (smoothing + abs(at)):
             return new
         at = new
     return at
+
+
+def _lowest_of_top(scores: Array, weights: Array, depth: float) -> float:
+    """The least score of the `depth` greatest, where a top that is not smoothed would begin."""
+    order = np.argsort(-scores)
+    place = int(np.searchsorted(np.cumsum(weights[order]), depth))
+    return float(scores[order[min(place, len(order) - 1)]])
 
 
 def _logit_of_share(

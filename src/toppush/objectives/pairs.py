@@ -46,8 +46,8 @@ def split(scores: Array, rows: LabelledRows, top: float, smoothing: float) -> Sp
     weight = np.ones(len(scores)) if rows.weight is None else rows.weight
     positive = rows.positive
     mass, on_negatives = weight[~positive], scores[~positive]
-    check_classes(float(weight[positive].sum()), float(mass.sum()))
-    depth = depth_of(top, float(mass.sum()), rows.n_negatives)
+    check_classes(float(weight[positive].sum()), rows.weight_of_negatives)
+    depth = depth_of(top, rows.weight_of_negatives, rows.n_negatives)
     at = level(on_negatives, mass, depth, smoothing)
     share = mass * parts_in_top(on_negatives, at, smoothing)
     return Split(scores[positive], on_negatives, weight[positive], share / share.sum())

@@ -37,6 +37,13 @@ class LabelledRows:
         return int(np.count_nonzero(present))
 
     @cached_property
+    def weight_of_negatives(self) -> float:
+        """All of it."""
+        if self.weight is None:
+            return float(self.n_negatives)
+        return float(self.weight[self.kind == 0].sum())
+
+    @cached_property
     def n_pairs(self) -> int:
         """Positives times negatives."""
         n_pos = int(self.kind.sum())

@@ -10,7 +10,7 @@ import numpy as np
 
 from toppush.metrics.measures import named
 from toppush.objectives.asking import Asked, asked_about, team_here
-from toppush.objectives.teams import ALONE, Team
+from toppush.objectives.teams import ALONE, Team, of_xgboost
 
 
 class EngineMetric:
@@ -66,10 +66,8 @@ class XGBoostMetric(EngineMetric):
 
     def early_stopping(self, rounds: int, **options: Any) -> Any:
         """XGBoost's callback that stops by this measure, with the best rounds kept."""
-        from xgboost.callback import EarlyStopping
-
         given = {"save_best": True, "metric_name": self.__name__, "maximize": self.maximize}
-        return EarlyStopping(rounds=rounds, **{**given, **options})
+        return of_xgboost("callback").EarlyStopping(rounds=rounds, **{**given, **options})
 
 
 def whole_list(asked: Asked, team: Team) -> Asked:

@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
-from typing import Protocol
+from importlib import import_module
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -57,11 +58,9 @@ class XGBoostTeam:
     """The workers of a distributed XGBoost training, by its own collective."""
 
     def __init__(self) -> None:
-        from xgboost import collective
-
-        self._collective = collective
-        self.size: int = collective.get_world_size()
-        self._rank: int = collective.get_rank()
+        self._collective = of_xgboost("collective")
+        self.size: int = self._collective.get_world_size()
+        self._rank: int = self._collective.get_rank()
 
     def add(self, numbers: Array) -> Array:
         """Sums over the workers."""
@@ -94,6 +93,14 @@ class XGBoostTeam:
             raise
         if self.greatest(np.zeros(1)).any():
             raise ValueError("Another worker refused its rows; its own error says why.")
+
+
+def of_xgboost(name: str) -> Any:
+    """A module of XGBoost."""
+    try:
+        return import_module(f"xgboost.{name}")
+    except ImportError as error:
+        raise ImportError("This needs XGBoost: pip install 'toppush[xgboost]'.") from error
 
 
 def xgboost_team() -> Team:

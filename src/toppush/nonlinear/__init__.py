@@ -1,0 +1,1 @@
+"""Rankers that are not linear, each with the push to the top as its loss."""

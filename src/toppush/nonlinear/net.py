@@ -1,0 +1,308 @@
+"""An ensemble of small networks with the push to the top as their loss."""
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import pairwise
+from math import prod
+from numbers import Integral, Real
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
+from sklearn.utils import Tags, check_random_state
+from sklearn.utils._param_validation import Interval, RealNotInt, StrOptions
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from toppush import metrics
+from toppush.designs import backend_of, dense
+from toppush.designs.local import default_threads
+from toppush.estimators.base import DTYPES, TrainingRows, read_training, unchanged_on_failure
+from toppush.estimators.progress import Line
+from toppush.nonlinear.net_columns import PART_ROWS, Columns
+from toppush.problem.objective import count_top
+from toppush.types import Array, Labels, Matrix
+
+MOST_WEIGHTS = 1 << 28
+"""Of all members together, which with the optimiser take 4 GB."""
+
+
+class TopPushNet(ClassifierMixin, BaseEstimator):
+    """Ensemble of small networks that puts positives above the highest negatives.
+
+    Every member minimises mean_i sum_j p_j log(1 + exp(f_j - f_i)) over positives i and negatives
+    j, p_j the part of a negative in the smoothed top, on batches of both classes. Member k leaves
+    fold k out; all stop at the step at which their mean average precision on these folds is the
+    greatest. Columns are standardised inside. Needs torch to fit, ``pip install 'toppush[gpu]'``,
+    and NumPy alone to score.
+
+    Parameters
+    ----------
+    top : int or float, default=0.1
+        How many negatives make the top: a count if an int, a share if a float.
+    loss : {"pairwise", "cross_entropy"}, default="pairwise"
+    n_members : int, default=8
+        Networks, and folds; their scores are averaged.
+    hidden : tuple of int, default=(256, 128)
+        Widths of the hidden layers.
+    max_steps : int, default=1500
+        Steps at most; the folds usually end a fit earlier.
+    learning_rate : float, default=1e-3
+        Of AdamW.
+    device : str, optional
+        Where torch is to train, such as "cuda"; the processor by default.
+    n_threads : int, optional
+        Of torch on the processor; by default all cores, or OMP_NUM_THREADS if set.
+    random_state : int, RandomState or None, default=0
+        An int makes the same fit bit for bit on one machine with as many threads.
+    verbose : int, default=0
+        Above 0 a line on stderr tells how the fit goes.
+
+    Attributes
+    ----------
+    weights_, biases_ : lists of float32 arrays
+        Of each layer, of shapes (n_members, inputs, outputs) and (n_members, outputs).
+    mean_, scale_ : arrays of shape (n_features,)
+        A network sees arcsinh((x - mean_) / scale_).
+    offsets_ : array of shape (n_members,)
+        Taken off each member's scores, which the loss determines up to a shift.
+    out_of_fold_ : array of shape (n_samples,) or None
+        Scores of the training rows by members that did not see them; NaN for rows of weight 0,
+        None if a class has only one row.
+    threshold_ : float
+        Mean score of the negatives that make the top, out of fold.
+    n_iter_ : int
+        Steps that the members took.
+    classes_, n_features_in_, feature_names_in_
+
+    Notes
+    -----
+    Training is in float32, scoring in float64. Sparse rows are made dense some at a time. With n
+    members the first layer has n * n_features * hidden[0] weights: for tens of thousands of
+    columns take `TopPush`.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from toppush import TopPushNet
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> net = TopPushNet(n_members=2, hidden=(16,), max_steps=50).fit(X, y)
+    >>> bool(net.score(X, y) > 0.98)
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[object]]] = {
+        "top": [
+            Interval(Integral, 1, None, closed="left"),
+            Interval(RealNotInt, 0, 1, closed="right"),
+        ],
+        "loss": [StrOptions({"pairwise", "cross_entropy"})],
+        "n_members": [Interval(Integral, 2, None, closed="left")],
+        "hidden": ["array-like"],
+        "max_steps": [Interval(Integral, 1, None, closed="left")],
+        "learning_rate": [Interval(Real, 0, None, closed="neither")],
+        "device": [str, None],
+        "n_threads": [None, Interval(Integral, 1, None, closed="left")],
+        "random_state": ["random_state"],
+        "verbose": ["verbose"],
+    }
+
+    weights_: list[NDArray[np.float32]]
+    biases_: list[NDArray[np.float32]]
+
+    def __init__(
+        self,
+        top: float = 0.1,
+        *,
+        loss: str = "pairwise",
+        n_members: int = 8,
+        hidden: tuple[int, ...] = (256, 128),
+        max_steps: int = 1500,
+        learning_rate: float = 1e-3,
+        device: str | None = None,
+        n_threads: int | None = None,
+        random_state: Any = 0,
+        verbose: int = 0,
+    ) -> None:
+        self.top, self.loss, self.n_members, self.hidden = top, loss, n_members, hidden
+        self.max_steps, self.learning_rate, self.device = max_steps, learning_rate, device
+        self.n_threads, self.random_state, self.verbose = n_threads, random_state, verbose
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Matrix, y: Labels, sample_weight: ArrayLike | None = None) -> Self:
+        """Train the members.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame of shape (n_samples, n_features)
+            Without gaps: fill them first, as by SimpleImputer.
+        y : array of shape (n_samples,)
+            Two classes; the greater one is positive.
+        sample_weight : array of shape (n_samples,), optional
+            How much a row counts in the loss; one of weight zero is out.
+
+        Returns
+        -------
+        self
+        """
+        with unchanged_on_failure(self):
+            refuse_elsewhere(X)
+            given = read_training(self, X, y, sample_weight)
+            self._train(given)
+            self.classes_ = given.classes
+        return self
+
+    def _train(self, given: TrainingRows) -> None:
+        training = import_training()
+        X, positive, weight, used = used_rows(given)
+        seed = int(check_random_state(self.random_state).randint(2**31))
+        columns = Columns.of(X)
+        folds = training.dealt_folds(positive, self.n_members, np.random.default_rng(seed))
+        plan = self._plan(training, int(np.sum(~positive)), seed)
+        with torch_threads(self.n_threads):
+            rows = training.TrainingSet(X, columns, positive, weight, folds, self.device or "cpu")
+            found = training.train(rows, plan)
+        self.weights_, self.biases_, self.offsets_ = found.weights, found.biases, found.offsets
+        self.mean_, self.scale_, self.n_iter_ = columns.mean, columns.scale, found.n_steps
+        self.out_of_fold_, self.threshold_ = None, 0.0
+        scores = self._scores(X) if found.out_of_fold is None else found.out_of_fold
+        k = count_top(self.top, int(np.sum(~positive)))
+        self.threshold_ = float(np.mean(np.sort(scores[~positive])[-k:]))
+        if found.out_of_fold is not None:
+            self.out_of_fold_ = np.full(len(used), np.nan)
+            self.out_of_fold_[used] = scores - self.threshold_
+
+    def _plan(self, training: Any, n_neg: int, seed: int) -> Any:
+        hidden = tuple(int(width) for width in self.hidden)
+        if min(hidden, default=1) < 1:
+            raise ValueError(f"hidden holds widths of 1 or more, found {self.hidden!r}.")
+        sizes = [self.n_features_in_, *hidden, 1]
+        n_weights = self.n_members * sum(map(prod, pairwise(sizes)))
+        if n_weights > MOST_WEIGHTS:
+            raise ValueError(
+                f"{self.n_members} members with {self.n_features_in_} columns have {n_weights:.2g} "
+                f"weights, above {MOST_WEIGHTS:.2g}; lower hidden[0] or n_members, drop columns, "
+                "or take TopPush, which is made for so many."
+            )
+        return training.Plan(
+            self.loss,
+            count_top(self.top, n_neg) / n_neg if isinstance(self.top, Integral) else self.top,
+            hidden,
+            self.n_members,
+            self.max_steps,
+            self.learning_rate,
+            seed,
+            progress(self.verbose),
+        )
+
+    def decision_function(self, X: Matrix) -> Array:
+        """Mean score of the members less the threshold; higher ranks first.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame of shape (n_samples, n_features)
+
+        Returns
+        -------
+        array of shape (n_samples,)
+            In float64, above 0 beyond the negatives that make the top.
+        """
+        check_is_fitted(self)
+        X = validate_data(self, X, accept_sparse="csr", dtype=DTYPES, reset=False)
+        return self._scores(X) - self.threshold_
+
+    def predict(self, X: Matrix) -> NDArray[Any]:
+        """The positive class for rows that score above the threshold, else the other."""
+        above = self.decision_function(X) > 0.0
+        return np.where(above, self.classes_[1:], self.classes_[:1])
+
+    def score(self, X: Matrix, y: Labels, sample_weight: ArrayLike | None = None) -> float:
+        """Average precision of the ranking of X."""
+        scores = self.decision_function(X)
+        return metrics.average_precision(
+            y, scores, sample_weight=sample_weight, pos_label=self.classes_[1]
+        )
+
+    def _scores(self, X: Matrix) -> Array:
+        columns = Columns(self.mean_, self.scale_)
+        parts = [X[at : at + PART_ROWS] for at in range(0, X.shape[0], PART_ROWS)]
+        return np.concatenate([self._mean_score(columns.transform(dense(part))) for part in parts])
+
+    def _mean_score(self, rows: Array) -> Array:
+        """Mean over the members, one after the other, for rows in their units."""
+        total = np.zeros(len(rows))
+        for member, offset in enumerate(self.offsets_):
+            hidden = rows
+            for at, (weights, biases) in enumerate(zip(self.weights_, self.biases_, strict=True)):
+                hidden = np.maximum(hidden, 0.0) if at else hidden
+                hidden = hidden @ weights[member].astype(np.float64) + biases[member]
+            total += hidden[:, 0] - offset
+        return total / len(self.offsets_)
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        tags.input_tags.sparse = True
+        return tags
+
+
+def refuse_elsewhere(X: Matrix) -> None:
+    """Rows that are not in this process are not ours."""
+    if (backend := backend_of(X)) is not None:
+        raise ValueError(
+            f"TopPushNet works on arrays in memory, and X is {backend.called}. Make an array of it "
+            f"({backend.to_array}) if it fits, or use TopPush, which fits such rows where they are."
+        )
+
+
+def import_training() -> Any:
+    """The part that needs torch."""
+    try:
+        from toppush.nonlinear import net_training
+    except ImportError as error:
+        raise ImportError("TopPushNet needs torch to fit: pip install 'toppush[gpu]'.") from error
+    return net_training
+
+
+def used_rows(given: TrainingRows) -> tuple[Matrix, NDArray[np.bool_], Array, NDArray[np.bool_]]:
+    """Rows that weigh something, their classes and weights, and which they are."""
+    X, positive = given.rows.given, given.positive
+    if given.sample_weight is None:
+        return X, positive, np.ones(len(positive)), np.ones(len(positive), bool)
+    used = given.sample_weight > 0
+    for label, rows in zip(given.classes, (~positive, positive), strict=True):
+        if not used[rows].any():
+            raise ValueError(
+                f"every row of class {label} has sample_weight 0, so y has one class left; "
+                "give some of them a weight."
+            )
+    return X[used], positive[used], given.sample_weight[used], used
+
+
+@contextmanager
+def torch_threads(n_threads: int | None) -> Iterator[None]:
+    """Torch with so many threads, and as before afterwards."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(default_threads() if n_threads is None else n_threads)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def progress(verbose: int) -> Callable[[int, float], None]:
+    """Tells on stderr how a fit goes, if anybody wants to know."""
+    if not verbose:
+        return lambda done, quality: None
+    line, began = Line(stream=sys.stderr), time.perf_counter()
+
+    def tell(done: int, quality: float) -> None:
+        seconds = time.perf_counter() - began
+        if line.is_due(seconds):
+            line.write(f"step {done:4d}  held-out AP {quality:.4f}  {seconds:.1f} s")
+
+    return tell
