@@ -90,12 +90,14 @@ def report(
 
 
 def _rival_steps(model: "Model") -> "Pipeline | None":
-    """How logistic regression is to prepare a table that the model's own ranker takes as it is."""
+    """How logistic regression is to prepare rows that the model's own ranker takes as they are."""
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import MaxAbsScaler
 
     columns = model.columns
-    if columns is None or columns.form == "filled":
+    if model.kind.scale is not None:
         return None
+    if columns is None:
+        return make_pipeline(MaxAbsScaler())
     filled = type(columns)(categorical=columns.categorical, missing=columns.missing)
     return make_pipeline(filled, MaxAbsScaler())

@@ -293,6 +293,14 @@ class Columns(TransformerMixin, BaseEstimator):
         at = {name: place for place, name in enumerate(self.feature_names_in_)}
         return [at[one.name] for one in self.columns_ for _ in range(one.width)]
 
+    def feature_texts(self) -> list[list[str] | None]:
+        """The texts that the values of each output stand for, None where they are numbers."""
+        return [
+            one.texts if isinstance(one, Category) and one.coded else None
+            for one in self.columns_
+            for _ in range(one.width)
+        ]
+
     @property
     def coded(self) -> list[int]:
         """Outputs that are places of texts."""

@@ -15,7 +15,7 @@ from sklearn.utils import _safe_indexing, get_tags
 from toppush.designs import dense
 from toppush.problem.losses import LOSSES
 from toppush.report.drivers import Features, numbered
-from toppush.report.explained import Explained, by_column, sampled
+from toppush.report.explained import Explained, by_column, largest_curves, sampled
 from toppush.report.page import N_ALARMS, N_SHOWN, Rival, build
 from toppush.report.ranking import Indices, Ranking, Table, table_records
 from toppush.report.sources import before_scaling, sources
@@ -161,7 +161,17 @@ def _explained(
     away = amounts - amounts[len(rows) :].mean(axis=0)
     sizes = np.abs(away[len(rows) :]).mean(axis=0)
     told = TOLD.get(type(final).__name__, SHARED_OUT)
-    return Explained(called, dict(zip(map(int, rows), away, strict=False)), sizes, given, told=told)
+    found = dict(zip(map(int, rows), away, strict=False))
+    first = {name: list(owners).index(name) for name in called}
+    curves = largest_curves(final, first, sizes, _texts(before, len(owners)))
+    return Explained(called, found, sizes, given, len(where) - len(rows), curves, told)
+
+
+def _texts(before: Pipeline | None, width: int) -> list[list[str] | None]:
+    """The texts that the numbers of each feature stand for, if someone knows."""
+    if before is not None and hasattr(before[0], "feature_texts"):
+        return list(before[0].feature_texts())
+    return [None] * width
 
 
 def _columns(

@@ -6,12 +6,14 @@ to its score but for a constant. They are told by column, relative to the mean o
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from toppush.report.drivers import name_of, where_largest
+from toppush.report.drivers import NEGLIGIBLE, name_of, where_largest
 from toppush.types import Array, Where
 
+N_CURVES, N_TEXTS = 6, 20
 SAMPLED = 2000
 """Rows from which the usual size of what a column adds is taken."""
 
@@ -42,6 +44,8 @@ class Explained:
         The mean of that without its sign, over the rows of the report or some of them.
     given : mapping from row number to mapping
         Values of the columns in these rows.
+    n_rows : int
+        So many of them.
     curves : sequence of Curve
         Of the columns that matter most, where what a column adds is a function of it alone.
     told : str
@@ -52,6 +56,7 @@ class Explained:
     rows: Mapping[int, Array]
     sizes: Array
     given: Mapping[int, Mapping[str, object]]
+    n_rows: int = 0
     curves: Sequence[Curve] = ()
     told: str = ""
     columns: None = None
@@ -97,3 +102,32 @@ def by_column(amounts: Array, owners: Sequence[str]) -> tuple[list[str], Array]:
     found = np.zeros((len(amounts), len(names)))
     np.add.at(found.T, [place[name] for name in owners], amounts.T)
     return names, found
+
+
+def largest_curves(
+    ranker: Any,
+    features: Mapping[str, int],
+    sizes: Array,
+    texts: Sequence[Sequence[str] | None],
+) -> list[Curve]:
+    """What the columns that matter most add by value, if the ranker has a `curve` of each."""
+    if not hasattr(ranker, "curve"):
+        return []
+    names = list(features)
+    return [
+        _curve(names[at], ranker.curve(features[names[at]]), texts[features[names[at]]])
+        for at in where_largest(sizes, N_CURVES)
+    ]
+
+
+def _curve(name: str, found: Any, texts: Sequence[str] | None) -> Curve:
+    values, amounts = found.values.tolist(), found.contribution
+    seen = abs(found.missing) > NEGLIGIBLE * np.abs(amounts).max(initial=0.0)
+    gap = float(found.missing) if seen else None
+    if not found.is_categorical:
+        return Curve(name, values, amounts.tolist(), gap)
+    called = [f"{value:g}" if texts is None else texts[int(value)] for value in values]
+    bars = np.append(amounts, gap or 0.0)
+    shown = np.sort(where_largest(np.abs(bars), N_TEXTS))
+    called.append("(missing)")
+    return Curve(name, [called[at] for at in shown], bars[shown].tolist())

@@ -297,7 +297,7 @@ def _movers(
     drawn = [driver_figures.influences_figure(influences)] if influences else []
     curves = {f"curve-{place}": one for place, one in enumerate(features.curves)}
     drawn += [driver_figures.shape_figure(name, one) for name, one in curves.items()]
-    return {"influences": influences, "curves": curves}, drawn
+    return {"influences": influences, "curves": curves, "n_explained": features.n_rows}, drawn
 
 
 def _told(part: drivers.Contribution) -> str:

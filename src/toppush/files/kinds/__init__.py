@@ -3,11 +3,12 @@
 from toppush.files.errors import like
 from toppush.files.kinds.additive import Additive
 from toppush.files.kinds.base import Kind, OptionError
+from toppush.files.kinds.kernel import Kernel
 from toppush.files.kinds.linear import Linear
 from toppush.files.kinds.net import Net
 from toppush.files.kinds.trees import Trees
 
-KINDS: dict[str, Kind] = {one.name: one for one in (Linear(), Additive(), Trees(), Net())}
+KINDS: dict[str, Kind] = {one.name: one for one in (Linear(), Additive(), Kernel(), Trees(), Net())}
 """One that is put here is fitted, saved, told of and exported as well."""
 DEFAULT = "linear"
 OTHER_LOSSES = ("pairwise", "binary", "cross_entropy")

@@ -174,3 +174,10 @@ def as_int_or_float(number: Any) -> int | float:
 def top_text(top: float | str) -> str:
     """A count or a share of negatives."""
     return f"{top:.2%}" if isinstance(top, float) else f"{top}"
+
+
+def feature_names(model: "Model") -> list[str] | int:
+    """Names of what the ranker sees of a table, or how many columns a matrix has."""
+    if model.columns is None:
+        return int(model.pipeline.n_features_in_)
+    return [str(name) for name in model.columns.get_feature_names_out()]

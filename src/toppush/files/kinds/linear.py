@@ -16,7 +16,7 @@ from toppush.estimators.toppush import TopPush
 from toppush.files.columns import Number
 from toppush.files.errors import ModelError
 from toppush.files.kinds.base import About, FitRows, Options, Steps
-from toppush.files.kinds.searched import FOLDS, Searched
+from toppush.files.kinds.searched import Searched
 from toppush.files.model.linear import ColumnPart, LinearScore
 from toppush.problem.losses import LOSSES
 from toppush.types import Mask, Matrix
@@ -50,7 +50,7 @@ class Linear(Searched):
 
     def ranker(self, options: Options, rows: FitRows, seed: int) -> TopPush | TopPushCV:
         self.require_folds(options, rows)
-        n_folds = options.get("cv", FOLDS)
+        n_folds = options.get("cv", self.folds)
         folds = StratifiedKFold(n_folds, shuffle=True, random_state=seed)
         return self.ranker_for(options | {"cv": folds})
 

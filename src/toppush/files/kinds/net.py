@@ -5,7 +5,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from toppush.files.kinds.base import About, FitRows, Kind, Options, as_int_or_float, top_text
+from toppush.files.kinds.base import (
+    About,
+    FitRows,
+    Kind,
+    Options,
+    as_int_or_float,
+    feature_names,
+    top_text,
+)
 
 if TYPE_CHECKING:
     from toppush.files.model.fitted import Model
@@ -77,13 +85,6 @@ class Net(Kind):
                 for member, offset in enumerate(ranker.offsets_)
             ],
         }
-
-
-def feature_names(model: "Model") -> list[str] | int:
-    """Names of what the ranker sees of a table, or how many columns a matrix has."""
-    if model.columns is None:
-        return int(model.pipeline.n_features_in_)
-    return [str(name) for name in model.columns.get_feature_names_out()]
 
 
 def _arcsinh(graph: "Graph", values: str) -> str:

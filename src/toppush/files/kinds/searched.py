@@ -9,13 +9,15 @@ from toppush.files.kinds.certificates import solution
 from toppush.files.labels import LabelRule
 from toppush.system.reading import DataError
 
-FOLDS = 5
-
 
 class Searched(Kind):
     """A kind whose ranker is linear in something, with a proven gap."""
 
     takes: tuple[str, ...] = ("lam", "top", "cv", "threads")
+    folds = 5
+    """How many there are unless the option says."""
+    always_chooses = False
+    """Whether folds choose even if lam and top are given."""
 
     def searched(self, options: Options) -> Options:
         """The ranker's lams, tops, folds and threads."""
@@ -23,14 +25,14 @@ class Searched(Kind):
         return {
             "lams": None if lam == "cv" else [float(lam)],
             "tops": None if top == "cv" else (top,),
-            "cv": options.get("cv", FOLDS),
+            "cv": options.get("cv", self.folds),
             "n_threads": options.get("threads"),
         }
 
     def require_folds(self, options: Options, rows: FitRows) -> None:
         """Refuse more folds than there are rows of a class, if folds are to choose."""
-        if "cv" in (options.get("lam", "cv"), options.get("top", "cv")):
-            cv = options.get("cv", FOLDS)
+        if self.always_chooses or "cv" in (options.get("lam", "cv"), options.get("top", "cv")):
+            cv = options.get("cv", self.folds)
             require_folds(rows.rule, rows.n_positives, rows.n_rows, cv, rows.path)
 
     def ranker(self, options: Options, rows: FitRows, seed: int) -> Any:
@@ -50,13 +52,13 @@ class Searched(Kind):
             "chosen_by_cv": chosen,
             "cv_measure": measure if chosen else None,
             "cv_score": ranker.best_score_ if chosen else None,
-            "cv": options.get("cv", FOLDS),
+            "cv": options.get("cv", self.folds),
         }
 
     def sentence(self, settings: About) -> str:
         how = (
             f"chosen by {settings['cv']}-fold cross-validation "
-            f"({settings['cv_measure']} {settings['cv_score']:.3f})"
+            f"({settings['cv_measure'].replace('_', ' ')} {settings['cv_score']:.3f})"
             if settings["chosen_by_cv"]
             else "as given"
         )
