@@ -218,6 +218,11 @@ def test_what_cannot_be_meant_is_refused(change, words, rows):
         small(**change).fit(*rows)
 
 
+def test_a_divergence_is_told(rows):
+    with pytest.raises(ValueError, match=r"diverged.*Lower learning_rate"):
+        small(learning_rate=1e30).fit(*rows)
+
+
 def test_gaps_are_refused(rows):
     X, y = rows
     X[3, 1] = np.nan
@@ -249,7 +254,7 @@ def test_an_interrupt_leaves_the_last_fit(fitted, rows, monkeypatch):
 def test_progress_is_told_on_stderr(rows, capsys):
     small(max_steps=50, verbose=1).fit(*rows)
     told = capsys.readouterr()
-    assert "held-out AP" in told.err
+    assert told.err.splitlines()[-1].startswith("step   50  held-out AP")
     assert not told.out
 
 

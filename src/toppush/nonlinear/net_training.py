@@ -195,7 +195,13 @@ class Training:
         layers = [[tensor[member : member + 1] for tensor in layer] for layer in self.mean]
         parts = [where[at : at + SCORED_ROWS] for at in range(0, len(where), SCORED_ROWS)]
         found = [forward(layers, self.given.rows(part))[0].double().cpu() for part in parts]
-        return np.asarray(torch.cat(found).numpy())
+        scores = np.asarray(torch.cat(found).numpy())
+        if not np.isfinite(scores).all():
+            raise ValueError(
+                "The networks diverged: their scores are no longer numbers. Lower learning_rate, "
+                f"which is {self.plan.learning_rate:g}."
+            )
+        return scores
 
 
 def forward(layers: Layers, rows: Tensor) -> Tensor:
