@@ -7,7 +7,18 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.feather
 import pyarrow.parquet
+import pytest
 
+QUICK = {
+    "linear": {"lam": 0.1, "top": 0.3},
+    "additive": {"lam": 0.1, "top": 0.3},
+    "kernel": {"lam": 0.01, "top": 0.3},
+    "trees": {"members": 2, "top": 0.1},
+    "net": {"members": 2},
+}
+"""Kinds of models, and options with which a fit takes a moment; of networks, seconds."""
+EVERY_KIND = [pytest.param(one, marks=[pytest.mark.long] * (one == "net")) for one in QUICK]
+ENGINES = {"trees": "lightgbm", "net": "torch"}
 CITIES = ["Lyon", "Oslo", "Rome", "São Paulo"]
 DROP = ["id"]
 
@@ -29,6 +40,23 @@ def made_rows(n_rows, seed=0, gaps=0.05):
         "member": member.tolist(),
         "fraud": label.tolist(),
     }
+
+
+def quick_fit(kind, path, **options):
+    """A small model of a kind; the test skips without what fits it."""
+    from toppush import files
+
+    if kind in ENGINES:
+        pytest.importorskip(ENGINES[kind], reason=f"needs {ENGINES[kind]}, an extra")
+    return files.fit(path, model=kind, threads=1, **QUICK[kind] | options)
+
+
+def odd_rows(n_rows=200, seed=7):
+    """Rows with a text that no model knows, and gaps where training rows had none."""
+    rows = made_rows(n_rows, seed=seed)
+    rows["city"][:2] = ["Atlantis", None]
+    rows["member"][3] = rows["income"][5] = None
+    return rows
 
 
 def as_text(value):

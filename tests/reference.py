@@ -106,6 +106,18 @@ def primal(rows, positive, weights, *, lam, k=1, name="truncated_quadratic", cos
     return 0.5 * lam * dot(weights, weights) + total / size
 
 
+def pairwise_primal(rows, positive, weights, *, lam, k, name="truncated_quadratic", cost=None):
+    """lam/2 |w|^2 plus the mean over the k worst negatives of the positives' mean loss."""
+    scores = [dot(row, weights) for row in rows]
+    cost = [1.0] * len(scores) if cost is None else cost
+    each = list(zip(scores, positive, cost, strict=True))
+    goods = [(score, share) for score, is_positive, share in each if is_positive and share > 0.0]
+    bads = [score for score, is_positive, share in each if not is_positive and share > 0.0]
+    size = sum(share for _, share in goods)
+    losses = [sum(share * loss(name, bad - score) for score, share in goods) / size for bad in bads]
+    return 0.5 * lam * dot(weights, weights) + top_mean(losses, k)
+
+
 def lower_bound(rows, positive, dual, *, lam, name="truncated_quadratic", cost=None):
     """Minus the dual objective over m."""
     cost = [1.0] * len(dual) if cost is None else cost

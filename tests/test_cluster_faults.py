@@ -114,6 +114,7 @@ def before_rounds(monkeypatch, rounds, act):
     [
         {"top": 3, "lam": 0.1},
         {"loss": "logistic", "formed": 5},
+        {"top": 9, "lam": 0.01, "pairwise": True},
         {"solver": "paper", "max_iter": 3},
     ],
 )
@@ -132,7 +133,9 @@ def test_lost_groups_come_back_to_where_they_stood(client, given, rng, monkeypat
     assert not to_come
     assert_array_equal(disturbed.weights, undisturbed.weights)
     assert (disturbed.upper, disturbed.lower) == (undisturbed.upper, undisturbed.lower)
-    assert disturbed.history[-1].passes > undisturbed.history[-1].passes
+    # Blocks of the pairwise family keep nothing from one question to the next.
+    n_more = disturbed.history[-1].passes - undisturbed.history[-1].passes
+    assert n_more > 0 or ("pairwise" in given and n_more == 0)
 
 
 def test_rows_that_are_lost_again_and_again(client, rng, monkeypatch):

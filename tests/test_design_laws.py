@@ -18,6 +18,7 @@ from toppush.designs.rows import PLAIN
 from toppush.designs.views import MaskedRows, precise
 from toppush.solvers import checkpoints
 from toppush.solvers.newton import central_path
+from toppush.solvers.pairwise import system
 
 pytestmark = pytest.mark.sampled(5)
 
@@ -291,6 +292,9 @@ SETTINGS = [
     {"top": 5, "loss": "logistic", "formed": 0},
     {"top": 1, "formed": 0},
     {"top": 20, "loss": "exponential", "formed": 0, "slow": 0},
+    {"top": 0.1, "pairwise": True},
+    {"top": 7, "loss": "logistic", "pairwise": True},
+    {"top": 20, "loss": "exponential", "pairwise": True, "formed": 0},
 ]
 """`formed` features at most are factored; with more, conjugate gradients solve the system. After
 more than `slow` steps of theirs the positives come into the preconditioner."""
@@ -300,6 +304,7 @@ def fit(monkeypatch, rows, number, weighted, **options):
     given = {"lam": 0.05, "tol": 1e-6, **SETTINGS[number], **options}
     formed = given.pop("formed", 1000)
     monkeypatch.setattr(central_path, "FORMED", formed)
+    monkeypatch.setattr(system, "MOST_FORMED", formed)
     monkeypatch.setattr(disk.DiskDesign, "most_formed", formed)
     monkeypatch.setattr(central_path, "SLOW_CG", given.pop("slow", 200))
     return solved(rows, POSITIVE, WEIGHT if weighted else None, **given)
@@ -411,31 +416,36 @@ def test_automatic_top(holder, held, tmp_path):
     assert found.solution_.lower == pytest.approx(lower, rel=1e-3 if holder.is_single else 1e-6)
 
 
-GRID = {"lams": (0.1, 0.02), "tops": (1,), "tol": 1e-3}
+GRID = {"lams": (0.1, 0.02), "tol": 1e-3}
+
+
+def grid_of(pairwise):
+    return {**GRID, "tops": (0.05 if pairwise else 1,), "pairwise": pairwise}
 
 
 @cache
-def path_and_choice():
+def path_and_choice(pairwise):
     fold = np.empty(N_ROWS, int)
     for side in (POSITIVE, ~POSITIVE):
         fold[side] = np.arange(side.sum()) % 2
     folds = [(np.flatnonzero(fold != one), np.flatnonzero(fold == one)) for one in range(2)]
     return (
-        toppush_path(X, POSITIVE, n_threads=1, **GRID),
-        TopPushCV(cv=folds, n_threads=1, **GRID).fit(X, POSITIVE),
+        toppush_path(X, POSITIVE, n_threads=1, **grid_of(pairwise)),
+        TopPushCV(cv=folds, n_threads=1, **grid_of(pairwise)).fit(X, POSITIVE),
         folds,
     )
 
 
 @every_fit
-def test_paths_and_folds(holder, held):
+@pytest.mark.parametrize("pairwise", [False, True])
+def test_paths_and_folds(holder, held, pairwise):
     """A cluster takes a number of folds, and deals the rows of a class out in turn."""
-    path, choice, folds = path_and_choice()
+    path, choice, folds = path_and_choice(pairwise)
     near = 1e-2 if holder.is_single else 1e-6
-    found = toppush_path(held, POSITIVE, **GRID, **holder.options)
+    found = toppush_path(held, POSITIVE, **grid_of(pairwise), **holder.options)
     assert_allclose(found.coefs, path.coefs, rtol=0, atol=near * np.abs(path.coefs).max())
     cv = 2 if holder.needs == "distributed" else folds
-    chosen = TopPushCV(cv=cv, **GRID, **holder.options).fit(held, POSITIVE)
+    chosen = TopPushCV(cv=cv, **grid_of(pairwise), **holder.options).fit(held, POSITIVE)
     assert (chosen.lam_, chosen.top_) == (choice.lam_, choice.top_)
     for name in ("mean_test_score", "rank_test_score"):
         assert_allclose(chosen.cv_results_[name], choice.cv_results_[name], rtol=near)

@@ -15,7 +15,7 @@ from files import made_rows
 from toppush import TopPush
 from toppush.files import Columns, DataError, Model
 from toppush.files import columns as columns_module
-from toppush.files.columns import Counts
+from toppush.files.counts import Counts
 from toppush.files.model.linear import fold
 
 pytestmark = pytest.mark.filterwarnings("ignore::toppush.DegenerateWarning")
@@ -30,7 +30,7 @@ def gone(value):
     return value is None or value == "" or value != value
 
 
-def reference(train, test):
+def reference(train, test, form="filled"):
     """Outputs of columns, cell by cell, and how many gaps and unknown texts there are."""
     outputs, missing, unseen = [], {}, {}
     for name, column in train.items():
@@ -42,12 +42,16 @@ def reference(train, test):
         for value in test[name]:
             missing[name] = missing.get(name, 0) + gone(value)
             unseen[name] = unseen.get(name, 0) + (text and not gone(value) and value not in kinds)
-        if text:
+        if text and form == "codes":
+            known_at = {kind: float(place) for place, kind in enumerate(kinds)}
+            places = [np.nan if gone(v) else known_at.get(v, len(kinds)) for v in test[name]]
+            outputs.append(places)
+        elif text:
             outputs += [[float(value == kind) for value in test[name]] for kind in kinds]
         else:
-            fill = np.median([float(value) for value in known])
+            fill = np.median([float(value) for value in known]) if form == "filled" else np.nan
             outputs.append([fill if gone(value) else float(value) for value in test[name]])
-        if len(known) < len(column):
+        if len(known) < len(column) and (form == "filled" or (form == "gaps" and text)):
             outputs.append([float(gone(value)) for value in test[name]])
     return np.transpose(outputs), missing, unseen
 
@@ -57,9 +61,13 @@ def as_arrow(found):
     return pa.table({name: pa.array(found[name], kinds[name]) for name in found})
 
 
-@pytest.mark.parametrize("share", [0.0, 10.0], ids=["dense", "sparse"])
+@pytest.mark.parametrize(
+    "share, form",
+    [(0.0, "filled"), (10.0, "filled"), (10.0, "gaps"), (10.0, "codes")],
+    ids=["dense", "sparse", "gaps", "codes"],
+)
 @given(train=rows, test=rows)
-def test_columns_are_as_the_reference(share, train, test):
+def test_columns_are_as_the_reference(share, form, train, test):
     train, test = (dict(zip("xtf", zip(*part, strict=True), strict=True)) for part in (train, test))
     if all(gone(value) for value in train["x"]) and not all(v is None for v in train["x"]):
         return  # NaN and nothing else is refused
@@ -67,15 +75,15 @@ def test_columns_are_as_the_reference(share, train, test):
         return
     if all(len(set(column)) == 1 for column in train.values()):
         with pytest.raises(DataError, match="no column is left"):
-            Columns().fit(as_arrow(train))
+            Columns(form=form).fit(as_arrow(train))
         return
-    expected, missing, unseen = reference(train, test)
+    expected, missing, unseen = reference(train, test, form)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(columns_module, "DENSE_SHARE", share)
         patch.setattr(columns_module, "BLOCK_BYTES", 8)
-        found = Columns().fit(as_arrow(train))
+        found = Columns(form=form).fit(as_arrow(train))
         out = found.transform(as_arrow(test))
-    assert found.sparse_ == (share > 0.0)
+    assert found.sparse_ == (share > 0.0 and form == "filled")
     dense = out.toarray() if found.sparse_ else out
     np.testing.assert_array_equal(dense, expected)
     assert len(found.get_feature_names_out()) == expected.shape[1]

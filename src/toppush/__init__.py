@@ -9,7 +9,10 @@ if TYPE_CHECKING:
     from toppush.designs import dask as cluster
     from toppush.designs import disk as on_disk
     from toppush.estimators import DegenerateWarning, TopPush, TopPushCV, toppush_path
+    from toppush.nonlinear.additive import TopPushAdditive
+    from toppush.nonlinear.kernel import TopPushKernel
     from toppush.nonlinear.net import TopPushNet
+    from toppush.nonlinear.trees import TopPushTrees
     from toppush.problem.solution import Solution, Status
 
 __all__ = [
@@ -17,8 +20,11 @@ __all__ = [
     "Solution",
     "Status",
     "TopPush",
+    "TopPushAdditive",
     "TopPushCV",
+    "TopPushKernel",
     "TopPushNet",
+    "TopPushTrees",
     "cluster",
     "on_disk",
     "toppush_path",
@@ -30,8 +36,11 @@ _HOMES = {
     "Solution": "toppush.problem.solution",
     "Status": "toppush.problem.solution",
     "TopPush": "toppush.estimators",
+    "TopPushAdditive": "toppush.nonlinear.additive",
     "TopPushCV": "toppush.estimators",
+    "TopPushTrees": "toppush.nonlinear.trees",
     "TopPushNet": "toppush.nonlinear.net",
+    "TopPushKernel": "toppush.nonlinear.kernel",
     "toppush_path": "toppush.estimators",
 }
 _PACKAGES = {"cluster": "toppush.designs.dask", "on_disk": "toppush.designs.disk"}

@@ -32,8 +32,8 @@ class PNormPush(WeightedRanker):
     across p, and makes InfinitePush the limit: p = 1 is the pairwise ranking loss, p = infinity
     the Infinite Push.
 
-    An iteration takes O((m+n)d) time for the exponential loss, O((m+n)(d + log(m+n))) for the
-    truncated quadratic and O(mn + (m+n)d) for the logistic; memory is O(m+n) for all.
+    An iteration takes O((m+n)d) time for the exponential loss and O((m+n)(d + log(m+n))) for the
+    others; memory is O(m+n) for all.
 
     Parameters
     ----------

@@ -12,6 +12,7 @@ import numpy as np
 from toppush.designs import Block, Design
 from toppush.problem.losses import LOSSES, Hinge, Loss
 from toppush.solvers.journal import Watch
+from toppush.solvers.pairwise.sides import TwoSides
 from toppush.types import Array
 
 CHUNK = 1 << 15
@@ -53,7 +54,7 @@ def require_pairs(n_pos: int, n_neg: int, max_pairs: int, bytes_per_pair: int) -
         )
 
 
-class TwoClasses:
+class TwoClasses(TwoSides):
     """The scores of the positives and of the negatives as two vectors, and back to features.
 
     Methods over pairs meet every positive with every negative, so these vectors leave the
@@ -61,33 +62,14 @@ class TwoClasses:
     """
 
     def __init__(self, design: Design, row_weights: Array) -> None:
-        self.design = design
-        side = design.gather(_sides)
-        self._where = np.flatnonzero(side > 0), np.flatnonzero(side < 0)
-        self._n_rows = side.size
+        super().__init__(design)
         self.weights = self.split(row_weights)
         """Weights of the positives and of the negatives."""
-
-    def split(self, vector: Array) -> Pair:
-        """The positives' and the negatives' entries of a vector over all rows."""
-        return vector[self._where[0]], vector[self._where[1]]
-
-    def join(self, on_positives: Array, on_negatives: Array) -> Array:
-        """A vector over all rows; rows of weight zero get 0."""
-        vector = np.zeros(self._n_rows)
-        vector[self._where[0]], vector[self._where[1]] = on_positives, on_negatives
-        return vector
 
     def scores(self, weights: Array) -> Pair:
         """X+ w and X- w; the blocks keep them too."""
         self.design.each(Block.score, weights)
         return self.split(self.design.gather(_joined_scores))
-
-    def combine(self, on_positives: Array, on_negatives: Array) -> Array:
-        """X+' u + X-' v."""
-        self.design.scatter(_receive, self.join(on_positives, on_negatives))
-        total: Array = self.design.sum(_combined)
-        return total
 
 
 def normal_product(rows: TwoClasses) -> Callable[[Array], Array]:
@@ -113,23 +95,5 @@ def greatest_eigenvalue(apply: Callable[[Array], Array], n_features: int) -> flo
     return size
 
 
-def _sides(block: Block) -> Array:
-    return block.join(1.0, -1.0)
-
-
 def _joined_scores(block: Block) -> Array:
     return block.join(*block.scores)
-
-
-class Received:
-    """A block's part of a vector over all rows."""
-
-    vector: Array
-
-
-def _receive(block: Block, vector: Array) -> None:
-    block.work.of(Received).vector = vector
-
-
-def _combined(block: Block) -> Array:
-    return block.rows.combine(block.work.of(Received).vector)

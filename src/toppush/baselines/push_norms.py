@@ -12,8 +12,9 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import logsumexp, softmax
 
-from toppush.baselines.pairs import Pair, row_chunks
+from toppush.baselines.pairs import Pair
 from toppush.problem.losses import LOSSES, Loss
+from toppush.problem.pair_sums import PAIR_SUMS
 from toppush.types import Array
 
 
@@ -40,47 +41,23 @@ def exponential(scores: Pair, weights: Pair, p: float) -> Push:
     return Push(value, -value * softmax(goods), value * softmax(bads))
 
 
-def truncated_quadratic(scores: Pair, weights: Pair, p: float) -> Push:
-    """For l = (1 + t)_+^2, by prefix sums over sorted scores: O((m + n) log(m + n))."""
-    middle = float(np.mean(scores[0]))
-    on_pos, reach = scores[0] - middle, scores[1] - middle + 1.0
-    share = weights[0] / weights[0].sum()
-    order = np.argsort(on_pos)
-    sorted_pos = on_pos[order]
-    below = np.searchsorted(sorted_pos, reach)
-    mass, first, second = (
-        _prefix(share[order] * power)[below]
-        for power in (np.ones(on_pos.size), sorted_pos, sorted_pos**2)
-    )
-    losses = np.maximum(reach * (reach * mass - 2.0 * first) + second, 0.0)
-    value, pull = _norm(losses, _top_loss(LOSSES["truncated_quadratic"], scores, share), weights, p)
-    on_negatives = 2.0 * pull * np.maximum(reach * mass - first, 0.0)
-    order = np.argsort(-reach)
-    above = np.searchsorted(-reach[order], -on_pos)
-    mass, first = (_prefix(entry[order])[above] for entry in (pull, pull * reach))
-    return Push(value, -2.0 * share * np.maximum(first - on_pos * mass, 0.0), on_negatives)
+def by_pair_sums(name: str) -> PushNorm:
+    """For a loss whose sums over pairs are known: O((m + n) log(m + n))."""
 
+    def norm(scores: Pair, weights: Pair, p: float) -> Push:
+        share, sums = weights[0] / weights[0].sum(), PAIR_SUMS[name](*scores)
+        top = _top_loss(LOSSES[name], scores, share)
+        value, pull = _norm(sums.over_positives(share, 0), top, weights, p)
+        on_positives = -share * sums.over_negatives(pull, 1)
+        return Push(value, on_positives, pull * sums.over_positives(share, 1))
 
-def logistic(scores: Pair, weights: Pair, p: float) -> Push:
-    """For l = log(1 + e^t), some negatives at a time: O(mn) time, O(m + n) memory."""
-    loss, (on_pos, on_neg) = LOSSES["logistic"], scores
-    share = weights[0] / weights[0].sum()
-    losses, slopes = np.empty(on_neg.size), np.empty(on_neg.size)
-    for rows in row_chunks(on_neg.size, on_pos.size):
-        violation = on_neg[rows, None] - on_pos
-        losses[rows] = loss.value(violation) @ share
-        slopes[rows] = loss.slope(violation) @ share
-    value, pull = _norm(losses, _top_loss(loss, scores, share), weights, p)
-    on_positives = np.zeros(on_pos.size)
-    for rows in row_chunks(on_neg.size, on_pos.size):
-        on_positives += pull[rows] @ loss.slope(on_neg[rows, None] - on_pos)
-    return Push(value, -share * on_positives, pull * slopes)
+    return norm
 
 
 PUSH_NORMS: dict[str, PushNorm] = {
     "exponential": exponential,
-    "truncated_quadratic": truncated_quadratic,
-    "logistic": logistic,
+    "truncated_quadratic": by_pair_sums("truncated_quadratic"),
+    "logistic": by_pair_sums("logistic"),
 }
 
 
@@ -96,8 +73,3 @@ def _norm(losses: Array, top: float, weights: Pair, p: float) -> tuple[float, Ar
         return top, np.zeros_like(losses)
     value = top * float(share @ (losses / top) ** p) ** (1.0 / p)
     return value, share * (losses / value) ** (p - 1.0)
-
-
-def _prefix(entries: Array) -> Array:
-    """Sums of the first 0, 1, 2, ... entries."""
-    return np.concatenate(([0.0], np.cumsum(entries)))

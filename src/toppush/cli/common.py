@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from glob import glob
 from importlib import import_module
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -104,16 +105,17 @@ class ColumnOrFile(click.ParamType[str]):
 
 
 class Registered(click.Choice):  # type: ignore[type-arg]
-    """One of the names in a registry, "module:NAME", which is asked only when they are needed."""
+    """One of the names in registries, "module:NAME", which are asked only when they are needed."""
 
-    def __init__(self, where: str) -> None:
-        self.module, self.registry = where.split(":")
+    def __init__(self, *where: str) -> None:
+        self.where = [one.split(":") for one in where]
         self.case_sensitive = True
 
     @property
     def choices(self) -> tuple[str, ...]:  # type: ignore[override]
         """The names that there are now."""
-        return tuple(getattr(import_module(self.module), self.registry))
+        found = (getattr(import_module(module), registry) for module, registry in self.where)
+        return tuple(chain.from_iterable(found))
 
 
 def _refuse_overlap(kind: FilePath, path: Path, param: Param, ctx: Context) -> None:
@@ -394,11 +396,12 @@ def met(model: "Model", seen: "ScoringNotes") -> dict[str, Any]:
     }
 
 
-def met_text(seen: "ScoringNotes") -> str:
+def met_text(model: "Model", seen: "ScoringNotes") -> str:
     """What was met while scoring a file, in words."""
     said = [f"{seen.rows:,} rows."]
+    filled = model.columns is None or model.columns.form == "filled"
     if seen.counts.missing:
-        said.append(f"Gaps filled: {counted(seen.counts.missing)}.")
+        said.append(f"Gaps{' filled' * filled}: {counted(seen.counts.missing)}.")
     if seen.counts.unseen:
         said.append(f"Texts that the model does not know: {counted(seen.counts.unseen)}.")
     if seen.ignored:

@@ -65,7 +65,7 @@ def evaluate(
         as_json,
         result,
         common.label_text(ranker.about["label"]),
-        f"{common.met_text(seen)} {n_pos:,} of them are positive. Intervals: "
+        f"{common.met_text(ranker, seen)} {n_pos:,} of them are positive. Intervals: "
         f"{confidence:.0%}, of the mean over fresh lists with as many positives and negatives.",
         *_tables(found, wanted),
     )

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from toppush.cli import common
 from toppush.system.reading import part_paths
@@ -15,10 +16,23 @@ if TYPE_CHECKING:
 BEHIND = 0.01
 """Average precision that a model may be below logistic regression without a caution, on the
 folds, so that on other rows it is seldom behind by 0.02 unsaid."""
+GAPS = {
+    "filled": "Gaps filled (numbers with the median) and marked by a column of their own",
+    "gaps": "Gaps, left as they are in numbers and a category of their own in texts",
+    "codes": "Gaps, left as they are",
+}
+MEASURED = {
+    "training": "On these training rows, which flatter",
+    "out_of_fold": "On {rows:,} of these training rows, each by members that did not see it",
+}
 
 
-def read_lam(context: click.Context, parameter: click.Parameter, value: str) -> float | str:
+def read_lam(
+    context: click.Context, parameter: click.Parameter, value: str | None
+) -> float | str | None:
     """A positive number, or "cv"."""
+    if value is None:
+        return None
     try:
         if value == "cv" or 0.0 < float(value) < float("inf"):
             return value if value == "cv" else float(value)
@@ -29,9 +43,11 @@ def read_lam(context: click.Context, parameter: click.Parameter, value: str) -> 
     )
 
 
-def read_top(context: click.Context, parameter: click.Parameter, value: str) -> float | str:
+def read_top(
+    context: click.Context, parameter: click.Parameter, value: str | None
+) -> float | str | None:
     """A count, a share such as 0.01 or 1%, "auto" or "cv"."""
-    if value in ("auto", "cv"):
+    if value is None or value in ("auto", "cv"):
         return value
     try:
         if value.endswith("%"):
@@ -54,38 +70,41 @@ def read_top(context: click.Context, parameter: click.Parameter, value: str) -> 
     "Where to write the model; an old one is replaced when the new one is complete.", required=True
 )
 @click.option(
-    "--lam",
-    default="cv",
+    "--model",
+    type=common.Registered("toppush.files.kinds:KINDS"),
+    default="linear",
     show_default=True,
+    help="What the score is made of. An option that a kind of model does not take is refused.",
+)
+@click.option(
+    "--lam",
     callback=read_lam,
-    help="Penalty on the weights, or cv: by cross-validation.",
+    help="Penalty on the weights, or cv: by cross-validation [linear: cv].",
 )
 @click.option(
     "--top",
-    default="cv",
-    show_default=True,
     callback=read_top,
-    help="Negatives that make the top: 1, a count, a share such as 1%; auto: the fewest that have "
-    "a solution; cv: by cross-validation.",
+    help="Negatives that make the top: 1, a count, a share such as 1%; of linear also auto: the "
+    "fewest that have a solution; cv: by cross-validation [linear: cv].",
 )
 @click.option(
     "--loss",
-    type=common.Registered("toppush.problem.losses:LOSSES"),
-    default="truncated_quadratic",
-    show_default=True,
+    type=common.Registered("toppush.problem.losses:LOSSES", "toppush.files.kinds:OTHER_LOSSES"),
+    help="[linear: truncated_quadratic; trees: pairwise]",
 )
 @click.option(
     "--kernel",
     metavar="nystroem:N[:GAMMA]",
-    help="Rank by N features of a Gaussian kernel instead of the columns themselves.",
+    help="Rank linearly by N features of a Gaussian kernel instead of the columns themselves.",
 )
 @click.option(
     "--scale",
     type=common.Registered("toppush.files.fitting:SCALES"),
-    default="maxabs",
-    show_default=True,
-    help="Divide each column by its largest value, its deviation, or not at all.",
+    help="Divide each column by its largest value, its deviation, or not at all [maxabs, where "
+    "columns are scaled].",
 )
+@click.option("--members", type=click.IntRange(min=1), help="Models that are averaged.")
+@click.option("--threads", type=click.IntRange(min=1), help="[default: all cores]")
 @click.option(
     "--cluster",
     metavar="ADDRESS|local",
@@ -93,7 +112,9 @@ def read_top(context: click.Context, parameter: click.Parameter, value: str) -> 
 )
 @click.option("--onnx", type=common.OutputFile(), help="Also write the model as ONNX.")
 @click.option(
-    "--weights", type=common.OutputFile(), help="Also write the weights by column name as JSON."
+    "--weights",
+    type=common.OutputFile(),
+    help="Also write what the score is made of as JSON: weights by column name, curves, trees.",
 )
 def fit(
     data: Path,
@@ -122,6 +143,8 @@ def fit(
         said = "is a folder, which only --cluster reads" if data.is_dir() else "does not exist"
         raise click.BadParameter(f"{data} {said}.", param_hint="DATA")
     options["verbose"] = int(not as_json)
+    if not _was_given("cv"):
+        options["cv"] = None
     with lines_to_stderr():
         model = _fit(data, **options) if cluster is None else _fit_on(cluster, data, **options)
     files.save(model, output)
@@ -138,6 +161,12 @@ def fit(
     common.show(as_json, without_history(about) | {"written": written}, *told)
 
 
+def _was_given(option: str) -> bool:
+    """Whether an option is on the command line."""
+    found = click.get_current_context().get_parameter_source(option)
+    return found is ParameterSource.COMMANDLINE
+
+
 def _fit(data: Path, *, kind: str | None, **options: Any) -> "Model":
     """Fit one file."""
     from toppush import files
@@ -152,28 +181,39 @@ def _columns_of(rows: "Reader", options: dict[str, Any]) -> dict[str, tuple[str,
     return {name: common.named_columns(rows, options[name]) for name in ("drop", "categorical")}
 
 
-def _fit_on(cluster: str, data: Path, *, kernel: str | None, seed: int, **options: Any) -> "Model":
+def _fit_on(cluster: str, data: Path, *, model: str, seed: int, **options: Any) -> "Model":
     """Fit files in parts on a cluster; its folds are not drawn, so there is no seed."""
     from toppush import files
     from toppush.designs.dask import connected
+    from toppush.files.kinds import DEFAULT
     from toppush.files.readers import reading
 
-    if kernel is not None:
-        raise click.BadParameter("is not for a cluster; leave it out.", param_hint="--kernel")
+    if model != DEFAULT:
+        raise click.BadParameter(
+            f"{model} is not for a cluster, which fits {DEFAULT} models.", param_hint="--model"
+        )
+    for name in ("kernel", "members", "threads"):
+        if options.pop(name) is not None:
+            raise click.BadParameter("is not for a cluster; leave it out.", param_hint=f"--{name}")
+    options = {name: value for name, value in options.items() if value is not None}
     with connected(cluster):
-        with reading(part_paths(data)[0], options["kind"]) as rows:
+        with reading(part_paths(data)[0], options.get("kind")) as rows:
             columns = _columns_of(rows, options)
         return files.fit_parts(data, **options | columns)
 
 
 def without_history(about: dict[str, Any]) -> dict[str, Any]:
     """What a model says of itself, but not the course of its solve."""
-    proof = {key: value for key, value in about.get("certificate", {}).items() if key != "history"}
+    if about.get("certificate") is None:
+        return about
+    proof = {key: value for key, value in about["certificate"].items() if key != "history"}
     return about | {"certificate": proof}
 
 
 def describe(about: dict[str, Any]) -> list[str]:
     """What a model says of itself, in sentences."""
+    from toppush.files.kinds import DEFAULT, named
+
     said = []
     if data := about.get("data"):
         parts = f" in {data['parts']:,} parts" if "parts" in data else ""
@@ -183,15 +223,16 @@ def describe(about: dict[str, Any]) -> list[str]:
     if columns := about.get("columns"):
         said.extend(_columns(columns))
     if settings := about.get("fit"):
-        said.append(_settings(settings))
+        said.append(named(about.get("model", DEFAULT)).sentence(settings))
     if proof := about.get("certificate"):
         said.append(_proof(proof))
-    if quality := about.get("training"):
-        said.append(
-            f"On these training rows, which flatter: positives at the top "
-            f"{quality['positives_at_top']:.1%}, average precision "
-            f"{quality['average_precision']:.3f}, AUC {quality['auc']:.3f}."
-        )
+    for measured, where in MEASURED.items():
+        if quality := about.get(measured):
+            at_top, mean = quality["positives_at_top"], quality["average_precision"]
+            said.append(
+                f"{where.format(**quality)}: positives at the top {at_top:.1%}, average precision "
+                f"{mean:.3f}, AUC {quality['auc']:.3f}."
+            )
     if spent := about.get("seconds"):
         parts = ", ".join(f"{name} {seconds:.2f}" for name, seconds in spent.items())
         said.append(f"Seconds: {parts}.")
@@ -218,32 +259,13 @@ def _columns(columns: dict[str, Any]) -> list[str]:
     said = [f"Columns: {numbers} of numbers, {len(named) - numbers} of categories."]
     gaps = {one["name"]: one["missing"] for one in named if one["missing"]}
     if gaps:
-        said.append(
-            f"Gaps filled (numbers with the median) and marked by a column of their own: "
-            f"{common.counted(gaps)}."
-        )
+        said.append(f"{GAPS[columns.get('form', 'filled')]}: {common.counted(gaps)}.")
     left = {"dropped": "dropped", "empty": "empty", "constant": "the same in every row"}
     for what, why in left.items():
         if columns.get(what):
             names = (repr(name) if "," in name else name for name in columns[what])
             said.append(f"Left out, {why}: {', '.join(names)}.")
     return said
-
-
-def _settings(settings: dict[str, Any]) -> str:
-    top = f"{settings['top']}" if isinstance(settings["top"], int) else f"{settings['top']:.2%}"
-    how = (
-        f"chosen by {settings['cv']}-fold cross-validation "
-        f"({settings['cv_measure']} {settings['cv_score']:.3f})"
-        if settings["chosen_by_cv"]
-        else "as given"
-    )
-    seed = "" if settings["seed"] is None else f", seed {settings['seed']}"
-    kernel = f", kernel {settings['kernel']}" if settings["kernel"] else ""
-    return (
-        f"lam {settings['lam']:.4g}, top {top} of the negatives, {how}; loss "
-        f"{settings['loss']}, scale {settings['scale']}{kernel}{seed}."
-    )
 
 
 def _proof(proof: dict[str, Any]) -> str:

@@ -54,7 +54,7 @@ def rank(
     written = None if output is None else str(output)
     result = common.met(ranker, seen) | {"listed": len(found), "output": written}
     label = common.label_text(ranker.about["label"]) if "label" in ranker.about else ""
-    said = [label, common.met_text(seen)]
+    said = [label, common.met_text(ranker, seen)]
     if output is None:
         listed = found if as_json else found.slice(0, SHOWN)
         common.show(as_json, result | {"ranked": listed.to_pylist()}, *said, _as_text(listed))

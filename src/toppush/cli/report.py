@@ -1,10 +1,16 @@
 """`toppush report`."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from toppush.cli import common
+
+if TYPE_CHECKING:
+    from sklearn.pipeline import Pipeline
+
+    from toppush.files import Model
 
 
 @click.command(cls=common.Command)
@@ -64,6 +70,7 @@ def report(
         rows=shown,
         title=title or data.name,
         k=k,
+        rival_steps=_rival_steps(ranker),
         facts={
             "Model": model.name,
             "Data": data.name + ", which the model was fitted to: these figures flatter" * flatters,
@@ -77,6 +84,20 @@ def report(
         as_json,
         common.met(ranker, met_here) | written,
         common.label_text(ranker.about["label"]),
-        common.met_text(met_here),
+        common.met_text(ranker, met_here),
         f"Written: {output} ({size / 1e6:.1f} MB).",
     )
+
+
+def _rival_steps(model: "Model") -> "Pipeline | None":
+    """How logistic regression is to prepare rows that the model's own ranker takes as they are."""
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import MaxAbsScaler
+
+    columns = model.columns
+    if model.kind.scale is not None:
+        return None
+    if columns is None:
+        return make_pipeline(MaxAbsScaler())
+    filled = type(columns)(categorical=columns.categorical, missing=columns.missing)
+    return make_pipeline(filled, MaxAbsScaler())

@@ -50,7 +50,7 @@ def threshold(
         as_json,
         result,
         common.label_text(ranker.about["label"]),
-        common.met_text(seen),
+        common.met_text(ranker, seen),
         f"Threshold: {found.score!r}. Rows with a score above it are alarms.",
         f"With confidence {confidence:.1%} at most {fpr:.3%} of new negatives score above it "
         f"(it is number {found.order:,} of {found.n_negatives:,} negatives from below).",

@@ -2,7 +2,7 @@
 
 from toppush.designs.blocks import Block, only_asks
 from toppush.designs.here import LocalRows
-from toppush.designs.in_memory import dense
+from toppush.designs.in_memory import dense, for_engine
 from toppush.designs.local import LocalDesign
 from toppush.designs.placing import (
     BACKENDS,
@@ -29,6 +29,7 @@ __all__ = [
     "backend_of",
     "column_sizes",
     "dense",
+    "for_engine",
     "is_placed",
     "only_asks",
     "place",

@@ -254,6 +254,11 @@ def dense(X: Matrix) -> Matrix:
     return X.toarray() if sparse.issparse(X) else X
 
 
+def for_engine(X: Matrix) -> Matrix:
+    """As engines of boosted trees take rows: an array as it is, a sparse array as a matrix."""
+    return sparse.csr_matrix(X) if sparse.issparse(X) else X
+
+
 def largest_entry(values: NDArray[Any]) -> float:
     """Greatest size of a number, 0 if there is none."""
     return max(float(values.max()), -float(values.min())) if values.size else 0.0

@@ -19,7 +19,7 @@ from toppush.designs import Design, PlacedRows, is_placed, place
 from toppush.designs.arrays import namespace, to_host
 from toppush.estimators.callbacks import CallbackSupportMixin, FitTasks
 from toppush.estimators.progress import LiveLine
-from toppush.problem.objective import TopPushProblem
+from toppush.problem.objective import TopProblem
 from toppush.problem.solution import Iteration, Solution
 from toppush.solvers import zero_is_optimal
 from toppush.solvers.checkpoints import Checkpoint
@@ -160,7 +160,7 @@ def warn_if_unfinished(solution: Solution) -> None:
         )
 
 
-def warn_about(solution: Solution, problem: TopPushProblem, tol: float, *, searched: bool) -> None:
+def warn_about(solution: Solution, problem: TopProblem, tol: float, *, searched: bool) -> None:
     """Say when a solve ended early, or when its weights mean little; `searched` for a top."""
     at_zero = problem.at_zero()
     warn_if_unfinished(solution)
@@ -184,7 +184,7 @@ def warn_about(solution: Solution, problem: TopPushProblem, tol: float, *, searc
         )
 
 
-def advice(problem: TopPushProblem, *, searched: bool) -> str:
+def advice(problem: TopProblem, *, searched: bool) -> str:
     """What to do where weights of zero are optimal, in Python and at the command line."""
     if searched or problem.k == problem.design.n_neg:
         return "More negatives at the top do not help; find columns that tell the classes apart."

@@ -86,7 +86,7 @@ def ranks(order: Array, degenerate: Mask) -> NDArray[np.int32]:
 
 
 def results(
-    pairs: Sequence[dict[str, float]],
+    pairs: Sequence[dict[str, Any]],
     held: Sequence[Measured],
     degenerate: Mask,
     seconds: Sequence[float],
@@ -96,6 +96,7 @@ def results(
     `held[i][j]` was measured, and `degenerate[i, j]` found, on fold i for pair j.
     """
     left_out: Mask = np.any(degenerate, axis=0)
+    families = np.array([pair["pairwise"] for pair in pairs]) if "pairwise" in pairs[0] else None
     deciding: dict[str, Array] = {}
     if isinstance(held[0][0], HeldOut):
         heads = cast(Sequence[list[HeldOut]], held)
@@ -110,6 +111,7 @@ def results(
         "params": list(pairs),
         "param_lam": np.array([pair["lam"] for pair in pairs]),
         "param_top": np.array([pair["top"] for pair in pairs], object),
+        **({"param_pairwise": families} if families is not None else {}),
         **{f"split{fold}_test_score": row for fold, row in enumerate(table)},
         "mean_test_score": table.mean(axis=0),
         "std_test_score": table.std(axis=0),

@@ -32,7 +32,7 @@ from toppush.estimators.choice import (
 from toppush.estimators.folds import FoldFits, fit_fold, unit
 from toppush.estimators.path import N_LAMS, Grid, is_least, lams_below, read_lams, read_tops
 from toppush.estimators.progress import Tally
-from toppush.estimators.toppush import TopPush
+from toppush.estimators.toppush import TopPush, require_pairwise
 from toppush.metrics.head import first_negatives
 from toppush.problem.losses import LOSSES
 from toppush.problem.objective import TopPushProblem, count_top
@@ -71,6 +71,9 @@ class TopPushCV(LinearRanker):
         above a fold's negatives are left out. By default 1, 0.001, 0.01, 0.03 and 0.1; if the
         greatest wins or none has a solution also 0.5, and then 1.0. For an average 1, 0.001, 0.01
         and 0.1.
+    pairwise : bool or "cv", default=False
+        Which family, as for `TopPush`; "cv" tries both, for about twice the time or more, and the
+        folds choose.
     loss : {"truncated_quadratic", "logistic", "exponential"}
     scoring : str or callable, optional
         By default the rule of `choice.py`: of the pairs whose average precision (mean over the
@@ -102,6 +105,8 @@ class TopPushCV(LinearRanker):
     ----------
     lam_, top_
         The chosen pair.
+    pairwise_ : bool
+        The chosen family.
     best_score_ : float
         Its mean score over the folds; by default its recall on the joint list.
     lams_ : array
@@ -110,8 +115,9 @@ class TopPushCV(LinearRanker):
     cv_results_ : dict of arrays
         As scikit-learn's `GridSearchCV`: `params`, `param_lam`, `param_top`,
         `split0_test_score`, ..., `mean_test_score`, `std_test_score`, `rank_test_score`,
-        `mean_fit_time`; `degenerate`, where weights of zero are optimal on some fold; and by
-        default `joint_test_score` and `mean_average_precision`, which then make the ranks.
+        `mean_fit_time`; unless `pairwise=False` also `param_pairwise`; `degenerate`, where weights
+        of zero are optimal on some fold; and by default `joint_test_score` and
+        `mean_average_precision`, which then make the ranks.
     members_ : list of dict
         The pairs whose directions make the average; with "best" the one pair.
     coef_, intercept_, threshold_, classes_, n_iter_, n_features_in_
@@ -123,10 +129,13 @@ class TopPushCV(LinearRanker):
     lam_: float
     top_: float
     lams_: Array
+    pairwise_: bool = False
+    pairwise: bool | str = False  # models of versions before have none
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "lams": [None, "array-like"],
         "tops": [None, "array-like"],
+        "pairwise": ["boolean", StrOptions({"cv"})],
         "loss": [StrOptions(LOSSES.keys())],
         "scoring": [None, str, callable],
         "combine": [StrOptions({"best", "average"})],
@@ -142,6 +151,7 @@ class TopPushCV(LinearRanker):
         lams: Sequence[float] | None = None,
         *,
         tops: Sequence[float | str] | None = None,
+        pairwise: bool | str = False,
         loss: str = "truncated_quadratic",
         scoring: str | Scorer | None = None,
         combine: str = "best",
@@ -151,7 +161,8 @@ class TopPushCV(LinearRanker):
         device: str | None = None,
         verbose: int = 0,
     ) -> None:
-        self.lams, self.tops, self.loss, self.scoring = lams, tops, loss, scoring
+        self.lams, self.tops, self.pairwise = lams, tops, pairwise
+        self.loss, self.scoring = loss, scoring
         self.combine, self.cv, self.tol = combine, cv, tol
         self.n_threads, self.device, self.verbose = n_threads, device, verbose
 
@@ -184,6 +195,10 @@ class TopPushCV(LinearRanker):
             )
 
     @property
+    def _families(self) -> tuple[bool, ...]:
+        return (False, True) if self.pairwise == "cv" else (bool(self.pairwise),)
+
+    @property
     def _fit_tol(self) -> float:
         if self.tol is not None:
             return self.tol
@@ -194,6 +209,7 @@ class TopPushCV(LinearRanker):
         final = TopPush(
             self.lam_,
             top=self.top_,
+            pairwise=self.pairwise_,
             loss=self.loss,
             tol=self._fit_tol,
             n_threads=self.n_threads,
@@ -203,7 +219,7 @@ class TopPushCV(LinearRanker):
         if hasattr(self, "_skl_callbacks"):
             final.set_callbacks(*self._skl_callbacks)
         final.fit(given.rows, given.positive, given.sample_weight)
-        self.members_ = [{"lam": self.lam_, "top": self.top_}]
+        self.members_ = [named(self.lam_, self.top_, self.pairwise_ if self.pairwise else None)]
         self._keep(final.solution_, given.classes)
 
     def _average(self, folds: list[FoldFits], given: TrainingRows) -> None:
@@ -225,7 +241,7 @@ class TopPushCV(LinearRanker):
     def _choose(self, given: TrainingRows) -> list[FoldFits]:
         """Set the grid, its scores on the folds, and the best pair; the folds' fits."""
         search = self._search(given)
-        best, first_lams = search.run(search.grid.lams, search.grid.tops), self.lams_
+        best, first_lams = search.begin(self._families), self.lams_
         while more := self._more(search, best, first_lams):
             best = search.run(*more)
         search.end()
@@ -233,7 +249,9 @@ class TopPushCV(LinearRanker):
         self.cv_results_ = search.table
         deciding = "mean_test_score" if self.scoring is not None else "joint_test_score"
         self.best_score_ = float(self.cv_results_[deciding][best])
-        self.lam_, self.top_ = search.pairs[best]["lam"], search.pairs[best]["top"]
+        chosen = search.pairs[best]
+        self.lam_, self.top_ = chosen["lam"], chosen["top"]
+        self.pairwise_ = chosen.get("pairwise", False)
         if self.lams is None and is_least(self.lam_, first_lams[0]):
             warnings.warn(
                 f"The best lam is {self.lam_:.3g}, the least that the default grid grows to; "
@@ -244,26 +262,30 @@ class TopPushCV(LinearRanker):
 
     def _more(
         self, search: "PairSearch", best: int, first_lams: Array
-    ) -> tuple[Array, tuple[float, ...]] | None:
+    ) -> tuple[Array, tuple[float, ...], bool] | None:
         """What a default grid grows by if its best pair is at an end of it."""
         if self.combine == "average":
             return None
-        lam, top = search.pairs[best]["lam"], search.pairs[best]["top"]
-        tried = [pair["lam"] for pair in search.pairs if pair["top"] is top]
+        chosen = search.pairs[best]
+        lam, top, pairwise = chosen["lam"], chosen["top"], chosen.get("pairwise", False)
+        family = [pair for pair in search.pairs if pair.get("pairwise", False) == pairwise]
+        tried = [pair["lam"] for pair in family if pair["top"] is top]
         unsolved = bool(search.table["degenerate"][best])
         if self.lams is None and lam == tried[-1] and not unsolved:
             more = lams_below(np.array(tried), first_lams[0])
             if len(more):
-                return more, (top,)
+                return more, (top,), pairwise
         if self.tops is not None:
             return None
-        greatest = max(share for share in search.table["param_top"] if isinstance(share, float))
+        greatest = max(pair["top"] for pair in family if isinstance(pair["top"], float))
         further = [share for share in MORE_TOPS if share > greatest]
         wins = top == greatest or unsolved
-        return (first_lams, (further[0],)) if wins and further else None
+        return (first_lams, (further[0],), pairwise) if wins and further else None
 
     def _search(self, given: TrainingRows) -> "PairSearch":
         """The folds with what is to be tried on them; sets the first lams."""
+        if self.pairwise:
+            require_pairwise(self.loss)
         folds = given.rows.folds(self.cv, given.positive)
         if not folds:
             raise ValueError(f"cv={self.cv!r} makes no folds; give at least one.")
@@ -290,6 +312,7 @@ class TopPushCV(LinearRanker):
             directions=average,
             n_threads=self.n_threads,
             tally=Tally(0) if self.verbose else None,
+            families=bool(self.pairwise),
         )
 
     def _judge(self, given: TrainingRows, n_neg: int) -> Judge:
@@ -297,6 +320,12 @@ class TopPushCV(LinearRanker):
         if self.scoring is None:
             return partial(judge_by_heads, n_false=first_negatives(n_neg))
         return judge_by_scores(self.scoring, given.rows, given.classes)
+
+
+def named(lam: float, top: float, pairwise: bool | None) -> dict[str, Any]:
+    """A pair as results tell it, with its family where that was asked for."""
+    pair = {"lam": lam, "top": top}
+    return pair if pairwise is None else {**pair, "pairwise": pairwise}
 
 
 @dataclass
@@ -313,17 +342,31 @@ class PairSearch:
     directions: bool
     n_threads: int | None
     tally: Tally | None
-    pairs: list[dict[str, float]] = field(default_factory=list)
+    families: bool = False
+    """Whether pairs tell their family."""
+    pairs: list[dict[str, Any]] = field(default_factory=list)
     fitted: list[FoldFits] = field(default_factory=list)
     table: dict[str, Any] = field(default_factory=dict)
 
-    def run(self, lams: Array, tops: tuple[float, ...]) -> int:
+    def begin(self, families: tuple[bool, ...]) -> int:
+        """Try the grid in each family; the index of the best pair.
+
+        A top of one negative is the same problem in both, and is tried once.
+        """
+        tops = self.grid.tops
+        for pairwise in families:
+            best = self.run(self.grid.lams, tops, pairwise)
+            tops = tuple(top for top in tops if not isinstance(top, Integral) or top > 1)
+        return best
+
+    def run(self, lams: Array, tops: tuple[float, ...], pairwise: bool) -> int:
         """Try more pairs; the index of the best of all so far."""
-        self.pairs += [{"lam": float(lam), "top": top} for top in tops for lam in lams]
+        told = pairwise if self.families else None
+        self.pairs += [named(float(lam), top, told) for top in tops for lam in lams]
         self._check_memory()
         if self.tally is not None:
             self.tally.total += len(self.folds) * len(tops) * len(lams)
-        found = self._fit_folds(replace(self.grid, lams=lams, tops=tops))
+        found = self._fit_folds(replace(self.grid, lams=lams, tops=tops, pairwise=pairwise))
         pairs = zip(self.fitted, found, strict=True)
         self.fitted = [before.joined(now) for before, now in pairs] if self.fitted else found
         self.table = results(

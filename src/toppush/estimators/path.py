@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from toppush.designs import Design
 from toppush.estimators.base import read_training, require_both
-from toppush.estimators.toppush import AUTO_TOL, TopPush
+from toppush.estimators.toppush import AUTO_TOL, FAMILIES, TopPush, require_pairwise
 from toppush.problem.losses import LOSSES
 from toppush.problem.objective import TopPushProblem, count_top
 from toppush.problem.solution import Solution
@@ -57,6 +57,7 @@ class Grid:
     loss: str
     tol: float
     """Relative gap of each solve."""
+    pairwise: bool = False
 
 
 def toppush_path(
@@ -65,6 +66,7 @@ def toppush_path(
     *,
     lams: Sequence[float] | None = None,
     tops: Sequence[float | str] = (1,),
+    pairwise: bool = False,
     loss: str = "truncated_quadratic",
     tol: float = 1e-4,
     sample_weight: ArrayLike | None = None,
@@ -82,20 +84,23 @@ def toppush_path(
         1 % down to a ten-thousandth of it.
     tops : sequence of int or float
         Counts or shares of the negatives, or "auto", as for `TopPush`.
-    loss, tol, n_threads, device
+    pairwise, loss, tol, n_threads, device
         As for `TopPush`.
 
     Returns
     -------
     SolutionPath
     """
-    ranker = TopPush(loss=loss, tol=tol, n_threads=n_threads, device=device)
+    ranker = TopPush(pairwise=pairwise, loss=loss, tol=tol, n_threads=n_threads, device=device)
     ranker._validate_params()
+    if pairwise:
+        require_pairwise(loss)
     given = read_training(ranker, X, y, sample_weight, device)
     with given.design(n_threads) as design:
         require_both(design, given.classes)
         found = read_lams(lams, design, loss)
-        return follow(design, Grid(found, read_tops(tops, design, loss, found, tol), loss, tol))
+        counts = read_tops(tops, design, loss, found, tol)
+        return follow(design, Grid(found, counts, loss, tol, pairwise))
 
 
 def read_lams(
@@ -168,7 +173,7 @@ def follow(design: Design, grid: Grid, *, done: Callable[[], None] = lambda: Non
     for top in grid.tops:
         k, start, row = count_top(top, design.n_neg), None, []
         for lam in grid.lams:
-            problem = TopPushProblem(design, LOSSES[grid.loss], float(lam), k)
+            problem = FAMILIES[grid.pairwise](design, LOSSES[grid.loss], float(lam), k)
             start = solve(problem, tol=grid.tol, max_iter=1000, start=start)
             row.append(start)
             done()

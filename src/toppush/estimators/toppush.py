@@ -1,6 +1,5 @@
 """The estimator of the paper's problem and its family."""
 
-from dataclasses import replace
 from numbers import Integral, Real
 from os import PathLike
 from typing import Any, ClassVar, Self
@@ -9,6 +8,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval, RealNotInt, StrOptions
 
+from toppush.designs import Design
 from toppush.estimators.base import (
     Following,
     LinearRanker,
@@ -18,7 +18,9 @@ from toppush.estimators.base import (
     warn_about,
 )
 from toppush.problem.losses import LOSSES
-from toppush.problem.objective import TopPushProblem, count_top
+from toppush.problem.objective import TopProblem, TopPushProblem, count_top
+from toppush.problem.pair_sums import PAIR_SUMS
+from toppush.problem.pairwise import PairwiseProblem
 from toppush.problem.solution import Solution
 from toppush.solvers import DEFAULT, SOLVERS, automatic_top, solve
 from toppush.solvers.checkpoints import Checkpoint
@@ -26,13 +28,17 @@ from toppush.types import Labels, Matrix
 
 AUTO_TOL = 1e-3
 """How much the optimum must beat weights of zero for top="auto" to count it as a solution."""
+FAMILIES: dict[bool, type[TopProblem]] = {False: TopPushProblem, True: PairwiseProblem}
+"""The problems, by whether they are pairwise."""
 
 
 class TopPush(LinearRanker):
     """Linear ranker that puts positives above the highest negatives.
 
     Minimises lam/2 |w|^2 + mean_i l(T(w) - w.x_i) over the positives x_i, where T(w) is the mean
-    of the `top` greatest scores of negatives; `top=1`, the greatest, is the paper's problem. The
+    of the `top` greatest scores of negatives; `top=1`, the greatest, is the paper's problem. With
+    `pairwise=True` every positive is held against each of these negatives instead of their mean:
+    lam/2 |w|^2 + the mean over the `top` highest negatives z_j of mean_i l(w.z_j - w.x_i). The
     default solver reads the data some tens of times, and proves how close it came.
 
     Parameters
@@ -43,7 +49,12 @@ class TopPush(LinearRanker):
         How many negatives count as the top: a count if an int, a share of the negatives if a
         float (`top=1` is one negative, `top=1.0` all of them). "auto" takes the fewest for which
         the problem has a solution better than zero, up to a factor of 1.2; the search costs a few
-        fits. A fit says if not even all of them have one.
+        fits. A fit says if not even all of them have one. The same for both families.
+    pairwise : bool, default=False
+        Hold every positive against each negative of the top, not against their mean: `top=1` is
+        the same problem either way (the Infinite Push), `top=1.0` the mean over all pairs, that
+        is RankSVM or RankNet. The scores of all rows come together for it, the rows do not; it
+        takes O(rows log rows) beside the products with the rows.
     loss : {"truncated_quadratic", "logistic", "exponential"}
     solver : {"newton", "paper"}, default="newton"
         "newton" is an interior-point method that ends with a proof of its accuracy; "paper" is
@@ -100,6 +111,8 @@ class TopPush(LinearRanker):
     N. Li, R. Jin, Z.-H. Zhou. Top Rank Optimization in Linear Time. NIPS 2014.
     """
 
+    pairwise: bool = False  # models of versions before have none
+
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "lam": [Interval(Real, 0, None, closed="neither")],
         "top": [
@@ -107,6 +120,7 @@ class TopPush(LinearRanker):
             Interval(RealNotInt, 0, 1, closed="right"),
             StrOptions({"auto"}),
         ],
+        "pairwise": ["boolean"],
         "loss": [StrOptions(LOSSES.keys())],  # views: names that join later count too
         "solver": [StrOptions(SOLVERS.keys())],
         "tol": [Interval(Real, 0, None, closed="left")],
@@ -123,6 +137,7 @@ class TopPush(LinearRanker):
         lam: float = 1.0,
         *,
         top: float | str = 1,
+        pairwise: bool = False,
         loss: str = "truncated_quadratic",
         solver: str = DEFAULT,
         tol: float = 1e-4,
@@ -133,7 +148,8 @@ class TopPush(LinearRanker):
         checkpoint: str | PathLike[str] | None = None,
         verbose: int = 0,
     ) -> None:
-        self.lam, self.top, self.loss, self.solver = lam, top, loss, solver
+        self.lam, self.top, self.pairwise = lam, top, pairwise
+        self.loss, self.solver = loss, solver
         self.tol, self.max_iter, self.n_threads, self.device = tol, max_iter, n_threads, device
         self.warm_start, self.checkpoint, self.verbose = warm_start, checkpoint, verbose
 
@@ -162,12 +178,7 @@ class TopPush(LinearRanker):
             tasks = given.tasks(self, self.max_iter)
             with given.design(self.n_threads) as design:
                 require_both(design, given.classes)
-                problem = TopPushProblem(design, LOSSES[self.loss], float(self.lam))
-                if self.top == "auto":
-                    k = automatic_top(problem, tol=max(self.tol, AUTO_TOL))
-                else:
-                    k = count_top(self.top, design.n_neg)
-                problem = replace(problem, k=k)
+                problem = self._problem(design)
                 saved = self._checkpoint(problem)
                 start = None if saved is None else saved.start()
                 following = Following(self.verbose, self.tol, tasks, saved)
@@ -181,14 +192,25 @@ class TopPush(LinearRanker):
                 )
                 following.end(solution)
                 solution = solution if saved is None else saved.finish(solution)
-            self.top_ = k
+            self.top_ = problem.k
             self._keep(solution, given.classes)
         warn_about(solution, problem, self.tol, searched=self.top == "auto")
         if tasks is not None:
             tasks.end()
         return self
 
-    def _checkpoint(self, problem: TopPushProblem) -> Checkpoint | None:
+    def _problem(self, design: Design) -> TopProblem:
+        """What is minimised; whether zero is optimal for a top is the same in both families."""
+        loss, lam = LOSSES[self.loss], float(self.lam)
+        if self.pairwise:
+            require_pairwise(self.loss, self.solver)
+        if self.top == "auto":
+            k = automatic_top(TopPushProblem(design, loss, lam), tol=max(self.tol, AUTO_TOL))
+        else:
+            k = count_top(self.top, design.n_neg)
+        return FAMILIES[self.pairwise](design, loss, lam, k)
+
+    def _checkpoint(self, problem: TopProblem) -> Checkpoint | None:
         """The file that keeps the progress, if one is wanted."""
         if self.checkpoint is None:
             return None
@@ -210,3 +232,19 @@ class TopPush(LinearRanker):
         by_weights = not solver.needs_dual and not last.dual.size
         fits = by_weights or last.dual.size == n_rows
         return last if fits and last.weights.size == self.n_features_in_ else None
+
+
+def require_pairwise(loss: str, solver: str = DEFAULT) -> None:
+    """Refuse a loss or a solver that does not know the pairwise family."""
+    able = [name for name, one in SOLVERS.items() if one.pairwise is not None]
+    if solver not in able:
+        raise ValueError(
+            f"pairwise=True needs solver={' or '.join(map(repr, able))}, found {solver!r}; the "
+            "others know only the threshold family."
+        )
+    if loss not in PAIR_SUMS:
+        raise ValueError(
+            f"pairwise=True needs a loss whose sums over pairs are known, one of "
+            f"{sorted(PAIR_SUMS)}, found {loss!r}; add it to "
+            "toppush.problem.pair_sums.PAIR_SUMS or take another."
+        )

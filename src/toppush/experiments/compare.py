@@ -9,7 +9,7 @@ import time
 import warnings
 from collections import Counter, defaultdict
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Self
 
 from sklearn.base import BaseEstimator, ClassifierMixin
@@ -24,8 +24,11 @@ from toppush.designs import dense
 from toppush.estimators.cross_validation import TopPushCV
 from toppush.experiments.methods import Ranker
 from toppush.experiments.protocol import by_measure
-from toppush.files.fitting import Training, with_file
+from toppush.files.columns import Columns
+from toppush.files.fitting import Training, columns_of, with_file
 from toppush.files.id_columns import caution
+from toppush.files.kinds import DEFAULT, KINDS, named
+from toppush.files.kinds.base import FitRows
 from toppush.system.reading import DataError
 from toppush.types import Array, Mask, Matrix, Where
 
@@ -84,12 +87,14 @@ def compare(
     warned: defaultdict[str, Counter[str]] = defaultdict(Counter)
     left_out: dict[str, str] = {}
     for train, test in StratifiedKFold(cv, shuffle=True, random_state=seed).split(y, y):
-        X_train, X_test = _prepared(given, missing, train, test)
+        fold = Fold(seed, given, missing, train, test)
+        X_train, _ = fold.prepared()
         n_threads = 1 if X_train.shape[0] * X_train.shape[1] < SMALL else None
-        rivals = _rivals(Fold(seed, X_train.shape, len(y)), left_out)
+        rivals = _rivals(fold, left_out)
         for name, ranker in rivals.items():
             done = sum(map(len, values.values()))
             tell(done, cv * len(rivals), f"fold {done // len(rivals) + 1} of {cv}, {name}")
+            X_train, X_test = fold.prepared(**getattr(RIVALS[name], "preparation", {}))
             began = time.perf_counter()
             with threadpool_limits(n_threads), warnings.catch_warnings(record=True) as said:
                 warnings.simplefilter("always")
@@ -113,24 +118,47 @@ def _check_sizes(given: Training, cv: int) -> None:
         )
 
 
-def _prepared(given: Training, missing: str, *parts: Where) -> list[Matrix]:
-    """Parts of the rows as columns of numbers, by what the first of them shows."""
-    X = given.rows.X
-    taken = [X.take(part) if hasattr(X, "column_names") else X[part] for part in parts]
-    for _, step in given.preparation(missing=missing):
-        with_file(step.fit, given.file, taken[0])
-        taken = [with_file(step.transform, given.file, part) for part in taken]
-    return taken
-
-
 @dataclass(frozen=True)
 class Fold:
-    """What a rival may know when it is made: the seed, and the shape of the training rows."""
+    """What a rival may know when it is made: the seed, and the training rows."""
 
     seed: int
-    shape: tuple[int, int]
-    n_rows: int
-    """Of the whole file."""
+    given: Training
+    missing: str
+    train: Where
+    test: Where
+    _kept: dict[tuple[str, str], list[Matrix]] = field(default_factory=dict)
+    _columns: dict[str, Columns | None] = field(default_factory=dict)
+
+    def prepared(self, *, scale: str = "maxabs", form: str = "filled") -> list[Matrix]:
+        """Training and test rows as columns of numbers, by what the training rows show."""
+        if (scale, form) not in self._kept:
+            X = self.given.rows.X
+            parts = (self.train, self.test)
+            taken = [X.take(part) if hasattr(X, "column_names") else X[part] for part in parts]
+            steps = self.given.preparation(scale=scale, missing=self.missing, form=form)
+            for _, step in steps:
+                with_file(step.fit, self.given.file, taken[0])
+                taken = [with_file(step.transform, self.given.file, part) for part in taken]
+            self._kept[scale, form], self._columns[form] = taken, columns_of(steps)
+        return self._kept[scale, form]
+
+    def rows(self, form: str) -> FitRows:
+        """What a kind of model may know of rows that were prepared for it."""
+        known = self.given
+        positive = known.positive[self.train]
+        return FitRows(positive, known.rule, known.file.path, self._columns[form])
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Of the training rows as linear methods see them."""
+        n_rows, width = self.prepared()[0].shape
+        return n_rows, width
+
+    @property
+    def n_rows(self) -> int:
+        """Of the whole file."""
+        return len(self.given.positive)
 
     @property
     def inner(self) -> StratifiedKFold:
@@ -165,6 +193,29 @@ def _check_dense(fold: Fold) -> None:
         raise LeftOut(f"{fold.shape[1]} columns are too many to hold as dense rows")
 
 
+@dataclass(frozen=True)
+class OfKind:
+    """A kind of model with its own defaults, on columns prepared as `toppush fit` does."""
+
+    name: str
+
+    @property
+    def preparation(self) -> dict[str, str]:
+        """How its columns are prepared."""
+        kind = named(self.name)
+        return {"scale": kind.scale or "none", "form": kind.form}
+
+    def __call__(self, fold: Fold) -> Ranker:
+        """The ranker, if what fits it is installed."""
+        kind = named(self.name)
+        fold.prepared(**self.preparation)
+        try:
+            kind.require_engine()
+            return kind.ranker(kind.options(), fold.rows(kind.form), fold.seed)
+        except ImportError as error:
+            raise LeftOut(str(error)) from None
+
+
 RIVALS: dict[str, Callable[[Fold], Ranker]] = {
     "TopPush": lambda fold: TopPushCV(tops=(1,), cv=fold.inner),
     "TopPush family": lambda fold: TopPushCV(cv=fold.inner),
@@ -172,6 +223,7 @@ RIVALS: dict[str, Callable[[Fold], Ranker]] = {
     "linear SVM": lambda fold: fold.searched(LinearSVC(random_state=fold.seed, max_iter=10_000)),
     "boosted trees": _boosted_trees,
     "LightGBM": _lightgbm,
+    **{f"TopPush {name}": OfKind(name) for name in KINDS if name != DEFAULT},
 }
 """Rankers by name, each made anew for every fold; one that is put here is compared as well."""
 

@@ -3,13 +3,14 @@
 A column becomes its values (a number as it is, a category as a 1 in the place of its text) and,
 if it had gaps when fitted, a last output that is 1 where it has one. A gap in a column of numbers
 is filled with the median; a text that was not there when fitted is all zeros, and counted.
+
+That is the form "filled". For rankers that take gaps, the form "gaps" leaves those of numbers NaN,
+and the form "codes" also gives a text as one number, its place in the list: NaN if it is missing,
+and the place after the last if it is unknown.
 """
 
-import re
-import warnings
-from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -22,48 +23,20 @@ from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from toppush.files import arrow_values as arrow
+from toppush.files.categories import refuse_texts
+from toppush.files.counts import LARGER, Counts
 from toppush.files.errors import absent, each
 from toppush.system.reading import DataError
 from toppush.types import Array, Labels, Mask, Matrix
 
 WAYS = ("impute", "error")
 """What may be done with gaps."""
-MAX_TEXTS = 1000
-"""More different texts than this are names, not categories, unless they are asked for."""
+FORMS = ("filled", "gaps", "codes")
+"""What may become of gaps and texts."""
 DENSE_SHARE = 0.3
 """Share of entries that are not zero below which rows are made sparse."""
 BLOCK_BYTES = 1 << 20
 """Rows are filled in blocks of this size, which stay in the cache."""
-LARGER = 1000.0
-"""A value that is so many times the largest in training is of another unit, or wrong."""
-COMMAS = re.compile(r"[+-]?\d+(,\d+)+(\.\d*)?([eE][+-]?\d+)?")
-DATE = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}([ T].*)?")
-MOSTLY = 0.5
-"""Share of the texts of a column that look like numbers or dates from which it is taken for one."""
-
-
-@dataclass
-class Counts:
-    """Gaps that were filled, texts that were not known, and sizes that were not, by column."""
-
-    missing: Counter[str] = field(default_factory=Counter)
-    unseen: Counter[str] = field(default_factory=Counter)
-    larger: dict[str, float] = field(default_factory=dict)
-    """How many times as large as any training value a value was, where that is over `LARGER`."""
-
-    def note_larger(self, name: str, ratio: float) -> None:
-        """Keep the greatest ratio of a column."""
-        self.larger[name] = max(self.larger.get(name, 0.0), ratio)
-
-    def caution(self) -> None:
-        """Warn of columns that are far larger than in training."""
-        if self.larger:
-            shown = ", ".join(f"{name} ({ratio:.3g} times)" for name, ratio in self.larger.items())
-            warnings.warn(
-                f"values are far larger than any that the model was fitted to, and may decide the "
-                f"order alone, in column {shown}. Is the unit another?",
-                stacklevel=3,
-            )
 
 
 class Cells(NamedTuple):
@@ -80,21 +53,28 @@ class Number:
     name: str
     fill: float
     gaps: bool
-    """Whether gaps have an output of their own."""
+    """Whether it had any when fitted."""
     flag: bool = False
     """Whether it held true and false."""
     low: float = -np.inf
     high: float = np.inf
     """The range of its values when fitted."""
+    kept: bool = False
+    """Whether gaps stay gaps: NaN, without an output of their own."""
+
+    @property
+    def marks(self) -> bool:
+        """Whether its last output marks gaps."""
+        return self.gaps and not self.kept
 
     @property
     def width(self) -> int:
         """How many outputs it has."""
-        return 1 + self.gaps
+        return 1 + self.marks
 
     def outputs(self) -> list[str]:
         """Names of its outputs."""
-        return [self.name] + [f"{self.name} is missing"] * self.gaps
+        return [self.name] + [f"{self.name} is missing"] * self.marks
 
     @property
     def constant(self) -> bool:
@@ -110,7 +90,8 @@ class Number:
                 row = int(np.argmax(infinite)) + 1
                 raise DataError("is infinite; mend or drop the row.", row=row, column=self.name)
             counts.missing[self.name] += int(np.count_nonzero(gaps))
-            values = np.where(gaps, self.fill, values)
+            if not self.kept:
+                values = np.where(gaps, self.fill, values)
         self._compare(values, counts)
         return Cells(values, gaps)
 
@@ -119,7 +100,7 @@ class Number:
         known = max(abs(self.low), abs(self.high))
         if not values.size or not 0.0 < known < np.inf:
             return
-        size = max(float(values.max()), -float(values.min()))
+        size = max(float(np.fmax.reduce(values)), -float(np.fmin.reduce(values)))
         if size > LARGER * known:
             counts.note_larger(self.name, size / known)
 
@@ -131,12 +112,20 @@ class Category:
     name: str
     texts: list[str]
     gaps: bool
+    coded: bool = False
+    """Whether its one output is the place of the text, NaN for none, the end for one unknown."""
+
+    @property
+    def marks(self) -> bool:
+        return self.gaps and not self.coded
 
     @property
     def width(self) -> int:
-        return len(self.texts) + self.gaps
+        return 1 if self.coded else len(self.texts) + self.gaps
 
     def outputs(self) -> list[str]:
+        if self.coded:
+            return [self.name]
         named = [f"{self.name}={text}" for text in self.texts]
         return named + [f"{self.name} is missing"] * self.gaps
 
@@ -173,6 +162,9 @@ class Columns(TransformerMixin, BaseEstimator):
         Columns to read as texts whatever they hold.
     missing : {"impute", "error"}, default="impute"
         What to do with gaps: fill and count them, or refuse them.
+    form : {"filled", "gaps", "codes"}, default="filled"
+        One-hot texts and filled gaps; the gaps of numbers left NaN; or those and each text as its
+        place, for rankers that take categories.
 
     Attributes
     ----------
@@ -183,7 +175,8 @@ class Columns(TransformerMixin, BaseEstimator):
     filled_ : dict
         How many gaps were filled when fitting, by column.
     sparse_ : bool
-        Whether rows come out as a CSR matrix: where fewer than 30 % of the entries are not zero.
+        Whether rows come out as a CSR matrix: where fewer than 30 % of the entries are not zero,
+        and gaps are filled.
     n_features_in_ : int
     feature_names_in_ : array of str
 
@@ -200,13 +193,22 @@ class Columns(TransformerMixin, BaseEstimator):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "categorical": ["array-like"],
         "missing": [StrOptions(set(WAYS))],
+        "form": [StrOptions(set(FORMS))],
     }
 
     columns_: list[Column]
+    form = "filled"  # of models that were saved when there was no other
 
-    def __init__(self, *, categorical: Collection[str] = (), missing: str = "impute") -> None:
+    def __init__(
+        self,
+        *,
+        categorical: Collection[str] = (),
+        missing: str = "impute",
+        form: str = "filled",
+    ) -> None:
         self.categorical = categorical
         self.missing = missing
+        self.form = form
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Matrix, y: Labels = None) -> Self:
@@ -224,7 +226,8 @@ class Columns(TransformerMixin, BaseEstimator):
         """Learn the categories and the fills of every column, also of those that never change."""
         counts, forced = Counts(), set(self.categorical)
         full = [name for name in table.column_names if table[name].null_count < len(table)]
-        self.columns_ = each(lambda name: learn(name, table[name], name in forced, counts), full)
+        found = each(lambda name: learn(name, table[name], name in forced, counts), full)
+        self.columns_ = [self._formed(column) for column in found]
         self._refuse_gaps(table, counts)
         self.empty_ = [name for name in table.column_names if name not in set(full)]
         self.filled_ = dict(counts.missing)
@@ -238,7 +241,7 @@ class Columns(TransformerMixin, BaseEstimator):
             left_out = ", ".join([*self.empty_, *self.constant_])
             seen = f" ({left_out} have no value, or one in every row)" if left_out else ""
             raise DataError(f"no column is left to rank by{seen}; bring columns that differ.")
-        self.sparse_ = len(self.columns_) < DENSE_SHARE * self._width
+        self.sparse_ = self.form == "filled" and len(self.columns_) < DENSE_SHARE * self._width
         self.feature_names_in_ = np.array(names, dtype=object)
         self.n_features_in_ = len(names)
         return self
@@ -251,7 +254,11 @@ class Columns(TransformerMixin, BaseEstimator):
         X : pyarrow table or record batch, or a data frame of pandas or polars
         """
         check_is_fitted(self)
-        table, counts = arrow.as_table(X), Counts()
+        return self.matrix(X, Counts())
+
+    def matrix(self, X: Matrix, counts: Counts) -> Matrix:
+        """Rows as numbers; gaps and unknown texts are added to `counts`."""
+        table = arrow.as_table(X)
         blocks = self._blocks(table)
         if self.sparse_:
             rows = [self._sparse_rows(self.cells(block, counts), len(block)) for block in blocks]
@@ -274,7 +281,8 @@ class Columns(TransformerMixin, BaseEstimator):
 
     def offsets(self) -> list[int]:
         """First output of each column."""
-        return list(np.cumsum([0, *(one.width for one in self.columns_)])[:-1])
+        ends: list[int] = np.cumsum([0, *(one.width for one in self.columns_)]).tolist()
+        return ends[:-1]
 
     def get_feature_names_out(self, input_features: object = None) -> NDArray[np.object_]:
         """Names of the outputs: "age", "city=Lyon", "age is missing"."""
@@ -284,6 +292,26 @@ class Columns(TransformerMixin, BaseEstimator):
         """Column of the table, counted from 0, that each output is made of."""
         at = {name: place for place, name in enumerate(self.feature_names_in_)}
         return [at[one.name] for one in self.columns_ for _ in range(one.width)]
+
+    def feature_texts(self) -> list[list[str] | None]:
+        """The texts that the values of each output stand for, None where they are numbers."""
+        return [
+            one.texts if isinstance(one, Category) and one.coded else None
+            for one in self.columns_
+            for _ in range(one.width)
+        ]
+
+    @property
+    def coded(self) -> list[int]:
+        """Outputs that are places of texts."""
+        placed = zip(self.columns_, self.offsets(), strict=True)
+        return [offset for one, offset in placed if isinstance(one, Category) and one.coded]
+
+    def _formed(self, column: Column) -> Column:
+        """A column in the form that is asked for."""
+        if isinstance(column, Number):
+            return replace(column, kept=self.form != "filled")
+        return replace(column, coded=self.form == "codes")
 
     @property
     def _width(self) -> int:
@@ -297,10 +325,14 @@ class Columns(TransformerMixin, BaseEstimator):
         for one, offset, (values, gaps) in self._placed(cells):
             if isinstance(one, Number):
                 out[:, offset] = values
+            elif one.coded:
+                out[:, offset] = np.where(values >= 0, values, len(one.texts))
+                if gaps is not None:
+                    out[gaps, offset] = np.nan
             else:
                 known = np.flatnonzero(values >= 0)
                 out[known, offset + values[known]] = 1.0
-            if one.gaps and gaps is not None:
+            if one.marks and gaps is not None:
                 out[:, offset + one.width - 1] = gaps
 
     def _sparse_rows(self, cells: Iterable[Cells], n_rows: int) -> sparse.csr_array:
@@ -309,7 +341,7 @@ class Columns(TransformerMixin, BaseEstimator):
             number = isinstance(one, Number)
             data.append(values if number else (values >= 0).astype(float))
             places.append(np.full(n_rows, offset) if number else offset + values)
-            if one.gaps:
+            if one.marks:
                 data.append(np.zeros(n_rows) if gaps is None else gaps.astype(float))
                 places.append(np.full(n_rows, offset + one.width - 1))
         table, columns = np.stack(data, axis=1), np.stack(places, axis=1).astype(np.int32)
@@ -356,42 +388,7 @@ def _learn_texts(name: str, column: pa.ChunkedArray, forced: bool, counts: Count
     texts = arrow.texts_of(arrow.whole(column))
     found = sorted(text for text in pc.unique(texts).to_pylist() if text)
     if not forced:
-        _refuse_texts(name, found)
+        refuse_texts(name, found)
     category = Category(name, found, bool(arrow.no_text(texts).any()))
     category.read(texts, counts)
     return category
-
-
-def _refuse_texts(name: str, texts: list[str]) -> None:
-    """Refuse texts that are numbers, dates or names rather than categories."""
-    if not texts:
-        return
-    kind, most = DataError, MOSTLY * len(texts)
-    commas = [text for text in texts if COMMAS.fullmatch(text)]
-    others = [text for text in texts if not arrow.is_number(text)]
-    numbers = len(texts) - len(others)
-    if commas and numbers + len(commas) > most:
-        wrong = (
-            f"numbers with commas, such as {commas[0]!r}; write them with a decimal point and "
-            "without marks between thousands,"
-        )
-    elif not others:
-        wrong = f"numbers written as texts, such as {texts[0]!r}; store it as numbers,"
-    elif numbers > most:
-        wrong = f"numbers, but also {others[0]!r}, which is not one; mend it,"
-        kind = MixedColumn
-    elif sum(bool(DATE.fullmatch(text)) for text in texts) > most:
-        wrong = f"dates such as {texts[0]!r}; {arrow.DATES} or"
-    elif len(texts) > MAX_TEXTS:
-        wrong = (
-            f"{len(texts)} different texts such as {texts[0]!r}, more than the {MAX_TEXTS} of a "
-            "category;"
-        )
-    else:
-        return
-    keep = f"name it with --categorical {name} to keep it as it is, or --drop {name}"
-    raise kind(f"holds {wrong} {keep}.", column=name)
-
-
-class MixedColumn(DataError):
-    """A column of numbers with a few texts among them."""

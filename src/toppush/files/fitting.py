@@ -5,27 +5,21 @@ import warnings
 from collections.abc import Callable, Collection
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import ParamSpec, TypeVar
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.kernel_approximation import Nystroem
-from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import StratifiedKFold
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 
 from toppush import metrics
-from toppush.estimators import choice as rules
-from toppush.estimators.cross_validation import TopPushCV
-from toppush.estimators.toppush import TopPush
 from toppush.files.columns import Columns
 from toppush.files.errors import BadColumns
 from toppush.files.id_columns import caution, id_like
+from toppush.files.kinds import DEFAULT, kind_of, named
+from toppush.files.kinds.base import About, FitRows, Kind, Options, Ranker, Steps
+from toppush.files.kinds.certificates import certificate
 from toppush.files.labels import LabelRule, choose, count
-from toppush.files.model.fitted import About, Model, Ranker, Steps
-from toppush.files.model.saving import certificate
+from toppush.files.model.fitted import Model
 from toppush.files.readers import FileOrReader, LoadedRows, Reader, reading
 from toppush.files.readers.base import Layout
 from toppush.system.reading import DataError
@@ -37,8 +31,6 @@ SCALES = ("maxabs", "standard", "none")
 STAGES = ("reading", "preparing", "solving", "measuring")
 Given = ParamSpec("Given")
 Made = TypeVar("Made")
-GAMMA_ROWS = 10_000
-"""Rows from which the width of the kernel is taken."""
 
 
 @dataclass(frozen=True)
@@ -54,12 +46,15 @@ class Training:
     ids: tuple[str, ...]
     """Columns that look like ids."""
 
-    def preparation(self, *, scale: str = "maxabs", missing: str = "impute") -> Steps:
+    def preparation(
+        self, *, scale: str = "maxabs", missing: str = "impute", form: str = "filled"
+    ) -> Steps:
         """Steps from these rows to numbers; what is made of a table may be overwritten."""
         table = self.rows.label is not None
         steps: Steps = []
         if table:
-            steps.append(("columns", Columns(categorical=self.categorical, missing=missing)))
+            columns = Columns(categorical=self.categorical, missing=missing, form=form)
+            steps.append(("columns", columns))
         if scale == "maxabs":
             steps.append(("scale", MaxAbsScaler(copy=not table)))
         elif scale == "standard":
@@ -93,46 +88,60 @@ def read_training_file(
 def fit(
     path: FileOrReader,
     *,
+    model: str = DEFAULT,
     label: str | None = None,
     positive: str | None = None,
-    lam: float | str = "cv",
-    top: float | str = "cv",
-    loss: str = "truncated_quadratic",
+    lam: float | str | None = None,
+    top: float | str | None = None,
+    loss: str | None = None,
     kernel: str | None = None,
-    scale: str = "maxabs",
+    scale: str | None = None,
+    members: int | None = None,
     drop: Collection[str] = (),
     categorical: Collection[str] = (),
     missing: str = "impute",
-    cv: int = 5,
+    cv: int | None = None,
     seed: int = 0,
+    threads: int | None = None,
     kind: str | None = None,
     verbose: int = 0,
 ) -> Model:
     """Fit a ranker to a file of rows.
 
+    An option that a kind of model does not take is refused; one that is not given is the kind's
+    own default, as the estimator's documentation says.
+
     Parameters
     ----------
     path : path, or a reader that is open
         CSV, TSV, Parquet, Arrow, LIBSVM, NPZ or NPY.
+    model : {"linear", "additive", "kernel", "trees", "net"}
     label : str, optional
         Column of the labels; "label" in a table. Of an NPZ file the array, "y"; of an NPY file "0"
         or "-1", the first or last column, or another NPY file.
     positive : str, optional
         The label to rank first; by default the rarer of two texts, the greater of two numbers.
-    lam : float or "cv"
-        Strength of the penalty, or chosen by cross-validation.
-    top : int, float, "auto" or "cv"
-        As for `TopPush`, or chosen by cross-validation.
-    loss : str
+    lam : float or "cv", optional
+        Strength of the penalty, or chosen by cross-validation, which is linear's default.
+    top : int, float, "auto" or "cv", optional
+        As for `TopPush`, or chosen by cross-validation, which is linear's default.
+    loss : str, optional
     kernel : str, optional
         "nystroem:500", or with a width "nystroem:500:0.1": 500 features of a Gaussian kernel
         exp(-gamma |x - z|^2); gamma is 1 / (columns x variance) unless it is given.
-    scale : {"maxabs", "standard", "none"}
+    scale : {"maxabs", "standard", "none"}, optional
+        "maxabs" where columns are scaled at all.
+    members : int, optional
+        How many models are averaged.
     drop, categorical : collection of str
         Columns to leave out, and columns to read as text whatever they hold.
     missing : {"impute", "error"}
-    cv, seed : int
-        Folds, and the seed that shuffles them and picks the kernel's rows.
+    cv : int, optional
+        Folds of the linear model, 5.
+    seed : int
+        What shuffles the folds, picks the kernel's rows and draws what else is drawn.
+    threads : int, optional
+        All cores by default.
     kind : str, optional
         The format, if the ending does not say.
     verbose : int
@@ -142,56 +151,88 @@ def fit(
     -------
     Model
     """
+    made = named(model)
+    made.require_engine()
+    options = made.options(
+        lam=lam, top=top, loss=loss, kernel=kernel, scale=scale, cv=cv, members=members,
+        threads=threads,
+    )  # fmt: skip
     clock = [time.perf_counter()]
     given = read_training_file(
         path, label=label, positive=positive, drop=drop, categorical=categorical, kind=kind
     )
     clock.append(time.perf_counter())
-    steps, X = _prepared(given, scale, missing, kernel, seed)
+    steps, X = _prepared(given, made, options, missing, seed)
     cautions = caution(given.ids)
     clock.append(time.perf_counter())
-    folds = StratifiedKFold(cv, shuffle=True, random_state=seed)
-    ranker = ranker_for(lam, top, loss, folds)
-    positives, rows = int(given.positive.sum()), len(given.positive)
-    by_folds = isinstance(ranker, TopPushCV)
-    if by_folds:
-        require_folds(given.rule, positives, rows, cv, given.file.path)
-    said = fit_and_warn(ranker.set_params(verbose=verbose), X, given.positive)
-    rival = {"beside": beside(ranker, X, given.positive, folds)} if by_folds else {}
+    rows = FitRows(given.positive, given.rule, given.file.path, columns_of(steps))
+    ranker = made.ranker(options, rows, seed).set_params(verbose=verbose)
+    said = fit_and_warn(ranker, X, given.positive)
+    more = made.after(ranker, X, rows)
     clock.append(time.perf_counter())
-    model = Model(Pipeline([*steps, ("ranker", ranker)]))
-    facts = {
+    measured = measures(ranker, X, given.positive)
+    clock.append(time.perf_counter())
+    found = Model(Pipeline([*steps, ("ranker", ranker)]))
+    given_to = {"scale": _scale(made, options), "missing": missing, "seed": seed}
+    found.about = known(_facts(given, rows), given.rows.layout, given.rule, ranker) | {
+        "columns": described(rows.columns, _types(given), int(given.rows.X.shape[1]), drop),
+        "fit": made.settings(ranker, options) | given_to,
+        "warnings": [*cautions, *said],
+        "seconds": spent(clock),
+        **measured,
+        **more,
+    }
+    return found
+
+
+def _scale(made: Kind, options: Options) -> str:
+    return str(options.get("scale", made.scale or "none"))
+
+
+def _prepared(
+    given: Training, made: Kind, options: Options, missing: str, seed: int
+) -> tuple[Steps, Matrix]:
+    """The fitted steps before the ranker, and what they make of the rows."""
+    steps = given.preparation(scale=_scale(made, options), missing=missing, form=made.form)
+    X = given.rows.X
+    for _, step in steps:
+        X = with_file(step.fit_transform, given.file, X)
+    more = made.more_steps(options, X, seed)
+    for _, step in more:
+        X = step.fit_transform(X)
+    return [*steps, *more], X
+
+
+def columns_of(steps: Steps) -> Columns | None:
+    """How a table is read, if it is one."""
+    first = steps[0][1] if steps else None
+    return first if isinstance(first, Columns) else None
+
+
+def measures(ranker: Ranker, X: Matrix, positive: Mask) -> About:
+    """How well the training rows are ranked, by members that did not see them if there are any."""
+    unseen = getattr(ranker, "out_of_fold_", None)
+    known = np.zeros(len(positive), bool) if unseen is None else ~np.isnan(unseen)
+    if unseen is not None and len(np.unique(positive[known])) == 2:
+        found = metrics.summary(positive[known], unseen[known])
+        return {"out_of_fold": found | {"rows": int(known.sum())}}
+    return {"training": metrics.summary(positive, ranker.decision_function(X))}
+
+
+def _facts(given: Training, rows: FitRows) -> About:
+    return {
         "file": given.file.path.name,
         "kind": given.file.kind,
         "fingerprint": given.fingerprint,
-        "rows": rows,
-        "positives": positives,
+        "rows": rows.n_rows,
+        "positives": rows.n_positives,
     }
-    schema = () if model.columns is None else given.rows.X.schema
-    types = {column.name: str(column.type) for column in schema}
-    training = metrics.summary(given.positive, ranker.decision_function(X))
-    clock.append(time.perf_counter())
-    model.about = known(facts, given.rows.layout, given.rule, ranker) | {
-        "columns": described(model.columns, types, int(given.rows.X.shape[1]), drop),
-        "fit": settings(ranker, kernel=kernel, scale=scale, missing=missing, cv=cv, seed=seed),
-        "warnings": [*cautions, *said],
-        "training": training,
-        "seconds": spent(clock),
-        **rival,
-    }
-    return model
 
 
-def require_folds(rule: LabelRule, positives: int, rows: int, cv: int, path: str | Path) -> None:
-    """Refuse more folds than the rarer class has rows: some would hold none of it out."""
-    fewest = min(positives, rows - positives)
-    if fewest < cv:
-        raise DataError(
-            f"{cv} folds are asked for with --cv, and there are {positives} positives "
-            f"({rule.positive!r}) and {rows - positives} negatives; each fold needs one of each, "
-            f"so ask for at most {fewest}" + (", or give --lam and --top." if fewest < 2 else "."),
-            file=path,
-        )
+def _types(given: Training) -> dict[str, str]:
+    """Types of the columns of a table."""
+    schema = () if given.rows.label is None else given.rows.X.schema
+    return {column.name: str(column.type) for column in schema}
 
 
 def fit_and_warn(ranker: Ranker, X: Matrix, y: Labels) -> list[str]:
@@ -209,76 +250,18 @@ def spent(clock: list[float]) -> dict[str, float]:
     return dict(zip(STAGES, np.diff(clock).tolist(), strict=True))
 
 
-def _prepared(
-    given: Training, scale: str, missing: str, kernel: str | None, seed: int
-) -> tuple[Steps, Matrix]:
-    """The fitted steps before the ranker, and what they make of the rows."""
-    steps, X = given.preparation(scale=scale, missing=missing), given.rows.X
-    for _, step in steps:
-        X = with_file(step.fit_transform, given.file, X)
-    if kernel is not None:
-        steps.append(("kernel", _nystroem(kernel, X, seed)))
-        X = steps[-1][1].fit_transform(X)
-    return steps, X
-
-
 def known(facts: About, layout: Layout, rule: LabelRule, ranker: Ranker) -> About:
     """What is known of a fit, apart from its columns and settings; `facts` tell of the data."""
+    kind, proof = kind_of(ranker), certificate(ranker)
     return {
+        "model": None if kind is None else kind.name,
         "versions": versions_of(PACKAGES),
         "made": datetime.now(UTC).isoformat(timespec="seconds"),
         "data": facts,
         "layout": layout,
         "label": asdict(rule) | {"others": list(rule.others)},
-        "certificate": certificate(ranker),
+        **({} if proof is None else {"certificate": proof}),
     }
-
-
-def ranker_for(
-    lam: float | str, top: float | str, loss: str, folds: StratifiedKFold | int
-) -> Ranker:
-    """What fits the rows: by given settings, or by those that the folds choose."""
-    if "cv" not in (lam, top):
-        return TopPush(float(lam), top=top, loss=loss)
-    lams = None if lam == "cv" else [float(lam)]
-    return TopPushCV(lams, tops=None if top == "cv" else (top,), loss=loss, cv=folds)
-
-
-def beside(ranker: Ranker, X: Matrix, positive: Mask, folds: StratifiedKFold) -> dict[str, float]:
-    """Mean average precision over the folds of the chosen pair, and of logistic regression.
-
-    Rows that a fold holds out weigh nothing, so none are copied.
-    """
-    theirs = []
-    for train, test in folds.split(np.empty(len(positive)), positive):
-        weight = np.zeros(len(positive))
-        weight[train] = 1.0
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)
-            rival = LogisticRegression().fit(X, positive, sample_weight=weight)
-        scores = rival.decision_function(X)
-        theirs.append(metrics.average_precision(positive[test], scores[test]))
-    found = ranker.cv_results_
-    ours = found["mean_average_precision"][np.argmin(found["rank_test_score"])]
-    return {"average_precision": float(ours), "logistic_regression": float(np.mean(theirs))}
-
-
-def _nystroem(kernel: str, X: Matrix, seed: int) -> Nystroem:
-    """The kernel map that a text such as nystroem:500:0.1 asks for."""
-    try:
-        name, count, *width = kernel.split(":")
-        if name != "nystroem" or len(width) > 1 or int(count) < 1:
-            raise ValueError
-        gamma = float(width[0]) if width else _gamma(X)
-    except ValueError:
-        raise ValueError(f"kernel is {kernel!r}; write nystroem:500 or nystroem:500:0.1.") from None
-    return Nystroem(gamma=gamma, n_components=min(int(count), X.shape[0]), random_state=seed)
-
-
-def _gamma(X: Matrix) -> float:
-    part = X[:: max(1, X.shape[0] // GAMMA_ROWS)]
-    variance = float((part * part).mean() - part.mean() ** 2)
-    return 1.0 / (X.shape[1] * variance) if variance > 0 else 1.0
 
 
 def with_file(
@@ -312,22 +295,8 @@ def described(
             }
             for one in columns.columns_
         ],
+        "form": columns.form,
         "dropped": sorted(drop),
         "empty": columns.empty_,
         "constant": columns.constant_,
-    }
-
-
-def settings(ranker: Ranker, **given: str | int | None) -> About:
-    """The settings of a fit, and how they were chosen."""
-    chosen = isinstance(ranker, TopPushCV)
-    return {
-        "lam": float(ranker.lam_ if chosen else ranker.lam),
-        "lams_tried": [float(ranker.lams_[0]), float(ranker.lams_[-1])] if chosen else None,
-        "top": ranker.top_,
-        "loss": ranker.loss,
-        "chosen_by_cv": chosen,
-        "cv_measure": (ranker.scoring or rules.NAME) if chosen else None,
-        "cv_score": ranker.best_score_ if chosen else None,
-        **given,
     }

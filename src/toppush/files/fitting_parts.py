@@ -21,8 +21,11 @@ from toppush import metrics
 from toppush.estimators.cross_validation import TopPushCV
 from toppush.estimators.toppush import TopPush
 from toppush.files import fitting
-from toppush.files.columns import MAX_TEXTS, Category, Column, Columns, Number
+from toppush.files.categories import MAX_TEXTS
+from toppush.files.columns import Category, Column, Columns, Number
 from toppush.files.id_columns import caution, id_like
+from toppush.files.kinds.linear import Linear
+from toppush.files.kinds.searched import require_folds
 from toppush.files.labels import LabelRule, Value, choose, count
 from toppush.files.model.fitted import Model
 from toppush.files.readers import reading
@@ -102,11 +105,13 @@ def fit_parts(
     clock.append(time.perf_counter())
     X, y, scaler = _prepared(seen, common, scale, how)
     clock.append(time.perf_counter())
-    ranker = fitting.ranker_for(lam, top, loss, cv)
+    linear = Linear()
+    options = linear.options(lam=lam, top=top, loss=loss, scale=scale, cv=cv)
+    ranker = linear.ranker_for(options)
     labels = sum((part.labels for part in seen), Counter())
     positives = labels[common.rule.positive]
     if isinstance(ranker, TopPushCV):
-        fitting.require_folds(common.rule, positives, labels.total(), cv, where)
+        require_folds(common.rule, positives, labels.total(), cv, where)
     try:
         said = cautions + fitting.fit_and_warn(ranker.set_params(verbose=verbose), X, y)
     except LostRows as error:
@@ -128,9 +133,8 @@ def fit_parts(
     clock.append(time.perf_counter())
     model.about = fitting.known(facts, common.layout, common.rule, ranker) | {
         "columns": fitting.described(common.columns, seen[0].types, width, drop),
-        "fit": fitting.settings(
-            ranker, kernel=None, scale=scale, missing=missing, cv=cv, seed=None
-        ),
+        "fit": linear.settings(ranker, options)
+        | {"scale": scale, "missing": missing, "seed": None},
         "warnings": said,
         "training": training,
         "seconds": fitting.spent(clock),

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 from scipy import sparse
 
-from toppush.files.columns import Counts
+from toppush.files.counts import Counts
 from toppush.files.model.fitted import Model
 from toppush.files.readers import FileOrReader, reading
 from toppush.files.readers.base import Needs, Reader

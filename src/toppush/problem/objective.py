@@ -10,7 +10,7 @@ the positives' weights and m their sum. Paper: X+'a - X-'b = nu -> push; w = pus
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -22,21 +22,18 @@ from toppush.types import Array
 
 
 @dataclass(frozen=True)
-class TopPushProblem:
-    """Rank the positives in `design` above the mean of the `k` best negatives."""
+class TopProblem:
+    """What is common to the families: rows, a loss, a penalty, and how many make the top."""
 
     design: Design
     loss: Loss
     lam: float
     k: int = 1
-
-    @property
-    def scale(self) -> float:
-        """Lam m, which turns a push into weights."""
-        return self.lam * self.design.total_cost
+    family: ClassVar[str] = ""
+    """What tells it from the others in words about a fit."""
 
     def at_zero(self) -> float:
-        """P(0), where every score ties."""
+        """The objective at weights of zero, where every score ties."""
         return float(self.loss.value(np.zeros(1))[0])
 
     def threshold(self, guess: float | None = None) -> float:
@@ -54,6 +51,16 @@ class TopPushProblem:
     def _above(self, level: float) -> tuple[float, float]:
         excess, count = self.design.sum(_above, level)
         return excess, count
+
+
+@dataclass(frozen=True)
+class TopPushProblem(TopProblem):
+    """Rank the positives in `design` above the mean of the `k` best negatives."""
+
+    @property
+    def scale(self) -> float:
+        """Lam m, which turns a push into weights."""
+        return self.lam * self.design.total_cost
 
     def upper(self, weights: Array, threshold: float) -> float:
         """P(w), the blocks holding the scores of w."""

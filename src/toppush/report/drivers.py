@@ -8,6 +8,7 @@ texts that it is not.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -44,6 +45,10 @@ class Features:
     rows: Mapping[int, Array]
     columns: Sequence[str] | None = None
     given: Mapping[int, Mapping[str, object]] | None = None
+    told: str = (
+        "The score is a weighted sum, so each column adds a known amount to it: its weight times "
+        "how far the row is from the mean row. Values are those of the data, before scaling."
+    )
 
     def __post_init__(self) -> None:
         sizes = {len(self.names), len(self.weights), len(self.mean), len(self.spread)}
@@ -85,7 +90,7 @@ class Features:
         X = check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32])
         usual = StandardScaler(with_mean=False).fit(X)
         if names is None:
-            names = [f"feature {number}" for number in range(1, X.shape[1] + 1)]
+            names = numbered(X.shape[1])
         values = {int(row): dense(X[[int(row)]])[0].astype(np.float64) for row in rows}
         moments = usual.mean_, np.sqrt(usual.var_)
         return cls(names, np.ravel(weights), *moments, values, columns, given)
@@ -94,9 +99,20 @@ class Features:
         """What each feature adds to the score of a row, relative to the mean row."""
         return np.asarray(self.weights * (self.rows[row] - self.mean))
 
+    def value(self, row: int, feature: int) -> object:
+        """What a row holds in the column of a feature."""
+        if self.given is None or self.columns is None:
+            return float(self.rows[row][feature])
+        return self.given[row][self.columns[feature]]
+
     def influence(self) -> Array:
         """|w_j| times the spread of feature j: how far it moves scores apart."""
         return np.asarray(np.abs(self.weights) * self.spread)
+
+
+def numbered(count: int) -> list[str]:
+    """Names of features that have none."""
+    return [f"feature {number}" for number in range(1, count + 1)]
 
 
 @dataclass(frozen=True)
@@ -109,7 +125,23 @@ class Contribution:
     amount: float
 
 
-def largest_contributions(features: Features, limit: int, *rows: int) -> list[Contribution]:
+class Explains(Protocol):
+    """What can tell what is added to the scores of some rows, by feature."""
+
+    @property
+    def names(self) -> Sequence[str]: ...
+    @property
+    def columns(self) -> Sequence[str] | None: ...
+    @property
+    def rows(self) -> Mapping[int, Array]: ...
+    @property
+    def told(self) -> str: ...
+
+    def contributions(self, row: int) -> Array: ...
+    def value(self, row: int, feature: int) -> object: ...
+
+
+def largest_contributions(features: Explains, limit: int, *rows: int) -> list[Contribution]:
     """The columns that add most to or take most from a row's score, or the mean of several."""
     owned = features.columns or range(len(features.names))
     _, first, owner = np.unique(np.asarray(owned), return_index=True, return_inverse=True)
@@ -117,28 +149,22 @@ def largest_contributions(features: Features, limit: int, *rows: int) -> list[Co
     total = np.bincount(owner, amounts)
     names = features.columns or features.names
     return [
-        Contribution(_name(names, first[at]), _value(features, rows, first[at]), float(total[at]))
-        for at in _largest(np.abs(total), limit)
+        Contribution(
+            name_of(names, first[at]),
+            features.value(rows[0], first[at]) if len(rows) == 1 else None,
+            float(total[at]),
+        )
+        for at in where_largest(np.abs(total), limit)
     ]
 
 
-def _value(features: Features, rows: Sequence[int], feature: int) -> object:
-    """What a single row holds in the column of a feature."""
-    if len(rows) > 1:
-        return None
-    (row,) = rows
-    if features.given is None or features.columns is None:
-        return float(features.rows[row][feature])
-    return features.given[row][features.columns[feature]]
-
-
-def _largest(sizes: Array, limit: int) -> Where:
+def where_largest(sizes: Array, limit: int) -> Where:
     """Where the largest entries are, greatest first, without those that nobody would see."""
     chosen = np.argsort(-sizes, kind="stable")[:limit]
     return np.asarray(chosen[sizes[chosen] > NEGLIGIBLE * sizes.max(initial=0.0)])
 
 
-def _name(names: Sequence[str], j: int) -> str:
+def name_of(names: Sequence[str], j: int) -> str:
     """One of the names; one that had to be cut stays apart from others cut like it."""
     name = str(names[j])
     return name if len(name) <= MAX_NAME else f"{name[:MAX_NAME]}… (feature {j + 1})"
@@ -159,5 +185,5 @@ def largest_weights(features: Features, limit: int) -> list[Weight]:
     """The features with the greatest influence."""
     influence = features.influence()
     numbers = np.stack([features.weights, features.mean, features.spread, influence], axis=1)
-    largest = _largest(influence, limit)
-    return [Weight(_name(features.names, j), *numbers[j].tolist()) for j in largest]
+    largest = where_largest(influence, limit)
+    return [Weight(name_of(features.names, j), *numbers[j].tolist()) for j in largest]

@@ -7,13 +7,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
-from sklearn.pipeline import Pipeline
-from sklearn.utils import _safe_indexing
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.utils import _safe_indexing, get_tags
 
 from toppush.designs import dense
 from toppush.problem.losses import LOSSES
-from toppush.report.drivers import Features
+from toppush.report.drivers import Features, numbered
+from toppush.report.explained import Explained, by_column, largest_curves, sampled
 from toppush.report.page import N_ALARMS, N_SHOWN, Rival, build
 from toppush.report.ranking import Indices, Ranking, Table, table_records
 from toppush.report.sources import before_scaling, sources
@@ -22,6 +24,17 @@ from toppush.types import Mask, Matrix
 RIVAL_ITERATIONS = 1000
 NEARLY = 1e-3
 """Share by which an objective must beat weights of zero to count as better."""
+TOLD = {
+    "TopPushTrees": "Every tree's answer is shared out among the columns it asked on the way, by "
+    "the mean over all orders of asking (Shapley values); of all trees that is what a column adds.",
+    "TopPushAdditive": "The score is a sum of one curve for each column, so each adds a known "
+    "amount: the height of its curve at the row's value, less its mean height.",
+}
+SHARED_OUT = "The ranker itself shares out a row's score among the columns."
+UNEXPLAINED = (
+    "The score of {name} is no sum over the columns, and this page does not guess what each of "
+    "them adds to it."
+)
 
 
 def from_estimator(
@@ -36,6 +49,7 @@ def from_estimator(
     title: str = "Ranking report",
     k: int | None = None,
     facts: Mapping[str, object] | None = None,
+    rival_steps: Pipeline | None = None,
 ) -> str:
     """A self-contained HTML page about how a fitted ranker ranks rows.
 
@@ -45,13 +59,14 @@ def from_estimator(
     Parameters
     ----------
     ranker : fitted TopPush, TopPushCV, pipeline ending in one, or search over one
-        Other classifiers with a `decision_function` work too; without `coef_` the page says
-        nothing of features, and without `solution_` nothing of a certificate.
+        Other classifiers with a `decision_function` work too; without `coef_` and without
+        `contributions` the page says nothing of features, and without `solution_` nothing of a
+        certificate.
     X : array, sparse matrix or data frame of shape (n_rows, n_columns)
     y : array of shape (n_rows,)
     X_train, y_train : optional
         The rows of the fit. If given, logistic regression learns from them, prepared as for the
-        ranker, and is compared with it.
+        ranker (what is missing then is filled with the median), and is compared with it.
     rows : data frame, Arrow table or sequence of dict, optional
         One entry per row of X, with the columns to show of the first rows; by default X itself
         if it is a data frame.
@@ -59,6 +74,8 @@ def from_estimator(
         Names of the features after the pipeline's preparation; by default those it tells.
     title, k, facts
         As for `build`.
+    rival_steps : Pipeline, optional
+        How logistic regression prepares the rows, if not as the ranker does; not fitted.
 
     Returns
     -------
@@ -70,14 +87,20 @@ def from_estimator(
     scores = np.asarray(ranker.decision_function(X), np.float64)
     positive = np.asarray(y) == ranker.classes_[1]
     ranking = Ranking.of(positive, scores)
-    features = None
-    if hasattr(final, "coef_"):
-        alarms = ranking.order[ranking.false_alarms(N_ALARMS)]
+    features: Features | Explained | None = None
+    alarms = ranking.order[ranking.false_alarms(N_ALARMS)]
+    if hasattr(final, "contributions"):
+        features = _explained(ranker, prepare, final, X, prepared, alarms, feature_names)
+    elif hasattr(final, "coef_"):
         features = _features(ranker, prepare, final, X, alarms, feature_names)
     rival = None
     if X_train is not None and y_train is not None:
-        trained_on = _prepared(prepare, X_train)
-        rival = _logistic(trained_on, np.asarray(y_train) == ranker.classes_[1], prepared)
+        trained_on = np.asarray(y_train) == ranker.classes_[1]
+        if rival_steps is not None:
+            rival = _logistic(list(rival_steps), X_train, trained_on, X)
+        else:
+            fill = [SimpleImputer(strategy="median")] * get_tags(final).input_tags.allow_nan
+            rival = _logistic(fill, _prepared(prepare, X_train), trained_on, prepared)
     table = rows if rows is not None else X if _is_table(X) else None
     return build(
         positive,
@@ -87,6 +110,7 @@ def from_estimator(
         k=k,
         preview=None if table is None else _safe_indexing(table, ranking.order[:N_SHOWN]),
         features=features,
+        unexplained=UNEXPLAINED.format(name=type(final).__name__) if features is None else "",
         solution=getattr(final, "solution_", None),
         rival=rival,
         facts=_facts(ranker, final, features, X_train) | dict(facts or {}),
@@ -113,6 +137,41 @@ def _features(
     return Features.of(
         _prepared(before, X), weights, names, rows=rows, columns=columns, given=given
     )
+
+
+def _explained(
+    ranker: BaseEstimator,
+    prepare: Pipeline | None,
+    final: BaseEstimator,
+    X: Matrix,
+    prepared: Matrix,
+    rows: Indices,
+    names: Sequence[str] | None,
+) -> Explained:
+    """What the columns of X add to some scores, as the ranker itself tells."""
+    before = prepare if prepare is not None and len(prepare) else None
+    owners, given = _columns(before, X, rows)
+    if owners is None or given is None:
+        owners = list(names or _names(ranker, before, final) or numbered(prepared.shape[1]))
+        taken = zip(rows, dense(prepared[np.asarray(rows)]), strict=True)
+        given = {int(row): dict(zip(owners, values, strict=True)) for row, values in taken}
+    where = sampled(prepared.shape[0], rows)
+    added = final.contributions(prepared[where])[:, : len(owners)]  # trees add the rest after
+    called, amounts = by_column(added, owners)
+    away = amounts - amounts[len(rows) :].mean(axis=0)
+    sizes = np.abs(away[len(rows) :]).mean(axis=0)
+    told = TOLD.get(type(final).__name__, SHARED_OUT)
+    found = dict(zip(map(int, rows), away, strict=False))
+    first = {name: list(owners).index(name) for name in called}
+    curves = largest_curves(final, first, sizes, _texts(before, len(owners)))
+    return Explained(called, found, sizes, given, len(where) - len(rows), curves, told)
+
+
+def _texts(before: Pipeline | None, width: int) -> list[list[str] | None]:
+    """The texts that the numbers of each feature stand for, if someone knows."""
+    if before is not None and hasattr(before[0], "feature_texts"):
+        return list(before[0].feature_texts())
+    return [None] * width
 
 
 def _columns(
@@ -148,9 +207,9 @@ def _names(
     return None if names is None else [str(name) for name in names]
 
 
-def _logistic(X_train: Matrix, positive: Mask, X: Matrix) -> Rival:
-    """Logistic regression with scikit-learn's defaults and time to converge."""
-    rival = LogisticRegression(max_iter=RIVAL_ITERATIONS)
+def _logistic(steps: Sequence[BaseEstimator], X_train: Matrix, positive: Mask, X: Matrix) -> Rival:
+    """Logistic regression with scikit-learn's defaults and time to converge, after some steps."""
+    rival = make_pipeline(*steps, LogisticRegression(max_iter=RIVAL_ITERATIONS))
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always", ConvergenceWarning)
         rival.fit(X_train, positive)
@@ -161,7 +220,10 @@ def _logistic(X_train: Matrix, positive: Mask, X: Matrix) -> Rival:
 
 
 def _facts(
-    ranker: BaseEstimator, final: BaseEstimator, features: Features | None, X_train: Matrix
+    ranker: BaseEstimator,
+    final: BaseEstimator,
+    features: Features | Explained | None,
+    X_train: Matrix,
 ) -> dict[str, object]:
     facts: dict[str, object] = {"Positive class": repr(ranker.classes_.tolist()[1])}
     if isinstance(ranker, Pipeline):

@@ -16,7 +16,6 @@ import vl_convert
 from numpy.typing import ArrayLike, NDArray
 
 from toppush.problem.solution import Iteration
-from toppush.report.drivers import Contribution, Weight
 from toppush.report.ranking import (
     Ranking,
     ScoreGroup,
@@ -28,8 +27,6 @@ from toppush.report.ranking import (
 
 VEGA_LITE = ".".join(alt.SCHEMA_VERSION.lstrip("v").split(".")[:2])
 PICTURE_WIDTH = 760
-BAR = 22
-"""Height of a bar, in pixels."""
 
 INK, FAINT, GRID = "var(--ink)", "var(--faint)", "var(--grid)"
 FIRST, SECOND = "var(--first)", "var(--second)"
@@ -99,7 +96,7 @@ def browser_library() -> str:
     return str(vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;", vl_version=VEGA_LITE))
 
 
-def _data(*parts: Rows) -> alt.InlineData:
+def data(*parts: Rows) -> alt.InlineData:
     """The rows of all parts, one after another."""
     rows = []
     for part in parts:
@@ -114,7 +111,7 @@ def _plain(values: NDArray[Any]) -> list[float | str]:
     return [float(f"{value:.6g}") if isinstance(value, float) else value for value in listed]
 
 
-def _value_axis(field: str, title: str, values: ArrayLike, **scale: Any) -> alt.X:
+def value_axis(field: str, title: str, values: ArrayLike, **scale: Any) -> alt.X:
     """An axis of numbers of any size; d3 writes small ones with many zeros."""
     size = float(np.max(np.abs(values), initial=0.0))
     form = "~g" if 1e-3 <= size < 1e5 or size == 0 else ".2~e"
@@ -143,11 +140,11 @@ def _dashes(names: Sequence[str]) -> alt.StrokeDash:
     return alt.StrokeDash("list:N", sort=None).scale(domain=list(names), range=dashes)
 
 
-def _tip(field: str, form: str = "", title: str = "") -> alt.Tooltip:
+def tip(field: str, form: str = "", title: str = "") -> alt.Tooltip:
     return alt.Tooltip(field, format=form or alt.Undefined, title=title or alt.Undefined)
 
 
-def _hover(data: alt.InlineData, x: alt.X, tooltip: list[alt.Tooltip]) -> alt.Chart:
+def hover(data: alt.InlineData, x: alt.X, tooltip: list[alt.Tooltip]) -> alt.Chart:
     """A line at the point nearest to the pointer, with its numbers."""
     near = alt.selection_point(
         name="near",
@@ -179,7 +176,7 @@ def curve_figure(lists: dict[str, Ranking], k: int) -> Figure:
         ]
     x = _log_axis("k", "length of the list, k (logarithmic)", 1, ranking.n_rows)
     lines = (
-        alt.Chart(_data(*parts))
+        alt.Chart(data(*parts))
         .mark_line(strokeWidth=2.2, clip=True)
         .encode(
             x=x,
@@ -188,8 +185,8 @@ def curve_figure(lists: dict[str, Ranking], k: int) -> Figure:
             strokeDash=_dashes(list(lists)),
         )
     )
-    points = _data(dict(zip(("k", *both), curve_points(ranking), strict=True)))
-    told = [_tip("k:Q", ",d", "first rows"), *(_tip(f"{one}:Q", ".1%") for one in both)]
+    points = data(dict(zip(("k", *both), curve_points(ranking), strict=True)))
+    told = [tip("k:Q", ",d", "first rows"), *(tip(f"{one}:Q", ".1%") for one in both)]
     chosen = (
         alt.Chart(alt.InlineData(values=[{}]))
         .mark_rule(color=INK, strokeWidth=2)
@@ -199,7 +196,7 @@ def curve_figure(lists: dict[str, Ranking], k: int) -> Figure:
         "curve",
         f"Precision and recall of the first k rows, for k from 1 to {ranking.n_rows:,} on a "
         "logarithmic axis. The table below the chart holds the numbers.",
-        alt.layer(lines, chosen, _hover(points, x, told)).add_params(alt.param("k", value=k)),
+        alt.layer(lines, chosen, hover(points, x, told)).add_params(alt.param("k", value=k)),
         300,
     )
 
@@ -216,7 +213,7 @@ def roc_figure(lists: dict[str, Ranking]) -> Figure:
     chance, names = np.geomspace(left, 1, 60), [*lists, "random order"]
     x = _log_axis("drawn", "false positive rate (logarithmic; left end: none)", left, 1)
     lines = (
-        alt.Chart(_data(*parts))
+        alt.Chart(data(*parts))
         .mark_line(strokeWidth=2.2, interpolate="step-after", clip=True)
         .encode(
             x=x,
@@ -229,19 +226,19 @@ def roc_figure(lists: dict[str, Ranking]) -> Figure:
         )
     )
     by_chance = (
-        alt.Chart(_data({"drawn": chance, "recall": chance, "list": "random order"}))
+        alt.Chart(data({"drawn": chance, "recall": chance, "list": "random order"}))
         .mark_line(strokeWidth=1.5)
         .encode(x=x, y="recall:Q", color="list:N", strokeDash="list:N")
     )
     rates, _ = roc_points(ranking)
     ours = {key: parts[0][key] for key in ("rate", "drawn", "recall")}
-    points = _data(ours | {"alarms": rates * ranking.n_neg})
-    told = [_tip("alarms:Q", ",.0f", "false alarms"), _tip("rate:Q", ".3~%", "false positive rate")]
+    points = data(ours | {"alarms": rates * ranking.n_neg})
+    told = [tip("alarms:Q", ",.0f", "false alarms"), tip("rate:Q", ".3~%", "false positive rate")]
     return Figure.of(
         "roc",
         "Recall against the false positive rate on a logarithmic axis that begins at no false "
         "alarm at all.",
-        alt.layer(lines, by_chance, _hover(points, x, [*told, _tip("recall:Q", ".1%")])),
+        alt.layer(lines, by_chance, hover(points, x, [*told, tip("recall:Q", ".1%")])),
         280,
     )
 
@@ -255,22 +252,22 @@ def scores_figure(ranking: Ranking) -> Figure:
         {"low": edges, "share": np.append(share, share[-1]), "list": name}
         for name, share in both.items()
     ]
-    x = _value_axis("low", "score", edges, zero=False)
+    x = value_axis("low", "score", edges, zero=False)
     axis = alt.Axis(format="%", tickCount=5)
     colour = alt.Color("list:N").scale(domain=list(both), range=[FIRST, SECOND])
-    chart = alt.Chart(_data(*steps)).encode(
+    chart = alt.Chart(data(*steps)).encode(
         x=x, y=alt.Y("share:Q", title="share of the class", axis=axis, stack=None), color=colour
     )
     areas = chart.mark_area(interpolate="step-after", fillOpacity=0.18)
     lines = chart.mark_line(interpolate="step-after", strokeWidth=2)
     lines = lines.encode(strokeDash=_dashes(list(both)))
-    points = _data({"low": edges[:-1], "high": edges[1:], **both})
-    ends = [_tip("low:Q", ".4g", "score from"), _tip("high:Q", ".4g", "to")]
-    told = [*ends, *(_tip(f"{name}:Q", ".2%") for name in both)]
+    points = data({"low": edges[:-1], "high": edges[1:], **both})
+    ends = [tip("low:Q", ".4g", "score from"), tip("high:Q", ".4g", "to")]
+    told = [*ends, *(tip(f"{name}:Q", ".2%") for name in both)]
     return Figure.of(
         "scores",
         "Share of the positives and of the negatives in equal bins of the score.",
-        alt.layer(areas, lines, _hover(points, x, told)),
+        alt.layer(areas, lines, hover(points, x, told)),
         240,
     )
 
@@ -283,30 +280,32 @@ def calibration_figure(ranking: Ranking, groups: Sequence[ScoreGroup]) -> Figure
         | {"ranks": f"{one.first:,} to {one.last:,}"}
         for one in groups
     )
-    data = _data(*dots)
+    shown = data(*dots)
     # Room for the dots at both ends, and for a last step of a single score.
     room = 0.02 * float(steps[-1] - steps[0]) or 1.0
     domain = [float(steps[0]) - room, float(steps[-1]) + room]
-    x = _value_axis("score", "score", steps, zero=False, domain=domain)
+    x = value_axis("score", "score", steps, zero=False, domain=domain)
     y = _share_axis("share", "observed share of positives")
     stairs = (
-        alt.Chart(_data({"score": [*steps, domain[1]], "share": [*heights, heights[-1]]}))
+        alt.Chart(data({"score": [*steps, domain[1]], "share": [*heights, heights[-1]]}))
         .mark_line(interpolate="step-after", color=SECOND, strokeDash=DASH, strokeWidth=1.8)
         .encode(x=x, y=y)
     )
-    bars = alt.Chart(data).mark_rule(color=FIRST, strokeWidth=2).encode(x=x, y="low:Q", y2="high:Q")
+    bars = (
+        alt.Chart(shown).mark_rule(color=FIRST, strokeWidth=2).encode(x=x, y="low:Q", y2="high:Q")
+    )
     points = (
-        alt.Chart(data)
+        alt.Chart(shown)
         .mark_point(color=FIRST, fill=FIRST, size=55, opacity=1)
         .encode(
             x=x,
             y=y,
             tooltip=[
-                _tip("ranks:N"),
-                _tip("score:Q", ".4g", "median score"),
-                _tip("share:Q", ".1%", "positive"),
-                _tip("low:Q", ".1%", "interval from"),
-                _tip("high:Q", ".1%", "to"),
+                tip("ranks:N"),
+                tip("score:Q", ".4g", "median score"),
+                tip("share:Q", ".1%", "positive"),
+                tip("low:Q", ".1%", "interval from"),
+                tip("high:Q", ".1%", "to"),
             ],
         )
     )
@@ -319,55 +318,6 @@ def calibration_figure(ranking: Ranking, groups: Sequence[ScoreGroup]) -> Figure
     )
 
 
-def parts_figure(parts: dict[str, list[Contribution]]) -> Figure:
-    """What each column adds to the score of a row; which row is chosen on the page."""
-    bars = [
-        {"row": row, "name": part.name, "amount": part.amount, "place": place}
-        for row, several in parts.items()
-        for place, part in enumerate(several)
-    ]
-    chart = _signed_bars(bars, "adds to the score, relative to the mean row")
-    chosen = alt.param("row", value=next(iter(parts)))
-    tallest = max(len(several) for several in parts.values())
-    return Figure.of(
-        "parts",
-        "What each column adds to the score of the chosen false alarms, relative to the mean "
-        "row. The table below names the largest for each.",
-        chart.transform_filter("datum.row === row").add_params(chosen),
-        BAR * tallest,
-    )
-
-
-def weights_figure(weights: Sequence[Weight]) -> Figure:
-    """Weights times spread, largest first."""
-    bars = [
-        {"name": one.name, "amount": np.sign(one.weight) * one.influence, "place": place}
-        for place, one in enumerate(weights)
-    ]
-    return Figure.of(
-        "weights",
-        "The features that move scores apart most: weight times spread. The table below holds "
-        "the numbers.",
-        _signed_bars(bars, "weight times spread"),
-        BAR * len(weights),
-    )
-
-
-def _signed_bars(rows: Sequence[Mapping[str, Any]], title: str) -> alt.Chart:
-    """Bars to the right for what raises the score, to the left for what lowers it."""
-    bars: alt.Chart = (
-        alt.Chart(_data(*rows))
-        .mark_bar()
-        .encode(
-            x=_value_axis("amount", title, [row["amount"] for row in rows]),
-            y=alt.Y("name:N", title=None, sort=alt.SortField("place")),
-            color=alt.condition("datum.amount < 0", alt.value(SECOND), alt.value(FIRST)),
-            tooltip=[_tip("name:N", title="feature"), _tip("amount:Q", "+.4g", title)],
-        )
-    )
-    return bars
-
-
 def history_figure(history: Sequence[Iteration]) -> Figure:
     """Objective and proven bound against reads of the data."""
     both = ["objective", "proven bound"]
@@ -378,7 +328,7 @@ def history_figure(history: Sequence[Iteration]) -> Figure:
         for name, values in zip(both, bounds, strict=True)
     ]
     lines = (
-        alt.Chart(_data(*parts))
+        alt.Chart(data(*parts))
         .mark_line(strokeWidth=2.2, point={"size": 30})
         .encode(
             x=alt.X("passes:Q", title="reads of the data", axis=alt.Axis(tickCount=10)),
@@ -386,9 +336,9 @@ def history_figure(history: Sequence[Iteration]) -> Figure:
             color=alt.Color("list:N").scale(domain=both, range=[FIRST, SECOND]),
             strokeDash=_dashes(both),
             tooltip=[
-                _tip("list:N", title="bound"),
-                _tip("passes:Q", ".1f", "reads of the data"),
-                _tip("value:Q", ".6g"),
+                tip("list:N", title="bound"),
+                tip("passes:Q", ".1f", "reads of the data"),
+                tip("value:Q", ".6g"),
             ],
         )
     )

@@ -15,8 +15,9 @@ from markupsafe import Markup
 from numpy.typing import ArrayLike
 
 from toppush.problem.solution import Solution
-from toppush.report import drivers, figures
+from toppush.report import driver_figures, drivers, figures
 from toppush.report.comparison import compare
+from toppush.report.explained import Explained, largest_influences
 from toppush.report.ranking import (
     PER_DECADE,
     Indices,
@@ -73,7 +74,8 @@ def build(
     name: str = "TopPush",
     k: int | None = None,
     preview: Table = None,
-    features: drivers.Features | None = None,
+    features: drivers.Features | Explained | None = None,
+    unexplained: str = "",
     solution: Solution | None = None,
     rival: Rival | None = None,
     facts: Mapping[str, object] | None = None,
@@ -98,8 +100,11 @@ def build(
         if that is less.
     preview : data frame, Arrow table or sequence of dict, optional
         Columns to show of the first rows, best first, in the order of `list_order`.
-    features : Features, optional
-        Weights and rows for a linear score; include the rows of `first_false_alarms`.
+    features : Features or Explained, optional
+        Weights and rows for a linear score, or what columns add to another; include the rows of
+        `first_false_alarms`.
+    unexplained : str
+        Why there are none, if a reader might ask.
     solution : Solution, optional
         The fit's certificate.
     rival : Rival, optional
@@ -143,6 +148,9 @@ def build(
         "per_decade": PER_DECADE,
         "alarms": [],
         "weights": [],
+        "influences": [],
+        "curves": [],
+        "unexplained": unexplained,
     }
     if features is not None:
         found, more = _drivers(ranking, features, records)
@@ -252,9 +260,11 @@ class Alarm:
 
 
 def _drivers(
-    ranking: Ranking, features: drivers.Features, records: Sequence[Mapping[str, object]]
+    ranking: Ranking,
+    features: drivers.Features | Explained,
+    records: Sequence[Mapping[str, object]],
 ) -> tuple[dict[str, object], list[figures.Figure]]:
-    """What drives the first false alarms, and the largest weights."""
+    """What drives the first false alarms, and what moves scores most."""
     alarms, parts = [], {}
     for place in ranking.false_alarms(N_ALARMS):
         row = _row(ranking, int(place), [], records)
@@ -265,18 +275,29 @@ def _drivers(
             total = float(features.contributions(row.number - 1).sum())
             alarms.append(Alarm(row, named, total))
             parts[f"rank {row.rank:,}"] = several
-    weights = drivers.largest_weights(features, N_WEIGHTS)
     drawn = []
     if alarms:
         numbers = [alarm.row.number - 1 for alarm in alarms]
         mean = drivers.largest_contributions(features, N_PARTS, *numbers)
         parts = {f"mean of these {len(alarms)}": mean} | parts
-        drawn.append(figures.parts_figure(parts))
-    if weights:
-        drawn.append(figures.weights_figure(weights))
-    n_features = len(features.names)
-    found = {"alarms": alarms, "choices": list(parts), "weights": weights, "n_features": n_features}
-    return found, drawn
+        drawn.append(driver_figures.parts_figure(parts))
+    found = {"alarms": alarms, "choices": list(parts), "told": features.told}
+    more, charts = _movers(features)
+    return found | more | {"n_features": len(features.names)}, [*drawn, *charts]
+
+
+def _movers(
+    features: drivers.Features | Explained,
+) -> tuple[dict[str, object], list[figures.Figure]]:
+    """What moves scores most: weights, or what columns add as a rule, with their curves."""
+    if isinstance(features, drivers.Features):
+        weights = drivers.largest_weights(features, N_WEIGHTS)
+        return {"weights": weights}, [driver_figures.weights_figure(weights)] if weights else []
+    influences = largest_influences(features, N_WEIGHTS)
+    drawn = [driver_figures.influences_figure(influences)] if influences else []
+    curves = {f"curve-{place}": one for place, one in enumerate(features.curves)}
+    drawn += [driver_figures.shape_figure(name, one) for name, one in curves.items()]
+    return {"influences": influences, "curves": curves, "n_explained": features.n_rows}, drawn
 
 
 def _told(part: drivers.Contribution) -> str:

@@ -1,4 +1,4 @@
-"""Solvers of the TopPush family, by name; each takes a problem and returns a Solution.
+"""Solvers of both families, by name; each takes a problem and returns a Solution.
 
 Another one joins by `SOLVERS[name] = Solver(...)`, as a loss does by `LOSSES[name] = ...`; whoever
 asks looks there when called.
@@ -8,11 +8,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from toppush.problem.objective import TopPushProblem
+from toppush.problem.objective import TopProblem
+from toppush.problem.pairwise import PairwiseProblem
 from toppush.problem.solution import Solution
 from toppush.solvers.degenerate import automatic_top, zero_is_optimal
 from toppush.solvers.journal import Watch
 from toppush.solvers.newton.method import newton_method
+from toppush.solvers.pairwise.method import pairwise_method
 from toppush.solvers.paper import paper_method
 
 __all__ = ["DEFAULT", "SOLVERS", "Solver", "automatic_top", "solve", "zero_is_optimal"]
@@ -33,27 +35,36 @@ class Solver:
         Whether an earlier solution helps it; else it begins anew.
     resumable : bool
         Whether weights and bounds, as a checkpoint has them, lead it back to where it was.
+    pairwise : callable, optional
+        The same as `minimise` for the pairwise family, if it knows that.
     """
 
     minimise: Callable[..., Solution]
     needs_dual: bool = False
     warm_startable: bool = True
     resumable: bool = False
+    pairwise: Callable[..., Solution] | None = None
 
-    def __call__(self, problem: TopPushProblem, **options: Any) -> Solution:
+    def __call__(self, problem: TopProblem, **options: Any) -> Solution:
         """Run it, with weights over the columns in use."""
-        return self.minimise(problem, **options)
+        if not isinstance(problem, PairwiseProblem):
+            return self.minimise(problem, **options)
+        if self.pairwise is None:
+            raise ValueError(
+                f"{self.minimise.__name__} knows the pairwise family not; take solver={DEFAULT!r}."
+            )
+        return self.pairwise(problem, **options)
 
 
 DEFAULT = "newton"
 SOLVERS = {
-    "newton": Solver(newton_method, resumable=True),
+    "newton": Solver(newton_method, resumable=True, pairwise=pairwise_method),
     "paper": Solver(paper_method, needs_dual=True),
 }
 
 
 def solve(
-    problem: TopPushProblem,
+    problem: TopProblem,
     *,
     solver: str = DEFAULT,
     tol: float,

@@ -14,7 +14,7 @@ from zipfile import is_zipfile
 
 import numpy as np
 
-from toppush.problem.objective import TopPushProblem
+from toppush.problem.objective import TopProblem
 from toppush.problem.solution import Iteration, Solution, Status
 from toppush.system.writing import written_whole
 from toppush.types import Array
@@ -30,18 +30,18 @@ class Checkpoint:
     Parameters
     ----------
     path : path
-    problem : TopPushProblem
+    problem : TopProblem
         A file of another problem is refused; sizes and settings tell, not the rows.
     """
 
-    def __init__(self, path: str | os.PathLike[str], problem: TopPushProblem) -> None:
+    def __init__(self, path: str | os.PathLike[str], problem: TopProblem) -> None:
         self.path, self._next = Path(path), 0.0
         design = problem.design
         self._width = len(design.widen(design.arrays.zeros(design.n_features)))
         self.about = (
             f"{design.n_pos} positives of weight {design.total_cost:g} and {design.n_neg} "
             f"negatives with {design.n_features} features, lam={problem.lam!r}, top={problem.k}, "
-            f"loss={type(problem.loss).__name__}"
+            f"loss={type(problem.loss).__name__}{problem.family}"
         )
         self.before: tuple[Iteration, ...] = ()
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from toppush.problem.objective import TopPushProblem
+from toppush.problem.objective import TopProblem, TopPushProblem
 from toppush.problem.solution import Iteration, Solution
 from toppush.solvers.newton.method import newton_method
 from toppush.types import Array
@@ -17,7 +17,7 @@ RATIO = 1.2
 """How closely the smallest sound k is found."""
 
 
-def zero_is_optimal(solution: Solution, problem: TopPushProblem, tol: float) -> bool:
+def zero_is_optimal(solution: Solution, problem: TopProblem, tol: float) -> bool:
     """Whether the certificate shows that nothing beats weights of zero by more than tol."""
     return solution.lower >= problem.at_zero() * (1.0 - tol)
 

@@ -7,12 +7,14 @@ that cannot prove its answer on them turns to the form that all rows ask for.
 
 import math
 from dataclasses import replace
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from toppush.designs import PLAIN, Block, Design, Form, only_asks, precise
 from toppush.designs.records import Records
-from toppush.problem.objective import TopPushProblem
+from toppush.problem.objective import TopProblem
 from toppush.types import Array
+
+Problem = TypeVar("Problem", bound=TopProblem)
 
 SAMPLE = 64
 PLAIN_SIZES = (1e-8, 1e8)
@@ -38,13 +40,13 @@ class Seen(NamedTuple):
     """A bound on the length of a row, if known."""
 
 
-def seen(problem: TopPushProblem) -> Seen:
+def seen(problem: TopProblem) -> Seen:
     """How the rows are seen; a sample of them decides at first."""
     known = problem.design.known.find(Seen)
     return _take(problem.design, _look(problem, SAMPLE)) if known is None else known
 
 
-def refine(problem: TopPushProblem) -> bool:
+def refine(problem: TopProblem) -> bool:
     """Turn to the form that all rows ask for; False if they have it already."""
     if seen(problem).final:
         return False
@@ -52,7 +54,7 @@ def refine(problem: TopPushProblem) -> bool:
     return True
 
 
-def in_form(problem: TopPushProblem) -> TopPushProblem:
+def in_form(problem: Problem) -> Problem:
     """The same problem on the rows as they are seen: lam shrinks as weights grow."""
     return replace(problem, lam=problem.lam * seen(problem).form.scale ** 2)
 
@@ -72,7 +74,7 @@ def _take(design: Design, how: Seen) -> Seen:
     return design.known.keep(how)
 
 
-def _look(problem: TopPushProblem, n_sample: int | None) -> Seen:
+def _look(problem: TopProblem, n_sample: int | None) -> Seen:
     """The shift and scale that a sample of the rows needs, or that all rows can use."""
     parts = problem.design.each(moments, n_sample)
     size, final = max(part.size for part in parts), n_sample is None

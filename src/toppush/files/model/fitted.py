@@ -2,27 +2,21 @@
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from sklearn.base import BaseEstimator
 from sklearn.pipeline import Pipeline
 
-from toppush.estimators.cross_validation import TopPushCV
-from toppush.estimators.toppush import TopPush
-from toppush.files.columns import Columns, Counts, Number
+from toppush.files.columns import Columns, Number
+from toppush.files.counts import Counts
 from toppush.files.errors import ModelError
+from toppush.files.kinds import kind_of
+from toppush.files.kinds.base import About, Kind, Ranker
 from toppush.files.labels import NAMED, LabelRule
 from toppush.files.model.linear import LinearScore, fold, larger, largest
 from toppush.files.readers.base import Needs
 from toppush.system.reading import DataError
 from toppush.types import Array, Matrix
-
-About = dict[str, Any]
-"""What JSON can hold."""
-Ranker = TopPush | TopPushCV
-Steps = list[tuple[str, BaseEstimator]]
 
 
 @dataclass
@@ -32,7 +26,7 @@ class Model:
     Parameters
     ----------
     pipeline : sklearn Pipeline
-        Its last step is a fitted `TopPush` or `TopPushCV`.
+        Its last step is a fitted ranker, such as `TopPush`.
     about : dict
         What is known of the fit: "label", "data", "fit", "certificate", "versions" and so on;
         what JSON can hold.
@@ -54,6 +48,14 @@ class Model:
     def ranker(self) -> Ranker:
         """The last step."""
         return self.pipeline[-1]  # type: ignore[no-any-return]
+
+    @property
+    def kind(self) -> Kind:
+        """What kind of model it is."""
+        found = kind_of(self.ranker)
+        if found is None:
+            raise ModelError(f"a model ends with a ranker of toppush, and not {self.ranker!r}.")
+        return found
 
     @cached_property
     def linear(self) -> LinearScore | None:
@@ -82,16 +84,23 @@ class Model:
         added to `counts`. Linear models take one pass over the values.
         """
         counts = Counts() if counts is None else counts
-        if self.linear is None or self.columns is None:
-            self.look(rows, counts)
-        if self.linear is not None and (self.columns is None or _is_batch(rows)):
-            scores = self.linear(rows, counts)
+        if self.columns is not None and _is_batch(rows):
+            scores = self._of_table(self.columns, rows, counts)
         else:
-            scores = self.pipeline.decision_function(rows)
+            self.look(rows, counts)
+            folded = self.linear if self.columns is None else None
+            scores = folded(rows, counts) if folded else self.pipeline.decision_function(rows)
         finite = np.isfinite(scores)
         if not finite.all():
             raise DataError("has no finite score; mend its values.", row=int(np.argmin(finite)) + 1)
         return scores
+
+    def _of_table(self, columns: Columns, batch: pa.RecordBatch, counts: Counts) -> Array:
+        """Scores of a batch, whose values are read once."""
+        if self.linear is not None:
+            return self.linear(batch, counts)
+        rows = columns.matrix(batch, counts)
+        return self.pipeline[1:].decision_function(rows)  # type: ignore[no-any-return]
 
     def look(self, rows: Matrix, counts: Counts) -> None:
         """Add gaps, unknown texts and columns far larger than in training to `counts`."""

@@ -12,8 +12,11 @@ from sklearn.base import BaseEstimator
 from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 
 from toppush.designs import column_sizes
-from toppush.estimators.base import TIE, LinearRanker
-from toppush.files.columns import LARGER, Category, Columns, Counts, Number
+from toppush.estimators.base import TIE
+from toppush.estimators.cross_validation import TopPushCV
+from toppush.estimators.toppush import TopPush
+from toppush.files.columns import Category, Columns, Number
+from toppush.files.counts import LARGER, Counts
 from toppush.types import Array, Matrix
 
 
@@ -44,8 +47,8 @@ class LinearScore:
         found = []
         for one, offset in zip(self.columns.columns_, self.columns.offsets(), strict=True):
             own = self.weights[offset : offset + one.width]
-            gap = float(own[-1]) if one.gaps else 0.0
-            own = own[:-1] if one.gaps else own
+            gap = float(own[-1]) if one.marks else 0.0
+            own = own[:-1] if one.marks else own
             found.append(
                 ColumnPart(one, own if isinstance(one, Number) else np.append(own, 0.0), gap)
             )
@@ -80,7 +83,7 @@ def fold(steps: list[tuple[str, BaseEstimator]]) -> LinearScore | None:
     """The pipeline's steps as one linear score, or None if they are not linear in the values."""
     *before, (_, ranker) = steps
     columns = before[0][1] if before and isinstance(before[0][1], Columns) else None
-    if not isinstance(ranker, LinearRanker):
+    if not isinstance(ranker, (TopPush, TopPushCV)):
         return None
     weights = ranker.coef_[0].astype(np.float64)
     found = scaling([step for _, step in before[columns is not None :]], len(weights))

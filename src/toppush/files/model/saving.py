@@ -6,10 +6,10 @@ checksum, then looks at every type the archive names, and builds it only if each
 list. The checksum shows damage, not a forger; against a forger stands the list.
 """
 
+import contextlib
 import copy
 import hashlib
 import json
-import math
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,14 +24,14 @@ from sklearn.impute import SimpleImputer
 from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, OrdinalEncoder, TargetEncoder
 
-from toppush.estimators.cross_validation import TopPushCV
-from toppush.estimators.toppush import TopPush
 from toppush.files.columns import Columns, Number
 from toppush.files.errors import ModelError, need
+from toppush.files.kinds import KINDS, kind_of
+from toppush.files.kinds.base import About, Ranker
+from toppush.files.kinds.certificates import certificate
 from toppush.files.model.archive import LARGEST, Archive, packed, unpacked
-from toppush.files.model.fitted import About, Model, Ranker
+from toppush.files.model.fitted import Model
 from toppush.files.model.trust import UntrustedError, require_trusted
-from toppush.problem.solution import Iteration, Solution, Status
 from toppush.system.reading import DataError, fingerprint, require_file
 from toppush.system.writing import write_bytes
 
@@ -43,6 +43,8 @@ FIRST = len(MAGIC) + DIGEST + 1
 """Bytes of the first line."""
 WIDEST = 1 << 24
 """Columns that a row may have, if there are not even more weights."""
+FAR, UNKNOWN_TEXT = 1e30, "\0unknown"
+"""What no training row held, in all likelihood."""
 PICKY = (
     ColumnTransformer,
     FeatureUnion,
@@ -62,11 +64,11 @@ SAVED = (
 
 
 def save(model: Model | Pipeline | Ranker, path: str | Path) -> None:
-    """Write a model, a fitted pipeline or a fitted `TopPush` to a file that is safe to open.
+    """Write a model, a fitted pipeline or a fitted ranker to a file that is safe to open.
 
     Parameters
     ----------
-    model : Model, Pipeline, TopPush or TopPushCV
+    model : Model, Pipeline, TopPush, TopPushTrees or another ranker
         Steps before the ranker may be scalers, encoders and imputers of scikit-learn, `Nystroem`
         and `Columns`.
     path : path
@@ -132,33 +134,16 @@ def as_model(model: Model | Pipeline | Ranker) -> Model:
 
 
 def require_ranker(pipeline: Pipeline) -> None:
-    """Refuse what does not end with TopPush."""
-    if not isinstance(pipeline, Pipeline) or not isinstance(pipeline[-1], (TopPush, TopPushCV)):
-        raise ModelError(
-            f"a model is a pipeline that ends with TopPush or TopPushCV, and not {pipeline!r}."
-        )
-
-
-def certificate(ranker: Ranker) -> About | None:
-    """The bounds of a fit and how it ended, as JSON can hold them; an average has none."""
-    found: Solution | None = getattr(ranker, "solution_", None)
-    if found is None:
-        return None
-    return {
-        "upper": _finite(found.upper),
-        "lower": _finite(found.lower),
-        "relative_gap": _finite(found.relative_gap),
-        "n_iter": found.n_iter,
-        "status": found.status.name,
-        "sentence": found.status.value,
-        "history": [[_finite(number) for number in at] for at in found.history],
-    }
+    """Refuse what does not end with a ranker of ours."""
+    if not isinstance(pipeline, Pipeline) or kind_of(pipeline[-1]) is None:
+        known = ", ".join(one.home.rpartition(".")[2] for one in KINDS.values())
+        raise ModelError(f"a model is a pipeline that ends with {known}, and not {pipeline!r}.")
 
 
 def to_bytes(model: Model) -> bytes:
     """The bytes of a model file, which `from_bytes` has been seen to open."""
     require_ranker(model.pipeline)
-    parts = unpacked(_skops().dumps(_light(model.pipeline)))
+    parts = unpacked(_skops().dumps(_light(model)))
     parts[ABOUT] = json.dumps(model.about, allow_nan=False).encode()
     data = sealed(packed(parts))
     try:
@@ -224,18 +209,14 @@ def _about(archive: Archive) -> About:
     return about
 
 
-def _light(pipeline: Pipeline) -> Pipeline:
+def _light(model: Model) -> Pipeline:
     """A copy without what only the fit needs, of plain arrays alone.
 
     That is without duals of the rows, callbacks, the checkpoint and generators of random numbers;
     splines become the arrays that they are made of.
     """
-    steps = [(name, copy.copy(step)) for name, step in pipeline.steps]
-    ranker = steps[-1][1]
-    for name in ("solution_", "_skl_callbacks"):
-        ranker.__dict__.pop(name, None)
-    if isinstance(ranker, TopPush):
-        ranker.checkpoint = None
+    steps = [(name, copy.copy(step)) for name, step in model.pipeline.steps]
+    model.kind.lighten(steps[-1][1])
     light = copy.deepcopy(Pipeline(steps))
     for step in _estimators(light):
         if hasattr(step, "bsplines_"):
@@ -268,30 +249,15 @@ def _restore(model: Model) -> None:
     for step in _estimators(model.pipeline):
         if hasattr(step, "bsplines_"):
             step.bsplines_ = [BSpline(*arrays) for arrays in step.bsplines_]
-    ranker, known = model.ranker, model.about.get("certificate")
-    if known is not None:
-        ranker.solution_ = Solution(
-            weights=ranker.coef_[0],
-            threshold=float(ranker.threshold_),
-            dual=np.empty(0),
-            upper=_number(known["upper"]),
-            lower=_number(known["lower"], -math.inf),
-            n_iter=int(known["n_iter"]),
-            status=Status[known["status"]],
-            history=tuple(
-                Iteration(*(_number(number, -math.inf) for number in at)) for at in known["history"]
-            ),
-        )
+    model.kind.restore(model.ranker, model.about)
 
 
 def _require_working(model: Model) -> None:
-    """Score one made row, so that a model that cannot is refused here.
+    """Score made rows, so that a model that cannot is refused here.
 
-    A row that suits every encoder and selection of columns cannot be made, so it is taken from
+    What suits every encoder and selection of columns cannot be made, so it is taken from
     behind the last of them.
     """
-    if model.ranker.classes_.shape != (2,):
-        raise ModelError("its ranker has no two classes.")
     picky = [
         place
         for place, (_, step) in enumerate(model.pipeline.steps)
@@ -299,30 +265,29 @@ def _require_working(model: Model) -> None:
     ]
     working = Model(model.pipeline[picky[-1] + 1 :]) if picky else model
     if working.columns is not None:
-        working.decision_function(_made_row(working.columns))
+        typical, odd = _made_rows(working.columns)
+        working.decision_function(typical)
+        with contextlib.suppress(DataError), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            working.decision_function(odd)
         return
     width = working.pipeline.n_features_in_
-    if width > max(WIDEST, model.ranker.coef_.size):
+    if width > max(WIDEST, np.size(getattr(model.ranker, "coef_", ()))):
         raise ModelError(f"it asks for rows of {width:,} columns.")
     working.decision_function(np.ones((1, width)))
 
 
-def _made_row(columns: Columns) -> pa.RecordBatch:
-    cells = {
-        one.name: pa.array([one.fill], pa.float64())
-        if isinstance(one, Number)
-        else pa.array([next(iter(one.texts), None)], pa.string())
-        for one in columns.columns_
-    }
-    return pa.RecordBatch.from_pydict(cells)
-
-
-def _finite(number: float) -> float | None:
-    return float(number) if math.isfinite(number) else None
-
-
-def _number(number: float | None, otherwise: float = math.inf) -> float:
-    return otherwise if number is None else float(number)
+def _made_rows(columns: Columns) -> list[pa.RecordBatch]:
+    """A row as the model knows them; and rows without a value, or with none that it knows."""
+    known, odd = {}, {}
+    for one in columns.columns_:
+        if isinstance(one, Number):
+            known[one.name] = pa.array([one.fill], pa.float64())
+            odd[one.name] = pa.array([None, FAR, -FAR], pa.float64())
+        else:
+            known[one.name] = pa.array([next(iter(one.texts), None)], pa.string())
+            odd[one.name] = pa.array([None, UNKNOWN_TEXT, UNKNOWN_TEXT], pa.string())
+    return [pa.RecordBatch.from_pydict(cells) for cells in (known, odd)]
 
 
 def _skops() -> Any:

@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 
 from toppush.files.errors import ModelError
+from toppush.files.kinds import homes
 from toppush.files.model.archive import Archive
 
 SCHEMA = "schema.json"
 OWN = {
-    "toppush.estimators.toppush.TopPush",
-    "toppush.estimators.cross_validation.TopPushCV",
+    *homes(),
     "toppush.files.columns.Columns",
     "toppush.files.columns.Number",
     "toppush.files.columns.Category",

@@ -21,7 +21,7 @@ import pyarrow as pa
 from pyarrow import csv as arrow_csv
 
 from toppush.files.arrow_values import is_number
-from toppush.files.columns import MixedColumn
+from toppush.files.categories import MixedColumn
 from toppush.files.readers.base import Schema, TableReader, TextReader
 from toppush.files.readers.csv_faults import MISSING, NOT_UTF8, Dialect, Faults, complaint
 from toppush.system.reading import UNREADABLE, DataError, text_of

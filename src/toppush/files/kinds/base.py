@@ -1,0 +1,183 @@
+"""What a kind of model has to say: how it is made, prepared, saved, told of and exported."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Collection
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+
+from toppush.files.columns import Columns
+from toppush.files.errors import ModelError, need
+from toppush.files.labels import LabelRule
+from toppush.types import Array, Labels, Mask, Matrix
+
+if TYPE_CHECKING:
+    from toppush.files.model.fitted import Model
+    from toppush.files.model.graph import Graph
+
+About = dict[str, Any]
+"""What JSON can hold."""
+Options = dict[str, Any]
+"""Options of a fit that were given, by name."""
+Steps = list[tuple[str, BaseEstimator]]
+
+
+class Ranker(Protocol):
+    """What the last step of a model does."""
+
+    classes_: NDArray[Any]
+    verbose: int
+
+    def fit(self, X: Matrix, y: Labels) -> Self: ...
+    def decision_function(self, X: Matrix) -> Array: ...
+    def set_params(self, **params: Any) -> Self: ...
+
+
+class OptionError(ValueError):
+    """An option that a kind of model does not take."""
+
+    exit_code = 2
+
+
+@dataclass(frozen=True)
+class FitRows:
+    """What a fit knows of its rows besides the matrix."""
+
+    positive: Mask
+    rule: LabelRule
+    path: Path
+    columns: Columns | None
+
+    @property
+    def coded(self) -> list[int] | None:
+        """Columns of the matrix that are places of texts, if there are any."""
+        found = [] if self.columns is None else self.columns.coded
+        return found or None
+
+    @property
+    def n_rows(self) -> int:
+        """How many rows there are."""
+        return len(self.positive)
+
+    @property
+    def n_positives(self) -> int:
+        """How many of them are positive."""
+        return int(self.positive.sum())
+
+
+class Kind(ABC):
+    """A kind of model; one object of each is in `KINDS`."""
+
+    name: str
+    home: str
+    """Where the ranker's class is, as "module.Class"."""
+    also: tuple[str, ...] = ()
+    """Other classes that make such a model."""
+    takes: tuple[str, ...] = ()
+    """Options of a fit that it takes, besides those that all do."""
+    form = "filled"
+    """What is made of the columns of a table."""
+    engine: tuple[str, str] | None = None
+    """The package that fits it, if it is not installed with the files' own, and its extra."""
+    scale: str | None = "maxabs"
+    """How columns are scaled unless the option says; None if they never are."""
+
+    def options(self, **given: Any) -> Options:
+        """The options that are not None; one that this kind does not take is refused."""
+        found = {name: value for name, value in given.items() if value is not None}
+        if others := [f"--{name}" for name in found if name not in self.takes]:
+            known = ", ".join(f"--{name}" for name in (*self.takes, "seed"))
+            raise OptionError(
+                f"{', '.join(others)} is not for --model {self.name}, which takes {known}."
+            )
+        self.check_options(found)
+        return found
+
+    def require_engine(self) -> None:
+        """Refuse before any work if what fits the model is not installed."""
+        if self.engine is not None and find_spec(self.engine[0]) is None:
+            package, extra = self.engine
+            raise need(extra, ImportError(f"--model {self.name} is fitted by {package}"))
+
+    def check_options(self, options: Options) -> None:
+        """Refuse values that cannot be."""
+        if "loss" in options and options["loss"] not in self.losses:
+            raise OptionError(
+                f"loss is {options['loss']!r}; --model {self.name} takes {', '.join(self.losses)}."
+            )
+
+    @property
+    def losses(self) -> Collection[str]:
+        """Names of the losses that it can be fitted with."""
+        return ()
+
+    @property
+    def class_(self) -> Any:
+        """The ranker's class."""
+        module, _, name = self.home.rpartition(".")
+        return getattr(import_module(module), name)
+
+    def more_steps(self, options: Options, X: Matrix, seed: int) -> Steps:
+        """Steps between the columns and the ranker, not fitted."""
+        return []
+
+    def arguments(self, options: Options) -> Options:
+        """Options under the names of the ranker's parameters."""
+        names = {"members": "n_members", "threads": "n_threads"}
+        return {names.get(name, name): value for name, value in options.items()}
+
+    @abstractmethod
+    def ranker(self, options: Options, rows: FitRows, seed: int) -> Ranker:
+        """What is to be fitted, by the options."""
+
+    def after(self, ranker: Ranker, X: Matrix, rows: FitRows) -> About:
+        """What else is known once it is fitted."""
+        return {}
+
+    @abstractmethod
+    def settings(self, ranker: Any, options: Options) -> About:
+        """The settings of a fit, and what came of it."""
+
+    @abstractmethod
+    def sentence(self, settings: About) -> str:
+        """The settings, told."""
+
+    def lighten(self, ranker: Any) -> None:
+        """Turn what a copy of a ranker holds into plain arrays, without what only the fit needs."""
+        ranker.__dict__.pop("out_of_fold_", None)
+
+    def restore(self, ranker: Any, about: About) -> None:
+        """Undo `lighten`, and refuse what cannot be right before a library believes it."""
+        if np.shape(ranker.classes_) != (2,):
+            raise ModelError("its ranker has no two classes.")
+
+    def graph(self, graph: "Graph", model: "Model") -> str:
+        """The score as ONNX; the name of what it is in the graph."""
+        raise ModelError(f"there is no ONNX export of --model {self.name}.")
+
+    def exported(self, model: "Model") -> About:
+        """What any program needs to make the same scores, as JSON."""
+        raise ModelError(f"there is no export of weights of --model {self.name}.")
+
+
+def as_int_or_float(number: Any) -> int | float:
+    """A NumPy number as JSON takes it."""
+    return int(number) if isinstance(number, (int, np.integer)) else float(number)
+
+
+def top_text(top: float | str) -> str:
+    """A count or a share of negatives."""
+    return f"{top:.2%}" if isinstance(top, float) else f"{top}"
+
+
+def feature_names(model: "Model") -> list[str] | int:
+    """Names of what the ranker sees of a table, or how many columns a matrix has."""
+    if model.columns is None:
+        return int(model.pipeline.n_features_in_)
+    return [str(name) for name in model.columns.get_feature_names_out()]

@@ -1,0 +1,175 @@
+"""`--model linear`: TopPush and TopPushCV, on the columns or on features of a kernel."""
+
+import warnings
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.kernel_approximation import Nystroem
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import StratifiedKFold
+
+from toppush import metrics
+from toppush.designs import dense
+from toppush.estimators.cross_validation import TopPushCV
+from toppush.estimators.toppush import TopPush
+from toppush.files.columns import Number
+from toppush.files.errors import ModelError
+from toppush.files.kinds.base import About, FitRows, Options, Steps
+from toppush.files.kinds.searched import Searched
+from toppush.files.model.linear import ColumnPart, LinearScore
+from toppush.problem.losses import LOSSES
+from toppush.types import Mask, Matrix
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from toppush.files.model.fitted import Model
+    from toppush.files.model.graph import Graph
+
+GAMMA_ROWS = 10_000
+"""Rows from which the width of the kernel is taken."""
+LOSS = "truncated_quadratic"
+
+
+class Linear(Searched):
+    """A weight for each value, with a certificate."""
+
+    name = "linear"
+    home = "toppush.estimators.toppush.TopPush"
+    also = ("toppush.estimators.cross_validation.TopPushCV",)
+    takes = ("lam", "top", "loss", "kernel", "scale", "cv", "threads")
+
+    @property
+    def losses(self) -> "Collection[str]":
+        return LOSSES.keys()
+
+    def more_steps(self, options: Options, X: Matrix, seed: int) -> Steps:
+        kernel = options.get("kernel")
+        return [] if kernel is None else [("kernel", _nystroem(kernel, X, seed))]
+
+    def ranker(self, options: Options, rows: FitRows, seed: int) -> TopPush | TopPushCV:
+        self.require_folds(options, rows)
+        n_folds = options.get("cv", self.folds)
+        folds = StratifiedKFold(n_folds, shuffle=True, random_state=seed)
+        return self.ranker_for(options | {"cv": folds})
+
+    def ranker_for(self, options: Options) -> TopPush | TopPushCV:
+        """What fits the rows: by given settings, or by those that the folds choose."""
+        lam, top = options.get("lam", "cv"), options.get("top", "cv")
+        found = self.searched(options) | {"loss": options.get("loss", LOSS)}
+        if "cv" in (lam, top):
+            return TopPushCV(**found)
+        return TopPush(float(lam), top=top, loss=found["loss"], n_threads=found["n_threads"])
+
+    def after(self, ranker: Any, X: Matrix, rows: FitRows) -> About:
+        if not isinstance(ranker, TopPushCV):
+            return {}
+        return {"beside": beside(ranker, X, rows.positive)}
+
+    def settings(self, ranker: Any, options: Options) -> About:
+        tried = getattr(ranker, "lams_", None)
+        return super().settings(ranker, options) | {
+            "lams_tried": None if tried is None else [float(tried[0]), float(tried[-1])],
+            "loss": ranker.loss,
+            "kernel": options.get("kernel"),
+        }
+
+    def rest(self, settings: About) -> str:
+        seed = "" if settings["seed"] is None else f", seed {settings['seed']}"
+        kernel = f", kernel {settings['kernel']}" if settings["kernel"] else ""
+        return f"; loss {settings['loss']}, scale {settings['scale']}{kernel}{seed}"
+
+    def lighten(self, ranker: Any) -> None:
+        super().lighten(ranker)
+        if isinstance(ranker, TopPush):
+            ranker.checkpoint = None
+
+    def graph(self, graph: "Graph", model: "Model") -> str:
+        linear = model.linear
+        return _kernel_graph(graph, model) if linear is None else _linear_graph(graph, linear)
+
+    def exported(self, model: "Model") -> About:
+        linear = model.linear
+        if linear is None:
+            raise ModelError("weights are those of a linear model, and this one has a kernel.")
+        if linear.columns is None:
+            weights: About = {"weights": linear.weights.tolist()}
+        else:
+            weights = {"columns": {part.column.name: _as_json(part) for part in linear.parts()}}
+        return {"format": "toppush weights 1", "threshold": linear.threshold} | weights
+
+
+def beside(ranker: TopPushCV, X: Matrix, positive: Mask) -> dict[str, float]:
+    """Mean average precision over the folds of the chosen pair, and of logistic regression.
+
+    Rows that a fold holds out weigh nothing, so none are copied.
+    """
+    theirs = []
+    for train, test in ranker.cv.split(np.empty(len(positive)), positive):
+        weight = np.zeros(len(positive))
+        weight[train] = 1.0
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            rival = LogisticRegression().fit(X, positive, sample_weight=weight)
+        scores = rival.decision_function(X)
+        theirs.append(metrics.average_precision(positive[test], scores[test]))
+    found = ranker.cv_results_
+    ours = found["mean_average_precision"][np.argmin(found["rank_test_score"])]
+    return {"average_precision": float(ours), "logistic_regression": float(np.mean(theirs))}
+
+
+def _nystroem(kernel: str, X: Matrix, seed: int) -> Nystroem:
+    """The kernel map that a text such as nystroem:500:0.1 asks for."""
+    try:
+        name, count, *width = kernel.split(":")
+        if name != "nystroem" or len(width) > 1 or int(count) < 1:
+            raise ValueError
+        gamma = float(width[0]) if width else _gamma(X)
+    except ValueError:
+        raise ValueError(f"kernel is {kernel!r}; write nystroem:500 or nystroem:500:0.1.") from None
+    return Nystroem(gamma=gamma, n_components=min(int(count), X.shape[0]), random_state=seed)
+
+
+def _gamma(X: Matrix) -> float:
+    part = X[:: max(1, X.shape[0] // GAMMA_ROWS)]
+    variance = float((part * part).mean() - part.mean() ** 2)
+    return 1.0 / (X.shape[1] * variance) if variance > 0 else 1.0
+
+
+def _as_json(part: ColumnPart) -> About:
+    if isinstance(part.column, Number):
+        weight = float(part.weights[0])
+        return {"weight": weight, "missing": weight * part.column.fill + part.gap}
+    texts = dict(zip(part.column.texts, part.weights[:-1].tolist(), strict=True))
+    return {"texts": texts, "missing": part.gap}
+
+
+def _linear_graph(graph: "Graph", linear: LinearScore) -> str:
+    if linear.columns is None:
+        rows = graph.rows(len(linear.weights))
+        return graph.product(rows, linear.weights, linear.threshold)
+    total = graph.constant([[-linear.threshold]])
+    for part in linear.parts():
+        if isinstance(part.column, Number):
+            value, gaps = graph.number(part.column)
+            added = graph.apply("Mul", value, graph.constant(part.weights[0]))
+        else:
+            place, gaps = graph.place(part.column)
+            added = graph.apply("Gather", graph.constant(part.weights), place)
+        total = graph.apply("Add", total, added)
+        if part.gap:
+            total = graph.apply("Add", total, graph.apply("Mul", gaps, graph.constant(part.gap)))
+    return graph.flat(total)
+
+
+def _kernel_graph(graph: "Graph", model: "Model") -> str:
+    """Columns as numbers, scaled; their kernel with the landmarks; one product."""
+    *before, (_, kernel), (_, ranker) = model.pipeline.steps
+    if not isinstance(kernel, Nystroem) or kernel.kernel != "rbf":
+        raise ModelError(f"ONNX export knows linear models and Nystroem, and this has {kernel!r}.")
+    rows = graph.scaled(model.columns, before, kernel.n_features_in_)
+    centers = np.asarray(dense(kernel.components_), np.float64)
+    similar = graph.gaussian(rows, centers, kernel.gamma)
+    weights = kernel.normalization_.T @ ranker.coef_[0]
+    return graph.product(similar, weights, float(ranker.threshold_))

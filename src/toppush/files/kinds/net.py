@@ -1,0 +1,95 @@
+"""`--model net`: TopPushNet, an ensemble of small networks; torch fits it, NumPy scores."""
+
+from collections.abc import Collection
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from toppush.files.kinds.base import (
+    About,
+    FitRows,
+    Kind,
+    Options,
+    as_int_or_float,
+    feature_names,
+    top_text,
+)
+
+if TYPE_CHECKING:
+    from toppush.files.model.fitted import Model
+    from toppush.files.model.graph import Graph
+
+
+class Net(Kind):
+    """The mean of several networks, which standardise the columns themselves."""
+
+    name = "net"
+    home = "toppush.nonlinear.net.TopPushNet"
+    takes = ("top", "loss", "members", "threads")
+    engine = ("torch", "gpu")
+    scale = None
+
+    @property
+    def losses(self) -> Collection[str]:
+        return ("pairwise", "cross_entropy")
+
+    def ranker(self, options: Options, rows: FitRows, seed: int) -> Any:
+        return self.class_(random_state=seed, **self.arguments(options))
+
+    def settings(self, ranker: Any, options: Options) -> About:
+        return {
+            "top": as_int_or_float(ranker.top),
+            "loss": ranker.loss,
+            "members": len(ranker.offsets_),
+            "hidden": [int(weights.shape[2]) for weights in ranker.weights_[:-1]],
+            "steps": int(ranker.n_iter_),
+        }
+
+    def sentence(self, settings: About) -> str:
+        hidden = " and ".join(map(str, settings["hidden"])) or "no"
+        return (
+            f"Networks: {settings['members']} members with {hidden} hidden units, "
+            f"{settings['steps']:,} steps; top {top_text(settings['top'])} of the negatives, loss "
+            f"{settings['loss']}, seed {settings['seed']}."
+        )
+
+    def graph(self, graph: "Graph", model: "Model") -> str:
+        ranker: Any = model.ranker
+        before = model.pipeline.steps[:-1]
+        rows = graph.scaled(model.columns, before, ranker.n_features_in_)
+        rows = graph.apply("Sub", rows, graph.constant(ranker.mean_))
+        hidden = _arcsinh(graph, graph.apply("Div", rows, graph.constant(ranker.scale_)))
+        for at, (weights, biases) in enumerate(zip(ranker.weights_, ranker.biases_, strict=True)):
+            hidden = graph.apply("Relu", hidden) if at else hidden
+            hidden = graph.apply("MatMul", hidden, graph.constant(weights))
+            hidden = graph.apply("Add", hidden, graph.constant(biases[:, None, :]))
+        scores = graph.apply("Sub", hidden, graph.constant(ranker.offsets_[:, None, None]))
+        mean = graph.apply("ReduceMean", scores, axes=[0], keepdims=0)
+        score = graph.apply("Sub", mean, graph.constant(float(ranker.threshold_)))
+        return graph.flat(score)
+
+    def exported(self, model: "Model") -> About:
+        ranker: Any = model.ranker
+        return {
+            "format": "toppush net 1",
+            "threshold": float(ranker.threshold_),
+            "features": feature_names(model),
+            "mean": ranker.mean_.tolist(),
+            "scale": ranker.scale_.tolist(),
+            "members": [
+                {
+                    "weights": [weights[member].tolist() for weights in ranker.weights_],
+                    "biases": [biases[member].tolist() for biases in ranker.biases_],
+                    "offset": float(offset),
+                }
+                for member, offset in enumerate(ranker.offsets_)
+            ],
+        }
+
+
+def _arcsinh(graph: "Graph", values: str) -> str:
+    """sign(x) log(|x| + sqrt(x^2 + 1)); the operator Asinh is of single precision."""
+    sizes = graph.apply("Abs", values)
+    squares = graph.apply("Add", graph.apply("Mul", values, values), graph.constant(np.float64(1)))
+    logs = graph.apply("Log", graph.apply("Add", sizes, graph.apply("Sqrt", squares)))
+    return graph.apply("Mul", graph.apply("Sign", values), logs)

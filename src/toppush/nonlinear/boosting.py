@@ -1,0 +1,198 @@
+"""Boosted trees grown by LightGBM, member by member, each stopped by rows that it does not see."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from threading import Lock
+from typing import Any
+
+import numpy as np
+
+from toppush import metrics
+from toppush.estimators.progress import Line
+from toppush.objectives import label_rows, push
+from toppush.system.threads import go_on
+from toppush.types import Array, Mask, Matrix, Where
+
+PATIENCE, EVERY = 40, 5
+"""Rounds without a better list after which a member ends; rounds between two looks at the list:
+on 10,000 rows a look takes as long as a tree."""
+SAMPLE_ROWS, SAMPLE_COLUMNS = 0.7, 0.3
+"""Shares of the rows that a round sees, and of the columns that a split chooses from."""
+LEAST_ROWS = 5
+"""Rows of a leaf."""
+
+
+def lightgbm() -> Any:
+    """The engine."""
+    try:
+        import lightgbm
+    except ImportError:
+        raise ImportError(
+            "TopPushTrees needs LightGBM; install it with pip install 'toppush[trees]'."
+        ) from None
+    return lightgbm
+
+
+@dataclass(frozen=True)
+class Growth:
+    """How members grow."""
+
+    top: float
+    loss: str
+    n_leaves: int
+    learning_rate: float
+    max_rounds: int
+
+    def parameters(self, seed: int, n_threads: int) -> dict[str, Any]:
+        """LightGBM's, so that a fit repeats to the bit."""
+        return {
+            "objective": "binary" if self.loss == "binary" else "none",
+            "metric": "none",
+            "num_leaves": self.n_leaves,
+            "learning_rate": self.learning_rate,
+            "bagging_fraction": SAMPLE_ROWS,
+            "bagging_freq": 1,
+            "feature_fraction_bynode": SAMPLE_COLUMNS,
+            "min_data_in_leaf": LEAST_ROWS,
+            "feature_pre_filter": False,
+            "deterministic": True,
+            "force_row_wise": True,
+            "seed": seed,
+            "num_threads": n_threads,
+            "verbosity": -1,
+        }
+
+
+@dataclass(frozen=True)
+class Grown:
+    """A member, and what it says of the rows that it did not see."""
+
+    text: str
+    held: Where
+    scores: Array
+    n_rounds: int
+    n_tried: int
+
+
+class Rows:
+    """The training rows in LightGBM's bins, which the members share."""
+
+    def __init__(
+        self,
+        X: Matrix,
+        positive: Mask,
+        weight: Array | None,
+        categorical: Sequence[int],
+        growth: Growth,
+    ) -> None:
+        self.positive, self.weight = positive, weight
+        self.bins = lightgbm().Dataset(
+            X,
+            positive.astype(np.float64),
+            weight=weight,
+            categorical_feature=list(categorical),
+            params=growth.parameters(0, 0),
+            free_raw_data=False,
+        )
+        self.bins.construct()
+
+    def part(self, where: Where) -> Any:
+        """Some of the rows; LightGBM asks for an ascending list."""
+        found = self.bins.subset(np.sort(where).tolist())
+        return found.construct()
+
+
+def grow(
+    rows: Rows,
+    growth: Growth,
+    fold: tuple[Where, Where],
+    seed: int,
+    n_threads: int,
+    tell: Callable[[], None] = lambda: None,
+) -> Grown:
+    """Boost on a fold's training rows until the list of the others, by NDCG, gets no better."""
+    train, held = (np.sort(part) for part in fold)
+    booster = lightgbm().Booster(growth.parameters(seed, n_threads), rows.part(train))
+    booster.add_valid(rows.part(held), "held")
+    ask, judge = _objective(rows, growth, train), _judge(rows, held)
+    best = Grown("", held, np.empty(0), 0, 0)
+    highest = -np.inf
+    for n_tried in range(1, growth.max_rounds + 1):
+        go_on()
+        ended = booster.update(fobj=ask) or n_tried == growth.max_rounds
+        tell()
+        if n_tried % EVERY and not ended:
+            continue
+        scores = _held_scores(booster)
+        quality = judge(scores)
+        if quality > highest:
+            highest, best = quality, replace(best, scores=scores, n_rounds=n_tried)
+        if ended or n_tried - best.n_rounds >= PATIENCE:
+            break
+    text = booster.model_to_string(num_iteration=best.n_rounds)
+    return replace(best, text=text, n_tried=n_tried)
+
+
+def _judge(rows: Rows, held: Where) -> Callable[[Array], float]:
+    """How good a list of the rows that are held out is."""
+    positive, weight = rows.positive[held], _of(rows.weight, held)
+    return lambda scores: metrics.ndcg(positive, scores, sample_weight=weight)
+
+
+def _objective(rows: Rows, growth: Growth, train: Where) -> Callable[..., Any] | None:
+    """Gradient and curvature as a booster asks for them; None where LightGBM has its own."""
+    if growth.loss == "binary":
+        return None
+    known = label_rows(rows.positive[train], _of(rows.weight, train))
+    return lambda scores, _: push(scores, known, top=growth.top)
+
+
+def _held_scores(booster: Any) -> Array:
+    """Scores of the rows that are held out, which the booster keeps up to date."""
+    kept: list[Array] = []
+
+    def keep(scores: Array, _: Any) -> tuple[str, float, bool]:
+        kept.append(np.array(scores))
+        return "kept", 0.0, True
+
+    booster.eval_valid(keep)
+    return kept[0]
+
+
+def _of(weight: Array | None, where: Where) -> Array | None:
+    return None if weight is None else weight[where]
+
+
+class GrowthLine(Line):
+    """Shows how far the members are; may be told by several threads."""
+
+    def __init__(self, n_members: int) -> None:
+        super().__init__()
+        self._n_members, self._n_done, self._n_rounds = n_members, 0, 0
+        self._began, self._lock = time.perf_counter(), Lock()
+
+    def round(self) -> None:
+        """A member has one more round."""
+        with self._lock:
+            self._n_rounds += 1
+            seconds = time.perf_counter() - self._began
+            if self.is_due(seconds):
+                self.write(self._describe(seconds))
+
+    def done(self) -> None:
+        """One more member is done."""
+        with self._lock:
+            self._n_done += 1
+
+    def close(self) -> None:
+        """Show for good how it ended."""
+        self.write(self._describe(time.perf_counter() - self._began), last=True)
+
+    def _describe(self, seconds: float) -> str:
+        line = f"trees: {self._n_done} of {self._n_members} members, {self._n_rounds} rounds"
+        line = f"{line}  {seconds:.1f} s"
+        if not 0 < self._n_done < self._n_members:
+            return line
+        left = seconds / self._n_done * (self._n_members - self._n_done)
+        return f"{line}  about {left:.1f} s left"

@@ -1,0 +1,201 @@
+"""What rankers share that are linear in features which they make of the columns."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from numbers import Integral
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.utils import Tags
+from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from toppush.designs import backend_of, place
+from toppush.estimators.base import LinearRanker, TrainingRows, decision, two_classes
+from toppush.estimators.choice import Scorer
+from toppush.estimators.cross_validation import TopPushCV
+from toppush.estimators.toppush import TopPush
+from toppush.types import Array, Labels, Matrix, Where
+
+TOL = 1e-3
+SEARCH_ROWS, OF_EACH_CLASS = 20_000, 1_000
+"""Rows that the folds share, evenly taken, and how many of each class if there are. The loss is a
+mean over the positives and a top a share of the negatives, so what is good on some of the rows is
+good on all."""
+
+
+class FeatureRanker(LinearRanker):
+    """A linear ranker on features of the rows; a subclass makes them with `_features`."""
+
+    lams: Sequence[float] | None
+    tops: Sequence[float | str] | None
+    scoring: str | Scorer | None
+    combine: str
+    cv: Any
+    n_threads: int | None
+    verbose: int
+    lam_: float
+    top_: float
+
+    _shared_constraints: ClassVar[dict[str, list[Any]]] = {
+        "lams": [None, "array-like"],
+        "tops": [None, "array-like"],
+        "scoring": [None, str, callable],
+        "combine": [StrOptions({"best", "average"})],
+        "cv": ["cv_object", HasMethods(["split"])],
+        "n_threads": [None, Interval(Integral, 1, None, closed="left")],
+        "verbose": ["verbose"],
+    }
+    _lams: ClassVar[tuple[float, ...]]
+    _tops: ClassVar[tuple[float, ...]]
+    """What is tried by default."""
+    _allow_nan = False
+    _batch: ClassVar[int] = 1 << 16
+    """Rows that are scored at a time."""
+
+    def _features(self, X: Matrix) -> Matrix:
+        raise NotImplementedError
+
+    def decision_function(self, X: Matrix) -> Array:
+        """Scores less the threshold; higher ranks first, above 0 beyond the top negatives.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame of shape (n_samples, n_features)
+
+        Returns
+        -------
+        array of shape (n_samples,)
+        """
+        check_is_fitted(self)
+        X = self._rows(X, reset=False)
+        parts = [X[start : start + self._batch] for start in range(0, X.shape[0], self._batch)]
+        return np.concatenate(
+            [
+                decision(place(self._features(part)), self.coef_[0], self.threshold_)
+                for part in parts
+            ]
+        )
+
+    def _read(self, X: Matrix, y: Labels, sample_weight: ArrayLike | None) -> TrainingRows:
+        """Validate what a fit is given."""
+        X, y = self._rows(X, y, reset=True)
+        rows, classes = place(X), two_classes(y)
+        weight = None if sample_weight is None else rows.weights(sample_weight)
+        return TrainingRows(rows, y, classes, rows.mask(y, classes.tolist()[1]), weight)
+
+    def _rows(self, X: Matrix, y: Any = "no_validation", *, reset: bool) -> Any:
+        backend = backend_of(X)
+        if backend is not None:
+            raise ValueError(
+                f"{type(self).__name__} takes arrays, sparse matrices and data frames, and X is "
+                f"{backend.called}; give it as an array ({backend.to_array})."
+            )
+        finite = "allow-nan" if self._allow_nan else True
+        return validate_data(
+            self, X, y, reset=reset, accept_sparse="csr", dtype=np.float64, ensure_all_finite=finite
+        )
+
+    def _pairs(self) -> "Pairs":
+        """What is to be tried, and how."""
+        return Pairs(
+            self._lams if self.lams is None else self.lams,
+            self._tops if self.tops is None else self.tops,
+            self.scoring,
+            self.combine,
+            self.cv,
+            self.n_threads,
+            self.verbose,
+            getattr(self, "_skl_callbacks", ()),
+        )
+
+    def _take(self, ranker: TopPush | TopPushCV, given: TrainingRows) -> None:
+        """Keep what a linear ranker on the features found."""
+        self.classes_, self.coef_ = given.classes, ranker.coef_
+        self.threshold_, self.n_iter_ = ranker.threshold_, ranker.n_iter_
+        for name in ("solution_", "cv_results_", "best_score_"):
+            if hasattr(ranker, name):
+                setattr(self, name, getattr(ranker, name))
+            elif hasattr(self, name):
+                delattr(self, name)
+        self.top_ = ranker.top_
+        self.lam_ = ranker.lam_ if isinstance(ranker, TopPushCV) else float(ranker.lam)
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = self._allow_nan
+        return tags
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """The lams and tops that are tried, and how the folds choose among them."""
+
+    lams: Sequence[float]
+    tops: Sequence[float | str]
+    scoring: str | Scorer | None
+    combine: str
+    cv: Any
+    n_threads: int | None
+    verbose: int
+    callbacks: Sequence[Any]
+
+    @property
+    def is_one(self) -> bool:
+        """Whether there is nothing to choose or to average."""
+        return len(self.lams) == len(self.tops) == 1 and self.combine == "best"
+
+    def searched(self, given: TrainingRows, most: int = SEARCH_ROWS, *, choose: bool) -> Where:
+        """The rows that the folds share, in order; all if there is nothing to be fitted after."""
+        n_rows, best = len(given.positive), choose and self.combine == "best"
+        if not (best and isinstance(self.cv, Integral) and n_rows > most):
+            return np.arange(n_rows)
+        share = min(1.0, most / n_rows)
+        classes = np.flatnonzero(given.positive), np.flatnonzero(~given.positive)
+        some = [_evenly(rows, share, OF_EACH_CLASS) for rows in classes]
+        return np.sort(np.concatenate(some))
+
+    def search(
+        self, features: Matrix, given: TrainingRows, where: Where, *, choose: bool
+    ) -> TopPush | TopPushCV:
+        """The best pair by the folds of some rows, whose features these are; fitted on them."""
+        how: dict[str, Any] = {"tol": TOL, "n_threads": self.n_threads, "verbose": self.verbose}
+        if not choose:
+            one = TopPush(self.lams[0], top=self.tops[0], **how)
+            return self._fitted(one, features, given, where)
+        how |= {"scoring": self.scoring, "combine": self.combine, "cv": self.cv}
+        if self.combine == "average":
+            how["tol"] = None  # looser, and better for it
+        return self._fitted(TopPushCV(self.lams, tops=self.tops, **how), features, given, where)
+
+    def finish(
+        self, found: TopPush | TopPushCV, features: Matrix, given: TrainingRows, where: Where
+    ) -> TopPush | TopPushCV:
+        """The same pair fitted on all rows, whose features these are."""
+        n_rows = len(given.positive)
+        if len(where) == n_rows or not isinstance(found, TopPushCV):
+            return found
+        final = TopPush(
+            found.lam_, top=found.top_, tol=TOL, n_threads=self.n_threads, verbose=self.verbose
+        )
+        self._fitted(final, features, given, np.arange(n_rows))
+        found._keep(final.solution_, found.classes_)
+        return found
+
+    def _fitted(
+        self, ranker: TopPush | TopPushCV, features: Matrix, given: TrainingRows, where: Where
+    ) -> TopPush | TopPushCV:
+        if self.callbacks:
+            ranker.set_callbacks(*self.callbacks)
+        weight = given.sample_weight
+        fitted: TopPush | TopPushCV = ranker.fit(
+            features, given.positive[where], None if weight is None else weight[where]
+        )
+        return fitted
+
+
+def _evenly(where: Where, share: float, at_least: int) -> Where:
+    """A share of some rows, but so many if there are, at even steps."""
+    n_taken = min(len(where), max(round(share * len(where)), at_least))
+    return where[np.linspace(0, len(where) - 1, n_taken).astype(np.intp)] if n_taken else where

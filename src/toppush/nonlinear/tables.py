@@ -1,0 +1,146 @@
+"""Tables with categories, as the numbers that trees take: codes, and NaN for gaps."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils import _safe_indexing
+
+from toppush.types import Array
+
+FROM_DTYPE = "from_dtype"
+TEXTS = ("category", "categorical", "enum", "object", "str", "utf8", "string")
+"""How the names of types begin whose columns hold categories."""
+Categories = dict[int, list[Any]]
+"""Number of a column -> its categories, texts or numbers, in the order of their codes."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """A data frame or an array, column by column."""
+
+    given: Any
+
+    @property
+    def has_types(self) -> bool:
+        """Whether each column has a type of its own."""
+        return hasattr(self.given, "columns") and hasattr(self.given, "dtypes")
+
+    @property
+    def names(self) -> list[Any]:
+        """Of the columns; numbers if there are none."""
+        if self.has_types:
+            return list(self.given.columns)
+        if not isinstance(self.given, np.ndarray):
+            raise ValueError(
+                f"categorical_features needs a data frame or an array, and X is a "
+                f"{type(self.given).__name__}; turn it into one, or its categories into columns."
+            )
+        return list(range(self.given.shape[1]))
+
+    def column(self, number: int) -> NDArray[Any]:
+        """The values of a column, as they are."""
+        if not self.has_types:
+            return np.asarray(self.given[:, number])
+        return np.asarray(_safe_indexing(self.given, number, axis=1), dtype=object)
+
+    def texts(self) -> list[int]:
+        """Columns whose type says that they hold categories."""
+        if not self.has_types:
+            return []
+        types = [str(one).lower() for one in self.given.dtypes]
+        return [number for number, one in enumerate(types) if one.startswith(TEXTS)]
+
+    def numbers_of(self, wanted: Sequence[Any]) -> list[int]:
+        """Columns by number, name or mask."""
+        names, found = self.names, np.asarray(wanted)
+        if found.dtype == bool:
+            if len(found) != len(names):
+                raise ValueError(
+                    f"categorical_features is a mask of {len(found)} columns, X has {len(names)}; "
+                    "give one entry for each column."
+                )
+            return [int(number) for number in np.flatnonzero(found)]
+        return [_place(one, names) for one in wanted]
+
+
+def _place(wanted: Any, names: list[Any]) -> int:
+    if isinstance(wanted, int | np.integer) and -len(names) <= wanted < len(names):
+        return int(wanted) % len(names)
+    if wanted in names:
+        return names.index(wanted)
+    shown = ", ".join(map(str, names[:5]))
+    raise ValueError(
+        f"categorical_features names {wanted!r}, which is no column of X; its {len(names)} "
+        f"columns begin with {shown}."
+    )
+
+
+def categorical_columns(given: Any, wanted: Any) -> list[int]:
+    """Numbers of the columns that hold categories."""
+    table = Table(given)
+    if wanted is None:
+        return []
+    if isinstance(wanted, str):  # FROM_DTYPE
+        return table.texts()
+    return sorted(set(table.numbers_of(wanted)))
+
+
+def categories_of(given: Any, columns: list[int]) -> Categories:
+    """The categories of each of the columns, sorted."""
+    table = Table(given)
+    return {number: _sorted(table.column(number)) for number in columns}
+
+
+def _sorted(values: NDArray[Any]) -> list[Any]:
+    present = [_plain(value) for value in values.tolist() if not _is_gap(value)]
+    found = set(present)
+    if all(isinstance(one, float) for one in found):
+        return sorted(found)
+    return sorted(found, key=str)
+
+
+def _plain(value: Any) -> Any:
+    """A category that JSON can hold: a number or a text."""
+    return float(value) if isinstance(value, bool | int | float | np.number) else str(value)
+
+
+def _is_gap(value: Any) -> bool:
+    """None, NaN and the like: what does not equal itself, or cannot say."""
+    try:
+        return value is None or bool(value != value)
+    except TypeError:  # pandas.NA
+        return True
+
+
+def coded(given: Any, categories: Categories) -> Array:
+    """A table as float64, categories as their codes; gaps and unknown ones as NaN."""
+    table = Table(given)
+    n_rows, n_columns = given.shape
+    found = np.empty((n_rows, n_columns))
+    for number, name in enumerate(table.names):
+        values = table.column(number)
+        if number in categories:
+            code = {one: float(place) for place, one in enumerate(categories[number])}
+            found[:, number] = [
+                np.nan if _is_gap(value) else code.get(_plain(value), np.nan)
+                for value in values.tolist()
+            ]
+        else:
+            found[:, number] = _numbers(values, name)
+    return found
+
+
+def _numbers(values: NDArray[Any], name: Any) -> Array:
+    try:
+        if values.dtype == object:
+            values = np.array([np.nan if _is_gap(one) else one for one in values.tolist()])
+        return values.astype(np.float64)
+    except (TypeError, ValueError):
+        seen = next(one for one in values.tolist() if not isinstance(one, int | float))
+        raise ValueError(
+            f"column {name!r} holds {seen!r}, which is no number; name it in "
+            "categorical_features, or turn it into numbers."
+        ) from None

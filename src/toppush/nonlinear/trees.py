@@ -1,0 +1,370 @@
+"""The estimator of boosted trees that push positives above the top negatives."""
+
+from collections.abc import Iterator
+from numbers import Integral, Real
+from os import PathLike
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
+from sklearn.model_selection import StratifiedKFold
+from sklearn.utils import Tags, check_array, check_random_state, check_X_y
+from sklearn.utils._param_validation import Interval, RealNotInt, StrOptions
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+
+from toppush import metrics
+from toppush.designs import dense, for_engine
+from toppush.designs.local import default_threads
+from toppush.estimators.base import DTYPES, two_classes, unchanged_on_failure
+from toppush.nonlinear.boosting import Grown, Growth, GrowthLine, Rows, grow, lightgbm
+from toppush.nonlinear.members_file import MembersFile
+from toppush.nonlinear.tables import (
+    FROM_DTYPE,
+    Categories,
+    categorical_columns,
+    categories_of,
+    coded,
+)
+from toppush.problem.objective import count_top
+from toppush.system.threads import in_threads
+from toppush.types import Array, Labels, Mask, Matrix, Where
+
+LEAST_FOLDS = 4
+"""So that a single member still sees three quarters of the rows."""
+READING: dict[str, Any] = {
+    "accept_sparse": "csr",
+    "dtype": DTYPES,
+    "ensure_all_finite": "allow-nan",
+}
+"""How rows are checked."""
+
+
+class TopPushTrees(ClassifierMixin, BaseEstimator):
+    """Mean of boosted trees that push positives above the highest negatives, by LightGBM.
+
+    Each member minimises sum_i sum_j p_j log(1 + exp(f_j - f_i)) over positives i and negatives
+    j, p_j the part of a negative in the smoothed top. A member leaves one fold out, and the list
+    of that fold says when to stop; so the fit has scores of every row by a member that did not
+    see it. Gaps and categories need no preparation. It needs `toppush[trees]`.
+
+    Parameters
+    ----------
+    top : int or float, default=0.01
+        How many negatives count as the top: a count if an int, a share of them if a float.
+    loss : {"pairwise", "binary"}, default="pairwise"
+        "binary" is the usual log loss of LightGBM, all else being the same.
+    n_members : int, default=8
+        Members that are averaged.
+    n_leaves : int, default=31
+        Leaves of a tree at most.
+    learning_rate : float, default=0.1
+    max_rounds : int, default=1000
+        Trees of a member at most.
+    categorical_features : "from_dtype", None or list, default="from_dtype"
+        Columns that hold categories: by their type in a data frame (text or category), or by
+        number, name or mask. Categories that a fit did not see count as gaps.
+    n_threads : int, optional
+        By default all cores, or OMP_NUM_THREADS if set. The result does not depend on it.
+    checkpoint : path, optional
+        A file that keeps the members that are done. A fit of the same settings that finds it goes
+        on with the next one; a fit that ends removes it.
+    random_state : int, RandomState or None, default=0
+    verbose : int, default=0
+        1 shows a line that follows the fit.
+
+    Attributes
+    ----------
+    texts_ : list of str
+        The members as LightGBM writes them.
+    out_of_fold_ : array of shape (n_samples,)
+        Scores of the training rows by members that did not see them, less the threshold; NaN for
+        rows that every member saw.
+    threshold_ : float
+        Mean of the greatest out-of-fold scores of negatives, as many as make the top.
+    n_rounds_ : list of int
+        Trees of each member.
+    feature_importances_ : array of shape (n_features,)
+        Shares in all that splits gained.
+    categories_ : dict
+        Number of a column -> its categories.
+    classes_ : array of shape (2,)
+        The second class is the positive one.
+    n_features_in_ : int
+    feature_names_in_ : array of shape (n_features_in_,)
+        If X has column names that are strings.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from toppush import TopPushTrees
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> ranker = TopPushTrees(n_members=4).fit(X, y)
+    >>> ranker.decision_function(X).shape
+    (569,)
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "top": [
+            Interval(Integral, 1, None, closed="left"),
+            Interval(RealNotInt, 0, 1, closed="right"),
+        ],
+        "loss": [StrOptions({"pairwise", "binary"})],
+        "n_members": [Interval(Integral, 1, None, closed="left")],
+        "n_leaves": [Interval(Integral, 2, None, closed="left")],
+        "learning_rate": [Interval(Real, 0, None, closed="neither")],
+        "max_rounds": [Interval(Integral, 1, None, closed="left")],
+        "categorical_features": [StrOptions({FROM_DTYPE}), "array-like", None],
+        "n_threads": [Interval(Integral, 1, None, closed="left"), None],
+        "checkpoint": [str, PathLike, None],
+        "random_state": ["random_state"],
+        "verbose": ["verbose"],
+    }
+
+    texts_: list[str]
+    threshold_: float
+    classes_: NDArray[Any]
+    categories_: Categories
+    _read_boosters: list[Any] | None
+
+    def __init__(
+        self,
+        top: float = 0.01,
+        *,
+        loss: str = "pairwise",
+        n_members: int = 8,
+        n_leaves: int = 31,
+        learning_rate: float = 0.1,
+        max_rounds: int = 1000,
+        categorical_features: Any = FROM_DTYPE,
+        n_threads: int | None = None,
+        checkpoint: str | PathLike[str] | None = None,
+        random_state: int | np.random.RandomState | None = 0,
+        verbose: int = 0,
+    ) -> None:
+        self.top = top
+        self.loss = loss
+        self.n_members = n_members
+        self.n_leaves = n_leaves
+        self.learning_rate = learning_rate
+        self.max_rounds = max_rounds
+        self.categorical_features = categorical_features
+        self.n_threads = n_threads
+        self.checkpoint = checkpoint
+        self.random_state = random_state
+        self.verbose = verbose
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Matrix, y: Labels, sample_weight: ArrayLike | None = None) -> Self:
+        """Learn to rank the rows of X.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame of shape (n_samples, n_features)
+            NaN is a gap.
+        y : array-like of shape (n_samples,)
+            Two classes; the greater one is positive.
+        sample_weight : array-like of shape (n_samples,), optional
+
+        Returns
+        -------
+        self
+        """
+        lightgbm()
+        with unchanged_on_failure(self):
+            self._read_boosters = None
+            X, y = self._read_training(X, y)
+            self.classes_ = two_classes(y)
+            weight = None if sample_weight is None else _check_sample_weight(sample_weight, X)
+            _refuse_negative(weight)
+            counted = np.arange(len(y)) if weight is None else np.flatnonzero(weight > 0)
+            positive = np.asarray(y == self.classes_[1])[counted]
+            _require_two_of_each(positive, self.classes_)
+            count_top(self.top, int((~positive).sum()))
+            weight = None if weight is None else weight[counted]
+            members = self._grow(for_engine(X)[counted], positive, weight)
+            self._keep(members, counted, positive, len(y))
+        return self
+
+    def decision_function(self, X: Matrix) -> Array:
+        """Scores less the threshold; higher ranks first.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame of shape (n_samples, n_features)
+
+        Returns
+        -------
+        array of shape (n_samples,)
+        """
+        check_is_fitted(self)
+        rows, n_threads = self._read(X), self._threads()
+        scores = np.zeros(rows.shape[0])
+        for booster in self._boosters():
+            scores += booster.predict(rows, raw_score=True, num_threads=n_threads)
+        return np.asarray(scores / len(self.texts_) - self.threshold_)
+
+    def contributions(self, X: Matrix) -> Array:
+        """What each column adds to a row's score, by TreeSHAP; the last column is the rest.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame of shape (n_samples, n_features)
+
+        Returns
+        -------
+        array of shape (n_samples, n_features + 1)
+            Rows sum to `decision_function`.
+        """
+        check_is_fitted(self)
+        rows, n_threads = self._read(X), self._threads()
+        found = np.zeros((rows.shape[0], self.n_features_in_ + 1))
+        for booster in self._boosters():
+            found += dense(booster.predict(rows, pred_contrib=True, num_threads=n_threads))
+        found /= len(self.texts_)
+        found[:, -1] -= self.threshold_
+        return found
+
+    def predict(self, X: Matrix) -> NDArray[Any]:
+        """The positive class for rows that score above the threshold, else the other."""
+        above = self.decision_function(X) > 0.0
+        return np.where(above, self.classes_[1:], self.classes_[:1])
+
+    def score(self, X: Matrix, y: Labels, sample_weight: ArrayLike | None = None) -> float:
+        """Average precision of the ranking of X."""
+        return metrics.average_precision(
+            y, self.decision_function(X), sample_weight=sample_weight, pos_label=self.classes_[1]
+        )
+
+    @property
+    def feature_importances_(self) -> Array:
+        """Shares in all that splits gained."""
+        check_is_fitted(self)
+        gains = sum(one.feature_importance("gain") for one in self._boosters())
+        total = float(np.sum(gains))
+        return np.asarray(gains / total if total > 0 else gains)
+
+    def _read_training(self, X: Matrix, y: Labels) -> tuple[Matrix, NDArray[Any]]:
+        """The rows as numbers; what the columns hold is learned."""
+        self.categories_ = categories_of(X, categorical_columns(X, self.categorical_features))
+        if not self.categories_:
+            return validate_data(self, X, y, **READING)  # type: ignore[no-any-return]
+        validate_data(self, X, y, skip_check_array=True)
+        return check_X_y(coded(X, self.categories_), y, **READING)  # type: ignore[no-any-return]
+
+    def _read(self, X: Matrix) -> Matrix:
+        """Rows to score, as numbers."""
+        if not self.categories_:
+            return for_engine(validate_data(self, X, reset=False, **READING))
+        validate_data(self, X, reset=False, skip_check_array=True)
+        return check_array(coded(X, self.categories_), **READING)
+
+    def _grow(self, X: Matrix, positive: Mask, weight: Array | None) -> list[Grown]:
+        """All members, some at a time; those of an earlier process are taken over."""
+        rng = check_random_state(self.random_state)
+        folds = list(_folds(positive, self.n_members, rng))
+        seeds = [int(seed) for seed in rng.randint(2**31 - 1, size=self.n_members)]
+        growth = Growth(self.top, self.loss, self.n_leaves, self.learning_rate, self.max_rounds)
+        rows = Rows(X, positive, weight, sorted(self.categories_), growth)
+        kept = MembersFile(self.checkpoint, self._about(positive, seeds))
+        line = GrowthLine(self.n_members) if self.verbose else None
+        at_once, n_threads = _shared(self._threads(), self.n_members)
+
+        def member(number: int) -> Grown:
+            if number not in kept.done:
+                tell = (lambda: None) if line is None else line.round
+                grown = grow(rows, growth, folds[number], seeds[number], n_threads, tell)
+                kept.keep(number, grown)
+            if line is not None:
+                line.done()
+            return kept.done[number]
+
+        members = in_threads(member, range(self.n_members), at_once)
+        if line is not None:
+            line.close()
+        kept.finish()
+        return members
+
+    def _about(self, positive: Mask, seeds: list[int]) -> str:
+        return (
+            f"{int(positive.sum())} positives and {int((~positive).sum())} negatives with "
+            f"{self.n_features_in_} features, {self!r} from {seeds[0]}"
+        )
+
+    def _keep(self, members: list[Grown], counted: Where, positive: Mask, n_rows: int) -> None:
+        """Set the fitted attributes."""
+        self.texts_ = [one.text for one in members]
+        self._boosters()
+        self.n_rounds_ = [one.n_rounds for one in members]
+        self.n_tried_ = [one.n_tried for one in members]
+        scores, times = np.zeros(len(positive)), np.zeros(len(positive))
+        for one in members:
+            scores[one.held] += one.scores
+            times[one.held] += 1
+        with np.errstate(invalid="ignore"):
+            scores = scores / times  # NaN where no member left the row out
+        self.threshold_ = _top_mean(scores[~positive], self.top)
+        self.out_of_fold_ = np.full(n_rows, np.nan)
+        self.out_of_fold_[counted] = scores - self.threshold_
+
+    def _threads(self) -> int:
+        return default_threads() if self.n_threads is None else self.n_threads
+
+    def _boosters(self) -> list[Any]:
+        """The members, read from their texts once."""
+        found = getattr(self, "_read_boosters", None)
+        if found is None:
+            engine = lightgbm()
+            found = self._read_boosters = [engine.Booster(model_str=one) for one in self.texts_]
+        return found
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**super().__getstate__(), "_read_boosters": None}
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        tags.input_tags.sparse = True
+        tags.input_tags.allow_nan = True
+        return tags
+
+
+def _refuse_negative(weight: Array | None) -> None:
+    if weight is not None and weight.min() < 0:
+        raise ValueError(
+            f"sample_weight has {weight.min():g}, and a weight cannot be negative; give 0 or more."
+        )
+
+
+def _require_two_of_each(positive: Mask, classes: NDArray[Any]) -> None:
+    """Each member holds rows of both classes out, and sees rows of both."""
+    for count, label in ((int((~positive).sum()), classes[0]), (int(positive.sum()), classes[1])):
+        if count < 2:
+            raise ValueError(
+                f"class {label} has {count} rows that weigh more than 0; trees need at least two "
+                "of each class, to learn from one and stop by the other: add rows, or use TopPush."
+            )
+
+
+def _folds(
+    positive: Mask, n_members: int, rng: np.random.RandomState
+) -> Iterator[tuple[Where, Where]]:
+    """Training rows and held-out rows of each member, of both classes; folds come again."""
+    rarest = int(min(positive.sum(), (~positive).sum()))
+    n_folds = min(max(n_members, LEAST_FOLDS), rarest)
+    split = StratifiedKFold(n_folds, shuffle=True, random_state=rng.randint(2**31 - 1))
+    folds = list(split.split(positive, positive))
+    return (folds[number % n_folds] for number in range(n_members))
+
+
+def _shared(n_threads: int, n_members: int) -> tuple[int, int]:
+    """Members that grow at once, and the threads of each."""
+    at_once = min(n_threads, n_members)
+    return at_once, max(1, n_threads // at_once)
+
+
+def _top_mean(scores: Array, top: float) -> float:
+    """Mean of the greatest of the scores that are known, as many as make the top."""
+    known = scores[~np.isnan(scores)]
+    k = min(int(top), len(known)) if isinstance(top, Integral) else count_top(top, len(known))
+    return float(np.mean(np.partition(known, len(known) - k)[len(known) - k :]))

@@ -1,0 +1,305 @@
+"""TopPushTrees: the contract, members and folds, categories, gaps, and bad input."""
+
+import math
+import pickle
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.datasets import load_breast_cancer, make_classification
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+pytest.importorskip("lightgbm")
+import toppush.nonlinear.boosting as boosting
+from toppush import TopPushTrees, metrics
+
+WEIGHTS = "rows are held out by number, so weights and copies of rows do not give the same folds"
+XFAIL = {
+    "check_sample_weight_equivalence_on_dense_data": WEIGHTS,
+    "check_sample_weight_equivalence_on_sparse_data": WEIGHTS,
+}
+
+
+def small(**options):
+    return TopPushTrees(**{"n_members": 4, "max_rounds": 12, "n_threads": 1} | options)
+
+
+@parametrize_with_checks(
+    [small(), small(loss="binary")], expected_failed_checks=lambda estimator: XFAIL
+)
+def test_scikit_learn_contract(estimator, check):
+    check(estimator)
+
+
+@pytest.fixture(scope="module")
+def rows():
+    X, y = make_classification(600, 12, n_informative=5, weights=[0.9], flip_y=0.05, random_state=1)
+    return X, y.astype(bool)
+
+
+@pytest.fixture(scope="module")
+def fitted(rows):
+    return small().fit(*rows)
+
+
+@pytest.fixture(scope="module")
+def table(rows):
+    """Numbers with gaps, texts with gaps, flags; the label depends on the texts."""
+    X, y = rows
+    rng = np.random.default_rng(0)
+    town = np.where(y & (rng.random(len(y)) < 0.8), "oslo", rng.choice(["rome", "bonn"], len(y)))
+    frame = pd.DataFrame(X[:, :3], columns=["one", "two", "three"])
+    frame.loc[::7, "one"] = np.nan
+    frame["town"] = town.astype(object)
+    frame.loc[::11, "town"] = None
+    frame["kind"] = pd.Categorical(rng.choice(["a", "b"], len(y)))
+    frame["flag"] = rng.random(len(y)) < 0.5
+    return frame, y
+
+
+def test_a_fit_repeats_to_the_bit_with_any_number_of_threads(rows, fitted):
+    for n_threads in (1, 2):
+        again = small(n_threads=n_threads).fit(*rows)
+        assert again.texts_ == fitted.texts_
+        np.testing.assert_array_equal(again.out_of_fold_, fitted.out_of_fold_)
+    assert small(random_state=1).fit(*rows).texts_ != fitted.texts_
+
+
+def test_out_of_fold_scores_are_by_members_that_did_not_see_the_row(rows):
+    X, y = rows
+    ranker = small(n_members=4).fit(X, y)
+    every = np.array([one.predict(X, raw_score=True) for one in ranker._boosters()])
+    known = ranker.out_of_fold_ + ranker.threshold_
+    assert np.isfinite(known).all()
+    nearest = np.abs(every - known).min(axis=0)
+    np.testing.assert_allclose(nearest, 0.0, atol=1e-12)
+    member = np.abs(every - known).argmin(axis=0)
+    assert np.bincount(member).tolist() == pytest.approx([150] * 4, abs=2)
+    # A row's label is not in its out-of-fold score: a fit to other labels of a fold leaves it.
+    fold = member == 0
+    other = y.copy()
+    other[fold] = np.random.default_rng(0).permutation(y[fold])
+    refit = small(n_members=4).fit(X, other)
+    assert metrics.auc(y, refit._boosters()[1].predict(X)) > 0.8
+
+
+def test_the_threshold_is_the_mean_of_the_top_out_of_fold_negatives(rows):
+    X, y = rows
+    for top, k in ((1, 1), (7, 7), (0.1, math.ceil(0.1 * (~y).sum()))):
+        ranker = small(top=top).fit(X, y)
+        held = np.sort(ranker.out_of_fold_[~y])[::-1]
+        assert np.mean(held[:k]) == pytest.approx(0.0, abs=1e-9)
+        assert (ranker.predict(X) == (ranker.decision_function(X) > 0)).all()
+
+
+def test_contributions_sum_to_the_score(rows, fitted):
+    X, _ = rows
+    found = fitted.contributions(X)
+    assert found.shape == (len(X), X.shape[1] + 1)
+    np.testing.assert_allclose(found.sum(axis=1), fitted.decision_function(X), atol=1e-6)
+    assert fitted.feature_importances_.sum() == pytest.approx(1.0)
+
+
+def test_sparse_rows_are_ranked_as_dense_ones(rows, fitted):
+    X, y = rows
+    sparser = X * (np.abs(X) > 0.5)
+    dense = small().fit(sparser, y)
+    for kind in (sparse.csr_array, sparse.csc_matrix):
+        ranker = small().fit(kind(sparser), y)
+        np.testing.assert_allclose(
+            ranker.decision_function(kind(sparser)), dense.decision_function(sparser), atol=1e-9
+        )
+        np.testing.assert_allclose(
+            ranker.contributions(kind(sparser)), dense.contributions(sparser), atol=1e-9
+        )
+
+
+def test_categories_and_gaps_need_no_preparation(table):
+    frame, y = table
+    ranker = small().fit(frame, y)
+    assert ranker.categories_ == {3: ["bonn", "oslo", "rome"], 4: ["a", "b"]}
+    assert list(ranker.feature_names_in_) == list(frame.columns)
+    assert ranker.score(frame, y) > 0.7
+    assert ranker.feature_importances_.argmax() == 3
+    without = small().fit(frame.drop(columns="town"), y)
+    assert metrics.auc(y, ranker.out_of_fold_) > metrics.auc(y, without.out_of_fold_)
+
+
+def test_frames_of_other_libraries_and_arrays_of_codes_say_the_same(table):
+    frame, y = table
+    scores = small().fit(frame, y).decision_function(frame)
+    others = pl.from_pandas(frame.assign(kind=frame["kind"].astype(str)))
+    by_polars = small().fit(others, y)
+    np.testing.assert_array_equal(by_polars.decision_function(others), scores)
+    values = frame.to_numpy(dtype=object)
+    for wanted in ([3, 4], [False] * 3 + [True, True, False], [3, -2]):
+        ranker = small(categorical_features=wanted).fit(values, y)
+        np.testing.assert_array_equal(ranker.decision_function(values), scores)
+    named = small(categorical_features=["town", "kind"]).fit(frame, y)
+    np.testing.assert_array_equal(named.decision_function(frame), scores)
+
+
+def test_unknown_categories_count_as_gaps(table):
+    frame, y = table
+    ranker = small().fit(frame, y)
+    gap, unknown = frame.copy(), frame.copy()
+    gap["town"] = None
+    unknown["town"] = "paris"
+    np.testing.assert_array_equal(ranker.decision_function(gap), ranker.decision_function(unknown))
+
+
+def test_rows_of_weight_zero_do_not_count(rows):
+    X, y = rows
+    keep = np.arange(len(y)) % 3 > 0
+    weighted = small().fit(X, y, sample_weight=keep.astype(float))
+    dropped = small().fit(X[keep], y[keep], sample_weight=np.ones(keep.sum()))
+    assert weighted.texts_ == dropped.texts_
+    assert np.isnan(weighted.out_of_fold_[~keep]).all()
+    np.testing.assert_array_equal(weighted.out_of_fold_[keep], dropped.out_of_fold_)
+
+
+@pytest.mark.parametrize("loss", ["pairwise", "binary"])
+def test_weights_change_the_list(rows, loss):
+    X, y = rows
+    heavy = np.where(X[:, 0] > 0, 20.0, 1.0)
+    plain = small(loss=loss).fit(X, y)
+    weighted = small(loss=loss).fit(X, y, sample_weight=heavy)
+    part = X[:, 0] > 0
+    assert not np.allclose(plain.decision_function(X), weighted.decision_function(X))
+    assert metrics.auc(y[part], weighted.decision_function(X[part])) > 0.9
+
+
+def test_few_positives_share_their_folds(rows):
+    X, y = rows
+    few = y.copy()
+    few[np.flatnonzero(y)[2:]] = False
+    ranker = small(n_members=5).fit(X, few)
+    assert len(ranker.texts_) == 5
+    assert np.isfinite(ranker.out_of_fold_).all()
+
+
+def test_one_member_knows_a_quarter(rows):
+    X, y = rows
+    ranker = small(n_members=1).fit(X, y)
+    assert np.isfinite(ranker.out_of_fold_).mean() == pytest.approx(0.25, abs=0.01)
+
+
+def test_a_killed_fit_goes_on_with_the_next_member(rows, tmp_path, monkeypatch):
+    X, y = rows
+    whole = small().fit(X, y)
+    kept, n_grown, grow = tmp_path / "fit.npz", [], boosting.grow
+
+    def until_the_third(*args):
+        n_grown.append(1)
+        if len(n_grown) == 3:
+            raise KeyboardInterrupt
+        return grow(*args)
+
+    monkeypatch.setattr("toppush.nonlinear.trees.grow", until_the_third)
+    stopped = small(checkpoint=kept)
+    with pytest.raises(KeyboardInterrupt):
+        stopped.fit(X, y)
+    assert kept.exists()
+    assert not hasattr(stopped, "texts_")
+    stopped.fit(X, y)
+    assert len(n_grown) == 5  # the third member and no other was begun again
+    assert stopped.texts_ == whole.texts_
+    np.testing.assert_array_equal(stopped.out_of_fold_, whole.out_of_fold_)
+    assert not kept.exists()
+
+
+def test_a_checkpoint_of_another_fit_is_refused(rows, tmp_path, monkeypatch):
+    X, y = rows
+    kept, n_grown, grow = tmp_path / "fit.npz", [], boosting.grow
+
+    def once(*args):
+        n_grown.append(1)
+        if len(n_grown) == 2:
+            raise KeyboardInterrupt
+        return grow(*args)
+
+    monkeypatch.setattr("toppush.nonlinear.trees.grow", once)
+    with pytest.raises(KeyboardInterrupt):
+        small(checkpoint=kept).fit(X, y)
+    with pytest.raises(ValueError, match="belongs to another fit"):
+        small(checkpoint=kept, top=2).fit(X, y)
+    kept.write_bytes(kept.read_bytes()[:-200])
+    with pytest.raises(ValueError, match=r"damaged.*remove the file"):
+        small(checkpoint=kept).fit(X, y)
+
+
+def test_an_interrupted_fit_leaves_the_last_one(rows, monkeypatch):
+    X, y = rows
+    ranker = small().fit(X, y)
+    before = ranker.decision_function(X)
+
+    def interrupted(*args):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("toppush.nonlinear.trees.grow", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        ranker.fit(X[:300], y[:300])
+    np.testing.assert_array_equal(ranker.decision_function(X), before)
+
+
+def test_it_can_be_pickled_and_cloned(rows, fitted):
+    X, _ = rows
+    again = pickle.loads(pickle.dumps(fitted))
+    np.testing.assert_array_equal(again.decision_function(X), fitted.decision_function(X))
+    assert not hasattr(clone(fitted), "texts_")
+
+
+def test_the_line_counts_members(rows, capsys):
+    small(verbose=1).fit(*rows)
+    assert "trees: 4 of 4 members" in capsys.readouterr().out
+
+
+def test_it_ranks_better_than_chance_on_rows_it_has_not_seen():
+    X, y = load_breast_cancer(return_X_y=True)
+    ranker = small(n_members=4, max_rounds=60).fit(X[:400], y[:400])
+    assert ranker.score(X[400:], y[400:]) > 0.99
+
+
+BAD = {
+    "no two rows": (lambda X, y: (X, np.arange(len(y)) == 5), "class True has 1 rows"),
+    "one class": (lambda X, y: (X, np.zeros(len(y))), "two classes"),
+    "infinite": (lambda X, y: (np.where(X[0, 0] == X, np.inf, X), y), "infinity"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_rows_are_refused(rows, name):
+    change, match = BAD[name]
+    with pytest.raises(ValueError, match=match):
+        small().fit(*change(*rows))
+
+
+def test_bad_settings_are_refused(rows, table):
+    X, y = rows
+    frame, _ = table
+    with pytest.raises(ValueError, match="top=10000 is out of range for"):
+        small(top=10_000).fit(X, y)
+    with pytest.raises(ValueError, match=r"names 'twon'.*begin with one, two"):
+        small(categorical_features=["twon"]).fit(frame, y)
+    with pytest.raises(ValueError, match="mask of 2 columns, X has 6"):
+        small(categorical_features=[True, False]).fit(frame, y)
+    with pytest.raises(ValueError, match="needs a data frame or an array"):
+        small(categorical_features=[0]).fit(sparse.csr_array(X), y)
+    with pytest.raises(ValueError, match=r"column 'town' holds '.*', which is no number"):
+        small(categorical_features=["kind"]).fit(frame, y)
+    with pytest.raises(ValueError, match="cannot be negative"):
+        small().fit(X, y, sample_weight=-np.ones(len(y)))
+    ranker = small().fit(frame, y)
+    with pytest.raises(ValueError, match="feature names"):
+        ranker.decision_function(frame.rename(columns={"one": "uno"}))
+
+
+def test_without_the_engine_the_extra_is_named(rows, monkeypatch):
+    import sys
+
+    monkeypatch.setitem(sys.modules, "lightgbm", None)
+    with pytest.raises(ImportError, match=r"pip install 'toppush\[trees\]'"):
+        small().fit(*rows)
