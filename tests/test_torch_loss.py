@@ -69,6 +69,16 @@ def test_loss_and_slope_are_those_of_all_pairs(top, batch):
     assert_allclose(slope.numpy(), expected[1], rtol=1e-8, atol=1e-15)
 
 
+@pytest.mark.parametrize("top", [0.1, 1.0])
+def test_slope_is_that_of_the_trees_objective(top, batch):
+    objectives = pytest.importorskip("toppush.objectives", reason="needs toppush.objectives")
+    scores, labels, weight = batch
+    _, slope = value_and_slope(TopPushLoss(top, memory=0), *map(torch.tensor, batch))
+    rows = objectives.label_rows(labels.astype(int), weight)
+    found = objectives.push(scores, rows, top=top).gradient
+    assert_allclose(slope * weight[labels].sum(), found, rtol=1e-6, atol=1e-12)
+
+
 def test_gradcheck(batch):
     scores, labels = torch.tensor(batch[0], requires_grad=True), torch.tensor(batch[1])
     whole = TopPushLoss(top=1.0, memory=0)
