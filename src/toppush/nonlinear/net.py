@@ -89,7 +89,7 @@ class TopPushNet(ClassifierMixin, BaseEstimator):
     >>> from sklearn.datasets import load_breast_cancer
     >>> from toppush import TopPushNet
     >>> X, y = load_breast_cancer(return_X_y=True)
-    >>> net = TopPushNet(n_members=2, hidden=(16,), max_steps=50).fit(X, y)
+    >>> net = TopPushNet(n_members=2, hidden=(16,), max_steps=100, learning_rate=0.01).fit(X, y)
     >>> bool(net.score(X, y) > 0.98)
     True
     """
