@@ -9,10 +9,12 @@ rows first. A fifth of the training rows is held out: every 25 steps it judges t
 average precision, and the best of these is tested. One network (256 and 128 hidden units, columns
 as in TopPushNet), the same 600 batches of 64 positives and 512 negatives for all, AdamW at 1e-3;
 LibAUC's losses have optimisers of their own (SOPA, SOAP; Adam's steps at 1e-3), need the row
-numbers, and take sigmoids. Every loss has its default parameters, but the share of negatives that
-counts is 0.1 wherever there is such a parameter. Cross-entropy weighs the classes of a batch as
-they are in all rows. `TopPushNet` and its cross-entropy are the estimators as they are, with eight
-members and their own folds, trained on all training rows.
+numbers, and take sigmoids; those of imbalanced-losses come after 100 steps of cross-entropy, and AP
+with a temperature that falls from .5 to its default, as its authors advise. Every loss has its
+default parameters, but the share of negatives that counts is 0.1 wherever there is such a
+parameter. Cross-entropy weighs the classes of a batch as they are in all rows. `TopPushNet` and its
+cross-entropy are the estimators as they are, with eight members and their own folds, trained on all
+training rows.
 
 LibAUC and imbalanced-losses are taken from the environment or from wheels in FOLDER (both are pure
 Python); what is absent is skipped and said.
@@ -30,6 +32,7 @@ import warnings
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from functools import cache
+from itertools import count
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -38,7 +41,7 @@ import torch
 from scipy.stats import wilcoxon
 from sklearn.model_selection import train_test_split
 from torch import nn
-from torch.nn.functional import softplus
+from torch.nn.functional import binary_cross_entropy_with_logits, softplus
 
 from benchmarks.common import save, saved, show
 from benchmarks.data import load
@@ -57,7 +60,7 @@ MEASURES = {
     "AP": average_precision,
 }
 COLUMNS = ["set", "split", "method", *MEASURES, "seconds", "device"]
-STEPS, CHECK, POSITIVES, NEGATIVES, TOP = 600, 25, 64, 512, 0.1
+STEPS, CHECK, WARM, POSITIVES, NEGATIVES, TOP = 600, 25, 100, 64, 512, 0.1
 THINNED = {"ijcnn1": 15_000}
 OURS = "TopPush"
 
@@ -138,13 +141,40 @@ def average_precision_of_libauc(task, parameters):
 def smooth_ap(task, parameters):
     from imbalanced_losses import SmoothAPLoss
 
-    return of_columns(SmoothAPLoss(1).to(task.device)), adamw(parameters)
+    return warmed(SmoothAPLoss(1), (0.5, 0.01), task), adamw(parameters)
 
 
 def partial_auc_at_budget(task, parameters):
     from imbalanced_losses import PAUCAtBudgetLoss
 
-    return of_columns(PAUCAtBudgetLoss(1, beta=TOP).to(task.device)), adamw(parameters)
+    return warmed(PAUCAtBudgetLoss(1, beta=TOP), (0.1, 0.1), task), adamw(parameters)
+
+
+def warmed(loss, temperatures, task):
+    """Cross-entropy first, then over to a loss of imbalanced-losses, as its authors advise."""
+    from imbalanced_losses import LossWarmupWrapper
+
+    wrapped = LossWarmupWrapper(
+        OnColumns(),
+        loss,
+        warmup_steps=WARM,
+        blend_steps=WARM // 2,
+        temp_start=temperatures[0],
+        temp_end=temperatures[1],
+        temp_decay_steps=STEPS - WARM,
+    ).to(task.device)
+    steps = count()
+
+    def of_batch(scores, labels, index):
+        wrapped.on_train_batch_start(next(steps))
+        return wrapped(scores[:, None], labels.long())
+
+    return of_batch
+
+
+class OnColumns(nn.Module):
+    def forward(self, logits, targets):
+        return binary_cross_entropy_with_logits(logits[:, 0], targets.float())
 
 
 def adamw(parameters):
@@ -153,10 +183,6 @@ def adamw(parameters):
 
 def of_sigmoids(loss):
     return lambda scores, labels, index: loss(torch.sigmoid(scores), labels.float(), index)
-
-
-def of_columns(loss):
-    return lambda scores, labels, index: loss(scores[:, None], labels.long())
 
 
 @cache
