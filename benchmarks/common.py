@@ -8,7 +8,10 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+import numpy as np
+
 from toppush.experiments.machine import machine
+from toppush.types import Array, Mask
 
 RESULTS = Path(__file__).resolve().parent / "results"
 
@@ -24,6 +27,12 @@ def median_seconds(
         work()
         times.append(clock() - began)
     return median(times)
+
+
+def recall_before(y: Mask, scores: Array, count: int) -> float:
+    """Share of the positives above the negative in this place of the list."""
+    negatives = np.sort(scores[~y])[::-1]
+    return float(np.mean(scores[y] > negatives[min(count, len(negatives)) - 1]))
 
 
 def report(name: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:

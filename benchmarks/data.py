@@ -1,10 +1,14 @@
 """The data sets of the benchmarks: real ones from a directory, and made ones of real sizes."""
 
+import io
+import lzma
 import os
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 from scipy import sparse
+from sklearn.datasets import load_svmlight_file
 
 from toppush import datasets
 
@@ -26,6 +30,14 @@ FILES = {
     "mammography": "mammography",
     "hiv-ecfp4": "hiv-ecfp4",
 }
+OTHER_FILES = {"hiva": "hiva/hiva.svm.xz", "cover": "cover/cover.svm.xz"}
+TABLES = {
+    "give-me-some-credit": ("give-me-some-credit.csv.gz", ",", "SeriousDlqin2yrs", 1, "id"),
+    "bank-marketing": ("bank-marketing.csv.gz", ";", "y", "yes", "duration"),
+}
+"""Raw tables: file, what separates its cells, label, its positive value, column that is dropped."""
+FEW_COLUMNS = 70
+"""Up to which rows that trees take are dense."""
 MADE = {"made like real-sim": "made-real-sim", "made like url": "made-url"}
 
 
@@ -43,6 +55,30 @@ def load(name):
     parts = np.load(cached)
     X = sparse.csr_array((parts["data"], parts["indices"], parts["indptr"]), shape=parts["shape"])
     return X, parts["y"]
+
+
+def load_for_trees(name):
+    """X and y (bool) as trees take them: a data frame, an array, or a sparse matrix."""
+    if name in TABLES:
+        return _table(*TABLES[name])
+    if name in OTHER_FILES:
+        parts = load_svmlight_file(_unpacked(SHARED / "data" / OTHER_FILES[name]))
+        X, y = sparse.csr_array(parts[0]), parts[1] > 0
+    else:
+        X, y = load(name)
+    return (X.toarray() if X.shape[1] <= FEW_COLUMNS else sparse.csr_matrix(X)), np.asarray(y)
+
+
+def _table(file, separator, label, positive, dropped):
+    table = pd.read_csv(SHARED / "data" / "tables" / file, sep=separator)
+    table = table.drop(columns=[dropped] if dropped in table else [])
+    y = (table.pop(label) == positive).to_numpy()
+    texts = table.select_dtypes(exclude="number").columns
+    return table.astype(dict.fromkeys(texts, "category")), y
+
+
+def _unpacked(path):
+    return io.BytesIO(lzma.decompress(path.read_bytes()))
 
 
 def made(name, *, n_rows=None, seed=0):

@@ -9,10 +9,10 @@ rows first. A fifth of the training rows is held out: every 25 steps it judges t
 average precision, and the best of these is tested. One network (256 and 128 hidden units, columns
 as in TopPushNet), the same 600 batches of 64 positives and 512 negatives for all, AdamW at 1e-3;
 LibAUC's losses have optimisers of their own (SOPA, SOAP; Adam's steps at 1e-3), need the row
-numbers, and take sigmoids. Every loss has its default parameters, but the share of negatives that counts is 0.1
-wherever there is such a parameter. Cross-entropy weighs the classes of a batch as they are in all
-rows. `TopPushNet` and its cross-entropy are the estimators as they are, with eight members and
-their own folds, trained on all training rows.
+numbers, and take sigmoids. Every loss has its default parameters, but the share of negatives that
+counts is 0.1 wherever there is such a parameter. Cross-entropy weighs the classes of a batch as
+they are in all rows. `TopPushNet` and its cross-entropy are the estimators as they are, with eight
+members and their own folds, trained on all training rows.
 
 LibAUC and imbalanced-losses are taken from the environment or from wheels in FOLDER (both are pure
 Python); what is absent is skipped and said.
@@ -47,6 +47,7 @@ from toppush.metrics import average_precision, positives_at_top, top_recall
 from toppush.nonlinear.net_batches import Shuffled
 from toppush.nonlinear.net_columns import Columns
 from toppush.torch import TopPushLoss
+from toppush.torch.pairs import Scored, top_level
 
 SETS = ["mammography", "w8a", "ijcnn1", "spambase", "diabetes"]
 MEASURES = {
@@ -98,6 +99,21 @@ def cross_entropy(task, parameters):
 def top_push(task, parameters):
     push = TopPushLoss(TOP).to(task.device)
     return lambda scores, labels, index: push(scores, labels), adamw(parameters)
+
+
+def top_push_with_slopes_of_parts(task, parameters):
+    """The loss of the batch, with the gradient that goes through each negative's part, too."""
+
+    def loss(scores, labels, index):
+        negatives = scores[~labels]
+        fixed = top_level(Scored(negatives.detach(), torch.ones_like(negatives)), TOP, 0.5)
+        above = torch.sigmoid((negatives - fixed) / 0.5)
+        slope = (above * (1 - above)).detach().sum() / 0.5
+        level = fixed + (above.sum() - TOP * len(negatives)) / slope  # 0, with the level's slope
+        part = torch.sigmoid((negatives - level) / 0.5)
+        return (softplus(negatives - scores[labels][:, None]) @ (part / part.sum())).mean()
+
+    return loss, adamw(parameters)
 
 
 def partial_auc_of_libauc(task, parameters):
@@ -157,6 +173,7 @@ def libauc(module):
 
 LOSSES: dict[str, Callable] = {
     OURS: top_push,
+    "TopPush, parts not fixed": top_push_with_slopes_of_parts,
     "cross-entropy": cross_entropy,
     "LibAUC, partial AUC": partial_auc_of_libauc,
     "LibAUC, AP": average_precision_of_libauc,

@@ -416,31 +416,36 @@ def test_automatic_top(holder, held, tmp_path):
     assert found.solution_.lower == pytest.approx(lower, rel=1e-3 if holder.is_single else 1e-6)
 
 
-GRID = {"lams": (0.1, 0.02), "tops": (1,), "tol": 1e-3}
+GRID = {"lams": (0.1, 0.02), "tol": 1e-3}
+
+
+def grid_of(pairwise):
+    return {**GRID, "tops": (0.05 if pairwise else 1,), "pairwise": pairwise}
 
 
 @cache
-def path_and_choice():
+def path_and_choice(pairwise):
     fold = np.empty(N_ROWS, int)
     for side in (POSITIVE, ~POSITIVE):
         fold[side] = np.arange(side.sum()) % 2
     folds = [(np.flatnonzero(fold != one), np.flatnonzero(fold == one)) for one in range(2)]
     return (
-        toppush_path(X, POSITIVE, n_threads=1, **GRID),
-        TopPushCV(cv=folds, n_threads=1, **GRID).fit(X, POSITIVE),
+        toppush_path(X, POSITIVE, n_threads=1, **grid_of(pairwise)),
+        TopPushCV(cv=folds, n_threads=1, **grid_of(pairwise)).fit(X, POSITIVE),
         folds,
     )
 
 
 @every_fit
-def test_paths_and_folds(holder, held):
+@pytest.mark.parametrize("pairwise", [False, True])
+def test_paths_and_folds(holder, held, pairwise):
     """A cluster takes a number of folds, and deals the rows of a class out in turn."""
-    path, choice, folds = path_and_choice()
+    path, choice, folds = path_and_choice(pairwise)
     near = 1e-2 if holder.is_single else 1e-6
-    found = toppush_path(held, POSITIVE, **GRID, **holder.options)
+    found = toppush_path(held, POSITIVE, **grid_of(pairwise), **holder.options)
     assert_allclose(found.coefs, path.coefs, rtol=0, atol=near * np.abs(path.coefs).max())
     cv = 2 if holder.needs == "distributed" else folds
-    chosen = TopPushCV(cv=cv, **GRID, **holder.options).fit(held, POSITIVE)
+    chosen = TopPushCV(cv=cv, **grid_of(pairwise), **holder.options).fit(held, POSITIVE)
     assert (chosen.lam_, chosen.top_) == (choice.lam_, choice.top_)
     for name in ("mean_test_score", "rank_test_score"):
         assert_allclose(chosen.cv_results_[name], choice.cv_results_[name], rtol=near)

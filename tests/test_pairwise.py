@@ -11,9 +11,12 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from scipy.optimize import check_grad
+from sklearn.exceptions import ConvergenceWarning
 
+import checker
 import reference
-from solving import apart_at_most, every_loss, few_rows, some_rows
+from hostile_problems import hostile_problem
+from solving import apart_at_most, every_loss, few_rows, quickly, some_rows
 from test_checkpoints import broken_off
 from toppush import DegenerateWarning, TopPush, TopPushCV, files, toppush_path
 from toppush.baselines import InfinitePush, PNormPush
@@ -33,6 +36,7 @@ pytestmark = pytest.mark.sampled(2)
 def _few_is_fine():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DegenerateWarning)
+        warnings.simplefilter("ignore", ConvergenceWarning)
         yield
 
 
@@ -413,3 +417,40 @@ def test_sparse_rows_of_many_empty_columns():
     other = TopPush(0.1, top=20, pairwise=True, tol=1e-6).fit(wide, y)
     assert_allclose(other.coef_[:, :8], own.coef_, rtol=0, atol=1e-6 * abs(own.coef_).max())
     assert not np.any(other.coef_[:, 8:])
+
+
+# Hostile problems.
+
+
+def long_objective(problem, weights, k):
+    """F in long double, every pair written down."""
+    wide = problem.X.astype(np.longdouble) @ weights.astype(np.longdouble)
+    weight = np.ones(len(problem.y)) if problem.sample_weight is None else problem.sample_weight
+    positive, negative = problem.y & (weight > 0), ~problem.y & (weight > 0)
+    cost = weight[positive].astype(np.longdouble)
+    losses = checker.loss(problem.loss, wide[negative][:, None] - wide[positive])
+    each = losses @ (cost / cost.sum())
+    length = weights.astype(np.longdouble) @ weights.astype(np.longdouble)
+    return np.longdouble(problem.lam) / 2 * length + np.sort(each)[-k:].mean()
+
+
+@pytest.mark.skipif(not checker.IS_LONG, reason="needs a long double of wider exponents")
+@pytest.mark.parametrize("number", quickly(range(200), range(0, 200, 20)))
+def test_bounds_hold_on_hostile_problems(number):
+    """What is said of the weights is true, and no weights found otherwise are below the bound."""
+    problem = hostile_problem(number, "dense")
+    given = {"loss": problem.loss, "pairwise": True, "n_threads": 1, "max_iter": 200}
+    found = [
+        TopPush(problem.lam, top=problem.top, tol=tol, **given).fit(
+            problem.X, problem.y, problem.sample_weight
+        )
+        for tol in (problem.tol, 1e-8)
+    ]
+    solution, k = found[0].solution_, found[0].top_
+    with np.errstate(all="ignore"):
+        uppers = [long_objective(problem, one.solution_.weights, k) for one in found]
+    assert solution.upper == pytest.approx(float(uppers[0]), rel=1e-7, abs=1e-25)
+    least = min(*uppers, LOSSES[problem.loss].value(np.zeros(1))[0])
+    assert solution.lower <= least * (1.0 + 1e-9)
+    if solution.status is Status.CONVERGED:
+        assert solution.relative_gap <= problem.tol

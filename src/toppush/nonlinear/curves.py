@@ -144,7 +144,7 @@ class Held(NamedTuple):
         """Of entries with their weights, and of zeros that are not stored."""
         known = ~np.isnan(stored)
         values, where = np.unique(stored[known], return_inverse=True)
-        mass = np.bincount(where, weights=weight[known], minlength=len(values))
+        mass = np.zeros(len(values)) + np.bincount(where, weight[known], minlength=len(values))
         if n_zeros:
             at = int(np.searchsorted(values, 0.0))
             if at == len(values) or values[at] != 0.0:

@@ -13,19 +13,16 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from toppush.designs import backend_of, place
 from toppush.estimators.base import LinearRanker, TrainingRows, decision, two_classes
+from toppush.estimators.choice import Scorer
 from toppush.estimators.cross_validation import TopPushCV
 from toppush.estimators.toppush import TopPush
 from toppush.types import Array, Labels, Matrix, Where
 
-LAMS = (10.0, 1.0, 0.1, 0.01, 0.001)
-TOPS = (0.05, 0.1, 0.3)
-"""The features have sizes near 1, so that the same few pairs do for all tables. Tops below 0.05
-were behind on every set tried, in average precision and at the head of the list."""
 TOL = 1e-3
-SEARCH_ROWS, SEARCH_POSITIVES = 20_000, 1_000
-"""Rows that the folds share, evenly taken, and how many of them are positive if that many are.
-The loss is a mean over the positives and a top a share of the negatives, so a pair that is good
-on some of the rows is good on all."""
+SEARCH_ROWS, OF_EACH_CLASS = 20_000, 1_000
+"""Rows that the folds share, evenly taken, and how many of each class if there are. The loss is a
+mean over the positives and a top a share of the negatives, so what is good on some of the rows is
+good on all."""
 
 
 class FeatureRanker(LinearRanker):
@@ -33,6 +30,7 @@ class FeatureRanker(LinearRanker):
 
     lams: Sequence[float] | None
     tops: Sequence[float | str] | None
+    scoring: str | Scorer | None
     combine: str
     cv: Any
     n_threads: int | None
@@ -43,11 +41,15 @@ class FeatureRanker(LinearRanker):
     _shared_constraints: ClassVar[dict[str, list[Any]]] = {
         "lams": [None, "array-like"],
         "tops": [None, "array-like"],
+        "scoring": [None, str, callable],
         "combine": [StrOptions({"best", "average"})],
         "cv": ["cv_object", HasMethods(["split"])],
         "n_threads": [None, Interval(Integral, 1, None, closed="left")],
         "verbose": ["verbose"],
     }
+    _lams: ClassVar[tuple[float, ...]]
+    _tops: ClassVar[tuple[float, ...]]
+    """What is tried by default."""
     _allow_nan = False
     _batch: ClassVar[int] = 1 << 16
     """Rows that are scored at a time."""
@@ -70,7 +72,10 @@ class FeatureRanker(LinearRanker):
         X = self._rows(X, reset=False)
         parts = [X[start : start + self._batch] for start in range(0, X.shape[0], self._batch)]
         return np.concatenate(
-            [decision(place(self._features(part)), self.coef_[0], self.threshold_) for part in parts]
+            [
+                decision(place(self._features(part)), self.coef_[0], self.threshold_)
+                for part in parts
+            ]
         )
 
     def _read(self, X: Matrix, y: Labels, sample_weight: ArrayLike | None) -> TrainingRows:
@@ -95,8 +100,9 @@ class FeatureRanker(LinearRanker):
     def _pairs(self) -> "Pairs":
         """What is to be tried, and how."""
         return Pairs(
-            LAMS if self.lams is None else self.lams,
-            TOPS if self.tops is None else self.tops,
+            self._lams if self.lams is None else self.lams,
+            self._tops if self.tops is None else self.tops,
+            self.scoring,
             self.combine,
             self.cv,
             self.n_threads,
@@ -108,10 +114,11 @@ class FeatureRanker(LinearRanker):
         """Keep what a linear ranker on the features found."""
         self.classes_, self.coef_ = given.classes, ranker.coef_
         self.threshold_, self.n_iter_ = ranker.threshold_, ranker.n_iter_
-        for name in ("solution_", "cv_results_", "best_score_", "members_"):
-            vars(self).pop(name, None)
+        for name in ("solution_", "cv_results_", "best_score_"):
             if hasattr(ranker, name):
                 setattr(self, name, getattr(ranker, name))
+            elif hasattr(self, name):
+                delattr(self, name)
         self.top_ = ranker.top_
         self.lam_ = ranker.lam_ if isinstance(ranker, TopPushCV) else float(ranker.lam)
 
@@ -127,6 +134,7 @@ class Pairs:
 
     lams: Sequence[float]
     tops: Sequence[float | str]
+    scoring: str | Scorer | None
     combine: str
     cv: Any
     n_threads: int | None
@@ -135,38 +143,36 @@ class Pairs:
 
     @property
     def is_one(self) -> bool:
-        """Whether there is nothing to choose."""
-        return len(self.lams) == len(self.tops) == 1
+        """Whether there is nothing to choose or to average."""
+        return len(self.lams) == len(self.tops) == 1 and self.combine == "best"
 
-    def searched(self, given: TrainingRows) -> Where:
-        """The rows that the folds share, in order."""
-        n_rows = len(given.positive)
-        if self.combine == "average" or not isinstance(self.cv, Integral) or self.is_one:
+    def searched(self, given: TrainingRows, most: int = SEARCH_ROWS, *, choose: bool) -> Where:
+        """The rows that the folds share, in order; all if there is nothing to be fitted after."""
+        n_rows, best = len(given.positive), choose and self.combine == "best"
+        if not (best and isinstance(self.cv, Integral) and n_rows > most):
             return np.arange(n_rows)
-        share = min(1.0, SEARCH_ROWS / n_rows)
-        some = [
-            _evenly(np.flatnonzero(given.positive), share, SEARCH_POSITIVES),
-            _evenly(np.flatnonzero(~given.positive), share, SEARCH_POSITIVES),
-        ]
+        share = min(1.0, most / n_rows)
+        classes = np.flatnonzero(given.positive), np.flatnonzero(~given.positive)
+        some = [_evenly(rows, share, OF_EACH_CLASS) for rows in classes]
         return np.sort(np.concatenate(some))
 
-    def search(self, features: Matrix, given: TrainingRows, where: Where) -> TopPush | TopPushCV:
-        """The best pair by the folds of some rows, fitted on these."""
-        ranker: TopPush | TopPushCV
+    def search(
+        self, features: Matrix, given: TrainingRows, where: Where, *, choose: bool
+    ) -> TopPush | TopPushCV:
+        """The best pair by the folds of some rows, whose features these are; fitted on them."""
         how: dict[str, Any] = {"tol": TOL, "n_threads": self.n_threads, "verbose": self.verbose}
-        if self.is_one:
-            ranker = TopPush(float(self.lams[0]), top=self.tops[0], **how)
-        else:
-            how["tol"] = None if self.combine == "average" else TOL
-            ranker = TopPushCV(
-                self.lams, tops=self.tops, combine=self.combine, cv=self.cv, **how
-            )
-        return self._fitted(ranker, features, given, where)
+        if not choose:
+            one = TopPush(self.lams[0], top=self.tops[0], **how)
+            return self._fitted(one, features, given, where)
+        how |= {"scoring": self.scoring, "combine": self.combine, "cv": self.cv}
+        if self.combine == "average":
+            how["tol"] = None  # looser, and better for it
+        return self._fitted(TopPushCV(self.lams, tops=self.tops, **how), features, given, where)
 
     def finish(
         self, found: TopPush | TopPushCV, features: Matrix, given: TrainingRows, where: Where
     ) -> TopPush | TopPushCV:
-        """The same pair fitted on all rows."""
+        """The same pair fitted on all rows, whose features these are."""
         n_rows = len(given.positive)
         if len(where) == n_rows or not isinstance(found, TopPushCV):
             return found
@@ -182,12 +188,14 @@ class Pairs:
     ) -> TopPush | TopPushCV:
         if self.callbacks:
             ranker.set_callbacks(*self.callbacks)
-        y, weight = given.positive[where], given.sample_weight
-        part = features if len(where) == features.shape[0] else features[where]
-        return ranker.fit(part, y, None if weight is None else weight[where])
+        weight = given.sample_weight
+        fitted: TopPush | TopPushCV = ranker.fit(
+            features, given.positive[where], None if weight is None else weight[where]
+        )
+        return fitted
 
 
 def _evenly(where: Where, share: float, at_least: int) -> Where:
     """A share of some rows, but so many if there are, at even steps."""
-    n_taken = min(len(where), max(int(round(share * len(where))), at_least))
+    n_taken = min(len(where), max(round(share * len(where)), at_least))
     return where[np.linspace(0, len(where) - 1, n_taken).astype(np.intp)] if n_taken else where

@@ -79,8 +79,9 @@ class TopPushNet(ClassifierMixin, BaseEstimator):
 
     Notes
     -----
-    Training is in float32, scoring in float64. Sparse rows are made dense some at a time. With n
-    members the first layer has n * n_features * hidden[0] weights: for tens of thousands of
+    Training is in float32, scoring in float64. A batch holds up to 512 negatives, so a `top` of
+    fewer than one in 512 is that of the highest of a batch. Sparse rows are made dense some at a
+    time. The first layer has n_members * n_features * hidden[0] weights: for tens of thousands of
     columns take `TopPush`.
 
     Examples

@@ -15,6 +15,7 @@ For k = 1 it is the problem of `objective.py`, since the loss does not fall.
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -41,15 +42,14 @@ class PairwiseProblem(TopProblem):
         losses = sums.over_positives(cost, 0)
         top = smoothed_top(losses, self.k, mu)
         penalty = 0.5 * self.lam * float(weights @ weights)
-        slopes, reached = sums.over_positives(cost, 1), float(top.shares @ losses)
+        reached = float(top.shares @ losses)
         return PairPoint(
             weights,
             scores,
             mu,
             top,
             sums,
-            slopes=slopes,
-            push=(cost * sums.over_negatives(top.shares, 1), -top.shares * slopes),
+            cost,
             upper=penalty + top.mean,
             smooth=penalty + reached + top.bonus,
             reached=reached,
@@ -65,6 +65,15 @@ class SmoothedTop(NamedTuple):
     """Mu times the entropy."""
     give: Array
     """How fast the shares change with the losses, times mu."""
+    heights: Array
+    """(h_j - level)/mu of those that can have a share, else 0."""
+
+    def shares_at(self, shrink: float) -> Array:
+        """What the shares become as mu shrinks to that part of itself, to first order."""
+        rise, mass = self.heights * (1.0 / shrink - 1.0), float(self.give.sum())
+        if mass == 0.0:
+            return self.shares
+        return np.asarray(self.shares + self.give * (rise - float(self.give @ rise) / mass))
 
 
 @dataclass(frozen=True)
@@ -73,10 +82,6 @@ class PairPoint:
 
     Attributes
     ----------
-    slopes : array
-        The derivative of each negative's h by its score.
-    push : Sides
-        Minus the derivatives of the smoothed top by the scores: positives up, negatives down.
     upper, smooth : float
         F, and F with the smoothed top.
     reached : float
@@ -88,11 +93,24 @@ class PairPoint:
     mu: float
     top: SmoothedTop
     sums: PairSums
-    slopes: Array
-    push: Sides
+    cost: Array
     upper: float
     smooth: float
     reached: float
+
+    @cached_property
+    def slopes(self) -> Array:
+        """The derivative of each negative's h by its score."""
+        return self.sums.over_positives(self.cost, 1)
+
+    @cached_property
+    def push(self) -> Sides:
+        """Minus the derivatives of the smoothed top by the scores: positives up, negatives down."""
+        return self.push_of(self.top.shares)
+
+    def push_of(self, shares: Array) -> Sides:
+        """The same for other shares."""
+        return self.cost * self.sums.over_negatives(shares, 1), -shares * self.slopes
 
     @property
     def slack(self) -> float:
@@ -118,20 +136,21 @@ def smoothed_top(losses: Array, k: int, mu: float) -> SmoothedTop:
     """Shares of the k greatest losses, which differ by a few mu at their edge."""
     n, mean = len(losses), top_mean_of(losses, k)
     if k == n or not np.isfinite(mean):
-        return SmoothedTop(mean, np.full(n, 1.0 / n), 0.0, np.zeros(n))
+        return SmoothedTop(mean, np.full(n, 1.0 / n), 0.0, np.zeros(n), np.zeros(n))
     # Losses this far below the k-th greatest have no share; on the way they cost the most.
     edge = float(np.partition(losses, n - k)[n - k])
     near = np.flatnonzero(losses > edge - mu * (40.0 + np.log(n)))
-    inside, outside = _around(losses[near], k, mu, edge)
+    near_heights = _heights(losses[near], k, mu, edge)
+    inside, outside = expit(near_heights), expit(-near_heights)
     bonus = -mu / k * float((xlogy(inside, inside) + xlogy(outside, outside)).sum())
-    shares, give = np.zeros(n), np.zeros(n)
+    shares, give, heights = np.zeros(n), np.zeros(n), np.zeros(n)
     shares[near] = np.minimum(inside / inside.sum(), 1.0 / k)
-    give[near] = inside * outside / k
-    return SmoothedTop(mean, shares, bonus, give)
+    give[near], heights[near] = inside * outside / k, near_heights
+    return SmoothedTop(mean, shares, bonus, give, heights)
 
 
-def _around(losses: Array, k: int, mu: float, edge: float) -> Sides:
-    """How far each loss is inside the top and how far outside; the former sum to k."""
+def _heights(losses: Array, k: int, mu: float, edge: float) -> Array:
+    """Losses above the level, in units of mu, at which logistic functions of them sum to k."""
 
     def surplus(level: float) -> tuple[float, float, float]:
         inside = expit((losses - level) / mu)
@@ -139,4 +158,4 @@ def _around(losses: Array, k: int, mu: float, edge: float) -> Sides:
 
     reach = mu * (40.0 + np.log(len(losses)))
     level = root(surplus, edge - reach, float(losses.max()) + reach, edge)
-    return expit((losses - level) / mu), expit((level - losses) / mu)
+    return np.asarray((losses - level) / mu)

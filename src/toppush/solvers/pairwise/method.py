@@ -7,6 +7,7 @@ pairs on the driver in O(rows log rows).
 """
 
 import math
+from dataclasses import replace
 
 import numpy as np
 
@@ -59,10 +60,7 @@ def smoothed_newton(
 ) -> Solution:
     """The same for any k; rows that prove too little are taken in their best form."""
     with solving(problem.design, watch) as journal:
-        try:
-            found = _in_their_form(problem, journal, tol, max_iter, start)
-        except ArithmeticError:  # numbers beyond all bounds
-            found = nothing_proven(problem, journal)
+        found = _in_their_form(problem, journal, tol, max_iter, start)
         if found.status is Status.STALLED and refine(problem):
             found = better(found, _in_their_form(problem, journal, tol, max_iter, None), tol)
         found = said_apart(found, problem)
@@ -72,10 +70,13 @@ def smoothed_newton(
 def _in_their_form(
     problem: PairwiseProblem, journal: Journal, tol: float, max_iter: int, start: Solution | None
 ) -> Solution:
-    form = seen(problem).form
-    push = SmoothedPush(in_form(problem), tol, form, start)
-    status = follow(push, journal, max_iter=max_iter)
-    return judged(push.solution(status, len(journal)), tol)
+    """Solve on the rows in the form they have; the bounds are proven anew at the end."""
+    try:
+        push = SmoothedPush(in_form(problem), tol, seen(problem).form, start)
+        status = follow(push, journal, max_iter=max_iter)
+        return judged(push.solution(status, len(journal)), tol)
+    except ArithmeticError:  # numbers beyond all bounds
+        return nothing_proven(problem, journal)
 
 
 class SmoothedPush:
@@ -117,9 +118,9 @@ class SmoothedPush:
     def advance(self) -> None:
         """Smooth less if that is what keeps the bounds apart, then take a step."""
         before = self.upper - self.lower
-        if self.residual <= self.point.slack:
-            self._smooth_less()
-        step = NewtonSystem(self.problem, self.sides, self.point).solve(-self.gradient)
+        step = self._ahead() if self.residual <= self.point.slack else None
+        if step is None:
+            step = NewtonSystem(self.problem, self.sides, self.point).solve(-self.gradient)
         self._go_along(step)
         self._note_bounds()
         ahead = not math.isfinite(before) or self.upper - self.lower < 0.999 * before
@@ -140,6 +141,17 @@ class SmoothedPush:
 
     def _at(self, weights: Array) -> PairPoint:
         return self.problem.at(weights, self.sides.scores(weights), self.sides.cost, self.mu)
+
+    def _ahead(self) -> Array | None:
+        """Smooth less, and the step that this asks for as far as shares change by their slopes.
+
+        Shares at the new mu would jump: a step from them takes two to three times the iterations.
+        """
+        before, shares = self.point, self.point.top.shares_at(SHRINK)
+        self._smooth_less()
+        off = self.problem.lam * before.weights - self.sides.combine(*before.push_of(shares))
+        step = NewtonSystem(self.problem, self.sides, replace(before, mu=self.mu)).solve(-off)
+        return step if float(self.gradient @ step) < 0.0 else None
 
     def _smooth_less(self) -> None:
         """Lower mu; the bounds of the same weights change with it."""

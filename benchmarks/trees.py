@@ -1,0 +1,255 @@
+"""TopPushTrees against the boosted trees and forests that people use.
+
+    python -m benchmarks.trees run [--data mammography,...] [--splits 30] [--methods ...]
+    python -m benchmarks.trees table            # results/trees.csv, trees-differences.csv
+    python -m benchmarks.trees time             # results/trees-time.csv
+
+Splits are random and stratified, 2/3 to train and 1/3 to test, split s by seed s; the settings of
+TopPushTrees were chosen on splits of other seeds (1000 and on). All run on one thread.
+
+- TopPushTrees: as it is. "binary, as many members" is `TopPushTrees(loss="binary")`: the same
+  folds, the same stopping, LightGBM's own log loss.
+- LightGBM, XGBoost: one model each at a rate of 0.1, else with their defaults; the number of
+  rounds by the NDCG of a quarter of the training rows, patience 40, then a fit of that many rounds
+  to all training rows. LightGBM has categories natively, XGBoost and the forests one column each.
+- Random forest, extra trees: 300 trees of scikit-learn, at least two rows a leaf.
+
+`run` goes on where results/trees-splits.csv ends, set by set and split by split.
+"""
+
+import argparse
+import csv
+import time
+import warnings
+from collections import defaultdict
+
+import lightgbm
+import numpy as np
+import pandas as pd
+import xgboost
+from scipy.stats import wilcoxon
+from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
+from sklearn.impute import SimpleImputer
+from sklearn.model_selection import train_test_split
+
+from benchmarks.common import RESULTS, recall_before, report, saved
+from benchmarks.data import load_for_trees
+from toppush import TopPushTrees, metrics
+
+SPLITS = {
+    "diabetes": 30,
+    "mammography": 30,
+    "spambase": 30,
+    "hiva": 30,
+    "bank-marketing": 30,
+    "w8a": 30,
+    "a9a": 30,
+    "give-me-some-credit": 10,
+    "ijcnn1": 10,
+    "nslkdd": 10,
+    "cover": 10,
+    "hiv-ecfp4": 30,
+}
+MEASURES = {
+    "Pos@Top": metrics.positives_at_top,
+    "recall before 3": lambda y, scores: recall_before(y, scores, 3),
+    "recall before 10": lambda y, scores: recall_before(y, scores, 10),
+    "AP": metrics.average_precision,
+    "NDCG": metrics.ndcg,
+}
+OURS = "TopPushTrees"
+RATE, PATIENCE, MOST_ROUNDS, FOREST = 0.1, 40, 1000, 300
+KEPT = ["set", "split", "method", *MEASURES, "seconds"]
+
+
+def toppush_trees(X, y, seed):
+    return TopPushTrees(n_threads=1, random_state=seed).fit(X, y).decision_function
+
+
+def binary_members(X, y, seed):
+    ranker = TopPushTrees(loss="binary", n_threads=1, random_state=seed)
+    return ranker.fit(X, y).decision_function
+
+
+def one_lightgbm(X, y, seed):
+    options = {"objective": "binary", "learning_rate": RATE, "metric": "none"}
+    options |= {"num_threads": 1, "seed": seed, "verbosity": -1}
+    kept, held = halves(y, seed)
+    stop = lightgbm.early_stopping(PATIENCE, verbose=False)
+    held_out = lightgbm.Dataset(rows(X, held), y[held])
+    found = lightgbm.train(
+        options,
+        lightgbm.Dataset(rows(X, kept), y[kept]),
+        MOST_ROUNDS,
+        valid_sets=[held_out],
+        feval=lambda scores, data: ("NDCG", metrics.ndcg(y[held], scores), True),
+        callbacks=[stop],
+    )
+    model = lightgbm.train(options, lightgbm.Dataset(X, y), found.best_iteration)
+    return lambda X: model.predict(X, raw_score=True)
+
+
+def one_xgboost(X, y, seed):
+    prepare = columns_of_numbers(X, fill=False)
+    X = prepare(X)
+    options = {"objective": "binary:logistic", "eta": RATE, "nthread": 1, "seed": seed}
+    kept, held = halves(y, seed)
+
+    def minus_ndcg(scores, data):
+        return "minus_NDCG", -metrics.ndcg(y[held], scores)
+
+    found = xgboost.train(
+        options | {"disable_default_eval_metric": 1},
+        xgboost.DMatrix(X[kept], y[kept]),
+        MOST_ROUNDS,
+        evals=[(xgboost.DMatrix(X[held], y[held]), "held")],
+        custom_metric=minus_ndcg,
+        early_stopping_rounds=PATIENCE,
+        verbose_eval=False,
+    )
+    model = xgboost.train(options, xgboost.DMatrix(X, y), found.best_iteration + 1)
+    return lambda X: model.predict(xgboost.DMatrix(prepare(X)), output_margin=True)
+
+
+def forest(kind):
+    def fit(X, y, seed):
+        prepare = columns_of_numbers(X, fill=True)
+        model = kind(FOREST, min_samples_leaf=2, n_jobs=1, random_state=seed).fit(prepare(X), y)
+        return lambda X: model.predict_proba(prepare(X))[:, 1]
+
+    return fit
+
+
+METHODS = {
+    OURS: toppush_trees,
+    "binary, as many members": binary_members,
+    "LightGBM": one_lightgbm,
+    "XGBoost": one_xgboost,
+    "random forest": forest(RandomForestClassifier),
+    "extra trees": forest(ExtraTreesClassifier),
+}
+
+
+def halves(y, seed):
+    """Three quarters of the rows, and the rest to stop by."""
+    return train_test_split(np.arange(len(y)), test_size=0.25, random_state=seed, stratify=y)
+
+
+def rows(X, where):
+    return X.iloc[where] if isinstance(X, pd.DataFrame) else X[where]
+
+
+def columns_of_numbers(X, fill):
+    """A function from rows to numbers alone: a column for each category, gaps filled if asked."""
+    if not isinstance(X, pd.DataFrame):
+        return lambda X: X
+    width = pd.get_dummies(X, dtype=float).columns
+    numbers = pd.get_dummies(X, dtype=float).to_numpy()
+    filled = SimpleImputer(strategy="median").fit(numbers) if fill else None
+
+    def prepare(X):
+        found = pd.get_dummies(X, dtype=float).reindex(columns=width, fill_value=0.0).to_numpy()
+        return filled.transform(found) if fill else found
+
+    return prepare
+
+
+def run(names, n_splits, methods):
+    """Fit and test what is missing; a line of the file each."""
+    done = {(row["set"], int(row["split"]), row["method"]) for row in saved("trees-splits")}
+    path = RESULTS / "trees-splits.csv"
+    with path.open("a", newline="") as file:
+        out = csv.writer(file, lineterminator="\n")
+        if not done:
+            out.writerow(KEPT)
+        for name in names:
+            X, y = load_for_trees(name)
+            for split in range(min(n_splits, SPLITS[name])):
+                left = [one for one in methods if (name, split, one) not in done]
+                for row in trial(X, y, split, left) if left else []:
+                    out.writerow([name, split, *row])
+                    file.flush()
+            print(f"{name}: done", flush=True)
+
+
+def trial(X, y, seed, methods):
+    """Name, measures and CPU seconds of each method on one split."""
+    train, test = train_test_split(
+        np.arange(len(y)), test_size=1 / 3, random_state=seed, stratify=y
+    )
+    for method in methods:
+        began = time.process_time()
+        scorer = METHODS[method](rows(X, train), y[train], seed)
+        seconds = time.process_time() - began
+        scores = np.asarray(scorer(rows(X, test)), dtype=np.float64)
+        found = [round(measure(y[test], scores), 6) for measure in MEASURES.values()]
+        yield [method, *found, round(seconds, 2)]
+
+
+def by_method():
+    """Set -> method -> split -> row."""
+    found = defaultdict(lambda: defaultdict(dict))
+    for row in saved("trees-splits"):
+        found[row["set"]][row["method"]][int(row["split"])] = row
+    return found
+
+
+def table():
+    """Means over splits, and paired differences of ours from each of the others."""
+    means, differences = [], []
+    for name, methods in by_method().items():
+        for method, splits in methods.items():
+            mean = [
+                np.mean([float(row[one]) for row in splits.values()])
+                for one in (*MEASURES, "seconds")
+            ]
+            means.append([name, method, len(splits), *(round(one, 4) for one in mean)])
+            if method != OURS:
+                differences += [
+                    [name, method, *compared(methods[OURS], splits, measure)]
+                    for measure in MEASURES
+                ]
+    report("trees", ["set", "method", "splits", *MEASURES, "CPU seconds"], means)
+    columns = ["set", "against", "measure", "splits", "difference", "standard error", "p"]
+    report("trees-differences", columns, differences)
+
+
+def compared(ours, theirs, measure):
+    """Ours less theirs over common splits: mean, standard error, Wilcoxon's two-sided p."""
+    common = sorted(set(ours) & set(theirs))
+    less = np.array([float(ours[one][measure]) - float(theirs[one][measure]) for one in common])
+    error = less.std(ddof=1) / np.sqrt(len(less)) if len(less) > 1 else np.nan
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        p = wilcoxon(less).pvalue if len(less) > 5 and less.any() else 1.0
+    return [measure, len(common), *(round(float(one), 5) for one in (less.mean(), error, p))]
+
+
+def timed(names=("mammography", "give-me-some-credit"), repeats=3):
+    """CPU seconds of a fit to the whole set, beside LightGBM's for as many trees."""
+    found = []
+    for name in names:
+        X, y = load_for_trees(name)
+        for _ in range(repeats):
+            began = time.process_time()
+            ranker = TopPushTrees(n_threads=1).fit(X, y)
+            ours, n_trees = time.process_time() - began, sum(ranker.n_tried_)
+            began = time.process_time()
+            lightgbm.LGBMClassifier(n_estimators=n_trees, n_jobs=1, verbosity=-1).fit(X, y)
+            theirs = time.process_time() - began
+            found.append([name, n_trees, sum(ranker.n_rounds_), ours, theirs, ours / theirs])
+    columns = ["set", "trees grown", "trees kept", "TopPushTrees s", "LightGBM s", "ratio"]
+    report("trees-time", columns, found)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("what", choices=["run", "table", "time"])
+    parser.add_argument("--data", default=",".join(SPLITS))
+    parser.add_argument("--splits", type=int, default=30)
+    parser.add_argument("--methods", default=";".join(METHODS), help="separated by semicolons")
+    asked = parser.parse_args()
+    if asked.what == "run":
+        run(asked.data.split(","), asked.splits, asked.methods.split(";"))
+    else:
+        {"table": table, "time": timed}[asked.what]()
