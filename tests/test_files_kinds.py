@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from scipy import sparse
+from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.datasets import dump_svmlight_file
 
 from files import DROP, ENGINES, EVERY_KIND, QUICK, made_rows, odd_rows, quick_fit, write
@@ -18,6 +19,7 @@ from toppush.files.columns import FORMS
 from toppush.files.counts import Counts
 from toppush.files.fitting import SCALES
 from toppush.files.kinds import KINDS, OptionError, kind_of, named
+from toppush.files.kinds.base import Kind
 from toppush.files.model import saving
 from toppush.files.model.exports import export_json, export_onnx
 
@@ -96,6 +98,50 @@ def test_options_are_taken_or_refused_with_those_that_are(kind, option, folder):
 def test_values_that_a_kind_does_not_know(kind, options, said, folder):
     with pytest.raises(OptionError, match=said):
         files.fit(folder / "train.csv", label="fraud", model=kind, **options)
+
+
+class FirstColumn(ClassifierMixin, BaseEstimator):
+    """A ranker of somebody else's: by one column, the highest first."""
+
+    def __init__(self, column=0, verbose=0):
+        self.column, self.verbose = column, verbose
+
+    def fit(self, X, y):
+        self.classes_, self.n_features_in_ = np.unique(y), X.shape[1]
+        return self
+
+    def decision_function(self, X):
+        return np.nan_to_num(X[:, self.column])
+
+
+class ByColumn(Kind):
+    name, form, scale, takes = "column", "gaps", None, ("top",)
+    home = f"{__name__}.FirstColumn"
+
+    def ranker(self, options, rows, seed):
+        return self.class_(column=options.get("top", 0))
+
+    def settings(self, ranker, options):
+        return {"column": ranker.column}
+
+    def sentence(self, settings):
+        return f"By column {settings['column']}."
+
+
+def test_a_kind_of_ones_own_goes_all_the_way(folder, tmp_path, monkeypatch):
+    monkeypatch.setitem(KINDS, "column", ByColumn())
+    model = files.fit(folder / "train.csv", label="fraud", drop=DROP, model="column", top=1)
+    files.save(model, tmp_path / "m")
+    again = files.load(tmp_path / "m")
+    np.testing.assert_array_equal(
+        again.decision_function(batch()), pa.table(odd_rows())["income"].fill_null(0.0)
+    )
+    assert model.kind.sentence(model.about["fit"]) == "By column 1."
+    with pytest.raises(ModelError, match="there is no ONNX export of --model column"):
+        export_onnx(again, tmp_path / "m.onnx")
+    monkeypatch.delitem(KINDS, "column")
+    with pytest.raises(ModelError, match=r"names .*FirstColumn .* which a model has no use for"):
+        files.load(tmp_path / "m")
 
 
 # ---- rows in, scores out
