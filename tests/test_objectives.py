@@ -145,7 +145,7 @@ def test_rows_of_no_weight_are_not_there(rng, of, top):
     found = of(scores, label_rows(labels, weight), top, 0.5)
     alone = of(scores[there], label_rows(labels[there], weight[there]), top, 0.5)
     for one, other in zip(found, alone, strict=True):
-        assert_allclose(one[there], other, rtol=1e-4, atol=1e-5)
+        assert_allclose(one[there], other, rtol=2e-3, atol=1e-4)
 
 
 @given(lists())

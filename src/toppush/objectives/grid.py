@@ -25,7 +25,7 @@ from toppush.types import Array, Where
 
 STEPS_PER_SCALE = 16
 """Grid points per unit of the narrower of the two sigmoids."""
-CHUNK = 2**15
+CHUNK = 2**14
 """Rows at a time: a million take 14 ms so, and 28 in one piece."""
 MOST_POINTS = 2**16
 """A grid has no more; over a range that asks for more its points are further apart."""

@@ -14,8 +14,8 @@ from toppush.types import Array
 
 MOST_STEPS = 200
 """Newton takes about five; halving alone ends within these."""
-CLOSE = 1e-13
-"""Newton's last step, in scores."""
+CLOSE, ROUNDING = 1e-10, 1e-15
+"""Newton's last step, in units of the smoothing and of the level; its error is their square."""
 
 
 def sigmoid(at: Array) -> Array:
@@ -57,7 +57,7 @@ def level(scores: Array, weights: Array, depth: float, smoothing: float) -> floa
         low, high = (at, high) if off > 0 else (low, at)
         step = off / slope if slope > 0 else math.inf
         new = at + step if low < at + step < high else 0.5 * (low + high)
-        if abs(new - at) <= CLOSE * (smoothing + abs(at)):
+        if abs(new - at) <= CLOSE * smoothing + ROUNDING * abs(at):
             return new
         at = new
     return at
