@@ -1,7 +1,7 @@
 """Fuzz the readers of CSV, LIBSVM, NPY and model files: no crash, no hang, no silent misread.
 
 pip install -e '.[test,fuzz]'
-python tests/fuzz_files.py csv --minutes 10      # or libsvm, npy, model
+python tests/fuzz_files.py csv --minutes 10      # or libsvm, npy, model, trees
 python tests/fuzz_files.py csv --file crash-...  # one input again
 
 Every input is read or refused with a `DataError`, and what is read must be what a slow, obvious
@@ -25,12 +25,13 @@ with atheris.instrument_imports(include=["toppush.files"]):
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import MaxAbsScaler
 
-    from toppush import TopPush
+    from toppush import TopPush, TopPushAdditive, TopPushKernel, TopPushNet, TopPushTrees
     from toppush.files import Columns, DataError, ModelError, labels, readers
     from toppush.files.model import saving
     from toppush.files.readers.csv_faults import MISSING
 
 sys.path.insert(0, str(Path(__file__).parent))
+from files import QUICK
 from test_files_matrices import parsed, strict
 from test_files_models import archive_of, forged
 from test_files_tables import csv_table
@@ -140,29 +141,72 @@ def npy(*arguments):
     return file.getvalue()
 
 
-def small_model():
-    """The parts of a file's archive, and rows to score."""
+def small_models():
+    """The parts of the archive of a model of each kind, and rows to score."""
     rng = np.random.default_rng(0)
-    X, y = rng.normal(size=(40, 3)), np.arange(40) % 2
-    table = pa.table({"a": X[:, 0], "b": X[:, 1], "c": ["x", "y"] * 20})
-    pipeline = make_pipeline(Columns(), MaxAbsScaler(), TopPush(top=0.5)).fit(table, y)
-    return archive_of(saving.as_model(pipeline)), table.to_batches()[0]
+    X, y = rng.normal(size=(60, 3)), np.arange(60) % 2
+    gaps = [None if at % 7 == 0 else float(value) for at, value in enumerate(X[:, 1])]
+    table = pa.table({"a": X[:, 0], "b": gaps, "c": ["x", "y", None] * 20})
+    texts = {"categorical_features": [2]}
+    rankers = {
+        "linear": [Columns(), MaxAbsScaler(), TopPush(top=0.5)],
+        "additive": [Columns(form="codes"), TopPushAdditive([0.1], tops=[0.5], **texts)],
+        "kernel": [Columns(), TopPushKernel([0.1], tops=[0.5], widths=[1.0], n_components=5)],
+        "trees": [Columns(form="codes"), TopPushTrees(0.5, n_members=1, max_rounds=3, **texts)],
+        "net": [Columns(), TopPushNet(0.5, n_members=2, hidden=(3,), max_steps=20)],
+    }
+    made = {kind: make_pipeline(*steps).fit(table, y) for kind, steps in rankers.items()}
+    parts = [archive_of(saving.as_model(pipeline)) for pipeline in made.values()]
+    return parts, table.to_batches()[0]
 
 
-PARTS, BATCH = ({}, None)
+MODELS, BATCH = ([], None)
+
+
+def changed_text(text, data):
+    """A member's text with lines or numbers of its own put elsewhere, so that most of it holds."""
+    lines = text.split(b"\n")
+    for at in range(0, len(data) - 3, 4):
+        line, other, word, new = data[at : at + 4]
+        key, _, values = lines[line % len(lines)].partition(b"=")
+        words = values.split(b" ")
+        words[word % len(words)] = (b"%d" % (new - 128)) if new % 2 else words[other % len(words)]
+        lines[line % len(lines)] = key + (b"=" + b" ".join(words) if values else b"")
+    return b"\n".join(lines)
+
+
+def fuzz_trees(data):
+    """Change numbers of a tree's text, with the size that the header says if it is to be right."""
+    parts = MODELS[list(QUICK).index("trees")]
+    name = next(name for name, part in parts.items() if part.endswith(b"end of trees\n"))
+    text = np.load(memory.BytesIO(parts[name])).tobytes()
+    changed = changed_text(text, data[1:])
+    if data[:1] > b"\x40":
+        trees = changed.split(b"Tree=")[1:]
+        sizes = b" ".join(b"%d" % (5 + len(tree.split(b"end of trees")[0])) for tree in trees)
+        head, _, rest = changed.partition(b"tree_sizes=")
+        changed = head + b"tree_sizes=" + sizes + b"\n" + rest.partition(b"\n")[2]
+    score_if_opened(forged(parts | {name: npy(np.frombuffer(changed, np.uint8))}))
 
 
 def fuzz_model(data):
     """Overwrite a part, or the archive itself, as the first bytes say, and seal it again."""
-    names = [*sorted(PARTS), None]
+    parts = MODELS[data[0] % len(MODELS)] if data else MODELS[0]
+    data = data[1:]
+    names = [*sorted(parts), None]
     name = names[data[0] % len(names)] if data else names[0]
-    content = forged(PARTS)[saving.FIRST :] if name is None else PARTS[name]
+    content = forged(parts)[saving.FIRST :] if name is None else parts[name]
     place = int.from_bytes(data[1:4], "little") % len(content)
     changed = content[:place] + data[4:] + content[place + max(0, len(data) - 4) :]
-    sealed = saving.sealed(changed) if name is None else forged(PARTS | {name: changed})
+    score_if_opened(saving.sealed(changed) if name is None else forged(parts | {name: changed}))
+
+
+def score_if_opened(sealed):
     try:
         model = saving.from_bytes(sealed)
         scores = model.decision_function(BATCH)
+        if hasattr(model.ranker, "contributions"):
+            model.ranker.contributions(model.columns.transform(BATCH))
     except (ModelError, DataError):
         return
     assert np.isfinite(scores).all()
@@ -176,21 +220,31 @@ SEEDS = {
             for kind in ("f8", ">f8", "f2", "g", "i4", "?", "c16", "U3", "S2")]
            + [bytes([0, kind, 2]) + np.arange(12.0).tobytes() for kind in range(12)]
            + [npy([1.0, np.nan]), npy([[1.0, np.inf]]), npy([["a", "b"]]), b"PK\x03\x04"],
-    "model": [bytes([part, place, 0, 0]) + text for part in range(12) for place in (0, 90)
+    "model": [bytes([model, part, place, 0, 0]) + text for model in range(5)
+              for part in range(12) for place in (0, 90)
               for text in (b"", b"null", b"\x93NUMPY", b'"__class__": "')],
+    "trees": [bytes([size, line, line + 1, word, new]) for size in (0, 200)
+              for line in range(0, 60, 3) for word in (0, 2) for new in (129, 255, 10)],
 }  # fmt: skip
-TARGETS = {"csv": fuzz_csv, "libsvm": fuzz_libsvm, "npy": fuzz_npy, "model": fuzz_model}
+TARGETS = {
+    "csv": fuzz_csv,
+    "libsvm": fuzz_libsvm,
+    "npy": fuzz_npy,
+    "model": fuzz_model,
+    "trees": fuzz_trees,
+}
 
 
 def main():
-    global PARTS, BATCH
+    global MODELS, BATCH
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("target", choices=TARGETS)
     parser.add_argument("--minutes", type=float, default=10.0)
     parser.add_argument("--file", default=None)
     options = parser.parse_args()
     warnings.simplefilter("ignore")
-    PARTS, BATCH = small_model()
+    if options.target in ("model", "trees"):
+        MODELS, BATCH = small_models()
     corpus = FOLDER / "corpus"
     corpus.mkdir()
     for number, seed in enumerate(SEEDS[options.target]):

@@ -195,7 +195,10 @@ def comparison(folder):
         found.append(compare(given, tell=lambda *step: told.append(step), **options))
         return found[0]
 
+    slow = ("TopPush net", "TopPush kernel")  # half a minute
+    quick = {name: one for name, one in experiments_compare.RIVALS.items() if name not in slow}
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(experiments_compare, "RIVALS", quick)
         patch.setattr(experiments_compare, "compare", noted)
         printed = result("compare", folder / "new.parquet", "--label", "fraud", "--drop", "id",
                          "--cv", 2)  # fmt: skip

@@ -12,6 +12,7 @@ import pytest
 
 from hostile_page import HOSTILE, hostile_page
 from toppush import metrics, report
+from toppush.report.explained import Curve, Explained
 
 webdriver = pytest.importorskip("selenium.webdriver", reason="needs selenium")
 from selenium.webdriver.common.by import By  # noqa: E402
@@ -256,13 +257,41 @@ def test_dark_and_print(opened):
 
 
 def test_narrow_screens_scroll_tables_only(opened):
+    assert width_on_a_phone(opened) <= 360
+
+
+def width_on_a_phone(opened):
     narrow = {"width": 360, "height": 800, "deviceScaleFactor": 1, "mobile": True}
     try:
         opened.browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", narrow)
-        width = "return document.documentElement.scrollWidth"
-        assert opened.browser.execute_script(width) <= 360
+        return opened.browser.execute_script("return document.documentElement.scrollWidth")
     finally:
         opened.browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
+def test_curves_are_drawn_whatever_their_columns_are_called(browser, tied, tmp_path):
+    positive, scores = tied
+    alarms = report.first_false_alarms(positive, scores)
+    names = [HOSTILE, "b" * 200]
+    told = Explained(
+        names,
+        {int(row): np.array([0.5, -0.2]) for row in alarms},
+        np.array([2.0, 1.0]),
+        {int(row): {HOSTILE: HOSTILE, names[1]: 3.0} for row in alarms},
+        n_rows=len(scores),
+        curves=[
+            Curve(HOSTILE, [HOSTILE, "two"], [0.3, -0.1]),
+            Curve(names[1], [0.0, 1e6, 2e6], [0.0, 0.5, 0.2], missing=0.1),
+        ],
+        told="The score is a sum.",
+    )
+    page = report.build(positive, scores, features=told)
+    opened = Opened(browser, tmp_path / "curves.html", page)
+    assert len(opened.browser.find_elements(By.CSS_SELECTOR, "[id^=chart-curve-] svg")) == 2
+    assert width_on_a_phone(opened) <= 360
+    assert opened.browser.execute_script("return window.pwned") is None
+    assert set(opened.requests()) == {opened.url}
+    assert opened.browser.get_log("browser") == []
 
 
 def test_nothing_is_fetched_and_nothing_complains(opened):

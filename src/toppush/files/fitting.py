@@ -10,13 +10,22 @@ from typing import ParamSpec, TypeVar
 import numpy as np
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import MaxAbsScaler, StandardScaler
+from sklearn.utils._param_validation import InvalidParameterError
 
 from toppush import metrics
 from toppush.files.columns import Columns
 from toppush.files.errors import BadColumns
 from toppush.files.id_columns import caution, id_like
 from toppush.files.kinds import DEFAULT, kind_of, named
-from toppush.files.kinds.base import About, FitRows, Kind, Options, Ranker, Steps
+from toppush.files.kinds.base import (
+    About,
+    FitRows,
+    Kind,
+    OptionError,
+    Options,
+    Ranker,
+    Steps,
+)
 from toppush.files.kinds.certificates import certificate
 from toppush.files.labels import LabelRule, choose, count
 from toppush.files.model.fitted import Model
@@ -239,7 +248,10 @@ def fit_and_warn(ranker: Ranker, X: Matrix, y: Labels) -> list[str]:
     """Fit, and give the warnings on; their texts are the result."""
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
-        ranker.fit(X, y).set_params(verbose=0)
+        try:
+            ranker.fit(X, y).set_params(verbose=0)
+        except InvalidParameterError as error:
+            raise OptionError(str(error)) from None
     for warning in said:
         warnings.warn(warning.message, warning.category, stacklevel=3)
     return sorted({str(warning.message) for warning in said})
@@ -253,9 +265,10 @@ def spent(clock: list[float]) -> dict[str, float]:
 def known(facts: About, layout: Layout, rule: LabelRule, ranker: Ranker) -> About:
     """What is known of a fit, apart from its columns and settings; `facts` tell of the data."""
     kind, proof = kind_of(ranker), certificate(ranker)
+    engine = kind.engine[:1] if kind is not None and kind.engine is not None else ()
     return {
         "model": None if kind is None else kind.name,
-        "versions": versions_of(PACKAGES),
+        "versions": versions_of([*PACKAGES, *engine]),
         "made": datetime.now(UTC).isoformat(timespec="seconds"),
         "data": facts,
         "layout": layout,

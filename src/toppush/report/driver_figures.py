@@ -76,10 +76,10 @@ def shape_figure(name: str, curve: Curve) -> Figure:
         height = BAR * len(bars)
     else:
         points = data({"value": curve.values, "amount": curve.amounts})
-        x = value_axis("value", curve.name, curve.values, zero=False)
+        x = value_axis("value", "value", curve.values, zero=False)
         y = alt.Y("amount:Q", title=title, scale=alt.Scale(zero=False))
         line = alt.Chart(points).mark_line(color=FIRST, strokeWidth=2.2).encode(x=x, y=y)
-        told = [tip("value:Q", ".4g", curve.name[:60]), tip("amount:Q", "+.4g", title)]
+        told = [tip("value:Q", ".4g"), tip("amount:Q", "+.4g", title)]
         chart = alt.layer(line, hover(points, x, told))
         height = 150
     if curve.missing is not None and not texts:

@@ -13,6 +13,7 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.utils import _safe_indexing, get_tags
 
 from toppush.designs import dense
+from toppush.nonlinear.features import FeatureRanker
 from toppush.problem.losses import LOSSES
 from toppush.report.drivers import Features, numbered
 from toppush.report.explained import Explained, by_column, largest_curves, sampled
@@ -91,7 +92,7 @@ def from_estimator(
     alarms = ranking.order[ranking.false_alarms(N_ALARMS)]
     if hasattr(final, "contributions"):
         features = _explained(ranker, prepare, final, X, prepared, alarms, feature_names)
-    elif hasattr(final, "coef_"):
+    elif hasattr(final, "coef_") and not isinstance(final, FeatureRanker):
         features = _features(ranker, prepare, final, X, alarms, feature_names)
     rival = None
     if X_train is not None and y_train is not None:

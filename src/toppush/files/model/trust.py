@@ -16,7 +16,6 @@ from toppush.files.model.archive import Archive
 
 SCHEMA = "schema.json"
 OWN = {
-    *homes(),
     "toppush.files.columns.Columns",
     "toppush.files.columns.Number",
     "toppush.files.columns.Category",
@@ -66,7 +65,7 @@ ALLOWED: dict[str, set[str]] = {
     "NdArrayNode": {"numpy.ndarray"} | SCALARS,
     "SparseMatrixNode": {"scipy.sparse._csr.csr_matrix", "scipy.sparse._csr.csr_array"},
 }
-"""What each of skops's loaders may be asked for."""
+"""What each of skops's loaders may be asked for, besides the rankers of `KINDS`."""
 
 
 class UntrustedError(ModelError):
@@ -82,9 +81,12 @@ def require_trusted(archive: Archive) -> list[str]:
     A part that is named by several objects would be read for each of them.
     """
     readers: dict[str, int] = {}
+    rankers = homes()
     for node in _nodes(json.loads(archive.read(SCHEMA))):
         loader, name = node["__loader__"], f"{node.get('__module__')}.{node.get('__class__')}"
-        if name not in ALLOWED.get(str(loader), ()):
+        if name not in ALLOWED.get(str(loader), ()) and not (
+            loader == "ObjectNode" and name in rankers
+        ):
             error = UntrustedError(
                 f"it names {name} ({loader}), which a model has no use for; it was not opened."
             )
@@ -92,7 +94,7 @@ def require_trusted(archive: Archive) -> list[str]:
             raise error
         if "file" in node and readers.setdefault(node["file"], node["__id__"]) != node["__id__"]:
             raise ModelError(f"two of its objects read its part {node['file']!r}.")
-    return sorted(set().union(*ALLOWED.values()))
+    return sorted(rankers.union(*ALLOWED.values()))
 
 
 def _nodes(node: Any) -> Iterator[dict[str, Any]]:

@@ -1,0 +1,220 @@
+"""Every kind of model by commands: from fit to report, and what is said on the way."""
+
+import gzip
+import json
+import signal
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from files import ENGINES, EVERY_KIND, QUICK, made_rows, odd_rows, write
+from test_cli import result, run
+from toppush import files
+from toppush.experiments import compare as experiments_compare
+from toppush.files.kinds import KINDS
+
+every_kind = pytest.mark.parametrize("kind", EVERY_KIND)
+FIT = ("--label", "fraud", "--drop", "id", "--threads", "1")
+SENTENCES = {
+    "linear": "lam 0.1, top 77 of the negatives, as given",
+    "additive": "The sum of a curve of each of 4 columns: lam 0.1",
+    "kernel": "Gaussian similarity to 300 training rows, gamma",
+    "trees": "Boosted trees: 2 members of",
+    "net": "Networks: 2 members with 256 and 128 hidden units",
+}
+MOVES = {
+    "linear": "To the right: larger values rank higher",
+    "additive": "The score is a sum of one curve for each column",
+    "kernel": "is no sum over the columns",
+    "trees": "Shapley values",
+    "net": "is no sum over the columns",
+}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("cli-kinds")
+    write(folder / "train.csv", made_rows(300))
+    write(folder / "held.csv", made_rows(600, seed=1))
+    write(folder / "new.csv", odd_rows())
+    return folder
+
+
+def options_of(kind):
+    return [text for name, value in QUICK[kind].items() for text in (f"--{name}", str(value))]
+
+
+@pytest.fixture(scope="module")
+def fitted(folder):
+    """The model file of a kind, and what was printed when it was made."""
+    made = {}
+
+    def find(kind):
+        if kind in ENGINES:
+            pytest.importorskip(ENGINES[kind])
+        if kind not in made:
+            path = folder / f"{kind}.toppush"
+            exports = ["--onnx", folder / f"{kind}.onnx", "--weights", folder / f"{kind}.json"]
+            ran = run("fit", folder / "train.csv", "-o", path, "--model", kind, *FIT,
+                      *options_of(kind), *exports)  # fmt: skip
+            made[kind] = path, ran.stdout
+        return made[kind]
+
+    return find
+
+
+@every_kind
+def test_fit_and_info_say_what_the_model_is(kind, fitted, folder):
+    path, printed = fitted(kind)
+    told = run("info", path).stdout
+    about = result("info", path)
+    assert about["model"] == kind
+    for text in (printed, told):
+        assert SENTENCES[kind] in text
+        assert ("Certificate: objective" in text) == ("certificate" in about)
+        assert ("by members that did not see it" in text) == ("out_of_fold" in about)
+        assert ("which flatter" in text) == ("training" in about)
+    assert ("out_of_fold" in about) == (kind in ENGINES)
+    assert ("certificate" in about) == (kind not in ENGINES)
+    assert (folder / f"{kind}.onnx").stat().st_size > 100
+    weights = json.loads((folder / f"{kind}.json").read_text())
+    assert weights["format"].startswith("toppush ")
+    assert weights["label"]["positive"] == "yes"
+
+
+@pytest.mark.parametrize(
+    "kind", [pytest.param(one, marks=[pytest.mark.long] * (one != "trees")) for one in QUICK]
+)
+def test_what_follows_a_fit(kind, fitted, folder, tmp_path):
+    path, _ = fitted(kind)
+    listed = result("rank", path, folder / "new.csv", "--limit", 5)
+    best = files.rank(files.load(path), folder / "new.csv", limit=5)
+    assert listed["ranked"] == best.to_pylist()
+    assert (listed["unseen"], listed["rows"]) == ({"city": 1}, 200)
+    found = result("evaluate", path, folder / "held.csv", "--draws", 20)
+    measures = {one["measure"]: one["value"] for one in found["measures"]}
+    assert measures["auc"] > 0.7
+    assert result("threshold", path, folder / "held.csv", "--fpr", 0.05)["observed_fpr"] <= 0.05
+    page = tmp_path / "report.html"
+    run("report", path, folder / "held.csv", "--train", folder / "train.csv", "-o", page)
+    text = page.read_text(encoding="utf-8")
+    assert MOVES[kind] in text
+    assert ("The optimum lies between" in text) == (kind not in ENGINES)
+    assert "Logistic regression with scikit-learn" in text
+
+
+@pytest.mark.parametrize(
+    "options, said",
+    [
+        (["--model", "trees", "--lam", "1"],
+         "--lam is not for --model trees, which takes --top, --loss, --members, --threads, "),
+        (["--model", "linear", "--members", "3"], "--members is not for --model linear"),
+        (["--model", "net", "--cv", "3"], "--cv is not for --model net"),
+        (["--model", "additive", "--kernel", "nystroem:5"], "--kernel is not for --model additive"),
+        (["--model", "trees", "--loss", "logistic"], "--model trees takes pairwise, binary"),
+        (["--model", "forest"], "'forest' is not one of 'linear', 'additive'"),
+        (["--model", "trees", "--cluster", "local"], "trees is not for a cluster"),
+        (["--threads", "2", "--cluster", "local"], "is not for a cluster; leave it out"),
+    ],
+)  # fmt: skip
+def test_options_that_do_not_go_together(options, said, folder, tmp_path):
+    given = ["fit", folder / "train.csv", "-o", tmp_path / "m", "--label", "fraud", *options]
+    assert said in " ".join(run(*given, code=2).stderr.split())
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    "kind, options, code",
+    [
+        ("trees", ("--top", "100000", "--members", "1"), 1),
+        ("additive", ("--top", "100000", "--lam", "1"), 1),
+        ("additive", ("--cv", "100"), 1),
+        ("net", ("--members", "1"), 2),
+    ],
+)
+def test_fits_that_cannot_be_end_with_a_sentence(kind, options, code, folder, tmp_path):
+    if kind in ENGINES:
+        pytest.importorskip(ENGINES[kind])
+    given = ["fit", folder / "train.csv", "-o", tmp_path / "m", *FIT, "--model", kind, *options]
+    ran = run(*given, code=code)
+    assert ran.stderr.startswith("Error: ")
+    assert "should not have happened" not in ran.stderr
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("kind", ENGINES)
+def test_without_the_engine_a_fit_names_the_extra(kind, folder, tmp_path, monkeypatch):
+    from toppush.files.kinds import base
+
+    monkeypatch.setattr(base, "find_spec", lambda name: None)
+    ran = run("fit", folder / "train.csv", "-o", tmp_path / "m", "--model", kind, code=1)
+    assert f"pip install 'toppush[{KINDS[kind].engine[1]}]'" in ran.stderr
+
+
+def test_compare_sets_kinds_beside_or_names_them_as_left_out(folder, monkeypatch):
+    from toppush.files.kinds import base
+
+    pytest.importorskip("lightgbm")
+    quick = {name: experiments_compare.RIVALS[name] for name in ("TopPush trees", "TopPush net")}
+    monkeypatch.setattr(experiments_compare, "RIVALS", quick)
+    find = base.find_spec
+    monkeypatch.setattr(base, "find_spec", lambda name: None if name == "torch" else find(name))
+    given = ("compare", folder / "train.csv", "--label", "fraud", "--drop", "id", "--cv", 2)
+    found = result(*given)
+    assert set(found["folds"]) == {"TopPush trees"}
+    assert min(found["folds"]["TopPush trees"]["AUC"]) > 0.6
+    assert "pip install 'toppush[gpu]'" in found["left_out"]["TopPush net"]
+
+
+KILLED = """
+import os, signal, sys
+os.fsync = lambda file: os.kill(os.getpid(), signal.SIGKILL)
+from toppush.cli import main
+main(sys.argv[1:])
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="kills a process as Linux does")
+def test_a_killed_fit_leaves_the_old_model(fitted, folder, tmp_path):
+    """It is killed when the new file is written, and not yet in its place."""
+    path, _ = fitted("trees")
+    model = tmp_path / "m.toppush"
+    model.write_bytes(path.read_bytes())
+    given = ["fit", folder / "held.csv", "-o", model, "--model", "trees", *FIT,
+             *options_of("trees")]  # fmt: skip
+    ran = subprocess.run([sys.executable, "-c", KILLED, *map(str, given)], capture_output=True)
+    assert ran.returncode == -signal.SIGKILL
+    assert model.read_bytes() == path.read_bytes()
+    assert len(list(tmp_path.iterdir())) == 2  # the new one beside it
+    run(*given)
+    assert result("info", model)["data"]["rows"] == 600
+    assert list(tmp_path.iterdir()) == [model]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["trees", "additive"])
+def test_bank_customers_from_the_raw_file_to_a_report(kind, shared_file, tmp_path):
+    """A subsample of the table as its publisher packs it: semicolons, quotes, nine text columns."""
+    with gzip.open(shared_file("data/tables/bank-marketing.csv.gz"), "rt") as file:
+        header, *lines = file.read().splitlines()
+    order = np.random.default_rng(0).permutation(len(lines))[:12_000]
+    for name, part in (("train.csv", order[:6000]), ("held.csv", order[6000:])):
+        text = "\n".join([header, *(lines[row] for row in part)]) + "\n"
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    model, held = tmp_path / "m.toppush", tmp_path / "held.csv"
+    made = result("fit", tmp_path / "train.csv", "-o", model, "--label", "y", "--drop", "duration",
+                  "--model", kind, "--onnx", tmp_path / "m.onnx")  # fmt: skip
+    assert made["label"]["positive"] == "yes"
+    assert {one["kind"] for one in made["columns"]["named"]} == {"number", "category"}
+    found = {one["measure"]: one["value"] for one in result(
+        "evaluate", model, held, "--draws", 50)["measures"] if "k" not in one}  # fmt: skip
+    assert found["auc"] > 0.72
+    assert found["average_precision"] > 0.35
+    listed = result("rank", model, held, "--limit", 100, "--columns", "y")["ranked"]
+    assert np.mean([row["y"] == "yes" for row in listed]) > 0.5
+    assert result("threshold", model, held, "--fpr", 0.01)["recall"] > 0.1
+    run("report", model, held, "--train", tmp_path / "train.csv", "-o", tmp_path / "page.html")
+    assert "poutcome = success" in (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert kind in run("info", model, "--json").stdout

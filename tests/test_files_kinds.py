@@ -1,0 +1,422 @@
+"""Every kind of model from a file: what it takes, refuses, tells and exports."""
+
+import builtins
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from scipy import sparse
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.datasets import dump_svmlight_file
+
+from files import DROP, ENGINES, EVERY_KIND, QUICK, made_rows, odd_rows, quick_fit, write
+from toppush import files
+from toppush.files import DataError, ModelError
+from toppush.files.columns import FORMS
+from toppush.files.counts import Counts
+from toppush.files.fitting import SCALES
+from toppush.files.kinds import KINDS, OptionError, kind_of, named
+from toppush.files.kinds.base import Kind
+from toppush.files.model import saving
+from toppush.files.model.exports import export_json, export_onnx
+
+pytestmark = pytest.mark.filterwarnings("ignore::toppush.DegenerateWarning")
+every_kind = pytest.mark.parametrize("kind", EVERY_KIND)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("kinds")
+    write(folder / "train.csv", made_rows(300))
+    write(folder / "new.csv", odd_rows())
+    return folder
+
+
+@pytest.fixture(scope="module")
+def models(folder):
+    """Models by kind, each fitted when it is first asked for."""
+    made = {}
+
+    def find(kind):
+        if kind not in made:
+            made[kind] = quick_fit(kind, folder / "train.csv", label="fraud", drop=DROP)
+        return made[kind]
+
+    return find
+
+
+def batch():
+    return pa.table(odd_rows()).to_batches()[0]
+
+
+# ---- the registry
+
+
+def test_kinds_say_what_they_are():
+    assert set(KINDS) == set(QUICK)
+    for name, kind in KINDS.items():
+        assert kind.name == name
+        assert kind.form in FORMS
+        assert kind.scale is None or kind.scale in SCALES
+        made = kind.class_()
+        assert kind_of(made) is kind
+        assert kind.engine is None or kind.engine[0] == ENGINES[name]
+    assert kind_of(builtins) is None
+
+
+OPTIONS = {
+    "lam": 0.1, "top": 0.1, "loss": "pairwise", "kernel": "nystroem:5", "scale": "none", "cv": 3,
+    "members": 2, "threads": 1,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("option", OPTIONS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_options_are_taken_or_refused_with_those_that_are(kind, option, folder):
+    one = named(kind)
+    given = {option: next(iter(one.losses), "any") if option == "loss" else OPTIONS[option]}
+    if option in one.takes:
+        assert one.options(**given) == given
+        return
+    known = ", ".join(f"--{name}" for name in one.takes)
+    with pytest.raises(OptionError, match=f"--{option} is not for --model {kind}, .* {known}"):
+        files.fit(folder / "train.csv", label="fraud", model=kind, **given)
+
+
+@pytest.mark.parametrize(
+    "kind, options, said",
+    [
+        ("linear", {"loss": "pairwise"}, "--model linear takes truncated_quadratic"),
+        ("trees", {"loss": "logistic"}, "--model trees takes pairwise, binary"),
+        ("net", {"loss": "binary"}, "--model net takes pairwise, cross_entropy"),
+        ("tree", {}, r"did you mean 'trees'\?"),
+    ],
+)
+def test_values_that_a_kind_does_not_know(kind, options, said, folder):
+    with pytest.raises(OptionError, match=said):
+        files.fit(folder / "train.csv", label="fraud", model=kind, **options)
+
+
+class FirstColumn(ClassifierMixin, BaseEstimator):
+    """A ranker of somebody else's: by one column, the highest first."""
+
+    def __init__(self, column=0, verbose=0):
+        self.column, self.verbose = column, verbose
+
+    def fit(self, X, y):
+        self.classes_, self.n_features_in_ = np.unique(y), X.shape[1]
+        return self
+
+    def decision_function(self, X):
+        return np.nan_to_num(X[:, self.column])
+
+
+class ByColumn(Kind):
+    name, form, scale, takes = "column", "gaps", None, ("top",)
+    home = f"{__name__}.FirstColumn"
+
+    def ranker(self, options, rows, seed):
+        return self.class_(column=options.get("top", 0))
+
+    def settings(self, ranker, options):
+        return {"column": ranker.column}
+
+    def sentence(self, settings):
+        return f"By column {settings['column']}."
+
+
+def test_a_kind_of_ones_own_goes_all_the_way(folder, tmp_path, monkeypatch):
+    monkeypatch.setitem(KINDS, "column", ByColumn())
+    model = files.fit(folder / "train.csv", label="fraud", drop=DROP, model="column", top=1)
+    files.save(model, tmp_path / "m")
+    again = files.load(tmp_path / "m")
+    np.testing.assert_array_equal(
+        again.decision_function(batch()), pa.table(odd_rows())["income"].fill_null(0.0)
+    )
+    assert model.kind.sentence(model.about["fit"]) == "By column 1."
+    with pytest.raises(ModelError, match="there is no ONNX export of --model column"):
+        export_onnx(again, tmp_path / "m.onnx")
+    monkeypatch.delitem(KINDS, "column")
+    with pytest.raises(ModelError, match=r"names .*FirstColumn .* which a model has no use for"):
+        files.load(tmp_path / "m")
+
+
+# ---- rows in, scores out
+
+
+@every_kind
+def test_a_batch_is_scored_as_the_pipeline_does_it(kind, models):
+    model, counts = models(kind), Counts()
+    expected = model.pipeline.decision_function(pa.table(odd_rows()))
+    np.testing.assert_allclose(model.decision_function(batch(), counts), expected, atol=1e-9)
+    assert counts.unseen == {"city": 1}
+    assert counts.missing["member"] == counts.missing["income"] == 1
+
+
+@every_kind
+def test_files_are_scored_in_the_same_order_as_rows(kind, models, folder):
+    model = models(kind)
+    ranked = files.rank(model, folder / "new.csv")
+    scores = model.decision_function(batch())
+    np.testing.assert_allclose(ranked["score"], np.sort(scores)[::-1], atol=1e-12)
+    np.testing.assert_array_equal(ranked["row"], np.argsort(-scores, kind="stable") + 1)
+
+
+@every_kind
+def test_matrices_dense_and_sparse(kind, tmp_path, rng):
+    X = rng.normal(size=(160, 4)) * (rng.random((160, 4)) < 0.5)
+    y = X[:, 0] + X[:, 1] + rng.normal(size=160) * 0.5 > 0.5
+    np.save(tmp_path / "rows.npy", np.column_stack([X, y]))
+    dump_svmlight_file(X, y.astype(int), str(tmp_path / "rows.svm"), zero_based=False)
+    scores = []
+    for name in ("rows.npy", "rows.svm"):
+        model = quick_fit(kind, tmp_path / name)
+        files.save(model, tmp_path / "m")
+        positive, found = files.labelled(files.load(tmp_path / "m"), tmp_path / name)
+        np.testing.assert_array_equal(positive, y)
+        np.testing.assert_array_equal(found, files.labelled(model, tmp_path / name)[1])
+        scores.append(found)
+        if name.endswith("svm"):
+            rows = sparse.csr_array(X)
+            np.testing.assert_allclose(model.decision_function(rows), found, atol=1e-9)
+    dense, thin = scores
+    assert np.corrcoef(np.argsort(np.argsort(dense)), np.argsort(np.argsort(thin)))[0, 1] > 0.9
+
+
+def test_trees_are_handed_sparse_rows_as_they_are(tmp_path, rng, monkeypatch):
+    from toppush.nonlinear.trees import TopPushTrees
+
+    pytest.importorskip("lightgbm")
+    seen = []
+    fit = TopPushTrees.fit
+    monkeypatch.setattr(TopPushTrees, "fit", lambda self, X, y: seen.append(X) or fit(self, X, y))
+    X = sparse.random_array((100, 50), density=0.05, rng=rng, format="csr")
+    dump_svmlight_file(X, np.arange(100) % 2, str(tmp_path / "rows.svm"), zero_based=True)
+    quick_fit("trees", tmp_path / "rows.svm")
+    assert seen[0].nnz == X.nnz
+
+
+@every_kind
+def test_columns_without_a_value_are_left_out(kind, tmp_path):
+    rows = made_rows(150) | {"nothing": [None] * 150, "same": [3.0] * 150}
+    model = quick_fit(kind, write(tmp_path / "t.parquet", rows), label="fraud", drop=DROP)
+    assert model.about["columns"]["empty"] == ["nothing"]
+    assert model.about["columns"]["constant"] == ["same"]
+    new = write(tmp_path / "n.csv", odd_rows())
+    assert len(files.rank(model, new)) == 200
+
+
+@every_kind
+def test_what_cannot_be_scored_is_told(kind, models, tmp_path):
+    model = models(kind)
+    rows = made_rows(20)
+    del rows["age"]
+    with pytest.raises(DataError, match=r"has no column 'age'"):
+        files.rank(model, write(tmp_path / "a.csv", rows))
+    infinite = made_rows(20) | {"income": [1.0] * 19 + [np.inf]}
+    with pytest.raises(DataError, match=r"row 20, column income: is infinite"):
+        files.rank(model, write(tmp_path / "b.parquet", infinite))
+    texts = made_rows(20) | {"age": ["old"] * 20}
+    with pytest.raises(DataError, match="age"):
+        files.rank(model, write(tmp_path / "c.parquet", texts))
+
+
+@every_kind
+def test_what_cannot_be_fitted_is_told(kind, tmp_path):
+    rows = made_rows(60) | {"fraud": ["no"] * 60}
+    with pytest.raises(DataError, match="every label is 'no'"):
+        quick_fit(kind, write(tmp_path / "a.csv", rows), label="fraud", drop=DROP)
+    rows = write(tmp_path / "b.csv", made_rows(60))
+    with pytest.raises(ValueError, match="top"):
+        quick_fit(kind, rows, label="fraud", drop=DROP, top=1000)
+    with pytest.raises(DataError, match="missing='error'"):
+        quick_fit(kind, rows, label="fraud", drop=DROP, missing="error")
+
+
+@every_kind
+def test_a_seed_repeats_a_fit(kind, models, folder):
+    again = quick_fit(kind, folder / "train.csv", label="fraud", drop=DROP)
+    np.testing.assert_array_equal(
+        again.decision_function(batch()), models(kind).decision_function(batch())
+    )
+
+
+# ---- engines
+
+
+SCORES = """
+import sys
+
+class NotInstalled:
+    def find_spec(self, name, *more):
+        if name.split(".")[0] == sys.argv[3]:
+            raise ModuleNotFoundError(f"No module named {name}", name=name)
+
+sys.meta_path.insert(0, NotInstalled())
+from toppush import files
+from toppush.system.reading import DataError
+try:
+    model = files.load(sys.argv[1])
+    print(repr(files.rank(model, sys.argv[2], limit=3)["score"].to_pylist()))
+except ImportError as error:
+    print(error)
+"""
+
+
+@pytest.mark.parametrize(
+    "kind", ["trees", pytest.param("net", marks=pytest.mark.long)], ids=["trees", "net"]
+)
+def test_scoring_without_the_engine(kind, models, folder, tmp_path):
+    """Trees need LightGBM, and say so; networks are scored by NumPy."""
+    model = models(kind)
+    files.save(model, tmp_path / "m")
+    ran = subprocess.run(
+        [sys.executable, "-c", SCORES, tmp_path / "m", folder / "new.csv", ENGINES[kind]],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    if kind == "trees":
+        assert "pip install 'toppush[trees]'" in ran.stdout
+    else:
+        best = files.rank(model, folder / "new.csv", limit=3)["score"].to_pylist()
+        assert json.loads(ran.stdout) == best
+
+
+@pytest.mark.parametrize("kind", ENGINES)
+def test_fitting_without_the_engine_is_refused_before_any_work(kind, monkeypatch):
+    from toppush.files.kinds import base
+
+    monkeypatch.setattr(base, "find_spec", lambda name: None)
+    extra = KINDS[kind].engine[1]
+    with pytest.raises(ImportError, match=rf"pip install 'toppush\[{extra}\]'"):
+        files.fit("nowhere.csv", model=kind)
+
+
+# ---- exports as JSON, by code nobody can doubt
+
+
+def exported(model, path):
+    export_json(model, path / "m.json")
+    return json.loads((path / "m.json").read_text())
+
+
+def cell(rows, name, at):
+    value = rows[name][at]
+    return float(value) if isinstance(value, bool) else value
+
+
+def test_curves_as_json_add_up_to_the_score(models, tmp_path):
+    model, rows = models("additive"), odd_rows()
+    told, scores = exported(model, tmp_path), []
+    for at in range(200):
+        score = told["offset"]
+        for column in told["columns"]:
+            value = cell(rows, column["name"], at)
+            if value is None:
+                score += column["missing"]
+            elif "texts" in column:
+                score += column["texts"].get(value, column["unknown"])
+            elif value == column.get("common"):
+                score += column["common_adds"]
+            else:
+                score += np.interp(value, column["values"], column["adds"])
+        scores.append(score)
+    np.testing.assert_allclose(scores, model.decision_function(batch()), atol=1e-9)
+
+
+def leaf(tree, columns, row):
+    node = 0 if tree["left"] else -1
+    while node >= 0:
+        column, split = columns[tree["feature"][node]], tree["threshold"][node]
+        value = row[column["name"]]
+        if "categories" in column:
+            known = column["categories"]
+            left = value in known and known.index(value) in split
+        else:
+            left = tree["gaps_left"][node] if value is None else value <= split
+        node = tree["left" if left else "right"][node]
+    return tree["value"][~node]
+
+
+def test_trees_as_json_add_up_to_the_score(models, tmp_path):
+    model, rows = models("trees"), odd_rows()
+    told, scores = exported(model, tmp_path), []
+    for at in range(200):
+        row = {name: cell(rows, name, at) for name in rows}
+        sums = [sum(leaf(tree, told["columns"], row) for tree in one) for one in told["members"]]
+        scores.append(np.mean(sums) - told["threshold"])
+    np.testing.assert_allclose(scores, model.decision_function(batch()), atol=1e-9)
+
+
+@pytest.mark.long
+def test_networks_as_json_make_the_score(models, tmp_path):
+    model = models("net")
+    told = exported(model, tmp_path)
+    rows = np.arcsinh((model.columns.transform(batch()) - told["mean"]) / told["scale"])
+    total = 0.0
+    for one in told["members"]:
+        hidden = rows
+        for at, (weights, biases) in enumerate(zip(one["weights"], one["biases"], strict=True)):
+            hidden = (np.maximum(hidden, 0) if at else hidden) @ np.array(weights) + biases
+        total = total + hidden[:, 0] - one["offset"]
+    scores = total / len(told["members"]) - told["threshold"]
+    np.testing.assert_allclose(scores, model.decision_function(batch()), atol=1e-9)
+    assert told["features"] == model.columns.get_feature_names_out().tolist()
+
+
+def test_kernels_as_json_make_the_score(models, tmp_path):
+    model = models("kernel")
+    told = exported(model, tmp_path)
+    rows = model.columns.transform(batch()) * told["factor"] - told["shift"]
+    away = ((rows[:, None, :] - np.array(told["centers"])[None]) ** 2).sum(axis=2)
+    scores = np.exp(-told["gamma"] * away) @ told["weights"] - told["threshold"]
+    np.testing.assert_allclose(scores, model.decision_function(batch()), atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["additive", "trees"])
+def test_categories_of_a_matrix_are_not_exported(kind, tmp_path, rng):
+    X = rng.integers(0, 4, (800, 2)).astype(float)
+    y = (X[:, 0] % 2 == 0) & (rng.random(800) < 0.9)
+    ranker = named(kind).class_(categorical_features=[0]).fit(X, y)
+    with pytest.raises(ModelError, match="categories of tables alone"):
+        export_onnx(saving.as_model(ranker), tmp_path / "m.onnx")
+
+
+# ---- forged trees
+
+
+def forged_texts(ranker, *texts):
+    """A ranker that was fitted, with other texts in it."""
+    from copy import copy
+
+    found = copy(ranker)
+    found.texts_ = list(texts)
+    return found
+
+
+@pytest.mark.parametrize(
+    "change, said",
+    [
+        (lambda text: text[: len(text) // 2], "its trees are no LightGBM text"),
+        (lambda text: text.replace("left_child=", "left_child"), "'left_child' is to come"),
+        (lambda text: text.replace("max_feature_idx=3", "max_feature_idx=2"), "feature_names"),
+        (lambda text: "", "'tree' is to come"),
+        (lambda text: "tree\nversion=v4\n" * 3, "is to come"),
+    ],
+)
+def test_texts_that_lightgbm_would_crash_on_are_refused(change, said, models):
+    ranker = models("trees").ranker
+    pipeline = models("trees").pipeline[:-1]
+    pipeline.steps.append(("ranker", forged_texts(ranker, change(ranker.texts_[0]))))
+    with pytest.raises(ModelError, match=said):
+        saving.to_bytes(files.Model(pipeline))
+
+
+def test_trees_of_other_columns_are_refused(models, rng):
+    X, y = rng.normal(size=(60, 2)), np.arange(60) % 2
+    other = named("trees").class_(n_members=1, max_rounds=2).fit(X, y)
+    forged = forged_texts(models("trees").ranker, *other.texts_)
+    with pytest.raises(ModelError, match="its trees are not of 4 columns"):
+        saving.to_bytes(saving.as_model(forged))
