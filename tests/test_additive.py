@@ -206,7 +206,7 @@ def test_values_that_training_lacks_contribute_nothing(fitted, table):
 
 def test_it_is_the_linear_ranker_on_the_numbers(fitted, table):
     X, y = table
-    numbers = curves(X, pieces=16, categorical=CODES).transform(X)
+    numbers = curves(X, pieces=8, categorical=CODES).transform(X)
     linear = TopPush(0.1, top=0.1, tol=features.TOL).fit(numbers, y)
     assert_array_equal(fitted.coef_, linear.coef_)
     assert_array_equal(fitted.decision_function(X), linear.decision_function(numbers))
@@ -219,7 +219,7 @@ def test_folds_choose_as_those_of_the_linear_ranker(table):
     how = {"tops": (0.1, 0.3), "scoring": "average_precision", "cv": 3}
     ranker = TopPushAdditive([0.01, 0.1, 1.0], **how).fit(X, y)
     linear = TopPushCV([0.01, 0.1, 1.0], tol=features.TOL, **how)
-    linear.fit(curves(X, pieces=16).transform(X), y)
+    linear.fit(curves(X, pieces=8).transform(X), y)
     assert (ranker.lam_, ranker.top_) == (linear.lam_, linear.top_)
     assert_array_equal(ranker.coef_, linear.coef_)
     assert ranker.best_score_ == linear.best_score_

@@ -56,7 +56,7 @@ class TopPushAdditive(FeatureRanker):
     tops : sequence of int, float or "auto", optional
         Counts or shares of the negatives, as for `TopPushCV`; by default 0.05, 0.1 and 0.3. One lam
         and one top are fitted without folds.
-    n_pieces : int, default=16
+    n_pieces : int, default=8
         Pieces of a curve, rounded up to a power of two.
     categorical_features : sequence of bool, int or str, optional
         Columns whose numbers are codes of categories: a mask, positions, or names. Each category
@@ -123,7 +123,7 @@ class TopPushAdditive(FeatureRanker):
         lams: Sequence[float] | None = None,
         *,
         tops: Sequence[float | str] | None = None,
-        n_pieces: int = 16,
+        n_pieces: int = 8,
         categorical_features: Sequence[Any] | None = None,
         scoring: str | Scorer | None = "average_precision",
         combine: str = "best",
