@@ -11,6 +11,7 @@ from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
+from toppush.designs import dense
 from toppush.estimators.base import unchanged_on_failure
 from toppush.estimators.choice import Scorer
 from toppush.nonlinear.curves import Column, Curves
@@ -188,7 +189,7 @@ class TopPushAdditive(FeatureRanker):
         features = self._features(self._rows(X, reset=False))
         curves, weights = self._curves, self.coef_[0]
         by_column = _per_column(curves, weights)
-        return np.asarray((features @ by_column).toarray() - curves.means @ by_column)
+        return np.asarray(dense(features @ by_column) - curves.means @ by_column)
 
     def curve(self, column: int | str) -> Curve:
         """What a column adds to the score, by its name or position.

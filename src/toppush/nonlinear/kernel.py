@@ -6,13 +6,13 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import sparse
 from sklearn.base import _fit_context
 from sklearn.kernel_approximation import Nystroem
 from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils._param_validation import Interval
 
+from toppush.designs.columns import can_be_shifted
 from toppush.estimators.base import unchanged_on_failure
 from toppush.estimators.choice import Scorer
 from toppush.estimators.cross_validation import TopPushCV
@@ -147,7 +147,7 @@ class TopPushKernel(FeatureRanker):
             rows, widths = given.rows.given, read_widths(self.widths)
             self._check_memory(rows.shape[0])
             # A shift of all rows changes no distance, and would fill sparse rows.
-            scaler = StandardScaler(with_mean=not sparse.issparse(rows))
+            scaler = StandardScaler(with_mean=can_be_shifted(rows))
             scaled = scaler.fit_transform(rows, sample_weight=given.sample_weight)
             seen = scaled if given.sample_weight is None else scaled[given.sample_weight > 0.0]
             unit, choose = median_distance(seen), len(widths) > 1 or not pairs.is_one
