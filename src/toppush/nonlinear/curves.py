@@ -27,7 +27,7 @@ PER_PIECE = 8
 """Quantiles within a piece, by which values are placed in it."""
 SPREAD = 2.0
 """Size of a column of many values beside an indicator, which is 1."""
-CHUNK = 1 << 22
+CHUNK = 1 << 20
 """Entries that are worked on at a time."""
 
 
