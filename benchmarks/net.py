@@ -307,7 +307,11 @@ def run(arguments):
     with ProcessPoolExecutor(
         arguments.jobs, context, initializer=add_wheels, initargs=(arguments.wheels,)
     ) as pool:
-        for future in as_completed([pool.submit(trial, *each) for each in todo]):
+        futures = {pool.submit(trial, *each): each for each in todo}
+        for future in as_completed(futures):
+            if (error := future.exception()) is not None:
+                print("FAILED", *futures[future], repr(error), flush=True)
+                continue
             rows.append(future.result())
             print(*rows[-1], flush=True)
             save("net_trials", COLUMNS, sorted(rows, key=lambda row: (row[0], int(row[1]), row[2])))
