@@ -15,9 +15,10 @@ from toppush.cli import common
 def compare(
     data: Path, as_json: bool, cv: int, seed: int, missing: str, kind: str | None, **options: Any
 ) -> None:
-    """Cross-validate TopPush beside logistic regression, a linear SVM and boosted trees on DATA.
+    """Cross-validate TopPush and other kinds of models beside the usual methods on DATA.
 
-    Every method chooses its penalty on the training part of each fold. LightGBM joins if it is
+    These are logistic regression, a linear SVM and boosted trees. Every method chooses its penalty
+    on the training part of each fold. LightGBM and what needs it or torch join if they are
     installed.
 
     Example: toppush compare train.csv --label fraud --drop id --cv 5

@@ -90,7 +90,7 @@ def read_top(
 @click.option(
     "--loss",
     type=common.Registered("toppush.problem.losses:LOSSES", "toppush.files.kinds:OTHER_LOSSES"),
-    help="[linear: truncated_quadratic; trees: pairwise]",
+    help="[linear: truncated_quadratic; trees: pairwise or binary; net: pairwise or cross_entropy]",
 )
 @click.option(
     "--kernel",
@@ -129,11 +129,16 @@ def fit(
 
     DATA is CSV, TSV, Parquet, Arrow, LIBSVM (plain, gz, bz2, xz), NPZ or NPY. Text columns become
     categories, gaps are filled with the median and marked, columns are scaled; all of it is part
-    of the model.
+    of the model. Models that are additive or of trees take gaps and categories as they are.
+
+    Options are of --model: linear takes --lam, --top, --loss, --kernel, --scale and --cv, additive
+    and kernel --lam, --top and --cv, trees and net --top, --loss and --members.
 
     With --cluster, DATA is a folder or a pattern in quotes whose files the workers see too.
 
     Example: toppush fit train.csv -o fraud.toppush --label fraud --positive yes --drop id
+
+    Example: toppush fit train.csv -o fraud.toppush --label fraud --drop id --model trees --top 1%
     """
     from toppush import files
     from toppush.cli.progress import lines_to_stderr
