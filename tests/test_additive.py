@@ -213,6 +213,7 @@ def test_it_is_the_linear_ranker_on_the_numbers(fitted, table):
     assert_array_equal(fitted.decision_function(X), linear.decision_function(numbers))
     assert fitted.solution_.upper == linear.solution_.upper
     assert fitted.solution_.relative_gap <= features.TOL
+    assert (fitted.lam_, fitted.top_) == (0.1, 0.1)
 
 
 def test_folds_choose_as_those_of_the_linear_ranker(table):

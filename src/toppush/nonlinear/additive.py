@@ -66,7 +66,7 @@ class TopPushAdditive(FeatureRanker):
         By what the folds choose, as for `TopPushCV`, whose own rule is None.
     combine : {"best", "average"}, default="best"
         As for `TopPushCV`. An average of the folds' fits has no certificate, and is fitted on folds
-        of all rows; on give-me-some-credit it ranks better, elsewhere about alike.
+        of all rows.
     cv : int, splitter or iterable, default=5
         Folds. If an int, they share at most about 20,000 rows, evenly taken of both classes; the
         chosen pair is then fitted on all rows.

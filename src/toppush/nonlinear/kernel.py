@@ -61,7 +61,7 @@ class TopPushKernel(FeatureRanker):
         By what the folds choose, as for `TopPushCV`, whose own rule is None.
     combine : {"best", "average"}, default="best"
         As for `TopPushCV`. An average of the folds' fits has no certificate, and is fitted on folds
-        of all rows; on give-me-some-credit it ranks better, elsewhere about alike.
+        of all rows.
     cv : int, splitter or iterable, default=3
         Folds. If an int, they share at most so many rows, evenly taken of both classes, that these
         have about a million features; the chosen setting is then fitted on all rows.
