@@ -43,10 +43,10 @@ from sklearn.model_selection import train_test_split
 from torch import nn
 from torch.nn.functional import binary_cross_entropy_with_logits, softplus
 
-from benchmarks.common import save, saved, show
+from benchmarks.common import recall_before, save, saved, show
 from benchmarks.data import load
 from toppush import TopPushNet
-from toppush.metrics import average_precision, positives_at_top, top_recall
+from toppush.metrics import average_precision, positives_at_top
 from toppush.nonlinear.net_batches import Shuffled
 from toppush.nonlinear.net_columns import Columns
 from toppush.torch import TopPushLoss
@@ -55,8 +55,8 @@ from toppush.torch.pairs import Scored, top_level
 SETS = ["mammography", "w8a", "ijcnn1", "spambase", "diabetes"]
 MEASURES = {
     "Pos@Top": positives_at_top,
-    "recall before 3": lambda y, scores: top_recall(y, scores, n_false=3),
-    "recall before 10": lambda y, scores: top_recall(y, scores, n_false=10),
+    "recall before 3": lambda y, scores: recall_before(y, scores, 3),
+    "recall before 10": lambda y, scores: recall_before(y, scores, 10),
     "AP": average_precision,
 }
 COLUMNS = ["set", "split", "method", *MEASURES, "seconds", "device"]
