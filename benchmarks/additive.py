@@ -60,7 +60,7 @@ class Curved:
     """The numbers of `TopPushAdditive`, for another ranker."""
 
     def fit(self, X, y=None):
-        self.curves_ = Curves.of(X, None, 16, np.zeros(X.shape[1], bool))
+        self.curves_ = Curves.of(X, None, TopPushAdditive().n_pieces, np.zeros(X.shape[1], bool))
         return self
 
     def transform(self, X):

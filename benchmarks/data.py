@@ -6,7 +6,6 @@ import os
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 from scipy import sparse
 from sklearn.datasets import load_svmlight_file
 
@@ -70,6 +69,8 @@ def load_for_trees(name):
 
 
 def _table(file, separator, label, positive, dropped):
+    import pandas as pd
+
     table = pd.read_csv(SHARED / "data" / "tables" / file, sep=separator)
     table = table.drop(columns=[dropped] if dropped in table else [])
     y = (table.pop(label) == positive).to_numpy()

@@ -9,10 +9,12 @@ rows first. A fifth of the training rows is held out: every 25 steps it judges t
 average precision, and the best of these is tested. One network (256 and 128 hidden units, columns
 as in TopPushNet), the same 600 batches of 64 positives and 512 negatives for all, AdamW at 1e-3;
 LibAUC's losses have optimisers of their own (SOPA, SOAP; Adam's steps at 1e-3), need the row
-numbers, and take sigmoids. Every loss has its default parameters, but the share of negatives that
-counts is 0.1 wherever there is such a parameter. Cross-entropy weighs the classes of a batch as
-they are in all rows. `TopPushNet` and its cross-entropy are the estimators as they are, with eight
-members and their own folds, trained on all training rows.
+numbers, and take sigmoids; those of imbalanced-losses come after 100 steps of cross-entropy, and AP
+with a temperature that falls from .5 to its default, as its authors advise. Every loss has its
+default parameters, but the share of negatives that counts is 0.1 wherever there is such a
+parameter. Cross-entropy weighs the classes of a batch as they are in all rows. `TopPushNet` and its
+cross-entropy are the estimators as they are, with eight members and their own folds, trained on all
+training rows.
 
 LibAUC and imbalanced-losses are taken from the environment or from wheels in FOLDER (both are pure
 Python); what is absent is skipped and said.
@@ -30,6 +32,7 @@ import warnings
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from functools import cache
+from itertools import count
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -38,12 +41,12 @@ import torch
 from scipy.stats import wilcoxon
 from sklearn.model_selection import train_test_split
 from torch import nn
-from torch.nn.functional import softplus
+from torch.nn.functional import binary_cross_entropy_with_logits, softplus
 
-from benchmarks.common import save, saved, show
+from benchmarks.common import recall_before, save, saved, show
 from benchmarks.data import load
 from toppush import TopPushNet
-from toppush.metrics import average_precision, positives_at_top, top_recall
+from toppush.metrics import average_precision, positives_at_top
 from toppush.nonlinear.net_batches import Shuffled
 from toppush.nonlinear.net_columns import Columns
 from toppush.torch import TopPushLoss
@@ -52,12 +55,12 @@ from toppush.torch.pairs import Scored, top_level
 SETS = ["mammography", "w8a", "ijcnn1", "spambase", "diabetes"]
 MEASURES = {
     "Pos@Top": positives_at_top,
-    "recall before 3": lambda y, scores: top_recall(y, scores, n_false=3),
-    "recall before 10": lambda y, scores: top_recall(y, scores, n_false=10),
+    "recall before 3": lambda y, scores: recall_before(y, scores, 3),
+    "recall before 10": lambda y, scores: recall_before(y, scores, 10),
     "AP": average_precision,
 }
 COLUMNS = ["set", "split", "method", *MEASURES, "seconds", "device"]
-STEPS, CHECK, POSITIVES, NEGATIVES, TOP = 600, 25, 64, 512, 0.1
+STEPS, CHECK, WARM, POSITIVES, NEGATIVES, TOP = 600, 25, 100, 64, 512, 0.1
 THINNED = {"ijcnn1": 15_000}
 OURS = "TopPush"
 
@@ -138,13 +141,40 @@ def average_precision_of_libauc(task, parameters):
 def smooth_ap(task, parameters):
     from imbalanced_losses import SmoothAPLoss
 
-    return of_columns(SmoothAPLoss(1).to(task.device)), adamw(parameters)
+    return warmed(SmoothAPLoss(1), (0.5, 0.01), task), adamw(parameters)
 
 
 def partial_auc_at_budget(task, parameters):
     from imbalanced_losses import PAUCAtBudgetLoss
 
-    return of_columns(PAUCAtBudgetLoss(1, beta=TOP).to(task.device)), adamw(parameters)
+    return warmed(PAUCAtBudgetLoss(1, beta=TOP), (0.1, 0.1), task), adamw(parameters)
+
+
+def warmed(loss, temperatures, task):
+    """Cross-entropy first, then over to a loss of imbalanced-losses, as its authors advise."""
+    from imbalanced_losses import LossWarmupWrapper
+
+    wrapped = LossWarmupWrapper(
+        OnColumns(),
+        loss,
+        warmup_steps=WARM,
+        blend_steps=WARM // 2,
+        temp_start=temperatures[0],
+        temp_end=temperatures[1],
+        temp_decay_steps=STEPS - WARM,
+    ).to(task.device)
+    steps = count()
+
+    def of_batch(scores, labels, index):
+        wrapped.on_train_batch_start(next(steps))
+        return wrapped(scores[:, None], labels.long())
+
+    return of_batch
+
+
+class OnColumns(nn.Module):
+    def forward(self, logits, targets):
+        return binary_cross_entropy_with_logits(logits[:, 0], targets.float())
 
 
 def adamw(parameters):
@@ -153,10 +183,6 @@ def adamw(parameters):
 
 def of_sigmoids(loss):
     return lambda scores, labels, index: loss(torch.sigmoid(scores), labels.float(), index)
-
-
-def of_columns(loss):
-    return lambda scores, labels, index: loss(scores[:, None], labels.long())
 
 
 @cache
@@ -281,7 +307,11 @@ def run(arguments):
     with ProcessPoolExecutor(
         arguments.jobs, context, initializer=add_wheels, initargs=(arguments.wheels,)
     ) as pool:
-        for future in as_completed([pool.submit(trial, *each) for each in todo]):
+        futures = {pool.submit(trial, *each): each for each in todo}
+        for future in as_completed(futures):
+            if (error := future.exception()) is not None:
+                print("FAILED", *futures[future], repr(error), flush=True)
+                continue
             rows.append(future.result())
             print(*rows[-1], flush=True)
             save("net_trials", COLUMNS, sorted(rows, key=lambda row: (row[0], int(row[1]), row[2])))

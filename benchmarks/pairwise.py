@@ -5,7 +5,8 @@
 
 `lists` chooses by five folds of up to 6,000 training rows and measures the list of the others, for
 as many splits as the seconds allow on each data set; differences are to `TopPushCV()` on the same
-splits, with their standard error. `fits` times one fit of either family.
+splits, with their standard error. Rows of data sets that are not named stay from the run before.
+`fits` times one fit of either family.
 """
 
 import argparse
@@ -16,7 +17,7 @@ import numpy as np
 from sklearn.linear_model import LogisticRegressionCV
 from sklearn.model_selection import StratifiedShuffleSplit
 
-from benchmarks.common import median_seconds, report
+from benchmarks.common import median_seconds, report, saved
 from benchmarks.data import load
 from toppush import TopPush, TopPushCV, metrics, toppush_path
 
@@ -106,11 +107,12 @@ def main():
         columns += ["pairwise s", "iterations"]
         report("pairwise-fits", columns, [row for name in given.data for row in fits(name)])
         return
-    measured = [part for one in MEASURES for part in (one, f"{one} - threshold", "error")]
+    measured = [part for one in MEASURES for part in (one, f"{one} - threshold", f"error of {one}")]
     columns = ["data", "method", "splits", *measured, "CPU s"]
-    rows = [
-        row for name in given.data for row in lists(name, given.splits, given.seconds, given.seed)
-    ]
+    kept = [row for row in saved("pairwise") if row["data"] not in given.data]
+    rows = [list(row.values()) for row in kept]
+    for name in given.data:
+        rows += lists(name, given.splits, given.seconds, given.seed)
     report("pairwise", columns, rows)
 
 

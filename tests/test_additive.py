@@ -16,6 +16,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from toppush import DegenerateWarning, TopPush, TopPushAdditive, TopPushCV, metrics
 from toppush.nonlinear import features
 from toppush.nonlinear.curves import PER_PIECE, SPREAD, Curves
+from toppush.plots import CurvesDisplay
 from toppush.problem.solution import Solution
 
 PLAIN = (np.ndarray, str, int, float, bool, type(None), Solution, np.generic)
@@ -118,7 +119,7 @@ def test_a_growing_map_of_the_values_changes_nothing(table):
     made = [TopPushAdditive([0.1], tops=[0.1]).fit(rows, y) for rows in (X, other)]
     at_knots = np.isin(X[:, 0], made[0].values_[0])
     first, second = made[0].decision_function(X), made[1].decision_function(other)
-    assert at_knots.sum() > 100
+    assert at_knots.sum() > 50
     assert_allclose(first[at_knots], second[at_knots], atol=0.05)
     assert metrics.average_precision(y, first) == pytest.approx(
         metrics.average_precision(y, second), abs=0.01
@@ -206,12 +207,13 @@ def test_values_that_training_lacks_contribute_nothing(fitted, table):
 
 def test_it_is_the_linear_ranker_on_the_numbers(fitted, table):
     X, y = table
-    numbers = curves(X, pieces=16, categorical=CODES).transform(X)
+    numbers = curves(X, pieces=8, categorical=CODES).transform(X)
     linear = TopPush(0.1, top=0.1, tol=features.TOL).fit(numbers, y)
     assert_array_equal(fitted.coef_, linear.coef_)
     assert_array_equal(fitted.decision_function(X), linear.decision_function(numbers))
     assert fitted.solution_.upper == linear.solution_.upper
     assert fitted.solution_.relative_gap <= features.TOL
+    assert (fitted.lam_, fitted.top_) == (0.1, 0.1)
 
 
 def test_folds_choose_as_those_of_the_linear_ranker(table):
@@ -219,7 +221,7 @@ def test_folds_choose_as_those_of_the_linear_ranker(table):
     how = {"tops": (0.1, 0.3), "scoring": "average_precision", "cv": 3}
     ranker = TopPushAdditive([0.01, 0.1, 1.0], **how).fit(X, y)
     linear = TopPushCV([0.01, 0.1, 1.0], tol=features.TOL, **how)
-    linear.fit(curves(X, pieces=16).transform(X), y)
+    linear.fit(curves(X, pieces=8).transform(X), y)
     assert (ranker.lam_, ranker.top_) == (linear.lam_, linear.top_)
     assert_array_equal(ranker.coef_, linear.coef_)
     assert ranker.best_score_ == linear.best_score_
@@ -314,3 +316,25 @@ def test_tensors_are_refused(table):
     X, y = table
     with pytest.raises(ValueError, match="X is a torch tensor; give it as an array"):
         TopPushAdditive().fit(torch.tensor(X), y)
+
+
+def test_curves_are_drawn(fitted):
+    pytest.importorskip("matplotlib")
+    display = CurvesDisplay.from_estimator(fitted)
+    assert len(display.axes_) == 6  # the constant column has no curve
+    first = display.axes_[0].lines[0].get_ydata()
+    spans = [np.ptp(np.append(one.contribution, one.missing)) for one in fitted.curves_]
+    assert_array_equal(first, fitted.curve(int(np.argmax(spans))).contribution)
+    chosen = CurvesDisplay.from_estimator(fitted, columns=[2])
+    assert [axes.get_title() for axes in chosen.axes_] == ["2"]
+    assert chosen.axes_[0].lines[1].get_ydata()[0] == fitted.curve(2).missing
+
+
+def test_an_average_has_no_certificate(table):
+    X, y = table
+    ranker = TopPushAdditive([0.1, 1.0], cv=2).fit(X, y)
+    assert ranker.solution_.lower <= ranker.solution_.upper
+    averaged = ranker.set_params(combine="average").fit(X, y)
+    assert not hasattr(averaged, "solution_")
+    found = averaged.contributions(X).sum(axis=1) + averaged.offset_
+    assert_allclose(found, averaged.decision_function(X), atol=1e-9)

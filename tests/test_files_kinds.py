@@ -200,6 +200,29 @@ def test_trees_are_handed_sparse_rows_as_they_are(tmp_path, rng, monkeypatch):
     assert seen[0].nnz == X.nnz
 
 
+def test_trees_that_know_some_of_the_columns_keep_their_numbers(tmp_path, rng):
+    """Columns of sparse rows with few entries are not in the texts; all tools count them."""
+    trees = pytest.importorskip("toppush.nonlinear.trees")
+    pytest.importorskip("lightgbm")
+    X = rng.normal(size=(200, 4)) * (rng.random((200, 4)) < 0.5)
+    y = X[:, 0] + X[:, 2] > 0.3
+    wide = sparse.csr_array(np.hstack([np.zeros((200, 3)), X, np.zeros((200, 5))]))
+    ranker = trees.TopPushTrees(n_members=2, max_rounds=5).fit(wide, y)
+    files.save(ranker, tmp_path / "m")
+    model = files.load(tmp_path / "m")
+    scores = ranker.decision_function(wide)
+    np.testing.assert_array_equal(model.decision_function(wide), scores)
+    export_json(model, tmp_path / "m.json")
+    told = json.loads((tmp_path / "m.json").read_text())
+    used = {one for member in told["members"] for tree in member for one in tree["feature"]}
+    assert used <= {3, 4, 5, 6}
+    onnxruntime = pytest.importorskip("onnxruntime")
+    export_onnx(model, tmp_path / "m.onnx")
+    session = onnxruntime.InferenceSession(tmp_path / "m.onnx")
+    (found,) = session.run(None, {"X": wide.toarray()})
+    np.testing.assert_allclose(found.ravel(), scores, atol=1e-5)
+
+
 @every_kind
 def test_columns_without_a_value_are_left_out(kind, tmp_path):
     rows = made_rows(150) | {"nothing": [None] * 150, "same": [3.0] * 150}

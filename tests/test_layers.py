@@ -90,7 +90,7 @@ def modules_after(statement):
         ("import toppush.solvers", {"sklearn", "matplotlib", "click"}),
         ("from toppush import TopPush", {"matplotlib", "click", "torch", "dask"}),
         ("import toppush.plots", {"matplotlib", "sklearn"}),
-        ("import toppush.objectives", {"lightgbm", "xgboost", "sklearn", "scipy"}),
+        ("import toppush.objectives", {"lightgbm", "xgboost", "sklearn"}),
         ("import toppush.designs.disk", {"pyarrow", "sklearn"}),
         ("import toppush.report", {"altair", "jinja2", "vl_convert", "sklearn"}),
     ],

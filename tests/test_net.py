@@ -1,5 +1,6 @@
 """TopPushNet: scikit-learn's contract, what it stores, few rows, interrupts, and what it learns."""
 
+import doctest
 import pickle
 import subprocess
 import sys
@@ -14,7 +15,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 torch = pytest.importorskip("torch", reason="needs torch, the extra [gpu]")
 from toppush import TopPushNet, metrics  # noqa: E402
-from toppush.nonlinear import net_training  # noqa: E402
+from toppush.nonlinear import net, net_training  # noqa: E402
 from toppush.nonlinear.net_batches import Shuffled, dealt_folds  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("one_torch_thread")
@@ -53,6 +54,10 @@ def rows(rng):
 @pytest.fixture
 def fitted(rows):
     return small().fit(*rows)
+
+
+def test_the_docstring_is_right():
+    assert doctest.testmod(net).failed == 0
 
 
 def test_it_learns_what_no_line_can(rng):
@@ -218,6 +223,11 @@ def test_what_cannot_be_meant_is_refused(change, words, rows):
         small(**change).fit(*rows)
 
 
+def test_a_divergence_is_told(rows):
+    with pytest.raises(ValueError, match=r"diverged.*Lower learning_rate"):
+        small(learning_rate=1e30).fit(*rows)
+
+
 def test_gaps_are_refused(rows):
     X, y = rows
     X[3, 1] = np.nan
@@ -249,7 +259,7 @@ def test_an_interrupt_leaves_the_last_fit(fitted, rows, monkeypatch):
 def test_progress_is_told_on_stderr(rows, capsys):
     small(max_steps=50, verbose=1).fit(*rows)
     told = capsys.readouterr()
-    assert "held-out AP" in told.err
+    assert told.err.splitlines()[-1].startswith("step   50  held-out AP")
     assert not told.out
 
 

@@ -1,7 +1,9 @@
 """The loss for training loops: against slow code over all pairs, with its memory, over ranks."""
 
+import doctest
 import math
 import runpy
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -67,6 +69,16 @@ def test_loss_and_slope_are_those_of_all_pairs(top, batch):
     expected = slow_loss(*batch, top)
     assert value == pytest.approx(expected[0], rel=1e-9)
     assert_allclose(slope.numpy(), expected[1], rtol=1e-8, atol=1e-15)
+
+
+@pytest.mark.parametrize("top", [0.1, 1.0])
+def test_slope_is_that_of_the_trees_objective(top, batch):
+    objectives = pytest.importorskip("toppush.objectives", reason="needs toppush.objectives")
+    scores, labels, weight = batch
+    _, slope = value_and_slope(TopPushLoss(top, memory=0), *map(torch.tensor, batch))
+    rows = objectives.label_rows(labels.astype(int), weight)
+    found = objectives.push(scores, rows, top=top).gradient
+    assert_allclose(slope * weight[labels].sum(), found, rtol=1e-6, atol=1e-12)
 
 
 def test_gradcheck(batch):
@@ -325,6 +337,10 @@ def test_ranks_find_the_gradient_of_one_process(n_ranks, tmp_path):
             for here, there in zip(one, other, strict=True):
                 assert_allclose(here, there, rtol=1e-10, atol=1e-14)
         assert all(torch.equal(value, loss.state_dict()[name]) for name, value in state.items())
+
+
+def test_the_docstring_is_right():
+    assert doctest.testmod(import_module("toppush.torch.loss")).failed == 0
 
 
 @pytest.mark.long

@@ -117,6 +117,20 @@ def test_sparse_rows_are_ranked_as_dense_ones(rows, fitted):
         )
 
 
+def test_columns_with_few_entries_are_left_out_and_cost_nothing(rows):
+    """A model of rows with millions of columns names those alone that a tree can split by."""
+    X, y = rows
+    wide = sparse.csr_array((len(y), 100_000))
+    wide = sparse.hstack([sparse.csr_array(X), wide], format="csr")
+    ranker = small().fit(wide, y)
+    np.testing.assert_array_equal(ranker.columns_, np.arange(X.shape[1]))
+    few = small().fit(sparse.csr_array(X), y)
+    assert ranker.texts_ == few.texts_
+    assert ranker.feature_importances_.shape == (wide.shape[1],)
+    parts = ranker.contributions(wide[:5])
+    np.testing.assert_allclose(parts.sum(axis=1), ranker.decision_function(wide[:5]), atol=1e-6)
+
+
 def test_categories_and_gaps_need_no_preparation(table):
     frame, y = table
     ranker = small().fit(frame, y)

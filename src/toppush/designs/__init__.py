@@ -2,7 +2,7 @@
 
 from toppush.designs.blocks import Block, only_asks
 from toppush.designs.here import LocalRows
-from toppush.designs.in_memory import dense, for_engine
+from toppush.designs.in_memory import common_columns, dense, for_engine
 from toppush.designs.local import LocalDesign
 from toppush.designs.placing import (
     BACKENDS,
@@ -28,6 +28,7 @@ __all__ = [
     "PlacedRows",
     "backend_of",
     "column_sizes",
+    "common_columns",
     "dense",
     "for_engine",
     "is_placed",

@@ -259,6 +259,13 @@ def for_engine(X: Matrix) -> Matrix:
     return sparse.csr_matrix(X) if sparse.issparse(X) else X
 
 
+def common_columns(X: Matrix, least: int) -> Where | None:
+    """Columns of a sparse matrix in which at least so many rows have an entry; None of an array."""
+    if not sparse.issparse(X):
+        return None
+    return np.flatnonzero(np.bincount(X.indices, minlength=X.shape[1]) >= least)
+
+
 def largest_entry(values: NDArray[Any]) -> float:
     """Greatest size of a number, 0 if there is none."""
     return max(float(values.max()), -float(values.min())) if values.size else 0.0

@@ -17,7 +17,7 @@ from typing import Protocol, Self
 import numpy as np
 from scipy import sparse
 
-from toppush import TopPush, TopPushCV
+from toppush import TopPush, TopPushCV, TopPushKernel
 from toppush.baselines import BASELINES
 from toppush.types import Array, Mask, Matrix
 
@@ -119,22 +119,6 @@ def _fit_accuracy_at_top(X: Matrix, y: Mask, C: float, tau: float) -> Scorer:
     return _baseline("AccuracyAtTop", tau=tau * float(np.mean(y)))(X, y, C=C)
 
 
-def _fit_nystroem(X: Matrix, y: Mask) -> Scorer:
-    """RBF features by Nystroem; the width with the best cross-validated score of TopPushCV."""
-    from sklearn.kernel_approximation import Nystroem
-
-    n_components = min(300, X.shape[0])
-    spread = float(X.power(2).mean() - X.mean() ** 2) or 1.0
-    found = []
-    for width in (0.1, 1.0, 10.0):
-        gamma = width / (X.shape[1] * spread)
-        features = Nystroem(gamma=gamma, n_components=n_components, random_state=0).fit(X)
-        ranker = TopPushCV(n_threads=1).fit(features.transform(X), y)
-        found.append((ranker.best_score_, features, ranker))
-    _, features, ranker = max(found, key=lambda one: one[0])
-    return lambda rows: ranker.decision_function(features.transform(rows))
-
-
 def _fit_xgboost(X: Matrix, y: Mask, depth: float, trees: float) -> Scorer:
     from xgboost import XGBClassifier
 
@@ -204,7 +188,12 @@ BEYOND = (
         revision=2,
     ),
     Method("lr-top", "LR, top recall", _baseline("LogisticRanker", tol=EPSILON), C, TOP_RULE),
-    Method("nystroem", "TopPushCV, RBF features", _fit_nystroem, revision=2),
+    Method(
+        "nystroem",
+        "TopPushKernel",
+        by_estimator(partial(TopPushKernel, n_threads=1)),
+        revision=3,
+    ),
     _trees("xgboost", "XGBoost", _fit_xgboost, "depth", (3.0, 6.0)),
     _trees("lightgbm", "LightGBM", _fit_lightgbm, "leaves", (15.0, 63.0)),
 )

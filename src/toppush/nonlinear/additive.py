@@ -11,6 +11,7 @@ from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
+from toppush.designs import dense
 from toppush.estimators.base import unchanged_on_failure
 from toppush.estimators.choice import Scorer
 from toppush.nonlinear.curves import Column, Curves
@@ -56,7 +57,7 @@ class TopPushAdditive(FeatureRanker):
     tops : sequence of int, float or "auto", optional
         Counts or shares of the negatives, as for `TopPushCV`; by default 0.05, 0.1 and 0.3. One lam
         and one top are fitted without folds.
-    n_pieces : int, default=16
+    n_pieces : int, default=8
         Pieces of a curve, rounded up to a power of two.
     categorical_features : sequence of bool, int or str, optional
         Columns whose numbers are codes of categories: a mask, positions, or names. Each category
@@ -65,7 +66,7 @@ class TopPushAdditive(FeatureRanker):
         By what the folds choose, as for `TopPushCV`, whose own rule is None.
     combine : {"best", "average"}, default="best"
         As for `TopPushCV`. An average of the folds' fits has no certificate, and is fitted on folds
-        of all rows; on give-me-some-credit it ranks better, elsewhere about alike.
+        of all rows.
     cv : int, splitter or iterable, default=5
         Folds. If an int, they share at most about 20,000 rows, evenly taken of both classes; the
         chosen pair is then fitted on all rows.
@@ -123,7 +124,7 @@ class TopPushAdditive(FeatureRanker):
         lams: Sequence[float] | None = None,
         *,
         tops: Sequence[float | str] | None = None,
-        n_pieces: int = 16,
+        n_pieces: int = 8,
         categorical_features: Sequence[Any] | None = None,
         scoring: str | Scorer | None = "average_precision",
         combine: str = "best",
@@ -188,7 +189,7 @@ class TopPushAdditive(FeatureRanker):
         features = self._features(self._rows(X, reset=False))
         curves, weights = self._curves, self.coef_[0]
         by_column = _per_column(curves, weights)
-        return np.asarray((features @ by_column).toarray() - curves.means @ by_column)
+        return np.asarray(dense(features @ by_column) - curves.means @ by_column)
 
     def curve(self, column: int | str) -> Curve:
         """What a column adds to the score, by its name or position.

@@ -55,7 +55,6 @@ class Growth:
             "bagging_freq": 1,
             "feature_fraction_bynode": SAMPLE_COLUMNS,
             "min_data_in_leaf": LEAST_ROWS,
-            "feature_pre_filter": False,
             "deterministic": True,
             "force_row_wise": True,
             "seed": seed,

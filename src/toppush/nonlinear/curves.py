@@ -15,18 +15,19 @@ not have, a first missing value or an unknown category, takes the mean of the co
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy import sparse
 
+from toppush.designs.columns import ColumnReader, Held, entries_per_row
 from toppush.types import Array, Mask, Matrix, Where
 
 PER_PIECE = 8
 """Quantiles within a piece, by which values are placed in it."""
 SPREAD = 2.0
 """Size of a column of many values beside an indicator, which is 1."""
-CHUNK = 1 << 22
+CHUNK = 1 << 20
 """Entries that are worked on at a time."""
 
 
@@ -60,7 +61,7 @@ class Column:
     missing: bool
 
     @classmethod
-    def of(cls, held: "Held", pieces: int, *, categorical: bool) -> "Column":
+    def of(cls, held: Held, pieces: int, *, categorical: bool) -> "Column":
         """From what the training rows hold."""
         distinct, mass, common = held.values, held.mass, np.nan
         if len(distinct) > 1 and mass.max() >= 0.5 * mass.sum():
@@ -132,27 +133,6 @@ def _ones(rows: Where, column: int) -> Cells:
     return Cells(rows, np.full(len(rows), column), np.ones(len(rows)))
 
 
-class Held(NamedTuple):
-    """What a column holds: distinct values, the weight of each, and whether some are missing."""
-
-    values: Array
-    mass: Array
-    missing: bool
-
-    @classmethod
-    def of(cls, stored: Array, weight: Array, n_zeros: int, zeros: float) -> "Held":
-        """Of entries with their weights, and of zeros that are not stored."""
-        known = ~np.isnan(stored)
-        values, where = np.unique(stored[known], return_inverse=True)
-        mass = np.zeros(len(values)) + np.bincount(where, weight[known], minlength=len(values))
-        if n_zeros:
-            at = int(np.searchsorted(values, 0.0))
-            if at == len(values) or values[at] != 0.0:
-                values, mass = np.insert(values, at, 0.0), np.insert(mass, at, 0.0)
-            mass[at] += zeros
-        return cls(values, mass, not known.all())
-
-
 def _quantiles(distinct: Array, mass: Array, n_cells: int) -> Array:
     """Distinct quantiles that share the mass evenly; all values if they are few."""
     if len(distinct) <= n_cells:
@@ -176,7 +156,7 @@ class Curves:
     def of(cls, X: Matrix, weight: Array | None, pieces: int, categorical: Mask) -> "Curves":
         """From the training rows; no labels are asked, so folds may share it."""
         kept = np.ones(X.shape[0]) if weight is None else weight
-        read = Reader(X[kept > 0.0])
+        read = ColumnReader(X[kept > 0.0])
         kept = kept[kept > 0.0]
         columns = [
             Column.of(read.held(j, kept), pieces, categorical=bool(categorical[j]))
@@ -198,13 +178,12 @@ class Curves:
 
     def transform(self, X: Matrix) -> sparse.csr_array:
         """The numbers of all rows, a part of the rows at a time."""
-        per_row = max(X.nnz / max(X.shape[0], 1) if sparse.issparse(X) else X.shape[1], 1.0)
-        step = max(int(CHUNK / per_row), 1)
+        step = max(int(CHUNK / entries_per_row(X)), 1)
         parts = [self._transform(X[i : i + step]) for i in range(0, X.shape[0], step)]
         return parts[0] if len(parts) == 1 else sparse.vstack(parts, format="csr")
 
     def _transform(self, X: Matrix) -> sparse.csr_array:
-        read, found, unseen = Reader(X), [], []
+        read, found, unseen = ColumnReader(X), [], []
         for j, (column, start) in enumerate(zip(self.columns, self.starts[:-1], strict=True)):
             rows, values = read.entries(j, skip_zeros=column.common == 0.0)
             cells = column.cells(values)
@@ -230,40 +209,3 @@ def _matrix(parts: Sequence[Cells], shape: tuple[int, ...]) -> sparse.csr_array:
     index = np.int32 if max(shape) < np.iinfo(np.int32).max else np.int64
     where = rows[kept].astype(index), columns[kept].astype(index)
     return sparse.csr_array((data[kept], where), shape=shape)
-
-
-class Reader:
-    """Column after column of an array or a sparse matrix."""
-
-    def __init__(self, X: Matrix) -> None:
-        self._n_rows, self._X = X.shape[0], X
-        self._sparse: Any = sparse.csc_array(X) if sparse.issparse(X) else None
-        if self._sparse is not None:
-            self._sparse.sum_duplicates()
-
-    def entries(self, column: int, *, skip_zeros: bool) -> tuple[Where, Array]:
-        """Rows and their values; zeros that are not stored may be left out."""
-        if self._sparse is None:
-            return np.arange(self._n_rows), np.asarray(self._X[:, column])
-        rows, stored = self._stored(column)
-        if skip_zeros:
-            return rows, stored
-        values = np.zeros(self._n_rows)
-        values[rows] = stored
-        return np.arange(self._n_rows), values
-
-    def held(self, column: int, weight: Array) -> Held:
-        """What a column holds, all rows having some weight."""
-        if self._sparse is None:
-            return Held.of(self._X[:, column], weight, 0, 0.0)
-        rows, stored = self._stored(column)
-        return Held.of(
-            stored,
-            weight[rows],
-            self._n_rows - len(rows),
-            float(weight.sum() - weight[rows].sum()),
-        )
-
-    def _stored(self, column: int) -> tuple[Where, Array]:
-        part = slice(*self._sparse.indptr[column : column + 2])
-        return self._sparse.indices[part], self._sparse.data[part]

@@ -119,8 +119,11 @@ class FeatureRanker(LinearRanker):
                 setattr(self, name, getattr(ranker, name))
             elif hasattr(self, name):
                 delattr(self, name)
-        self.top_ = ranker.top_
-        self.lam_ = ranker.lam_ if isinstance(ranker, TopPushCV) else float(ranker.lam)
+        if isinstance(ranker, TopPushCV):
+            self.lam_, self.top_ = ranker.lam_, ranker.top_
+        else:
+            found = ranker.top_ if isinstance(ranker.top, str) else ranker.top
+            self.lam_, self.top_ = float(ranker.lam), found
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

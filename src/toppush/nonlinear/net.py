@@ -2,7 +2,7 @@
 
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import pairwise
 from math import prod
@@ -89,7 +89,7 @@ class TopPushNet(ClassifierMixin, BaseEstimator):
     >>> from sklearn.datasets import load_breast_cancer
     >>> from toppush import TopPushNet
     >>> X, y = load_breast_cancer(return_X_y=True)
-    >>> net = TopPushNet(n_members=2, hidden=(16,), max_steps=50).fit(X, y)
+    >>> net = TopPushNet(n_members=2, hidden=(16,), max_steps=100, learning_rate=0.01).fit(X, y)
     >>> bool(net.score(X, y) > 0.98)
     True
     """
@@ -161,10 +161,12 @@ class TopPushNet(ClassifierMixin, BaseEstimator):
         seed = int(check_random_state(self.random_state).randint(2**31))
         columns = Columns.of(X)
         folds = training.dealt_folds(positive, self.n_members, np.random.default_rng(seed))
-        plan = self._plan(training, int(np.sum(~positive)), seed)
+        progress = Progress(self.verbose)
+        plan = self._plan(training, int(np.sum(~positive)), seed, progress)
         with torch_threads(self.n_threads):
             rows = training.TrainingSet(X, columns, positive, weight, folds, self.device or "cpu")
             found = training.train(rows, plan)
+        progress.close()
         self.weights_, self.biases_, self.offsets_ = found.weights, found.biases, found.offsets
         self.mean_, self.scale_, self.n_iter_ = columns.mean, columns.scale, found.n_steps
         self.out_of_fold_, self.threshold_ = None, 0.0
@@ -175,7 +177,7 @@ class TopPushNet(ClassifierMixin, BaseEstimator):
             self.out_of_fold_ = np.full(len(used), np.nan)
             self.out_of_fold_[used] = scores - self.threshold_
 
-    def _plan(self, training: Any, n_neg: int, seed: int) -> Any:
+    def _plan(self, training: Any, n_neg: int, seed: int, progress: "Progress") -> Any:
         hidden = tuple(int(width) for width in self.hidden)
         if min(hidden, default=1) < 1:
             raise ValueError(f"hidden holds widths of 1 or more, found {self.hidden!r}.")
@@ -195,7 +197,7 @@ class TopPushNet(ClassifierMixin, BaseEstimator):
             self.max_steps,
             self.learning_rate,
             seed,
-            progress(self.verbose),
+            progress,
         )
 
     def decision_function(self, X: Matrix) -> Array:
@@ -295,15 +297,21 @@ def torch_threads(n_threads: int | None) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def progress(verbose: int) -> Callable[[int, float], None]:
+class Progress(Line):
     """Tells on stderr how a fit goes, if anybody wants to know."""
-    if not verbose:
-        return lambda done, quality: None
-    line, began = Line(stream=sys.stderr), time.perf_counter()
 
-    def tell(done: int, quality: float) -> None:
-        seconds = time.perf_counter() - began
-        if line.is_due(seconds):
-            line.write(f"step {done:4d}  held-out AP {quality:.4f}  {seconds:.1f} s")
+    def __init__(self, verbose: int) -> None:
+        super().__init__(stream=sys.stderr)
+        self._wanted, self._began, self._last = bool(verbose), time.perf_counter(), ""
 
-    return tell
+    def __call__(self, done: int, quality: float) -> None:
+        """The networks were looked at after so many steps."""
+        seconds = time.perf_counter() - self._began
+        self._last = f"step {done:4d}  held-out AP {quality:.4f}  {seconds:.1f} s"
+        if self._wanted and self.is_due(seconds):
+            self.write(self._last)
+
+    def close(self) -> None:
+        """Show the last look for good."""
+        if self._wanted and self._last:
+            self.write(self._last, last=True)

@@ -195,7 +195,13 @@ class Training:
         layers = [[tensor[member : member + 1] for tensor in layer] for layer in self.mean]
         parts = [where[at : at + SCORED_ROWS] for at in range(0, len(where), SCORED_ROWS)]
         found = [forward(layers, self.given.rows(part))[0].double().cpu() for part in parts]
-        return np.asarray(torch.cat(found).numpy())
+        scores = np.asarray(torch.cat(found).numpy())
+        if not np.isfinite(scores).all():
+            raise ValueError(
+                "The networks diverged: their scores are no longer numbers. Lower learning_rate, "
+                f"which is {self.plan.learning_rate:g}."
+            )
+        return scores
 
 
 def forward(layers: Layers, rows: Tensor) -> Tensor:
@@ -208,16 +214,16 @@ def forward(layers: Layers, rows: Tensor) -> Tensor:
 
 
 def begin(sizes: list[int], plan: Plan, device: Any) -> Layers:
-    """Random weights of the size of torch's own, biases of zero.
+    """Random weights and biases as torch's own layers begin, of size up to 1 / sqrt(inputs).
 
-    He's are 2.4 times larger, and after few steps the scores still hold much of them: out of fold
-    average precision .900 against .906 on diabetes.
+    Biases of zero bend all units at the mean of the rows: with six columns (mammography) that cost
+    .02 of average precision.
     """
     random, layers = torch.Generator().manual_seed(plan.seed), []
     for inputs, outputs in itertools.pairwise(sizes):
-        size = 1.0 / math.sqrt(3.0 * inputs)
-        weights = size * torch.randn(plan.n_members, inputs, outputs, generator=random)
-        layer = weights, torch.zeros(plan.n_members, 1, outputs)
+        numbers = torch.rand(plan.n_members, inputs + 1, outputs, generator=random)
+        numbers = (2.0 * numbers - 1.0) / math.sqrt(inputs)
+        layer = numbers[:, :-1].clone(), numbers[:, -1:].clone()
         layers.append([tensor.to(device).requires_grad_() for tensor in layer])
     return layers
 

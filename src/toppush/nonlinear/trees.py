@@ -14,10 +14,10 @@ from sklearn.utils._param_validation import Interval, RealNotInt, StrOptions
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from toppush import metrics
-from toppush.designs import dense, for_engine
+from toppush.designs import common_columns, dense, for_engine
 from toppush.designs.local import default_threads
 from toppush.estimators.base import DTYPES, two_classes, unchanged_on_failure
-from toppush.nonlinear.boosting import Grown, Growth, GrowthLine, Rows, grow, lightgbm
+from toppush.nonlinear.boosting import LEAST_ROWS, Grown, Growth, GrowthLine, Rows, grow, lightgbm
 from toppush.nonlinear.members_file import MembersFile
 from toppush.nonlinear.tables import (
     FROM_DTYPE,
@@ -82,10 +82,13 @@ class TopPushTrees(ClassifierMixin, BaseEstimator):
         rows that every member saw.
     threshold_ : float
         Mean of the greatest out-of-fold scores of negatives, as many as make the top.
-    n_rounds_ : list of int
-        Trees of each member.
+    n_rounds_, n_tried_ : list of int
+        Trees of each member, and how many were grown to find where to stop.
     feature_importances_ : array of shape (n_features,)
         Shares in all that splits gained.
+    columns_ : array of int or None
+        Columns of sparse rows that the members know: those with enough entries for a leaf. None if
+        they know all.
     categories_ : dict
         Number of a column -> its categories.
     classes_ : array of shape (2,)
@@ -125,6 +128,7 @@ class TopPushTrees(ClassifierMixin, BaseEstimator):
     threshold_: float
     classes_: NDArray[Any]
     categories_: Categories
+    columns_: Where | None
     _read_boosters: list[Any] | None
 
     def __init__(
@@ -182,7 +186,9 @@ class TopPushTrees(ClassifierMixin, BaseEstimator):
             _require_two_of_each(positive, self.classes_)
             count_top(self.top, int((~positive).sum()))
             weight = None if weight is None else weight[counted]
-            members = self._grow(for_engine(X)[counted], positive, weight)
+            X = for_engine(X)[counted]
+            self.columns_ = common_columns(X, LEAST_ROWS)
+            members = self._grow(self._kept(X), positive, weight)
             self._keep(members, counted, positive, len(y))
         return self
 
@@ -218,12 +224,12 @@ class TopPushTrees(ClassifierMixin, BaseEstimator):
         """
         check_is_fitted(self)
         rows, n_threads = self._read(X), self._threads()
-        found = np.zeros((rows.shape[0], self.n_features_in_ + 1))
+        found = np.zeros((rows.shape[0], rows.shape[1] + 1))
         for booster in self._boosters():
             found += dense(booster.predict(rows, pred_contrib=True, num_threads=n_threads))
         found /= len(self.texts_)
         found[:, -1] -= self.threshold_
-        return found
+        return np.column_stack([self._of_all(found[:, :-1]), found[:, -1:]])
 
     def predict(self, X: Matrix) -> NDArray[Any]:
         """The positive class for rows that score above the threshold, else the other."""
@@ -242,7 +248,7 @@ class TopPushTrees(ClassifierMixin, BaseEstimator):
         check_is_fitted(self)
         gains = sum(one.feature_importance("gain") for one in self._boosters())
         total = float(np.sum(gains))
-        return np.asarray(gains / total if total > 0 else gains)
+        return self._of_all(np.asarray(gains / total if total > 0 else gains))
 
     def _read_training(self, X: Matrix, y: Labels) -> tuple[Matrix, NDArray[Any]]:
         """The rows as numbers; what the columns hold is learned."""
@@ -255,9 +261,21 @@ class TopPushTrees(ClassifierMixin, BaseEstimator):
     def _read(self, X: Matrix) -> Matrix:
         """Rows to score, as numbers."""
         if not self.categories_:
-            return for_engine(validate_data(self, X, reset=False, **READING))
+            return self._kept(for_engine(validate_data(self, X, reset=False, **READING)))
         validate_data(self, X, reset=False, skip_check_array=True)
         return check_array(coded(X, self.categories_), **READING)
+
+    def _kept(self, X: Matrix) -> Matrix:
+        """The columns that the members know."""
+        return X if self.columns_ is None else X[:, self.columns_]
+
+    def _of_all(self, values: Array) -> Array:
+        """Values of the columns that the members know, and 0 for the others."""
+        if self.columns_ is None:
+            return values
+        found = np.zeros((*values.shape[:-1], self.n_features_in_))
+        found[..., self.columns_] = values
+        return found
 
     def _grow(self, X: Matrix, positive: Mask, weight: Array | None) -> list[Grown]:
         """All members, some at a time; those of an earlier process are taken over."""
@@ -266,7 +284,7 @@ class TopPushTrees(ClassifierMixin, BaseEstimator):
         seeds = [int(seed) for seed in rng.randint(2**31 - 1, size=self.n_members)]
         growth = Growth(self.top, self.loss, self.n_leaves, self.learning_rate, self.max_rounds)
         rows = Rows(X, positive, weight, sorted(self.categories_), growth)
-        kept = MembersFile(self.checkpoint, self._about(positive, seeds))
+        kept = MembersFile(self.checkpoint, self._about(positive, growth, seeds))
         line = GrowthLine(self.n_members) if self.verbose else None
         at_once, n_threads = _shared(self._threads(), self.n_members)
 
@@ -285,10 +303,11 @@ class TopPushTrees(ClassifierMixin, BaseEstimator):
         kept.finish()
         return members
 
-    def _about(self, positive: Mask, seeds: list[int]) -> str:
+    def _about(self, positive: Mask, growth: Growth, seeds: list[int]) -> str:
+        """What tells this fit from others: sizes and settings, not the rows."""
         return (
             f"{int(positive.sum())} positives and {int((~positive).sum())} negatives with "
-            f"{self.n_features_in_} features, {self!r} from {seeds[0]}"
+            f"{self.n_features_in_} features, {len(seeds)} members from seed {seeds[0]}, {growth}"
         )
 
     def _keep(self, members: list[Grown], counted: Where, positive: Mask, n_rows: int) -> None:

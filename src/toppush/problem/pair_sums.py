@@ -26,8 +26,8 @@ FAR = 40
 
 AT_A_TIME = 16
 """Panels whose sums are taken together: 4 MB at most."""
-FEW_PAIRS = 1 << 17
-"""Pairs up to which they are written down: 3 MB."""
+FEW_PAIRS = 1 << 14
+"""Pairs up to which writing them down is quicker than panels."""
 
 
 class PairSums(Protocol):
@@ -83,16 +83,22 @@ class AllPairs:
     """Any loss, all pairs written down: for few rows the quickest way."""
 
     def __init__(self, loss: Loss, positives: Array, negatives: Array) -> None:
-        violations = negatives[:, None] - positives
-        self._kinds = [loss.value(violations), loss.slope(violations), loss.curvature(violations)]
+        self._kinds = loss.value, loss.slope, loss.curvature
+        self._violations = negatives[:, None] - positives
+        self._made: dict[int, Array] = {}
 
     def over_positives(self, f: Array, order: int) -> Array:
         """A row for each negative."""
-        return np.asarray(self._kinds[order] @ f)
+        return np.asarray(self._table(order) @ f)
 
     def over_negatives(self, f: Array, order: int) -> Array:
         """A column for each positive."""
-        return np.asarray(f @ self._kinds[order])
+        return np.asarray(f @ self._table(order))
+
+    def _table(self, order: int) -> Array:
+        if order not in self._made:
+            self._made[order] = self._kinds[order](self._violations)
+        return self._made[order]
 
 
 def logistic_sums(positives: Array, negatives: Array) -> PairSums:

@@ -18,7 +18,7 @@ from toppush.files.model.lightgbm_text import (
     Ensemble,
     Tree,
 )
-from toppush.types import Array, Mask
+from toppush.types import Array, Mask, Where
 
 if TYPE_CHECKING:
     from toppush.files.model.fitted import Model
@@ -114,11 +114,29 @@ def _text(array: Any) -> str:
 
 
 def ensembles(ranker: Any) -> list[Ensemble]:
-    """The members of a ranker, each checked to be of its features."""
+    """The members of a ranker, each checked to be of its features, which are columns by number."""
     members = [lightgbm_text.parsed(lightgbm_text.trimmed(text)) for text in ranker.texts_]
-    if not members or any(one.n_features != ranker.n_features_in_ for one in members):
-        raise ModelError(f"its trees are not of {ranker.n_features_in_} columns.")
-    return members
+    columns = _known_columns(ranker)
+    if not members or any(one.n_features != len(columns) for one in members):
+        raise ModelError(f"its trees are not of {len(columns)} columns.")
+    return [
+        Ensemble(
+            ranker.n_features_in_,
+            [tree._replace(feature=columns[tree.feature]) for tree in member.trees],
+        )
+        for member in members
+    ]
+
+
+def _known_columns(ranker: Any) -> Where:
+    """Numbers of the columns that the members know, in their order."""
+    width, columns = ranker.n_features_in_, ranker.columns_
+    if columns is None:
+        return np.arange(width)
+    ascending = isinstance(columns, np.ndarray) and columns.ndim == 1 and columns.dtype.kind == "i"
+    if not ascending or (np.diff(columns, prepend=-1, append=width) <= 0).any():
+        raise ModelError("its trees name columns that are not there.")
+    return np.asarray(columns)
 
 
 # ---- as JSON

@@ -1,0 +1,77 @@
+"""Columns of an array or a sparse matrix, one after another."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import sparse
+
+from toppush.types import Array, Matrix, Where
+
+
+def entries_per_row(X: Matrix) -> float:
+    """Stored entries of a row, on average and at least 1."""
+    stored = X.nnz if sparse.issparse(X) else X.size
+    return max(float(stored) / max(int(X.shape[0]), 1), 1.0)
+
+
+def can_be_shifted(X: Matrix) -> bool:
+    """Whether a shift of all rows leaves them as large as they are."""
+    return not sparse.issparse(X)
+
+
+class Held(NamedTuple):
+    """What a column holds: distinct values, the weight of each, and whether some are missing."""
+
+    values: Array
+    mass: Array
+    missing: bool
+
+    @classmethod
+    def of(cls, stored: Array, weight: Array, n_zeros: int, zeros: float) -> "Held":
+        """Of entries with their weights, and of zeros that are not stored."""
+        known = ~np.isnan(stored)
+        values, where = np.unique(stored[known], return_inverse=True)
+        mass = np.zeros(len(values)) + np.bincount(where, weight[known], minlength=len(values))
+        if n_zeros:
+            at = int(np.searchsorted(values, 0.0))
+            if at == len(values) or values[at] != 0.0:
+                values, mass = np.insert(values, at, 0.0), np.insert(mass, at, 0.0)
+            mass[at] += zeros
+        return cls(values, mass, not known.all())
+
+
+class ColumnReader:
+    """Column after column of an array or a sparse matrix."""
+
+    def __init__(self, X: Matrix) -> None:
+        self._n_rows, self._X = X.shape[0], X
+        self._sparse: Any = sparse.csc_array(X) if sparse.issparse(X) else None
+        if self._sparse is not None:
+            self._sparse.sum_duplicates()
+
+    def entries(self, column: int, *, skip_zeros: bool) -> tuple[Where, Array]:
+        """Rows and their values; zeros that are not stored may be left out."""
+        if self._sparse is None:
+            return np.arange(self._n_rows), np.asarray(self._X[:, column])
+        rows, stored = self._stored(column)
+        if skip_zeros:
+            return rows, stored
+        values = np.zeros(self._n_rows)
+        values[rows] = stored
+        return np.arange(self._n_rows), values
+
+    def held(self, column: int, weight: Array) -> Held:
+        """What a column holds, all rows having some weight."""
+        if self._sparse is None:
+            return Held.of(self._X[:, column], weight, 0, 0.0)
+        rows, stored = self._stored(column)
+        return Held.of(
+            stored,
+            weight[rows],
+            self._n_rows - len(rows),
+            float(weight.sum() - weight[rows].sum()),
+        )
+
+    def _stored(self, column: int) -> tuple[Where, Array]:
+        part = slice(*self._sparse.indptr[column : column + 2])
+        return self._sparse.indices[part], self._sparse.data[part]
