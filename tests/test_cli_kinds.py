@@ -21,7 +21,7 @@ FIT = ("--label", "fraud", "--drop", "id", "--threads", "1")
 SENTENCES = {
     "linear": "lam 0.1, top 77 of the negatives, as given",
     "additive": "The sum of a curve of each of 4 columns: lam 0.1",
-    "kernel": "Gaussian similarity to 300 training rows, gamma",
+    "kernel": "Gaussian similarity to ",
     "trees": "Boosted trees: 2 members of",
     "net": "Networks: 2 members with 256 and 128 hidden units",
 }
@@ -171,8 +171,9 @@ def test_compare_sets_kinds_beside_or_names_them_as_left_out(folder, monkeypatch
 
 @pytest.mark.parametrize(
     "change",
-    [{"model": "forest"}, {"model": 3}, {"fit": {"top": 1}}, {"fit": [1]}, {"columns": {"named": [{}]}},
-     {"out_of_fold": {"rows": "many"}}, {"seconds": {"a": "b"}}, {"label": {"column": 1}}],
+    [{"model": "forest"}, {"model": 3}, {"fit": {"top": 1}}, {"fit": [1]},
+     {"columns": {"named": [{}]}}, {"out_of_fold": {"rows": "many"}}, {"seconds": {"a": "b"}},
+     {"label": {"column": 1}}],
     ids=str,
 )  # fmt: skip
 def test_info_of_a_forged_description_is_a_sentence(change, fitted, tmp_path):
