@@ -11,6 +11,7 @@ import pytest
 
 from files import ENGINES, EVERY_KIND, QUICK, made_rows, odd_rows, write
 from test_cli import result, run
+from test_files_models import archive_of, forged
 from toppush import files
 from toppush.experiments import compare as experiments_compare
 from toppush.files.kinds import KINDS
@@ -20,7 +21,7 @@ FIT = ("--label", "fraud", "--drop", "id", "--threads", "1")
 SENTENCES = {
     "linear": "lam 0.1, top 77 of the negatives, as given",
     "additive": "The sum of a curve of each of 4 columns: lam 0.1",
-    "kernel": "Gaussian similarity to 300 training rows, gamma",
+    "kernel": "Gaussian similarity to ",
     "trees": "Boosted trees: 2 members of",
     "net": "Networks: 2 members with 256 and 128 hidden units",
 }
@@ -166,6 +167,22 @@ def test_compare_sets_kinds_beside_or_names_them_as_left_out(folder, monkeypatch
     assert set(found["folds"]) == {"TopPush trees"}
     assert min(found["folds"]["TopPush trees"]["AUC"]) > 0.6
     assert "pip install 'toppush[gpu]'" in found["left_out"]["TopPush net"]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"model": "forest"}, {"model": 3}, {"fit": {"top": 1}}, {"fit": [1]},
+     {"columns": {"named": [{}]}}, {"out_of_fold": {"rows": "many"}}, {"seconds": {"a": "b"}},
+     {"label": {"column": 1}}],
+    ids=str,
+)  # fmt: skip
+def test_info_of_a_forged_description_is_a_sentence(change, fitted, tmp_path):
+    path, _ = fitted("trees")
+    parts = archive_of(files.load(path))
+    parts["about.json"] = json.dumps(json.loads(parts["about.json"]) | change)
+    (tmp_path / "m").write_bytes(forged(parts))
+    ran = run("info", tmp_path / "m", code=1)
+    assert "its description is not one that this version knows" in ran.stderr
 
 
 KILLED = """

@@ -11,6 +11,7 @@ import pytest
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.datasets import dump_svmlight_file
+from sklearn.pipeline import Pipeline
 
 from files import DROP, ENGINES, EVERY_KIND, QUICK, made_rows, odd_rows, quick_fit, write
 from toppush import files
@@ -430,9 +431,9 @@ def forged_texts(ranker, *texts):
     ],
 )
 def test_texts_that_lightgbm_would_crash_on_are_refused(change, said, models):
-    ranker = models("trees").ranker
-    pipeline = models("trees").pipeline[:-1]
-    pipeline.steps.append(("ranker", forged_texts(ranker, change(ranker.texts_[0]))))
+    *steps, (_, ranker) = models("trees").pipeline.steps
+    forged = forged_texts(ranker, change(ranker.texts_[0]))
+    pipeline = Pipeline([*steps, ("ranker", forged)])
     with pytest.raises(ModelError, match=said):
         saving.to_bytes(files.Model(pipeline))
 
@@ -443,3 +444,17 @@ def test_trees_of_other_columns_are_refused(models, rng):
     forged = forged_texts(models("trees").ranker, *other.texts_)
     with pytest.raises(ModelError, match="its trees are not of 4 columns"):
         saving.to_bytes(saving.as_model(forged))
+
+
+def test_curves_that_would_never_end_are_refused(models):
+    from copy import copy
+
+    model = models("additive")
+    ranker = copy(model.ranker)
+    ranker.levels_ = np.full(4, 1 << 30)
+    pipeline = Pipeline([*model.pipeline.steps[:-1], ("ranker", ranker)])
+    with pytest.raises(ModelError, match="more bends than weights"):
+        saving.to_bytes(files.Model(pipeline))
+    ranker.levels_ = model.ranker.levels_[:2]
+    with pytest.raises(ModelError, match="not those of 4 columns"):
+        saving.to_bytes(files.Model(pipeline))

@@ -269,31 +269,6 @@ def width_on_a_phone(opened):
         opened.browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
 
-def test_curves_are_drawn_whatever_their_columns_are_called(browser, tied, tmp_path):
-    positive, scores = tied
-    alarms = report.first_false_alarms(positive, scores)
-    names = [HOSTILE, "b" * 200]
-    told = Explained(
-        names,
-        {int(row): np.array([0.5, -0.2]) for row in alarms},
-        np.array([2.0, 1.0]),
-        {int(row): {HOSTILE: HOSTILE, names[1]: 3.0} for row in alarms},
-        n_rows=len(scores),
-        curves=[
-            Curve(HOSTILE, [HOSTILE, "two"], [0.3, -0.1]),
-            Curve(names[1], [0.0, 1e6, 2e6], [0.0, 0.5, 0.2], missing=0.1),
-        ],
-        told="The score is a sum.",
-    )
-    page = report.build(positive, scores, features=told)
-    opened = Opened(browser, tmp_path / "curves.html", page)
-    assert len(opened.browser.find_elements(By.CSS_SELECTOR, "[id^=chart-curve-] svg")) == 2
-    assert width_on_a_phone(opened) <= 360
-    assert opened.browser.execute_script("return window.pwned") is None
-    assert set(opened.requests()) == {opened.url}
-    assert opened.browser.get_log("browser") == []
-
-
 def test_nothing_is_fetched_and_nothing_complains(opened):
     opened.browser.refresh()
     opened.wait("return !document.getElementById('k-number').disabled")
@@ -327,6 +302,31 @@ def test_hostile_text_runs_nothing(browser, tmp_path):
     )
     assert opened.browser.execute_script("return window.pwned") is None
     assert opened.browser.title == HOSTILE
+    assert opened.browser.get_log("browser") == []
+
+
+def test_curves_are_drawn_whatever_their_columns_are_called(browser, tied, tmp_path):
+    positive, scores = tied
+    alarms = report.first_false_alarms(positive, scores)
+    names = [HOSTILE, "b" * 200]
+    told = Explained(
+        names,
+        {int(row): np.array([0.5, -0.2]) for row in alarms},
+        np.array([2.0, 1.0]),
+        {int(row): {HOSTILE: HOSTILE, names[1]: 3.0} for row in alarms},
+        n_rows=len(scores),
+        curves=[
+            Curve(HOSTILE, [HOSTILE, "two"], [0.3, -0.1]),
+            Curve(names[1], [0.0, 1e6, 2e6], [0.0, 0.5, 0.2], missing=0.1),
+        ],
+        told="The score is a sum.",
+    )
+    page = report.build(positive, scores, features=told)
+    opened = Opened(browser, tmp_path / "curves.html", page)
+    assert len(opened.browser.find_elements(By.CSS_SELECTOR, "[id^=chart-curve-] svg")) == 2
+    assert width_on_a_phone(opened) <= 360
+    assert opened.browser.execute_script("return window.pwned") is None
+    assert set(opened.requests()) == {opened.url}
     assert opened.browser.get_log("browser") == []
 
 

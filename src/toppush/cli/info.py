@@ -1,6 +1,7 @@
 """`toppush info`."""
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -18,17 +19,27 @@ def info(model: Path, as_json: bool) -> None:
 
     Example: toppush info fraud.toppush --json
     """
+    from toppush.files import ModelError
     from toppush.files.model.saving import read_about
 
     about = read_about(model)
+    try:
+        said = _sentences(about)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise ModelError(
+            f"its description is not one that this version knows ({error!r}).", file=model
+        ) from None
+    show(as_json, without_history(about), *said)
+
+
+def _sentences(about: dict[str, Any]) -> list[str]:
     made = ", ".join(f"{name} {number}" for name, number in about.get("versions", {}).items())
     warned = [f"Warning when fitted: {text}" for text in about.get("warnings", [])]
     label = about.get("label")
     first = [label_text(label, label.get("why", "as named"))] if label else []
-    said = [
+    return [
         " ".join([*first, *behind(about)]),
         *describe(about),
         *warned,
         f"Made {about.get('made', 'at an unknown time')} by {made}.",
     ]
-    show(as_json, without_history(about), *said)

@@ -88,15 +88,13 @@ def compare(
     left_out: dict[str, str] = {}
     for train, test in StratifiedKFold(cv, shuffle=True, random_state=seed).split(y, y):
         fold = Fold(seed, given, missing, train, test)
-        X_train, _ = fold.prepared()
-        n_threads = 1 if X_train.shape[0] * X_train.shape[1] < SMALL else None
         rivals = _rivals(fold, left_out)
         for name, ranker in rivals.items():
             done = sum(map(len, values.values()))
             tell(done, cv * len(rivals), f"fold {done // len(rivals) + 1} of {cv}, {name}")
             X_train, X_test = fold.prepared(**getattr(RIVALS[name], "preparation", {}))
             began = time.perf_counter()
-            with threadpool_limits(n_threads), warnings.catch_warnings(record=True) as said:
+            with threadpool_limits(fold.n_threads), warnings.catch_warnings(record=True) as said:
                 warnings.simplefilter("always")
                 ranker.fit(X_train, y[train])
             warned[name].update(one.category.__name__ for one in said)
@@ -156,6 +154,11 @@ class Fold:
         return n_rows, width
 
     @property
+    def n_threads(self) -> int | None:
+        """One for few entries; else as many as the library likes."""
+        return 1 if self.shape[0] * self.shape[1] < SMALL else None
+
+    @property
     def n_rows(self) -> int:
         """Of the whole file."""
         return len(self.given.positive)
@@ -185,7 +188,7 @@ def _lightgbm(fold: Fold) -> Ranker:
         lightgbm = importlib.import_module("lightgbm")
     except ImportError:
         raise LeftOut("not installed") from None
-    return Dense(lightgbm.LGBMClassifier(random_state=fold.seed, verbose=-1))
+    return Dense(lightgbm.LGBMClassifier(random_state=fold.seed, n_jobs=fold.n_threads, verbose=-1))
 
 
 def _check_dense(fold: Fold) -> None:
@@ -211,7 +214,8 @@ class OfKind:
         fold.prepared(**self.preparation)
         try:
             kind.require_engine()
-            return kind.ranker(kind.options(), fold.rows(kind.form), fold.seed)
+            options = kind.options(threads=fold.n_threads)
+            return kind.ranker(options, fold.rows(kind.form), fold.seed)
         except ImportError as error:
             raise LeftOut(str(error)) from None
 

@@ -13,7 +13,7 @@ from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 from sklearn.utils._param_validation import InvalidParameterError
 
 from toppush import metrics
-from toppush.files.columns import Columns
+from toppush.files.columns import Column, Columns, Number
 from toppush.files.errors import BadColumns
 from toppush.files.id_columns import caution, id_like
 from toppush.files.kinds import DEFAULT, kind_of, named
@@ -290,6 +290,13 @@ def with_file(
         raise file.placed(error) from None
 
 
+def _learned(column: Column) -> About:
+    """What is known of a column besides its name."""
+    if isinstance(column, Number):
+        return {} if column.kept else {"fill": column.fill}
+    return {"texts": len(column.texts)}
+
+
 def described(
     columns: Columns | None, types: dict[str, str], width: int, drop: Collection[str]
 ) -> About:
@@ -304,7 +311,7 @@ def described(
                 "type": types[one.name],
                 "outputs": one.width,
                 "missing": columns.filled_.get(one.name, 0),
-                **({"fill": one.fill} if hasattr(one, "fill") else {"texts": len(one.texts)}),
+                **_learned(one),
             }
             for one in columns.columns_
         ],

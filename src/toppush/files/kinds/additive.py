@@ -33,6 +33,15 @@ class Additive(Searched):
     def subject(self, settings: About) -> str:
         return f"The sum of a curve of each of {settings['curves']} columns: "
 
+    def restore(self, ranker: Any, about: About) -> None:
+        super().restore(ranker, about)
+        parts = ranker.values_, ranker.levels_, ranker.common_, ranker.missing_
+        if any(len(part) != ranker.n_features_in_ for part in parts):
+            raise ModelError(f"its curves are not those of {ranker.n_features_in_} columns.")
+        # A curve has 2^levels weights, and is walked down level by level.
+        if np.max(ranker.levels_) > np.log2(max(np.size(ranker.coef_), 1)):
+            raise ModelError("its curves have more bends than weights.")
+
     def graph(self, graph: "Graph", model: "Model") -> str:
         ranker: Any = model.ranker
         total = graph.constant([[ranker.offset_]])
