@@ -10,6 +10,8 @@ import pytest
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, make_classification
+from sklearn.model_selection import StratifiedKFold
+from sklearn.utils import check_random_state
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 pytest.importorskip("lightgbm")
@@ -28,7 +30,8 @@ def small(**options):
 
 
 @parametrize_with_checks(
-    [small(), small(loss="binary")], expected_failed_checks=lambda estimator: XFAIL
+    [small(max_rounds=20), small(max_rounds=20, loss="binary")],
+    expected_failed_checks=lambda estimator: XFAIL,
 )
 def test_scikit_learn_contract(estimator, check):
     check(estimator)
@@ -72,12 +75,20 @@ def test_out_of_fold_scores_are_by_members_that_did_not_see_the_row(rows):
     X, y = rows
     ranker = small(n_members=4).fit(X, y)
     every = np.array([one.predict(X, raw_score=True) for one in ranker._boosters()])
-    known = ranker.out_of_fold_ + ranker.threshold_
+    known = ranker.out_of_fold_
     assert np.isfinite(known).all()
-    nearest = np.abs(every - known).min(axis=0)
-    np.testing.assert_allclose(nearest, 0.0, atol=1e-12)
-    member = np.abs(every - known).argmin(axis=0)
-    assert np.bincount(member).tolist() == pytest.approx([150] * 4, abs=2)
+    folds = StratifiedKFold(4, shuffle=True, random_state=check_random_state(0).randint(2**31 - 1))
+    spread = known[next(iter(folds.split(y, y)))[1]].std()
+    for scores, (_, held) in zip(every, folds.split(y, y), strict=True):
+        slope, at = np.polyfit(scores[held], known[held], 1)  # one line for a member's rows
+        assert slope > 0
+        np.testing.assert_allclose(slope * scores[held] + at, known[held], atol=1e-9)
+        assert known[held].std() == pytest.approx(spread)
+        negatives = held[~y[held]]
+        assert known[negatives].mean() == pytest.approx(known[~y].mean(), abs=1e-9)
+    member = np.zeros(len(y), dtype=int)
+    for number, (_, held) in enumerate(folds.split(y, y)):
+        member[held] = number
     # A row's label is not in its out-of-fold score: a fit to other labels of a fold leaves it.
     fold = member == 0
     other = y.copy()
@@ -193,6 +204,21 @@ def test_few_positives_share_their_folds(rows):
     ranker = small(n_members=5).fit(X, few)
     assert len(ranker.texts_) == 5
     assert np.isfinite(ranker.out_of_fold_).all()
+
+
+def test_a_round_without_a_split_is_not_the_last():
+    """The few columns that a split may choose from may be those that tell nothing."""
+    X = np.zeros((200, 10))
+    X[:, 0] = np.arange(200) % 5
+    X[0, 1:] = 1.0
+    ranker = small(max_rounds=40).fit(X, X[:, 0] == 4)
+    assert ranker.score(X, X[:, 0] == 4) == 1.0
+
+
+def test_columns_that_tell_nothing_give_equal_scores(rows):
+    _, y = rows
+    ranker = small().fit(np.ones((len(y), 3)), y)
+    assert np.ptp(ranker.decision_function(np.ones((5, 3)))) == 0.0
 
 
 def test_one_member_knows_a_quarter(rows):

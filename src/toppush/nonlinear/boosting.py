@@ -55,6 +55,7 @@ class Growth:
             "bagging_freq": 1,
             "feature_fraction_bynode": SAMPLE_COLUMNS,
             "min_data_in_leaf": LEAST_ROWS,
+            "feature_pre_filter": False,
             "deterministic": True,
             "force_row_wise": True,
             "seed": seed,
@@ -115,20 +116,20 @@ def grow(
     booster = lightgbm().Booster(growth.parameters(seed, n_threads), rows.part(train))
     booster.add_valid(rows.part(held), "held")
     ask, judge = _objective(rows, growth, train), _judge(rows, held)
-    best = Grown("", held, np.empty(0), 0, 0)
-    highest = -np.inf
-    for n_tried in range(1, growth.max_rounds + 1):
+    best, highest, n_tried = Grown("", held, np.empty(0), 0, 0), -np.inf, 0
+    while n_tried < growth.max_rounds and n_tried - best.n_tried < PATIENCE:
         go_on()
-        ended = booster.update(fobj=ask) or n_tried == growth.max_rounds
+        booster.update(fobj=ask)  # without a split no tree; the next round has other columns
         tell()
-        if n_tried % EVERY and not ended:
-            continue
-        scores = _held_scores(booster)
-        quality = judge(scores)
-        if quality > highest:
-            highest, best = quality, replace(best, scores=scores, n_rounds=n_tried)
-        if ended or n_tried - best.n_rounds >= PATIENCE:
-            break
+        n_tried += 1
+        if n_tried % EVERY == 0 or n_tried == growth.max_rounds:
+            scores = _held_scores(booster)
+            quality, n_rounds = judge(scores), booster.current_iteration()
+            if quality > highest:
+                highest, best = (
+                    quality,
+                    replace(best, scores=scores, n_rounds=n_rounds, n_tried=n_tried),
+                )
     text = booster.model_to_string(num_iteration=best.n_rounds)
     return replace(best, text=text, n_tried=n_tried)
 

@@ -79,7 +79,8 @@ class TopPushTrees(ClassifierMixin, BaseEstimator):
         The members as LightGBM writes them.
     out_of_fold_ : array of shape (n_samples,)
         Scores of the training rows by members that did not see them, less the threshold; NaN for
-        rows that every member saw.
+        rows that every member saw. Members have the same mean over negatives and the same
+        spread here, so that they make one list.
     threshold_ : float
         Mean of the greatest out-of-fold scores of negatives, as many as make the top.
     n_rounds_, n_tried_ : list of int
@@ -316,15 +317,11 @@ class TopPushTrees(ClassifierMixin, BaseEstimator):
         self._boosters()
         self.n_rounds_ = [one.n_rounds for one in members]
         self.n_tried_ = [one.n_tried for one in members]
-        scores, times = np.zeros(len(positive)), np.zeros(len(positive))
-        for one in members:
-            scores[one.held] += one.scores
-            times[one.held] += 1
-        with np.errstate(invalid="ignore"):
-            scores = scores / times  # NaN where no member left the row out
-        self.threshold_ = _top_mean(scores[~positive], self.top)
+        scores, shift = _joined(members, positive)
+        above_mean = _top_mean(scores[~positive], self.top)
+        self.threshold_ = shift + above_mean
         self.out_of_fold_ = np.full(n_rows, np.nan)
-        self.out_of_fold_[counted] = scores - self.threshold_
+        self.out_of_fold_[counted] = scores - above_mean
 
     def _threads(self) -> int:
         return default_threads() if self.n_threads is None else self.n_threads
@@ -343,6 +340,7 @@ class TopPushTrees(ClassifierMixin, BaseEstimator):
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_class = False
+        tags.classifier_tags.poor_score = True  # `predict` marks the very top, not the classes
         tags.input_tags.sparse = True
         tags.input_tags.allow_nan = True
         return tags
@@ -380,6 +378,21 @@ def _shared(n_threads: int, n_members: int) -> tuple[int, int]:
     """Members that grow at once, and the threads of each."""
     at_once = min(n_threads, n_members)
     return at_once, max(1, n_threads // at_once)
+
+
+def _joined(members: list[Grown], positive: Mask) -> tuple[Array, float]:
+    """Out-of-fold scores as one list, the mean of negatives at 0, and where the members have it.
+
+    A member's scores mean something by their differences alone, and grow with its rounds.
+    """
+    shifts = [float(np.mean(one.scores[~positive[one.held]])) for one in members]
+    spreads = [float(np.std(one.scores)) or 1.0 for one in members]
+    total, times = np.zeros(len(positive)), np.zeros(len(positive))
+    for one, shift, spread in zip(members, shifts, spreads, strict=True):
+        total[one.held] += (one.scores - shift) * (np.mean(spreads) / spread)
+        times[one.held] += 1
+    with np.errstate(invalid="ignore"):  # NaN where no member left the row out
+        return total / times, float(np.mean(shifts))
 
 
 def _top_mean(scores: Array, top: float) -> float:
