@@ -1,4 +1,4 @@
-"""Linear ranking that gets the top of the list right."""
+"""Ranking that gets the top of the list right."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
