@@ -29,6 +29,7 @@ def small(**options):
     return TopPushTrees(**{"n_members": 4, "max_rounds": 12, "n_threads": 1} | options)
 
 
+@pytest.mark.sampled(2)
 @parametrize_with_checks(
     [small(max_rounds=20), small(max_rounds=20, loss="binary")],
     expected_failed_checks=lambda estimator: XFAIL,
