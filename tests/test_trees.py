@@ -344,3 +344,10 @@ def test_without_the_engine_the_extra_is_named(rows, monkeypatch):
     monkeypatch.setitem(sys.modules, "lightgbm", None)
     with pytest.raises(ImportError, match=r"pip install 'toppush\[trees\]'"):
         small().fit(*rows)
+
+
+def test_rows_elsewhere_are_refused(rows):
+    dask = pytest.importorskip("dask.array")
+    X, y = rows
+    with pytest.raises(ValueError, match=r"TopPushTrees works on arrays in memory.*use TopPush"):
+        small().fit(dask.from_array(X), y)

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval
 
-from toppush.designs import Form, LocalDesign, LocalRows, backend_of
+from toppush.designs import Form, LocalDesign, LocalRows
 from toppush.designs.usual import usual_rows
 from toppush.estimators.base import (
     DegenerateWarning,
@@ -18,6 +18,7 @@ from toppush.estimators.base import (
     LinearRanker,
     TrainingRows,
     read_training,
+    refuse_elsewhere,
     require_both,
     unchanged_on_failure,
     warn_if_unfinished,
@@ -146,13 +147,7 @@ def read_local_rows(
     estimator: LinearRanker, X: Matrix, y: Labels, sample_weight: ArrayLike | None
 ) -> TrainingRows:
     """Validate what a baseline is given; it is in this process, or refused."""
-    for name, vector in (("X", X), ("y", y), ("sample_weight", sample_weight)):
-        if (backend := backend_of(vector)) is not None:
-            raise ValueError(
-                f"{type(estimator).__name__} works on arrays in memory, and {name} is "
-                f"{backend.called}. Make an array of it ({backend.to_array}) if it fits, or use "
-                "TopPush, which fits such rows where they are."
-            )
+    refuse_elsewhere(estimator, X=X, y=y, sample_weight=sample_weight)
     return read_training(estimator, X, y, sample_weight)
 
 

@@ -15,7 +15,7 @@ from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from toppush import metrics
-from toppush.designs import Design, PlacedRows, is_placed, place
+from toppush.designs import Design, PlacedRows, backend_of, is_placed, place
 from toppush.designs.arrays import namespace, to_host
 from toppush.estimators.callbacks import CallbackSupportMixin, FitTasks
 from toppush.estimators.progress import LiveLine
@@ -35,7 +35,38 @@ class DegenerateWarning(UserWarning):
     """Weights of zero are optimal, or better than those found: the ranking may be noise."""
 
 
-class LinearRanker(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
+class Ranker(ClassifierMixin, BaseEstimator):
+    """What rankers of two classes share: predictions and quality, by their scores.
+
+    A subclass sets `classes_` in `fit` and gives `decision_function`.
+    """
+
+    classes_: NDArray[Any]
+
+    def decision_function(self, X: Matrix) -> Array:
+        """Scores less the threshold; higher ranks first."""
+        raise NotImplementedError
+
+    def predict(self, X: Matrix) -> NDArray[Any]:
+        """The positive class for rows that score above the threshold, else the other."""
+        above = self.decision_function(X) > 0.0
+        return np.where(above, self.classes_[1:], self.classes_[:1])
+
+    def score(self, X: Matrix, y: Labels, sample_weight: ArrayLike | None = None) -> float:
+        """Average precision of the ranking of X."""
+        scores = self.decision_function(X)
+        return metrics.average_precision(
+            y, scores, sample_weight=sample_weight, pos_label=self.classes_[1]
+        )
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        tags.input_tags.sparse = True
+        return tags
+
+
+class LinearRanker(CallbackSupportMixin, Ranker):
     """What linear rankers of two classes share: scores, predictions, quality.
 
     A subclass sets `coef_`, `threshold_` and `classes_` in `fit`.
@@ -45,7 +76,6 @@ class LinearRanker(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     threshold_: float
     n_iter_: int
     solution_: Solution
-    classes_: NDArray[Any]
 
     @property
     def intercept_(self) -> Array:
@@ -68,18 +98,6 @@ class LinearRanker(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         check_is_fitted(self)
         return decision(read_rows(self, X), self.coef_[0], self.threshold_)
 
-    def predict(self, X: Matrix) -> NDArray[Any]:
-        """The positive class for rows that score above the threshold, else the other."""
-        above = self.decision_function(X) > 0.0
-        return np.where(above, self.classes_[1:], self.classes_[:1])
-
-    def score(self, X: Matrix, y: Labels, sample_weight: ArrayLike | None = None) -> float:
-        """Average precision of the ranking of X."""
-        scores = self.decision_function(X)
-        return metrics.average_precision(
-            y, scores, sample_weight=sample_weight, pos_label=self.classes_[1]
-        )
-
     def _keep(self, solution: Solution, classes: NDArray[Any]) -> None:
         """Set the fitted attributes that come from a solution."""
         self.classes_ = classes
@@ -87,12 +105,6 @@ class LinearRanker(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         self.coef_ = solution.weights[None, :]
         self.threshold_ = solution.threshold
         self.n_iter_ = solution.n_iter
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = False
-        tags.input_tags.sparse = True
-        return tags
 
 
 def decision(rows: PlacedRows, weights: Array, threshold: float) -> Array:
@@ -243,6 +255,17 @@ def read_rows(estimator: BaseEstimator, X: Matrix) -> PlacedRows:
         validate_data(estimator, rows.template, reset=False, skip_check_array=True)
         return rows
     return place(validate_data(estimator, X, accept_sparse="csr", dtype=DTYPES, reset=False))
+
+
+def refuse_elsewhere(estimator: BaseEstimator, **given: Any) -> None:
+    """Refuse what is not in this process; `given` by the names of a fit's arguments."""
+    for name, vector in given.items():
+        if (backend := backend_of(vector)) is not None:
+            raise ValueError(
+                f"{type(estimator).__name__} works on arrays in memory, and {name} is "
+                f"{backend.called}. Make an array of it ({backend.to_array}) if it fits, or use "
+                "TopPush, which fits such rows where they are."
+            )
 
 
 def two_classes(y: Labels) -> NDArray[Any]:

@@ -11,8 +11,14 @@ from sklearn.utils import Tags
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from toppush.designs import backend_of, place
-from toppush.estimators.base import LinearRanker, TrainingRows, decision, two_classes
+from toppush.designs import place
+from toppush.estimators.base import (
+    LinearRanker,
+    TrainingRows,
+    decision,
+    refuse_elsewhere,
+    two_classes,
+)
 from toppush.estimators.choice import Scorer
 from toppush.estimators.cross_validation import TopPushCV
 from toppush.estimators.toppush import TopPush
@@ -86,12 +92,7 @@ class FeatureRanker(LinearRanker):
         return TrainingRows(rows, y, classes, rows.mask(y, classes.tolist()[1]), weight)
 
     def _rows(self, X: Matrix, y: Any = "no_validation", *, reset: bool) -> Any:
-        backend = backend_of(X)
-        if backend is not None:
-            raise ValueError(
-                f"{type(self).__name__} takes arrays, sparse matrices and data frames, and X is "
-                f"{backend.called}; give it as an array ({backend.to_array})."
-            )
+        refuse_elsewhere(self, X=X)
         finite = "allow-nan" if self._allow_nan else True
         return validate_data(
             self, X, y, reset=reset, accept_sparse="csr", dtype=np.float64, ensure_all_finite=finite

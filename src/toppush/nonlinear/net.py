@@ -11,15 +11,21 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
-from sklearn.utils import Tags, check_random_state
+from sklearn.base import _fit_context
+from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, RealNotInt, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from toppush import metrics
-from toppush.designs import backend_of, dense
+from toppush.designs import dense
 from toppush.designs.local import default_threads
-from toppush.estimators.base import DTYPES, TrainingRows, read_training, unchanged_on_failure
+from toppush.estimators.base import (
+    DTYPES,
+    Ranker,
+    TrainingRows,
+    read_training,
+    refuse_elsewhere,
+    unchanged_on_failure,
+)
 from toppush.estimators.progress import Line
 from toppush.nonlinear.net_columns import PART_ROWS, Columns
 from toppush.problem.objective import count_top
@@ -29,7 +35,7 @@ MOST_WEIGHTS = 1 << 28
 """Of all members together, which with the optimiser take 4 GB."""
 
 
-class TopPushNet(ClassifierMixin, BaseEstimator):
+class TopPushNet(Ranker):
     """Ensemble of small networks that puts positives above the highest negatives.
 
     Every member minimises mean_i sum_j p_j log(1 + exp(f_j - f_i)) over positives i and negatives
@@ -149,7 +155,7 @@ class TopPushNet(ClassifierMixin, BaseEstimator):
         self
         """
         with unchanged_on_failure(self):
-            refuse_elsewhere(X)
+            refuse_elsewhere(self, X=X)
             given = read_training(self, X, y, sample_weight)
             self._train(given)
             self.classes_ = given.classes
@@ -216,18 +222,6 @@ class TopPushNet(ClassifierMixin, BaseEstimator):
         X = validate_data(self, X, accept_sparse="csr", dtype=DTYPES, reset=False)
         return self._scores(X) - self.threshold_
 
-    def predict(self, X: Matrix) -> NDArray[Any]:
-        """The positive class for rows that score above the threshold, else the other."""
-        above = self.decision_function(X) > 0.0
-        return np.where(above, self.classes_[1:], self.classes_[:1])
-
-    def score(self, X: Matrix, y: Labels, sample_weight: ArrayLike | None = None) -> float:
-        """Average precision of the ranking of X."""
-        scores = self.decision_function(X)
-        return metrics.average_precision(
-            y, scores, sample_weight=sample_weight, pos_label=self.classes_[1]
-        )
-
     def _scores(self, X: Matrix) -> Array:
         columns = Columns(self.mean_, self.scale_)
         parts = [X[at : at + PART_ROWS] for at in range(0, X.shape[0], PART_ROWS)]
@@ -243,21 +237,6 @@ class TopPushNet(ClassifierMixin, BaseEstimator):
                 hidden = hidden @ weights[member].astype(np.float64) + biases[member]
             total += hidden[:, 0] - offset
         return total / len(self.offsets_)
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = False
-        tags.input_tags.sparse = True
-        return tags
-
-
-def refuse_elsewhere(X: Matrix) -> None:
-    """Rows that are not in this process are not ours."""
-    if (backend := backend_of(X)) is not None:
-        raise ValueError(
-            f"TopPushNet works on arrays in memory, and X is {backend.called}. Make an array of it "
-            f"({backend.to_array}) if it fits, or use TopPush, which fits such rows where they are."
-        )
 
 
 def import_training() -> Any:

@@ -7,16 +7,21 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
+from sklearn.base import _fit_context
 from sklearn.model_selection import StratifiedKFold
 from sklearn.utils import Tags, check_array, check_random_state, check_X_y
 from sklearn.utils._param_validation import Interval, RealNotInt, StrOptions
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from toppush import metrics
 from toppush.designs import common_columns, dense, for_engine
 from toppush.designs.local import default_threads
-from toppush.estimators.base import DTYPES, two_classes, unchanged_on_failure
+from toppush.estimators.base import (
+    DTYPES,
+    Ranker,
+    refuse_elsewhere,
+    two_classes,
+    unchanged_on_failure,
+)
 from toppush.nonlinear.boosting import LEAST_ROWS, Grown, Growth, GrowthLine, Rows, grow, lightgbm
 from toppush.nonlinear.members_file import MembersFile
 from toppush.nonlinear.tables import (
@@ -40,7 +45,7 @@ READING: dict[str, Any] = {
 """How rows are checked."""
 
 
-class TopPushTrees(ClassifierMixin, BaseEstimator):
+class TopPushTrees(Ranker):
     """Mean of boosted trees that push positives above the highest negatives, by LightGBM.
 
     Each member minimises sum_i sum_j p_j log(1 + exp(f_j - f_i)) over positives i and negatives
@@ -127,7 +132,6 @@ class TopPushTrees(ClassifierMixin, BaseEstimator):
 
     texts_: list[str]
     threshold_: float
-    classes_: NDArray[Any]
     categories_: Categories
     columns_: Where | None
     _read_boosters: list[Any] | None
@@ -232,17 +236,6 @@ class TopPushTrees(ClassifierMixin, BaseEstimator):
         found[:, -1] -= self.threshold_
         return np.column_stack([self._of_all(found[:, :-1]), found[:, -1:]])
 
-    def predict(self, X: Matrix) -> NDArray[Any]:
-        """The positive class for rows that score above the threshold, else the other."""
-        above = self.decision_function(X) > 0.0
-        return np.where(above, self.classes_[1:], self.classes_[:1])
-
-    def score(self, X: Matrix, y: Labels, sample_weight: ArrayLike | None = None) -> float:
-        """Average precision of the ranking of X."""
-        return metrics.average_precision(
-            y, self.decision_function(X), sample_weight=sample_weight, pos_label=self.classes_[1]
-        )
-
     @property
     def feature_importances_(self) -> Array:
         """Shares in all that splits gained."""
@@ -253,6 +246,7 @@ class TopPushTrees(ClassifierMixin, BaseEstimator):
 
     def _read_training(self, X: Matrix, y: Labels) -> tuple[Matrix, NDArray[Any]]:
         """The rows as numbers; what the columns hold is learned."""
+        refuse_elsewhere(self, X=X)
         self.categories_ = categories_of(X, categorical_columns(X, self.categorical_features))
         if not self.categories_:
             return validate_data(self, X, y, **READING)  # type: ignore[no-any-return]
@@ -261,6 +255,7 @@ class TopPushTrees(ClassifierMixin, BaseEstimator):
 
     def _read(self, X: Matrix) -> Matrix:
         """Rows to score, as numbers."""
+        refuse_elsewhere(self, X=X)
         if not self.categories_:
             return self._kept(for_engine(validate_data(self, X, reset=False, **READING)))
         validate_data(self, X, reset=False, skip_check_array=True)
@@ -339,9 +334,7 @@ class TopPushTrees(ClassifierMixin, BaseEstimator):
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = False
         tags.classifier_tags.poor_score = True  # `predict` marks the very top, not the classes
-        tags.input_tags.sparse = True
         tags.input_tags.allow_nan = True
         return tags
 
