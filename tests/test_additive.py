@@ -314,7 +314,7 @@ def test_constant_columns_are_refused():
 def test_tensors_are_refused(table):
     torch = pytest.importorskip("torch")
     X, y = table
-    with pytest.raises(ValueError, match="X is a torch tensor. Make an array of it"):
+    with pytest.raises(ValueError, match="X is a torch tensor"):
         TopPushAdditive().fit(torch.tensor(X), y)
 
 
