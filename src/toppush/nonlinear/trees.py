@@ -191,7 +191,7 @@ class TopPushTrees(Ranker):
             _require_two_of_each(positive, self.classes_)
             count_top(self.top, int((~positive).sum()))
             weight = None if weight is None else weight[counted]
-            X = for_engine(X)[counted]
+            X = for_engine(X) if len(counted) == len(y) else for_engine(X)[counted]
             self.columns_ = common_columns(X, LEAST_ROWS)
             members = self._grow(self._kept(X), positive, weight)
             self._keep(members, counted, positive, len(y))

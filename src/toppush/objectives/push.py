@@ -23,7 +23,7 @@ def push(
     """Gradient and curvature of the pairwise push at these scores.
 
     See `toppush.objectives.pairs` for the formula and its scale. Exact up to `MOST_PAIRS` pairs
-    of one worker; beyond that within 4e-4 of the greatest gradient of a row of its class and
+    of one worker; beyond that within 8e-4 of the greatest gradient of a row of its class and
     weight, in time that grows as the rows do.
 
     Parameters
