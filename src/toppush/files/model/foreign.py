@@ -19,6 +19,9 @@ from toppush.system.reading import require_file
 ZIP, PICKLES = b"PK\x03\x04", (b"\x80", b"\x78\x01", b"\x78\x5e", b"\x78\x9c", b"\x78\xda")
 """How zip archives begin, and how pickles do: plain, and packed as joblib writes them."""
 
+PLAIN = ("numpy.dtype", "collections.OrderedDict")
+"""Names of types and a container, harmless though skops asks for them: imputers hold the first."""
+
 
 def is_foreign(path: Path) -> bool:
     """Whether a file is one of skops, or was meant to be."""
@@ -75,10 +78,10 @@ def _looks_like(body: bytes) -> str:
 
 def _estimator(body: bytes, trusted: Collection[str]) -> Any:
     """What the archive holds, once all types that it names are trusted."""
-    skops = skops_io()
+    skops, trusted = skops_io(), [*PLAIN, *trusted]
     _require_trusted(skops, body, trusted)
     try:
-        found = skops.loads(body, trusted=list(trusted))
+        found = skops.loads(body, trusted=trusted)
     except ModuleNotFoundError as error:
         raise ModelError(f"it needs the package {error.name}, which is not installed.") from None
     except Exception as error:  # whatever a forged state makes of the types that it is given to

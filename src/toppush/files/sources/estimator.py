@@ -55,7 +55,7 @@ class EstimatorSource(Source):
         besides = (*wanted.texts, *wanted.numbers, *label)
         known = file.names if names is None else names
         texts = [name for name in wanted.texts if names is None or name not in names]
-        table = file.columns({*known, *besides}, texts=texts)
+        table = file.columns(list(dict.fromkeys((*known, *besides))), texts=texts)
         taken = [name for name in known if names is not None or name not in besides]
         rows = as_rows(table.select(taken), named=names is not None)
         return rows, table[label[0]] if label else None, further(table, wanted)
