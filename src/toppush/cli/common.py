@@ -295,16 +295,6 @@ training_options = together(
 )
 """Of commands that learn from a file."""
 
-scoring_options = together(
-    existing("model"),
-    existing("data"),
-    label_option,
-    click.option("--confidence", type=SHARE, default=0.95, show_default=True),
-    format_option,
-    json_option,
-)
-"""Of commands that score labelled rows."""
-
 
 def show(as_json: bool, result: dict[str, Any], *parts: object) -> None:
     """Print the result as JSON, or the parts for a person."""

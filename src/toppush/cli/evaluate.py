@@ -1,13 +1,12 @@
 """`toppush evaluate`."""
 
 from dataclasses import asdict
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from toppush.cli import common
-from toppush.system.reading import DataError
+from toppush.cli.sources import Given, read_list, scoring_options
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -22,50 +21,46 @@ Wanted = dict[str, tuple[str, dict[str, float]]]
 
 
 @click.command(cls=common.Command)
-@common.scoring_options
+@scoring_options
 @click.option(
     "--draws",
     type=click.IntRange(min=10),
     help="Draws for the intervals [default: 1000, fewer from 200,000 rows on].",
 )
 @common.seed_option
-def evaluate(
-    model: Path,
-    data: Path,
-    label: str | None,
-    confidence: float,
-    draws: int | None,
-    seed: int,
-    kind: str | None,
-    as_json: bool,
-) -> None:
+def evaluate(confidence: float, draws: int | None, seed: int, as_json: bool, **source: Any) -> None:
     """Measure how well MODEL ranks the labelled rows of DATA, with intervals.
 
+    MODEL is a file of toppush, or one of skops with any fitted estimator or pipeline of
+    scikit-learn. With --scores it is left out: the scores are in DATA.
+
     Example: toppush evaluate fraud.toppush held-out.csv --json
+
+    Example: toppush evaluate scored.csv --scores score --label fraud
     """
-    from toppush import files
     from toppush.metrics import bootstrap
 
-    with common.scoring(model, data, kind) as (ranker, rows, seen):
-        common.caution_training_rows(ranker, rows)
-        positive, scores = files.labelled(ranker, rows, label=label, seen=seen)
-    if positive.all() or not positive.any():
-        raise DataError("every row has the same label; both classes are needed.", file=data)
+    given = Given.of(**source)
+    listed = read_list(given)
+    listed.require_both_classes()
+    listed.caution()
+    positive, scores = listed.found.positive, listed.found.scores
     wanted = _wanted(len(scores), int((~positive).sum()))
     measures = {key: bootstrap.measure(name, **given) for key, (name, given) in wanted.items()}
     found = bootstrap.intervals(
         positive, scores, measures, confidence=confidence, draws=draws, seed=seed
     )
     n_pos = int(positive.sum())
-    result = common.met(ranker, seen) | {"positives": n_pos, "confidence": confidence, "seed": seed}
+    result = listed.met() | {"positives": n_pos, "confidence": confidence, "seed": seed}
     result["measures"] = [
         {"measure": wanted[key][0], **wanted[key][1], **asdict(one)} for key, one in found.items()
     ]
+    label_said, met_said = listed.sentences()
     common.show(
         as_json,
         result,
-        common.label_text(ranker.about["label"]),
-        f"{common.met_text(ranker, seen)} {n_pos:,} of them are positive. Intervals: "
+        label_said,
+        f"{met_said} {n_pos:,} of them are positive. Intervals: "
         f"{confidence:.0%}, of the mean over fresh lists with as many positives and negatives.",
         *_tables(found, wanted),
     )
