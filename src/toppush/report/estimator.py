@@ -16,6 +16,7 @@ from toppush.designs import dense
 from toppush.estimators.scores import classes_of, positives_of, scores_of
 from toppush.nonlinear.features import FeatureRanker
 from toppush.problem.losses import LOSSES
+from toppush.report.budget import Budget
 from toppush.report.drivers import Features, numbered
 from toppush.report.explained import Explained, by_column, largest_curves, sampled
 from toppush.report.page import N_ALARMS, N_SHOWN, Rival, build
@@ -56,6 +57,7 @@ def from_estimator(
     rival_steps: Pipeline | None = None,
     positive: object = None,
     scores: ArrayLike | None = None,
+    budget: Budget | None = None,
 ) -> str:
     """A self-contained HTML page about how a fitted ranker ranks rows.
 
@@ -86,6 +88,8 @@ def from_estimator(
         The class to rank first; the second of two by default.
     scores : array of shape (n_rows,), optional
         The ranker's scores of X, if they are known already.
+    budget : Budget, optional
+        As for `build`.
 
     Returns
     -------
@@ -127,6 +131,7 @@ def from_estimator(
         rival=rival,
         facts=_facts(ranker, final, features, X_train) | dict(facts or {}),
         caution=_caution(final),
+        budget=budget,
     )
 
 
