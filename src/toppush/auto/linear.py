@@ -7,7 +7,6 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import sparse
 from sklearn.base import _fit_context
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
@@ -17,6 +16,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from toppush.auto.quality import Judge
 from toppush.designs import dense
+from toppush.designs.columns import can_be_shifted, stored, times
 from toppush.estimators.base import (
     DegenerateWarning,
     Ranker,
@@ -191,7 +191,7 @@ class TopLinear(Ranker):
         check_is_fitted(self)
         numbers = self._numbers(X)
         if self.curves_ is None:
-            found = dense(_times(numbers, self.coef_[0]))
+            found = dense(times(numbers, self.coef_[0]))
         else:
             found = dense(numbers @ Curves.from_arrays(self.curves_).per_column(self.coef_[0]))
         return np.column_stack([found, np.full(len(found), -self.threshold_)])
@@ -237,9 +237,9 @@ class TopLinear(Ranker):
         """Forms that are tried."""
         if self.form != "auto":
             return [self.form]
-        if not sparse.issparse(rows.X):
+        if can_be_shifted(rows.X):
             return ["straight", "curves"]
-        binary = len(np.unique(rows.X.data[:10_000])) < 2
+        binary = len(np.unique(stored(rows.X)[:10_000])) < 2
         return ["scaled"] if binary or rows.X.shape[1] > FEW_COLUMNS else ["scaled", "curves"]
 
     def __sklearn_tags__(self) -> Tags:
@@ -294,10 +294,6 @@ class Features:
         pieces = PIECES if form == "curves" else 0
         curves = Curves.of(rows.X, rows.weight, pieces, rows.categorical)
         return cls(curves.transform(rows.X), curves)
-
-
-def _times(X: Matrix, factor: Array) -> Matrix:
-    return X @ sparse.diags_array(factor) if sparse.issparse(X) else X * factor
 
 
 def held_scores(

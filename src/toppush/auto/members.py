@@ -6,12 +6,12 @@ from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils import _safe_indexing
 
 from toppush.auto.columns import Columns
 from toppush.auto.linear import TopLinear
+from toppush.designs.columns import can_be_shifted, stored
 from toppush.nonlinear.additive import TopPushAdditive
 from toppush.nonlinear.forest import TopForest
 from toppush.nonlinear.held_out import Fold, joined, within
@@ -208,15 +208,15 @@ def _no_gaps(given: Given) -> str | None:
     """Members that take numbers alone."""
     if given.columns.categorical:
         return "it does not take categories"
-    stored = given.numbers.data if sparse.issparse(given.numbers) else given.numbers
-    return "it does not take missing values" if np.isnan(stored).any() else None
+    gaps = np.isnan(stored(given.numbers)).any()
+    return "it does not take missing values" if gaps else None
 
 
 def _narrow(given: Given) -> str | None:
     width = given.numbers.shape[1]
     if width > MANY_COLUMNS:
         return f"{width:,} columns are too many for it"
-    if sparse.issparse(given.numbers) and np.isnan(given.numbers.data).any():
+    if not can_be_shifted(given.numbers) and np.isnan(stored(given.numbers)).any():
         return "it does not take missing values in sparse rows"
     return None
 
