@@ -287,10 +287,7 @@ class Features:
         if form == "scaled":
             largest = np.ravel(dense(abs(rows.X).max(axis=0)))
             factor = 1.0 / np.where(largest > 0.0, largest, 1.0)
-            scaled = (
-                rows.X @ sparse.diags_array(factor) if sparse.issparse(rows.X) else rows.X * factor
-            )
-            return cls(scaled, None, factor)
+            return cls(times(rows.X, factor), None, factor)
         pieces = PIECES if form == "curves" else 0
         curves = Curves.of(rows.X, rows.weight, pieces, rows.categorical)
         return cls(curves.transform(rows.X), curves)
