@@ -159,6 +159,9 @@ def forecasts(positive, score, value, fresh, truth, rng):
         yield f"hits in the first {length}", *_held(hits, new_positive[best[:length]].sum())
     gain = best_length(positive, score, value=value, cost=1.0, draws=DRAWS)
     yield "profit at the best length", *_held(gain.expected, len(score) * truth.profit(gain.score))
+    hits = hits_above(positive, score, gain.score, rows=ROWS_PER_DAY)
+    found = (new_positive & (new_score > gain.score)).sum()
+    yield "hits a day above that length's score", *_held(hits, found)
 
 
 def _held(interval, target):

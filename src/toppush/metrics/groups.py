@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from toppush.metrics.bootstrap import ENTRIES, Interval
 from toppush.metrics.curve import read_rows
-from toppush.metrics.profit import amounts
+from toppush.metrics.profit import amounts, outer_quantiles
 from toppush.types import Array, Where
 
 __all__ = ["GroupMean", "GroupedLists", "group_means", "grouped_lists"]
@@ -199,7 +199,7 @@ def mean_interval(
     unseen = bounds if alike else (values.min(), values.max())
     tail = (1.0 - confidence) / 2
     worst, best = _drawn_means(values, unseen, draws, seed)
-    ends = np.array([np.quantile(worst, tail), np.quantile(best, 1 - tail)])
+    ends = np.array(outer_quantiles(worst, best, tail))
     low, high = np.clip(mean + _stretch(len(values), tail) * (ends - mean), *bounds)
     return Interval(mean, min(mean, float(low)), max(mean, float(high)))
 

@@ -152,9 +152,8 @@ def best_length(
     unseen = -float(costs.max()), float(gain.max())
     worst, best = _drawn(gain[: curve.lengths[end]], len(gain), unseen, draws, rng)
     tail = (1.0 - confidence) / 2
-    low, high = np.quantile(worst, tail), np.quantile(best, 1 - tail)
-    moved = honest - observed
-    expected = Interval(honest, min(honest, float(low + moved)), max(honest, float(high + moved)))
+    low, high = (end + honest - observed for end in outer_quantiles(worst, best, tail))
+    expected = Interval(honest, min(honest, low), max(honest, high))
     return BestLength(
         score_below(curve.scores, end),
         int(curve.lengths[end]),
@@ -163,6 +162,12 @@ def best_length(
         expected,
         float(curve.profits[-1]),
     )
+
+
+def outer_quantiles(worst: Array, best: Array, tail: float) -> tuple[float, float]:
+    """Ends that a further draw exceeds with the probability of the tail, however few there are."""
+    low = np.quantile(worst, tail, method="weibull")
+    return float(low), float(np.quantile(best, 1 - tail, method="weibull"))
 
 
 def _listed(

@@ -232,11 +232,9 @@ def threshold_at_precision(
 
     Parameters
     ----------
-    y_true : array of bool
-        Which rows are positive; the model was fitted to none of them.
-    y_score : array
+    y_true, y_score, confidence
+        As for `threshold_at_recall`.
     min_precision : float in (0, 1)
-    confidence : float in (0, 1), default=0.95
 
     Returns
     -------
