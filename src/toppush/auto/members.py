@@ -40,7 +40,7 @@ class Effort:
 
 
 EFFORTS = {
-    "quick": Effort(("logistic", "boosted", "forest"), 3, 1, 400_000, (12, 96)),
+    "quick": Effort(("logistic", "boosted", "forest"), 3, 1, 400_000, (12, 60)),
     "normal": Effort(
         ("logistic", "linear", "boosted", "trees", "forest"), 4, 1, 4_000_000, (48, 200)
     ),
