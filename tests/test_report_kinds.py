@@ -7,6 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from sklearn.pipeline import make_pipeline
+from sklearn.svm import SVC
 
 from files import made_rows
 from toppush import TopPushAdditive, TopPushKernel, TopPushTrees
@@ -65,7 +66,7 @@ def test_curves_of_an_additive_ranker(additive):
         f"curve-{number}" for number in range(4)
     ]
     ranker = additive[-1]
-    sizes = np.abs(ranker.contributions(additive[0].transform(table))).mean(axis=0)
+    sizes = np.abs(ranker.contributions(additive[0].transform(table))[:, :-1]).mean(axis=0)
     texts = additive[0].feature_texts()
     names = {"age": 0, "income": 1, "city": 2, "member": 3}
     curves = {one.name: one for one in largest_curves(ranker, names, sizes, texts)}
@@ -99,8 +100,15 @@ def test_trees_are_explained_by_their_contributions():
 def test_a_ranker_that_cannot_tell_says_so(rng):
     X = rng.normal(size=(120, 3))
     y = X[:, 0] + rng.normal(size=120) > 1
+    page = from_estimator(SVC().fit(X, y), X, y)
+    assert "The score of SVC is no sum over the columns" in page
+    assert 'id="alarms"' not in page
+
+
+def test_a_kernel_is_explained_by_its_contributions(rng):
+    X = rng.normal(size=(120, 3))
+    y = X[:, 0] + rng.normal(size=120) > 1
     kernel = TopPushKernel([0.1], tops=[0.3], widths=[1.0], n_components=20).fit(X, y)
     page = from_estimator(kernel, X, y)
-    assert "The score of TopPushKernel is no sum over the columns" in page
+    assert "Shapley values" in page
     assert "How far from the optimum" in page
-    assert 'id="alarms"' not in page

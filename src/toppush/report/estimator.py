@@ -16,7 +16,7 @@ from toppush.designs import dense
 from toppush.nonlinear.features import FeatureRanker
 from toppush.problem.losses import LOSSES
 from toppush.report.drivers import Features, numbered
-from toppush.report.explained import Explained, by_column, largest_curves, sampled
+from toppush.report.explained import SAMPLED, Explained, by_column, largest_curves, sampled
 from toppush.report.page import N_ALARMS, N_SHOWN, Rival, build
 from toppush.report.ranking import Indices, Ranking, Table, table_records
 from toppush.report.sources import before_scaling, sources
@@ -25,11 +25,17 @@ from toppush.types import Mask, Matrix
 RIVAL_ITERATIONS = 1000
 NEARLY = 1e-3
 """Share by which an objective must beat weights of zero to count as better."""
+WALKED = (
+    "The row's score is shared out among the columns as they go over, one after the other, from a "
+    "training row's values to this row's, in several orders and from several rows (Shapley values)."
+)
 TOLD = {
     "TopPushTrees": "Every tree's answer is shared out among the columns it asked on the way, by "
     "the mean over all orders of asking (Shapley values); of all trees that is what a column adds.",
     "TopPushAdditive": "The score is a sum of one curve for each column, so each adds a known "
     "amount: the height of its curve at the row's value, less its mean height.",
+    "TopPushKernel": WALKED,
+    "TopPushNet": WALKED,
 }
 SHARED_OUT = "The ranker itself shares out a row's score among the columns."
 UNEXPLAINED = (
@@ -156,7 +162,7 @@ def _explained(
         owners = list(names or _names(ranker, before, final) or numbered(prepared.shape[1]))
         taken = zip(rows, dense(prepared[np.asarray(rows)]), strict=True)
         given = {int(row): dict(zip(owners, values, strict=True)) for row, values in taken}
-    where = sampled(prepared.shape[0], rows)
+    where = sampled(prepared.shape[0], rows, getattr(final, "_n_explained", SAMPLED))
     added = final.contributions(prepared[where])[:, : len(owners)]  # trees add the rest after
     called, amounts = by_column(added, owners)
     away = amounts - amounts[len(rows) :].mean(axis=0)

@@ -89,9 +89,9 @@ def largest_influences(explained: Explained, limit: int) -> list[Influence]:
     ]
 
 
-def sampled(n_rows: int, rows: Where) -> Where:
+def sampled(n_rows: int, rows: Where, most: int = SAMPLED) -> Where:
     """Numbers of the rows to explain, and after them of others, evenly over the list."""
-    others = np.unique(np.linspace(0, n_rows - 1, min(n_rows, SAMPLED)).astype(np.int64))
+    others = np.unique(np.linspace(0, n_rows - 1, min(n_rows, most)).astype(np.int64))
     return np.concatenate([np.asarray(rows, np.int64), others])
 
 
