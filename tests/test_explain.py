@@ -1,22 +1,39 @@
 """Why a row stands where it does: what columns add, what is said of it, what a pair differs in."""
 
-from itertools import combinations
+import itertools
 from math import factorial
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
+from sklearn.datasets import dump_svmlight_file
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import MaxAbsScaler, PolynomialFeatures
 
-from toppush import TopPush, TopPushAdditive, TopPushCV, TopPushKernel, TopPushNet, TopPushTrees
+from files import EVERY_KIND, made_rows, odd_rows, quick_fit, write
+from toppush import (
+    TopPush,
+    TopPushAdditive,
+    TopPushCV,
+    TopPushKernel,
+    TopPushNet,
+    TopPushTrees,
+    files,
+)
 from toppush.baselines import BASELINES
 from toppush.estimators.contributions import (
     background_places,
     highest_negatives,
+    learn_reference,
     mean_contributions,
     shapley,
     some_background,
 )
+from toppush.estimators.explaining import Explanation, Reason, explain
+from toppush.estimators.shares import as_text
 
 RANKERS = {
     "linear": TopPush(0.1, top=0.3),
@@ -93,7 +110,7 @@ def brute_force(score, row, start):
         others = [k for k in range(n) if k != j]
         for size in range(n):
             weight = factorial(size) * factorial(n - size - 1) / factorial(n)
-            for some in combinations(others, size):
+            for some in itertools.combinations(others, size):
                 found[j] += weight * (with_columns((*some, j)) - with_columns(some))
     return found
 
@@ -196,3 +213,194 @@ def test_the_mean_is_taken_in_parts(monkeypatch):
     whole = ranker.contributions(X).mean(axis=0)
     monkeypatch.setattr("toppush.estimators.contributions.PART_NUMBERS", 20)
     assert_allclose(mean_contributions(ranker, X), whole)
+
+
+# What is said of a row.
+
+
+@by_ranker
+def test_lifts_sum_to_the_score_above_the_reference(name):
+    ranker, (X, _) = fitted(name), made(30, seed=1)
+    against = made(40, seed=2)[0]
+    reference = ranker.decision_function(against).mean()
+    for one in ranker.explain(X, 5, against=against):
+        total = sum(reason.lift for reason in (*one.lifted, *one.lowered))
+        assert one.lift == pytest.approx(one.score - reference)
+        assert total == pytest.approx(one.lift, abs=1e-2 * abs(one.lift) + 1e-2)
+        assert all(reason.lift > 0 for reason in one.lifted)
+        assert all(reason.lift < 0 for reason in one.lowered)
+
+
+def test_the_largest_lifts_are_named_with_values():
+    ranker, (X, _) = fitted("linear"), made(30, seed=1)
+    against = made(40, seed=2)[0]
+    away = ranker.coef_[0] * (X - against.mean(axis=0))
+    for row, one in enumerate(ranker.explain(X, 2, against=against)):
+        expected = [j for j in np.argsort(-away[row])[:2] if away[row, j] > 0]
+        assert one.row == row
+        assert [reason.column for reason in one.lifted] == [f"x{j}" for j in expected]
+        assert [float(reason.value) for reason in one.lifted] == list(X[row, expected])
+        assert_allclose([reason.lift for reason in one.lifted], away[row, expected])
+
+
+def test_a_row_is_held_back_by_what_the_next_one_has_more_of():
+    ranker, (X, _) = fitted("linear"), made(30, seed=1)
+    found = ranker.explain(X, 5)
+    order = np.argsort(-ranker.decision_function(X))
+    assert found[order[0]].above is None
+    assert found[order[0]].held_back == ()
+    for above, row in itertools.pairwise(order):
+        behind = ranker.coef_[0] * (X[row] - X[above])
+        assert found[row].above == above
+        for reason in found[row].held_back:
+            assert reason.lift == pytest.approx(behind[int(reason.column[1:])])
+            assert reason.lift < 0
+
+
+def test_a_list_in_parts_is_the_same_list(monkeypatch):
+    ranker, (X, _) = fitted("additive"), made(30, seed=1)
+    whole = ranker.explain(X)
+    monkeypatch.setattr("toppush.estimators.contributions.PART_NUMBERS", 20)
+    assert [str(one) for one in ranker.explain(X)] == [str(one) for one in whole]
+
+
+@by_ranker
+def test_pairs_are_antisymmetric(name):
+    ranker, (X, _) = fitted(name), made(2, seed=1)
+    one, other = ranker.explain_pair(X[0], X[1]), ranker.explain_pair(X[1], X[0])
+    total = sum(part.lift for part in one.differences) + one.rest
+    assert total == pytest.approx(one.score - one.other)
+    assert (one.score, one.other, one.rest) == (other.other, other.score, -other.rest)
+    for here, there in zip(one.differences, other.differences, strict=True):
+        assert here.column == there.column
+        assert (here.value, here.other, here.lift) == (there.other, there.value, -there.lift)
+
+
+def test_a_row_and_itself():
+    ranker, (X, _) = fitted("linear"), made(2, seed=1)
+    assert ranker.explain_pair(X[0], X[0]).differences == ()
+    assert str(ranker.explain_pair(X[0], X[0])) == "no column sets them apart"
+    with pytest.raises(ValueError, match="one of them has 2 rows"):
+        ranker.explain_pair(X, X[0])
+
+
+def test_the_own_reference_is_used_until_the_next_fit():
+    X, y = made()
+    ranker = TopPush(0.1, top=0.3).fit(X, y)
+    learn_reference(ranker, X, y)
+    negatives = highest_negatives(y, ranker.decision_function(X))
+    assert_allclose(ranker.reference_, ranker.contributions(X[negatives]).mean(axis=0))
+    above = ranker.decision_function(X) - ranker.decision_function(X[negatives]).mean()
+    assert_allclose([one.lift for one in ranker.explain(X)], above)
+    ranker.fit(X, y)
+    assert not hasattr(ranker, "reference_")
+
+
+def test_words():
+    lifted = Reason("amount", "912.5", 1.34), Reason("age", None, 0.2)
+    why = Explanation(0, 1.0, 2.0, lifted, (), (Reason("city", "Lyon", -0.41),), 3)
+    assert str(why) == "amount 912.5 (+1.3), age missing (+0.2); held back by city Lyon (-0.41)"
+    assert [reason.told for reason in lifted] == ["amount = 912.5", "age is missing"]
+    assert why.flat(3) == {
+        "why": str(why),
+        "why_1_column": "amount",
+        "why_1_value": "912.5",
+        "why_1_lift": 1.34,
+        "why_2_column": "age",
+        "why_2_value": None,
+        "why_2_lift": 0.2,
+        "why_3_column": None,
+        "why_3_value": None,
+        "why_3_lift": None,
+        "held_back_column": "city",
+        "held_back_value": "Lyon",
+        "held_back_lift": -0.41,
+    }
+    low = Explanation(0, 1.0, -2.0, (), (Reason("age", "61", -1.0),), (), None)
+    assert str(low) == "nothing lifts it, lowered by age 61 (-1)"
+
+
+@pytest.mark.parametrize(
+    "value, text",
+    [
+        (912.5, "912.5"),
+        (61.0, "61"),
+        (1234567.0, "1234567"),
+        (0.1 + 0.2, "0.3"),
+        (7, "7"),
+        (True, "true"),
+        (np.bool_(False), "false"),
+        ("Lyon", "Lyon"),
+        (None, None),
+        (np.nan, None),
+    ],
+)
+def test_values_as_text(value, text):
+    assert as_text(value) == text
+
+
+# Tables.
+
+
+@pytest.fixture(scope="module")
+def table():
+    rows = made_rows(300)
+    y = np.array(rows.pop("fraud")) == "yes"
+    del rows["id"]
+    return pa.table(rows), y
+
+
+def test_what_a_column_becomes_is_told_of_the_column(table):
+    rows, y = table
+    ranker = make_pipeline(files.Columns(), MaxAbsScaler(), TopPush(0.1, top=0.3)).fit(rows, y)
+    names = ["age", "income", "city", "member"]
+    owners = [str(name).split("=")[0].split(" is")[0] for name in ranker[0].get_feature_names_out()]
+    added = ranker[-1].contributions(ranker[:-1].transform(rows))[:, :-1]
+    added -= added.mean(axis=0)
+    for row, one in enumerate(explain(ranker, rows, 4)):
+        for reason in (*one.lifted, *one.lowered):
+            assert reason.column in names
+            of_column = [name == reason.column for name in owners]
+            assert reason.lift == pytest.approx(added[row, of_column].sum(), abs=1e-9)
+            assert reason.value == as_text(rows[reason.column][row].as_py())
+
+
+def test_values_are_those_of_the_data_frame(table):
+    pytest.importorskip("lightgbm", reason="needs lightgbm, an extra")
+    rows, y = table
+    frame = rows.to_pandas()
+    ranker = TopPushTrees(0.1, n_members=2, max_rounds=10, n_threads=1).fit(frame, y)
+    for one in ranker.explain(frame):
+        for reason in (*one.lifted, *one.lowered, *one.held_back):
+            assert reason.value == as_text(rows[reason.column][one.row].as_py())
+
+
+def test_features_that_nobody_can_tell_of_are_refused():
+    X, y = made()
+    ranker = make_pipeline(PolynomialFeatures(2), TopPush(0.1, top=0.3)).fit(X, y)
+    with pytest.raises(ValueError, match="after PolynomialFeatures"):
+        explain(ranker, X)
+    with pytest.raises(ValueError, match="LogisticRegression does not tell"):
+        explain(LogisticRegression().fit(X, y), X)
+
+
+@pytest.mark.parametrize("kind", EVERY_KIND)
+def test_a_model_of_a_file_knows_its_reference(tmp_path, kind):
+    rows = made_rows(300)
+    model = quick_fit(kind, write(tmp_path / "a.csv", rows), label="fraud", drop=["id"])
+    files.save(model, tmp_path / "model.toppush")
+    again = files.load(tmp_path / "model.toppush")
+    new = pa.table({name: odd_rows(40)[name] for name in ("age", "income", "city", "member")})
+    found = again.explain(new)
+    assert [str(one) for one in found] == [str(one) for one in model.explain(new)]
+    scores = model.decision_function(new.to_batches()[0])
+    assert_allclose([one.lift for one in found], scores - model.ranker.reference_.sum())
+    assert again.explain_pair(new.slice(0, 1), new.slice(1, 1)).score == pytest.approx(scores[0])
+
+
+def test_columns_of_a_matrix_have_the_numbers_of_its_file(tmp_path):
+    X, y = made()
+    dump_svmlight_file(X, y, str(tmp_path / "a.svm"), zero_based=False)
+    model = files.fit(tmp_path / "a.svm", lam=0.1, top=0.3)
+    named = {reason.column for one in model.explain(X) for reason in one.lifted}
+    assert named <= {f"number {place}" for place in range(1, 6)}

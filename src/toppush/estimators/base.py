@@ -19,6 +19,7 @@ from toppush.designs import Design, PlacedRows, backend_of, is_placed, place
 from toppush.designs.arrays import namespace, to_host
 from toppush.estimators.callbacks import CallbackSupportMixin, FitTasks
 from toppush.estimators.contributions import linear_contributions
+from toppush.estimators.explaining import Explanation, Pair, explain, explain_pair
 from toppush.estimators.progress import LiveLine
 from toppush.problem.objective import TopProblem
 from toppush.problem.solution import Iteration, Solution
@@ -63,6 +64,41 @@ class Ranker(ClassifierMixin, BaseEstimator):
             Rows sum to `decision_function`.
         """
         raise NotImplementedError
+
+    def explain(
+        self, X: Matrix, n_columns: int = 3, *, against: Matrix = None
+    ) -> list[Explanation]:
+        """Why each row stands where it does in the list of these rows.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame of shape (n_samples, n_features)
+        n_columns : int, default=3
+            How many columns are named at most.
+        against : rows, optional
+            What rows are compared with in the mean, such as the highest-ranked negatives of the
+            training rows; by default `reference_` where there is one, else X.
+
+        Returns
+        -------
+        list of Explanation
+            In the order of X; `toppush.estimators.explaining` has their fields.
+        """
+        return explain(self, X, n_columns, against=against)
+
+    def explain_pair(self, x: Matrix, y: Matrix, n_columns: int = 3) -> Pair:
+        """Why the row x stands above the row y.
+
+        Parameters
+        ----------
+        x, y : one row each
+        n_columns : int, default=3
+
+        Returns
+        -------
+        Pair
+        """
+        return explain_pair(self, x, y, n_columns)
 
     def predict(self, X: Matrix) -> NDArray[Any]:
         """The positive class for rows that score above the threshold, else the other."""

@@ -11,9 +11,10 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple, Protocol
 
 import numpy as np
-from scipy import sparse
+from sklearn.utils import _safe_indexing
 
 from toppush.designs import dense
+from toppush.designs.between import between, sliceable, stacked
 from toppush.types import Array, Mask, Matrix, Where
 
 Score = Callable[[Matrix], Array]
@@ -31,7 +32,10 @@ PART_NUMBERS = 1 << 22
 class Contributing(Protocol):
     """What can share out its scores."""
 
+    reference_: Array
+
     def contributions(self, X: Matrix) -> Array: ...
+    def decision_function(self, X: Matrix) -> Array: ...
 
 
 class Walk(NamedTuple):
@@ -74,13 +78,13 @@ def shapley(
     array of shape (n_rows, n_columns + 1)
         Rows sum to their scores; the last column is the mean score of the background.
     """
-    rows, background = _sliceable(rows), _sliceable(background)
+    rows, background = sliceable(rows), sliceable(background)
     reached, begun = _scores(score, rows), _scores(score, background)
     found = np.zeros((rows.shape[0], rows.shape[1] + 1))
     found[:, -1] = begun.mean()
     share = 1.0 / (2 * n_pairs * len(begun))
     for part in _parts(_walks(rows, background, reached, begun, n_pairs, seed)):
-        scores = _scores(score, _stacked([walk.between for walk in part]))
+        scores = _scores(score, stacked([walk.between for walk in part]))
         ends = np.cumsum([walk.between.shape[0] for walk in part])
         for walk, on_the_way in zip(part, np.split(scores, ends[:-1]), strict=True):
             found[walk.row, walk.order] += share * walk.steps(on_the_way)
@@ -90,7 +94,7 @@ def shapley(
 def some_background(rows: Matrix, seed: int = 0) -> Matrix:
     """Rows to compare with, evenly taken: 16, or fewer where rows are wide; dense."""
     n_rows, width = rows.shape
-    return np.asarray(dense(_sliceable(rows)[background_places(n_rows, width, seed)]), np.float64)
+    return np.asarray(dense(sliceable(rows)[background_places(n_rows, width, seed)]), np.float64)
 
 
 def background_places(n_rows: int, width: int, seed: int = 0) -> Where:
@@ -121,17 +125,39 @@ def highest_negatives(
     return known[np.argsort(-scores[known], kind="stable")[:count]]
 
 
-def in_parts(n_rows: int, width: int) -> Iterator[slice]:
-    """Slices of rows whose contributions fit into memory."""
+def in_parts(n_rows: int, width: int) -> Iterator[Where]:
+    """Numbers of rows, as many at a time as have contributions that fit into memory."""
     size = max(1, PART_NUMBERS // (width + 1))
-    return (slice(start, start + size) for start in range(0, n_rows, size))
+    return (np.arange(at, min(at + size, n_rows)) for at in range(0, n_rows, size))
+
+
+def learn_reference(ranker: Contributing, X: Matrix, positive: Mask) -> None:
+    """Set `reference_`: the mean contributions of the highest-ranked negatives of training rows.
+
+    They are ranked by members that did not see them, where a ranker has such scores.
+    """
+    scores = getattr(ranker, "out_of_fold_", None)
+    if scores is None:
+        scores = ranker.decision_function(X)
+    where = highest_negatives(positive, scores)
+    if len(where):
+        some = evenly(where, getattr(ranker, "_n_explained", len(where)))
+        ranker.reference_ = mean_contributions(ranker, _safe_indexing(X, np.sort(some)))
+
+
+def evenly(where: Where, most: int) -> Where:
+    """At most so many, at even steps."""
+    if len(where) <= most:
+        return where
+    return where[np.linspace(0, len(where) - 1, most).astype(np.intp)]
 
 
 def mean_contributions(ranker: Contributing, rows: Matrix) -> Array:
     """What each column adds in the mean over some rows, and the rest after them."""
-    rows = _sliceable(rows)
-    total = sum(np.sum(ranker.contributions(rows[part]), axis=0) for part in in_parts(*rows.shape))
-    return np.asarray(total / rows.shape[0])
+    n_rows, width = rows.shape
+    parts = (_safe_indexing(rows, part) for part in in_parts(n_rows, width))
+    total = sum(np.sum(ranker.contributions(part), axis=0) for part in parts)
+    return np.asarray(total / n_rows)
 
 
 def _walks(
@@ -141,7 +167,7 @@ def _walks(
     rng = np.random.default_rng(seed)
     shape = (background.shape[0], n_pairs, rows.shape[1])
     orders = np.argsort(rng.random(shape), axis=-1)
-    starts, made = dense(background), _sparse_between if sparse.issparse(rows) else _between
+    starts = dense(background)
     for row in range(rows.shape[0]):
         values = dense(rows[[row]])[0]
         for start, several, begin in zip(starts, orders, begun, strict=True):
@@ -149,31 +175,13 @@ def _walks(
             for order in several:
                 order = order[differs[order]]
                 for one in (order, order[::-1]):
-                    between = made(start, values, one)
-                    yield Walk(row, one, (float(begin), float(reached[row])), between)
+                    on_the_way = between(start, values, one, rows)
+                    yield Walk(row, one, (float(begin), float(reached[row])), on_the_way)
 
 
 def _differ(one: Array, other: Array) -> Mask:
     """Where two rows differ; two gaps do not."""
     return np.asarray((one != other) & ((one == one) | (other == other)), bool)
-
-
-def _between(start: Array, end: Array, order: Where) -> Array:
-    """The rows after the first step, the second, ..., all but the last."""
-    n_rows = max(len(order) - 1, 0)
-    found = np.repeat(start[None, :], n_rows, axis=0)
-    gone_over = np.tri(n_rows, len(order), dtype=bool)
-    found[:, order] = np.where(gone_over, end[order], start[order])
-    return found
-
-
-def _sparse_between(start: Array, end: Array, order: Where) -> sparse.csr_array:
-    """The same as a sparse array, made of the columns in which either row has an entry."""
-    stored = np.flatnonzero((start != 0) | (end != 0))
-    few = _between(start[stored], end[stored], np.searchsorted(stored, order))
-    found = sparse.csr_array(few)
-    parts = (found.data, stored[found.indices], found.indptr)
-    return sparse.csr_array(parts, shape=(len(few), len(start)))
 
 
 def _parts(walks: Iterator[Walk]) -> Iterator[list[Walk]]:
@@ -192,15 +200,5 @@ def _parts(walks: Iterator[Walk]) -> Iterator[list[Walk]]:
         yield part
 
 
-def _stacked(several: list[Matrix]) -> Matrix:
-    if sparse.issparse(several[0]):
-        return sparse.csr_array(sparse.vstack(several, format="csr"))
-    return np.concatenate(several)
-
-
 def _scores(score: Score, rows: Matrix) -> Array:
     return np.asarray(score(rows), np.float64) if rows.shape[0] else np.zeros(0)
-
-
-def _sliceable(rows: Matrix) -> Matrix:
-    return sparse.csr_array(rows) if sparse.issparse(rows) else np.asarray(rows)

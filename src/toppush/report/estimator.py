@@ -13,13 +13,13 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.utils import _safe_indexing, get_tags
 
 from toppush.designs import dense
+from toppush.estimators.sources import before_scaling, sources
 from toppush.nonlinear.features import FeatureRanker
 from toppush.problem.losses import LOSSES
 from toppush.report.drivers import Features, numbered
 from toppush.report.explained import SAMPLED, Explained, by_column, largest_curves, sampled
 from toppush.report.page import N_ALARMS, N_SHOWN, Rival, build
 from toppush.report.ranking import Indices, Ranking, Table, table_records
-from toppush.report.sources import before_scaling, sources
 from toppush.types import Mask, Matrix
 
 RIVAL_ITERATIONS = 1000
@@ -96,10 +96,10 @@ def from_estimator(
     ranking = Ranking.of(positive, scores)
     features: Features | Explained | None = None
     alarms = ranking.order[ranking.false_alarms(N_ALARMS)]
-    if hasattr(final, "contributions"):
-        features = _explained(ranker, prepare, final, X, prepared, alarms, feature_names)
-    elif hasattr(final, "coef_") and not isinstance(final, FeatureRanker):
+    if hasattr(final, "coef_") and not isinstance(final, FeatureRanker):
         features = _features(ranker, prepare, final, X, alarms, feature_names)
+    elif hasattr(final, "contributions"):
+        features = _explained(ranker, prepare, final, X, prepared, alarms, feature_names)
     rival = None
     if X_train is not None and y_train is not None:
         trained_on = np.asarray(y_train) == ranker.classes_[1]

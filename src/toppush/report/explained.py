@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from toppush.report.drivers import NEGLIGIBLE, name_of, where_largest
+from toppush.estimators.explaining import NEGLIGIBLE, where_largest
+from toppush.report.drivers import name_of
 from toppush.types import Array, Where
 
 N_CURVES, N_TEXTS = 6, 20
