@@ -430,6 +430,7 @@ class TestPage:
         assert ids == [
             "length",
             "top",
+            "reasons",
             "alarms",
             "roc",
             "measures",

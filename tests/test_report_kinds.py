@@ -10,9 +10,10 @@ from sklearn.pipeline import make_pipeline
 from sklearn.svm import SVC
 
 from files import made_rows
-from toppush import TopPushAdditive, TopPushKernel, TopPushTrees
+from toppush import TopPush, TopPushAdditive, TopPushKernel, TopPushTrees
+from toppush.estimators.explaining import explain
 from toppush.files import Columns
-from toppush.report import from_estimator
+from toppush.report import Features, from_estimator
 from toppush.report.explained import (
     Explained,
     Influence,
@@ -103,6 +104,7 @@ def test_a_ranker_that_cannot_tell_says_so(rng):
     page = from_estimator(SVC().fit(X, y), X, y)
     assert "The score of SVC is no sum over the columns" in page
     assert 'id="alarms"' not in page
+    assert 'id="reasons"' not in page
 
 
 def test_a_kernel_is_explained_by_its_contributions(rng):
@@ -112,3 +114,31 @@ def test_a_kernel_is_explained_by_its_contributions(rng):
     page = from_estimator(kernel, X, y)
     assert "Shapley values" in page
     assert "How far from the optimum" in page
+
+
+def test_the_first_rows_have_their_reasons(additive):
+    table, y = rows(200, seed=1)
+    page = from_estimator(additive, table, y)
+    scores = additive.decision_function(table)
+    first = int(np.argsort(-scores)[0])
+    negatives = np.flatnonzero(~y)[np.argsort(-scores[~y])[:10]]
+    assert "the mean of the 10 highest-ranked negatives of this list" in page
+    against = pa.table(table).take(negatives)
+    why = explain(additive, table, 4, against=against)[first]
+    card = page.partition(f"<strong>1.</strong> Row {first + 1},")[2].partition("</li>")[0]
+    for reason in why.lifted:
+        assert f"{reason.told}</dt>" in card
+        assert f">{reason.lift:+.2g}</span>" in card
+    assert card.count('class="bar"') == len(why.lifted)
+    assert "Held back" not in card
+
+
+def test_the_reasons_of_weights_are_the_drivers(rng):
+    """What a report says of false alarms is what the ranker says, less its mean over the rows."""
+    X = rng.normal(size=(120, 3))
+    y = X[:, 0] + rng.normal(size=120) > 1
+    ranker = TopPush(0.1, top=0.3).fit(X, y)
+    features = Features.of(X, ranker.coef_, rows=range(5))
+    added = ranker.contributions(X)[:, :-1]
+    for row in range(5):
+        np.testing.assert_allclose(features.contributions(row), added[row] - added.mean(axis=0))

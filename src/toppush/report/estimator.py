@@ -20,6 +20,7 @@ from toppush.report.drivers import Features, numbered
 from toppush.report.explained import SAMPLED, Explained, by_column, largest_curves, sampled
 from toppush.report.page import N_ALARMS, N_SHOWN, Rival, build
 from toppush.report.ranking import Indices, Ranking, Table, table_records
+from toppush.report.reasons import reasons_of
 from toppush.types import Mask, Matrix
 
 RIVAL_ITERATIONS = 1000
@@ -118,11 +119,21 @@ def from_estimator(
         preview=None if table is None else _safe_indexing(table, ranking.order[:N_SHOWN]),
         features=features,
         unexplained=UNEXPLAINED.format(name=type(final).__name__) if features is None else "",
+        reasons=reasons_of(ranker, X, ranking, _called(prepare, final, feature_names)),
         solution=getattr(final, "solution_", None),
         rival=rival,
         facts=_facts(ranker, final, features, X_train) | dict(facts or {}),
         caution=_caution(final),
     )
+
+
+def _called(
+    prepare: Pipeline | None, final: BaseEstimator, names: Sequence[str] | None
+) -> Sequence[str]:
+    """What columns are called that have no names of their own."""
+    if prepare is None and names is not None:
+        return names
+    return numbered(getattr(prepare or final, "n_features_in_", 0))
 
 
 def _prepared(prepare: Pipeline | None, X: Matrix) -> Matrix:
