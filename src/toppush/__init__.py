@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from toppush.nonlinear.net import TopPushNet
     from toppush.nonlinear.trees import TopPushTrees
     from toppush.problem.solution import Solution, Status
+    from toppush.report.judging import compare, evaluate
 
 __all__ = [
     "DegenerateWarning",
@@ -26,6 +27,8 @@ __all__ = [
     "TopPushNet",
     "TopPushTrees",
     "cluster",
+    "compare",
+    "evaluate",
     "on_disk",
     "toppush_path",
 ]
@@ -42,6 +45,8 @@ _HOMES = {
     "TopPushNet": "toppush.nonlinear.net",
     "TopPushKernel": "toppush.nonlinear.kernel",
     "toppush_path": "toppush.estimators",
+    "compare": "toppush.report.judging",
+    "evaluate": "toppush.report.judging",
 }
 _PACKAGES = {"cluster": "toppush.designs.dask", "on_disk": "toppush.designs.disk"}
 
