@@ -41,8 +41,8 @@ def compare(
     """
     of_lists = split_options(options)
     if are_wanted(context):
-        given = {name: options[name] for name in ("label", "positive")}
-        return compare_lists(data, kind=kind, seed=seed, as_json=as_json, **given, **of_lists)
+        of_lists |= {name: options[name] for name in ("label", "positive")}
+        return compare_lists(data, kind=kind, seed=seed, as_json=as_json, **of_lists)
     from toppush.cli.progress import steps
     from toppush.experiments.compare import compare
     from toppush.files.fitting import read_training_file

@@ -40,6 +40,8 @@ lists_options = common.together(
     click.option("--draws", type=click.IntRange(min=10), help="Draws for the intervals."),
 )
 """Of a comparison of lists; the other options of the command are those of fits."""
+WIDEST = 4
+"""Measures that fit beside each other into 80 letters."""
 NAMES = ("scores", "models", "lower_is_better", "trust", "by", "confidence", "draws")
 
 
@@ -91,8 +93,8 @@ def compare_lists(
 
     lists = _read(data, **source)
     n_pos, n_rows = int(lists.positive.sum()), len(lists.positive)
-    names = [by, *(one.name for one in FOUR)]
-    wanted = chosen(n_rows, n_rows - n_pos, names)
+    titles = {one.name: one.title for one in FOUR}
+    wanted = chosen(n_rows, n_rows - n_pos, [by, *titles])
     found = side_by_side(
         lists.positive,
         lists.scores,
@@ -102,14 +104,13 @@ def compare_lists(
         seed=seed,
     )
     label = asdict(lists.label)
-    titles = {one.name: one.title for one in FOUR}
-    shown = {name: titles.get(name, name) for name in wanted}
+    shown = {name: titles.get(name, name.replace("(", "\n(")) for name in list(wanted)[:WIDEST]}
     common.show(
         as_json,
         {"label": label, "rows": n_rows, "positives": n_pos} | _as_json(found, by),
         common.chosen_label_text(label),
-        f"{n_rows:,} rows, {n_pos:,} positive. Values with {confidence:.0%} intervals of the mean "
-        "over fresh lists:",
+        f"{n_rows:,} rows, {n_pos:,} positive. Values, and beneath them {confidence:.0%} intervals "
+        "of the mean over fresh lists:",
         _values(found, shown, by),
         "Differences from the first, the same rows drawn for both"
         + f"; all {len(found.differences)} pairs hold at once" * (len(found.differences) > 1)
@@ -207,7 +208,8 @@ def _differences(found: "SideBySide", shown: dict[str, str], by: str) -> "Table"
 
 
 def _cell(one: "Interval", sign: str = "") -> str:
-    return f"{one.value:{sign}.3f}\n{one.low:{sign}.3f} to {one.high:{sign}.3f}"
+    """The value, and its interval beneath."""
+    return f"{one.value:{sign}.3f}\n{one.low:{sign}.3f} {one.high:{sign}.3f}"
 
 
 def _clearly_behind(found: "SideBySide", by: str) -> str:
