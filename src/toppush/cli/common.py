@@ -361,19 +361,6 @@ def scoring(
         yield ranker, rows, ScoringNotes()
 
 
-def was_fitted_to(model: "Model", rows: "Reader") -> bool:
-    """Whether the model was fitted to this very file."""
-    known = model.about.get("data", {}).get("fingerprint")
-    return known is not None and rows.fingerprint() == known
-
-
-def caution_training_rows(model: "Model", rows: "Reader") -> bool:
-    """Warn if the model was fitted to this very file; whether it was."""
-    if known := was_fitted_to(model, rows):
-        warnings.warn("the model was fitted to this file, so these figures flatter.", stacklevel=2)
-    return known
-
-
 def met(model: "Model", seen: "ScoringNotes") -> dict[str, Any]:
     """What was met while scoring a file, as JSON."""
     return {

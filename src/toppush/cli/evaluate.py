@@ -12,12 +12,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from toppush.metrics.bootstrap import Interval
-
-DEPTHS = (10, 50, 100, 500, 1000, 5000, 10_000, 50_000, 100_000)
-RATES = (0.0001, 0.001, 0.01, 0.1)
-FRACTIONS = (0.001, 0.01, 0.1)
-Wanted = dict[str, tuple[str, dict[str, float]]]
-"""What a figure is called -> the measure and its parameters."""
+    from toppush.metrics.panel import Panel
 
 
 @click.command(cls=common.Command)
@@ -57,6 +52,7 @@ def evaluate(
     Example: toppush evaluate fraud.toppush held-out.csv --by day --budget 50
     """
     from toppush.metrics import bootstrap
+    from toppush.metrics.panel import measures, panel
 
     given, money = Given.of(**source), {"value": value, "cost": cost}
     _check(by=by, budget=budget, **money)
@@ -69,10 +65,9 @@ def evaluate(
         about = listed.met() | {"confidence": confidence, "by": groups}
         return common.show(as_json, about, *listed.sentences(), *parts)
     positive, scores = listed.found.positive, listed.found.scores
-    wanted = _wanted(len(scores), int((~positive).sum()))
-    measures = {key: bootstrap.measure(name, **given) for key, (name, given) in wanted.items()}
+    wanted = panel(len(scores), int((~positive).sum()))
     found = bootstrap.intervals(
-        positive, scores, measures, confidence=confidence, draws=draws, seed=seed
+        positive, scores, measures(wanted), confidence=confidence, draws=draws, seed=seed
     )
     n_pos = int(positive.sum())
     result = listed.met() | {"positives": n_pos, "confidence": confidence, "seed": seed}
@@ -98,35 +93,20 @@ def _check(**given: Any) -> None:
         )
 
 
-def _wanted(n_rows: int, n_negatives: int) -> Wanted:
-    """Every measure with its parameters, those that the data can show."""
-    from toppush.metrics import METRICS
-
-    wanted: Wanted = {name: (name, {}) for name, metric in METRICS.items() if not metric.needs}
-    for rate in RATES[1:]:
-        wanted[f"partial_auc({rate:g})"] = ("partial_auc", {"max_fpr": rate})
-    for fraction in FRACTIONS:
-        if fraction * n_rows >= 1:
-            wanted[f"lift_at({fraction:g})"] = ("lift_at", {"fraction": fraction})
-    for k in DEPTHS:
-        if k <= n_rows:
-            wanted[f"precision {k}"] = ("precision_at_k", {"k": k})
-            wanted[f"recall {k}"] = ("recall_at_k", {"k": k})
-    for rate in RATES:
-        if rate * n_negatives >= 1:
-            wanted[f"fpr {rate:g}"] = ("recall_at_fpr", {"max_fpr": rate})
-    return wanted
-
-
-def _tables(found: dict[str, "Interval"], wanted: Wanted) -> list["Table"]:
+def _tables(found: dict[str, "Interval"], wanted: "Panel") -> list["Table"]:
     listed = ("precision_at_k", "recall_at_k", "recall_at_fpr")
     whole = [[key, *_cells(one)] for key, one in found.items() if wanted[key][0] not in listed]
     depths = [given["k"] for name, given in wanted.values() if name == "precision_at_k"]
     heads = [
-        [f"{k:,}", *_cells(found[f"precision {k}"]), *_cells(found[f"recall {k}"])] for k in depths
+        [
+            f"{k:,}",
+            *_cells(found[f"precision_at_k({k})"]),
+            *_cells(found[f"recall_at_k({k})"]),
+        ]
+        for k in depths
     ]
     rates = [given["max_fpr"] for name, given in wanted.values() if name == "recall_at_fpr"]
-    tails = [[f"{rate:.2%}", *_cells(found[f"fpr {rate:g}"])] for rate in rates]
+    tails = [[f"{rate:.2%}", *_cells(found[f"recall_at_fpr({rate:g})"])] for rate in rates]
     tables = [common.table("measure", "value", "from", "to", rows=whole)]
     columns = ("length", "precision", "from", "to", "recall", "from", "to")
     tables.append(common.table(*columns, rows=heads, title="The first rows of the list"))

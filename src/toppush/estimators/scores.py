@@ -54,6 +54,12 @@ def classes_of(estimator: Any) -> list[Any] | None:
     return None if classes is None else np.asarray(classes).tolist()
 
 
+def final_step(estimator: Any) -> Any:
+    """The last step of a pipeline, of the best one if it is a search."""
+    estimator = getattr(estimator, "best_estimator_", estimator)
+    return estimator.steps[-1][1] if hasattr(estimator, "steps") else estimator
+
+
 def _of_class(answers: Array, classes: list[Any], positive: object) -> Array:
     """The answers for one class, from one column of them or from one for each."""
     place = _place(classes, positive)

@@ -13,6 +13,7 @@ from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 from sklearn.utils._param_validation import InvalidParameterError
 
 from toppush import metrics
+from toppush.estimators.contributions import learn_reference
 from toppush.files.columns import Column, Columns, Number
 from toppush.files.errors import BadColumns
 from toppush.files.id_columns import caution, id_like
@@ -180,6 +181,8 @@ def fit(
     more = made.after(ranker, X, rows)
     clock.append(time.perf_counter())
     measured = measures(ranker, X, given.positive)
+    if not hasattr(ranker, "reference_"):
+        learn_reference(ranker, X, given.positive)
     clock.append(time.perf_counter())
     found = Model(Pipeline([*steps, ("ranker", ranker)]))
     given_to = {"scale": _scale(made, options), "missing": missing, "seed": seed}

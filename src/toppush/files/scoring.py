@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
-from scipy import sparse
 
+from toppush.designs.between import stacked
 from toppush.files.counts import Counts
 from toppush.files.model.fitted import Model
 from toppush.files.readers import FileOrReader, reading
@@ -118,6 +118,4 @@ def joined(parts: list[Matrix]) -> Matrix:
     """One table or matrix from the parts of a file."""
     if isinstance(parts[0], pa.RecordBatch):
         return pa.Table.from_batches(parts)
-    if isinstance(parts[0], np.ndarray):
-        return np.concatenate(parts)
-    return sparse.csr_array(sparse.vstack(parts, format="csr"))
+    return stacked(parts)

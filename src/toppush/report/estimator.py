@@ -14,19 +14,24 @@ from sklearn.utils import _safe_indexing, get_tags
 
 from toppush.designs import dense
 from toppush.estimators.scores import classes_of, positives_of, scores_of
+from toppush.estimators.sources import before_scaling, sources
 from toppush.nonlinear.features import FeatureRanker
 from toppush.problem.losses import LOSSES
 from toppush.report.budget import Budget
 from toppush.report.drivers import Features, numbered
-from toppush.report.explained import Explained, by_column, largest_curves, sampled
+from toppush.report.explained import SAMPLED, Explained, by_column, largest_curves, sampled
 from toppush.report.page import N_ALARMS, N_SHOWN, Rival, build
 from toppush.report.ranking import Indices, Ranking, Table, table_records
-from toppush.report.sources import before_scaling, sources
+from toppush.report.reasons import reasons_of
 from toppush.types import Array, Mask, Matrix
 
 RIVAL_ITERATIONS = 1000
 NEARLY = 1e-3
 """Share by which an objective must beat weights of zero to count as better."""
+WALKED = (
+    "The row's score is shared out among the columns as they go over, one after the other, from a "
+    "training row's values to this row's, in several orders and from several rows (Shapley values)."
+)
 LINEAR = 1e-3
 """Share of the scores' range up to which rounding explains a difference."""
 TOLD = {
@@ -34,6 +39,8 @@ TOLD = {
     "the mean over all orders of asking (Shapley values); of all trees that is what a column adds.",
     "TopPushAdditive": "The score is a sum of one curve for each column, so each adds a known "
     "amount: the height of its curve at the row's value, less its mean height.",
+    "TopPushKernel": WALKED,
+    "TopPushNet": WALKED,
 }
 SHARED_OUT = "The ranker itself shares out a row's score among the columns."
 UNEXPLAINED = (
@@ -105,10 +112,10 @@ def from_estimator(
     alarms = ranking.order[ranking.false_alarms(N_ALARMS)]
     if not _is_of_second_class(ranker, positive):
         pass  # what adds to the score of another class, nobody tells
-    elif hasattr(final, "contributions"):
-        features = _explained(ranker, prepare, final, X, prepared, alarms, feature_names)
     elif _is_linear(final, prepared, scores):
         features = _features(ranker, prepare, final, X, alarms, feature_names)
+    elif hasattr(final, "contributions"):
+        features = _explained(ranker, prepare, final, X, prepared, alarms, feature_names)
     rival = None
     if X_train is not None and y_train is not None:
         trained_on = positives_of(ranker, y_train, positive)
@@ -127,12 +134,22 @@ def from_estimator(
         preview=None if table is None else _safe_indexing(table, ranking.order[:N_SHOWN]),
         features=features,
         unexplained=UNEXPLAINED.format(name=type(final).__name__) if features is None else "",
+        reasons=reasons_of(ranker, X, ranking, _called(prepare, final, feature_names)),
         solution=getattr(final, "solution_", None),
         rival=rival,
         facts=_facts(ranker, final, features, X_train) | dict(facts or {}),
         caution=_caution(final),
         budget=budget,
     )
+
+
+def _called(
+    prepare: Pipeline | None, final: BaseEstimator, names: Sequence[str] | None
+) -> Sequence[str]:
+    """What columns are called that have no names of their own."""
+    if prepare is None and names is not None:
+        return names
+    return numbered(getattr(prepare or final, "n_features_in_", 0))
 
 
 def _is_of_second_class(ranker: BaseEstimator, positive: object) -> bool:
@@ -142,7 +159,9 @@ def _is_of_second_class(ranker: BaseEstimator, positive: object) -> bool:
 
 def _is_linear(final: BaseEstimator, prepared: Matrix, scores: Array) -> bool:
     """Whether the weights of the last step make the scores: those of a link function do not."""
-    if not hasattr(final, "coef_") or isinstance(final, FeatureRanker):
+    if np.size(getattr(final, "coef_", ())) != prepared.shape[1] or isinstance(
+        final, FeatureRanker
+    ):
         return False
     apart = scores - prepared @ np.ravel(final.coef_)
     return bool(np.ptp(apart) <= LINEAR * np.ptp(scores))
@@ -185,7 +204,7 @@ def _explained(
         owners = list(names or _names(ranker, before, final) or numbered(prepared.shape[1]))
         taken = zip(rows, dense(prepared[np.asarray(rows)]), strict=True)
         given = {int(row): dict(zip(owners, values, strict=True)) for row, values in taken}
-    where = sampled(prepared.shape[0], rows)
+    where = sampled(prepared.shape[0], rows, getattr(final, "_n_explained", SAMPLED))
     added = final.contributions(prepared[where])[:, : len(owners)]  # trees add the rest after
     called, amounts = by_column(added, owners)
     away = amounts - amounts[len(rows) :].mean(axis=0)

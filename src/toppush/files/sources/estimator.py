@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from toppush.estimators.scores import classes_of, scores_of
+from toppush.estimators.scores import classes_of, final_step, scores_of
 from toppush.files import arrow_values as arrow
 from toppush.files.errors import ModelError, listed
 from toppush.files.labels import LabelRule, Value, choose, count
@@ -111,12 +111,6 @@ class EstimatorSource(Source):
             scores = scores_of(self.estimator, rows, positive)
         require_finite_scores(scores)
         return scores
-
-
-def final_step(estimator: Any) -> Any:
-    """The last step of a pipeline, of the best one if it is a search."""
-    estimator = getattr(estimator, "best_estimator_", estimator)
-    return estimator.steps[-1][1] if hasattr(estimator, "steps") else estimator
 
 
 def as_rows(table: pa.Table, *, named: bool) -> Matrix:
