@@ -1,5 +1,6 @@
 """`toppush fit`."""
 
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -260,8 +261,9 @@ def _columns(columns: dict[str, Any]) -> list[str]:
     if "named" not in columns:
         return [f"Columns: {columns['numbered']:,}, by number."]
     named = columns["named"]
-    numbers = sum(one["kind"] == "number" for one in named)
-    said = [f"Columns: {numbers} of numbers, {len(named) - numbers} of categories."]
+    kinds = Counter(one["kind"] for one in named)
+    dates = f"{kinds['date']} of dates, " if kinds["date"] else ""
+    said = [f"Columns: {kinds['number']} of numbers, {dates}{kinds['category']} of categories."]
     gaps = {one["name"]: one["missing"] for one in named if one["missing"]}
     if gaps:
         said.append(f"{GAPS[columns.get('form', 'filled')]}: {common.counted(gaps)}.")

@@ -13,7 +13,8 @@ from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 from sklearn.utils._param_validation import InvalidParameterError
 
 from toppush import metrics
-from toppush.files.columns import Column, Columns, Number
+from toppush.files.column_types import Column, Date, Number
+from toppush.files.columns import Columns
 from toppush.files.errors import BadColumns
 from toppush.files.id_columns import caution, id_like
 from toppush.files.kinds import DEFAULT, kind_of, named
@@ -290,11 +291,14 @@ def with_file(
         raise file.placed(error) from None
 
 
-def _learned(column: Column) -> About:
+def _learned(outputs: list[Column]) -> About:
     """What is known of a column besides its name."""
-    if isinstance(column, Number):
-        return {} if column.kept else {"fill": column.fill}
-    return {"texts": len(column.texts)}
+    first = outputs[0]
+    if isinstance(first, Date):
+        return {"parts": [one.part for one in outputs if isinstance(one, Date)]}
+    if isinstance(first, Number):
+        return {} if first.kept else {"fill": first.fill}
+    return {"texts": len(first.texts)}
 
 
 def described(
@@ -306,14 +310,14 @@ def described(
     return {
         "named": [
             {
-                "name": one.name,
-                "kind": type(one).__name__.lower(),
-                "type": types[one.name],
-                "outputs": one.width,
-                "missing": columns.filled_.get(one.name, 0),
-                **_learned(one),
+                "name": name,
+                "kind": type(outputs[0]).__name__.lower(),
+                "type": types[name],
+                "outputs": sum(one.width for one in outputs),
+                "missing": columns.filled_.get(name, 0),
+                **_learned(outputs),
             }
-            for one in columns.columns_
+            for name, outputs in columns.by_source().items()
         ],
         "form": columns.form,
         "dropped": sorted(drop),

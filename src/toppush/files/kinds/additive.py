@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from toppush.files.columns import Category, Number
+from toppush.files.column_types import Category, Number
 from toppush.files.errors import ModelError
 from toppush.files.kinds.base import About, FitRows, Options
 from toppush.files.kinds.searched import Searched

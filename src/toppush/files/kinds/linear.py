@@ -13,7 +13,7 @@ from toppush import metrics
 from toppush.designs import dense
 from toppush.estimators.cross_validation import TopPushCV
 from toppush.estimators.toppush import TopPush
-from toppush.files.columns import Number
+from toppush.files.column_types import Number
 from toppush.files.errors import ModelError
 from toppush.files.kinds.base import About, FitRows, Options, Steps
 from toppush.files.kinds.searched import Searched

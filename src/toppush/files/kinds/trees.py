@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from toppush.files.columns import Category, Columns, Number
+from toppush.files.column_types import Category, Number
+from toppush.files.columns import Columns
 from toppush.files.errors import ModelError
 from toppush.files.kinds.base import About, FitRows, Kind, Options, as_int_or_float, top_text
 from toppush.files.model import lightgbm_text

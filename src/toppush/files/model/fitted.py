@@ -7,7 +7,8 @@ import numpy as np
 import pyarrow as pa
 from sklearn.pipeline import Pipeline
 
-from toppush.files.columns import Columns, Number
+from toppush.files.column_types import Category, Column, Date
+from toppush.files.columns import Columns
 from toppush.files.counts import Counts
 from toppush.files.errors import ModelError
 from toppush.files.kinds import kind_of
@@ -116,14 +117,16 @@ class Model:
     ) -> Needs:
         """What a file must give to be scored, with labels if they are wanted."""
         known = self.columns.columns_ if self.columns else []
-        schema = {
-            one.name: (pa.bool_() if one.flag else pa.float64())
-            if isinstance(one, Number)
-            else pa.string()
-            for one in known
-        }
+        schema = {one.source: _read_as(one) for one in known}
         wanted = (label or self.label.column, self.label.type) if labels else None
         return Needs(schema, self.about.get("layout", {}), wanted, carry)
+
+
+def _read_as(column: Column) -> pa.DataType:
+    """What the values of a column are in a file that does not say."""
+    if isinstance(column, Category | Date):
+        return pa.string()
+    return pa.bool_() if column.flag else pa.float64()
 
 
 def _is_batch(rows: Matrix) -> bool:

@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
-from toppush.files.columns import Category, Columns, Number
+from toppush.files.column_types import Category, Number
+from toppush.files.columns import Columns
 from toppush.files.errors import ModelError, need
 from toppush.files.kinds.base import Steps
 from toppush.files.model.linear import scaling
