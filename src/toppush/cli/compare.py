@@ -13,7 +13,13 @@ from toppush.cli import common
 @common.existing("data")
 @common.training_options
 def compare(
-    data: Path, as_json: bool, cv: int, seed: int, missing: str, kind: str | None, **options: Any
+    data: Path,
+    as_json: bool,
+    kind: str | None,
+    sample_weight: str | None,
+    groups: str | None,
+    time: str | None,
+    **options: Any,
 ) -> None:
     """Cross-validate TopPush and other kinds of models beside the usual methods on DATA.
 
@@ -26,15 +32,20 @@ def compare(
     from toppush.cli.progress import steps
     from toppush.experiments.compare import compare
     from toppush.files.fitting import read_training_file
+    from toppush.files.kinds.base import require_scoring
     from toppush.files.readers import reading
+    from toppush.files.roles import Roles
     from toppush.metrics import FOUR
 
     with reading(data, kind) as file:
         for columns in ("drop", "categorical"):
             options[columns] = common.named_columns(file, options[columns])
-        given = read_training_file(file, **options)
+        read = {name: options.pop(name) for name in ("label", "positive", "drop", "categorical")}
+        given = read_training_file(file, roles=Roles(sample_weight, groups, time), **read)
+    if options["scoring"] is not None:
+        require_scoring(options["scoring"])
     with steps(quiet=as_json) as tell:
-        found = compare(given, missing=missing, cv=cv, seed=seed, tell=tell)
+        found = compare(given, tell=tell, **options)
     label, measures = asdict(given.rule), [one.title for one in FOUR]
     result = {
         "label": label,
@@ -61,7 +72,7 @@ def compare(
         result,
         common.chosen_label_text(label),
         f"{found.rows:,} rows, {found.positives:,} positive. Held-out mean and deviation over "
-        f"{cv} folds:",
+        f"{options['cv']} folds:",
         common.table("method", *measures, "s", rows=rows),
         *(f"Left out: {name}, {why}." for name, why in found.left_out.items()),
         *(

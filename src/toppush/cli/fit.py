@@ -17,10 +17,18 @@ if TYPE_CHECKING:
 BEHIND = 0.01
 """Average precision that a model may be below logistic regression without a caution, on the
 folds, so that on other rows it is seldom behind by 0.02 unsaid."""
+NOT_FOR_A_CLUSTER = (
+    "kernel", "members", "threads", "tol", "scoring", "sample_weight", "groups", "time"
+)  # fmt: skip
 GAPS = {
     "filled": "Gaps filled (numbers with the median) and marked by a column of their own",
     "gaps": "Gaps, left as they are in numbers and a category of their own in texts",
     "codes": "Gaps, left as they are",
+}
+ROLES = {
+    "sample_weight": "Rows and measures weighted by",
+    "groups": "No fold parts rows of the same",
+    "time": "Folds hold out rows later than those they train on, by",
 }
 MEASURED = {
     "training": "On these training rows, which flatter",
@@ -105,7 +113,11 @@ def read_top(
     "columns are scaled].",
 )
 @click.option("--members", type=click.IntRange(min=1), help="Models that are averaged.")
-@click.option("--threads", type=click.IntRange(min=1), help="[default: all cores]")
+@click.option(
+    "--tol",
+    type=click.FloatRange(min=0.0, min_open=True),
+    help="Relative gap at which fits end [linear: 1e-4].",
+)
 @click.option(
     "--cluster",
     metavar="ADDRESS|local",
@@ -132,8 +144,9 @@ def fit(
     categories, gaps are filled with the median and marked, columns are scaled; all of it is part
     of the model. Models that are additive or of trees take gaps and categories as they are.
 
-    Options are of --model: linear takes --lam, --top, --loss, --kernel, --scale and --cv, additive
-    and kernel --lam, --top and --cv, trees and net --top, --loss and --members.
+    Options are of --model: linear takes --lam, --top, --loss, --kernel, --scale, --tol, --scoring,
+    --groups, --time and --cv, additive and kernel --lam, --top, --scoring, --groups, --time and
+    --cv, trees and net --top, --loss and --members.
 
     With --cluster, DATA is a folder or a pattern in quotes whose files the workers see too.
 
@@ -198,9 +211,10 @@ def _fit_on(cluster: str, data: Path, *, model: str, seed: int, **options: Any) 
         raise click.BadParameter(
             f"{model} is not for a cluster, which fits {DEFAULT} models.", param_hint="--model"
         )
-    for name in ("kernel", "members", "threads"):
+    for name in NOT_FOR_A_CLUSTER:
         if options.pop(name) is not None:
-            raise click.BadParameter("is not for a cluster; leave it out.", param_hint=f"--{name}")
+            flag = f"--{name.replace('_', '-')}"
+            raise click.BadParameter("is not for a cluster; leave it out.", param_hint=flag)
     options = {name: value for name, value in options.items() if value is not None}
     with connected(cluster):
         with reading(part_paths(data)[0], options.get("kind")) as rows:
@@ -226,6 +240,7 @@ def describe(about: dict[str, Any]) -> list[str]:
         said.append(
             f"Rows: {data['rows']:,} of {data['file']}{parts}, {data['positives']:,} positive."
         )
+        said.extend(f"{what}: {data[role]}." for role, what in ROLES.items() if role in data)
     if columns := about.get("columns"):
         said.extend(_columns(columns))
     if settings := about.get("fit"):

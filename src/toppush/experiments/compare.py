@@ -1,7 +1,8 @@
 """Rankers side by side on one file, by cross-validation.
 
 Every fold prepares its columns from its training rows alone, and every method with a strength of
-penalty chooses it there, by NDCG over three inner folds.
+penalty chooses it there, by NDCG or a measure that is named, over three inner folds. Weights enter
+fits, choices and measures; groups and times make the folds, the inner ones too.
 """
 
 import importlib
@@ -10,25 +11,28 @@ import warnings
 from collections import Counter, defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Self
+from typing import Any, Self
 
-from sklearn.base import BaseEstimator, ClassifierMixin
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import GridSearchCV, StratifiedKFold
+from sklearn.metrics import get_scorer
 from sklearn.svm import LinearSVC
 from threadpoolctl import threadpool_limits
 
 from toppush import metrics
 from toppush.designs import dense
+from toppush.estimators.choice import Scorer
 from toppush.estimators.cross_validation import TopPushCV
 from toppush.experiments.methods import Ranker
 from toppush.experiments.protocol import by_measure
 from toppush.files.columns import Columns
 from toppush.files.fitting import Training, columns_of, with_file
+from toppush.files.folds import Folds, folds_of
 from toppush.files.id_columns import caution
 from toppush.files.kinds import DEFAULT, KINDS, named
-from toppush.files.kinds.base import FitRows
+from toppush.files.kinds.base import FitRows, Kind, Options
 from toppush.system.reading import DataError
 from toppush.types import Array, Mask, Matrix, Where
 
@@ -60,6 +64,8 @@ def compare(
     given: Training,
     *,
     missing: str = "impute",
+    scoring: str | None = None,
+    threads: int | None = None,
     cv: int = 5,
     seed: int = 0,
     tell: Callable[[int, int, str], None] = lambda done, total, now: None,
@@ -70,7 +76,7 @@ def compare(
     ----------
     given : Training
         What `toppush.files.fitting.read_training_file` returns.
-    missing, cv, seed
+    missing, scoring, threads, cv, seed
         As for `toppush.files.fit`.
     tell : callable
         Told before each fit how many are done, how many there are in all, and what comes.
@@ -81,13 +87,13 @@ def compare(
     """
     _check_sizes(given, cv)
     caution(given.ids)
-    y = given.positive
+    y, weight = given.positive, given.held.weight
     values: defaultdict[str, list[dict[str, float]]] = defaultdict(list)
     seconds: defaultdict[str, float] = defaultdict(float)
     warned: defaultdict[str, Counter[str]] = defaultdict(Counter)
     left_out: dict[str, str] = {}
-    for train, test in StratifiedKFold(cv, shuffle=True, random_state=seed).split(y, y):
-        fold = Fold(seed, given, missing, train, test)
+    for train, test in with_file(folds_of, given.file, y, given.held, cv, seed):
+        fold = Fold(seed, given, missing, train, test, scoring, threads)
         rivals = _rivals(fold, left_out)
         for name, ranker in rivals.items():
             done = sum(map(len, values.values()))
@@ -96,11 +102,12 @@ def compare(
             began = time.perf_counter()
             with threadpool_limits(fold.n_threads), warnings.catch_warnings(record=True) as said:
                 warnings.simplefilter("always")
-                ranker.fit(X_train, y[train])
+                ranker.fit(X_train, y[train], **_weights(weight, train))
             warned[name].update(one.category.__name__ for one in said)
             scores = ranker.decision_function(X_test)
             seconds[name] += time.perf_counter() - began
-            values[name].append(metrics.summary(y[test], scores, by="title"))
+            held_out = _weights(weight, test)
+            values[name].append(metrics.summary(y[test], scores, by="title", **held_out))
     table = {name: by_measure(folds) for name, folds in values.items()}
     counts = {name: dict(kinds) for name, kinds in warned.items() if kinds}
     return Comparison(len(y), int(y.sum()), table, dict(seconds), left_out, counts)
@@ -125,6 +132,8 @@ class Fold:
     missing: str
     train: Where
     test: Where
+    scoring: str | None = None
+    threads: int | None = None
     _kept: dict[tuple[str, str], list[Matrix]] = field(default_factory=dict)
     _columns: dict[str, Columns | None] = field(default_factory=dict)
 
@@ -145,7 +154,8 @@ class Fold:
         """What a kind of model may know of rows that were prepared for it."""
         known = self.given
         positive = known.positive[self.train]
-        return FitRows(positive, known.rule, known.file.path, self._columns[form])
+        held = known.held.of(self.train)
+        return FitRows(positive, known.rule, known.file.path, self._columns[form], held)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -155,8 +165,8 @@ class Fold:
 
     @property
     def n_threads(self) -> int | None:
-        """One for few entries; else as many as the library likes."""
-        return 1 if self.shape[0] * self.shape[1] < SMALL else None
+        """One for few entries; else as many as are asked for, or as the library likes."""
+        return 1 if self.shape[0] * self.shape[1] < SMALL else self.threads
 
     @property
     def n_rows(self) -> int:
@@ -164,13 +174,16 @@ class Fold:
         return len(self.given.positive)
 
     @property
-    def inner(self) -> StratifiedKFold:
+    def inner(self) -> Folds:
         """The folds by which a rival chooses."""
-        return StratifiedKFold(INNER, shuffle=True, random_state=self.seed)
+        positive, held = self.given.positive[self.train], self.given.held.of(self.train)
+        return with_file(folds_of, self.given.file, positive, held, INNER, self.seed)
 
-    def searched(self, model: BaseEstimator) -> GridSearchCV:
+    def searched(self, model: BaseEstimator) -> "CostSearch":
         """A search for the model's cost."""
-        return GridSearchCV(model, {"C": COSTS}, scoring=metrics.scorer("ndcg"), cv=self.inner)
+        name = self.scoring or "ndcg"
+        scorer = metrics.scorer(name) if name in metrics.METRICS else get_scorer(name)
+        return CostSearch(model, self.inner, scorer)
 
 
 class LeftOut(Exception):
@@ -214,15 +227,22 @@ class OfKind:
         fold.prepared(**self.preparation)
         try:
             kind.require_engine()
-            options = kind.options(threads=fold.n_threads)
-            return kind.ranker(options, fold.rows(kind.form), fold.seed)
+            return kind.ranker(self._options(kind, fold), fold.rows(kind.form), fold.seed)
         except ImportError as error:
             raise LeftOut(str(error)) from None
 
+    def _options(self, kind: Kind, fold: Fold) -> Options:
+        """What was asked for, as far as the kind takes it; it must take groups and times."""
+        roles = fold.given.roles
+        if any(getattr(roles, one) and one not in kind.takes for one in ("groups", "time")):
+            raise LeftOut("it draws its own folds, which know no groups or times")
+        scoring = fold.scoring if "scoring" in kind.takes else None
+        return kind.options(threads=fold.n_threads, scoring=scoring)
+
 
 RIVALS: dict[str, Callable[[Fold], Ranker]] = {
-    "TopPush": lambda fold: TopPushCV(tops=(1,), cv=fold.inner),
-    "TopPush family": lambda fold: TopPushCV(cv=fold.inner),
+    "TopPush": lambda fold: TopPushCV(tops=(1,), cv=fold.inner, scoring=fold.scoring),
+    "TopPush family": lambda fold: TopPushCV(cv=fold.inner, scoring=fold.scoring),
     "logistic regression": lambda fold: fold.searched(LogisticRegression(max_iter=1000)),
     "linear SVM": lambda fold: fold.searched(LinearSVC(random_state=fold.seed, max_iter=10_000)),
     "boosted trees": _boosted_trees,
@@ -244,14 +264,49 @@ def _rivals(fold: Fold, left_out: dict[str, str]) -> dict[str, Ranker]:
 
 
 @dataclass
+class CostSearch:
+    """A classifier whose cost C is chosen by folds."""
+
+    model: Any
+    folds: Folds
+    scorer: Scorer
+
+    def fit(self, X: Matrix, y: Mask, sample_weight: Array | None = None) -> Self:
+        """Choose the cost, then fit all rows."""
+        costs = {cost: self._value(cost, X, y, sample_weight) for cost in COSTS}
+        best = max(costs, key=costs.__getitem__)
+        self.model = clone(self.model).set_params(C=best)
+        self.model.fit(X, y, sample_weight=sample_weight)
+        return self
+
+    def _value(self, cost: float, X: Matrix, y: Mask, weight: Array | None) -> float:
+        values = []
+        for train, test in self.folds:
+            model = clone(self.model).set_params(C=cost)
+            model.fit(X[train], y[train], **_weights(weight, train))
+            values.append(self.scorer(model, X[test], y[test], **_weights(weight, test)))
+        return float(np.mean(values))
+
+    def decision_function(self, X: Matrix) -> Array:
+        """Of the classifier."""
+        scores: Array = self.model.decision_function(X)
+        return scores
+
+
+def _weights(weight: Array | None, where: Where) -> dict[str, Array]:
+    """Weights of some rows as an argument, none if there are none."""
+    return {} if weight is None else {"sample_weight": weight[where]}
+
+
+@dataclass
 class Dense:
     """A classifier that is handed dense rows."""
 
     model: ClassifierMixin
 
-    def fit(self, X: Matrix, y: Mask) -> Self:
+    def fit(self, X: Matrix, y: Mask, sample_weight: Array | None = None) -> Self:
         """Fit the classifier."""
-        self.model.fit(dense(X), y)
+        self.model.fit(dense(X), y, sample_weight=sample_weight)
         return self
 
     def decision_function(self, X: Matrix) -> Array:

@@ -1,11 +1,11 @@
 """From a file to a model: read, prepare the columns, fit, and write down how it went."""
 
-import time
 import warnings
 from collections.abc import Callable, Collection
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from typing import ParamSpec, TypeVar
+from time import perf_counter
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 from sklearn.pipeline import Pipeline
@@ -32,9 +32,10 @@ from toppush.files.labels import LabelRule, choose, count
 from toppush.files.model.fitted import Model
 from toppush.files.readers import FileOrReader, LoadedRows, Reader, reading
 from toppush.files.readers.base import Layout
+from toppush.files.roles import NO_ROLES, NOTHING, Roles, RoleValues, take_roles
 from toppush.system.reading import DataError
 from toppush.system.versions import versions_of
-from toppush.types import Labels, Mask, Matrix
+from toppush.types import Array, Labels, Mask, Matrix
 
 PACKAGES = ("toppush", "numpy", "scipy", "scikit-learn", "skops", "pyarrow")
 SCALES = ("maxabs", "standard", "none")
@@ -55,6 +56,9 @@ class Training:
     categorical: tuple[str, ...]
     ids: tuple[str, ...]
     """Columns that look like ids."""
+    roles: Roles = NO_ROLES
+    held: RoleValues = NOTHING
+    """Weights, groups and times of the rows."""
 
     def preparation(
         self, *, scale: str = "maxabs", missing: str = "impute", form: str = "filled"
@@ -82,17 +86,22 @@ def read_training_file(
     positive: str | None = None,
     drop: Collection[str] = (),
     categorical: Collection[str] = (),
+    roles: Roles = NO_ROLES,
     kind: str | None = None,
 ) -> Training:
     """Rows and labels of a file; parameters as for `fit`."""
+    named = roles.named.values()
     with reading(path, kind) as file:
         fingerprint = file.fingerprint()
-        rows = file.load(label, drop, categorical)
+        file.require(list(named))
+        rows = file.load(label, [name for name in drop if name not in named], categorical)
+    rows, held = with_file(take_roles, file, rows, roles)
     counts = with_file(count, file, rows.labels, rows.label)
     rule = with_file(choose, file, counts, rows.label, positive)
     positives = rule.positives(rows.labels)
     ids = id_like(rows.X, categorical) if rows.label is not None else ()
-    return Training(file, fingerprint, rows, positives, rule, tuple(categorical), ids)
+    taken = tuple(categorical)
+    return Training(file, fingerprint, rows, positives, rule, taken, ids, roles, held)
 
 
 def fit(
@@ -107,6 +116,11 @@ def fit(
     kernel: str | None = None,
     scale: str | None = None,
     members: int | None = None,
+    tol: float | None = None,
+    scoring: str | None = None,
+    sample_weight: str | None = None,
+    groups: str | None = None,
+    time: str | None = None,
     drop: Collection[str] = (),
     categorical: Collection[str] = (),
     missing: str = "impute",
@@ -143,6 +157,18 @@ def fit(
         "maxabs" where columns are scaled at all.
     members : int, optional
         How many models are averaged.
+    tol : float, optional
+        Relative gap at which fits end, of the linear model.
+    scoring : str, optional
+        The measure that settings are chosen by: a name of `toppush.metrics.METRICS` that needs no
+        parameters, or of scikit-learn's scorers.
+    sample_weight : str, optional
+        Column of weights, which enter the fit and every measure.
+    groups : str, optional
+        Column by whose values rows belong together; folds do not part them.
+    time : str, optional
+        Column of dates or numbers; folds hold out rows that are later than those they train on.
+        These three columns are no features.
     drop, categorical : collection of str
         Columns to leave out, and columns to read as text whatever they hold.
     missing : {"impute", "error"}
@@ -165,23 +191,26 @@ def fit(
     made.require_engine()
     options = made.options(
         lam=lam, top=top, loss=loss, kernel=kernel, scale=scale, cv=cv, members=members,
-        threads=threads,
+        tol=tol, scoring=scoring, groups=groups, time=time, threads=threads,
     )  # fmt: skip
-    clock = [time.perf_counter()]
+    clock = [perf_counter()]
+    roles = Roles(sample_weight, groups, time)
     given = read_training_file(
-        path, label=label, positive=positive, drop=drop, categorical=categorical, kind=kind
-    )
-    clock.append(time.perf_counter())
+        path, label=label, positive=positive, drop=drop, categorical=categorical, roles=roles,
+        kind=kind,
+    )  # fmt: skip
+    clock.append(perf_counter())
     steps, X = _prepared(given, made, options, missing, seed)
     cautions = caution(given.ids)
-    clock.append(time.perf_counter())
-    rows = FitRows(given.positive, given.rule, given.file.path, columns_of(steps))
+    clock.append(perf_counter())
+    rows = FitRows(given.positive, given.rule, given.file.path, columns_of(steps), given.held)
     ranker = made.ranker(options, rows, seed).set_params(verbose=verbose)
-    said = fit_and_warn(ranker, X, given.positive)
+    said = fit_and_warn(ranker, X, given.positive, given.held.weight)
     more = made.after(ranker, X, rows)
-    clock.append(time.perf_counter())
-    measured = measures(ranker, X, given.positive)
-    clock.append(time.perf_counter())
+    clock.append(perf_counter())
+    _forget_folds(ranker)
+    measured = measures(ranker, X, given.positive, given.held.weight)
+    clock.append(perf_counter())
     found = Model(Pipeline([*steps, ("ranker", ranker)]))
     given_to = {"scale": _scale(made, options), "missing": missing, "seed": seed}
     found.about = known(_facts(given, rows), given.rows.layout, given.rule, ranker) | {
@@ -219,14 +248,16 @@ def columns_of(steps: Steps) -> Columns | None:
     return first if isinstance(first, Columns) else None
 
 
-def measures(ranker: Ranker, X: Matrix, positive: Mask) -> About:
+def measures(ranker: Ranker, X: Matrix, positive: Mask, weight: Array | None = None) -> About:
     """How well the training rows are ranked, by members that did not see them if there are any."""
     unseen = getattr(ranker, "out_of_fold_", None)
     known = np.zeros(len(positive), bool) if unseen is None else ~np.isnan(unseen)
     if unseen is not None and len(np.unique(positive[known])) == 2:
-        found = metrics.summary(positive[known], unseen[known])
+        some = None if weight is None else weight[known]
+        found = metrics.summary(positive[known], unseen[known], sample_weight=some)
         return {"out_of_fold": found | {"rows": int(known.sum())}}
-    return {"training": metrics.summary(positive, ranker.decision_function(X))}
+    scores = ranker.decision_function(X)
+    return {"training": metrics.summary(positive, scores, sample_weight=weight)}
 
 
 def _facts(given: Training, rows: FitRows) -> About:
@@ -236,6 +267,7 @@ def _facts(given: Training, rows: FitRows) -> About:
         "fingerprint": given.fingerprint,
         "rows": rows.n_rows,
         "positives": rows.n_positives,
+        **given.roles.named,
     }
 
 
@@ -245,17 +277,24 @@ def _types(given: Training) -> dict[str, str]:
     return {column.name: str(column.type) for column in schema}
 
 
-def fit_and_warn(ranker: Ranker, X: Matrix, y: Labels) -> list[str]:
+def fit_and_warn(ranker: Ranker, X: Matrix, y: Labels, weight: Array | None = None) -> list[str]:
     """Fit, and give the warnings on; their texts are the result."""
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         try:
-            ranker.fit(X, y).set_params(verbose=0)
+            ranker.fit(X, y, **({} if weight is None else {"sample_weight": weight}))
+            ranker.set_params(verbose=0)
         except InvalidParameterError as error:
             raise OptionError(str(error)) from None
     for warning in said:
         warnings.warn(warning.message, warning.category, stacklevel=3)
     return sorted({str(warning.message) for warning in said})
+
+
+def _forget_folds(ranker: Any) -> None:
+    """Keep the number of folds instead of the rows in them, which a model file need not name."""
+    if isinstance(getattr(ranker, "cv", None), list):
+        ranker.cv = len(ranker.cv)
 
 
 def spent(clock: list[float]) -> dict[str, float]:

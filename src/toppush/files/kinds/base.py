@@ -11,10 +11,13 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
+from sklearn.metrics import get_scorer_names
 
 from toppush.files.columns import Columns
-from toppush.files.errors import ModelError, need
+from toppush.files.errors import ModelError, like, need
 from toppush.files.labels import LabelRule
+from toppush.files.roles import NOTHING, RoleValues
+from toppush.metrics import METRICS
 from toppush.types import Array, Labels, Mask, Matrix
 
 if TYPE_CHECKING:
@@ -34,7 +37,7 @@ class Ranker(Protocol):
     classes_: NDArray[Any]
     verbose: int
 
-    def fit(self, X: Matrix, y: Labels) -> Self: ...
+    def fit(self, X: Matrix, y: Labels, sample_weight: Any = None) -> Self: ...
     def decision_function(self, X: Matrix) -> Array: ...
     def set_params(self, **params: Any) -> Self: ...
 
@@ -53,6 +56,8 @@ class FitRows:
     rule: LabelRule
     path: Path
     columns: Columns | None
+    held: RoleValues = NOTHING
+    """Weights, groups and times."""
 
     @property
     def coded(self) -> list[int] | None:
@@ -92,6 +97,8 @@ class Kind(ABC):
         """The options that are not None; one that this kind does not take is refused."""
         found = {name: value for name, value in given.items() if value is not None}
         if others := [f"--{name}" for name in found if name not in self.takes]:
+            if set(others) & {"--groups", "--time"}:
+                others[-1] += " (it draws its own folds)"
             known = ", ".join(f"--{name}" for name in (*self.takes, "seed"))
             raise OptionError(
                 f"{', '.join(others)} is not for --model {self.name}, which takes {known}."
@@ -107,6 +114,8 @@ class Kind(ABC):
 
     def check_options(self, options: Options) -> None:
         """Refuse values that cannot be."""
+        if "scoring" in options:
+            require_scoring(options["scoring"])
         if "loss" in options and options["loss"] not in self.losses:
             raise OptionError(
                 f"loss is {options['loss']!r}; --model {self.name} takes {', '.join(self.losses)}."
@@ -164,6 +173,18 @@ class Kind(ABC):
     def exported(self, model: "Model") -> About:
         """What any program needs to make the same scores, as JSON."""
         raise ModelError(f"there is no export of weights of --model {self.name}.")
+
+
+def require_scoring(name: str) -> None:
+    """Refuse what is neither a measure of ours that needs no parameters nor a scorer's name."""
+    known = {one for one, metric in METRICS.items() if not metric.needs} | {*get_scorer_names()}
+    if name not in known:
+        needs = METRICS[name].needs if name in METRICS else []
+        why = f" needs {', '.join(needs)}" if needs else f" is not known{like(name, known)}"
+        ours = ", ".join(one for one in METRICS if one in known)
+        raise OptionError(
+            f"scoring {name!r}{why}; give one of {ours}, or a scorer of scikit-learn."
+        )
 
 
 def as_int_or_float(number: Any) -> int | float:

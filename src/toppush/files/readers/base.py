@@ -4,7 +4,7 @@ Rows are read whole to fit a model, or batch by batch to score with it.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
@@ -113,6 +113,10 @@ class Reader(ABC):
         return []
 
     @abstractmethod
+    def require(self, names: Collection[str]) -> None:
+        """Refuse names of columns that are not there."""
+
+    @abstractmethod
     def load(self, label: str | None, drop: Collection[str], texts: Collection[str]) -> LoadedRows:
         """All rows with their labels; columns of `texts` are read as text where types are found."""
 
@@ -143,7 +147,7 @@ class TableReader(Reader):
 
     def load(self, label: str | None, drop: Collection[str], texts: Collection[str]) -> LoadedRows:
         label = label or "label"
-        self._require((label, *drop, *texts))
+        self.require((label, *drop, *texts))
         table = self.table(drop, texts)
         if not len(table):
             raise self.error("holds no rows.")
@@ -160,13 +164,13 @@ class TableReader(Reader):
         if needs.label is not None and needs.label[0] is not None:
             wanted[needs.label[0]] = needs.label[1]
         wanted |= needs.schema
-        self._require(wanted)
+        self.require(wanted)
         for batch in self.stream(wanted):
             labels = None if needs.label is None else batch.column(needs.label[0])
             carried = batch.select(list(needs.carry)) if needs.carry else None
             yield Batch(batch, len(batch), labels, carried, 0)
 
-    def _require(self, names: Iterable[str]) -> None:
+    def require(self, names: Collection[str]) -> None:
         """Refuse names of columns that are not there, all of them at once."""
         if gone := absent(names, self.names):
             raise self.error(f"has no {gone}; its columns are {listed(self.names, 20)}.")
@@ -174,6 +178,13 @@ class TableReader(Reader):
 
 class MatrixReader(Reader):
     """Rows with numbered columns."""
+
+    def require(self, names: Collection[str]) -> None:
+        """Refuse names: there are none."""
+        if names:
+            raise self.error(
+                f"a {self.kind} file has no column names, and {', '.join(names)} is asked for."
+            )
 
     def _refuse_names(self, **names: Collection[str]) -> None:
         for option, given in names.items():
