@@ -551,8 +551,8 @@ def test_fit_follows_its_ranker_unless_json_is_wanted(folder, monkeypatch):
 
     asked = []
     fit_and_warn = fitting.fit_and_warn
-    monkeypatch.setattr(fitting, "fit_and_warn", lambda ranker, X, y: asked.append(
-        ranker.verbose) or fit_and_warn(ranker, X, y))  # fmt: skip
+    monkeypatch.setattr(fitting, "fit_and_warn", lambda ranker, *given: asked.append(
+        ranker.verbose) or fit_and_warn(ranker, *given))  # fmt: skip
     given = ["fit", folder / "train.csv", "-o", folder / "v", "--label", "fraud", "--drop", "id",
              "--lam", 1]  # fmt: skip
     ran = run(*given)

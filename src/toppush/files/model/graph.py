@@ -34,7 +34,9 @@ class Graph:
         self.inputs: list[Any] = []
 
     def input(self, name: str, width: int, *, texts: bool = False) -> str:
-        """A column or a matrix that the caller gives."""
+        """A column or a matrix that the caller gives; asked for again, the same one."""
+        if any(one.name == name for one in self.inputs):
+            return name
         proto = self.onnx.TensorProto
         kind = proto.STRING if texts else proto.DOUBLE
         self.inputs.append(self.onnx.helper.make_tensor_value_info(name, kind, ["rows", width]))
