@@ -31,7 +31,7 @@ from toppush.files.columns import Columns
 from toppush.files.fitting import Training, columns_of, with_file
 from toppush.files.folds import Folds, folds_of
 from toppush.files.id_columns import caution
-from toppush.files.kinds import DEFAULT, KINDS, named
+from toppush.files.kinds import DEFAULT, FIRST, KINDS, named
 from toppush.files.kinds.base import FitRows, Kind, Options
 from toppush.system.reading import DataError
 from toppush.types import Array, Mask, Matrix, Where
@@ -241,13 +241,14 @@ class OfKind:
 
 
 RIVALS: dict[str, Callable[[Fold], Ranker]] = {
+    "TopRanker": OfKind(DEFAULT),
     "TopPush": lambda fold: TopPushCV(tops=(1,), cv=fold.inner, scoring=fold.scoring),
     "TopPush family": lambda fold: TopPushCV(cv=fold.inner, scoring=fold.scoring),
     "logistic regression": lambda fold: fold.searched(LogisticRegression(max_iter=1000)),
     "linear SVM": lambda fold: fold.searched(LinearSVC(random_state=fold.seed, max_iter=10_000)),
     "boosted trees": _boosted_trees,
     "LightGBM": _lightgbm,
-    **{f"TopPush {name}": OfKind(name) for name in KINDS if name != DEFAULT},
+    **{f"TopPush {name}": OfKind(name) for name in KINDS if name not in (DEFAULT, FIRST)},
 }
 """Rankers by name, each made anew for every fold; one that is put here is compared as well."""
 

@@ -1,7 +1,7 @@
 """From a file to a model: read, prepare the columns, fit, and write down how it went."""
 
 import warnings
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from time import perf_counter
@@ -17,7 +17,7 @@ from toppush.files.column_types import Column, Date, Number
 from toppush.files.columns import Columns
 from toppush.files.errors import BadColumns
 from toppush.files.id_columns import caution, id_like
-from toppush.files.kinds import DEFAULT, kind_of, named
+from toppush.files.kinds import chosen, kind_of
 from toppush.files.kinds.base import (
     About,
     FitRows,
@@ -107,7 +107,7 @@ def read_training_file(
 def fit(
     path: FileOrReader,
     *,
-    model: str = DEFAULT,
+    model: str | None = None,
     label: str | None = None,
     positive: str | None = None,
     lam: float | str | None = None,
@@ -115,7 +115,9 @@ def fit(
     loss: str | None = None,
     kernel: str | None = None,
     scale: str | None = None,
-    members: int | None = None,
+    members: int | Sequence[str] | None = None,
+    effort: str | None = None,
+    seconds: float | None = None,
     tol: float | None = None,
     scoring: str | None = None,
     sample_weight: str | None = None,
@@ -139,7 +141,8 @@ def fit(
     ----------
     path : path, or a reader that is open
         CSV, TSV, Parquet, Arrow, LIBSVM, NPZ or NPY.
-    model : {"linear", "additive", "kernel", "trees", "net"}
+    model : {"auto", "linear", "additive", "kernel", "trees", "net"}, optional
+        "auto" by default, and "linear" if one of lam, top, loss, kernel, scale and tol is given.
     label : str, optional
         Column of the labels; "label" in a table. Of an NPZ file the array, "y"; of an NPY file "0"
         or "-1", the first or last column, or another NPY file.
@@ -155,8 +158,12 @@ def fit(
         exp(-gamma |x - z|^2); gamma is 1 / (columns x variance) unless it is given.
     scale : {"maxabs", "standard", "none"}, optional
         "maxabs" where columns are scaled at all.
-    members : int, optional
-        How many models are averaged.
+    members : int or sequence of str, optional
+        How many models are averaged; of "auto" the names of those to choose among.
+    effort : {"quick", "normal", "thorough"}, optional
+        How much "auto" tries.
+    seconds : float, optional
+        After which "auto" begins nothing more.
     tol : float, optional
         Relative gap at which fits end, of the linear model.
     scoring : str, optional
@@ -187,12 +194,14 @@ def fit(
     -------
     Model
     """
-    made = named(model)
+    asked: Options = {
+        "lam": lam, "top": top, "loss": loss, "kernel": kernel, "scale": scale, "cv": cv,
+        "members": members, "effort": effort, "seconds": seconds, "tol": tol, "scoring": scoring,
+        "groups": groups, "time": time, "threads": threads,
+    }  # fmt: skip
+    made = chosen(model, **asked)
     made.require_engine()
-    options = made.options(
-        lam=lam, top=top, loss=loss, kernel=kernel, scale=scale, cv=cv, members=members,
-        tol=tol, scoring=scoring, groups=groups, time=time, threads=threads,
-    )  # fmt: skip
+    options = made.options(**asked)
     clock = [perf_counter()]
     roles = Roles(sample_weight, groups, time)
     given = read_training_file(
@@ -205,7 +214,7 @@ def fit(
     clock.append(perf_counter())
     rows = FitRows(given.positive, given.rule, given.file.path, columns_of(steps), given.held)
     ranker = made.ranker(options, rows, seed).set_params(verbose=verbose)
-    said = fit_and_warn(ranker, X, given.positive, given.held.weight)
+    said = fit_and_warn(ranker, X, given.positive, given.held.weight, made.is_told)
     more = made.after(ranker, X, rows)
     clock.append(perf_counter())
     _forget_folds(ranker)
@@ -277,8 +286,14 @@ def _types(given: Training) -> dict[str, str]:
     return {column.name: str(column.type) for column in schema}
 
 
-def fit_and_warn(ranker: Ranker, X: Matrix, y: Labels, weight: Array | None = None) -> list[str]:
-    """Fit, and give the warnings on; their texts are the result."""
+def fit_and_warn(
+    ranker: Ranker,
+    X: Matrix,
+    y: Labels,
+    weight: Array | None = None,
+    is_told: Callable[[Warning], bool] = lambda warning: False,
+) -> list[str]:
+    """Fit, and give the warnings on that are not told anyway; all texts are the result."""
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         try:
@@ -287,6 +302,8 @@ def fit_and_warn(ranker: Ranker, X: Matrix, y: Labels, weight: Array | None = No
         except InvalidParameterError as error:
             raise OptionError(str(error)) from None
     for warning in said:
+        if isinstance(warning.message, Warning) and is_told(warning.message):
+            continue
         warnings.warn(warning.message, warning.category, stacklevel=3)
     return sorted({str(warning.message) for warning in said})
 

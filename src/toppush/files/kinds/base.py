@@ -15,9 +15,11 @@ from sklearn.metrics import get_scorer_names
 
 from toppush.files.columns import Columns
 from toppush.files.errors import ModelError, like, need
+from toppush.files.folds import Folds, folds_of
 from toppush.files.labels import LabelRule
 from toppush.files.roles import NOTHING, RoleValues
 from toppush.metrics import METRICS
+from toppush.system.reading import DataError
 from toppush.types import Array, Labels, Mask, Matrix
 
 if TYPE_CHECKING:
@@ -64,6 +66,18 @@ class FitRows:
         """Columns of the matrix that are places of texts, if there are any."""
         found = [] if self.columns is None else self.columns.coded
         return found or None
+
+    @property
+    def make_folds(self) -> bool:
+        """Whether groups or times say how rows may be parted."""
+        return self.held.groups is not None or self.held.time is not None
+
+    def folds(self, n_folds: int, seed: int) -> Folds:
+        """So many folds that respect groups and times."""
+        try:
+            return folds_of(self.positive, self.held, n_folds, seed)
+        except DataError as error:
+            raise error.at(self.path) from None
 
     @property
     def n_rows(self) -> int:
@@ -148,6 +162,10 @@ class Kind(ABC):
     def after(self, ranker: Ranker, X: Matrix, rows: FitRows) -> About:
         """What else is known once it is fitted."""
         return {}
+
+    def is_told(self, warning: Warning) -> bool:
+        """Whether a warning of its fit is told by what is known of it, and need not be given on."""
+        return False
 
     @abstractmethod
     def settings(self, ranker: Any, options: Options) -> About:

@@ -4,7 +4,6 @@ from pathlib import Path
 from typing import Any
 
 from toppush.estimators import choice as rules
-from toppush.files.folds import folds_of
 from toppush.files.kinds.base import About, FitRows, Kind, Options, top_text
 from toppush.files.kinds.certificates import solution
 from toppush.files.labels import LabelRule
@@ -33,13 +32,9 @@ class Searched(Kind):
 
     def with_folds(self, options: Options, rows: FitRows, seed: int) -> Options:
         """Options with folds that respect groups or times in the place of their number."""
-        if rows.held.groups is None and rows.held.time is None:
+        if not rows.make_folds:
             return options
-        n_folds = options.get("cv", self.folds)
-        try:
-            return options | {"cv": folds_of(rows.positive, rows.held, n_folds, seed)}
-        except DataError as error:
-            raise error.at(rows.path) from None
+        return options | {"cv": rows.folds(options.get("cv", self.folds), seed)}
 
     def require_folds(self, options: Options, rows: FitRows) -> None:
         """Refuse more folds than there are rows of a class, if folds are to choose."""

@@ -70,6 +70,15 @@ class Model:
         return first if isinstance(first, Columns) else None
 
     @property
+    def is_member(self) -> bool:
+        """Whether it is one of several that make a model, for an export."""
+        return bool(self.about.get("is_member"))
+
+    def member(self, ranker: Ranker) -> "Model":
+        """The model with another ranker in the place of the last step, for an export."""
+        return Model(Pipeline([*self.pipeline.steps[:-1], ("ranker", ranker)]), {"is_member": True})
+
+    @property
     def label(self) -> LabelRule:
         """Which label is the positive one."""
         if "label" not in self.about:
