@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 from toppush.system.versions import UNKNOWN, version_of
 
 if TYPE_CHECKING:
+    from toppush.auto.ranker import TopRanker
     from toppush.designs import dask as cluster
     from toppush.designs import disk as on_disk
     from toppush.estimators import DegenerateWarning, TopPush, TopPushCV, toppush_path
@@ -25,6 +26,7 @@ __all__ = [
     "TopPushKernel",
     "TopPushNet",
     "TopPushTrees",
+    "TopRanker",
     "cluster",
     "on_disk",
     "toppush_path",
@@ -41,6 +43,7 @@ _HOMES = {
     "TopPushTrees": "toppush.nonlinear.trees",
     "TopPushNet": "toppush.nonlinear.net",
     "TopPushKernel": "toppush.nonlinear.kernel",
+    "TopRanker": "toppush.auto.ranker",
     "toppush_path": "toppush.estimators",
 }
 _PACKAGES = {"cluster": "toppush.designs.dask", "on_disk": "toppush.designs.disk"}

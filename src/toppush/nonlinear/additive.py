@@ -188,7 +188,7 @@ class TopPushAdditive(FeatureRanker):
         check_is_fitted(self)
         features = self._features(self._rows(X, reset=False))
         curves, weights = self._curves, self.coef_[0]
-        by_column = _per_column(curves, weights)
+        by_column = curves.per_column(weights)
         return np.asarray(dense(features @ by_column) - curves.means @ by_column)
 
     def curve(self, column: int | str) -> Curve:
@@ -277,9 +277,3 @@ class TopPushAdditive(FeatureRanker):
         for one in asked.tolist():
             mask[self._position(one)] = True
         return mask
-
-
-def _per_column(curves: Curves, weights: Array) -> sparse.csr_array:
-    """The weights with a column for each column of X."""
-    shape = (len(weights), len(curves.columns))
-    return sparse.csr_array((weights, (np.arange(len(weights)), curves.homes)), shape=shape)
