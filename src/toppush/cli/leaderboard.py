@@ -36,33 +36,35 @@ def verdict(about: dict[str, Any]) -> list[str]:
     board = about.get("leaderboard")
     if not board:
         return []
-    said = [_won(about["fit"]["weights"], about["against"])]
+    said = [_won(board[0]["name"], about["fit"]["weights"], about["against"])]
     left = [f"{name} ({why})" for name, why in about.get("left_out", {}).items()]
     return said + [f"Left out: {', '.join(left)}."] * bool(left)
 
 
-def _won(weights: dict[str, float], against: list[dict[str, Any]]) -> str:
-    """The sentence about the winner."""
+def _won(best: str, weights: dict[str, float], against: list[dict[str, Any]]) -> str:
+    """Who ranks best, and how far the model is from others."""
     if len(weights) == 1:
-        alone = next(iter(weights))
-        others = [one for one in against if one["name"] != alone]
-        return f"{_spoken(alone)} alone ranks best. {_apart(others)}".strip()
-    return f"The combination ranks best. {_apart(against)}"
+        model = best = _spoken(next(iter(weights)))
+        against = [one for one in against if one["name"] not in weights]
+    else:
+        model = "the combination"
+        best = model if best == COMBINATION else _spoken(best)
+    parts = [f"{_apart(one)} against {_spoken(one['name'])}{_certainty(one)}" for one in against]
+    said = [f"{best[:1].upper()}{best[1:]} ranks rows best that were held out."]
+    if parts:
+        said.append(f"Average precision of {model}: {', '.join(parts)}.")
+    return " ".join([*said, *map(_caution, filter(_is_behind, against))])
 
 
-def _apart(against: list[dict[str, Any]]) -> str:
-    ahead = [one for one in against if not _is_behind(one)]
-    behind = [one for one in against if _is_behind(one)]
-    parts = [
-        f"{one['difference']:+.3f} against {_spoken(one['name'])}{_certainty(one)}" for one in ahead
-    ]
-    said = f"Average precision: {', '.join(parts)}." if parts else ""
-    worse = [
-        f"Caution: {_spoken(one['name'])} alone has a higher average precision by "
-        f"{-one['difference']:.3f}, which is more than noise; --members {one['name']} takes it."
-        for one in behind
-    ]
-    return " ".join([said, *worse]).strip()
+def _apart(one: dict[str, Any]) -> str:
+    return f"{one['difference']:+.3f}"
+
+
+def _caution(one: dict[str, Any]) -> str:
+    return (
+        f"Caution: {_spoken(one['name'])} alone is better by more than noise; "
+        f"--members {one['name']} takes it."
+    )
 
 
 def _spoken(name: str) -> str:
@@ -77,4 +79,5 @@ def _is_behind(one: dict[str, Any]) -> bool:
 def _certainty(one: dict[str, Any]) -> str:
     if one["low"] is None:
         return ""
-    return " (more than noise)" if one["low"] > 0.0 else " (may be noise)"
+    noise = one["low"] <= 0.0 <= one["high"]
+    return " (may be noise)" if noise else " (more than noise)"

@@ -322,10 +322,10 @@ def spent(clock: list[float]) -> dict[str, float]:
 def known(facts: About, layout: Layout, rule: LabelRule, ranker: Ranker) -> About:
     """What is known of a fit, apart from its columns and settings; `facts` tell of the data."""
     kind, proof = kind_of(ranker), certificate(ranker)
-    engine = kind.engine[:1] if kind is not None and kind.engine is not None else ()
+    packages = [] if kind is None else kind.packages(ranker)
     return {
         "model": None if kind is None else kind.name,
-        "versions": versions_of([*PACKAGES, *engine]),
+        "versions": versions_of([*PACKAGES, *packages]),
         "made": datetime.now(UTC).isoformat(timespec="seconds"),
         "data": facts,
         "layout": layout,

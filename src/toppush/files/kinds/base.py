@@ -120,6 +120,10 @@ class Kind(ABC):
         self.check_options(found)
         return found
 
+    def packages(self, ranker: Any) -> list[str]:
+        """What a fitted ranker needs besides what every model does."""
+        return [] if self.engine is None else [self.engine[0]]
+
     def require_engine(self) -> None:
         """Refuse before any work if what fits the model is not installed."""
         if self.engine is not None and find_spec(self.engine[0]) is None:
