@@ -1,47 +1,45 @@
 """Rankers side by side on one file, by cross-validation.
 
-Every fold prepares its columns from its training rows alone, and every method with a strength of
-penalty chooses it there, by NDCG or a measure that is named, over three inner folds. Weights enter
-fits, choices and measures; groups and times make the folds, the inner ones too.
+Every fold prepares its columns from its training rows alone, and every method chooses its settings
+there: others by NDCG or a measure that is named over three inner folds, our own kinds as they do
+anyway. Weights enter fits, choices and measures; groups and times make all folds.
 """
 
-import importlib
 import time
 import warnings
 from collections import Counter, defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import ClassVar
 
-import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin, clone
-from sklearn.ensemble import HistGradientBoostingClassifier
-from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import get_scorer
 from sklearn.svm import LinearSVC
 from threadpoolctl import threadpool_limits
 
 from toppush import metrics
-from toppush.designs import dense
 from toppush.estimators.choice import Scorer
-from toppush.estimators.cross_validation import TopPushCV
 from toppush.experiments.methods import Ranker
 from toppush.experiments.protocol import by_measure
+from toppush.experiments.rivals import (
+    COSTS,
+    Search,
+    lightgbm,
+    logistic_regression,
+    weights_of,
+)
 from toppush.files.columns import Columns
+from toppush.files.errors import like
 from toppush.files.fitting import Training, columns_of, with_file
 from toppush.files.folds import Folds, folds_of
 from toppush.files.id_columns import caution
-from toppush.files.kinds import DEFAULT, FIRST, KINDS, named
-from toppush.files.kinds.base import FitRows, Kind, Options
+from toppush.files.kinds import DEFAULT, KINDS, named
+from toppush.files.kinds.base import FitRows, Kind, OptionError, Options
 from toppush.system.reading import DataError
-from toppush.types import Array, Mask, Matrix, Where
+from toppush.types import Array, Matrix, Where
 
-COSTS = [1e-3, 1e-2, 1e-1, 1.0, 1e1, 1e2, 1e3]
 INNER = 3
 SMALL = 1 << 20
 """Entries below which threads wait for each other: two busy cores took 50 s for trees, one 6."""
-DENSE_BYTES = 2 << 30
-"""Boosted trees need dense rows; above this size they are left out."""
 
 
 @dataclass(frozen=True)
@@ -59,10 +57,19 @@ class Comparison:
     warned: dict[str, dict[str, int]]
     """Method -> kind of warning -> how many."""
 
+    def won(self, other: str, measure: str = "AP") -> str:
+        """In how many folds the first method was better and worse than another."""
+        first = next(iter(self.values))
+        if first == other:
+            return ""
+        ours, theirs = self.values[first][measure], self.values[other][measure]
+        return f"{(ours > theirs).sum()} : {(ours < theirs).sum()}"
+
 
 def compare(
     given: Training,
     *,
+    methods: Collection[str] = (),
     missing: str = "impute",
     scoring: str | None = None,
     threads: int | None = None,
@@ -70,12 +77,14 @@ def compare(
     seed: int = 0,
     tell: Callable[[int, int, str], None] = lambda done, total, now: None,
 ) -> Comparison:
-    """Cross-validate TopPush, its family, and the usual methods on a file.
+    """Cross-validate TopRanker, the kinds it combines, and the usual methods on a file.
 
     Parameters
     ----------
     given : Training
         What `toppush.files.fitting.read_training_file` returns.
+    methods : collection of str
+        Names of `RIVALS`; by default all that are not in `SLOW`.
     missing, scoring, threads, cv, seed
         As for `toppush.files.fit`.
     tell : callable
@@ -85,6 +94,7 @@ def compare(
     -------
     Comparison
     """
+    names = chosen_methods(methods)
     _check_sizes(given, cv)
     caution(given.ids)
     y, weight = given.positive, given.held.weight
@@ -94,7 +104,7 @@ def compare(
     left_out: dict[str, str] = {}
     for train, test in with_file(folds_of, given.file, y, given.held, cv, seed):
         fold = Fold(seed, given, missing, train, test, scoring, threads)
-        rivals = _rivals(fold, left_out)
+        rivals = _rivals(names, fold, left_out)
         for name, ranker in rivals.items():
             done = sum(map(len, values.values()))
             tell(done, cv * len(rivals), f"fold {done // len(rivals) + 1} of {cv}, {name}")
@@ -102,11 +112,11 @@ def compare(
             began = time.perf_counter()
             with threadpool_limits(fold.n_threads), warnings.catch_warnings(record=True) as said:
                 warnings.simplefilter("always")
-                ranker.fit(X_train, y[train], **_weights(weight, train))
+                ranker.fit(X_train, y[train], **weights_of(weight, train))
             warned[name].update(one.category.__name__ for one in said)
             scores = ranker.decision_function(X_test)
             seconds[name] += time.perf_counter() - began
-            held_out = _weights(weight, test)
+            held_out = weights_of(weight, test)
             values[name].append(metrics.summary(y[test], scores, by="title", **held_out))
     table = {name: by_measure(folds) for name, folds in values.items()}
     counts = {name: dict(kinds) for name, kinds in warned.items() if kinds}
@@ -179,34 +189,32 @@ class Fold:
         positive, held = self.given.positive[self.train], self.given.held.of(self.train)
         return with_file(folds_of, self.given.file, positive, held, INNER, self.seed)
 
-    def searched(self, model: BaseEstimator) -> "CostSearch":
-        """A search for the model's cost."""
+    @property
+    def scorer(self) -> Scorer:
+        """The measure by which a rival chooses."""
         name = self.scoring or "ndcg"
-        scorer = metrics.scorer(name) if name in metrics.METRICS else get_scorer(name)
-        return CostSearch(model, self.inner, scorer)
+        return metrics.scorer(name) if name in metrics.METRICS else get_scorer(name)
 
 
 class LeftOut(Exception):
     """Why a rival cannot run."""
 
 
-def _boosted_trees(fold: Fold) -> Ranker:
-    _check_dense(fold)
-    return Dense(HistGradientBoostingClassifier(random_state=fold.seed))
+class Boosted:
+    """LightGBM on columns as our trees see them."""
 
+    preparation: ClassVar[dict[str, str]] = {"scale": "none", "form": "codes"}
 
-def _lightgbm(fold: Fold) -> Ranker:
-    _check_dense(fold)
-    try:
-        lightgbm = importlib.import_module("lightgbm")
-    except ImportError:
-        raise LeftOut("not installed") from None
-    return Dense(lightgbm.LGBMClassifier(random_state=fold.seed, n_jobs=fold.n_threads, verbose=-1))
-
-
-def _check_dense(fold: Fold) -> None:
-    if 8 * fold.n_rows * fold.shape[1] > DENSE_BYTES:
-        raise LeftOut(f"{fold.shape[1]} columns are too many to hold as dense rows")
+    def __call__(self, fold: Fold) -> Ranker:
+        """The search for its settings, if it is installed."""
+        fold.prepared(**self.preparation)
+        coded = fold.rows("codes").coded
+        try:
+            return lightgbm(
+                fold.inner, fold.scorer, seed=fold.seed, n_threads=fold.n_threads, coded=coded
+            )
+        except ImportError:
+            raise LeftOut("not installed") from None
 
 
 @dataclass(frozen=True)
@@ -240,77 +248,38 @@ class OfKind:
         return kind.options(threads=fold.n_threads, scoring=scoring)
 
 
+def _linear_svm(fold: Fold) -> Ranker:
+    model = LinearSVC(random_state=fold.seed, max_iter=10_000)
+    return Search(model, COSTS, fold.inner, fold.scorer)
+
+
 RIVALS: dict[str, Callable[[Fold], Ranker]] = {
     "TopRanker": OfKind(DEFAULT),
-    "TopPush": lambda fold: TopPushCV(tops=(1,), cv=fold.inner, scoring=fold.scoring),
-    "TopPush family": lambda fold: TopPushCV(cv=fold.inner, scoring=fold.scoring),
-    "logistic regression": lambda fold: fold.searched(LogisticRegression(max_iter=1000)),
-    "linear SVM": lambda fold: fold.searched(LinearSVC(random_state=fold.seed, max_iter=10_000)),
-    "boosted trees": _boosted_trees,
-    "LightGBM": _lightgbm,
-    **{f"TopPush {name}": OfKind(name) for name in KINDS if name not in (DEFAULT, FIRST)},
+    "logistic regression": lambda fold: logistic_regression(fold.inner, fold.scorer),
+    "linear SVM": _linear_svm,
+    "LightGBM": Boosted(),
+    **{f"TopPush {name}": OfKind(name) for name in KINDS if name != DEFAULT},
 }
 """Rankers by name, each made anew for every fold; one that is put here is compared as well."""
+SLOW = ("TopPush kernel", "TopPush net")
+"""Those that run only if they are named."""
 
 
-def _rivals(fold: Fold, left_out: dict[str, str]) -> dict[str, Ranker]:
-    """A fresh ranker of each kind; those that cannot run are noted in `left_out`."""
+def chosen_methods(asked: Collection[str]) -> list[str]:
+    """Names of the methods that are asked for, all known."""
+    for name in asked:
+        if name not in RIVALS:
+            known = ", ".join(RIVALS)
+            raise OptionError(f"methods has {name!r}{like(name, RIVALS)}; known are {known}.")
+    return list(asked) or [name for name in RIVALS if name not in SLOW]
+
+
+def _rivals(names: list[str], fold: Fold, left_out: dict[str, str]) -> dict[str, Ranker]:
+    """A fresh ranker of each name; those that cannot run are noted in `left_out`."""
     found = {}
-    for name, make in RIVALS.items():
+    for name in names:
         try:
-            found[name] = make(fold)
+            found[name] = RIVALS[name](fold)
         except LeftOut as error:
             left_out[name] = str(error)
     return found
-
-
-@dataclass
-class CostSearch:
-    """A classifier whose cost C is chosen by folds."""
-
-    model: Any
-    folds: Folds
-    scorer: Scorer
-
-    def fit(self, X: Matrix, y: Mask, sample_weight: Array | None = None) -> Self:
-        """Choose the cost, then fit all rows."""
-        costs = {cost: self._value(cost, X, y, sample_weight) for cost in COSTS}
-        best = max(costs, key=costs.__getitem__)
-        self.model = clone(self.model).set_params(C=best)
-        self.model.fit(X, y, sample_weight=sample_weight)
-        return self
-
-    def _value(self, cost: float, X: Matrix, y: Mask, weight: Array | None) -> float:
-        values = []
-        for train, test in self.folds:
-            model = clone(self.model).set_params(C=cost)
-            model.fit(X[train], y[train], **_weights(weight, train))
-            values.append(self.scorer(model, X[test], y[test], **_weights(weight, test)))
-        return float(np.mean(values))
-
-    def decision_function(self, X: Matrix) -> Array:
-        """Of the classifier."""
-        scores: Array = self.model.decision_function(X)
-        return scores
-
-
-def _weights(weight: Array | None, where: Where) -> dict[str, Array]:
-    """Weights of some rows as an argument, none if there are none."""
-    return {} if weight is None else {"sample_weight": weight[where]}
-
-
-@dataclass
-class Dense:
-    """A classifier that is handed dense rows."""
-
-    model: ClassifierMixin
-
-    def fit(self, X: Matrix, y: Mask, sample_weight: Array | None = None) -> Self:
-        """Fit the classifier."""
-        self.model.fit(dense(X), y, sample_weight=sample_weight)
-        return self
-
-    def decision_function(self, X: Matrix) -> Array:
-        """The probability of the positive class."""
-        probability: Array = self.model.predict_proba(dense(X))[:, 1]
-        return probability
