@@ -32,9 +32,9 @@ MOVES = {
     "auto": "shares out a row&#39;s score among the columns",
     "linear": "To the right: larger values rank higher",
     "additive": "The score is a sum of one curve for each column",
-    "kernel": "is no sum over the columns",
+    "kernel": "Shapley values",
     "trees": "Shapley values",
-    "net": "is no sum over the columns",
+    "net": "Shapley values",
 }
 
 

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import sparse
+from scipy.special import expit
 from sklearn.base import _fit_context
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
@@ -17,6 +17,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from toppush.auto.quality import Judge
 from toppush.designs import dense
+from toppush.designs.columns import can_be_shifted, stored, times
 from toppush.estimators.base import (
     DegenerateWarning,
     Ranker,
@@ -49,6 +50,11 @@ PENALTIES: dict[str, tuple[Penalty, ...]] = {
 """What is tried: penalties of half the squared weights, beside the sum of log losses or beside a
 mean, and shares of the negatives that are pushed against."""
 MOST_STEPS = 100
+FEW_NUMBERS, FEW_ENTRIES = 200, 1_000_000
+"""Numbers that columns become, and entries of all rows, up to which Newton's method is faster."""
+TINY, LARGEST_STEP, STILL = 1e-9, 5.0, 1e-3
+"""Of that method: what keeps its matrix regular, and the greatest change of a weight in a step
+that is taken, and at which it ends."""
 READING: dict[str, Any] = {
     "accept_sparse": "csr",
     "dtype": np.float64,
@@ -191,7 +197,7 @@ class TopLinear(Ranker):
         check_is_fitted(self)
         numbers = self._numbers(X)
         if self.curves_ is None:
-            found = dense(_times(numbers, self.coef_[0]))
+            found = dense(times(numbers, self.coef_[0]))
         else:
             found = dense(numbers @ Curves.from_arrays(self.curves_).per_column(self.coef_[0]))
         return np.column_stack([found, np.full(len(found), -self.threshold_)])
@@ -237,9 +243,9 @@ class TopLinear(Ranker):
         """Forms that are tried."""
         if self.form != "auto":
             return [self.form]
-        if not sparse.issparse(rows.X):
+        if can_be_shifted(rows.X):
             return ["straight", "curves"]
-        binary = len(np.unique(rows.X.data[:10_000])) < 2
+        binary = len(np.unique(stored(rows.X)[:10_000])) < 2
         return ["scaled"] if binary or rows.X.shape[1] > FEW_COLUMNS else ["scaled", "curves"]
 
     def __sklearn_tags__(self) -> Tags:
@@ -287,17 +293,10 @@ class Features:
         if form == "scaled":
             largest = np.ravel(dense(abs(rows.X).max(axis=0)))
             factor = 1.0 / np.where(largest > 0.0, largest, 1.0)
-            scaled = (
-                rows.X @ sparse.diags_array(factor) if sparse.issparse(rows.X) else rows.X * factor
-            )
-            return cls(scaled, None, factor)
+            return cls(times(rows.X, factor), None, factor)
         pieces = PIECES if form == "curves" else 0
         curves = Curves.of(rows.X, rows.weight, pieces, rows.categorical)
         return cls(curves.transform(rows.X), curves)
-
-
-def _times(X: Matrix, factor: Array) -> Matrix:
-    return X @ sparse.diags_array(factor) if sparse.issparse(X) else X * factor
 
 
 def held_scores(
@@ -314,12 +313,36 @@ def held_scores(
 
 def fit_weights(loss: str, matrix: Matrix, rows: Rows, penalty: Penalty) -> Array:
     """Weights of the numbers that columns have become."""
+    if loss == "push":
+        lam, top = penalty
+        return _coefficients(TopPush(lam, top=top, tol=TOL, n_threads=1), matrix, rows)
+    if matrix.shape[1] <= FEW_NUMBERS and matrix.shape[0] * matrix.shape[1] <= FEW_ENTRIES:
+        return _newton(dense(matrix), rows.positive, rows.mass, penalty[0])
+    model = LogisticRegression(C=1.0 / penalty[0], max_iter=MOST_STEPS, tol=1e-3)
+    return _coefficients(model, matrix, rows)
+
+
+def _coefficients(model: Any, matrix: Matrix, rows: Rows) -> Array:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", (ConvergenceWarning, DegenerateWarning))
-        if loss == "push":
-            lam, top = penalty
-            model = TopPush(lam, top=top, tol=TOL, n_threads=1)
-        else:
-            model = LogisticRegression(C=1.0 / penalty[0], max_iter=MOST_STEPS, tol=1e-3)
         model.fit(matrix, rows.positive, sample_weight=rows.weight)
     return np.asarray(model.coef_[0], np.float64)
+
+
+def _newton(Z: Array, positive: Mask, mass: Array, strength: float) -> Array:
+    """Logistic regression with an intercept by Newton's method, for few numbers.
+
+    scikit-learn's takes 4 ms for 500 rows, most of it not in the sums, and folds ask 20 times.
+    """
+    Z = np.column_stack([Z, np.ones(len(Z))])
+    ridge = np.append(np.full(Z.shape[1] - 1, strength), 0.0)
+    weights = np.zeros(Z.shape[1])
+    for _ in range(MOST_STEPS):
+        share = expit(Z @ weights)
+        slope = Z.T @ (mass * (share - positive)) + ridge * weights
+        bend = (Z.T * (mass * share * (1.0 - share))) @ Z + np.diag(ridge + TINY)
+        step = np.linalg.solve(bend, slope)
+        weights -= step / max(1.0, float(np.abs(step).max()) / LARGEST_STEP)
+        if np.abs(step).max() < STILL:
+            break
+    return weights[:-1]

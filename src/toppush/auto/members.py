@@ -6,12 +6,13 @@ from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils import _safe_indexing
 
 from toppush.auto.columns import Columns
 from toppush.auto.linear import TopLinear
+from toppush.designs.columns import can_be_shifted, stored
+from toppush.estimators.scores import scores_of
 from toppush.nonlinear.additive import TopPushAdditive
 from toppush.nonlinear.forest import TopForest
 from toppush.nonlinear.held_out import Fold, joined, within
@@ -40,7 +41,7 @@ class Effort:
 
 
 EFFORTS = {
-    "quick": Effort(("logistic", "boosted", "forest"), 3, 1, 400_000, (12, 96)),
+    "quick": Effort(("logistic", "boosted", "forest"), 3, 1, 400_000, (12, 60)),
     "normal": Effort(
         ("logistic", "linear", "boosted", "trees", "forest"), 4, 1, 4_000_000, (48, 200)
     ),
@@ -134,7 +135,7 @@ class Member:
         for train, held in given.folds:
             go_on()
             one = _fit(clone(ranker), X, given, train)
-            parts.append((held, score(one, _safe_indexing(X, held))))
+            parts.append((held, scores_of(one, _safe_indexing(X, held))))
         return Fitted(_fit(ranker, X, given), joined(parts, given.positive), self.raw)
 
 
@@ -145,15 +146,6 @@ def _fit(ranker: Any, X: Any, given: Given, where: Where | None = None) -> Any:
     return ranker.fit(
         X if where is None else _safe_indexing(X, rows), given.positive[rows], **weight
     )
-
-
-def score(ranker: Any, X: Any) -> Array:
-    """Scores of rows by any estimator, higher first."""
-    if hasattr(ranker, "decision_function"):
-        return np.asarray(ranker.decision_function(X), np.float64).ravel()
-    if hasattr(ranker, "predict_proba"):
-        return np.asarray(ranker.predict_proba(X)[:, 1], np.float64)
-    return np.asarray(ranker.predict(X), np.float64).ravel()
 
 
 # ---- those that have a name
@@ -208,15 +200,15 @@ def _no_gaps(given: Given) -> str | None:
     """Members that take numbers alone."""
     if given.columns.categorical:
         return "it does not take categories"
-    stored = given.numbers.data if sparse.issparse(given.numbers) else given.numbers
-    return "it does not take missing values" if np.isnan(stored).any() else None
+    gaps = np.isnan(stored(given.numbers)).any()
+    return "it does not take missing values" if gaps else None
 
 
 def _narrow(given: Given) -> str | None:
     width = given.numbers.shape[1]
     if width > MANY_COLUMNS:
         return f"{width:,} columns are too many for it"
-    if sparse.issparse(given.numbers) and np.isnan(given.numbers.data).any():
+    if not can_be_shifted(given.numbers) and np.isnan(stored(given.numbers)).any():
         return "it does not take missing values in sparse rows"
     return None
 

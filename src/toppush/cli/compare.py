@@ -7,13 +7,18 @@ from typing import Any
 import click
 
 from toppush.cli import common
+from toppush.cli.compare_lists import are_wanted, compare_lists, lists_options, split_options
 
 
 @click.command(cls=common.Command)
 @common.existing("data")
 @common.list_option("--methods", "Which to compare, by name [all but the slow: kernel and net].")
 @common.training_options
+@lists_options
+@click.pass_context
 def compare(
+    context: click.Context,
+    /,
     data: Path,
     as_json: bool,
     kind: str | None,
@@ -28,10 +33,19 @@ def compare(
     and LightGBM. Every method chooses its settings on the training part of each fold. The last
     column counts the folds in which TopRanker had the higher and the lower average precision.
 
+    With --scores or --with nothing is fitted: lists that are there already stand side by side on
+    the same rows, with paired differences and who is ahead.
+
     Example: toppush compare train.csv --label fraud --drop id --cv 5
 
     Example: toppush compare train.csv --label fraud --methods TopRanker,LightGBM
+
+    Example: toppush compare scored.csv --label fraud --scores ours,lightgbm --with fraud.toppush
     """
+    of_lists = split_options(options)
+    if are_wanted(context):
+        of_lists |= {name: options[name] for name in ("label", "positive", "seed")}
+        return compare_lists(data, kind=kind, as_json=as_json, **of_lists)
     from toppush.cli.progress import steps
     from toppush.experiments.compare import compare
     from toppush.files.fitting import read_training_file

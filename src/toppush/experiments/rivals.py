@@ -9,9 +9,9 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 
-from toppush.auto.members import score
 from toppush.designs import for_engine
 from toppush.estimators.choice import Scorer
+from toppush.estimators.scores import scores_of
 from toppush.files.folds import Folds
 from toppush.types import Array, Mask, Matrix, Where
 
@@ -46,7 +46,7 @@ class Search:
 
     def decision_function(self, X: Matrix) -> Array:
         """Scores, or probabilities of the positive class."""
-        return score(self.model, for_engine(X))
+        return scores_of(self.model, for_engine(X))
 
     def _value(self, settings: dict[str, Any], X: Matrix, y: Mask, weight: Array | None) -> float:
         values = []

@@ -11,6 +11,7 @@ from toppush.system.reading import DataError
 
 try:
     from toppush.files.columns import Columns
+    from toppush.files.explaining import explain_rows
     from toppush.files.fitting import fit
     from toppush.files.fitting_parts import fit_parts
     from toppush.files.model.fitted import Model
@@ -25,6 +26,7 @@ __all__ = [
     "DataError",
     "Model",
     "ModelError",
+    "explain_rows",
     "fit",
     "fit_parts",
     "labelled",

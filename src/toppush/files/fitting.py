@@ -13,6 +13,7 @@ from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 from sklearn.utils._param_validation import InvalidParameterError
 
 from toppush import metrics
+from toppush.estimators.contributions import learn_reference
 from toppush.files.column_types import Column, Date, Number
 from toppush.files.columns import Columns
 from toppush.files.errors import BadColumns
@@ -219,6 +220,8 @@ def fit(
     clock.append(perf_counter())
     _forget_folds(ranker)
     measured = measures(ranker, X, given.positive, given.held.weight)
+    if not hasattr(ranker, "reference_"):
+        learn_reference(ranker, X, given.positive)
     clock.append(perf_counter())
     found = Model(Pipeline([*steps, ("ranker", ranker)]))
     given_to = {"scale": _scale(made, options), "missing": missing, "seed": seed}

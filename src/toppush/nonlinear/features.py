@@ -76,7 +76,10 @@ class FeatureRanker(LinearRanker):
         array of shape (n_samples,)
         """
         check_is_fitted(self)
-        X = self._rows(X, reset=False)
+        return self._decision(self._rows(X, reset=False))
+
+    def _decision(self, X: Matrix) -> Array:
+        """Of rows that were read, some at a time."""
         parts = [X[start : start + self._batch] for start in range(0, X.shape[0], self._batch)]
         return np.concatenate(
             [

@@ -6,7 +6,6 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import sparse
 from sklearn.base import _fit_context
 from sklearn.ensemble import ExtraTreesClassifier
 from sklearn.tree._tree import NODE_DTYPE, Tree
@@ -15,6 +14,7 @@ from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from toppush.designs import dense
+from toppush.designs.columns import in_single, is_thin
 from toppush.designs.local import default_threads
 from toppush.estimators.base import Ranker, refuse_elsewhere, two_classes, unchanged_on_failure
 from toppush.nonlinear.held_out import (
@@ -29,10 +29,9 @@ from toppush.types import Array, Labels, Mask, Matrix, Where
 
 TOP = 0.01
 """Share of the negatives that makes the top, by which scores are shifted."""
-SPARSE_SHARE = 0.05
+THIN = 0.05
 """Share of entries that are not zero up to which trees grow faster on sparse rows."""
-LARGEST = float(np.finfo(np.float32).max)
-GROWN_AT_ONCE = 8
+GROWN_AT_ONCE = 24
 """Trees after which a thread looks whether to go on."""
 
 
@@ -147,7 +146,7 @@ class TopForest(Ranker):
             counted = np.arange(len(y)) if weight is None else np.flatnonzero(weight > 0)
             positive = np.asarray(y == self.classes_[1])
             require_two_of_each(positive[counted], self.classes_)
-            rows = _in_single(X, faster=True)
+            rows = in_single(X if is_thin(X, THIN) else dense(X))
             folds = folds_of(self.cv, y, positive, counted, self.random_state)
             self._grow(rows, positive, weight, folds)
         return self
@@ -218,7 +217,7 @@ class TopForest(Ranker):
             dtype=np.float64,
             ensure_all_finite="allow-nan",
         )
-        return _in_single(X, faster=False)
+        return in_single(X)
 
     def _grow(self, X: Matrix, positive: Mask, weight: Array | None, folds: list[Fold]) -> None:
         """Set the fitted attributes."""
@@ -316,17 +315,6 @@ def _require_tree(nodes: NDArray[Any], split: Mask, n_features: int) -> None:
     inside = len(nodes) and (right > places + 1).all() and (right < len(nodes)).all()
     if not inside or (feature >= n_features).any():
         raise ValueError("the nodes are no tree: one leads to where there is none.")
-
-
-def _in_single(X: Matrix, *, faster: bool) -> Matrix:
-    """Rows in single precision, what is too large for it cut; dense if trees grow `faster` so."""
-    if not sparse.issparse(X):
-        return np.clip(X, -LARGEST, LARGEST).astype(np.float32)
-    if faster and X.nnz > SPARSE_SHARE * X.shape[0] * X.shape[1]:
-        return _in_single(dense(X), faster=False)
-    single = sparse.csr_matrix(X, dtype=np.float32, copy=True)
-    single.data = np.clip(X.data, -LARGEST, LARGEST).astype(np.float32)
-    return single
 
 
 def _mean_share(trees: list[Any], rows: Matrix) -> Array:

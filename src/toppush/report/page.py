@@ -30,6 +30,7 @@ from toppush.report.ranking import (
     table_records,
     usual_lengths,
 )
+from toppush.report.reasons import Reasons
 from toppush.system.versions import UNKNOWN, version_of
 from toppush.system.writing import write_text
 
@@ -76,6 +77,7 @@ def build(
     preview: Table = None,
     features: drivers.Features | Explained | None = None,
     unexplained: str = "",
+    reasons: Reasons | None = None,
     solution: Solution | None = None,
     rival: Rival | None = None,
     facts: Mapping[str, object] | None = None,
@@ -105,6 +107,8 @@ def build(
         `first_false_alarms`.
     unexplained : str
         Why there are none, if a reader might ask.
+    reasons : Reasons, optional
+        Which columns lift the first rows.
     solution : Solution, optional
         The fit's certificate.
     rival : Rival, optional
@@ -151,6 +155,7 @@ def build(
         "influences": [],
         "curves": [],
         "unexplained": unexplained,
+        "reasons": reasons,
     }
     if features is not None:
         found, more = _drivers(ranking, features, records)
