@@ -83,7 +83,7 @@ def test_tops_on_the_command_line(text, top, folder):
 @pytest.mark.parametrize(
     "options, lams, tops",
     [
-        ([], None, None),
+        (["--model", "linear"], None, None),
         (["--top", "auto"], None, ("auto",)),
         (["--top", "cv", "--lam", "0.5"], [0.5], None),
         (["--lam", "0.5"], [0.5], None),
@@ -110,7 +110,7 @@ def test_a_model_far_behind_logistic_regression_says_so_first():
 
 def test_a_fit_is_compared_with_logistic_regression_on_its_folds(folder):
     found = result("fit", folder / "train.csv", "-o", folder / "b.toppush", "--label", "fraud",
-                   "--drop", "id", "--cv", "3")  # fmt: skip
+                   "--drop", "id", "--cv", "3", "--model", "linear")  # fmt: skip
     model = files.load(folder / "b.toppush")
     given = read_training_file(folder / "train.csv", label="fraud", drop=["id"])
     X = given.rows.X
@@ -208,7 +208,7 @@ def comparison(folder):
 def test_compare_sets_methods_side_by_side(comparison):
     found, _, _ = comparison
     assert list(found["folds"])[:4] == [
-        "TopPush", "TopPush family", "logistic regression", "linear SVM",
+        "TopRanker", "logistic regression", "linear SVM", "LightGBM",
     ]  # fmt: skip
     for measures in found["folds"].values():
         assert all(len(values) == 2 for values in measures.values())

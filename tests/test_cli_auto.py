@@ -162,6 +162,14 @@ def test_weights_and_groups_reach_the_combination(folder, tmp_path):
     assert found.ranker.cv == 3
 
 
+def test_an_interrupt_ends_the_fit(folder, monkeypatch):
+    """In Python TopRanker goes on with what it has; a command is stopped."""
+    stop = lambda *given, **more: (_ for _ in ()).throw(KeyboardInterrupt)  # noqa: E731
+    monkeypatch.setattr("toppush.nonlinear.forest.TopForest.fit", stop)
+    with pytest.raises(KeyboardInterrupt):
+        files.fit(folder / "train.csv", members=["logistic", "forest"], **QUICK)
+
+
 # ---- the file
 
 
@@ -210,11 +218,10 @@ def test_members_without_a_name_cannot_be_saved(rng, tmp_path):
         (lambda ranker: _curves(ranker).pop("means"), "not described"),
     ],
 )
-def test_forged_members_are_refused(change, said, model):
-    ranker = copy.deepcopy(model.ranker)
-    assert {"trees", "forest", "logistic"} <= set(ranker.members_)
+def test_forged_members_are_refused(change, said, whole):
+    ranker = copy.deepcopy(whole.ranker)
     change(ranker)
-    made = files.Model(Pipeline([*model.pipeline.steps[:-1], ("ranker", ranker)]), model.about)
+    made = files.Model(Pipeline([*whole.pipeline.steps[:-1], ("ranker", ranker)]), whole.about)
     with pytest.raises(ModelError, match=said):
         saving.to_bytes(made)
 

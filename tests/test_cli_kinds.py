@@ -171,7 +171,8 @@ def test_compare_sets_kinds_beside_or_names_them_as_left_out(folder, monkeypatch
     monkeypatch.setattr(experiments_compare, "RIVALS", quick)
     find = base.find_spec
     monkeypatch.setattr(base, "find_spec", lambda name: None if name == "torch" else find(name))
-    given = ("compare", folder / "train.csv", "--label", "fraud", "--drop", "id", "--cv", 2)
+    given = ("compare", folder / "train.csv", "--label", "fraud", "--drop", "id", "--cv", 2,
+             "--methods", "TopPush trees,TopPush net")  # fmt: skip
     found = result(*given)
     assert set(found["folds"]) == {"TopPush trees"}
     assert min(found["folds"]["TopPush trees"]["AUC"]) > 0.6

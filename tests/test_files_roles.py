@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from files import DROP, made_rows, quick_fit, write
 from toppush import TopPush, files, metrics
 from toppush.cli import main
-from toppush.experiments import compare
 from toppush.files import DataError
 from toppush.files.fitting import read_training_file
 from toppush.files.folds import by_time, folds_of
@@ -199,10 +198,14 @@ def test_folds_by_groups_choose(table, monkeypatch):
         assert not set(clients[train]) & set(clients[test])
 
 
-@pytest.mark.parametrize("role", ["groups", "time"])
-def test_kinds_that_draw_their_own_folds_say_so(role, table):
-    with pytest.raises(OptionError, match=rf"--{role} \(it draws its own folds\) is not for"):
-        quick_fit("trees", table, label="fraud", **{role: "client"})
+def test_kinds_that_draw_their_own_folds_say_so(table):
+    with pytest.raises(OptionError, match=r"--time \(it draws its own folds\) is not for"):
+        quick_fit("trees", table, label="fraud", time="when")
+    with pytest.raises(OptionError, match=r"--groups \(it draws its own folds\) is not for"):
+        quick_fit("net", table, label="fraud", groups="client")
+    drop = [*DROP, "when", "weight"]
+    model = quick_fit("trees", table, label="fraud", drop=drop, groups="client", cv=3)
+    assert model.ranker.cv == 3
 
 
 # ---- scoring and tol
@@ -252,18 +255,18 @@ def test_fit_tells_of_roles(table, tmp_path):
     assert "Folds hold out rows later than those they train on, by: when." in ran.output
 
 
-def test_compare_weighs_and_keeps_groups_together(table, monkeypatch):
-    quick = {name: compare.RIVALS[name] for name in ("logistic regression", "TopPush trees")}
-    monkeypatch.setattr(compare, "RIVALS", quick)
+def test_compare_weighs_and_keeps_groups_together(table):
     ran = CliRunner().invoke(
         main,
         ["compare", str(table), "--label", "fraud", "--drop", "id,when", "--sample-weight",
-         "weight", "--groups", "client", "--cv", "2", "--scoring", "average_precision", "--json"],
+         "weight", "--groups", "client", "--cv", "2", "--scoring", "average_precision", "--json",
+         "--methods", "logistic regression,LightGBM,TopPush net"],
     )  # fmt: skip
     assert ran.exit_code == 0, ran.output
     found = json.loads(ran.stdout)
-    assert "draws its own folds" in found["left_out"]["TopPush trees"]
+    assert "draws its own folds" in found["left_out"]["TopPush net"]
     assert len(found["folds"]["logistic regression"]["AP"]) == 2
+    assert len(found["folds"]["LightGBM"]["AP"]) == 2
     columns = pa.table(more_rows())
     roles = Roles(sample_weight="weight", groups="client")
     drop = ["id", "when"]

@@ -220,7 +220,7 @@ def fit(
     clock.append(perf_counter())
     _forget_folds(ranker)
     measured = measures(ranker, X, given.positive, given.held.weight)
-    if not hasattr(ranker, "reference_"):
+    if hasattr(ranker, "contributions") and not hasattr(ranker, "reference_"):
         learn_reference(ranker, X, given.positive)
     clock.append(perf_counter())
     found = Model(Pipeline([*steps, ("ranker", ranker)]))
