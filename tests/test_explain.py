@@ -292,13 +292,19 @@ def test_the_own_reference_is_used_until_the_next_fit():
     assert_allclose(ranker.reference_, ranker.contributions(X[negatives]).mean(axis=0))
     above = ranker.decision_function(X) - ranker.decision_function(X[negatives]).mean()
     assert_allclose([one.lift for one in ranker.explain(X)], above)
+    away = ranker.contributions(X) - ranker.contributions(X).mean(axis=0)
+    assert_allclose(
+        [one.above_usual[0].lift for one in ranker.explain(X) if one.above_usual],
+        [row.max() for row in away[:, :-1] if row.max() > 1e-3 * np.abs(row).max()],
+    )
     ranker.fit(X, y)
     assert not hasattr(ranker, "reference_")
+    assert not hasattr(ranker, "usual_")
 
 
 def test_words():
     lifted = Reason("amount", "912.5", 1.34), Reason("age", None, 0.2)
-    why = Explanation(0, 1.0, 2.0, lifted, (), (Reason("city", "Lyon", -0.41),), 3)
+    why = Explanation(0, 1.0, 2.0, lifted, (), (), (Reason("city", "Lyon", -0.41),), 3)
     assert str(why) == "amount 912.5 (+1.3), age missing (+0.2); held back by city Lyon (-0.41)"
     assert [reason.told for reason in lifted] == ["amount = 912.5", "age is missing"]
     assert why.flat(3) == {
@@ -316,8 +322,10 @@ def test_words():
         "held_back_value": "Lyon",
         "held_back_lift": -0.41,
     }
-    low = Explanation(0, 1.0, -2.0, (), (Reason("age", "61", -1.0),), (), None)
+    low = Explanation(0, 1.0, -2.0, (), (Reason("age", "61", -1.0),), (), (), None)
     assert str(low) == "nothing lifts it, lowered by age 61 (-1)"
+    alike = Explanation(0, 1.0, -2.0, (), (), lifted[:1], (), None)
+    assert str(alike) == "like the top negatives by amount 912.5 (+1.3)"
 
 
 @pytest.mark.parametrize(

@@ -181,8 +181,7 @@ def fit(
     more = made.after(ranker, X, rows)
     clock.append(time.perf_counter())
     measured = measures(ranker, X, given.positive)
-    if not hasattr(ranker, "reference_"):
-        learn_reference(ranker, X, given.positive)
+    learn_reference(ranker, X, given.positive)
     clock.append(time.perf_counter())
     found = Model(Pipeline([*steps, ("ranker", ranker)]))
     given_to = {"scale": _scale(made, options), "missing": missing, "seed": seed}

@@ -34,6 +34,8 @@ class Ranker(Protocol):
     classes_: NDArray[Any]
     reference_: Array
     """Mean contributions of the highest-ranked negatives of the training rows."""
+    usual_: Array
+    """Mean contributions of some of the training rows."""
     verbose: int
 
     def fit(self, X: Matrix, y: Labels) -> Self: ...
