@@ -219,6 +219,7 @@ def explain(
     list of Explanation
         In the order of X.
     """
+    X = X if hasattr(X, "shape") else np.asarray(X)
     columns = ColumnShares.of(ranker, names)
     scores = np.asarray(columns.estimator.decision_function(X), np.float64)
     order = np.argsort(-scores, kind="stable")

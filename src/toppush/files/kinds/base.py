@@ -161,6 +161,8 @@ class Kind(ABC):
         """Undo `lighten`, and refuse what cannot be right before a library believes it."""
         if np.shape(ranker.classes_) != (2,):
             raise ModelError("its ranker has no two classes.")
+        for name in ("reference_", "usual_"):
+            require_numbers(ranker, name, (ranker.n_features_in_ + 1,))
 
     def graph(self, graph: "Graph", model: "Model") -> str:
         """The score as ONNX; the name of what it is in the graph."""
@@ -169,6 +171,16 @@ class Kind(ABC):
     def exported(self, model: "Model") -> About:
         """What any program needs to make the same scores, as JSON."""
         raise ModelError(f"there is no export of weights of --model {self.name}.")
+
+
+def require_numbers(ranker: Any, name: str, shape: tuple[int, ...]) -> None:
+    """Refuse an attribute, where there is one, that is no finite numbers of this shape."""
+    found = vars(ranker).get(name)
+    if found is None:
+        return
+    numbers = isinstance(found, np.ndarray) and found.dtype == np.float64
+    if not numbers or found.shape != shape or not np.isfinite(found).all():
+        raise ModelError(f"its {name} is not {' x '.join(map(str, shape))} finite numbers.")
 
 
 def as_int_or_float(number: Any) -> int | float:
