@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from toppush.nonlinear.net import TopPushNet
     from toppush.nonlinear.trees import TopPushTrees
     from toppush.problem.solution import Solution, Status
+    from toppush.report.judging import compare, evaluate
 
 __all__ = [
     "DegenerateWarning",
@@ -28,6 +29,8 @@ __all__ = [
     "TopPushTrees",
     "TopRanker",
     "cluster",
+    "compare",
+    "evaluate",
     "on_disk",
     "toppush_path",
 ]
@@ -45,6 +48,8 @@ _HOMES = {
     "TopPushKernel": "toppush.nonlinear.kernel",
     "TopRanker": "toppush.auto.ranker",
     "toppush_path": "toppush.estimators",
+    "compare": "toppush.report.judging",
+    "evaluate": "toppush.report.judging",
 }
 _PACKAGES = {"cluster": "toppush.designs.dask", "on_disk": "toppush.designs.disk"}
 

@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.special import expit
 from sklearn.base import _fit_context
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
@@ -49,6 +50,11 @@ PENALTIES: dict[str, tuple[Penalty, ...]] = {
 """What is tried: penalties of half the squared weights, beside the sum of log losses or beside a
 mean, and shares of the negatives that are pushed against."""
 MOST_STEPS = 100
+FEW_NUMBERS, FEW_ENTRIES = 200, 1_000_000
+"""Numbers that columns become, and entries of all rows, up to which Newton's method is faster."""
+TINY, LARGEST_STEP, STILL = 1e-9, 5.0, 1e-3
+"""Of that method: what keeps its matrix regular, and the greatest change of a weight in a step
+that is taken, and at which it ends."""
 READING: dict[str, Any] = {
     "accept_sparse": "csr",
     "dtype": np.float64,
@@ -307,12 +313,36 @@ def held_scores(
 
 def fit_weights(loss: str, matrix: Matrix, rows: Rows, penalty: Penalty) -> Array:
     """Weights of the numbers that columns have become."""
+    if loss == "push":
+        lam, top = penalty
+        return _coefficients(TopPush(lam, top=top, tol=TOL, n_threads=1), matrix, rows)
+    if matrix.shape[1] <= FEW_NUMBERS and matrix.shape[0] * matrix.shape[1] <= FEW_ENTRIES:
+        return _newton(dense(matrix), rows.positive, rows.mass, penalty[0])
+    model = LogisticRegression(C=1.0 / penalty[0], max_iter=MOST_STEPS, tol=1e-3)
+    return _coefficients(model, matrix, rows)
+
+
+def _coefficients(model: Any, matrix: Matrix, rows: Rows) -> Array:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", (ConvergenceWarning, DegenerateWarning))
-        if loss == "push":
-            lam, top = penalty
-            model = TopPush(lam, top=top, tol=TOL, n_threads=1)
-        else:
-            model = LogisticRegression(C=1.0 / penalty[0], max_iter=MOST_STEPS, tol=1e-3)
         model.fit(matrix, rows.positive, sample_weight=rows.weight)
     return np.asarray(model.coef_[0], np.float64)
+
+
+def _newton(Z: Array, positive: Mask, mass: Array, strength: float) -> Array:
+    """Logistic regression with an intercept by Newton's method, for few numbers.
+
+    scikit-learn's takes 4 ms for 500 rows, most of it not in the sums, and folds ask 20 times.
+    """
+    Z = np.column_stack([Z, np.ones(len(Z))])
+    ridge = np.append(np.full(Z.shape[1] - 1, strength), 0.0)
+    weights = np.zeros(Z.shape[1])
+    for _ in range(MOST_STEPS):
+        share = expit(Z @ weights)
+        slope = Z.T @ (mass * (share - positive)) + ridge * weights
+        bend = (Z.T * (mass * share * (1.0 - share))) @ Z + np.diag(ridge + TINY)
+        step = np.linalg.solve(bend, slope)
+        weights -= step / max(1.0, float(np.abs(step).max()) / LARGEST_STEP)
+        if np.abs(step).max() < STILL:
+            break
+    return weights[:-1]

@@ -79,12 +79,14 @@ def labelled_rows(
     label: str | None = None,
     kind: str | None = None,
     columns: tuple[str, ...] = (),
+    numbers: tuple[str, ...] = (),
     seen: ScoringNotes | None = None,
 ) -> LabelledRows:
     """Read a whole file; memory is that of its rows. What is met in it goes to `seen`."""
     parts, positive, notes = [], [], seen or ScoringNotes()
     with reading(path, kind) as file:
-        for batch in file.batches(model.needs(labels=True, label=label, carry=columns)):
+        needs = model.needs(labels=True, label=label, carry=columns, numbers=numbers)
+        for batch in file.batches(needs):
             with _placed(file, notes):
                 positive.append(model.label.positives(batch.labels))
                 if seen is not None:

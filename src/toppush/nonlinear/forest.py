@@ -31,7 +31,7 @@ TOP = 0.01
 """Share of the negatives that makes the top, by which scores are shifted."""
 THIN = 0.05
 """Share of entries that are not zero up to which trees grow faster on sparse rows."""
-GROWN_AT_ONCE = 8
+GROWN_AT_ONCE = 24
 """Trees after which a thread looks whether to go on."""
 
 

@@ -13,6 +13,7 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.utils import _safe_indexing, get_tags
 
 from toppush.designs import dense
+from toppush.estimators.scores import classes_of, positives_of, scores_of
 from toppush.estimators.sources import before_scaling, sources
 from toppush.nonlinear.features import FeatureRanker
 from toppush.problem.losses import LOSSES
@@ -21,7 +22,7 @@ from toppush.report.explained import SAMPLED, Explained, by_column, largest_curv
 from toppush.report.page import N_ALARMS, N_SHOWN, Rival, build
 from toppush.report.ranking import Indices, Ranking, Table, table_records
 from toppush.report.reasons import reasons_of
-from toppush.types import Mask, Matrix
+from toppush.types import Array, Mask, Matrix
 
 RIVAL_ITERATIONS = 1000
 NEARLY = 1e-3
@@ -30,6 +31,8 @@ WALKED = (
     "The row's score is shared out among the columns as they go over, one after the other, from a "
     "training row's values to this row's, in several orders and from several rows (Shapley values)."
 )
+LINEAR = 1e-3
+"""Share of the scores' range up to which rounding explains a difference."""
 TOLD = {
     "TopPushTrees": "Every tree's answer is shared out among the columns it asked on the way, by "
     "the mean over all orders of asking (Shapley values); of all trees that is what a column adds.",
@@ -58,6 +61,8 @@ def from_estimator(
     k: int | None = None,
     facts: Mapping[str, object] | None = None,
     rival_steps: Pipeline | None = None,
+    positive: object = None,
+    scores: ArrayLike | None = None,
 ) -> str:
     """A self-contained HTML page about how a fitted ranker ranks rows.
 
@@ -66,10 +71,10 @@ def from_estimator(
 
     Parameters
     ----------
-    ranker : fitted TopPush, TopPushCV, pipeline ending in one, or search over one
-        Other classifiers with a `decision_function` work too; without `coef_` and without
-        `contributions` the page says nothing of features, and without `solution_` nothing of a
-        certificate.
+    ranker : fitted ranker, pipeline ending in one, or search over one
+        Of this package, or any with `decision_function` or `predict_proba`, or a regressor; without
+        `coef_` and without `contributions` the page says nothing of features, and without
+        `solution_` nothing of a certificate.
     X : array, sparse matrix or data frame of shape (n_rows, n_columns)
     y : array of shape (n_rows,)
     X_train, y_train : optional
@@ -84,6 +89,10 @@ def from_estimator(
         As for `build`.
     rival_steps : Pipeline, optional
         How logistic regression prepares the rows, if not as the ranker does; not fitted.
+    positive : optional
+        The class to rank first; the second of two by default.
+    scores : array of shape (n_rows,), optional
+        The ranker's scores of X, if they are known already.
 
     Returns
     -------
@@ -92,18 +101,20 @@ def from_estimator(
     ranker = getattr(ranker, "best_estimator_", ranker)
     prepare, final = (ranker[:-1], ranker[-1]) if isinstance(ranker, Pipeline) else (None, ranker)
     prepared = _prepared(prepare, X)
-    scores = np.asarray(ranker.decision_function(X), np.float64)
-    positive = np.asarray(y) == ranker.classes_[1]
-    ranking = Ranking.of(positive, scores)
+    scores = np.asarray(scores_of(ranker, X, positive) if scores is None else scores, np.float64)
+    found = positives_of(ranker, y, positive)
+    ranking = Ranking.of(found, scores)
     features: Features | Explained | None = None
     alarms = ranking.order[ranking.false_alarms(N_ALARMS)]
-    if hasattr(final, "coef_") and not isinstance(final, FeatureRanker):
+    if not _is_of_second_class(ranker, positive):
+        pass  # what adds to the score of another class, nobody tells
+    elif _is_linear(final, prepared, scores):
         features = _features(ranker, prepare, final, X, alarms, feature_names)
     elif hasattr(final, "contributions"):
         features = _explained(ranker, prepare, final, X, prepared, alarms, feature_names)
     rival = None
     if X_train is not None and y_train is not None:
-        trained_on = np.asarray(y_train) == ranker.classes_[1]
+        trained_on = positives_of(ranker, y_train, positive)
         if rival_steps is not None:
             rival = _logistic(list(rival_steps), X_train, trained_on, X)
         else:
@@ -111,7 +122,7 @@ def from_estimator(
             rival = _logistic(fill, _prepared(prepare, X_train), trained_on, prepared)
     table = rows if rows is not None else X if _is_table(X) else None
     return build(
-        positive,
+        found,
         scores,
         title=title,
         name=type(final).__name__,
@@ -134,6 +145,21 @@ def _called(
     if prepare is None and names is not None:
         return names
     return numbered(getattr(prepare or final, "n_features_in_", 0))
+
+
+def _is_of_second_class(ranker: BaseEstimator, positive: object) -> bool:
+    classes = classes_of(ranker)
+    return classes is None or (len(classes) == 2 and positive in (None, classes[1]))
+
+
+def _is_linear(final: BaseEstimator, prepared: Matrix, scores: Array) -> bool:
+    """Whether the weights of the last step make the scores: those of a link function do not."""
+    if np.size(getattr(final, "coef_", ())) != prepared.shape[1] or isinstance(
+        final, FeatureRanker
+    ):
+        return False
+    apart = scores - prepared @ np.ravel(final.coef_)
+    return bool(np.ptp(apart) <= LINEAR * np.ptp(scores))
 
 
 def _prepared(prepare: Pipeline | None, X: Matrix) -> Matrix:
@@ -243,7 +269,10 @@ def _facts(
     features: Features | Explained | None,
     X_train: Matrix,
 ) -> dict[str, object]:
-    facts: dict[str, object] = {"Positive class": repr(ranker.classes_.tolist()[1])}
+    classes = classes_of(ranker)
+    facts: dict[str, object] = {}
+    if classes is not None and len(classes) == 2:
+        facts["Positive class"] = repr(classes[1])
     if isinstance(ranker, Pipeline):
         facts["Steps"] = " → ".join(type(step).__name__ for _, step in ranker.steps)
     parameters = final.get_params(deep=False)

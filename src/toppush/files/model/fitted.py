@@ -158,7 +158,12 @@ class Model:
         return [f"number {first + place}" for place in range(self.pipeline.n_features_in_)]
 
     def needs(
-        self, *, labels: bool = False, label: str | None = None, carry: tuple[str, ...] = ()
+        self,
+        *,
+        labels: bool = False,
+        label: str | None = None,
+        carry: tuple[str, ...] = (),
+        numbers: tuple[str, ...] = (),
     ) -> Needs:
         """What a file must give to be scored, with labels if they are wanted."""
         known = self.columns.columns_ if self.columns else []
@@ -169,7 +174,7 @@ class Model:
             for one in known
         }
         wanted = (label or self.label.column, self.label.type) if labels else None
-        return Needs(schema, self.about.get("layout", {}), wanted, carry)
+        return Needs(schema, self.about.get("layout", {}), wanted, carry, numbers)
 
 
 def _sliceable(rows: Matrix) -> Matrix:
