@@ -12,6 +12,8 @@ three columns each; those that no column lifts are left out.
   the most frequent text. Share of the rows that then stand lower in the list; ties do not count.
 - drawn: they are given the values of one of those rows, drawn at random; the mean of five draws.
 - random: the same for as many columns, drawn at random.
+- typical before: share of the rows that hold the typical values in the named columns already, such
+  as the most frequent text, and so cannot fall.
 - places: the median of the places that rows fall with typical values.
 """
 
@@ -36,7 +38,7 @@ METHODS = ["linear", "additive", "trees", "kernel", "TopRanker"]
 N_NAMED, N_DRAWS, TRAINED = 3, 5, 6000
 COLUMNS = [
     "data", "kind", "rows", "error", "typical", "drawn", "typical, random", "drawn, random",
-    "places", "places, random", "columns named", "seconds",
+    "typical before", "places", "places, random", "columns named", "seconds",
 ]  # fmt: skip
 
 
@@ -102,6 +104,11 @@ def replaced(X, columns, others):
     return X.where(~chosen, others)
 
 
+def share_typical(X, columns, others):
+    """Share of the rows that are what they would be replaced by."""
+    return float((replaced(X, columns, others) == X).all(axis=1).mean())
+
+
 def falls(model, X, columns, others, listed, scores):
     """Places that each row falls in the list of all when some of its columns are those of others.
 
@@ -128,6 +135,8 @@ def measured(name, kind, n_rows):
     named = [[one.column for one in why.lifted] for why in told]
     told = np.array([bool(one) for one in named])
     some, rng = compared_with(model, X.iloc[train], y[train]), np.random.default_rng(0)
+    lifted, theirs = [one for one in named if one], rows[told].reset_index(drop=True)
+    before = share_typical(theirs, lifted, typical(some, len(theirs)))
     found = {"typical": [], "drawn": [], "typical, random": [], "drawn, random": []}
     for _ in range(N_DRAWS):
         by_chance = [list(rng.permutation(list(X))[: len(one)]) for one in named]
@@ -140,6 +149,7 @@ def measured(name, kind, n_rows):
     return [
         name, kind, int(told.sum()), f"{largest_error(model, rows, scores):.1e}",
         *(round(float(np.mean(np.array(one) > 0)), 3) for one in found.values()),
+        round(before, 3),
         *(float(np.median(found[what])) for what in ("typical", "typical, random")),
         round(float(np.mean([len(one) for one in named])), 2), round(seconds, 2),
     ]  # fmt: skip

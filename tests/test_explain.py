@@ -297,6 +297,8 @@ def test_the_own_reference_is_used_until_the_next_fit():
         [one.above_usual[0].lift for one in ranker.explain(X) if one.above_usual],
         [row.max() for row in away[:, :-1] if row.max() > 1e-3 * np.abs(row).max()],
     )
+    middle = (ranker.reference_.sum() + ranker.usual_.sum()) / 2
+    assert [one.alike for one in ranker.explain(X)] == list(ranker.decision_function(X) > middle)
     ranker.fit(X, y)
     assert not hasattr(ranker, "reference_")
     assert not hasattr(ranker, "usual_")
@@ -324,7 +326,7 @@ def test_words():
     }
     low = Explanation(0, 1.0, -2.0, (), (Reason("age", "61", -1.0),), (), (), None)
     assert str(low) == "nothing lifts it, lowered by age 61 (-1)"
-    alike = Explanation(0, 1.0, -2.0, (), (), lifted[:1], (), None)
+    alike = Explanation(0, 1.0, -2.0, (), (), lifted[:1], (), None, alike=True)
     assert str(alike) == "like the top negatives by amount 912.5 (+1.3)"
 
 

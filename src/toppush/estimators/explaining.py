@@ -69,6 +69,8 @@ class Explanation:
         The columns in which the row next above it is most ahead.
     above : int or None
         The number of that row.
+    alike : bool
+        Whether its score is nearer to those it is compared with than to that of usual rows.
     """
 
     row: int
@@ -79,10 +81,16 @@ class Explanation:
     above_usual: tuple[Reason, ...]
     held_back: tuple[Reason, ...]
     above: int | None
+    alike: bool = False
+
+    @property
+    def main(self) -> tuple[Reason, ...]:
+        """What lifts it, or where nothing does and it is alike, what lifts it above usual rows."""
+        return self.lifted or (self.above_usual if self.alike else ())
 
     def __str__(self) -> str:
-        said = ", ".join(map(str, self.lifted or self.above_usual))
-        if not self.lifted and self.above_usual:
+        said = ", ".join(map(str, self.main))
+        if not self.lifted and self.main:
             said = f"like the top negatives by {said}"
         elif not self.lifted:
             said = "nothing lifts it"
@@ -182,6 +190,7 @@ class Explainer:
             above_usual=reasons((added - usual)[:-1], +1),
             held_back=reasons((added - ahead)[:-1], -1),
             above=above,
+            alike=bool(score > (self.reference.sum() + usual.sum()) / 2),
         )
 
 

@@ -67,22 +67,17 @@ def reasons_of(
     first = ranking.order[:N_ROWS]
     explainer = Explainer(columns, reference, N_BARS)
     found = list(explainer(_safe_indexing(X, first), first, ranking.score[first]))
-    longest = max((one.lift for why in found for one in _shown(why)), default=1.0)
+    longest = max((one.lift for why in found for one in why.main), default=1.0)
     cards = [_card(rank + 1, why, ranking, longest) for rank, why in enumerate(found)]
     return Reasons(cards, compared_with)
 
 
 def _card(rank: int, why: Explanation, ranking: Ranking, longest: float) -> Card:
-    bars = [_bar(reason, longest) for reason in _shown(why)]
+    bars = [_bar(reason, longest) for reason in why.main]
     held_back = _bar(why.held_back[0], longest) if why.held_back else None
     positive = bool(ranking.positive[why.row])
     score, usual = why.score, not why.lifted and bool(bars)
     return Card(rank, why.row + 1, score, positive, why.lift, usual, bars, held_back)
-
-
-def _shown(why: Explanation) -> tuple[Reason, ...]:
-    """The reasons that are drawn: against usual rows if there are none against the negatives."""
-    return why.lifted or why.above_usual
 
 
 def _bar(reason: Reason, longest: float) -> Bar:
