@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike
 
 from toppush.problem.solution import Solution
 from toppush.report import driver_figures, drivers, figures
+from toppush.report.budget import Budget, budget_part
 from toppush.report.comparison import compare
 from toppush.report.explained import Explained, largest_influences
 from toppush.report.ranking import (
@@ -82,6 +83,7 @@ def build(
     rival: Rival | None = None,
     facts: Mapping[str, object] | None = None,
     caution: str = "",
+    budget: Budget | None = None,
 ) -> str:
     """A self-contained HTML page about a ranked list.
 
@@ -117,6 +119,8 @@ def build(
         How it was made, shown after rows, date and versions.
     caution : str
         What a reader must know before believing the page, shown at its head.
+    budget : Budget, optional
+        What a hit is worth and a look costs, rows that come and that can be looked at on a day.
 
     Returns
     -------
@@ -132,7 +136,8 @@ def build(
         lists[rival.name if rival.name != name else f"{rival.name} (2)"] = other
     records = table_records(preview) if preview is not None else []
     groups = score_groups(ranking)
-    drawn = [figures.curve_figure(lists, k), figures.roc_figure(lists)]
+    looking, looked = budget_part(ranking, budget or Budget())
+    drawn = [*looked, figures.curve_figure(lists, k), figures.roc_figure(lists)]
     drawn += [figures.scores_figure(ranking), figures.calibration_figure(ranking, groups)]
     context: dict[str, object] = {
         "title": title,
@@ -155,6 +160,7 @@ def build(
         "influences": [],
         "curves": [],
         "unexplained": unexplained,
+        "budget": looking,
         "reasons": reasons,
     }
     if features is not None:
@@ -331,7 +337,7 @@ def _render(context: dict[str, object], drawn: Sequence[figures.Figure]) -> str:
     )
     environment.policies["json.dumps_kwargs"] = {"allow_nan": False, "separators": (",", ":")}
     environment.filters |= {"count": count, "percent": "{:.1%}".format, "number": _number}
-    environment.filters |= {"amount": _amount, "breakable": _breakable}
+    environment.filters |= {"amount": _amount, "breakable": _breakable, "money": _money}
     read = environment.loader.get_source  # type: ignore[union-attr]
     scripts = [figures.browser_library(), read(environment, "page.js")[0]]
     scripts = [script.replace("</script", r"<\/script") for script in scripts]
@@ -353,6 +359,11 @@ def _sha256(script: str) -> str:
 def _amount(value: float) -> str:
     """With its sign, and three digits."""
     return f"{value:+.3g}".replace("e-0", "e-").replace("e+0", "e+")
+
+
+def _money(value: float) -> str:
+    """Whole numbers where cents do not matter."""
+    return f"{value:,.0f}" if abs(value) >= 1000 or value == round(value) else f"{value:,.2f}"
 
 
 def _breakable(name: str) -> Markup:
