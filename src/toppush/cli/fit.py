@@ -208,7 +208,10 @@ def _fit_on(cluster: str, data: Path, *, model: str, seed: int, **options: Any) 
 
 
 def without_history(about: dict[str, Any]) -> dict[str, Any]:
-    """What a model says of itself, but not the course of its solve."""
+    """What a model says of itself, but neither the course of its solve nor long tables."""
+    scores = about.get("scores")
+    if scores is not None:
+        about = about | {"scores": {name: scores[name] for name in ("why", "held_out")}}
     if about.get("certificate") is None:
         return about
     proof = {key: value for key, value in about["certificate"].items() if key != "history"}

@@ -31,6 +31,7 @@ from toppush.files.labels import LabelRule, choose, count
 from toppush.files.model.fitted import Model
 from toppush.files.readers import FileOrReader, LoadedRows, Reader, reading
 from toppush.files.readers.base import Layout
+from toppush.files.unseen import learned_scale
 from toppush.system.reading import DataError
 from toppush.system.versions import versions_of
 from toppush.types import Labels, Mask, Matrix
@@ -179,6 +180,7 @@ def fit(
     said = fit_and_warn(ranker, X, given.positive)
     more = made.after(ranker, X, rows)
     clock.append(time.perf_counter())
+    scale_of_scores = learned_scale(made, ranker, X, given.positive, seed=seed)
     measured = measures(ranker, X, given.positive)
     clock.append(time.perf_counter())
     found = Model(Pipeline([*steps, ("ranker", ranker)]))
@@ -188,6 +190,7 @@ def fit(
         "fit": made.settings(ranker, options) | given_to,
         "warnings": [*cautions, *said],
         "seconds": spent(clock),
+        "scores": scale_of_scores.as_json(),
         **measured,
         **more,
     }
