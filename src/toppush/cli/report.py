@@ -71,6 +71,7 @@ def report(
         title=title or data.name,
         k=k,
         rival_steps=_rival_steps(ranker),
+        share=ranker.share,
         facts={
             "Model": model.name,
             "Data": data.name + ", which the model was fitted to: these figures flatter" * flatters,

@@ -1,7 +1,7 @@
 """A report straight from a fitted ranker."""
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -20,7 +20,7 @@ from toppush.report.explained import Explained, by_column, largest_curves, sampl
 from toppush.report.page import N_ALARMS, N_SHOWN, Rival, build
 from toppush.report.ranking import Indices, Ranking, Table, table_records
 from toppush.report.sources import before_scaling, sources
-from toppush.types import Mask, Matrix
+from toppush.types import Array, Mask, Matrix
 
 RIVAL_ITERATIONS = 1000
 NEARLY = 1e-3
@@ -51,6 +51,7 @@ def from_estimator(
     k: int | None = None,
     facts: Mapping[str, object] | None = None,
     rival_steps: Pipeline | None = None,
+    share: Callable[[Array], Array | None] | None = None,
 ) -> str:
     """A self-contained HTML page about how a fitted ranker ranks rows.
 
@@ -77,6 +78,9 @@ def from_estimator(
         As for `build`.
     rival_steps : Pipeline, optional
         How logistic regression prepares the rows, if not as the ranker does; not fitted.
+    share : callable, optional
+        The share of positives to expect by scores, such as `Model.share`; the page sets it beside
+        what is found. None where it cannot tell.
 
     Returns
     -------
@@ -116,6 +120,7 @@ def from_estimator(
         rival=rival,
         facts=_facts(ranker, final, features, X_train) | dict(facts or {}),
         caution=_caution(final),
+        shares=None if share is None else share(scores),
     )
 
 

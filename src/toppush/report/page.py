@@ -10,10 +10,12 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from numbers import Integral, Real
 
+import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 from numpy.typing import ArrayLike
 
+from toppush.metrics.calibration import Reliability, reliability
 from toppush.problem.solution import Solution
 from toppush.report import driver_figures, drivers, figures
 from toppush.report.comparison import compare
@@ -80,6 +82,7 @@ def build(
     rival: Rival | None = None,
     facts: Mapping[str, object] | None = None,
     caution: str = "",
+    shares: ArrayLike | None = None,
 ) -> str:
     """A self-contained HTML page about a ranked list.
 
@@ -113,6 +116,8 @@ def build(
         How it was made, shown after rows, date and versions.
     caution : str
         What a reader must know before believing the page, shown at its head.
+    shares : array of shape (n_rows,), optional
+        Share of positives that was expected for rows of such a score; shown beside what is found.
 
     Returns
     -------
@@ -151,6 +156,7 @@ def build(
         "influences": [],
         "curves": [],
         "unexplained": unexplained,
+        "reliable": _reliability(ranking, shares),
     }
     if features is not None:
         found, more = _drivers(ranking, features, records)
@@ -159,6 +165,12 @@ def build(
     if solution is not None and len(solution.history) > 1:
         drawn.append(figures.history_figure(solution.history))
     return _render(context, drawn)
+
+
+def _reliability(ranking: Ranking, shares: ArrayLike | None) -> list[Reliability]:
+    if shares is None:
+        return []
+    return reliability(ranking.positive, ranking.score, np.asarray(shares, np.float64))
 
 
 def list_order(y_true: ArrayLike, y_score: ArrayLike) -> Indices:
