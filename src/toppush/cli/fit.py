@@ -209,9 +209,10 @@ def _fit_on(cluster: str, data: Path, *, model: str, seed: int, **options: Any) 
 
 def without_history(about: dict[str, Any]) -> dict[str, Any]:
     """What a model says of itself, but neither the course of its solve nor long tables."""
-    scores = about.get("scores")
-    if scores is not None:
-        about = about | {"scores": {name: scores[name] for name in ("why", "held_out")}}
+    short = {"scores": ("why", "held_out"), "watched": ("left_out",)}
+    for part, names in short.items():
+        if isinstance(about.get(part), dict):
+            about = about | {part: {name: about[part].get(name) for name in names}}
     if about.get("certificate") is None:
         return about
     proof = {key: value for key, value in about["certificate"].items() if key != "history"}

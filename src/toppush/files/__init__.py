@@ -10,6 +10,7 @@ from toppush.files.errors import ModelError, need
 from toppush.system.reading import DataError
 
 try:
+    from toppush.files.checking import check
     from toppush.files.columns import Columns
     from toppush.files.fitting import fit
     from toppush.files.fitting_parts import fit_parts
@@ -25,6 +26,7 @@ __all__ = [
     "DataError",
     "Model",
     "ModelError",
+    "check",
     "fit",
     "fit_parts",
     "labelled",

@@ -32,6 +32,7 @@ from toppush.files.model.fitted import Model
 from toppush.files.readers import FileOrReader, LoadedRows, Reader, reading
 from toppush.files.readers.base import Layout
 from toppush.files.unseen import learned_scale
+from toppush.files.watching import watched
 from toppush.system.reading import DataError
 from toppush.system.versions import versions_of
 from toppush.types import Labels, Mask, Matrix
@@ -191,6 +192,7 @@ def fit(
         "warnings": [*cautions, *said],
         "seconds": spent(clock),
         "scores": scale_of_scores.as_json(),
+        "watched": watched(given.rows.X, rows.columns, given.rows.layout.get("first", 0), None),
         **measured,
         **more,
     }

@@ -91,6 +91,11 @@ class Spread:
         edges = np.stack([self.below, self.upto], axis=1).ravel()
         return np.diff(edges, prepend=0.0, append=1.0)
 
+    def distance(self, counts: Array) -> float:
+        """Greatest difference of the shares up to a value, of counts as `count` gives them."""
+        now = np.cumsum(counts) / max(float(counts.sum()), 1.0)
+        return float(np.abs(now - np.cumsum(self.shares())).max()) if counts.any() else 0.0
+
     def as_json(self) -> dict[str, object]:
         """Plain numbers."""
         shares = {"below": rounded(self.below), "upto": rounded(self.upto)}

@@ -3,15 +3,11 @@
 import base64
 import hashlib
 import os
-import platform
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from numbers import Integral, Real
 
 import numpy as np
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 from numpy.typing import ArrayLike
 
@@ -20,6 +16,7 @@ from toppush.problem.solution import Solution
 from toppush.report import driver_figures, drivers, figures
 from toppush.report.comparison import compare
 from toppush.report.explained import Explained, largest_influences
+from toppush.report.pages import made_now, templates
 from toppush.report.ranking import (
     PER_DECADE,
     Indices,
@@ -32,7 +29,6 @@ from toppush.report.ranking import (
     table_records,
     usual_lengths,
 )
-from toppush.system.versions import UNKNOWN, version_of
 from toppush.system.writing import write_text
 
 N_SHOWN = 50
@@ -45,10 +41,7 @@ MAX_COLUMNS = 12
 MAX_TEXT = 80
 MAX_WORD = 40
 """Letters up to which a text without spaces, such as an id, is not broken."""
-MAX_PIECE = 12
-"""Letters up to which the words of a name stay together."""
 MISSING = "-"
-NAMED_VERSIONS = ("toppush", "numpy", "scipy", "scikit-learn", "altair")
 
 
 @dataclass(frozen=True, eq=False)
@@ -319,26 +312,17 @@ def _told(part: drivers.Contribution) -> str:
 
 
 def _facts(ranking: Ranking, facts: Mapping[str, object]) -> dict[str, str]:
-    versions = ", ".join(f"{name} {version_of(name) or UNKNOWN}" for name in NAMED_VERSIONS)
     own = {
         "Rows ranked": f"{ranking.n_rows:,} ({ranking.n_pos:,} positive, {ranking.n_neg:,} not)",
-        "Date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
-        "Versions": f"Python {platform.python_version()}, {versions}",
+        **made_now(),
     }
     return own | {str(key): str(value) for key, value in facts.items()}
 
 
 def _render(context: dict[str, object], drawn: Sequence[figures.Figure]) -> str:
-    environment = Environment(
-        loader=PackageLoader("toppush.report", "templates"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+    environment = templates()
     environment.policies["json.dumps_kwargs"] = {"allow_nan": False, "separators": (",", ":")}
-    environment.filters |= {"count": count, "percent": "{:.1%}".format, "number": _number}
-    environment.filters |= {"amount": _amount, "breakable": _breakable}
+    environment.filters |= {"count": count, "number": _number, "amount": _amount}
     read = environment.loader.get_source  # type: ignore[union-attr]
     scripts = [figures.browser_library(), read(environment, "page.js")[0]]
     scripts = [script.replace("</script", r"<\/script") for script in scripts]
@@ -360,17 +344,6 @@ def _sha256(script: str) -> str:
 def _amount(value: float) -> str:
     """With its sign, and three digits."""
     return f"{value:+.3g}".replace("e-0", "e-").replace("e+0", "e+")
-
-
-def _breakable(name: str) -> Markup:
-    """A name that may be broken where its words begin."""
-    pieces = [""]
-    for word in re.split(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[_./-])(?=\w)", name):
-        if len(pieces[-1] + word) <= MAX_PIECE:
-            pieces[-1] += word
-        else:
-            pieces.append(word)
-    return Markup("<wbr>").join(pieces)
 
 
 def _number(value: float) -> str:
