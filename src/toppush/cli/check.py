@@ -97,7 +97,7 @@ def check(
     """
     from toppush import files
     from toppush.metrics.drift import Limits
-    from toppush.metrics.verdict import sentences
+    from toppush.metrics.verdict import headline, sentences
 
     with common.scoring(model, data, kind) as (ranker, rows, seen):
         found = files.check(
@@ -114,6 +114,7 @@ def check(
         as_json,
         common.met(ranker, seen) | found.as_json() | written,
         common.met_text(ranker, seen),
+        headline(found),
         *sentences(found),
         column_table(found.columns),
         top_table(found),

@@ -3,16 +3,18 @@
 from dataclasses import replace
 
 import numpy as np
+import pyarrow as pa
 
 from toppush.designs.columns import ColumnReader
 from toppush.files.columns import Category
 from toppush.files.counts import Counts
 from toppush.files.errors import ModelError
+from toppush.files.labels import are_there
 from toppush.files.model.fitted import UNSCALED, Model
 from toppush.files.readers import FileOrReader, reading
 from toppush.files.readers.base import Batch, Reader
 from toppush.files.scoring import ScoringNotes, placed, require_rows
-from toppush.files.watching import column_name, read_watched
+from toppush.files.watching import column_name, read_fitted, read_watched
 from toppush.metrics.drift import Limits
 from toppush.metrics.verdict import Checked, ColumnNow, verdict
 from toppush.metrics.watched import Before, Numbers, Scores, Texts
@@ -62,7 +64,8 @@ def check(
     label : str, optional
         Column of the labels; that of the model.
     labels : bool, optional
-        Whether to read labels; by default those of a table if the column is there.
+        Whether to read labels; by default those of a table if the column is there. A row without a
+        label, which may not be known yet, counts for all but the precision.
     limits : Limits, optional
         From where on a change counts.
     kind : str, optional
@@ -78,7 +81,9 @@ def check(
     if scale is None:
         raise ModelError(UNSCALED)
     notes, tallies = seen or ScoringNotes(), _tallies(model, before)
-    counts, hits = np.zeros((2, 2 * len(scale.spread.knots) + 1))
+    fitted = Numbers(read_fitted(model.about), 0.0)
+    fitted_tally = Tally(fitted)
+    counts, known, hits = np.zeros((3, 2 * len(scale.spread.knots) + 1))
     with reading(path, kind) as file:
         labelled = _is_labelled(model, file, label) if labels is None else labels
         for batch in file.batches(model.needs(labels=labelled, label=label)):
@@ -86,12 +91,17 @@ def check(
                 scores = model.decision_function(batch.X, notes.counts)
                 _add_columns(model, tallies, batch)
                 counts += scale.spread.count(scores)
+                fitted_tally.add(scores, None)
                 if labelled:
-                    hits += scale.spread.count(scores[model.label.positives(batch.labels)])
+                    there, positive = _labels(model, batch)
+                    known += scale.spread.count(scores[there])
+                    hits += scale.spread.count(scores[there][positive])
             notes.rows += batch.n_rows
             notes.ignored += batch.ignored
         require_rows(notes, file)
-    scored = Scores(scale, counts, *((counts, hits) if labelled else (None, None)))
+    scored = Scores(scale, counts, fitted=fitted.spread, fitted_counts=fitted_tally.counts)
+    if known.any():
+        scored = replace(scored, labelled=known, hits=hits)
     columns = [tally.now(name) for name, tally in tallies.items()]
     found = verdict(columns, scored, limits or Limits())
     return replace(found, left_out=int(model.about["watched"].get("left_out", 0)))
@@ -101,6 +111,15 @@ def _is_labelled(model: Model, file: Reader, label: str | None) -> bool:
     """Whether a table has the column of labels."""
     wanted = label or model.about.get("label", {}).get("column")
     return label is not None or (wanted is not None and wanted in file.names)
+
+
+def _labels(model: Model, batch: Batch) -> tuple[Mask, Mask]:
+    """Which rows have a label, and which of those are positive."""
+    there = are_there(batch.labels)
+    if there.all():
+        return there, model.label.positives(batch.labels)
+    some = batch.labels.filter(pa.array(there))
+    return there, model.label.positives(some)
 
 
 def _tallies(model: Model, before: dict[str, Before]) -> dict[str, Tally]:

@@ -184,6 +184,7 @@ def fit(
     scale_of_scores = learned_scale(made, ranker, X, given.positive, seed=seed)
     measured = measures(ranker, X, given.positive)
     clock.append(time.perf_counter())
+    first = given.rows.layout.get("first", 0)
     found = Model(Pipeline([*steps, ("ranker", ranker)]))
     given_to = {"scale": _scale(made, options), "missing": missing, "seed": seed}
     found.about = known(_facts(given, rows), given.rows.layout, given.rule, ranker) | {
@@ -192,7 +193,7 @@ def fit(
         "warnings": [*cautions, *said],
         "seconds": spent(clock),
         "scores": scale_of_scores.as_json(),
-        "watched": watched(given.rows.X, rows.columns, given.rows.layout.get("first", 0), None),
+        "watched": watched(given.rows.X, rows.columns, first, ranker, X),
         **measured,
         **more,
     }

@@ -1,16 +1,18 @@
 """What a model keeps of its training columns, so that later rows can be held against them."""
 
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 
 import numpy as np
 import pyarrow as pa
+from sklearn.utils import _safe_indexing
 
 from toppush.designs.columns import ColumnReader
 from toppush.files.columns import Category, Columns, Number
 from toppush.files.counts import Counts
 from toppush.files.errors import ModelError
-from toppush.files.kinds.base import About
-from toppush.metrics.spread import Spread, effective_rows
+from toppush.files.kinds.base import About, Ranker
+from toppush.metrics.spread import Spread, effective_rows, top_levels
 from toppush.metrics.watched import LEVELS, Before, Numbers, Texts
 from toppush.types import Array, Matrix, Where
 
@@ -24,29 +26,47 @@ UNWATCHED = (
 )
 
 
-def watched(X: Matrix, columns: Columns | None, first: int, weight: Array | None) -> About:
-    """A summary of each training column, by name or number, as JSON can hold it.
+def watched(
+    given: Matrix,
+    columns: Columns | None,
+    first: int,
+    ranker: Ranker,
+    X: Matrix,
+    weight: Array | None = None,
+) -> About:
+    """A summary of each training column and of the scores, as JSON can hold it.
 
     Parameters
     ----------
-    X : table or matrix
+    given : table or matrix
         The training rows, as they were read.
     columns : Columns or None
         How a table is read; None of a matrix.
     first : int
         Number of a matrix's first column.
+    ranker : fitted ranker
+    X : matrix
+        The training rows, as it takes them.
     weight : array, optional
         Weights of the rows.
     """
-    n_rows = X.shape[0]
+    n_rows = given.shape[0]
     some = np.unique(np.linspace(0, n_rows - 1, min(n_rows, MOST_ROWS)).astype(np.intp))
     weights = np.ones(len(some)) if weight is None else np.asarray(weight, np.float64)[some]
     if columns is None:
-        found, width = _of_matrix(X, some, weights, first), int(X.shape[1])
+        found, width = _of_matrix(given, some, weights, first), int(given.shape[1])
     else:
-        found, width = _of_table(X, columns, some, weights), len(columns.columns_)
+        found, width = _of_table(given, columns, some, weights), len(columns.columns_)
     kept = {name: one.as_json() for name, one in found}
-    return {"columns": kept, "left_out": width - len(kept)}
+    scores = ranker.decision_function(X if len(some) == n_rows else _safe_indexing(X, some))
+    fitted = Spread.of(scores, weights, levels=top_levels(len(some)))
+    return {"columns": kept, "left_out": width - len(kept), "fitted": fitted.as_json()}
+
+
+def read_fitted(about: About) -> Spread:
+    """How the scores are spread that a model gives its own training rows."""
+    with _readable():
+        return Spread.from_json(about["watched"]["fitted"])
 
 
 def read_watched(about: About) -> dict[str, Before]:
@@ -54,8 +74,15 @@ def read_watched(about: About) -> dict[str, Before]:
     known = about.get("watched")
     if known is None:
         raise ModelError(UNWATCHED)
-    try:
+    with _readable():
         return {str(name): _read(one) for name, one in known["columns"].items()}
+
+
+@contextmanager
+def _readable() -> Iterator[None]:
+    """What a forged or foreign summary makes of its readers, told as an error of the model."""
+    try:
+        yield
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise ModelError(f"what it says of its columns cannot be read: {error}") from None
 

@@ -7,7 +7,7 @@ from toppush.metrics.drift import Change, Limits, judged
 from toppush.metrics.watched import Before, Cell, Numbers, Scores, TopPart
 from toppush.types import Array
 
-__all__ = ["Checked", "CheckedColumn", "ColumnNow", "sentences", "verdict"]
+__all__ = ["Checked", "CheckedColumn", "ColumnNow", "headline", "sentences", "verdict"]
 
 MOST_NAMED = 8
 
@@ -163,29 +163,41 @@ def _size(change: Change) -> float:
     return change.effect / change.limit if change.limit > 0.0 else change.effect
 
 
-def sentences(found: Checked) -> list[str]:
-    """What moved, told; then what is large but may be luck."""
-    moved = found.moved()
-    names = list(dict.fromkeys(one.column for one in moved if one.column is not None))
+def headline(found: Checked) -> str:
+    """What moved, in one short sentence."""
     said = []
-    if names:
-        more = ", ..." * (len(names) > MOST_NAMED)
-        some = f"{len(names):,} of {len(found.columns):,} columns moved"
-        said.append(f"{some}: {', '.join(names[:MOST_NAMED])}{more}.")
-    said += [_of_scores(one) for one in moved if one.column is None]
-    if not moved:
-        said.append(f"Nothing moved: {len(found.columns):,} columns and the scores are as before.")
+    if found.moved("precision"):
+        said.append("precision at the top")
+    if found.moved("scores"):
+        said.append("the scores")
+    if names := _columns(found.moved("columns")):
+        said.append(f"{len(names):,} of {len(found.columns):,} columns")
+    if said:
+        return f"Moved: {', '.join(said)}."
+    return f"Nothing moved: {len(found.columns):,} columns and the scores are as before."
+
+
+def sentences(found: Checked) -> list[str]:
+    """What moved, the precision first; what is large but may be luck; what is not watched."""
+    moved = found.moved()
+    said = [_of_scores(one) for one in reversed(moved) if one.column is None]
+    if names := _columns(moved):
+        said.append(f"Columns that moved: {_first(names)}.")
     doubtful = [one for one in found.changes if one.is_large and not one.moved]
     if doubtful:
         listed = dict.fromkeys(f"{one.column or 'the list'} ({one.what})" for one in doubtful)
-        more = ", ..." * (len(listed) > MOST_NAMED)
-        said.append(
-            f"Large, but perhaps luck in {found.rows:,} rows: "
-            f"{', '.join(list(listed)[:MOST_NAMED])}{more}."
-        )
+        said.append(f"Large, but perhaps luck in {found.rows:,} rows: {_first(list(listed))}.")
     if found.left_out:
         said.append(f"{found.left_out:,} more columns are not watched.")
     return said
+
+
+def _columns(changes: Sequence[Change]) -> list[str]:
+    return list(dict.fromkeys(one.column for one in changes if one.column is not None))
+
+
+def _first(names: Sequence[str]) -> str:
+    return ", ".join(names[:MOST_NAMED]) + ", ..." * (len(names) > MOST_NAMED)
 
 
 def _of_scores(change: Change) -> str:

@@ -88,11 +88,7 @@ class Numbers:
     def changes(self, counts: Array, gaps: float, limits: Limits) -> list[Change]:
         """How the values, the gaps and the range changed."""
         total, spread = float(counts.sum()), self.spread
-        groups = grouped(spread.shares())
-        before = np.array([spread.shares()[group].sum() for group in groups])
-        now = np.array([counts[group].sum() for group in groups])
-        index = stability_index(before, now, spread.rows)
-        p = kolmogorov_smirnov(self.distance(counts), spread.rows, total)
+        index, p = values_changed(spread, counts)
         beyond = float(counts[0] + counts[-1])
         return [
             Change("values", index, limits.psi, p),
@@ -226,6 +222,16 @@ def share_of(known: Mapping[str, object], name: str) -> float:
     return found
 
 
+def values_changed(spread: Spread, counts: Array) -> tuple[float, float]:
+    """The index of numbers in about ten cells, and the probability of their distance."""
+    shares = spread.shares()
+    groups = grouped(shares)
+    before = np.array([shares[group].sum() for group in groups])
+    now = np.array([counts[group].sum() for group in groups])
+    p = kolmogorov_smirnov(spread.distance(counts), spread.rows, float(counts.sum()))
+    return stability_index(before, now, spread.rows), p
+
+
 # ---- scores
 
 
@@ -268,21 +274,25 @@ class Scores:
         Rows in each place.
     labelled, hits : array or None
         Rows whose label is known, and positives among them, in each place; None without labels.
+    fitted, fitted_counts : Spread and array, or None
+        Of the scores that the model itself gives its training rows, with counts of now. Fits to
+        folds place equal rows differently, each by a little, and a model knows its own rows too
+        well; what has moved is unlike both.
     """
 
     scale: ScoreScale
     counts: Array
     labelled: Array | None = None
     hits: Array | None = None
+    fitted: Spread | None = None
+    fitted_counts: Array | None = None
 
     def changes(self, limits: Limits) -> list[Change]:
         """How the scores moved, how many rows are at the top, and whether precision held there."""
-        spread, total = self.scale.spread, float(self.counts.sum())
-        groups = grouped(spread.shares())
-        before = np.array([spread.shares()[group].sum() for group in groups])
-        now = np.array([self.counts[group].sum() for group in groups])
-        index = stability_index(before, now, spread.rows)
-        p = kolmogorov_smirnov(spread.distance(self.counts), spread.rows, total)
+        both = [values_changed(self.scale.spread, self.counts)]
+        if self.fitted is not None and self.fitted_counts is not None:
+            both.append(values_changed(self.fitted, self.fitted_counts))
+        index, p = min(one[0] for one in both), max(one[1] for one in both)
         found = [Change("scores", index, limits.psi, p)]
         found += [self._top_change(at, limits) for at in self._knots()[-2:][:1]]
         return found + [self._precision_change(at, limits) for at in self._knots(labelled=True)]
@@ -345,13 +355,16 @@ class Scores:
         return replace(known, found=hits / rows, low=low, high=high)
 
     def _top_change(self, at: int, limits: Limits) -> Change:
-        part, rows = self._before(at)[0], self.scale.spread.rows
-        above, total = self._above(self.counts, at), float(self.counts.sum())
-        now = above / max(total, 1.0)
-        factor = max(now, 0.5 / max(total, 1.0)) / part
-        p = unlike_before(part * rows, rows, above, total)
-        size, points = max(factor, 1.0 / factor), self._points(at)
-        return Change("top", size, limits.factor, p, part, now, points=points)
+        rows, total = self.scale.spread.rows, max(float(self.counts.sum()), 1.0)
+        above, parts = self._above(self.counts, at), [self._before(at)[0]]
+        if self.fitted is not None:
+            knot = self.scale.spread.knots[at : at + 1]
+            parts.append(1.0 - float(self.fitted.share_below(knot)[0]))
+        now = above / total
+        factors = [max(now, 0.5 / total) / max(part, 0.5 / rows) for part in parts]
+        size = min(max(one, 1.0 / one) for one in factors)
+        p = max(unlike_before(part * rows, rows, above, total) for part in parts)
+        return Change("top", size, limits.factor, p, parts[0], now, points=self._points(at))
 
     def _precision_change(self, at: int, limits: Limits) -> Change:
         assert self.labelled is not None

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from toppush.metrics.verdict import Checked, CheckedColumn, sentences
+from toppush.metrics.verdict import Checked, CheckedColumn, headline, sentences
 from toppush.metrics.watched import Cell
 from toppush.report.pages import made_now, templates
 
@@ -41,11 +41,10 @@ def watch_page(found: Checked, *, model: str, data: str) -> str:
     assert loader is not None
     style = loader.get_source(environment, "page.css")[0]
     shown = [one for one in found.columns if one.moved] or found.columns[:3]
-    headline, *more = sentences(found)
     return environment.get_template("watch.html.jinja").render(
         title=f"{data} against {model}",
-        headline=headline,
-        more=more,
+        headline=headline(found),
+        more=sentences(found),
         found=found,
         columns=found.columns[:MOST_COLUMNS],
         shown=[(one, bars(one.cells)) for one in shown[:MOST_SHOWN]],
