@@ -3,10 +3,10 @@
 python -m benchmarks.shares --repeats 6
 
 A ranker is fitted to some rows of a set, few enough to have so many positives; shares are learned
-from its out-of-fold scores by each method, and predicted for up to 20,000 other rows of the set. An
-error is predicted less found: its mean over the repeats ("over"), and the mean of its size
-("error"), among the first k rows; "sum" is the predicted number of positives of all rows over the
-number found. The last lines are means over all sets and rankers.
+from its out-of-fold scores by each method (each fold's in units of the fit to all), and predicted
+for up to 20,000 other rows of the set. An error is predicted less found: its mean over the repeats
+("over"), and the mean of its size ("error"), among the first k rows; "sum" is the predicted number
+of positives of all rows over the number found. The last lines are means over all sets and rankers.
 
 isotonic: isotonic regression. logistic: logistic regression on the score, with Platt's targets; on
 the rank: on the logit of the points. venn: Venn and Abers, p1 / (1 - p0 + p1). venn, prior: theirs
@@ -20,11 +20,12 @@ from collections import defaultdict
 import numpy as np
 from sklearn.isotonic import IsotonicRegression
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import StratifiedKFold, cross_val_predict
+from sklearn.model_selection import StratifiedKFold
 
 from benchmarks import common
 from benchmarks.data import load
 from toppush import TopPush
+from toppush.files.unseen import cross_fitted
 from toppush.metrics.calibration import ScoreScale, venn_abers
 from toppush.metrics.spread import Spread, top_levels
 
@@ -100,8 +101,9 @@ def one_fit(X, y, n_train, make, rng):
     order = rng.permutation(len(y))
     train, test = order[:n_train], order[n_train:][:MOST_TEST]
     folds = StratifiedKFold(5, shuffle=True, random_state=0)
-    unseen = cross_val_predict(make(), X[train], y[train], cv=folds, method="decision_function")
-    scores = make().fit(X[train], y[train]).decision_function(X[test])
+    ranker, weights = make().fit(X[train], y[train]), np.ones(n_train)
+    unseen = cross_fitted(ranker, make(), X[train], y[train], weights, folds, 5)
+    scores = ranker.decision_function(X[test])
     return {
         name: measured(method(y[train], unseen), y[test], scores)
         for name, method in METHODS.items()

@@ -7,14 +7,17 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sklearn.base import BaseEstimator
 from sklearn.isotonic import IsotonicRegression
+from sklearn.model_selection import StratifiedKFold
 
 from files import DROP, ENGINES, EVERY_KIND, QUICK, made_rows, write
 from toppush import files
 from toppush.cli.rank import percent
 from toppush.files.ranking import COLUMNS
+from toppush.files.unseen import cross_fitted
 from toppush.metrics.calibration import ScoreScale, points, reliability, shares
-from toppush.metrics.spread import Spread, even_levels, top_levels
+from toppush.metrics.spread import Spread, even_levels, top_levels, translated
 
 
 def slow_points(score, reference, weight):
@@ -256,3 +259,42 @@ def test_percent_is_for_people():
     assert shown == ["0.0123%", "1%", "50%", "83.3%", "99.9%", "99.99%", "100%"]
     values = [float(one.rstrip("%")) for one in shown]
     assert all(one < other for one, other in pairwise(values))
+
+
+@given(st.lists(few, min_size=1, max_size=30), st.lists(few, min_size=1, max_size=30))
+def test_values_go_over_into_another_unit_by_their_place(one, other):
+    source, target = (Spread.of(np.array(some), levels=even_levels(99)) for some in (one, other))
+    asked = np.sort(np.array([*one, -9.0, 9.0]))
+    found = translated(asked, source, target)
+    assert (np.diff(found) >= -1e-12).all()
+    same = translated(asked, source, source)
+    np.testing.assert_allclose(same, asked, atol=1e-9)
+    scaled = Spread.of(3 * np.array(one) + 5, levels=even_levels(99))
+    np.testing.assert_allclose(
+        translated(asked[1:-1], source, scaled), 3 * asked[1:-1] + 5, atol=1e-9
+    )
+
+
+class Unlike(BaseEstimator):
+    """The first column as the score, in another unit at every fit."""
+
+    def fit(self, X, y, sample_weight=None):
+        held_out = 0 if sample_weight is None else int(np.argmin(sample_weight))
+        self.factor_ = 10.0 ** (held_out % 7 - 3)
+        return self
+
+    def decision_function(self, X):
+        return self.factor_ * (X[:, 0] + self.factor_)
+
+
+def test_fits_to_folds_speak_the_unit_of_the_whole(rng):
+    X = rng.normal(size=(600, 1)).round(1)
+    positive, weights = rng.random(600) < 0.3, (rng.random(600) < 0.9).astype(float)
+    ranker = Unlike().fit(X, positive)
+    folds = StratifiedKFold(5, shuffle=True, random_state=0)
+    found = cross_fitted(ranker, Unlike(), X, positive, weights, folds, 5)
+    np.testing.assert_array_equal(np.isnan(found), weights == 0)
+    scores = ranker.decision_function(X)
+    np.testing.assert_allclose(found[weights > 0], scores[weights > 0], rtol=1e-6, atol=1e-6)
+    some = cross_fitted(ranker, Unlike(), X, positive, weights, folds, 1)
+    assert np.isnan(some).mean() == pytest.approx(0.82, abs=0.02)

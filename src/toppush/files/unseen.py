@@ -1,17 +1,18 @@
 """Scores of training rows by fits that have not seen them, and what scores mean by those."""
 
 import warnings
+from itertools import islice
 from typing import Any
 
 import numpy as np
 from sklearn.base import clone
 from sklearn.model_selection import StratifiedKFold
-from sklearn.utils import _safe_indexing
 
 from toppush.designs.columns import entries_per_row
 from toppush.files.kinds.base import Kind, Ranker
 from toppush.metrics.calibration import ScoreScale
-from toppush.types import Array, Mask, Matrix
+from toppush.metrics.spread import Spread, top_levels, translated
+from toppush.types import Array, Mask, Matrix, Where
 
 FOLDS = 5
 MOST_ENTRIES = 20_000_000
@@ -63,29 +64,55 @@ def unseen_scores(
     if own is not None:
         return np.asarray(own, np.float64)
     again = kind.again(ranker)
-    n_folds = min(FOLDS, int(positive.sum()), int((~positive).sum()))
+    weights = np.ones(len(positive)) if weight is None else np.asarray(weight, np.float64)
+    counted = positive[weights > 0.0]
+    n_folds = min(FOLDS, int(counted.sum()), int((~counted).sum()))
     if again is None or n_folds < 2:
         return None
     folds = StratifiedKFold(n_folds, shuffle=True, random_state=seed)
     most = n_folds if entries_per_row(X) * len(positive) <= MOST_ENTRIES else 1
-    return _by_folds(again, X, positive, weight, folds, most)
+    return cross_fitted(ranker, again, X, positive, weights, folds, most)
 
 
-def _by_folds(
-    again: Any, X: Matrix, positive: Mask, weight: Array | None, folds: StratifiedKFold, most: int
+def cross_fitted(
+    ranker: Any,
+    again: Any,
+    X: Matrix,
+    positive: Mask,
+    weights: Array,
+    folds: StratifiedKFold,
+    most: int,
 ) -> Array:
-    """Scores of the rows that each of the first few folds holds out.
+    """Scores of rows by fits to the other folds, in units of a ranker that is fitted to all.
 
-    Rows that a fold holds out weigh nothing, so the rest is not copied.
+    The first few folds are held out, one after another; rows of weight 0 are in none.
     """
-    found = np.full(len(positive), np.nan)
-    for at, (_, test) in enumerate(folds.split(np.empty(len(positive)), positive)):
-        if at == most:
-            break
-        weights = np.ones(len(positive)) if weight is None else weight.astype(np.float64)
-        weights[test] = 0.0
+    found, scores = np.full(len(positive), np.nan), ranker.decision_function(X)
+    counted = np.flatnonzero(weights > 0.0)
+    for train, test in islice(folds.split(counted, positive[counted]), most):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the fit to all rows has said it
-            fitted = clone(again).fit(X, positive, sample_weight=weights)
-        found[test] = fitted.decision_function(_safe_indexing(X, test))
+            by_fold = _fold_scores(clone(again), X, positive, weights, counted[test])
+        both = by_fold, scores
+        found[counted[test]] = _aligned(*both, counted[train], counted[test], weights)
     return found
+
+
+def _fold_scores(fold: Any, X: Matrix, positive: Mask, weights: Array, test: Where) -> Array:
+    """Scores of all rows by a fit to some; those held out weigh nothing, so none are copied."""
+    kept = weights.copy()
+    kept[test] = 0.0
+    scores: Array = fold.fit(X, positive, sample_weight=kept).decision_function(X)
+    return scores
+
+
+def _aligned(by_fold: Array, scores: Array, train: Where, test: Where, weights: Array) -> Array:
+    """Scores of a fold's fit as scores of the fit to all rows.
+
+    Each fit has its own unit, and folds may differ much: on one table, 16 % of new rows scored
+    above what 10 % of the unaligned scores were above. Rows that both fits have seen tell how they
+    translate: a place among these rows is the same for both.
+    """
+    levels, weight = top_levels(len(train)), weights[train]
+    source, target = (Spread.of(one[train], weight, levels=levels) for one in (by_fold, scores))
+    return translated(by_fold[test], source, target)

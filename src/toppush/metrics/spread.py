@@ -12,7 +12,7 @@ import numpy as np
 
 from toppush.types import Array
 
-__all__ = ["Spread", "effective_rows", "even_levels", "top_levels"]
+__all__ = ["Spread", "effective_rows", "even_levels", "top_levels", "translated"]
 
 EXACT = 20
 """Rows at the top of a list of which each has a level of its own."""
@@ -74,10 +74,14 @@ class Spread:
         inside = np.minimum(at, len(self.knots) - 1)
         tied = self.knots[inside] == values
         middle = (self.below[inside] + self.upto[inside]) / 2.0
-        xs = np.repeat(self.knots, 2)
-        ys = np.stack([self.below, self.upto], axis=1).ravel()
-        between = np.interp(values, xs, ys, left=0.0, right=1.0)
+        edges = np.stack([self.below, self.upto], axis=1).ravel()
+        between = np.interp(values, np.repeat(self.knots, 2), edges, left=0.0, right=1.0)
         return np.asarray(np.where(tied, middle, between))
+
+    def value_at(self, shares: Array) -> Array:
+        """The values that have such shares below them: undoes `share_below`."""
+        edges = np.stack([self.below, self.upto], axis=1).ravel()
+        return np.interp(shares, edges, np.repeat(self.knots, 2))
 
     def count(self, values: Array) -> Array:
         """How many values lie below the first knot, at it, between it and the second, and so on."""
@@ -126,6 +130,23 @@ def top_levels(rows: int) -> Array:
     places = np.unique(np.r_[np.arange(EXACT), np.rint(EXACT * STEP ** np.arange(steps))])
     places = places[places < rows / 2]
     return np.unique(np.r_[np.linspace(0.0, 0.5, LOWER), 1.0 - places / rows])
+
+
+def translated(values: Array, source: Spread, target: Spread) -> Array:
+    """Values of one spread as those of another that have the same share below them.
+
+    Between two knots they go evenly; beyond the ends they go on, in units of the range from the
+    middle to that end.
+    """
+    found = np.interp(values, source.knots, target.value_at(source.share_below(source.knots)))
+    for end, beyond in ((-1, values > source.knots[-1]), (0, values < source.knots[0])):
+        reach = [
+            one.knots[end] - float(one.value_at(np.array([0.5]))[0]) for one in (source, target)
+        ]
+        factor = reach[1] / reach[0] if reach[0] else 1.0
+        further = target.knots[end] + factor * (values - source.knots[end])
+        found = np.where(beyond, further, found)
+    return np.asarray(found)
 
 
 def effective_rows(weights: Array) -> float:
