@@ -3,6 +3,7 @@
 import numpy as np
 
 from toppush import report
+from toppush.report.reasons import Bar, Card, Reasons
 
 HOSTILE = "</script><script>window.pwned=1</script><img src=x onerror=window.pwned=1>\"'&{{7*7}}"
 
@@ -13,6 +14,7 @@ def hostile_page(n_rows=60):
     scores = np.round(positive + rng.normal(size=n_rows), 2)
     alarms = report.first_false_alarms(positive, scores)
     X, names = np.c_[scores, -scores], [HOSTILE, "</svg>"]
+    bar = Bar(HOSTILE, 0.3, 100.0)
     return report.build(
         positive,
         scores,
@@ -20,6 +22,7 @@ def hostile_page(n_rows=60):
         name=HOSTILE,
         preview=[{HOSTILE: HOSTILE}] * n_rows,
         features=report.Features.of(X, [1.0, 0.5], names, rows=alarms),
+        reasons=Reasons([Card(1, 1, 0.5, True, 0.4, [bar], bar)], HOSTILE),
         rival=report.Rival(-scores, HOSTILE, HOSTILE),
         facts={HOSTILE: HOSTILE},
         caution=HOSTILE,

@@ -168,9 +168,9 @@ def test_rows_in_parts_are_the_same(table, monkeypatch):
 def test_contributions_add_up_to_the_score(fitted, table):
     X, _ = table
     found = fitted.contributions(X)
-    assert found.shape == X.shape
-    assert_allclose(found.sum(axis=1) + fitted.offset_, fitted.decision_function(X), atol=1e-9)
-    assert_allclose(found.mean(axis=0), 0.0, atol=1e-9)
+    assert found.shape == (X.shape[0], X.shape[1] + 1)
+    assert_allclose(found.sum(axis=1), fitted.decision_function(X), atol=1e-9)
+    assert_allclose(found[:, :-1].mean(axis=0), 0.0, atol=1e-9)
     assert_array_equal(found[:, 6], 0.0)
 
 
@@ -336,5 +336,5 @@ def test_an_average_has_no_certificate(table):
     assert ranker.solution_.lower <= ranker.solution_.upper
     averaged = ranker.set_params(combine="average").fit(X, y)
     assert not hasattr(averaged, "solution_")
-    found = averaged.contributions(X).sum(axis=1) + averaged.offset_
+    found = averaged.contributions(X).sum(axis=1)
     assert_allclose(found, averaged.decision_function(X), atol=1e-9)

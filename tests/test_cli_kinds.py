@@ -28,9 +28,9 @@ SENTENCES = {
 MOVES = {
     "linear": "To the right: larger values rank higher",
     "additive": "The score is a sum of one curve for each column",
-    "kernel": "is no sum over the columns",
+    "kernel": "Shapley values",
     "trees": "Shapley values",
-    "net": "is no sum over the columns",
+    "net": "Shapley values",
 }
 
 

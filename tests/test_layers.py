@@ -29,6 +29,7 @@ LAYERS = [
     {"solvers"},
     {"estimators"},
     {"baselines", "nonlinear"},
+    {"auto"},
     {"report", "files"},
     {"experiments"},
     {"cli"},

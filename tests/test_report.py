@@ -35,6 +35,7 @@ from sklearn.preprocessing import (
 import toppush.report
 from hostile_page import hostile_page
 from toppush import TopPush, TopPushCV, metrics, report
+from toppush.estimators.sources import before_scaling, sources
 from toppush.metrics.bootstrap import intervals, measure
 from toppush.report import ranking as lists
 from toppush.report.comparison import compare, measures_for
@@ -42,7 +43,6 @@ from toppush.report.drivers import MAX_NAME, largest_contributions, largest_weig
 from toppush.report.estimator import _features
 from toppush.report.figures import calibration_figure, scores_figure
 from toppush.report.ranking import Ranking
-from toppush.report.sources import before_scaling, sources
 
 pytestmark = pytest.mark.sampled(3)
 
@@ -430,6 +430,7 @@ class TestPage:
         assert ids == [
             "length",
             "top",
+            "reasons",
             "alarms",
             "roc",
             "measures",

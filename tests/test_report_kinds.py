@@ -7,11 +7,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from sklearn.pipeline import make_pipeline
+from sklearn.svm import SVC
 
 from files import made_rows
-from toppush import TopPushAdditive, TopPushKernel, TopPushTrees
+from toppush import TopPush, TopPushAdditive, TopPushKernel, TopPushTrees
+from toppush.estimators.explaining import explain
 from toppush.files import Columns
-from toppush.report import from_estimator
+from toppush.report import Features, from_estimator
 from toppush.report.explained import (
     Explained,
     Influence,
@@ -65,7 +67,7 @@ def test_curves_of_an_additive_ranker(additive):
         f"curve-{number}" for number in range(4)
     ]
     ranker = additive[-1]
-    sizes = np.abs(ranker.contributions(additive[0].transform(table))).mean(axis=0)
+    sizes = np.abs(ranker.contributions(additive[0].transform(table))[:, :-1]).mean(axis=0)
     texts = additive[0].feature_texts()
     names = {"age": 0, "income": 1, "city": 2, "member": 3}
     curves = {one.name: one for one in largest_curves(ranker, names, sizes, texts)}
@@ -99,8 +101,44 @@ def test_trees_are_explained_by_their_contributions():
 def test_a_ranker_that_cannot_tell_says_so(rng):
     X = rng.normal(size=(120, 3))
     y = X[:, 0] + rng.normal(size=120) > 1
+    page = from_estimator(SVC().fit(X, y), X, y)
+    assert "The score of SVC is no sum over the columns" in page
+    assert 'id="alarms"' not in page
+    assert 'id="reasons"' not in page
+
+
+def test_a_kernel_is_explained_by_its_contributions(rng):
+    X = rng.normal(size=(120, 3))
+    y = X[:, 0] + rng.normal(size=120) > 1
     kernel = TopPushKernel([0.1], tops=[0.3], widths=[1.0], n_components=20).fit(X, y)
     page = from_estimator(kernel, X, y)
-    assert "The score of TopPushKernel is no sum over the columns" in page
+    assert "Shapley values" in page
     assert "How far from the optimum" in page
-    assert 'id="alarms"' not in page
+
+
+def test_the_first_rows_have_their_reasons(additive):
+    table, y = rows(200, seed=1)
+    page = from_estimator(additive, table, y)
+    scores = additive.decision_function(table)
+    first = int(np.argsort(-scores)[0])
+    negatives = np.flatnonzero(~y)[np.argsort(-scores[~y])[:10]]
+    assert "the mean of the 10 highest-ranked negatives of this list" in page
+    against = pa.table(table).take(negatives)
+    why = explain(additive, table, 4, against=against)[first]
+    card = page.partition(f"<strong>1.</strong> Row {first + 1},")[2].partition("</li>")[0]
+    for reason in why.lifted:
+        assert f"{reason.told}</dt>" in card
+        assert f">{reason.lift:+.2g}</span>" in card
+    assert card.count('class="bar"') == len(why.lifted)
+    assert "Held back" not in card
+
+
+def test_the_reasons_of_weights_are_the_drivers(rng):
+    """What a report says of false alarms is what the ranker says, less its mean over the rows."""
+    X = rng.normal(size=(120, 3))
+    y = X[:, 0] + rng.normal(size=120) > 1
+    ranker = TopPush(0.1, top=0.3).fit(X, y)
+    features = Features.of(X, ranker.coef_, rows=range(5))
+    added = ranker.contributions(X)[:, :-1]
+    for row in range(5):
+        np.testing.assert_allclose(features.contributions(row), added[row] - added.mean(axis=0))

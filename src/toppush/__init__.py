@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 from toppush.system.versions import UNKNOWN, version_of
 
 if TYPE_CHECKING:
+    from toppush.auto.ranker import TopRanker
     from toppush.designs import dask as cluster
     from toppush.designs import disk as on_disk
     from toppush.estimators import DegenerateWarning, TopPush, TopPushCV, toppush_path
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from toppush.nonlinear.net import TopPushNet
     from toppush.nonlinear.trees import TopPushTrees
     from toppush.problem.solution import Solution, Status
+    from toppush.report.judging import compare, evaluate
 
 __all__ = [
     "DegenerateWarning",
@@ -25,7 +27,10 @@ __all__ = [
     "TopPushKernel",
     "TopPushNet",
     "TopPushTrees",
+    "TopRanker",
     "cluster",
+    "compare",
+    "evaluate",
     "on_disk",
     "toppush_path",
 ]
@@ -41,7 +46,10 @@ _HOMES = {
     "TopPushTrees": "toppush.nonlinear.trees",
     "TopPushNet": "toppush.nonlinear.net",
     "TopPushKernel": "toppush.nonlinear.kernel",
+    "TopRanker": "toppush.auto.ranker",
     "toppush_path": "toppush.estimators",
+    "compare": "toppush.report.judging",
+    "evaluate": "toppush.report.judging",
 }
 _PACKAGES = {"cluster": "toppush.designs.dask", "on_disk": "toppush.designs.disk"}
 

@@ -14,6 +14,7 @@ from toppush.cli.compare import compare
 from toppush.cli.datasets import datasets
 from toppush.cli.demo import demo
 from toppush.cli.evaluate import evaluate
+from toppush.cli.explain import explain
 from toppush.cli.fit import fit
 from toppush.cli.info import info
 from toppush.cli.rank import rank
@@ -34,7 +35,18 @@ def main() -> None:
 
 
 COMMANDS = (
-    fit, rank, evaluate, compare, threshold, report, check, info, demo, datasets, reproduce
-)  # fmt: skip
+    fit,
+    rank,
+    explain,
+    evaluate,
+    compare,
+    threshold,
+    report,
+    check,
+    info,
+    demo,
+    datasets,
+    reproduce,
+)
 for command in COMMANDS:
     main.add_command(command)

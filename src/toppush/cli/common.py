@@ -295,16 +295,6 @@ training_options = together(
 )
 """Of commands that learn from a file."""
 
-scoring_options = together(
-    existing("model"),
-    existing("data"),
-    label_option,
-    click.option("--confidence", type=SHARE, default=0.95, show_default=True),
-    format_option,
-    json_option,
-)
-"""Of commands that score labelled rows."""
-
 
 def show(as_json: bool, result: dict[str, Any], *parts: object) -> None:
     """Print the result as JSON, or the parts for a person."""
@@ -369,19 +359,6 @@ def scoring(
     ranker = files.load(model)
     with reading(data, kind) as rows:
         yield ranker, rows, ScoringNotes()
-
-
-def was_fitted_to(model: "Model", rows: "Reader") -> bool:
-    """Whether the model was fitted to this very file."""
-    known = model.about.get("data", {}).get("fingerprint")
-    return known is not None and rows.fingerprint() == known
-
-
-def caution_training_rows(model: "Model", rows: "Reader") -> bool:
-    """Warn if the model was fitted to this very file; whether it was."""
-    if known := was_fitted_to(model, rows):
-        warnings.warn("the model was fitted to this file, so these figures flatter.", stacklevel=2)
-    return known
 
 
 def met(model: "Model", seen: "ScoringNotes") -> dict[str, Any]:

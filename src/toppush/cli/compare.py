@@ -7,13 +7,24 @@ from typing import Any
 import click
 
 from toppush.cli import common
+from toppush.cli.compare_lists import are_wanted, compare_lists, lists_options, split_options
 
 
 @click.command(cls=common.Command)
 @common.existing("data")
 @common.training_options
+@lists_options
+@click.pass_context
 def compare(
-    data: Path, as_json: bool, cv: int, seed: int, missing: str, kind: str | None, **options: Any
+    context: click.Context,
+    /,
+    data: Path,
+    as_json: bool,
+    cv: int,
+    seed: int,
+    missing: str,
+    kind: str | None,
+    **options: Any,
 ) -> None:
     """Cross-validate TopPush and other kinds of models beside the usual methods on DATA.
 
@@ -21,8 +32,17 @@ def compare(
     on the training part of each fold. LightGBM and what needs it or torch join if they are
     installed.
 
+    With --scores or --with nothing is fitted: lists that are there already stand side by side on
+    the same rows, with paired differences and who is ahead.
+
     Example: toppush compare train.csv --label fraud --drop id --cv 5
+
+    Example: toppush compare scored.csv --label fraud --scores ours,lightgbm --with fraud.toppush
     """
+    of_lists = split_options(options)
+    if are_wanted(context):
+        of_lists |= {name: options[name] for name in ("label", "positive")}
+        return compare_lists(data, kind=kind, seed=seed, as_json=as_json, **of_lists)
     from toppush.cli.progress import steps
     from toppush.experiments.compare import compare
     from toppush.files.fitting import read_training_file

@@ -1,105 +1,80 @@
 """`toppush evaluate`."""
 
 from dataclasses import asdict
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from toppush.cli import common
-from toppush.system.reading import DataError
+from toppush.cli.sources import Given, read_list, scoring_options
 
 if TYPE_CHECKING:
     from rich.table import Table
 
     from toppush.metrics.bootstrap import Interval
-
-DEPTHS = (10, 50, 100, 500, 1000, 5000, 10_000, 50_000, 100_000)
-RATES = (0.0001, 0.001, 0.01, 0.1)
-FRACTIONS = (0.001, 0.01, 0.1)
-Wanted = dict[str, tuple[str, dict[str, float]]]
-"""What a figure is called -> the measure and its parameters."""
+    from toppush.metrics.panel import Panel
 
 
 @click.command(cls=common.Command)
-@common.scoring_options
+@scoring_options
 @click.option(
     "--draws",
     type=click.IntRange(min=10),
     help="Draws for the intervals [default: 1000, fewer from 200,000 rows on].",
 )
 @common.seed_option
-def evaluate(
-    model: Path,
-    data: Path,
-    label: str | None,
-    confidence: float,
-    draws: int | None,
-    seed: int,
-    kind: str | None,
-    as_json: bool,
-) -> None:
+def evaluate(confidence: float, draws: int | None, seed: int, as_json: bool, **source: Any) -> None:
     """Measure how well MODEL ranks the labelled rows of DATA, with intervals.
 
-    Example: toppush evaluate fraud.toppush held-out.csv --json
-    """
-    from toppush import files
-    from toppush.metrics import bootstrap
+    MODEL is a file of toppush, or one of skops with any fitted estimator or pipeline of
+    scikit-learn. With --scores it is left out: the scores are in DATA.
 
-    with common.scoring(model, data, kind) as (ranker, rows, seen):
-        common.caution_training_rows(ranker, rows)
-        positive, scores = files.labelled(ranker, rows, label=label, seen=seen)
-    if positive.all() or not positive.any():
-        raise DataError("every row has the same label; both classes are needed.", file=data)
-    wanted = _wanted(len(scores), int((~positive).sum()))
-    measures = {key: bootstrap.measure(name, **given) for key, (name, given) in wanted.items()}
+    Example: toppush evaluate fraud.toppush held-out.csv --json
+
+    Example: toppush evaluate scored.csv --scores score --label fraud
+    """
+    from toppush.metrics import bootstrap
+    from toppush.metrics.panel import measures, panel
+
+    given = Given.of(**source)
+    listed = read_list(given)
+    listed.require_both_classes()
+    listed.caution()
+    positive, scores = listed.found.positive, listed.found.scores
+    wanted = panel(len(scores), int((~positive).sum()))
     found = bootstrap.intervals(
-        positive, scores, measures, confidence=confidence, draws=draws, seed=seed
+        positive, scores, measures(wanted), confidence=confidence, draws=draws, seed=seed
     )
     n_pos = int(positive.sum())
-    result = common.met(ranker, seen) | {"positives": n_pos, "confidence": confidence, "seed": seed}
+    result = listed.met() | {"positives": n_pos, "confidence": confidence, "seed": seed}
     result["measures"] = [
         {"measure": wanted[key][0], **wanted[key][1], **asdict(one)} for key, one in found.items()
     ]
+    label_said, met_said = listed.sentences()
     common.show(
         as_json,
         result,
-        common.label_text(ranker.about["label"]),
-        f"{common.met_text(ranker, seen)} {n_pos:,} of them are positive. Intervals: "
+        label_said,
+        f"{met_said} {n_pos:,} of them are positive. Intervals: "
         f"{confidence:.0%}, of the mean over fresh lists with as many positives and negatives.",
         *_tables(found, wanted),
     )
 
 
-def _wanted(n_rows: int, n_negatives: int) -> Wanted:
-    """Every measure with its parameters, those that the data can show."""
-    from toppush.metrics import METRICS
-
-    wanted: Wanted = {name: (name, {}) for name, metric in METRICS.items() if not metric.needs}
-    for rate in RATES[1:]:
-        wanted[f"partial_auc({rate:g})"] = ("partial_auc", {"max_fpr": rate})
-    for fraction in FRACTIONS:
-        if fraction * n_rows >= 1:
-            wanted[f"lift_at({fraction:g})"] = ("lift_at", {"fraction": fraction})
-    for k in DEPTHS:
-        if k <= n_rows:
-            wanted[f"precision {k}"] = ("precision_at_k", {"k": k})
-            wanted[f"recall {k}"] = ("recall_at_k", {"k": k})
-    for rate in RATES:
-        if rate * n_negatives >= 1:
-            wanted[f"fpr {rate:g}"] = ("recall_at_fpr", {"max_fpr": rate})
-    return wanted
-
-
-def _tables(found: dict[str, "Interval"], wanted: Wanted) -> list["Table"]:
+def _tables(found: dict[str, "Interval"], wanted: "Panel") -> list["Table"]:
     listed = ("precision_at_k", "recall_at_k", "recall_at_fpr")
     whole = [[key, *_cells(one)] for key, one in found.items() if wanted[key][0] not in listed]
     depths = [given["k"] for name, given in wanted.values() if name == "precision_at_k"]
     heads = [
-        [f"{k:,}", *_cells(found[f"precision {k}"]), *_cells(found[f"recall {k}"])] for k in depths
+        [
+            f"{k:,}",
+            *_cells(found[f"precision_at_k({k})"]),
+            *_cells(found[f"recall_at_k({k})"]),
+        ]
+        for k in depths
     ]
     rates = [given["max_fpr"] for name, given in wanted.values() if name == "recall_at_fpr"]
-    tails = [[f"{rate:.2%}", *_cells(found[f"fpr {rate:g}"])] for rate in rates]
+    tails = [[f"{rate:.2%}", *_cells(found[f"recall_at_fpr({rate:g})"])] for rate in rates]
     tables = [common.table("measure", "value", "from", "to", rows=whole)]
     columns = ("length", "precision", "from", "to", "recall", "from", "to")
     tables.append(common.table(*columns, rows=heads, title="The first rows of the list"))

@@ -26,6 +26,12 @@ SHOWN = 20
     "--limit", type=click.IntRange(min=1), help="Keep the best K rows, in bounded memory."
 )
 @common.columns_option("--columns", "Columns of DATA to carry along, such as an id.")
+@click.option(
+    "--explain",
+    type=click.IntRange(1, 20),
+    metavar="N",
+    help="Say why each row is there: the N columns that lift it most, and what holds it back.",
+)
 @common.format_option
 @common.json_option
 def rank(
@@ -34,6 +40,7 @@ def rank(
     output: Path | None,
     limit: int | None,
     columns: tuple[str, ...],
+    explain: int | None,
     kind: str | None,
     as_json: bool,
 ) -> None:
@@ -44,24 +51,29 @@ def rank(
     training rows can tell.
 
     Of equal scores the earlier row comes first. With --limit the file is streamed, and memory does
-    not grow with it; without, the scores and --columns of all rows are sorted in memory.
+    not grow with it; without, the scores and --columns of all rows are sorted in memory. With
+    --explain the listed rows are read again and held.
 
     Example: toppush rank fraud.toppush new.csv -o ranked.csv --limit 1000 --columns id
     """
     from toppush import files
+    from toppush.files.explaining import compared_with
     from toppush.files.ranking import require_ending, write_table
 
     if output is not None:
         require_ending(output)
     with common.scoring(model, data, kind) as (ranker, rows, seen):
         carried = common.named_columns(rows, columns)
-        found = files.rank(ranker, rows, limit=limit, columns=carried, seen=seen)
+        found = files.rank(ranker, rows, limit=limit, columns=carried, explain=explain, seen=seen)
     if output is not None:
         write_table(found, output)
     written = None if output is None else str(output)
     result = common.met(ranker, seen) | {"listed": len(found), "output": written}
     label = common.label_text(ranker.about["label"]) if "label" in ranker.about else ""
     said = [label, common.met_text(ranker, seen), ranker.scale_text]
+    if explain:
+        said.append(f"Lifts are relative to {compared_with(ranker)}.")
+        result["compared_with"] = compared_with(ranker)
     if output is None:
         listed = found if as_json else found.slice(0, SHOWN)
         common.show(
@@ -72,12 +84,20 @@ def rank(
 
 
 def _as_text(found: "pa.Table", model: "Model") -> "Table":
-    shown = [name for name in found.column_names if found[name].null_count < len(found)]
+    """The list for the terminal; reasons in words alone."""
+    shown = [
+        name
+        for name in found.column_names
+        if not name.startswith(("why_", "held_back_")) and found[name].null_count < len(found)
+    ]
     forms: dict[str, Callable[[Any], str]] = {"score": "{:.4g}".format, "share": percent}
     if model.scale is not None:
         forms["points"] = f"{{:.{model.scale.digits}f}}".format
     rows = [[forms.get(name, str)(row[name]) for name in shown] for row in found.to_pylist()]
-    return common.table(*shown, rows=rows)
+    made = common.table(*shown, rows=rows)
+    if shown[-1] == "why":
+        made.columns[-1].justify = "left"
+    return made
 
 
 def percent(share: float) -> str:

@@ -1,23 +1,26 @@
 """`toppush report`."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from toppush.cli import common
+from toppush.cli.sources import Given, Listed, read_list, read_training, source_options
 
 if TYPE_CHECKING:
     from sklearn.pipeline import Pipeline
 
     from toppush.files import Model
+    from toppush.types import Matrix
+
+SHOWN = 50
+"""Rows of which the page shows columns."""
 
 
 @click.command(cls=common.Command)
-@common.existing("model")
-@common.existing("data")
+@source_options
 @common.output_option("Where to write the page.", default=Path("report.html"), show_default=True)
-@common.label_option
 @click.option(
     "--train",
     type=common.InputFile(exists=True, dir_okay=False),
@@ -28,66 +31,117 @@ if TYPE_CHECKING:
 @click.option(
     "--k", type=click.IntRange(min=1), help="Length of the list that the page opens with."
 )
-@common.format_option
-@common.json_option
 def report(
-    model: Path,
-    data: Path,
     output: Path,
-    label: str | None,
     train: Path | None,
     columns: tuple[str, ...],
     title: str | None,
     k: int | None,
-    kind: str | None,
     as_json: bool,
+    **source: Any,
 ) -> None:
     """Write one self-contained HTML page on how MODEL ranks the labelled rows of DATA.
 
     Take rows that the model has not seen. The page needs no network; the rows that it shows are in
-    it.
+    it. MODEL is a file of toppush or of skops; with --scores it is left out: DATA has the scores.
 
     Example: toppush report fraud.toppush held-out.csv --train train.csv --columns id -o report.html
-    """
-    from toppush.files.scoring import labelled_rows
-    from toppush.report import from_estimator, write
 
-    with common.scoring(model, data, kind) as (ranker, file, met_here):
-        flatters = common.caution_training_rows(ranker, file)
-        carried = common.named_columns(file, columns)
-        rows = labelled_rows(ranker, file, label=label, columns=carried, seen=met_here)
-    if rows.positive.all() or not rows.positive.any():
-        raise common.Failure(f"{data}: every row has the same label; both classes are needed.", 1)
-    seen = labelled_rows(ranker, train, label=label, kind=kind) if train else None
-    named = rows.X if hasattr(rows.X, "column_names") else None
-    shown = named if rows.carried is None else rows.carried
-    page = from_estimator(
-        ranker.pipeline,
-        rows.X,
-        rows.positive,
-        None if seen is None else seen.X,
-        None if seen is None else seen.positive,
-        rows=shown,
-        title=title or data.name,
-        k=k,
-        rival_steps=_rival_steps(ranker),
-        share=ranker.share,
-        facts={
-            "Model": model.name,
-            "Data": data.name + ", which the model was fitted to: these figures flatter" * flatters,
-            "Positive label": ranker.label.positive,
-        },
-    )
-    write(output, page)
+    Example: toppush report scored.csv --scores score --label fraud --columns id
+    """
+    from toppush.report import write
+
+    given = Given.of(**source)
+    if given.scores is not None and train is not None:
+        raise click.UsageError("--train is for MODEL; scores alone have nothing to learn from.")
+    listed = read_list(given, columns=columns, rows=True)
+    listed.require_both_classes()
+    listed.caution()
+    write(output, _page(listed, train, title=title or given.data.name, k=k))
     size = output.stat().st_size
-    written = {"output": str(output), "positives": int(rows.positive.sum()), "bytes": size}
+    positives = int(listed.found.positive.sum())
+    written = {"output": str(output), "positives": positives, "bytes": size}
     common.show(
         as_json,
-        common.met(ranker, met_here) | written,
-        common.label_text(ranker.about["label"]),
-        common.met_text(ranker, met_here),
+        listed.met() | written,
+        *listed.sentences(),
         f"Written: {output} ({size / 1e6:.1f} MB).",
     )
+
+
+def _page(listed: Listed, train: Path | None, **page: Any) -> str:
+    """The page, with all that whoever made the scores can tell."""
+    from toppush.files.sources import EstimatorSource, ModelSource
+    from toppush.report import from_estimator
+
+    source, found = listed.source, listed.found
+    page["facts"] = _facts(listed)
+    if isinstance(source, ModelSource):
+        ranker, steps, positive = source.model.pipeline, _rival_steps(source.model), None
+    elif isinstance(source, EstimatorSource) and not source.lower_is_better:
+        ranker, steps = source.estimator, _plain_steps(found.rows)
+        positive = source.positive_class(found.label)
+    else:
+        return _page_of_scores(listed, **page)
+    seen = None if train is None else read_training(listed.given, source, train)
+    named = found.rows if hasattr(found.rows, "column_names") else None
+    return from_estimator(
+        ranker,
+        found.rows,
+        found.positive,
+        None if seen is None else seen.rows,
+        None if seen is None else seen.positive,
+        rows=named if found.columns is None else found.columns,
+        rival_steps=steps,
+        positive=positive,
+        scores=found.scores,
+        share=source.model.share if isinstance(source, ModelSource) else None,
+        **page,
+    )
+
+
+def _page_of_scores(listed: Listed, **page: Any) -> str:
+    """The page without anything that only whoever made the scores could tell."""
+    from toppush.report import build, list_order
+
+    found, source = listed.found, listed.source
+    order = list_order(found.positive, found.scores)
+    turned = (
+        f"The lowest values of {source.name} are at the top of the list; scores on this page are "
+        "those values with the sign turned."
+    )
+    return build(
+        found.positive,
+        found.scores,
+        name=source.name,
+        preview=None if found.columns is None else found.columns.take(order[:SHOWN]),
+        caution=turned * source.lower_is_better,
+        **page,
+    )
+
+
+def _facts(listed: Listed) -> dict[str, object]:
+    given = listed.given
+    flatters = ", which the model was fitted to: these figures flatter" * listed.flatters
+    by = (
+        {"Scores": f"column {given.scores}"} if given.model is None else {"Model": given.model.name}
+    )
+    return by | {
+        "Data": given.data.name + flatters,
+        "Positive label": listed.found.label.positive,
+    }
+
+
+def _plain_steps(rows: "Matrix") -> "Pipeline":
+    """How logistic regression is to prepare rows that an estimator of others takes."""
+    from sklearn.impute import SimpleImputer
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import MaxAbsScaler
+
+    from toppush.files import Columns
+
+    filled = Columns() if hasattr(rows, "columns") else SimpleImputer(strategy="median")
+    return make_pipeline(filled, MaxAbsScaler())
 
 
 def _rival_steps(model: "Model") -> "Pipeline | None":

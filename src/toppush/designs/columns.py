@@ -14,6 +14,30 @@ def entries_per_row(X: Matrix) -> float:
     return max(float(stored) / max(int(X.shape[0]), 1), 1.0)
 
 
+def stored(X: Matrix) -> Array:
+    """The entries that are stored: all of an array."""
+    return np.asarray(X.data if sparse.issparse(X) else X)
+
+
+def is_thin(X: Matrix, share: float) -> bool:
+    """Whether rows are sparse and at most a share of their entries is not zero."""
+    return bool(sparse.issparse(X) and X.nnz <= share * X.shape[0] * X.shape[1])
+
+
+def times(X: Matrix, factor: Array) -> Matrix:
+    """Each column by its factor."""
+    return X @ sparse.diags_array(factor) if sparse.issparse(X) else X * factor
+
+
+def in_single(X: Matrix) -> Matrix:
+    """Rows in single precision, what is too large for it cut."""
+    largest = float(np.finfo(np.float32).max)
+    cut = np.clip(stored(X), -largest, largest).astype(np.float32)
+    if not sparse.issparse(X):
+        return cut
+    return sparse.csr_matrix((cut, X.indices, X.indptr), shape=X.shape)
+
+
 def can_be_shifted(X: Matrix) -> bool:
     """Whether a shift of all rows leaves them as large as they are."""
     return not sparse.issparse(X)

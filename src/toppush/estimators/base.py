@@ -4,7 +4,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,6 +18,8 @@ from toppush import metrics
 from toppush.designs import Design, PlacedRows, backend_of, is_placed, place
 from toppush.designs.arrays import namespace, to_host
 from toppush.estimators.callbacks import CallbackSupportMixin, FitTasks
+from toppush.estimators.contributions import linear_contributions
+from toppush.estimators.explaining import Explanation, Pair, explain, explain_pair
 from toppush.estimators.progress import LiveLine
 from toppush.problem.objective import TopProblem
 from toppush.problem.solution import Iteration, Solution
@@ -42,10 +44,61 @@ class Ranker(ClassifierMixin, BaseEstimator):
     """
 
     classes_: NDArray[Any]
+    _n_explained: ClassVar[int] = 2000
+    """Rows whose contributions cost little enough to ask for them unasked."""
 
     def decision_function(self, X: Matrix) -> Array:
         """Scores less the threshold; higher ranks first."""
         raise NotImplementedError
+
+    def contributions(self, X: Matrix) -> Array:
+        """What each column adds to a row's score; the last column is the rest.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame of shape (n_samples, n_features)
+
+        Returns
+        -------
+        array of shape (n_samples, n_features + 1)
+            Rows sum to `decision_function`.
+        """
+        raise NotImplementedError
+
+    def explain(
+        self, X: Matrix, n_columns: int = 3, *, against: Matrix = None
+    ) -> list[Explanation]:
+        """Why each row stands where it does in the list of these rows.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame of shape (n_samples, n_features)
+        n_columns : int, default=3
+            How many columns are named at most.
+        against : rows, optional
+            What rows are compared with in the mean, such as the highest-ranked negatives of the
+            training rows; by default `reference_` where there is one, else X.
+
+        Returns
+        -------
+        list of Explanation
+            In the order of X; `toppush.estimators.explaining` has their fields.
+        """
+        return explain(self, X, n_columns, against=against)
+
+    def explain_pair(self, x: Matrix, y: Matrix, n_columns: int = 3) -> Pair:
+        """Why the row x stands above the row y.
+
+        Parameters
+        ----------
+        x, y : one row each
+        n_columns : int, default=3
+
+        Returns
+        -------
+        Pair
+        """
+        return explain_pair(self, x, y, n_columns)
 
     def predict(self, X: Matrix) -> NDArray[Any]:
         """The positive class for rows that score above the threshold, else the other."""
@@ -98,6 +151,23 @@ class LinearRanker(CallbackSupportMixin, Ranker):
         check_is_fitted(self)
         return decision(read_rows(self, X), self.coef_[0], self.threshold_)
 
+    def contributions(self, X: Matrix) -> Array:
+        """Weight times value of each column, and minus the threshold in the last.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame of shape (n_samples, n_features)
+
+        Returns
+        -------
+        array of shape (n_samples, n_features + 1)
+            Rows sum to `decision_function`.
+        """
+        check_is_fitted(self)
+        refuse_elsewhere(self, X=X)
+        rows = validate_data(self, X, accept_sparse="csr", dtype=DTYPES, reset=False)
+        return linear_contributions(rows, self.coef_[0], self.threshold_)
+
     def _keep(self, solution: Solution, classes: NDArray[Any]) -> None:
         """Set the fitted attributes that come from a solution."""
         self.classes_ = classes
@@ -121,8 +191,12 @@ def decision(rows: PlacedRows, weights: Array, threshold: float) -> Array:
 
 @contextmanager
 def unchanged_on_failure(estimator: BaseEstimator) -> Iterator[None]:
-    """A fit that fails or is interrupted leaves the fitted attributes as they were."""
+    """A fit that fails or is interrupted leaves the fitted attributes as they were.
+
+    What was learned of the earlier fit's list is forgotten.
+    """
     before = {name: value for name, value in vars(estimator).items() if name.endswith("_")}
+    vars(estimator).pop("reference_", None)
     try:
         yield
     except BaseException:

@@ -12,6 +12,7 @@ from toppush.system.reading import DataError
 try:
     from toppush.files.checking import check
     from toppush.files.columns import Columns
+    from toppush.files.explaining import explain_rows
     from toppush.files.fitting import fit
     from toppush.files.fitting_parts import fit_parts
     from toppush.files.model.fitted import Model
@@ -27,6 +28,7 @@ __all__ = [
     "Model",
     "ModelError",
     "check",
+    "explain_rows",
     "fit",
     "fit_parts",
     "labelled",

@@ -13,6 +13,7 @@ from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 from sklearn.utils._param_validation import InvalidParameterError
 
 from toppush import metrics
+from toppush.estimators.contributions import learn_reference
 from toppush.files.columns import Column, Columns, Number
 from toppush.files.errors import BadColumns
 from toppush.files.id_columns import caution, id_like
@@ -183,6 +184,8 @@ def fit(
     clock.append(time.perf_counter())
     scale_of_scores = learned_scale(made, ranker, X, given.positive, seed=seed)
     measured = measures(ranker, X, given.positive)
+    if not hasattr(ranker, "reference_"):
+        learn_reference(ranker, X, given.positive)
     clock.append(time.perf_counter())
     first = given.rows.layout.get("first", 0)
     found = Model(Pipeline([*steps, ("ranker", ranker)]))

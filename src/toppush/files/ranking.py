@@ -12,6 +12,7 @@ import pyarrow as pa
 from pyarrow import csv as arrow_csv
 from pyarrow import feather, parquet
 
+from toppush.files.explaining import with_reasons
 from toppush.files.model.fitted import Model
 from toppush.files.readers import FileOrReader, reading
 from toppush.files.scoring import ScoringNotes, scored
@@ -82,6 +83,7 @@ def rank(
     *,
     limit: int | None = None,
     columns: tuple[str, ...] = (),
+    explain: int | None = None,
     kind: str | None = None,
     seen: ScoringNotes | None = None,
 ) -> pa.Table:
@@ -102,6 +104,9 @@ def rank(
         How many rows to keep.
     columns : tuple of str
         Columns of the file to carry along.
+    explain : int, optional
+        How many columns to name that lift each row, see `with_reasons`. The file is read again for
+        the rows that are listed, and these are held.
     kind : str, optional
         The format, if the ending does not say.
     seen : ScoringNotes, optional
@@ -115,7 +120,8 @@ def rank(
     with reading(path, kind) as file:
         for scores, _, carried in scored(model, file, model.needs(carry=columns), seen):
             best.add(scores, seen.rows, carried)
-    return with_meaning(model, best.table())
+    found = with_meaning(model, best.table())
+    return with_reasons(model, path, found, explain, kind) if explain else found
 
 
 def with_meaning(model: Model, found: pa.Table) -> pa.Table:

@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
-from scipy import sparse
 
+from toppush.designs.between import stacked
 from toppush.files.counts import Counts
 from toppush.files.model.fitted import Model
 from toppush.files.readers import FileOrReader, reading
@@ -79,12 +79,14 @@ def labelled_rows(
     label: str | None = None,
     kind: str | None = None,
     columns: tuple[str, ...] = (),
+    numbers: tuple[str, ...] = (),
     seen: ScoringNotes | None = None,
 ) -> LabelledRows:
     """Read a whole file; memory is that of its rows. What is met in it goes to `seen`."""
     parts, positive, notes = [], [], seen or ScoringNotes()
     with reading(path, kind) as file:
-        for batch in file.batches(model.needs(labels=True, label=label, carry=columns)):
+        needs = model.needs(labels=True, label=label, carry=columns, numbers=numbers)
+        for batch in file.batches(needs):
             with placed(file, notes):
                 positive.append(model.label.positives(batch.labels))
                 if seen is not None:
@@ -95,7 +97,7 @@ def labelled_rows(
     notes.counts.caution()
     carried = [part.carried for part in parts if part.carried is not None]
     shown = pa.Table.from_batches(carried) if carried else None
-    return LabelledRows(_joined([part.X for part in parts]), np.concatenate(positive), shown)
+    return LabelledRows(joined([part.X for part in parts]), np.concatenate(positive), shown)
 
 
 @contextmanager
@@ -112,10 +114,8 @@ def require_rows(seen: ScoringNotes, file: Reader) -> None:
         raise file.error("the file holds no rows.")
 
 
-def _joined(parts: list[Matrix]) -> Matrix:
+def joined(parts: list[Matrix]) -> Matrix:
     """One table or matrix from the parts of a file."""
     if isinstance(parts[0], pa.RecordBatch):
         return pa.Table.from_batches(parts)
-    if isinstance(parts[0], np.ndarray):
-        return np.concatenate(parts)
-    return sparse.csr_array(sparse.vstack(parts, format="csr"))
+    return stacked(parts)

@@ -99,7 +99,7 @@ class TopPushAdditive(FeatureRanker):
     >>> round(ranker.score(X, y), 2)
     1.0
     >>> ranker.contributions(X).shape
-    (569, 30)
+    (569, 31)
     """
 
     values_: list[Array]
@@ -174,7 +174,7 @@ class TopPushAdditive(FeatureRanker):
         return self
 
     def contributions(self, X: Matrix) -> Array:
-        """What each column adds to the score of each row.
+        """What each column adds to a row's score; the last column is the rest, `offset_`.
 
         Parameters
         ----------
@@ -182,14 +182,15 @@ class TopPushAdditive(FeatureRanker):
 
         Returns
         -------
-        array of shape (n_samples, n_features)
-            With `offset_`, a row adds up to its `decision_function`.
+        array of shape (n_samples, n_features + 1)
+            Rows sum to `decision_function`.
         """
         check_is_fitted(self)
         features = self._features(self._rows(X, reset=False))
         curves, weights = self._curves, self.coef_[0]
-        by_column = _per_column(curves, weights)
-        return np.asarray(dense(features @ by_column) - curves.means @ by_column)
+        by_column = curves.per_column(weights)
+        added = dense(features @ by_column) - curves.means @ by_column
+        return np.column_stack([added, np.full(len(added), self.offset_)])
 
     def curve(self, column: int | str) -> Curve:
         """What a column adds to the score, by its name or position.
@@ -277,9 +278,3 @@ class TopPushAdditive(FeatureRanker):
         for one in asked.tolist():
             mask[self._position(one)] = True
         return mask
-
-
-def _per_column(curves: Curves, weights: Array) -> sparse.csr_array:
-    """The weights with a column for each column of X."""
-    shape = (len(weights), len(curves.columns))
-    return sparse.csr_array((weights, (np.arange(len(weights)), curves.homes)), shape=shape)

@@ -10,6 +10,7 @@ import numpy as np
 
 from toppush import metrics
 from toppush.estimators.progress import Line
+from toppush.nonlinear.held_out import Fold
 from toppush.objectives import label_rows, push
 from toppush.system.threads import go_on
 from toppush.types import Array, Mask, Matrix, Where
@@ -106,7 +107,7 @@ class Rows:
 def grow(
     rows: Rows,
     growth: Growth,
-    fold: tuple[Where, Where],
+    fold: Fold,
     seed: int,
     n_threads: int,
     tell: Callable[[], None] = lambda: None,

@@ -14,7 +14,7 @@ not have, a first missing value or an unknown category, takes the mean of the co
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -61,7 +61,7 @@ class Column:
 
     @classmethod
     def of(cls, held: Held, pieces: int, *, categorical: bool) -> "Column":
-        """From what the training rows hold."""
+        """From what the training rows hold; without pieces a straight line over their range."""
         distinct, mass, common = held.values, held.mass, np.nan
         if len(distinct) > 1 and mass.max() >= 0.5 * mass.sum():
             most = int(np.argmax(mass))
@@ -69,6 +69,10 @@ class Column:
             distinct, mass = np.delete(distinct, most), np.delete(mass, most)
         if categorical:
             return cls(distinct, -1, common, held.missing)
+        if not pieces:
+            return cls(
+                distinct[[0, -1]] if len(distinct) > 1 else distinct, 0, common, held.missing
+            )
         shown = _quantiles(distinct, mass, PER_PIECE * pieces)
         cells = min(max(len(shown) - 1, 1), pieces)
         return cls(shown, int(np.ceil(np.log2(cells))), common, held.missing)
@@ -174,6 +178,33 @@ class Curves:
     def homes(self) -> Where:
         """The column to which each number belongs."""
         return np.repeat(np.arange(len(self.columns)), np.diff(self.starts))
+
+    def per_column(self, weights: Array) -> sparse.csr_array:
+        """The weights with a column for each column of X."""
+        shape = (len(weights), len(self.columns))
+        return sparse.csr_array((weights, (np.arange(len(weights)), self.homes)), shape=shape)
+
+    def arrays(self) -> dict[str, Any]:
+        """What `from_arrays` makes the same curves of: plain arrays."""
+        return {
+            "values": np.concatenate([column.values for column in self.columns]),
+            "sizes": np.array([len(column.values) for column in self.columns]),
+            "levels": np.array([column.levels for column in self.columns]),
+            "common": np.array([column.common for column in self.columns]),
+            "missing": np.array([column.missing for column in self.columns]),
+            "means": self.means,
+        }
+
+    @classmethod
+    def from_arrays(cls, given: dict[str, Any]) -> "Curves":
+        """What `arrays` returned, as curves again."""
+        values = np.split(given["values"], np.cumsum(given["sizes"])[:-1])
+        parts = zip(values, given["levels"], given["common"], given["missing"], strict=True)
+        columns = [
+            Column(own, int(levels), float(common), bool(missing))
+            for own, levels, common, missing in parts
+        ]
+        return cls(columns, given["means"])
 
     def transform(self, X: Matrix) -> sparse.csr_array:
         """The numbers of all rows, a part of the rows at a time."""

@@ -22,6 +22,7 @@ from toppush.estimators.base import (
 from toppush.estimators.choice import Scorer
 from toppush.estimators.cross_validation import TopPushCV
 from toppush.estimators.toppush import TopPush
+from toppush.nonlinear.held_out import some_rows
 from toppush.types import Array, Labels, Matrix, Where
 
 TOL = 1e-3
@@ -75,7 +76,10 @@ class FeatureRanker(LinearRanker):
         array of shape (n_samples,)
         """
         check_is_fitted(self)
-        X = self._rows(X, reset=False)
+        return self._decision(self._rows(X, reset=False))
+
+    def _decision(self, X: Matrix) -> Array:
+        """Of rows that were read, some at a time."""
         parts = [X[start : start + self._batch] for start in range(0, X.shape[0], self._batch)]
         return np.concatenate(
             [
@@ -155,10 +159,7 @@ class Pairs:
         n_rows, best = len(given.positive), choose and self.combine == "best"
         if not (best and isinstance(self.cv, Integral) and n_rows > most):
             return np.arange(n_rows)
-        share = min(1.0, most / n_rows)
-        classes = np.flatnonzero(given.positive), np.flatnonzero(~given.positive)
-        some = [_evenly(rows, share, OF_EACH_CLASS) for rows in classes]
-        return np.sort(np.concatenate(some))
+        return some_rows(given.positive, most, OF_EACH_CLASS)
 
     def search(
         self, features: Matrix, given: TrainingRows, where: Where, *, choose: bool
@@ -197,9 +198,3 @@ class Pairs:
             features, given.positive[where], None if weight is None else weight[where]
         )
         return fitted
-
-
-def _evenly(where: Where, share: float, at_least: int) -> Where:
-    """A share of some rows, but so many if there are, at even steps."""
-    n_taken = min(len(where), max(round(share * len(where)), at_least))
-    return where[np.linspace(0, len(where) - 1, n_taken).astype(np.intp)] if n_taken else where

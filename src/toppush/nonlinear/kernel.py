@@ -11,14 +11,16 @@ from sklearn.kernel_approximation import Nystroem
 from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils._param_validation import Interval
+from sklearn.utils.validation import check_is_fitted
 
 from toppush.designs.columns import can_be_shifted
 from toppush.estimators.base import unchanged_on_failure
 from toppush.estimators.choice import Scorer
+from toppush.estimators.contributions import background_places, shapley
 from toppush.estimators.cross_validation import TopPushCV
 from toppush.estimators.toppush import TopPush
 from toppush.nonlinear.features import FeatureRanker
-from toppush.types import Labels, Matrix
+from toppush.types import Array, Labels, Matrix
 
 WIDTHS = (0.1, 0.3, 1.0)
 """Of the kernel, in units of 1 / the median of the squared distances between rows."""
@@ -105,6 +107,7 @@ class TopPushKernel(FeatureRanker):
         "n_components": [Interval(Integral, 1, None, closed="left")],
         "random_state": ["random_state"],
     }
+    _n_explained = 64  # each is scored some 32 times for each column
     _lams = (0.1, 0.01, 0.001, 0.0001)
     _tops = (0.1, 0.3)
 
@@ -162,6 +165,27 @@ class TopPushKernel(FeatureRanker):
             self._take(final, given)
             self.gamma_, self.scaler_, self.kernel_ = best.kernel.gamma, scaler, best.kernel
         return self
+
+    def contributions(self, X: Matrix) -> Array:
+        """What each column adds to a row's score, by Shapley values; the last column is the rest.
+
+        The row is compared with some of the rows of the kernel, see
+        `toppush.estimators.contributions`: about 32 scores for each column.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame of shape (n_samples, n_features)
+
+        Returns
+        -------
+        array of shape (n_samples, n_features + 1)
+            Rows sum to `decision_function`.
+        """
+        check_is_fitted(self)
+        rows = self._rows(X, reset=False)
+        known = self.kernel_.components_
+        some = known[background_places(*known.shape)]
+        return shapley(self._decision, rows, self.scaler_.inverse_transform(some))
 
     def _features(self, X: Matrix) -> Matrix:
         return self.kernel_.transform(self.scaler_.transform(X))

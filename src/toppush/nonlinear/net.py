@@ -26,6 +26,7 @@ from toppush.estimators.base import (
     refuse_elsewhere,
     unchanged_on_failure,
 )
+from toppush.estimators.contributions import shapley, some_background
 from toppush.estimators.progress import Line
 from toppush.nonlinear.net_columns import PART_ROWS, Columns
 from toppush.problem.objective import count_top
@@ -72,6 +73,8 @@ class TopPushNet(Ranker):
         Of each layer, of shapes (n_members, inputs, outputs) and (n_members, outputs).
     mean_, scale_ : arrays of shape (n_features,)
         A network sees arcsinh((x - mean_) / scale_).
+    background_ : array of shape (n, n_features)
+        Training rows with which `contributions` compares others: 16, fewer for wide rows.
     offsets_ : array of shape (n_members,)
         Taken off each member's scores, which the loss determines up to a shift.
     out_of_fold_ : array of shape (n_samples,) or None
@@ -116,6 +119,7 @@ class TopPushNet(Ranker):
         "verbose": ["verbose"],
     }
 
+    _n_explained = 64  # each is scored some 32 times for each column
     weights_: list[NDArray[np.float32]]
     biases_: list[NDArray[np.float32]]
 
@@ -175,6 +179,7 @@ class TopPushNet(Ranker):
         progress.close()
         self.weights_, self.biases_, self.offsets_ = found.weights, found.biases, found.offsets
         self.mean_, self.scale_, self.n_iter_ = columns.mean, columns.scale, found.n_steps
+        self.background_ = some_background(X, seed)
         self.out_of_fold_, self.threshold_ = None, 0.0
         scores = self._scores(X) if found.out_of_fold is None else found.out_of_fold
         k = count_top(self.top, int(np.sum(~positive)))
@@ -221,6 +226,28 @@ class TopPushNet(Ranker):
         check_is_fitted(self)
         X = validate_data(self, X, accept_sparse="csr", dtype=DTYPES, reset=False)
         return self._scores(X) - self.threshold_
+
+    def contributions(self, X: Matrix) -> Array:
+        """What each column adds to a row's score, by Shapley values; the last column is the rest.
+
+        The row is compared with `background_`, see `toppush.estimators.contributions`: about 32
+        scores for each column.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame of shape (n_samples, n_features)
+
+        Returns
+        -------
+        array of shape (n_samples, n_features + 1)
+            Rows sum to `decision_function`.
+        """
+        check_is_fitted(self)
+        X = validate_data(self, X, accept_sparse="csr", dtype=DTYPES, reset=False)
+        background = getattr(self, "background_", self.mean_[None, :])  # of files that lack it
+        found = shapley(self._scores, X, background)
+        found[:, -1] -= self.threshold_
+        return found
 
     def _scores(self, X: Matrix) -> Array:
         columns = Columns(self.mean_, self.scale_)

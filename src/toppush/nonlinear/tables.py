@@ -13,6 +13,7 @@ from toppush.types import Array
 FROM_DTYPE = "from_dtype"
 TEXTS = ("category", "categorical", "enum", "object", "str", "utf8", "string")
 """How the names of types begin whose columns hold categories."""
+DATES = ("date", "timestamp")
 Categories = dict[int, list[Any]]
 """Number of a column -> its categories, texts or numbers, in the order of their codes."""
 
@@ -44,14 +45,21 @@ class Table:
         """The values of a column, as they are."""
         if not self.has_types:
             return np.asarray(self.given[:, number])
-        return np.asarray(_safe_indexing(self.given, number, axis=1), dtype=object)
+        return np.asarray(_safe_indexing(self.given, number, axis=1))
 
     def texts(self) -> list[int]:
         """Columns whose type says that they hold categories."""
+        return self._of_type(TEXTS)
+
+    def dates(self) -> list[int]:
+        """Columns whose type says that they hold dates."""
+        return self._of_type(DATES)
+
+    def _of_type(self, begins: tuple[str, ...]) -> list[int]:
         if not self.has_types:
             return []
         types = [str(one).lower() for one in self.given.dtypes]
-        return [number for number, one in enumerate(types) if one.startswith(TEXTS)]
+        return [number for number, one in enumerate(types) if one.startswith(begins)]
 
     def numbers_of(self, wanted: Sequence[Any]) -> list[int]:
         """Columns by number, name or mask."""
@@ -95,8 +103,7 @@ def categories_of(given: Any, columns: list[int]) -> Categories:
 
 
 def _sorted(values: NDArray[Any]) -> list[Any]:
-    present = [_plain(value) for value in values.tolist() if not _is_gap(value)]
-    found = set(present)
+    found = {_plain(value) for value in set(values.tolist()) if not _is_gap(value)}
     if all(isinstance(one, float) for one in found):
         return sorted(found)
     return sorted(found, key=str)
@@ -118,22 +125,26 @@ def _is_gap(value: Any) -> bool:
 def coded(given: Any, categories: Categories) -> Array:
     """A table as float64, categories as their codes; gaps and unknown ones as NaN."""
     table = Table(given)
-    n_rows, n_columns = given.shape
-    found = np.empty((n_rows, n_columns))
+    found = np.empty(given.shape)
     for number, name in enumerate(table.names):
         values = table.column(number)
-        if number in categories:
-            code = {one: float(place) for place, one in enumerate(categories[number])}
-            found[:, number] = [
-                np.nan if _is_gap(value) else code.get(_plain(value), np.nan)
-                for value in values.tolist()
-            ]
-        else:
-            found[:, number] = _numbers(values, name)
+        known = categories.get(number)
+        found[:, number] = numbers_of(values, name) if known is None else codes_of(values, known)
     return found
 
 
-def _numbers(values: NDArray[Any], name: Any) -> Array:
+def codes_of(values: NDArray[Any], categories: list[Any]) -> Array:
+    """Places of a column's values among its categories; NaN for gaps and unknown ones."""
+    place = {one: float(code) for code, one in enumerate(categories)}
+    held = values.tolist()  # once: a NaN is found again by its identity alone
+    code = {
+        value: np.nan if _is_gap(value) else place.get(_plain(value), np.nan) for value in set(held)
+    }
+    return np.array([code[value] for value in held])
+
+
+def numbers_of(values: NDArray[Any], name: Any) -> Array:
+    """A column of numbers as float64, gaps as NaN."""
     try:
         if values.dtype == object:
             values = np.array([np.nan if _is_gap(one) else one for one in values.tolist()])

@@ -1,6 +1,5 @@
 """The estimator of boosted trees that push positives above the top negatives."""
 
-from collections.abc import Iterator
 from numbers import Integral, Real
 from os import PathLike
 from typing import Any, ClassVar, Self
@@ -8,7 +7,6 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import _fit_context
-from sklearn.model_selection import StratifiedKFold
 from sklearn.utils import Tags, check_array, check_random_state, check_X_y
 from sklearn.utils._param_validation import Interval, RealNotInt, StrOptions
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
@@ -22,7 +20,24 @@ from toppush.estimators.base import (
     two_classes,
     unchanged_on_failure,
 )
-from toppush.nonlinear.boosting import LEAST_ROWS, Grown, Growth, GrowthLine, Rows, grow, lightgbm
+from toppush.nonlinear.boosting import (
+    LEAST_ROWS,
+    Grown,
+    Growth,
+    GrowthLine,
+    Rows,
+    grow,
+    lightgbm,
+)
+from toppush.nonlinear.held_out import (
+    Fold,
+    drawn_folds,
+    given_folds,
+    joined,
+    refuse_negative,
+    require_two_of_each,
+    top_mean,
+)
 from toppush.nonlinear.members_file import MembersFile
 from toppush.nonlinear.tables import (
     FROM_DTYPE,
@@ -35,8 +50,6 @@ from toppush.problem.objective import count_top
 from toppush.system.threads import in_threads
 from toppush.types import Array, Labels, Mask, Matrix, Where
 
-LEAST_FOLDS = 4
-"""So that a single member still sees three quarters of the rows."""
 READING: dict[str, Any] = {
     "accept_sparse": "csr",
     "dtype": DTYPES,
@@ -69,6 +82,9 @@ class TopPushTrees(Ranker):
     categorical_features : "from_dtype", None or list, default="from_dtype"
         Columns that hold categories: by their type in a data frame (text or category), or by
         number, name or mask. Categories that a fit did not see count as gaps.
+    cv : int, splitter or iterable of (train, held-out) pairs, optional
+        Folds that the members leave out in turn; by default as many as there are members, drawn
+        anew.
     n_threads : int, optional
         By default all cores, or OMP_NUM_THREADS if set. The result does not depend on it.
     checkpoint : path, optional
@@ -124,6 +140,7 @@ class TopPushTrees(Ranker):
         "learning_rate": [Interval(Real, 0, None, closed="neither")],
         "max_rounds": [Interval(Integral, 1, None, closed="left")],
         "categorical_features": [StrOptions({FROM_DTYPE}), "array-like", None],
+        "cv": ["cv_object"],
         "n_threads": [Interval(Integral, 1, None, closed="left"), None],
         "checkpoint": [str, PathLike, None],
         "random_state": ["random_state"],
@@ -146,6 +163,7 @@ class TopPushTrees(Ranker):
         learning_rate: float = 0.1,
         max_rounds: int = 1000,
         categorical_features: Any = FROM_DTYPE,
+        cv: Any = None,
         n_threads: int | None = None,
         checkpoint: str | PathLike[str] | None = None,
         random_state: int | np.random.RandomState | None = 0,
@@ -158,6 +176,7 @@ class TopPushTrees(Ranker):
         self.learning_rate = learning_rate
         self.max_rounds = max_rounds
         self.categorical_features = categorical_features
+        self.cv = cv
         self.n_threads = n_threads
         self.checkpoint = checkpoint
         self.random_state = random_state
@@ -185,15 +204,16 @@ class TopPushTrees(Ranker):
             X, y = self._read_training(X, y)
             self.classes_ = two_classes(y)
             weight = None if sample_weight is None else _check_sample_weight(sample_weight, X)
-            _refuse_negative(weight)
+            refuse_negative(weight)
             counted = np.arange(len(y)) if weight is None else np.flatnonzero(weight > 0)
             positive = np.asarray(y == self.classes_[1])[counted]
-            _require_two_of_each(positive, self.classes_)
+            require_two_of_each(positive, self.classes_)
             count_top(self.top, int((~positive).sum()))
             weight = None if weight is None else weight[counted]
             X = for_engine(X) if len(counted) == len(y) else for_engine(X)[counted]
             self.columns_ = common_columns(X, LEAST_ROWS)
-            members = self._grow(self._kept(X), positive, weight)
+            folds = given_folds(self.cv, y, counted)
+            members = self._grow(self._kept(X), positive, weight, folds)
             self._keep(members, counted, positive, len(y))
         return self
 
@@ -273,10 +293,13 @@ class TopPushTrees(Ranker):
         found[..., self.columns_] = values
         return found
 
-    def _grow(self, X: Matrix, positive: Mask, weight: Array | None) -> list[Grown]:
+    def _grow(
+        self, X: Matrix, positive: Mask, weight: Array | None, given: list[Fold] | None
+    ) -> list[Grown]:
         """All members, some at a time; those of an earlier process are taken over."""
         rng = check_random_state(self.random_state)
-        folds = list(_folds(positive, self.n_members, rng))
+        drawn = drawn_folds(positive, self.n_members, rng)
+        folds = drawn if given is None else given
         seeds = [int(seed) for seed in rng.randint(2**31 - 1, size=self.n_members)]
         growth = Growth(self.top, self.loss, self.n_leaves, self.learning_rate, self.max_rounds)
         rows = Rows(X, positive, weight, sorted(self.categories_), growth)
@@ -287,7 +310,8 @@ class TopPushTrees(Ranker):
         def member(number: int) -> Grown:
             if number not in kept.done:
                 tell = (lambda: None) if line is None else line.round
-                grown = grow(rows, growth, folds[number], seeds[number], n_threads, tell)
+                fold = folds[number % len(folds)]
+                grown = grow(rows, growth, fold, seeds[number], n_threads, tell)
                 kept.keep(number, grown)
             if line is not None:
                 line.done()
@@ -312,11 +336,10 @@ class TopPushTrees(Ranker):
         self._boosters()
         self.n_rounds_ = [one.n_rounds for one in members]
         self.n_tried_ = [one.n_tried for one in members]
-        scores, shift = _joined(members, positive)
-        above_mean = _top_mean(scores[~positive], self.top)
-        self.threshold_ = shift + above_mean
+        scores = joined([(one.held, one.scores) for one in members], positive)
+        self.threshold_ = top_mean(scores[~positive], self.top)
         self.out_of_fold_ = np.full(n_rows, np.nan)
-        self.out_of_fold_[counted] = scores - above_mean
+        self.out_of_fold_[counted] = scores - self.threshold_
 
     def _threads(self) -> int:
         return default_threads() if self.n_threads is None else self.n_threads
@@ -339,57 +362,7 @@ class TopPushTrees(Ranker):
         return tags
 
 
-def _refuse_negative(weight: Array | None) -> None:
-    if weight is not None and weight.min() < 0:
-        raise ValueError(
-            f"sample_weight has {weight.min():g}, and a weight cannot be negative; give 0 or more."
-        )
-
-
-def _require_two_of_each(positive: Mask, classes: NDArray[Any]) -> None:
-    """Each member holds rows of both classes out, and sees rows of both."""
-    for count, label in ((int((~positive).sum()), classes[0]), (int(positive.sum()), classes[1])):
-        if count < 2:
-            raise ValueError(
-                f"class {label} has {count} rows that weigh more than 0; trees need at least two "
-                "of each class, to learn from one and stop by the other: add rows, or use TopPush."
-            )
-
-
-def _folds(
-    positive: Mask, n_members: int, rng: np.random.RandomState
-) -> Iterator[tuple[Where, Where]]:
-    """Training rows and held-out rows of each member, of both classes; folds come again."""
-    rarest = int(min(positive.sum(), (~positive).sum()))
-    n_folds = min(max(n_members, LEAST_FOLDS), rarest)
-    split = StratifiedKFold(n_folds, shuffle=True, random_state=rng.randint(2**31 - 1))
-    folds = list(split.split(positive, positive))
-    return (folds[number % n_folds] for number in range(n_members))
-
-
 def _shared(n_threads: int, n_members: int) -> tuple[int, int]:
     """Members that grow at once, and the threads of each."""
     at_once = min(n_threads, n_members)
     return at_once, max(1, n_threads // at_once)
-
-
-def _joined(members: list[Grown], positive: Mask) -> tuple[Array, float]:
-    """Out-of-fold scores as one list, the mean of negatives at 0, and where the members have it.
-
-    A member's scores mean something by their differences alone, and grow with its rounds.
-    """
-    shifts = [float(np.mean(one.scores[~positive[one.held]])) for one in members]
-    spreads = [float(np.std(one.scores)) or 1.0 for one in members]
-    total, times = np.zeros(len(positive)), np.zeros(len(positive))
-    for one, shift, spread in zip(members, shifts, spreads, strict=True):
-        total[one.held] += (one.scores - shift) * (np.mean(spreads) / spread)
-        times[one.held] += 1
-    with np.errstate(invalid="ignore"):  # NaN where no member left the row out
-        return total / times, float(np.mean(shifts))
-
-
-def _top_mean(scores: Array, top: float) -> float:
-    """Mean of the greatest of the scores that are known, as many as make the top."""
-    known = scores[~np.isnan(scores)]
-    k = min(int(top), len(known)) if isinstance(top, Integral) else count_top(top, len(known))
-    return float(np.mean(np.partition(known, len(known) - k)[len(known) - k :]))

@@ -14,11 +14,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from toppush.designs import dense
-from toppush.types import Array, Matrix, Where
+from toppush.estimators.explaining import where_largest
+from toppush.types import Array, Matrix
 
 MAX_NAME = 60
-NEGLIGIBLE = 1e-3
-"""Share of the largest amount below which others are not told."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,12 +155,6 @@ def largest_contributions(features: Explains, limit: int, *rows: int) -> list[Co
         )
         for at in where_largest(np.abs(total), limit)
     ]
-
-
-def where_largest(sizes: Array, limit: int) -> Where:
-    """Where the largest entries are, greatest first, without those that nobody would see."""
-    chosen = np.argsort(-sizes, kind="stable")[:limit]
-    return np.asarray(chosen[sizes[chosen] > NEGLIGIBLE * sizes.max(initial=0.0)])
 
 
 def name_of(names: Sequence[str], j: int) -> str:

@@ -13,23 +13,33 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.utils import _safe_indexing, get_tags
 
 from toppush.designs import dense
+from toppush.estimators.scores import classes_of, positives_of, scores_of
+from toppush.estimators.sources import before_scaling, sources
 from toppush.nonlinear.features import FeatureRanker
 from toppush.problem.losses import LOSSES
 from toppush.report.drivers import Features, numbered
-from toppush.report.explained import Explained, by_column, largest_curves, sampled
+from toppush.report.explained import SAMPLED, Explained, by_column, largest_curves, sampled
 from toppush.report.page import N_ALARMS, N_SHOWN, Rival, build
 from toppush.report.ranking import Indices, Ranking, Table, table_records
-from toppush.report.sources import before_scaling, sources
+from toppush.report.reasons import reasons_of
 from toppush.types import Array, Mask, Matrix
 
 RIVAL_ITERATIONS = 1000
 NEARLY = 1e-3
 """Share by which an objective must beat weights of zero to count as better."""
+WALKED = (
+    "The row's score is shared out among the columns as they go over, one after the other, from a "
+    "training row's values to this row's, in several orders and from several rows (Shapley values)."
+)
+LINEAR = 1e-3
+"""Share of the scores' range up to which rounding explains a difference."""
 TOLD = {
     "TopPushTrees": "Every tree's answer is shared out among the columns it asked on the way, by "
     "the mean over all orders of asking (Shapley values); of all trees that is what a column adds.",
     "TopPushAdditive": "The score is a sum of one curve for each column, so each adds a known "
     "amount: the height of its curve at the row's value, less its mean height.",
+    "TopPushKernel": WALKED,
+    "TopPushNet": WALKED,
 }
 SHARED_OUT = "The ranker itself shares out a row's score among the columns."
 UNEXPLAINED = (
@@ -52,6 +62,8 @@ def from_estimator(
     facts: Mapping[str, object] | None = None,
     rival_steps: Pipeline | None = None,
     share: Callable[[Array], Array | None] | None = None,
+    positive: object = None,
+    scores: ArrayLike | None = None,
 ) -> str:
     """A self-contained HTML page about how a fitted ranker ranks rows.
 
@@ -60,10 +72,10 @@ def from_estimator(
 
     Parameters
     ----------
-    ranker : fitted TopPush, TopPushCV, pipeline ending in one, or search over one
-        Other classifiers with a `decision_function` work too; without `coef_` and without
-        `contributions` the page says nothing of features, and without `solution_` nothing of a
-        certificate.
+    ranker : fitted ranker, pipeline ending in one, or search over one
+        Of this package, or any with `decision_function` or `predict_proba`, or a regressor; without
+        `coef_` and without `contributions` the page says nothing of features, and without
+        `solution_` nothing of a certificate.
     X : array, sparse matrix or data frame of shape (n_rows, n_columns)
     y : array of shape (n_rows,)
     X_train, y_train : optional
@@ -81,6 +93,10 @@ def from_estimator(
     share : callable, optional
         The share of positives to expect by scores, such as `Model.share`; the page sets it beside
         what is found. None where it cannot tell.
+    positive : optional
+        The class to rank first; the second of two by default.
+    scores : array of shape (n_rows,), optional
+        The ranker's scores of X, if they are known already.
 
     Returns
     -------
@@ -89,18 +105,20 @@ def from_estimator(
     ranker = getattr(ranker, "best_estimator_", ranker)
     prepare, final = (ranker[:-1], ranker[-1]) if isinstance(ranker, Pipeline) else (None, ranker)
     prepared = _prepared(prepare, X)
-    scores = np.asarray(ranker.decision_function(X), np.float64)
-    positive = np.asarray(y) == ranker.classes_[1]
-    ranking = Ranking.of(positive, scores)
+    scores = np.asarray(scores_of(ranker, X, positive) if scores is None else scores, np.float64)
+    found = positives_of(ranker, y, positive)
+    ranking = Ranking.of(found, scores)
     features: Features | Explained | None = None
     alarms = ranking.order[ranking.false_alarms(N_ALARMS)]
-    if hasattr(final, "contributions"):
-        features = _explained(ranker, prepare, final, X, prepared, alarms, feature_names)
-    elif hasattr(final, "coef_") and not isinstance(final, FeatureRanker):
+    if not _is_of_second_class(ranker, positive):
+        pass  # what adds to the score of another class, nobody tells
+    elif _is_linear(final, prepared, scores):
         features = _features(ranker, prepare, final, X, alarms, feature_names)
+    elif hasattr(final, "contributions"):
+        features = _explained(ranker, prepare, final, X, prepared, alarms, feature_names)
     rival = None
     if X_train is not None and y_train is not None:
-        trained_on = np.asarray(y_train) == ranker.classes_[1]
+        trained_on = positives_of(ranker, y_train, positive)
         if rival_steps is not None:
             rival = _logistic(list(rival_steps), X_train, trained_on, X)
         else:
@@ -108,7 +126,7 @@ def from_estimator(
             rival = _logistic(fill, _prepared(prepare, X_train), trained_on, prepared)
     table = rows if rows is not None else X if _is_table(X) else None
     return build(
-        positive,
+        found,
         scores,
         title=title,
         name=type(final).__name__,
@@ -116,12 +134,37 @@ def from_estimator(
         preview=None if table is None else _safe_indexing(table, ranking.order[:N_SHOWN]),
         features=features,
         unexplained=UNEXPLAINED.format(name=type(final).__name__) if features is None else "",
+        reasons=reasons_of(ranker, X, ranking, _called(prepare, final, feature_names)),
         solution=getattr(final, "solution_", None),
         rival=rival,
         facts=_facts(ranker, final, features, X_train) | dict(facts or {}),
         caution=_caution(final),
         shares=None if share is None else share(scores),
     )
+
+
+def _called(
+    prepare: Pipeline | None, final: BaseEstimator, names: Sequence[str] | None
+) -> Sequence[str]:
+    """What columns are called that have no names of their own."""
+    if prepare is None and names is not None:
+        return names
+    return numbered(getattr(prepare or final, "n_features_in_", 0))
+
+
+def _is_of_second_class(ranker: BaseEstimator, positive: object) -> bool:
+    classes = classes_of(ranker)
+    return classes is None or (len(classes) == 2 and positive in (None, classes[1]))
+
+
+def _is_linear(final: BaseEstimator, prepared: Matrix, scores: Array) -> bool:
+    """Whether the weights of the last step make the scores: those of a link function do not."""
+    if np.size(getattr(final, "coef_", ())) != prepared.shape[1] or isinstance(
+        final, FeatureRanker
+    ):
+        return False
+    apart = scores - prepared @ np.ravel(final.coef_)
+    return bool(np.ptp(apart) <= LINEAR * np.ptp(scores))
 
 
 def _prepared(prepare: Pipeline | None, X: Matrix) -> Matrix:
@@ -161,7 +204,7 @@ def _explained(
         owners = list(names or _names(ranker, before, final) or numbered(prepared.shape[1]))
         taken = zip(rows, dense(prepared[np.asarray(rows)]), strict=True)
         given = {int(row): dict(zip(owners, values, strict=True)) for row, values in taken}
-    where = sampled(prepared.shape[0], rows)
+    where = sampled(prepared.shape[0], rows, getattr(final, "_n_explained", SAMPLED))
     added = final.contributions(prepared[where])[:, : len(owners)]  # trees add the rest after
     called, amounts = by_column(added, owners)
     away = amounts - amounts[len(rows) :].mean(axis=0)
@@ -231,7 +274,10 @@ def _facts(
     features: Features | Explained | None,
     X_train: Matrix,
 ) -> dict[str, object]:
-    facts: dict[str, object] = {"Positive class": repr(ranker.classes_.tolist()[1])}
+    classes = classes_of(ranker)
+    facts: dict[str, object] = {}
+    if classes is not None and len(classes) == 2:
+        facts["Positive class"] = repr(classes[1])
     if isinstance(ranker, Pipeline):
         facts["Steps"] = " → ".join(type(step).__name__ for _, step in ranker.steps)
     parameters = final.get_params(deep=False)

@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from toppush.report.drivers import NEGLIGIBLE, name_of, where_largest
+from toppush.estimators.explaining import NEGLIGIBLE, where_largest
+from toppush.report.drivers import name_of
 from toppush.types import Array, Where
 
 N_CURVES, N_TEXTS = 6, 20
@@ -89,9 +90,9 @@ def largest_influences(explained: Explained, limit: int) -> list[Influence]:
     ]
 
 
-def sampled(n_rows: int, rows: Where) -> Where:
+def sampled(n_rows: int, rows: Where, most: int = SAMPLED) -> Where:
     """Numbers of the rows to explain, and after them of others, evenly over the list."""
-    others = np.unique(np.linspace(0, n_rows - 1, min(n_rows, SAMPLED)).astype(np.int64))
+    others = np.unique(np.linspace(0, n_rows - 1, min(n_rows, most)).astype(np.int64))
     return np.concatenate([np.asarray(rows, np.int64), others])
 
 

@@ -29,6 +29,7 @@ from toppush.report.ranking import (
     table_records,
     usual_lengths,
 )
+from toppush.report.reasons import Reasons
 from toppush.system.writing import write_text
 
 N_SHOWN = 50
@@ -71,6 +72,7 @@ def build(
     preview: Table = None,
     features: drivers.Features | Explained | None = None,
     unexplained: str = "",
+    reasons: Reasons | None = None,
     solution: Solution | None = None,
     rival: Rival | None = None,
     facts: Mapping[str, object] | None = None,
@@ -101,6 +103,8 @@ def build(
         `first_false_alarms`.
     unexplained : str
         Why there are none, if a reader might ask.
+    reasons : Reasons, optional
+        Which columns lift the first rows.
     solution : Solution, optional
         The fit's certificate.
     rival : Rival, optional
@@ -150,6 +154,7 @@ def build(
         "curves": [],
         "unexplained": unexplained,
         "reliable": _reliability(ranking, shares),
+        "reasons": reasons,
     }
     if features is not None:
         found, more = _drivers(ranking, features, records)

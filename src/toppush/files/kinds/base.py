@@ -32,10 +32,13 @@ class Ranker(Protocol):
     """What the last step of a model does."""
 
     classes_: NDArray[Any]
+    reference_: Array
+    """Mean contributions of the highest-ranked negatives of the training rows."""
     verbose: int
 
     def fit(self, X: Matrix, y: Labels) -> Self: ...
     def decision_function(self, X: Matrix) -> Array: ...
+    def contributions(self, X: Matrix) -> Array: ...
     def set_params(self, **params: Any) -> Self: ...
 
 

@@ -8,6 +8,7 @@ import pyarrow as pa
 from numpy.typing import ArrayLike
 from sklearn.pipeline import Pipeline
 
+from toppush.estimators.explaining import Explanation, Pair, explain, explain_pair
 from toppush.files.columns import Columns, Number
 from toppush.files.counts import Counts
 from toppush.files.errors import ModelError
@@ -148,8 +149,58 @@ class Model:
             for column, ratio in larger(rows, known):
                 counts.note_larger(f"number {column + first}", ratio)
 
+    def explain(
+        self, rows: Matrix, n_columns: int = 3, *, against: Matrix = None
+    ) -> list[Explanation]:
+        """Why each row stands where it does in the list of these rows.
+
+        Parameters
+        ----------
+        rows : table, record batch or data frame, or a matrix as it was fitted on
+        n_columns : int, default=3
+            How many columns are named at most.
+        against : rows, optional
+            What rows are compared with in the mean; by default the highest-ranked negatives of the
+            training rows, which `fit` has learned.
+
+        Returns
+        -------
+        list of Explanation
+            In the order of the rows.
+        """
+        against = None if against is None else _sliceable(against)
+        return explain(
+            self.pipeline, _sliceable(rows), n_columns, against=against, names=self.numbered
+        )
+
+    def explain_pair(self, x: Matrix, y: Matrix, n_columns: int = 3) -> Pair:
+        """Why the row x stands above the row y.
+
+        Parameters
+        ----------
+        x, y : tables or matrices of one row
+        n_columns : int, default=3
+
+        Returns
+        -------
+        Pair
+        """
+        pair = _sliceable(x), _sliceable(y)
+        return explain_pair(self.pipeline, *pair, n_columns, names=self.numbered)
+
+    @property
+    def numbered(self) -> list[str]:
+        """What the columns of a matrix are called, by their numbers in the file."""
+        first = self.about.get("layout", {}).get("first", 0)
+        return [f"number {first + place}" for place in range(self.pipeline.n_features_in_)]
+
     def needs(
-        self, *, labels: bool = False, label: str | None = None, carry: tuple[str, ...] = ()
+        self,
+        *,
+        labels: bool = False,
+        label: str | None = None,
+        carry: tuple[str, ...] = (),
+        numbers: tuple[str, ...] = (),
     ) -> Needs:
         """What a file must give to be scored, with labels if they are wanted."""
         known = self.columns.columns_ if self.columns else []
@@ -160,7 +211,12 @@ class Model:
             for one in known
         }
         wanted = (label or self.label.column, self.label.type) if labels else None
-        return Needs(schema, self.about.get("layout", {}), wanted, carry)
+        return Needs(schema, self.about.get("layout", {}), wanted, carry, numbers)
+
+
+def _sliceable(rows: Matrix) -> Matrix:
+    """Rows of which some can be taken."""
+    return pa.Table.from_batches([rows]) if _is_batch(rows) else rows
 
 
 def _is_batch(rows: Matrix) -> bool:

@@ -13,7 +13,6 @@ import json
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -25,13 +24,13 @@ from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, OrdinalEncoder, TargetEncoder
 
 from toppush.files.columns import Columns, Number
-from toppush.files.errors import ModelError, need
+from toppush.files.errors import ModelError
 from toppush.files.kinds import KINDS, kind_of
 from toppush.files.kinds.base import About, Ranker
 from toppush.files.kinds.certificates import certificate
 from toppush.files.model.archive import LARGEST, Archive, packed, unpacked
 from toppush.files.model.fitted import Model
-from toppush.files.model.trust import UntrustedError, require_trusted
+from toppush.files.model.trust import UntrustedError, require_trusted, skops_io
 from toppush.system.reading import DataError, fingerprint, require_file
 from toppush.system.writing import write_bytes
 
@@ -143,7 +142,7 @@ def require_ranker(pipeline: Pipeline) -> None:
 def to_bytes(model: Model) -> bytes:
     """The bytes of a model file, which `from_bytes` has been seen to open."""
     require_ranker(model.pipeline)
-    parts = unpacked(_skops().dumps(_light(model)))
+    parts = unpacked(skops_io().dumps(_light(model)))
     parts[ABOUT] = json.dumps(model.about, allow_nan=False).encode()
     data = sealed(packed(parts))
     try:
@@ -170,7 +169,7 @@ def from_bytes(data: bytes) -> Model:
         about, trusted = _about(archive), require_trusted(archive)
         with warnings.catch_warnings(record=True) as said:
             warnings.simplefilter("always")
-            model = Model(_skops().loads(body, trusted=trusted), about)
+            model = Model(skops_io().loads(body, trusted=trusted), about)
             _restore(model)
             _require_working(model)
     except (ModelError, ImportError):
@@ -288,11 +287,3 @@ def _made_rows(columns: Columns) -> list[pa.RecordBatch]:
             known[one.name] = pa.array([next(iter(one.texts), None)], pa.string())
             odd[one.name] = pa.array([None, UNKNOWN_TEXT, UNKNOWN_TEXT], pa.string())
     return [pa.RecordBatch.from_pydict(cells) for cells in (known, odd)]
-
-
-def _skops() -> Any:
-    try:
-        import skops.io
-    except ImportError as error:
-        raise need("files", error) from None
-    return skops.io

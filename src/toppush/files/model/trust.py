@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from toppush.files.errors import ModelError
+from toppush.files.errors import ModelError, need
 from toppush.files.kinds import homes
 from toppush.files.model.archive import Archive
 
@@ -73,6 +73,15 @@ class UntrustedError(ModelError):
 
     held = ""
     """What it names."""
+
+
+def skops_io() -> Any:
+    """The package that writes and reads estimators."""
+    try:
+        import skops.io
+    except ImportError as error:
+        raise need("files", error) from None
+    return skops.io
 
 
 def require_trusted(archive: Archive) -> list[str]:

@@ -63,6 +63,9 @@ class Needs(NamedTuple):
     label: tuple[str | None, pa.DataType] | None
     """Column and type of the labels, if they are wanted."""
     carry: tuple[str, ...] = ()
+    """Columns to hand on, which a text gives as texts."""
+    numbers: tuple[str, ...] = ()
+    """Columns to hand on as numbers."""
 
 
 class Reader(ABC):
@@ -70,6 +73,8 @@ class Reader(ABC):
 
     unreadable: ClassVar[tuple[type[Exception], ...]] = (OSError,)
     """What the library that reads it raises when the file is damaged."""
+    usual_label: ClassVar[str] = "label"
+    """Name of the column of labels unless it is said."""
 
     def __init__(self, path: Path, kind: str) -> None:
         self.path, self.kind = path, kind
@@ -112,6 +117,13 @@ class Reader(ABC):
         """The column names of a table; a matrix has none."""
         return []
 
+    def columns(self, names: Collection[str], texts: Collection[str] = ()) -> pa.Table:
+        """Some columns of all rows; those of `texts` are read as text where types are found."""
+        raise self.error(
+            f"a {self.kind} file has no column names, and {listed(names, 5)} is wanted of it; "
+            "put it into a table such as CSV or Parquet."
+        )
+
     @abstractmethod
     def load(self, label: str | None, drop: Collection[str], texts: Collection[str]) -> LoadedRows:
         """All rows with their labels; columns of `texts` are read as text where types are found."""
@@ -142,7 +154,7 @@ class TableReader(Reader):
         """The columns of a schema, of which a text takes the types too."""
 
     def load(self, label: str | None, drop: Collection[str], texts: Collection[str]) -> LoadedRows:
-        label = label or "label"
+        label = label or self.usual_label
         self._require((label, *drop, *texts))
         table = self.table(drop, texts)
         if not len(table):
@@ -151,19 +163,28 @@ class TableReader(Reader):
             raise self.error(f"the column of labels, {label!r}, is dropped.")
         return LoadedRows(table.drop_columns([label]), table[label], label, {})
 
+    def columns(self, names: Collection[str], texts: Collection[str] = ()) -> pa.Table:
+        self._require(names)
+        table = self.table([name for name in self.names if name not in names], texts)
+        if not len(table):
+            raise self.error("holds no rows.")
+        return table
+
     def batches(self, needs: Needs) -> Iterator[Batch]:
         if not needs.schema:
             raise self.error(
                 "has named columns, and the model was fitted on a matrix without names."
             )
         wanted = dict.fromkeys(needs.carry, pa.large_string())
+        wanted |= dict.fromkeys(needs.numbers, pa.float64())
+        handed_on = list(dict.fromkeys((*needs.carry, *needs.numbers)))
         if needs.label is not None and needs.label[0] is not None:
             wanted[needs.label[0]] = needs.label[1]
         wanted |= needs.schema
         self._require(wanted)
         for batch in self.stream(wanted):
             labels = None if needs.label is None else batch.column(needs.label[0])
-            carried = batch.select(list(needs.carry)) if needs.carry else None
+            carried = batch.select(handed_on) if handed_on else None
             yield Batch(batch, len(batch), labels, carried, 0)
 
     def _require(self, names: Iterable[str]) -> None:
@@ -189,4 +210,6 @@ class MatrixReader(Reader):
             first = next(iter(needs.schema))
             raise self.error(f"has no column names, and the model needs {first!r} and others.")
         self._refuse_names(columns=needs.carry)
+        if needs.numbers:
+            self.columns(needs.numbers)
         return int(needs.layout["width"])

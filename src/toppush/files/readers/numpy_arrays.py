@@ -7,10 +7,12 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 from scipy import sparse
 
 from toppush.files.arrow_values import all_finite
+from toppush.files.errors import absent, listed
 from toppush.files.readers.base import Batch, Layout, LoadedRows, MatrixReader, Needs
 from toppush.system.reading import DataError, require_file
 from toppush.types import Array, Labels, Matrix
@@ -69,6 +71,17 @@ class NpzReader(_NumpyReader):
     """NumPy's archive: X (or the parts of a CSR matrix as SciPy saves them) and y."""
 
     label, remembered = "y", "key"
+    usual_label = "y"
+
+    def columns(self, names: Collection[str], texts: Collection[str] = ()) -> pa.Table:
+        arrays = self._content()
+        if gone := absent(names, arrays):
+            raise self.error(f"has no {gone}; its arrays are {listed(sorted(arrays), 20)}.")
+        shapes = {name: arrays[name].shape for name in names}
+        if any(len(shape) != 1 for shape in shapes.values()) or len(set(shapes.values())) != 1:
+            raise self.error(f"arrays of one length are needed, and there are {shapes}.")
+        with self.readable():
+            return pa.table({name: _values(arrays[name]) for name in names})
 
     def _arrays(self, label: str) -> tuple[Matrix, Labels]:
         arrays = self._content()
@@ -132,6 +145,10 @@ class NpyReader(_NumpyReader):
             found.close()
             raise DataError("is an archive of arrays; read it with --format npz.", file=path)
         return found
+
+
+def _values(array: NDArray[Any]) -> NDArray[Any]:
+    return native(array) if array.dtype.kind in "biuf" else array
 
 
 def native(X: Matrix) -> Matrix:

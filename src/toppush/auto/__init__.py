@@ -1,0 +1,1 @@
+"""One ranker that chooses among many and combines them."""

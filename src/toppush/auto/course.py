@@ -1,0 +1,151 @@
+"""The course of a fit: all members on some of the rows, then those worth it on all rows.
+
+Time is looked at before each member, never within one. What is done when time is over, or when
+somebody interrupts, is combined.
+"""
+
+import time
+import warnings
+from dataclasses import dataclass, field
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from toppush.auto.combination import Lists, choose_weights
+from toppush.auto.members import Fitted, Given, Member, Settings
+from toppush.estimators.base import DegenerateWarning
+from toppush.estimators.progress import Line
+from toppush.nonlinear.held_out import some_rows
+from toppush.types import Array, Mask, Where
+
+RUNG_ROWS, WORTH = 8_000, 3.0
+"""Rows of the first round, and how many times as many there must be for it to be worth its time."""
+SLOWER = 1.3
+"""By how much more than in proportion to its rows a fit may take longer."""
+
+
+@dataclass(frozen=True)
+class Done:
+    """A member that was fitted."""
+
+    fitted: Fitted
+    seconds: float
+    n_rows: int
+
+
+@dataclass
+class Course:
+    """Fits members one after another and keeps what is done."""
+
+    members: dict[str, Member]
+    settings: Settings
+    scoring: str | None
+    seconds: float | None = None
+    line: Line | None = None
+    left_out: dict[str, str] = field(default_factory=dict)
+    interrupted: bool = False
+    _began: float = field(default_factory=time.perf_counter)
+
+    def run(self, given: Given) -> tuple[dict[str, Done], Where]:
+        """Fit to some rows, drop those that are behind, and fit the others to all rows.
+
+        What was fitted, and to which rows: to some of them if it was interrupted.
+        """
+        names, everything = self._able(given), np.arange(given.n_rows)
+        first: dict[str, Done] = {}
+        some = some_rows(given.positive, RUNG_ROWS)
+        if given.n_rows >= WORTH * RUNG_ROWS and len(names) > 1:
+            part = given.part(some)
+            first = self._fit_each(names, part, {})
+            names = self._worth(first, part)
+        if not self.interrupted:
+            scale = SLOWER * given.n_rows / len(some)
+            expected = {name: scale * one.seconds for name, one in first.items()}
+            names = sorted(names, key=lambda name: expected.get(name, 0.0))
+            if done := self._fit_each(names, given, expected):
+                return done, everything
+        if not first:
+            raise KeyboardInterrupt
+        return first, some
+
+    def close(self, weights: dict[str, float]) -> None:
+        """Show for good how it ended."""
+        if self.line is not None:
+            shares = ", ".join(f"{name} {weight:.0%}" for name, weight in weights.items())
+            seconds = time.perf_counter() - self._began
+            self.line.write(f"combined: {shares}  {seconds:.1f} s", last=True)
+
+    def _able(self, given: Given) -> list[str]:
+        for name, member in self.members.items():
+            if (why := member.left_out(given)) is not None:
+                self.left_out[name] = why
+        able = [name for name in self.members if name not in self.left_out]
+        if not able:
+            told = "; ".join(f"{name}: {why}" for name, why in self.left_out.items())
+            raise ValueError(f"none of the members can be fitted ({told}); name others.")
+        return able
+
+    def _fit_each(
+        self, names: list[str], given: Given, expected: dict[str, float]
+    ) -> dict[str, Done]:
+        """Fit members one after another, as long as there is time and nobody interrupts."""
+        found: dict[str, Done] = {}
+        for place, name in enumerate(names):
+            if self._is_late(expected.get(name, 0.0)) and (found or expected):
+                self.left_out[name] = "there was no time left"
+                continue
+            self._tell(name, place, len(names), given.n_rows)
+            began = time.perf_counter()
+            try:
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore", (ConvergenceWarning, DegenerateWarning))
+                    fitted = self.members[name].fit(given, self.settings)
+            except KeyboardInterrupt:
+                self.interrupted = True
+                self.left_out |= dict.fromkeys(names[place:], "the fit was interrupted")
+                break
+            found[name] = Done(fitted, time.perf_counter() - began, given.n_rows)
+        return found
+
+    def _is_late(self, expected: float) -> bool:
+        if self.seconds is None:
+            return False
+        return time.perf_counter() - self._began + expected > self.seconds
+
+    def _tell(self, name: str, place: int, total: int, n_rows: int) -> None:
+        if self.line is None:
+            return
+        seconds = time.perf_counter() - self._began
+        told = f"{name} on {n_rows:,} rows, {place + 1} of {total} members  {seconds:.1f} s"
+        if place:
+            told += f"  about {seconds / place * (total - place):.0f} s left"
+        self.line.write(told)
+
+    def _worth(self, first: dict[str, Done], some: Given) -> list[str]:
+        """Members that have a part in the combination of the first round."""
+        if not first:
+            return []
+        lists, _, _ = standardised(first, some)
+        weights = choose_weights(lists, self.scoring, self.settings.seed)
+        kept = [name for name, weight in zip(first, weights, strict=True) if weight > 0.0]
+        for name in first:
+            if name not in kept:
+                self.left_out[name] = f"behind on {some.n_rows:,} rows"
+        return kept
+
+
+def held_scores(done: dict[str, Done]) -> tuple[Array, Mask]:
+    """Scores of rows that were held out, a row for each member, and which have one of each."""
+    scores = np.array([one.fitted.out_of_fold for one in done.values()])
+    return scores, ~np.isnan(scores).any(axis=0)
+
+
+def standardised(done: dict[str, Done], given: Given) -> tuple[Lists, Array, Array]:
+    """Held-out scores of all members, negatives at mean 0, with deviation 1; both of before."""
+    scores, known = held_scores(done)
+    scores, positive = scores[:, known], given.positive[known]
+    weight = np.ones(len(positive)) if given.weight is None else given.weight[known]
+    centers = np.array([one[~positive].mean() for one in scores])
+    scales = np.array([float(one.std()) or 1.0 for one in scores])
+    units = (scores - centers[:, None]) / scales[:, None]
+    return Lists(units, positive, weight), centers, scales

@@ -1,0 +1,104 @@
+"""What held-out rows say of each member and of the combination."""
+
+import pickle
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from toppush import metrics
+from toppush.auto.combination import Lists
+from toppush.auto.quality import Judge
+from toppush.metrics import bootstrap
+from toppush.types import Array
+
+COMBINATION, AP = "combination", "average_precision"
+DRAWS = 200
+"""Of the intervals; on many rows they take a second for each member."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A member on the board."""
+
+    name: str
+    weight: float
+    seconds: float
+    n_rows: int
+    ranker: Any
+
+    @property
+    def size(self) -> int:
+        """Bytes that it takes in a file."""
+        return len(pickle.dumps(self.ranker))
+
+
+@dataclass(frozen=True)
+class Board:
+    """Held-out lists of all members, from which the leaderboard is made when somebody asks."""
+
+    entries: list[Entry]
+    lists: Lists
+
+    @property
+    def weights(self) -> Array:
+        """Of all members, also of those that have none."""
+        return np.array([one.weight for one in self.entries])
+
+    def rows(self) -> list[dict[str, Any]]:
+        """A row for each member and the combination, the best first."""
+        chosen = [one for one in self.entries if one.weight > 0.0]
+        whole = Entry(
+            COMBINATION,
+            1.0,
+            sum(one.seconds for one in self.entries),
+            max(one.n_rows for one in self.entries),
+            [one.ranker for one in chosen],
+        )
+        scores = [*self.lists.scores, self.lists.combined(self.weights)]
+        rows = map(self._row, [*self.entries, whole], scores)
+        return sorted(rows, key=lambda row: (-row["score"], row["name"] != COMBINATION))
+
+    def _row(self, entry: Entry, scores: Array) -> dict[str, Any]:
+        judge = Judge(self.lists.positive, self.lists.weight)
+        precision, ndcg, recall = (float(one[0]) for one in judge.parts(scores[None]))
+        at_top = metrics.positives_at_top(
+            self.lists.positive, scores, sample_weight=self.lists.weight
+        )
+        found = bootstrap.intervals(
+            self.lists.positive, scores, {AP: bootstrap.measure(AP)}, draws=DRAWS
+        )[AP]
+        return {
+            "name": entry.name,
+            "weight": entry.weight,
+            "score": (precision + ndcg + recall) / 3.0,
+            "positives_at_top": at_top,
+            "recall_before_10": recall,
+            "average_precision": precision,
+            "average_precision_low": min(precision, found.low),
+            "average_precision_high": max(precision, found.high),
+            "ndcg": ndcg,
+            "seconds": entry.seconds,
+            "rows": entry.n_rows,
+            "size": entry.size,
+        }
+
+    def compared(self, name: str) -> bootstrap.Interval:
+        """Average precision of the combination less that of a member, with its interval."""
+        place = [one.name for one in self.entries].index(name)
+        first, second = self.lists.combined(self.weights), self.lists.scores[place]
+        measures = {AP: bootstrap.measure(AP)}
+        found = bootstrap.compare(self.lists.positive, first, second, measures, draws=DRAWS)
+        return found[AP].difference
+
+    def behind(self) -> dict[str, bootstrap.Interval]:
+        """Members whose list is better than the combination by more than noise."""
+        judge = Judge(self.lists.positive, self.lists.weight)
+        own = judge.parts(self.lists.combined(self.weights)[None])[0][0]
+        found = {}
+        for entry, scores in zip(self.entries, self.lists.scores, strict=True):
+            if judge.parts(scores[None])[0][0] > own:
+                apart = self.compared(entry.name)
+                if apart.high < 0.0:
+                    found[entry.name] = apart
+        return found

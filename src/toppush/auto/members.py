@@ -1,0 +1,260 @@
+"""The members of `TopRanker`: how each is made, and when it is left out."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, clone
+from sklearn.utils import _safe_indexing
+
+from toppush.auto.columns import Columns
+from toppush.auto.linear import TopLinear
+from toppush.designs.columns import can_be_shifted, stored
+from toppush.nonlinear.additive import TopPushAdditive
+from toppush.nonlinear.forest import TopForest
+from toppush.nonlinear.held_out import Fold, joined, within
+from toppush.nonlinear.kernel import TopPushKernel
+from toppush.nonlinear.net import TopPushNet
+from toppush.nonlinear.trees import TopPushTrees
+from toppush.system.threads import go_on
+from toppush.types import Array, Mask, Matrix, Where
+
+MANY_COLUMNS = 50_000
+"""Columns beyond which trees of a forest are not worth their time."""
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How much is spent."""
+
+    members: tuple[str, ...]
+    n_folds: int
+    n_boosted: int
+    """Members of an ensemble of boosted trees for each fold."""
+    forest_rows: int
+    """Rows that the trees of a forest see, all together; within limits."""
+    forest_trees: tuple[int, int]
+    """Least and most trees of a forest."""
+
+
+EFFORTS = {
+    "quick": Effort(("logistic", "boosted", "forest"), 3, 1, 400_000, (12, 60)),
+    "normal": Effort(
+        ("logistic", "linear", "boosted", "trees", "forest"), 4, 1, 4_000_000, (48, 200)
+    ),
+    "thorough": Effort(
+        ("logistic", "linear", "boosted", "trees", "forest", "additive", "kernel", "net"),
+        5, 2, 20_000_000, (100, 400),
+    ),
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Given:
+    """The rows of a fit, as members may see them."""
+
+    X: Any
+    """As they came."""
+    numbers: Matrix
+    """As numbers, see `Columns`."""
+    columns: Columns
+    positive: Mask
+    weight: Array | None
+    folds: list[Fold]
+
+    @property
+    def n_rows(self) -> int:
+        """How many there are."""
+        return len(self.positive)
+
+    def part(self, where: Where) -> "Given":
+        """Some of the rows, with their part of the folds."""
+        return Given(
+            _safe_indexing(self.X, where),
+            self.numbers[where],
+            self.columns,
+            self.positive[where],
+            None if self.weight is None else self.weight[where],
+            [within(fold, where) for fold in self.folds],
+        )
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What members are told besides their rows."""
+
+    effort: Effort
+    n_threads: int | None
+    seed: int
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """A member that is fitted, and its scores of rows that it did not see."""
+
+    ranker: Any
+    out_of_fold: Array
+    raw: bool
+    """Whether it is given rows as they came, not as numbers."""
+
+
+Maker = Callable[[Given, Settings], BaseEstimator]
+
+
+@dataclass(frozen=True)
+class Member:
+    """A kind of ranker that may take part; `make` gives a fresh one."""
+
+    make: Maker
+    engine: tuple[str, str] | None = None
+    """A package that it needs, and the extra that brings it."""
+    refuses: Callable[[Given], str | None] = lambda given: None
+    """Why it cannot be fitted to some rows, if so."""
+    raw: bool = False
+    cross_fits: bool = False
+    """Whether its `fit` gives scores of rows that were held out."""
+
+    def left_out(self, given: Given) -> str | None:
+        """Why it does not take part, if so."""
+        if self.engine is not None and find_spec(self.engine[0]) is None:
+            name, extra = self.engine
+            return f"{name} is not installed: pip install 'toppush[{extra}]'"
+        return self.refuses(given)
+
+    def fit(self, given: Given, settings: Settings) -> Fitted:
+        """Fit to all rows, and score each by a fit that did not see it."""
+        ranker = self.make(given, settings)
+        if self.cross_fits:
+            fitted = _fit(ranker, given.numbers, given)
+            return Fitted(fitted, fitted.out_of_fold_, self.raw)
+        X = given.X if self.raw else given.numbers
+        parts = []
+        for train, held in given.folds:
+            go_on()
+            one = _fit(clone(ranker), X, given, train)
+            parts.append((held, score(one, _safe_indexing(X, held))))
+        return Fitted(_fit(ranker, X, given), joined(parts, given.positive), self.raw)
+
+
+def _fit(ranker: Any, X: Any, given: Given, where: Where | None = None) -> Any:
+    """A ranker fitted to all rows, or to some."""
+    rows = np.arange(given.n_rows) if where is None else where
+    weight = {} if given.weight is None else {"sample_weight": given.weight[rows]}
+    return ranker.fit(
+        X if where is None else _safe_indexing(X, rows), given.positive[rows], **weight
+    )
+
+
+def score(ranker: Any, X: Any) -> Array:
+    """Scores of rows by any estimator, higher first."""
+    if hasattr(ranker, "decision_function"):
+        return np.asarray(ranker.decision_function(X), np.float64).ravel()
+    if hasattr(ranker, "predict_proba"):
+        return np.asarray(ranker.predict_proba(X)[:, 1], np.float64)
+    return np.asarray(ranker.predict(X), np.float64).ravel()
+
+
+# ---- those that have a name
+
+
+def _logistic(given: Given, settings: Settings) -> TopLinear:
+    return TopLinear("logistic", categorical_features=given.columns.categorical, cv=given.folds)
+
+
+def _linear(given: Given, settings: Settings) -> TopLinear:
+    return TopLinear("push", categorical_features=given.columns.categorical, cv=given.folds)
+
+
+def _boosted(given: Given, settings: Settings) -> TopPushTrees:
+    return _trees(given, settings, "binary")
+
+
+def _trees(given: Given, settings: Settings, loss: str = "pairwise") -> TopPushTrees:
+    return TopPushTrees(
+        loss=loss,
+        n_members=len(given.folds) * settings.effort.n_boosted,
+        categorical_features=given.columns.categorical or None,
+        cv=given.folds,
+        n_threads=settings.n_threads,
+        random_state=settings.seed,
+    )
+
+
+def _forest(given: Given, settings: Settings) -> TopForest:
+    least, most = settings.effort.forest_trees
+    n_trees = int(np.clip(settings.effort.forest_rows // given.n_rows, least, most))
+    return TopForest(
+        n_trees, cv=given.folds, n_threads=settings.n_threads, random_state=settings.seed
+    )
+
+
+def _additive(given: Given, settings: Settings) -> TopPushAdditive:
+    return TopPushAdditive(
+        categorical_features=given.columns.categorical or None, cv=3, n_threads=settings.n_threads
+    )
+
+
+def _kernel(given: Given, settings: Settings) -> TopPushKernel:
+    return TopPushKernel(n_threads=settings.n_threads, random_state=settings.seed)
+
+
+def _net(given: Given, settings: Settings) -> TopPushNet:
+    return TopPushNet(n_threads=settings.n_threads, random_state=settings.seed)
+
+
+def _no_gaps(given: Given) -> str | None:
+    """Members that take numbers alone."""
+    if given.columns.categorical:
+        return "it does not take categories"
+    gaps = np.isnan(stored(given.numbers)).any()
+    return "it does not take missing values" if gaps else None
+
+
+def _narrow(given: Given) -> str | None:
+    width = given.numbers.shape[1]
+    if width > MANY_COLUMNS:
+        return f"{width:,} columns are too many for it"
+    if not can_be_shifted(given.numbers) and np.isnan(stored(given.numbers)).any():
+        return "it does not take missing values in sparse rows"
+    return None
+
+
+LIGHTGBM, TORCH = ("lightgbm", "trees"), ("torch", "gpu")
+MEMBERS: dict[str, Member] = {
+    "logistic": Member(_logistic, cross_fits=True),
+    "linear": Member(_linear, cross_fits=True),
+    "boosted": Member(_boosted, LIGHTGBM, cross_fits=True),
+    "trees": Member(_trees, LIGHTGBM, cross_fits=True),
+    "forest": Member(_forest, refuses=_narrow, cross_fits=True),
+    "additive": Member(_additive, refuses=_narrow),
+    "kernel": Member(_kernel, refuses=lambda given: _narrow(given) or _no_gaps(given)),
+    "net": Member(_net, TORCH, lambda given: _narrow(given) or _no_gaps(given), cross_fits=True),
+}
+"""Members by name; one that is put here can be asked for."""
+
+
+def named_members(asked: Sequence[Any] | None, effort: Effort) -> dict[str, Member]:
+    """The members that are asked for: names, estimators, or pairs of a name and an estimator."""
+    found: dict[str, Member] = {}
+    for one in effort.members if asked is None else asked:
+        name, member = _member(one)
+        if name in found:
+            raise ValueError(f"members has {name!r} twice; give each a name of its own.")
+        found[name] = member
+    if not found:
+        raise ValueError("members is empty; name at least one, or leave it out.")
+    return found
+
+
+def _member(asked: Any) -> tuple[str, Member]:
+    if isinstance(asked, str):
+        if asked not in MEMBERS:
+            known = ", ".join(MEMBERS)
+            raise ValueError(f"members names {asked!r}; known are {known}, or give an estimator.")
+        return asked, MEMBERS[asked]
+    name, estimator = asked if isinstance(asked, tuple) else (type(asked).__name__.lower(), asked)
+    if not hasattr(estimator, "fit"):
+        raise ValueError(f"members has {asked!r}, which is neither a name nor an estimator.")
+    return str(name), Member(lambda given, settings: clone(estimator), raw=True)

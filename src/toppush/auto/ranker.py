@@ -1,0 +1,345 @@
+"""The ranker that chooses among members and combines them."""
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import replace
+from numbers import Integral, Real
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import _fit_context
+from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold
+from sklearn.utils import Tags, check_array, check_random_state, check_X_y
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+
+from toppush import metrics
+from toppush.auto.columns import Columns
+from toppush.auto.combination import choose_weights
+from toppush.auto.course import Course, Done, held_scores, standardised
+from toppush.auto.leaderboard import Board, Entry
+from toppush.auto.members import EFFORTS, Given, Settings, named_members, score
+from toppush.designs import for_engine
+from toppush.estimators.base import Ranker, refuse_elsewhere, two_classes, unchanged_on_failure
+from toppush.estimators.progress import Line
+from toppush.nonlinear.held_out import (
+    Fold,
+    refuse_negative,
+    require_two_of_each,
+    split_folds,
+    top_mean,
+)
+from toppush.nonlinear.tables import FROM_DTYPE
+from toppush.types import Array, Labels, Mask, Matrix, Where
+
+TOP = 0.01
+"""Share of the negatives that makes the top, by which scores are shifted."""
+READING: dict[str, Any] = {
+    "accept_sparse": "csr",
+    "dtype": np.float64,
+    "ensure_all_finite": "allow-nan",
+}
+"""How rows are checked."""
+PLAIN_MEASURES = {name for name, one in metrics.METRICS.items() if not one.needs}
+
+
+class TopRanker(Ranker):
+    """The best list without asking: members of several kinds, chosen and combined by folds.
+
+    Every member scores each training row by a fit that did not see it. Weights for a mean of the
+    standardised scores are then chosen greedily, on bootstrap samples of these rows, by their
+    average precision, NDCG and recall before ten negatives; members without a weight are dropped.
+    Data frames come as they are: texts, gaps, dates, categories.
+
+    Parameters
+    ----------
+    members : list, optional
+        Names, estimators of scikit-learn, or pairs of a name and an estimator. Names are
+        "logistic" (regression on columns or curves), "linear" (`TopPush`, likewise), "boosted"
+        (LightGBM's log loss), "trees" (`TopPushTrees`), "forest", "additive", "kernel" and
+        "net". Estimators of your own are given the rows as they came. By default by `effort`.
+    effort : {"quick", "normal", "thorough"}, default="normal"
+    seconds : float, optional
+        Begin no member that would not be done by then.
+    scoring : str, optional
+        A measure of `toppush.metrics` by which weights are chosen instead.
+    cv : int, splitter or iterable of (train, held-out) pairs, optional
+        Folds that all members share; by default 3 to 5, shuffled.
+    categorical_features : "from_dtype", None or list, default="from_dtype"
+        Columns that hold categories, as for `TopPushTrees`.
+    n_threads : int, optional
+        By default all cores, or OMP_NUM_THREADS if set. The result does not depend on it.
+    random_state : int, RandomState or None, default=0
+    verbose : int, default=0
+        1 shows a line that follows the fit.
+
+    Attributes
+    ----------
+    leaderboard_ : list of dict
+        Each member and the combination, best first, by their held-out scores; made when asked.
+    members_ : dict
+        Name -> fitted ranker, of those that have a weight.
+    weights_, centers_, scales_ : dict
+        Name -> weight of its score, once less its center and divided by its scale.
+    left_out_ : dict
+        Name -> why a member is not among them.
+    out_of_fold_ : array of shape (n_samples,)
+        Scores of the training rows by fits that did not see them; NaN for rows that no fold held
+        out.
+    threshold_ : float
+        Mean of the greatest held-out scores of negatives, 1 % of them.
+    classes_ : array of shape (2,)
+        The second class is the positive one.
+    n_features_in_ : int
+    feature_names_in_ : array of shape (n_features_in_,)
+        If X has column names that are strings.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from toppush import TopRanker
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> ranker = TopRanker(effort="quick").fit(X, y)
+    >>> ranker.leaderboard_[0]["average_precision"] > 0.99
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "members": ["array-like", None],
+        "effort": [StrOptions(set(EFFORTS))],
+        "seconds": [Interval(Real, 0, None, closed="neither"), None],
+        "scoring": [StrOptions(PLAIN_MEASURES), None],
+        "cv": ["cv_object"],
+        "categorical_features": [StrOptions({FROM_DTYPE}), "array-like", None],
+        "n_threads": [Interval(Integral, 1, None, closed="left"), None],
+        "random_state": ["random_state"],
+        "verbose": ["verbose"],
+    }
+
+    members_: dict[str, Any]
+    weights_: dict[str, float]
+    centers_: dict[str, float]
+    scales_: dict[str, float]
+    threshold_: float
+    _board: Board | None
+    _rows_of_board: list[dict[str, Any]] | None
+
+    def __init__(
+        self,
+        members: Sequence[Any] | None = None,
+        *,
+        effort: str = "normal",
+        seconds: float | None = None,
+        scoring: str | None = None,
+        cv: Any = None,
+        categorical_features: Any = FROM_DTYPE,
+        n_threads: int | None = None,
+        random_state: int | np.random.RandomState | None = 0,
+        verbose: int = 0,
+    ) -> None:
+        self.members = members
+        self.effort = effort
+        self.seconds = seconds
+        self.scoring = scoring
+        self.cv = cv
+        self.categorical_features = categorical_features
+        self.n_threads = n_threads
+        self.random_state = random_state
+        self.verbose = verbose
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(
+        self,
+        X: Matrix,
+        y: Labels,
+        sample_weight: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+    ) -> Self:
+        """Fit the members, choose and combine.
+
+        Parameters
+        ----------
+        X : data frame, array or sparse matrix of shape (n_samples, n_features)
+            NaN is a gap.
+        y : array-like of shape (n_samples,)
+            Two classes; the greater one is positive.
+        sample_weight : array-like of shape (n_samples,), optional
+        groups : array-like of shape (n_samples,), optional
+            Rows of a group stay in one fold.
+
+        Returns
+        -------
+        self
+        """
+        with unchanged_on_failure(self):
+            given, counted = self._read_training(X, y, sample_weight, groups)
+            line = Line() if self.verbose else None
+            course = Course(
+                named_members(self.members, EFFORTS[self.effort]),
+                self._settings(),
+                self.scoring,
+                self.seconds,
+                line,
+            )
+            done, where = course.run(given)
+            used = given if len(where) == given.n_rows else given.part(where)
+            self._combine(done, used, counted[where], len(y))
+            self.left_out_ = course.left_out
+            course.close(self.weights_)
+            self._warn_if_behind()
+        return self
+
+    def decision_function(self, X: Matrix) -> Array:
+        """Weighted mean of the members' scores less the threshold; higher ranks first.
+
+        Parameters
+        ----------
+        X : data frame, array or sparse matrix of shape (n_samples, n_features)
+
+        Returns
+        -------
+        array of shape (n_samples,)
+        """
+        check_is_fitted(self)
+        numbers = self._read(X)
+        total = np.full(numbers.shape[0], -self.threshold_)
+        for name, ranker in self.members_.items():
+            scores = score(ranker, X if name in self.raw_ else numbers)
+            total += self.weights_[name] / self.scales_[name] * (scores - self.centers_[name])
+        return total
+
+    def contributions(self, X: Matrix) -> Array:
+        """What each column adds to a row's score; the last column is the rest.
+
+        The weighted mean of what it adds to the members' scores.
+
+        Parameters
+        ----------
+        X : data frame, array or sparse matrix of shape (n_samples, n_features)
+
+        Returns
+        -------
+        array of shape (n_samples, n_features + 1)
+            Rows sum to `decision_function`.
+        """
+        check_is_fitted(self)
+        numbers = self._read(X)
+        found = np.zeros((numbers.shape[0], self.n_features_in_ + 1))
+        found[:, -1] = -self.threshold_
+        home = np.append(self._columns.sources, self.n_features_in_)
+        for name, ranker in self.members_.items():
+            own = ranker.contributions(numbers)
+            own[:, -1] -= self.centers_[name]
+            np.add.at(found.T, home, self.weights_[name] / self.scales_[name] * own.T)
+        return found
+
+    @property
+    def leaderboard_(self) -> list[dict[str, Any]]:
+        """Each member and the combination, best first, by their held-out scores."""
+        check_is_fitted(self)
+        if self._rows_of_board is None:
+            self._rows_of_board = self._board.rows() if self._board is not None else []
+        return self._rows_of_board
+
+    @property
+    def _columns(self) -> Columns:
+        return Columns(self.n_features_in_, self.categories_, self.dates_)
+
+    def _settings(self) -> Settings:
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        return Settings(EFFORTS[self.effort], self.n_threads, seed)
+
+    def _read_training(
+        self, X: Matrix, y: Labels, sample_weight: ArrayLike | None, groups: ArrayLike | None
+    ) -> tuple[Given, Where]:
+        """Rows that weigh something, and which they are."""
+        refuse_elsewhere(self, X=X)
+        X, numbers, y, columns = self._numbers_of_training(X, y)
+        self.classes_ = two_classes(y)
+        weight = None if sample_weight is None else _check_sample_weight(sample_weight, numbers)
+        refuse_negative(weight)
+        counted = np.arange(len(y)) if weight is None else np.flatnonzero(weight > 0)
+        positive = np.asarray(y == self.classes_[1])
+        require_two_of_each(positive[counted], self.classes_)
+        self.categories_, self.dates_ = columns.categories, columns.dates
+        folds = self._folds(y, positive, groups, counted)
+        whole = Given(X, numbers, columns, positive, weight, [])
+        return replace(whole if weight is None else whole.part(counted), folds=folds), counted
+
+    def _numbers_of_training(self, X: Any, y: Any) -> tuple[Any, Matrix, Any, Columns]:
+        """The rows as they came and as numbers, the labels, and what was learned of columns."""
+        if Columns.are_plain(X, self.categorical_features):
+            X, y = validate_data(self, X, y, **READING)
+            return X, for_engine(X), y, Columns(self.n_features_in_)
+        columns = Columns.of(X, self.categorical_features)
+        validate_data(self, X, y, skip_check_array=True)
+        numbers, y = check_X_y(columns.numbers(X), y, **READING)
+        return X, numbers, y, columns
+
+    def _read(self, X: Matrix) -> Matrix:
+        """Rows to score, as numbers."""
+        refuse_elsewhere(self, X=X)
+        if not (self.categories_ or self.dates_):
+            return for_engine(validate_data(self, X, reset=False, **READING))
+        validate_data(self, X, reset=False, skip_check_array=True)
+        return check_array(self._columns.numbers(X), **READING)
+
+    def _folds(
+        self, y: Any, positive: Mask, groups: ArrayLike | None, counted: Where
+    ) -> list[Fold]:
+        """Folds of the rows that count, each with rows of both classes."""
+        cv = EFFORTS[self.effort].n_folds if self.cv is None else self.cv
+        if isinstance(cv, Integral):
+            rarest = int(min(positive[counted].sum(), (~positive[counted]).sum()))
+            kind = StratifiedKFold if groups is None else StratifiedGroupKFold
+            cv = kind(min(int(cv), rarest), shuffle=True, random_state=self._settings().seed)
+        folds = split_folds(cv, y, counted, groups)
+        if not all(_has_both(positive[counted[part]]) for fold in folds for part in fold):
+            raise ValueError(
+                f"some of the {len(folds)} folds have rows of one class alone; give fewer with "
+                "cv, or groups that both classes share."
+            )
+        return folds
+
+    def _combine(self, done: dict[str, Done], given: Given, counted: Where, n_rows: int) -> None:
+        """Choose the weights, and set the fitted attributes."""
+        lists, centers, scales = standardised(done, given)
+        weights = choose_weights(lists, self.scoring, self._settings().seed)
+        combined = lists.combined(weights)
+        self.threshold_ = top_mean(combined[~lists.positive], TOP)
+        chosen = [(place, name) for place, name in enumerate(done) if weights[place] > 0.0]
+        self.members_ = {name: done[name].fitted.ranker for _, name in chosen}
+        self.weights_ = {name: float(weights[place]) for place, name in chosen}
+        self.centers_ = {name: float(centers[place]) for place, name in chosen}
+        self.scales_ = {name: float(scales[place]) for place, name in chosen}
+        self.raw_ = [name for _, name in chosen if done[name].fitted.raw]
+        known = held_scores(done)[1]
+        self.out_of_fold_ = np.full(n_rows, np.nan)
+        self.out_of_fold_[counted[known]] = combined - self.threshold_
+        entries = [
+            Entry(name, float(weights[place]), one.seconds, one.n_rows, one.fitted.ranker)
+            for place, (name, one) in enumerate(done.items())
+        ]
+        self._board, self._rows_of_board = Board(entries, lists), None
+
+    def _warn_if_behind(self) -> None:
+        """Say so if a member ranks better than the combination by more than noise."""
+        for name, apart in {} if self._board is None else self._board.behind().items():
+            warnings.warn(
+                f"{name} alone ranks the held-out rows better than the combination: average "
+                f"precision differs by {-apart.value:.4f} ({-apart.high:.4f} to {-apart.low:.4f}). "
+                f"Fit TopRanker(members=[{name!r}]) if that is the measure you want.",
+                UserWarning,
+                stacklevel=3,
+            )
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.poor_score = True  # `predict` marks the very top, not the classes
+        tags.input_tags.allow_nan = True
+        return tags
+
+
+def _has_both(positive: Mask) -> bool:
+    return bool(positive.any() and not positive.all())

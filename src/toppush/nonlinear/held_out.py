@@ -1,0 +1,115 @@
+"""Folds that the members of an ensemble leave out in turn, and what is asked of their rows."""
+
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.model_selection import StratifiedKFold, check_cv
+from sklearn.utils import check_random_state
+
+from toppush.problem.objective import count_top
+from toppush.types import Array, Mask, Where
+
+Fold = tuple[Where, Where]
+"""Rows to learn from, and rows that are held out."""
+LEAST_FOLDS = 4
+"""So that a single member still sees three quarters of the rows."""
+
+
+def given_folds(cv: Any, y: NDArray[Any], counted: Where) -> list[Fold] | None:
+    """Folds that were asked for, as places among the rows that count; None if none were."""
+    return None if cv is None else split_folds(cv, y, counted)
+
+
+def split_folds(
+    cv: Any, y: NDArray[Any], counted: Where, groups: ArrayLike | None = None
+) -> list[Fold]:
+    """Folds of all rows, as places among those that count."""
+    place = np.full(len(y), -1)
+    place[counted] = np.arange(len(counted))
+    parts = check_cv(cv, y, classifier=True).split(np.zeros(len(y)), y, groups)
+    return [(_present(place[train]), _present(place[held])) for train, held in parts]
+
+
+def _present(places: Where) -> Where:
+    return places[places >= 0]
+
+
+def drawn_folds(positive: Mask, n_members: int, rng: np.random.RandomState) -> list[Fold]:
+    """As many folds as members, each with rows of both classes."""
+    rarest = int(min(positive.sum(), (~positive).sum()))
+    n_folds = min(max(n_members, LEAST_FOLDS), rarest)
+    split = StratifiedKFold(n_folds, shuffle=True, random_state=rng.randint(2**31 - 1))
+    return list(split.split(positive, positive))
+
+
+def refuse_negative(weight: Array | None) -> None:
+    """Refuse weights below zero."""
+    if weight is not None and weight.min() < 0:
+        raise ValueError(
+            f"sample_weight has {weight.min():g}, and a weight cannot be negative; give 0 or more."
+        )
+
+
+def require_two_of_each(positive: Mask, classes: NDArray[Any]) -> None:
+    """Each member holds rows of both classes out, and sees rows of both."""
+    for count, label in ((int((~positive).sum()), classes[0]), (int(positive.sum()), classes[1])):
+        if count < 2:
+            raise ValueError(
+                f"class {label} has {count} rows that weigh more than 0; trees need at least two "
+                "of each class, to learn from one and stop by the other: add rows, or use TopPush."
+            )
+
+
+def top_mean(scores: Array, top: float) -> float:
+    """Mean of the greatest of the scores that are known, as many as make the top."""
+    known = scores[~np.isnan(scores)]
+    k = min(int(top), len(known)) if isinstance(top, Integral) else count_top(top, len(known))
+    return float(np.mean(np.partition(known, len(known) - k)[len(known) - k :]))
+
+
+def folds_of(
+    cv: Any, y: NDArray[Any], positive: Mask, counted: Where, random_state: Any
+) -> list[Fold]:
+    """Folds of the rows that count, by number: those that were asked for, or four."""
+    given = given_folds(cv, y, counted)
+    rng = check_random_state(random_state)
+    folds = drawn_folds(positive[counted], 1, rng) if given is None else given
+    return [(counted[train], counted[held]) for train, held in folds]
+
+
+def within(fold: Fold, where: Where) -> Fold:
+    """A fold's rows among some rows, by their places there."""
+    place = np.full(max(int(part.max(initial=0)) for part in (*fold, where)) + 1, -1)
+    place[where] = np.arange(len(where))
+    return _present(place[fold[0]]), _present(place[fold[1]])
+
+
+def some_rows(positive: Mask, most: int, of_each_class: int = 1_000) -> Where:
+    """At most so many rows, evenly taken from each class, but of each class some if there are."""
+    share = min(1.0, most / len(positive))
+    classes = np.flatnonzero(positive), np.flatnonzero(~positive)
+    return np.sort(np.concatenate([_evenly(rows, share, of_each_class) for rows in classes]))
+
+
+def _evenly(where: Where, share: float, at_least: int) -> Where:
+    """A share of some rows, but so many if there are, at even steps."""
+    n_taken = min(len(where), max(round(share * len(where)), at_least))
+    return where[np.linspace(0, len(where) - 1, n_taken).astype(np.intp)] if n_taken else where
+
+
+def joined(parts: list[tuple[Where, Array]], positive: Mask) -> Array:
+    """Scores of held-out rows by several fits as one list, NaN where no fit left a row out.
+
+    Fits differ in the size and the place of their scores, so each is given the mean spread, and
+    its negatives the same mean.
+    """
+    shifts = [float(np.mean(scores[~positive[held]])) for held, scores in parts]
+    spreads = [float(np.std(scores)) or 1.0 for _, scores in parts]
+    total, times = np.zeros(len(positive)), np.zeros(len(positive))
+    for (held, scores), shift, spread in zip(parts, shifts, spreads, strict=True):
+        total[held] += (scores - shift) * (np.mean(spreads) / spread)
+        times[held] += 1
+    with np.errstate(invalid="ignore"):
+        return np.asarray(total / times + np.mean(shifts))
