@@ -20,12 +20,11 @@ from collections import defaultdict
 import numpy as np
 from sklearn.isotonic import IsotonicRegression
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import StratifiedKFold
 
 from benchmarks import common
 from benchmarks.data import load
 from toppush import TopPush
-from toppush.files.unseen import cross_fitted
+from toppush.files.unseen import cross_fitted, stratified
 from toppush.metrics.calibration import ScoreScale, venn_abers
 from toppush.metrics.spread import Spread, top_levels
 
@@ -100,9 +99,9 @@ def one_fit(X, y, n_train, make, rng):
     """What each method comes to on other rows than those it is learned from."""
     order = rng.permutation(len(y))
     train, test = order[:n_train], order[n_train:][:MOST_TEST]
-    folds = StratifiedKFold(5, shuffle=True, random_state=0)
     ranker, weights = make().fit(X[train], y[train]), np.ones(n_train)
-    unseen = cross_fitted(ranker, make(), X[train], y[train], weights, folds, 5)
+    folds = stratified(y[train], weights, 0)
+    unseen = cross_fitted(ranker, make(), X[train], y[train], weights, folds)
     scores = ranker.decision_function(X[test])
     return {
         name: measured(method(y[train], unseen), y[test], scores)

@@ -9,13 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.base import BaseEstimator
 from sklearn.isotonic import IsotonicRegression
-from sklearn.model_selection import StratifiedKFold
 
 from files import DROP, ENGINES, EVERY_KIND, QUICK, made_rows, write
 from toppush import files
 from toppush.cli.rank import percent
 from toppush.files.ranking import COLUMNS
-from toppush.files.unseen import cross_fitted
+from toppush.files.unseen import cross_fitted, stratified
 from toppush.metrics.calibration import ScoreScale, points, reliability, shares
 from toppush.metrics.spread import Spread, even_levels, top_levels, translated
 
@@ -291,10 +290,10 @@ def test_fits_to_folds_speak_the_unit_of_the_whole(rng):
     X = rng.normal(size=(600, 1)).round(1)
     positive, weights = rng.random(600) < 0.3, (rng.random(600) < 0.9).astype(float)
     ranker = Unlike().fit(X, positive)
-    folds = StratifiedKFold(5, shuffle=True, random_state=0)
-    found = cross_fitted(ranker, Unlike(), X, positive, weights, folds, 5)
+    folds = stratified(positive, weights, 0)
+    found = cross_fitted(ranker, Unlike(), X, positive, weights, folds)
     np.testing.assert_array_equal(np.isnan(found), weights == 0)
     scores = ranker.decision_function(X)
     np.testing.assert_allclose(found[weights > 0], scores[weights > 0], rtol=1e-6, atol=1e-6)
-    some = cross_fitted(ranker, Unlike(), X, positive, weights, folds, 1)
+    some = cross_fitted(ranker, Unlike(), X, positive, weights, folds[:1])
     assert np.isnan(some).mean() == pytest.approx(0.82, abs=0.02)

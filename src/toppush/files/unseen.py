@@ -1,7 +1,6 @@
 """Scores of training rows by fits that have not seen them, and what scores mean by those."""
 
 import warnings
-from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,8 @@ from toppush.metrics.spread import Spread, top_levels, translated
 from toppush.types import Array, Mask, Matrix, Where
 
 FOLDS = 5
+Folds = list[tuple[Where, Where]]
+"""Rows to train on and rows that are held out."""
 MOST_ENTRIES = 20_000_000
 """Values of the rows beyond which one fold alone is held out: one fit more instead of five."""
 
@@ -26,6 +27,7 @@ def learned_scale(
     positive: Mask,
     weight: Array | None = None,
     *,
+    folds: Folds | None = None,
     seed: int | None = 0,
 ) -> ScoreScale:
     """What the scores of a fitted ranker mean, by rows that it was not fitted to where it can be.
@@ -36,74 +38,53 @@ def learned_scale(
     ranker : fitted ranker
     X, positive, weight
         What it was fitted to.
+    folds : list of pairs of row numbers, optional
+        What to train on and what to hold out, for a ranker that has no scores of rows unseen; by
+        default five folds, stratified by class.
     seed : int, optional
-        What shuffles the folds of a ranker that has no scores of rows unseen.
+        What shuffles these.
     """
-    scores = unseen_scores(kind, ranker, X, positive, weight, seed=seed)
+    scores = getattr(ranker, "out_of_fold_", None)
+    again = kind.again(ranker) if scores is None else None
+    if again is not None:
+        weights = np.ones(len(positive)) if weight is None else np.asarray(weight, np.float64)
+        made = stratified(positive, weights, seed) if folds is None else folds
+        most = len(made) if entries_per_row(X) * len(positive) <= MOST_ENTRIES else 1
+        scores = cross_fitted(ranker, again, X, positive, weights, made[:most]) if made else None
     held_out = scores is not None
-    scores = ranker.decision_function(X) if scores is None else scores
+    scores = np.asarray(ranker.decision_function(X) if scores is None else scores, np.float64)
     known = ~np.isnan(scores)
     some = None if weight is None else weight[known]
     return ScoreScale.learn(positive[known], scores[known], some, held_out=held_out)
 
 
-def unseen_scores(
-    kind: Kind,
-    ranker: Any,
-    X: Matrix,
-    positive: Mask,
-    weight: Array | None = None,
-    *,
-    seed: int | None = 0,
-) -> Array | None:
-    """Scores by fits that did not see the row, NaN where there is none; None if there are none.
-
-    They are the ranker's own, or by fits to folds with the settings that it has chosen.
-    """
-    own = getattr(ranker, "out_of_fold_", None)
-    if own is not None:
-        return np.asarray(own, np.float64)
-    again = kind.again(ranker)
-    weights = np.ones(len(positive)) if weight is None else np.asarray(weight, np.float64)
-    counted = positive[weights > 0.0]
-    n_folds = min(FOLDS, int(counted.sum()), int((~counted).sum()))
-    if again is None or n_folds < 2:
-        return None
-    folds = StratifiedKFold(n_folds, shuffle=True, random_state=seed)
-    most = n_folds if entries_per_row(X) * len(positive) <= MOST_ENTRIES else 1
-    return cross_fitted(ranker, again, X, positive, weights, folds, most)
+def stratified(positive: Mask, weights: Array, seed: int | None) -> Folds:
+    """Five folds of the rows that count, or as many as the rarer class has rows; none if one."""
+    counted = np.flatnonzero(weights > 0.0)
+    labels = positive[counted]
+    n_folds = min(FOLDS, int(labels.sum()), int((~labels).sum()))
+    if n_folds < 2:
+        return []
+    splitter = StratifiedKFold(n_folds, shuffle=True, random_state=seed)
+    return [(counted[train], counted[test]) for train, test in splitter.split(labels, labels)]
 
 
 def cross_fitted(
-    ranker: Any,
-    again: Any,
-    X: Matrix,
-    positive: Mask,
-    weights: Array,
-    folds: StratifiedKFold,
-    most: int,
+    ranker: Any, again: Any, X: Matrix, positive: Mask, weights: Array, folds: Folds
 ) -> Array:
-    """Scores of rows by fits to the other folds, in units of a ranker that is fitted to all.
+    """Scores of the rows that folds hold out, by fits to the others; NaN of rows that none does.
 
-    The first few folds are held out, one after another; rows of weight 0 are in none.
+    They are in units of a ranker that is fitted to all rows.
     """
     found, scores = np.full(len(positive), np.nan), ranker.decision_function(X)
-    counted = np.flatnonzero(weights > 0.0)
-    for train, test in islice(folds.split(counted, positive[counted]), most):
+    for train, test in folds:
+        kept = np.zeros(len(positive))  # rows that weigh nothing are not copied away
+        kept[train] = weights[train]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the fit to all rows has said it
-            by_fold = _fold_scores(clone(again), X, positive, weights, counted[test])
-        both = by_fold, scores
-        found[counted[test]] = _aligned(*both, counted[train], counted[test], weights)
+            by_fold = clone(again).fit(X, positive, sample_weight=kept).decision_function(X)
+        found[test] = _aligned(by_fold, scores, train, test, weights)
     return found
-
-
-def _fold_scores(fold: Any, X: Matrix, positive: Mask, weights: Array, test: Where) -> Array:
-    """Scores of all rows by a fit to some; those held out weigh nothing, so none are copied."""
-    kept = weights.copy()
-    kept[test] = 0.0
-    scores: Array = fold.fit(X, positive, sample_weight=kept).decision_function(X)
-    return scores
 
 
 def _aligned(by_fold: Array, scores: Array, train: Where, test: Where, weights: Array) -> Array:
