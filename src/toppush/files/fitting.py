@@ -182,12 +182,10 @@ def fit(
     said = fit_and_warn(ranker, X, given.positive)
     more = made.after(ranker, X, rows)
     clock.append(time.perf_counter())
-    scale_of_scores = learned_scale(made, ranker, X, given.positive, seed=seed)
-    measured = measures(ranker, X, given.positive)
+    measured = measures(ranker, X, given.positive) | remembered(given, rows, made, ranker, X, seed)
     if not hasattr(ranker, "reference_"):
         learn_reference(ranker, X, given.positive)
     clock.append(time.perf_counter())
-    first = given.rows.layout.get("first", 0)
     found = Model(Pipeline([*steps, ("ranker", ranker)]))
     given_to = {"scale": _scale(made, options), "missing": missing, "seed": seed}
     found.about = known(_facts(given, rows), given.rows.layout, given.rule, ranker) | {
@@ -195,8 +193,6 @@ def fit(
         "fit": made.settings(ranker, options) | given_to,
         "warnings": [*cautions, *said],
         "seconds": spent(clock),
-        "scores": scale_of_scores.as_json(),
-        "watched": watched(given.rows.X, rows.columns, first, ranker, X),
         **measured,
         **more,
     }
@@ -235,6 +231,17 @@ def measures(ranker: Ranker, X: Matrix, positive: Mask) -> About:
         found = metrics.summary(positive[known], unseen[known])
         return {"out_of_fold": found | {"rows": int(known.sum())}}
     return {"training": metrics.summary(positive, ranker.decision_function(X))}
+
+
+def remembered(
+    given: Training, rows: FitRows, made: Kind, ranker: Ranker, X: Matrix, seed: int
+) -> About:
+    """What scores mean, and what columns and scores are like, to hold later rows against."""
+    first = given.rows.layout.get("first", 0)
+    return {
+        "scores": learned_scale(made, ranker, X, given.positive, seed=seed).as_json(),
+        "watched": watched(given.rows.X, rows.columns, first, ranker, X),
+    }
 
 
 def _facts(given: Training, rows: FitRows) -> About:

@@ -85,10 +85,9 @@ class Spread:
 
     def count(self, values: Array) -> Array:
         """How many values lie below the first knot, at it, between it and the second, and so on."""
-        n_knots = len(self.knots)
-        left = np.searchsorted(self.knots, values, side="left")
-        right = np.searchsorted(self.knots, values, side="right")
-        return np.bincount(left + right, minlength=2 * n_knots + 1).astype(np.float64)
+        at = np.searchsorted(self.knots, values, side="left")
+        tied = self.knots[np.minimum(at, len(self.knots) - 1)] == values
+        return np.bincount(2 * at + tied, minlength=2 * len(self.knots) + 1).astype(np.float64)
 
     def shares(self) -> Array:
         """Share of the weight in each of the places that `count` counts."""
