@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from files import DROP, made_rows, write
 from toppush import files
 from toppush.files import ranking
-from toppush.files.ranking import Best, BestOfGroups, write_table
+from toppush.files.ranking import COLUMNS, Best, BestOfGroups, write_table
 from toppush.files.readers import arrow, csv, reading
 
 
@@ -112,4 +112,4 @@ def test_lists_are_written_and_read_again(ending, tmp_path):
 def test_a_carried_column_may_be_called_score(model, tmp_path):
     rows = made_rows(20) | {"score": list(range(20)), "rank": list(range(20))}
     found = files.rank(model, write(tmp_path / "n.csv", rows), columns=("score", "rank"))
-    assert found.column_names == ["rank", "score", "row", "score (data)", "rank (data)"]
+    assert found.column_names == [*COLUMNS, "score (data)", "rank (data)"]

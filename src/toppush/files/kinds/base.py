@@ -176,6 +176,13 @@ class Kind(ABC):
         """Whether a warning of its fit is told by what is known of it, and need not be given on."""
         return False
 
+    def again(self, ranker: Any) -> Any:
+        """A ranker to fit with the settings that this one has chosen; None if it needs none.
+
+        One that keeps scores of rows unseen, `out_of_fold_`, needs none.
+        """
+        return None
+
     @abstractmethod
     def settings(self, ranker: Any, options: Options) -> About:
         """The settings of a fit, and what came of it."""
