@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from files import DROP, made_rows, write
 from toppush import files
 from toppush.files import ranking
-from toppush.files.ranking import Best, BestOfGroups, write_table
+from toppush.files.ranking import COLUMNS, Best, BestOfGroups, write_table
 from toppush.files.readers import arrow, csv, reading
 
 
@@ -91,7 +91,7 @@ def test_a_limit_takes_the_head(ending, model, tmp_path, monkeypatch):
         place = [at for at, one in enumerate(cities["city"].to_pylist()) if (one or None) == city]
         assert [cities["row"][at].as_py() for at in place] == rows
         assert [cities["rank"][at].as_py() for at in place] == list(range(1, len(rows) + 1))
-    assert cities.column_names == ["rank", "score", "row", "city", "id"]
+    assert cities.column_names == [*COLUMNS, "city", "id"]
     assert sorted(whole["row"].to_pylist()) == list(range(1, 501))
     by_id = {f"client {row - 1}" for row in whole["row"].to_pylist()[:5]}
     assert set(whole["id"].to_pylist()[:5]) == by_id
@@ -112,4 +112,4 @@ def test_lists_are_written_and_read_again(ending, tmp_path):
 def test_a_carried_column_may_be_called_score(model, tmp_path):
     rows = made_rows(20) | {"score": list(range(20)), "rank": list(range(20))}
     found = files.rank(model, write(tmp_path / "n.csv", rows), columns=("score", "rank"))
-    assert found.column_names == ["rank", "score", "row", "score (data)", "rank (data)"]
+    assert found.column_names == [*COLUMNS, "score (data)", "rank (data)"]

@@ -707,3 +707,15 @@ def test_names_are_found_on_first_use():
         assert getattr(report, name).__module__.startswith("toppush.report.")
     with pytest.raises(AttributeError, match="has no attribute 'missing'"):
         report.missing  # noqa: B018
+
+
+def test_expected_shares_stand_beside_what_is_found():
+    rng = np.random.default_rng(0)
+    scores = rng.normal(size=500)
+    positive = rng.random(500) < 1 / (1 + np.exp(2 - scores))
+    page = report.build(positive, scores, shares=np.full(500, 0.99))
+    assert "Expected and found" in page
+    assert "too high" in page
+    honest = report.build(positive, scores, shares=1 / (1 + np.exp(2 - scores)))
+    assert "within it" in honest
+    assert "Expected and found" not in report.build(positive, scores)

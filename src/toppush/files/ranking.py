@@ -23,6 +23,9 @@ from toppush.types import Array, Where
 SLACK = 4
 """The best rows are sorted out when there are so many times more than are wanted."""
 DELIMITERS = {".csv": ",", ".tsv": "\t"}
+COLUMNS = ("rank", "points", "share", "score", "row")
+"""What a list says of each row, before the columns of its data."""
+SHARE_DIGITS = 4
 ENDINGS = (*DELIMITERS, ".parquet", ".arrow", ".feather")
 
 
@@ -58,7 +61,8 @@ class Best:
         if carried is None:
             return found
         for name in carried.column_names:
-            found = found.append_column(f"{name} (data)" if name in own else name, carried[name])
+            told = f"{name} (data)" if name in COLUMNS else name
+            found = found.append_column(told, carried[name])
         return found
 
     def _ranks(self) -> Where:
@@ -149,7 +153,10 @@ def rank(
     kind: str | None = None,
     seen: ScoringNotes | None = None,
 ) -> pa.Table:
-    """The rows of a file, best first: rank, score, row number and some of its columns.
+    """The rows of a file, best first: rank, points, share, score, row number, some columns.
+
+    Points (0 to 100) and the share of positives to expect are there if the model knows what its
+    scores mean; see `Model.points` and `Model.share`.
 
     Order is by score, then by row number. With `limit` the file is streamed and memory stays
     within a few batches and 4 x limit rows, whatever its size; without, scores and `columns` of
@@ -183,8 +190,22 @@ def rank(
     with reading(path, kind) as file:
         for scores, _, carried in scored(model, file, model.needs(carry=columns), seen):
             best.add(scores, seen.rows, carried)
-    found = best.table()
+    found = with_meaning(model, best.table())
     return with_reasons(model, path, found, explain, kind) if explain else found
+
+
+def with_meaning(model: Model, found: pa.Table) -> pa.Table:
+    """A list with points and share of each row after its rank, if the model knows what they are.
+
+    Points have as many decimals as tell the training rows at the top apart.
+    """
+    if model.scale is None:
+        return found
+    scores = found["score"].to_numpy()
+    points, share = model.scale.points(scores).round(model.scale.digits), model.share(scores)
+    shares = None if share is None else [float(f"{one:.{SHARE_DIGITS}g}") for one in share]
+    column = pa.nulls(len(found), pa.float64()) if shares is None else pa.array(shares)
+    return found.add_column(1, "points", pa.array(points)).add_column(2, "share", column)
 
 
 def require_ending(path: Path) -> str:

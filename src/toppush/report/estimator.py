@@ -1,7 +1,7 @@
 """A report straight from a fitted ranker."""
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -62,6 +62,7 @@ def from_estimator(
     k: int | None = None,
     facts: Mapping[str, object] | None = None,
     rival_steps: Pipeline | None = None,
+    share: Callable[[Array], Array | None] | None = None,
     positive: object = None,
     scores: ArrayLike | None = None,
     budget: Budget | None = None,
@@ -91,6 +92,9 @@ def from_estimator(
         As for `build`.
     rival_steps : Pipeline, optional
         How logistic regression prepares the rows, if not as the ranker does; not fitted.
+    share : callable, optional
+        The share of positives to expect by scores, such as `Model.share`; the page sets it beside
+        what is found. None where it cannot tell.
     positive : optional
         The class to rank first; the second of two by default.
     scores : array of shape (n_rows,), optional
@@ -140,6 +144,7 @@ def from_estimator(
         facts=_facts(ranker, final, features, X_train) | dict(facts or {}),
         caution=_caution(final),
         budget=budget,
+        shares=None if share is None else share(scores),
     )
 
 
