@@ -148,3 +148,16 @@ def test_rows_are_picked_in_the_order_asked_for(given, monkeypatch):
     found = picked(files.load(given[0]), given[1], numbers)
     income = odd_rows()["income"]
     assert found["income"].to_pylist() == [income[number] for number in numbers]
+
+
+def test_a_terminal_explains_the_rows_that_it_shows(given, monkeypatch):
+    asked = []
+
+    def note(model, path, rows, kind=None):
+        asked.append(len(rows))
+        return picked(model, path, rows, kind)
+
+    monkeypatch.setattr("toppush.files.explaining.picked", note)
+    run("rank", *given, "--explain", 1)
+    run("rank", *given, "--explain", 1, "--limit", 3)
+    assert asked == [20, 3]

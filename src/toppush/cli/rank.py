@@ -1,5 +1,6 @@
 """`toppush rank`."""
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from rich.table import Table
 
+REASON = re.compile(r"(why_\d+|held_back)_(column|value|lift)")
 SHOWN = 20
 """Rows that are shown when no output is named."""
 
@@ -50,25 +52,28 @@ def rank(
     Example: toppush rank fraud.toppush new.csv -o ranked.csv --limit 1000 --columns id
     """
     from toppush import files
-    from toppush.files.explaining import compared_with
+    from toppush.files.explaining import compared_with, with_reasons
     from toppush.files.ranking import require_ending, write_table
 
     if output is not None:
         require_ending(output)
     with common.scoring(model, data, kind) as (ranker, rows, seen):
+        against = compared_with(ranker) if explain else ""
         carried = common.named_columns(rows, columns)
-        found = files.rank(ranker, rows, limit=limit, columns=carried, explain=explain, seen=seen)
+        found = files.rank(ranker, rows, limit=limit, columns=carried, seen=seen)
+        listed = found if as_json or output is not None else found.slice(0, SHOWN)
+        if explain:
+            listed = with_reasons(ranker, rows, listed, explain)
     if output is not None:
-        write_table(found, output)
+        write_table(listed, output)
     written = None if output is None else str(output)
     result = common.met(ranker, seen) | {"listed": len(found), "output": written}
     label = common.label_text(ranker.about["label"]) if "label" in ranker.about else ""
     said = [label, common.met_text(ranker, seen)]
     if explain:
-        said.append(f"Lifts are relative to {compared_with(ranker)}.")
-        result["compared_with"] = compared_with(ranker)
+        said.append(f"Lifts are relative to {against}.")
+        result["compared_with"] = against
     if output is None:
-        listed = found if as_json else found.slice(0, SHOWN)
         common.show(as_json, result | {"ranked": listed.to_pylist()}, *said, _as_text(listed))
         return
     common.show(as_json, result, *said, f"Written: {output} ({len(found):,} rows).")
@@ -76,7 +81,7 @@ def rank(
 
 def _as_text(found: "pa.Table") -> "Table":
     """The list for the terminal; reasons in words alone."""
-    names = [name for name in found.column_names if not name.startswith(("why_", "held_back_"))]
+    names = [name for name in found.column_names if not REASON.fullmatch(name)]
     names.remove("score")
     rows = [
         [f"{row['rank']}", f"{row['score']:.6g}", *(f"{row[name]}" for name in names[1:])]
