@@ -161,3 +161,12 @@ def test_a_terminal_explains_the_rows_that_it_shows(given, monkeypatch):
     run("rank", *given, "--explain", 1)
     run("rank", *given, "--explain", 1, "--limit", 3)
     assert asked == [20, 3]
+
+
+def test_the_first_of_a_group_is_held_back_by_nobody(given):
+    """A list per group begins anew: what the row above in the file has is no matter."""
+    found = result("rank", *given, "--by", "city", "--limit", 3, "--explain", 2)["ranked"]
+    heads = [row for row in found if row["rank"] == 1]
+    assert len(heads) > 2
+    assert all(row["held_back_column"] is None for row in heads)
+    assert any(row["held_back_column"] for row in found)

@@ -24,6 +24,7 @@ from toppush import (
     files,
 )
 from toppush.baselines import BASELINES
+from toppush.estimators.base import Ranker
 from toppush.estimators.contributions import (
     background_places,
     highest_negatives,
@@ -466,3 +467,20 @@ def test_named_columns_matter_more_than_others(name, rng):
     assert told.mean() > 0.5
     assert falls > 0.8
     assert falls > falls_by_chance + 0.2
+
+
+def test_a_ranker_need_not_tell():
+    class Silent(Ranker):
+        def fit(self, X, y):
+            self.classes_ = np.unique(y)
+            return self
+
+        def decision_function(self, X):
+            return X[:, 0]
+
+    X, y = made()
+    ranker = Silent().fit(X, y)
+    learn_reference(ranker, X, y)
+    assert not hasattr(ranker, "reference_")
+    with pytest.raises(ValueError, match="Silent does not tell"):
+        ranker.explain(X)

@@ -40,7 +40,8 @@ class DegenerateWarning(UserWarning):
 class Ranker(ClassifierMixin, BaseEstimator):
     """What rankers of two classes share: predictions and quality, by their scores.
 
-    A subclass sets `classes_` in `fit` and gives `decision_function`.
+    A subclass sets `classes_` in `fit` and gives `decision_function`, and `contributions` if it is
+    to be explained: what each column adds to a row's score, and the rest in a last column.
     """
 
     classes_: NDArray[Any]
@@ -49,20 +50,6 @@ class Ranker(ClassifierMixin, BaseEstimator):
 
     def decision_function(self, X: Matrix) -> Array:
         """Scores less the threshold; higher ranks first."""
-        raise NotImplementedError
-
-    def contributions(self, X: Matrix) -> Array:
-        """What each column adds to a row's score; the last column is the rest.
-
-        Parameters
-        ----------
-        X : array, sparse matrix or data frame of shape (n_samples, n_features)
-
-        Returns
-        -------
-        array of shape (n_samples, n_features + 1)
-            Rows sum to `decision_function`.
-        """
         raise NotImplementedError
 
     def explain(

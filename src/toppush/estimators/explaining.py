@@ -15,7 +15,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import _safe_indexing
 
 from toppush.estimators.shares import ColumnShares, Values
-from toppush.types import Array, Matrix, Where
+from toppush.types import Array, Mask, Matrix, Where
 
 NEGLIGIBLE = 1e-3
 """Share of the largest amount below which others are not told."""
@@ -162,11 +162,15 @@ class Explainer:
         self._last: tuple[int, Array] | None = None
         """The row that was explained last, and what columns add to its score."""
 
-    def __call__(self, X: Matrix, rows: Where, scores: Array) -> Iterator[Explanation]:
-        """The next rows of the list, with their numbers."""
+    def __call__(
+        self, X: Matrix, rows: Where, scores: Array, first: Mask | None = None
+    ) -> Iterator[Explanation]:
+        """The next rows of the list, with their numbers; `first` says which begin a new list."""
         added = self.columns.contributions(X)
         cells = Values(X, self.columns.names)
         for place, (row, score) in enumerate(zip(rows, scores, strict=True)):
+            if first is not None and first[place]:
+                self._last = None
             yield self._one(added[place], cells, place, int(row), float(score))
             self._last = int(row), added[place]
 

@@ -5,10 +5,12 @@ from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import ArrayLike
 from sklearn.pipeline import Pipeline
 
 from toppush.estimators.explaining import Explanation, Pair, explain, explain_pair
-from toppush.files.columns import Columns, Number
+from toppush.files.column_types import Category, Column, Date
+from toppush.files.columns import Columns
 from toppush.files.counts import Counts
 from toppush.files.errors import ModelError
 from toppush.files.kinds import kind_of
@@ -16,8 +18,14 @@ from toppush.files.kinds.base import About, Kind, Ranker
 from toppush.files.labels import NAMED, LabelRule
 from toppush.files.model.linear import LinearScore, fold, larger, largest
 from toppush.files.readers.base import Needs
+from toppush.metrics.calibration import ScoreScale
 from toppush.system.reading import DataError
 from toppush.types import Array, Matrix
+
+UNSCALED = (
+    "No points and no share of positives: the model was made by a version before these, on a "
+    "cluster, or from a pipeline; fit it again with `toppush fit` to have them."
+)
 
 
 @dataclass
@@ -70,6 +78,15 @@ class Model:
         return first if isinstance(first, Columns) else None
 
     @property
+    def is_member(self) -> bool:
+        """Whether it is one of several that make a model, for an export."""
+        return bool(self.about.get("is_member"))
+
+    def member(self, ranker: Ranker) -> "Model":
+        """The model with another ranker in the place of the last step, for an export."""
+        return Model(Pipeline([*self.pipeline.steps[:-1], ("ranker", ranker)]), {"is_member": True})
+
+    @property
     def label(self) -> LabelRule:
         """Which label is the positive one."""
         if "label" not in self.about:
@@ -77,6 +94,36 @@ class Model:
         known = self.about["label"]
         why = known.get("why", NAMED)
         return LabelRule(known["column"], known["positive"], tuple(known["others"]), why)
+
+    @cached_property
+    def scale(self) -> ScoreScale | None:
+        """What scores mean, or None if the model was made without."""
+        known = self.about.get("scores")
+        if known is None:
+            return None
+        try:
+            return ScoreScale.from_json(known)
+        except (AttributeError, TypeError, ValueError) as error:
+            raise ModelError(f"what it says of its scores cannot be read: {error}") from None
+
+    def points(self, scores: ArrayLike) -> Array | None:
+        """Scores as points, 0 to 100: percent of the training rows that score lower.
+
+        None if the model does not know, as `scale_text` says.
+        """
+        return None if self.scale is None else self.scale.points(scores)
+
+    def share(self, scores: ArrayLike) -> Array | None:
+        """Share of positives to expect among rows of such scores.
+
+        None if the model does not know, as `scale_text` says.
+        """
+        return None if self.scale is None else self.scale.share(scores)
+
+    @property
+    def scale_text(self) -> str:
+        """Why there are no points or no shares; nothing if there are."""
+        return UNSCALED if self.scale is None else self.scale.why
 
     def decision_function(self, rows: Matrix, counts: Counts | None = None) -> Array:
         """Scores of rows: a table, record batch or data frame, or a matrix as it was fitted on.
@@ -167,12 +214,7 @@ class Model:
     ) -> Needs:
         """What a file must give to be scored, with labels if they are wanted."""
         known = self.columns.columns_ if self.columns else []
-        schema = {
-            one.name: (pa.bool_() if one.flag else pa.float64())
-            if isinstance(one, Number)
-            else pa.string()
-            for one in known
-        }
+        schema = {one.source: _read_as(one) for one in known}
         wanted = (label or self.label.column, self.label.type) if labels else None
         return Needs(schema, self.about.get("layout", {}), wanted, carry, numbers)
 
@@ -180,6 +222,13 @@ class Model:
 def _sliceable(rows: Matrix) -> Matrix:
     """Rows of which some can be taken."""
     return pa.Table.from_batches([rows]) if _is_batch(rows) else rows
+
+
+def _read_as(column: Column) -> pa.DataType:
+    """What the values of a column are in a file that does not say."""
+    if isinstance(column, Category | Date):
+        return pa.string()
+    return pa.bool_() if column.flag else pa.float64()
 
 
 def _is_batch(rows: Matrix) -> bool:
