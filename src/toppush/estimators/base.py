@@ -4,7 +4,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -45,8 +45,11 @@ class Ranker(ClassifierMixin, BaseEstimator):
     """
 
     classes_: NDArray[Any]
-    _n_explained: ClassVar[int] = 2000
-    """Rows whose contributions cost little enough to ask for them unasked."""
+
+    @property
+    def _n_explained(self) -> int:
+        """Rows whose contributions cost little enough to ask for them unasked."""
+        return 2000
 
     def decision_function(self, X: Matrix) -> Array:
         """Scores less the threshold; higher ranks first."""
