@@ -249,6 +249,10 @@ class TopRanker(Ranker):
         return self._rows_of_board
 
     @property
+    def _n_explained(self) -> int:
+        return min(getattr(one, "_n_explained", 64) for one in self.members_.values())
+
+    @property
     def _columns(self) -> Columns:
         return Columns(self.n_features_in_, self.categories_, self.dates_)
 

@@ -39,6 +39,8 @@ TOLD = {
     "the mean over all orders of asking (Shapley values); of all trees that is what a column adds.",
     "TopPushAdditive": "The score is a sum of one curve for each column, so each adds a known "
     "amount: the height of its curve at the row's value, less its mean height.",
+    "TopRanker": "Every member shares out its score among the columns, trees by Shapley values; "
+    "what a column adds is the mean of these, by the members' weights.",
     "TopPushKernel": WALKED,
     "TopPushNet": WALKED,
 }
