@@ -90,6 +90,8 @@ def compare_lists(
     **source: Any,
 ) -> None:
     """Measures of several lists, paired differences, and who is ahead."""
+    from rich.console import Console
+
     from toppush.metrics import FOUR
     from toppush.metrics.paired import side_by_side
     from toppush.metrics.panel import chosen, measures
@@ -98,14 +100,15 @@ def compare_lists(
     n_pos, n_rows = int(lists.positive.sum()), len(lists.positive)
     titles = {one.name: one.title for one in FOUR}
     wanted = chosen(n_rows, n_rows - n_pos, [by, *titles])
-    found = side_by_side(
-        lists.positive,
-        lists.scores,
-        measures(wanted),
-        confidence=confidence,
-        draws=draws,
-        seed=seed,
-    )
+    with Console(stderr=True).status(f"drawing {n_rows:,} rows of {len(lists.scores)} lists"):
+        found = side_by_side(
+            lists.positive,
+            lists.scores,
+            measures(wanted),
+            confidence=confidence,
+            draws=draws,
+            seed=seed,
+        )
     label = asdict(lists.label)
     shown = {name: titles.get(name, name.replace("(", "\n(")) for name in list(wanted)[:WIDEST]}
     common.show(
