@@ -200,6 +200,7 @@ def test_estimators_and_scores_stand_side_by_side(data, logistic):
     assert found.lead.first == "logistic"
     assert found["logistic"]["auc"].value > found["chance"]["auc"].value
     assert found.difference("logistic", "chance").value > 0
+    assert max(map(len, repr(found).splitlines()[:-1])) <= 90
     assert repr(found).splitlines()[-1].startswith("logistic is ahead by average_precision")
     named = toppush.compare({"a": chance, "b": chance}, y=y, by="precision_at_k(10)", draws=20)
     assert named.lead.by == "precision_at_k(10)"

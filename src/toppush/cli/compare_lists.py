@@ -118,7 +118,7 @@ def compare_lists(
         f"{n_rows:,} rows, {n_pos:,} positive. Values, and beneath them {confidence:.0%} intervals "
         "of the mean over fresh lists:",
         _values(found, shown, by),
-        "Differences from the first, the same rows drawn for both"
+        f"{found.order(by)[0]} less each other list, the same rows drawn for both"
         + f"; all {len(found.differences)} pairs hold at once" * (len(found.differences) > 1)
         + ":",
         _differences(found, shown, by),
@@ -205,12 +205,12 @@ def _differences(found: "SideBySide", shown: dict[str, str], by: str) -> "Table"
     first, *others = found.order(by)
     rows = [
         [
-            f"{first} - {name}",
+            name,
             *(_cell(found.difference(first, name, measure), "+") for measure in shown),
         ]
         for name in others
     ]
-    return common.table("difference", *shown.values(), rows=rows)
+    return common.table("less", *shown.values(), rows=rows)
 
 
 def _cell(one: "Interval", sign: str = "") -> str:
