@@ -10,6 +10,7 @@ import pyarrow.parquet
 import pytest
 
 QUICK = {
+    "auto": {"effort": "quick"},
     "linear": {"lam": 0.1, "top": 0.3},
     "additive": {"lam": 0.1, "top": 0.3},
     "kernel": {"lam": 0.01, "top": 0.3},

@@ -83,7 +83,7 @@ def test_tops_on_the_command_line(text, top, folder):
 @pytest.mark.parametrize(
     "options, lams, tops",
     [
-        ([], None, None),
+        (["--model", "linear"], None, None),
         (["--top", "auto"], None, ("auto",)),
         (["--top", "cv", "--lam", "0.5"], [0.5], None),
         (["--lam", "0.5"], [0.5], None),
@@ -110,7 +110,7 @@ def test_a_model_far_behind_logistic_regression_says_so_first():
 
 def test_a_fit_is_compared_with_logistic_regression_on_its_folds(folder):
     found = result("fit", folder / "train.csv", "-o", folder / "b.toppush", "--label", "fraud",
-                   "--drop", "id", "--cv", "3")  # fmt: skip
+                   "--drop", "id", "--cv", "3", "--model", "linear")  # fmt: skip
     model = files.load(folder / "b.toppush")
     given = read_training_file(folder / "train.csv", label="fraud", drop=["id"])
     X = given.rows.X
@@ -208,7 +208,7 @@ def comparison(folder):
 def test_compare_sets_methods_side_by_side(comparison):
     found, _, _ = comparison
     assert list(found["folds"])[:4] == [
-        "TopPush", "TopPush family", "logistic regression", "linear SVM",
+        "TopRanker", "logistic regression", "linear SVM", "LightGBM",
     ]  # fmt: skip
     for measures in found["folds"].values():
         assert all(len(values) == 2 for values in measures.values())
@@ -551,8 +551,8 @@ def test_fit_follows_its_ranker_unless_json_is_wanted(folder, monkeypatch):
 
     asked = []
     fit_and_warn = fitting.fit_and_warn
-    monkeypatch.setattr(fitting, "fit_and_warn", lambda ranker, X, y: asked.append(
-        ranker.verbose) or fit_and_warn(ranker, X, y))  # fmt: skip
+    monkeypatch.setattr(fitting, "fit_and_warn", lambda ranker, *given: asked.append(
+        ranker.verbose) or fit_and_warn(ranker, *given))  # fmt: skip
     given = ["fit", folder / "train.csv", "-o", folder / "v", "--label", "fraud", "--drop", "id",
              "--lam", 1]  # fmt: skip
     ran = run(*given)

@@ -19,13 +19,17 @@ from toppush.files.kinds import KINDS
 every_kind = pytest.mark.parametrize("kind", EVERY_KIND)
 FIT = ("--label", "fraud", "--drop", "id", "--threads", "1")
 SENTENCES = {
+    "auto": "effort quick, seed 0",
     "linear": "lam 0.1, top 77 of the negatives, as given",
     "additive": "The sum of a curve of each of 4 columns: lam 0.1",
     "kernel": "Gaussian similarity to ",
     "trees": "Boosted trees: 2 members of",
     "net": "Networks: 2 members with 256 and 128 hidden units",
 }
+CROSS_FITTED = {"auto", *ENGINES}
+"""Kinds that have scores of rows unseen and no certificate."""
 MOVES = {
+    "auto": "shares out a row&#39;s score among the columns",
     "linear": "To the right: larger values rank higher",
     "additive": "The score is a sum of one curve for each column",
     "kernel": "Shapley values",
@@ -77,8 +81,8 @@ def test_fit_and_info_say_what_the_model_is(kind, fitted, folder):
         assert ("Certificate: objective" in text) == ("certificate" in about)
         assert ("by members that did not see it" in text) == ("out_of_fold" in about)
         assert ("which flatter" in text) == ("training" in about)
-    assert ("out_of_fold" in about) == (kind in ENGINES)
-    assert ("certificate" in about) == (kind not in ENGINES)
+    assert ("out_of_fold" in about) == (kind in CROSS_FITTED)
+    assert ("certificate" in about) == (kind not in CROSS_FITTED)
     assert (folder / f"{kind}.onnx").stat().st_size > 100
     weights = json.loads((folder / f"{kind}.json").read_text())
     assert weights["format"].startswith("toppush ")
@@ -102,7 +106,7 @@ def test_what_follows_a_fit(kind, fitted, folder, tmp_path):
     run("report", path, folder / "held.csv", "--train", folder / "train.csv", "-o", page)
     text = page.read_text(encoding="utf-8")
     assert MOVES[kind] in text
-    assert ("The optimum lies between" in text) == (kind not in ENGINES)
+    assert ("The optimum lies between" in text) == (kind not in CROSS_FITTED)
     assert "Logistic regression with scikit-learn" in text
 
 
@@ -110,12 +114,17 @@ def test_what_follows_a_fit(kind, fitted, folder, tmp_path):
     "options, said",
     [
         (["--model", "trees", "--lam", "1"],
-         "--lam is not for --model trees, which takes --top, --loss, --members, --threads, "),
+         "--lam is not for --model trees, which takes --top, --loss, --members, --cv, --groups, "),
         (["--model", "linear", "--members", "3"], "--members is not for --model linear"),
         (["--model", "net", "--cv", "3"], "--cv is not for --model net"),
         (["--model", "additive", "--kernel", "nystroem:5"], "--kernel is not for --model additive"),
         (["--model", "trees", "--loss", "logistic"], "--model trees takes pairwise, binary"),
-        (["--model", "forest"], "'forest' is not one of 'linear', 'additive'"),
+        (["--model", "forest"], "'forest' is not one of 'auto', 'linear', 'additive'"),
+        (["--model", "auto", "--lam", "1"], "--lam is not for --model auto, which takes --effort"),
+        (["--members", "3"], "members is 3; --model auto takes names: logistic, linear,"),
+        (["--members", "trees,loggistic"], "members has 'loggistic' (did you mean 'logistic'?)"),
+        (["--members", "-1"], "neither a count from 1 nor names of members"),
+        (["--scoring", "roc_auc"], "scoring is 'roc_auc'; --model auto takes auc, average_"),
         (["--model", "trees", "--cluster", "local"], "trees is not for a cluster"),
         (["--threads", "2", "--cluster", "local"], "is not for a cluster; leave it out"),
     ],
@@ -162,7 +171,8 @@ def test_compare_sets_kinds_beside_or_names_them_as_left_out(folder, monkeypatch
     monkeypatch.setattr(experiments_compare, "RIVALS", quick)
     find = base.find_spec
     monkeypatch.setattr(base, "find_spec", lambda name: None if name == "torch" else find(name))
-    given = ("compare", folder / "train.csv", "--label", "fraud", "--drop", "id", "--cv", 2)
+    given = ("compare", folder / "train.csv", "--label", "fraud", "--drop", "id", "--cv", 2,
+             "--methods", "TopPush trees,TopPush net")  # fmt: skip
     found = result(*given)
     assert set(found["folds"]) == {"TopPush trees"}
     assert min(found["folds"]["TopPush trees"]["AUC"]) > 0.6

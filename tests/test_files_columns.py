@@ -152,7 +152,7 @@ def test_types_that_hold_numbers_or_texts():
 @pytest.mark.parametrize(
     "column, said",
     [
-        (pa.array([1, 2], pa.timestamp("s")), "dates or times"),
+        (pa.array([1, 2], pa.time32("s")), "dates or times"),
         (pa.array([1, 2], pa.duration("s")), "dates or times"),
         (pa.array([[1], [2]]), "neither numbers nor text"),
         (pa.array([b"x", b"y"]), "not UTF-8"),

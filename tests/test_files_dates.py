@@ -1,13 +1,20 @@
 """Dates: their parts, and columns of dates in tables."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from files import quick_fit, write
+from toppush import files
 from toppush.designs.dates import date_parts
+from toppush.files import Columns, DataError, ModelError
+from toppush.files.model import exports, saving
+from toppush.metrics import average_precision
 
 MOMENTS = st.datetimes(datetime(1700, 1, 1), datetime(2250, 1, 1))
 
@@ -44,3 +51,172 @@ def test_the_hour_is_there_if_it_is_asked_for():
     names, parts = date_parts(values, hour=True)
     assert names[-1] == "hour"
     np.testing.assert_array_equal(parts[:, -1], [0.0, np.nan])
+
+
+# ---- columns of tables
+
+KEPT = ["days", "month", "day", "weekday", "hour"]
+MANY = 300
+
+
+def moments(n_rows=MANY, seed=0):
+    """Moments of two years; every tenth is missing."""
+    rng = np.random.default_rng(seed)
+    since = rng.integers(0, 2 * 365 * 24 * 60, n_rows)
+    found = [datetime(2023, 1, 1) + timedelta(minutes=int(one)) for one in since]
+    return [None if place % 10 == 3 else one for place, one in enumerate(found)]
+
+
+def dated_rows(n_rows=MANY, seed=0, *, gaps=True):
+    """Rows whose label hangs on the weekday and on a number."""
+    rng = np.random.default_rng(seed)
+    when = moments(n_rows, seed) if gaps else [one or datetime(2023, 5, 5) for one in moments()]
+    late = np.array([one is not None and one.weekday() >= 5 for one in when])
+    amount = rng.normal(size=n_rows)
+    label = (2.0 * late + amount + rng.normal(0, 0.5, n_rows) > 1.5).astype(int)
+    return {"when": when, "amount": amount.tolist(), "label": label.tolist()}
+
+
+def expected_parts(when):
+    return date_parts(np.array(when, "datetime64[us]"), hour=True)[1]
+
+
+@pytest.mark.parametrize("form", ["gaps", "codes"])
+def test_a_date_is_its_parts(form):
+    when = moments()
+    columns = Columns(form=form)
+    found = columns.fit_transform(pa.table({"when": when}))
+    assert columns.get_feature_names_out().tolist() == [f"when ({part})" for part in KEPT]
+    np.testing.assert_array_equal(found, expected_parts(when))
+    assert columns.filled_ == {"when": sum(one is None for one in when)}
+    assert columns.feature_sources() == [0] * 5
+    assert columns.coded == []
+
+
+def test_gaps_of_dates_are_filled_and_marked_once():
+    when = moments()
+    columns = Columns()
+    found = columns.fit_transform(pa.table({"when": when}))
+    parts, gaps = expected_parts(when), np.array([one is None for one in when])
+    assert columns.get_feature_names_out().tolist()[:2] == ["when (days)", "when (days) is missing"]
+    np.testing.assert_array_equal(found[:, 1], gaps)
+    filled = np.where(gaps[:, None], np.nanmedian(parts, axis=0), parts)
+    np.testing.assert_array_equal(np.delete(found, 1, axis=1), filled)
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        pa.array([0, 1, None, 40], pa.date32()),
+        pa.array([0, 86_400_000, None, 40 * 86_400_000], pa.date64()),
+        pa.array([0, 86_400, None, 40 * 86_400], pa.timestamp("s", "Europe/Paris")),
+        pa.array(["1970-01-01", "1970-01-02", "", "1970-02-10"]),
+        pa.array(["1970-01-01T01:00+01:00", "1970-01-02T00:00Z", None, "1970-02-10T00:00Z"]),
+        pa.array(["1970-01-01", "1970-01-02", None, "1970-02-10 00:00:00"]).dictionary_encode(),
+    ],
+    ids=str,
+)
+def test_dates_of_all_types_are_the_same_numbers_in_utc(column):
+    columns = Columns(form="codes").fit(pa.table({"when": column}))
+    assert [one.part for one in columns.columns_] == ["days", "month", "day", "weekday"]
+    expected = date_parts(np.array([0, 1, "NaT", 40], "datetime64[D]"))[1]
+    np.testing.assert_array_equal(columns.transform(pa.table({"when": column})), expected)
+
+
+def test_parts_that_never_change_are_left_out():
+    table = pa.table({"when": pa.array([0, 7, 14], pa.date32()), "x": [1, 2, 3]})
+    columns = Columns(form="codes").fit(table)
+    assert columns.get_feature_names_out().tolist() == ["when (days)", "when (day)", "x"]
+    assert columns.constant_ == []
+    same = pa.table({"when": pa.array([7, 7, 7], pa.date32()), "x": [1, 2, 3]})
+    assert Columns().fit(same).constant_ == ["when"]
+
+
+@pytest.mark.parametrize(
+    "texts, said",
+    [
+        (["05/01/2024", "06/01/2024"], "holds dates such as '05/01/2024'; write all of them as"),
+        (["2024-01-05T10:00Z", "2024-01-05T10:00"], "holds .* a time zone .* with all or none"),
+    ],
+)
+def test_dates_that_cannot_be_read_are_refused(texts, said):
+    with pytest.raises(DataError, match=f"column when: {said}"):
+        Columns().fit(pa.table({"when": texts}))
+    kept = Columns(categorical=["when"]).fit(pa.table({"when": texts}))
+    assert kept.columns_[0].texts == sorted(texts)
+
+
+def test_what_held_dates_must_hold_dates():
+    columns = Columns().fit(pa.table({"when": ["2024-01-05", "2024-01-06"]}))
+    with pytest.raises(DataError, match="row 2, column when: 'soon' is no date"):
+        columns.transform(pa.table({"when": ["2024-01-05", "soon"]}))
+    with pytest.raises(DataError, match="column when: holds int64, and held dates"):
+        columns.transform(pa.table({"when": [1, 2]}))
+    with pytest.raises(DataError, match="column x: holds dates or times"):
+        Columns().fit(pa.table({"x": [1, 2]})).transform(
+            pa.table({"x": pa.array([1, 2], pa.date32())})
+        )
+    with pytest.raises(DataError, match="row 2, column when: 1 values are missing"):
+        Columns(missing="error").fit(pa.table({"when": ["2024-01-05", None]}))
+
+
+# ---- models
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("dates")
+    for ending in ("csv", "parquet"):
+        write(folder / f"train.{ending}", dated_rows())
+        write(folder / f"new.{ending}", dated_rows(seed=1))
+    return folder
+
+
+@pytest.mark.filterwarnings("ignore::toppush.DegenerateWarning")
+@pytest.mark.parametrize("kind", ["linear", "additive", "trees"])
+def test_models_of_dates_are_saved_and_read_all_formats(kind, folder, tmp_path):
+    model = quick_fit(kind, folder / "train.csv")
+    named = {one["name"]: one for one in model.about["columns"]["named"]}
+    assert named["when"]["kind"] == "date"
+    assert named["when"]["parts"] == KEPT
+    assert named["when"]["missing"] == MANY // 10
+    files.save(model, tmp_path / "m.toppush")
+    again = files.load(tmp_path / "m.toppush")
+    assert again.columns.columns_ == model.columns.columns_
+    _, scores = files.labelled(model, folder / "new.csv")
+    for ending in ("csv", "parquet"):
+        np.testing.assert_array_equal(files.labelled(again, folder / f"new.{ending}")[1], scores)
+
+
+@pytest.mark.filterwarnings("ignore::toppush.DegenerateWarning")
+def test_trees_find_the_weekend(folder):
+    model = quick_fit("trees", folder / "train.csv", members=3)
+    positive, scores = files.labelled(model, folder / "new.csv")
+    without = quick_fit("trees", folder / "train.csv", members=3, drop=["when"])
+    _, blind = files.labelled(without, folder / "new.csv")
+    assert average_precision(positive, scores) > average_precision(positive, blind) + 0.02
+
+
+@pytest.mark.filterwarnings("ignore::toppush.DegenerateWarning")
+@pytest.mark.parametrize("kind", ["linear", "additive", "trees"])
+def test_exports_take_the_parts_as_numbers(kind, folder, tmp_path):
+    pytest.importorskip("onnx")
+    runtime = pytest.importorskip("onnxruntime")
+    model = quick_fit(kind, folder / "train.csv")
+    exports.export_onnx(model, tmp_path / "m.onnx")
+    rows = dated_rows(seed=1)
+    parts = expected_parts(rows["when"])
+    given = {f"when ({part})": parts[:, [at]] for at, part in enumerate(KEPT)}
+    given["amount"] = np.array(rows["amount"])[:, None]
+    session = runtime.InferenceSession((tmp_path / "m.onnx").read_bytes())
+    scores = model.decision_function(pa.table(rows).to_batches()[0])
+    np.testing.assert_allclose(session.run(None, given)[0], scores, atol=1e-6)
+    exports.export_json(model, tmp_path / "m.json")
+    assert "when (weekday)" in (tmp_path / "m.json").read_text()
+
+
+def test_a_forged_part_of_a_date_is_refused(folder):
+    model = quick_fit("linear", folder / "train.csv", lam=1.0)
+    model.columns.columns_[1] = replace(model.columns.columns_[1], part="century")
+    with pytest.raises(ModelError):
+        saving.to_bytes(model)

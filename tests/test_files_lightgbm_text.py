@@ -59,6 +59,21 @@ def slow_score(trees, row):
     return total
 
 
+def test_a_split_that_parts_gaps_from_all_values(rng):
+    X = np.where(rng.random((300, 1)) < 0.4, np.nan, rng.normal(size=(300, 1)))
+    y = np.isnan(X[:, 0]).astype(float)
+    options = {"objective": "binary", "verbose": -1, "num_leaves": 4, "num_threads": 1}
+    made = lightgbm.train(options, lightgbm.Dataset(X, y, params=options), 3)
+    text = text_of(made)
+    assert "threshold=inf" in text
+    trees = lightgbm_text.parsed(text).trees
+    assert all(np.isfinite(tree.threshold).all() for tree in trees)
+    slow = [slow_score(trees, row) for row in X]
+    np.testing.assert_allclose(slow, made.predict(X, raw_score=True))
+    again = lightgbm.Booster(model_str=text)
+    np.testing.assert_array_equal(again.predict(X), made.predict(X))
+
+
 @pytest.mark.parametrize("objective", ["pushed", "binary"])
 def test_trees_are_read_as_lightgbm_reads_them(objective, rng):
     made, X = booster(objective), rows(200, rng)

@@ -61,7 +61,7 @@ def test_any_model_comes_back_the_same(any_model, folder, tmp_path):
 @pytest.mark.parametrize(
     "options",
     [
-        {},
+        {"model": "linear"},
         {"lam": 0.1, "top": 3, "scale": "standard"},
         {"lam": 0.1, "kernel": "nystroem:30", "scale": "none"},
         {"kernel": "nystroem:20:0.5", "top": 0.1, "categorical": ["member"]},
@@ -105,7 +105,7 @@ def test_what_is_not_a_model_is_not_saved(tmp_path, rng):
     X, y = rng.normal(size=(40, 3)), np.arange(40) % 2
     other = make_pipeline(MaxAbsScaler(), LogisticRegression()).fit(X, y)
     own = make_pipeline(FunctionTransformer(doubled), TopPush(top=0.5)).fit(abs(X), y)
-    with pytest.raises(ModelError, match="ends with TopPush"):
+    with pytest.raises(ModelError, match="ends with TopRanker, TopPush"):
         files.save(Pipeline(other.steps[:1] + own.steps[1:])[:1], tmp_path / "m")
     with pytest.raises(
         ModelError, match=r"holds test_files_models\.doubled and cannot be saved; a"

@@ -121,7 +121,7 @@ def _line(tmp_path, line):
         (b"a,label\n1,0\n2,\n3,1\n", "row 2, column label: the label is missing"),
         (b"a,label\n1,0\n2,1\n3,2\n", "3 different labels, 0.0, 1.0, 2.0"),
         (b"a,label\n1,0\n2,0\n", "every label is 0.0"),
-        (b"a,when,label\n1,2024-01-05,0\n2,2024-02-05,1\n", "column when: holds dates or times"),
+        (b"a,when,label\n1,10:30:00,0\n2,11:30:00,1\n", "column when: holds dates or times"),
         (b"a,when,label\n1,5/1/2024,0\n2,6/2/2024,1\n", "column when: holds dates such as"),
         (b"a,label\n1,0\n2,1\n3,0\nx,1\n", "line 5, column 1 (a): holds numbers, but also 'x'"),
         (b"a,label\n,0\n,1\n", "no column is left"),

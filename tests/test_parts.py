@@ -153,7 +153,7 @@ def test_more_folds_than_positives_of_all_parts_are_refused(client, frame, tmp_p
 
 
 def test_all_bad_columns_of_a_part_are_named(client, frame, tmp_path):
-    frame["when"] = "2024-01-05"
+    frame["when"] = "5/1/2024"
     frame["amount"] = frame["amount"].where(frame.index != 7, np.inf)
     with pytest.raises(files.DataError, match=r"2 columns cannot be used.*--drop amount,when"):
         files.fit_parts(write_parts(frame, tmp_path / "rows"), **FIT)

@@ -98,6 +98,16 @@ def test_out_of_fold_scores_are_by_members_that_did_not_see_the_row(rows):
     assert metrics.auc(y, refit._boosters()[1].predict(X)) > 0.8
 
 
+@pytest.mark.parametrize("loss", ["pairwise", "binary"])
+def test_out_of_fold_scores_are_in_the_unit_of_the_others(rows, loss):
+    X, y = rows
+    train, held = np.arange(0, len(y), 2), np.arange(1, len(y), 2)
+    ranker = small(n_members=1, cv=[(train, held)], loss=loss).fit(X, y)
+    assert np.isnan(ranker.out_of_fold_[train]).all()
+    scores = ranker.decision_function(X[held])
+    np.testing.assert_allclose(ranker.out_of_fold_[held], scores, atol=1e-8)
+
+
 def test_the_threshold_is_the_mean_of_the_top_out_of_fold_negatives(rows):
     X, y = rows
     for top, k in ((1, 1), (7, 7), (0.1, math.ceil(0.1 * (~y).sum()))):

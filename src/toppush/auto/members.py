@@ -12,6 +12,7 @@ from sklearn.utils import _safe_indexing
 from toppush.auto.columns import Columns
 from toppush.auto.linear import TopLinear
 from toppush.designs.columns import can_be_shifted, stored
+from toppush.estimators.scores import scores_of
 from toppush.nonlinear.additive import TopPushAdditive
 from toppush.nonlinear.forest import TopForest
 from toppush.nonlinear.held_out import Fold, joined, within
@@ -134,7 +135,7 @@ class Member:
         for train, held in given.folds:
             go_on()
             one = _fit(clone(ranker), X, given, train)
-            parts.append((held, score(one, _safe_indexing(X, held))))
+            parts.append((held, scores_of(one, _safe_indexing(X, held))))
         return Fitted(_fit(ranker, X, given), joined(parts, given.positive), self.raw)
 
 
@@ -145,15 +146,6 @@ def _fit(ranker: Any, X: Any, given: Given, where: Where | None = None) -> Any:
     return ranker.fit(
         X if where is None else _safe_indexing(X, rows), given.positive[rows], **weight
     )
-
-
-def score(ranker: Any, X: Any) -> Array:
-    """Scores of rows by any estimator, higher first."""
-    if hasattr(ranker, "decision_function"):
-        return np.asarray(ranker.decision_function(X), np.float64).ravel()
-    if hasattr(ranker, "predict_proba"):
-        return np.asarray(ranker.predict_proba(X)[:, 1], np.float64)
-    return np.asarray(ranker.predict(X), np.float64).ravel()
 
 
 # ---- those that have a name

@@ -19,10 +19,11 @@ from toppush.auto.columns import Columns
 from toppush.auto.combination import choose_weights
 from toppush.auto.course import Course, Done, held_scores, standardised
 from toppush.auto.leaderboard import Board, Entry
-from toppush.auto.members import EFFORTS, Given, Settings, named_members, score
+from toppush.auto.members import EFFORTS, Given, Settings, named_members
 from toppush.designs import for_engine
 from toppush.estimators.base import Ranker, refuse_elsewhere, two_classes, unchanged_on_failure
 from toppush.estimators.progress import Line
+from toppush.estimators.scores import scores_of
 from toppush.nonlinear.held_out import (
     Fold,
     refuse_negative,
@@ -205,7 +206,7 @@ class TopRanker(Ranker):
         numbers = self._read(X)
         total = np.full(numbers.shape[0], -self.threshold_)
         for name, ranker in self.members_.items():
-            scores = score(ranker, X if name in self.raw_ else numbers)
+            scores = scores_of(ranker, X if name in self.raw_ else numbers)
             total += self.weights_[name] / self.scales_[name] * (scores - self.centers_[name])
         return total
 

@@ -280,6 +280,19 @@ training_options = together(
         "numbers].",
     ),
     columns_option("--drop", "Columns to leave out."),
+    click.option(
+        "--sample-weight", metavar="COLUMN", help="Column of weights, from 0 on; no feature."
+    ),
+    click.option(
+        "--groups",
+        metavar="COLUMN",
+        help="Column by whose values rows belong together, such as a customer: no fold parts them.",
+    ),
+    click.option(
+        "--time",
+        metavar="COLUMN",
+        help="Column of dates or numbers: folds train on earlier rows and hold out later ones.",
+    ),
     columns_option("--categorical", "Columns to take as categories even if they hold numbers."),
     click.option(
         "--missing",
@@ -289,6 +302,13 @@ training_options = together(
         help="Fill gaps and say so, or refuse them.",
     ),
     click.option("--cv", type=click.IntRange(min=2), default=5, show_default=True, help="Folds."),
+    click.option(
+        "--scoring",
+        metavar="NAME",
+        help="Measure that settings are chosen by: one of toppush.metrics such as "
+        "average_precision, or a scorer of scikit-learn.",
+    ),
+    click.option("--threads", type=click.IntRange(min=1), help="[default: all cores]"),
     seed_option,
     format_option,
     json_option,

@@ -12,6 +12,7 @@ from toppush.cli.compare_lists import are_wanted, compare_lists, lists_options, 
 
 @click.command(cls=common.Command)
 @common.existing("data")
+@common.list_option("--methods", "Which to compare, by name [all but the slow: kernel and net].")
 @common.training_options
 @lists_options
 @click.pass_context
@@ -20,41 +21,48 @@ def compare(
     /,
     data: Path,
     as_json: bool,
-    cv: int,
-    seed: int,
-    missing: str,
     kind: str | None,
+    sample_weight: str | None,
+    groups: str | None,
+    time: str | None,
     **options: Any,
 ) -> None:
-    """Cross-validate TopPush and other kinds of models beside the usual methods on DATA.
+    """Cross-validate TopRanker and kinds of models beside the usual methods on DATA.
 
-    These are logistic regression, a linear SVM and boosted trees. Every method chooses its penalty
-    on the training part of each fold. LightGBM and what needs it or torch join if they are
-    installed.
+    TopRanker is what fit takes by default. The usual methods are logistic regression, a linear SVM
+    and LightGBM. Every method chooses its settings on the training part of each fold. The last
+    column counts the folds in which TopRanker had the higher and the lower average precision.
 
     With --scores or --with nothing is fitted: lists that are there already stand side by side on
     the same rows, with paired differences and who is ahead.
 
     Example: toppush compare train.csv --label fraud --drop id --cv 5
 
+    Example: toppush compare train.csv --label fraud --methods TopRanker,LightGBM
+
     Example: toppush compare scored.csv --label fraud --scores ours,lightgbm --with fraud.toppush
     """
     of_lists = split_options(options)
     if are_wanted(context):
-        of_lists |= {name: options[name] for name in ("label", "positive")}
-        return compare_lists(data, kind=kind, seed=seed, as_json=as_json, **of_lists)
+        of_lists |= {name: options[name] for name in ("label", "positive", "seed")}
+        return compare_lists(data, kind=kind, as_json=as_json, **of_lists)
     from toppush.cli.progress import steps
     from toppush.experiments.compare import compare
     from toppush.files.fitting import read_training_file
+    from toppush.files.kinds.base import require_scoring
     from toppush.files.readers import reading
+    from toppush.files.roles import Roles
     from toppush.metrics import FOUR
 
     with reading(data, kind) as file:
         for columns in ("drop", "categorical"):
             options[columns] = common.named_columns(file, options[columns])
-        given = read_training_file(file, **options)
+        read = {name: options.pop(name) for name in ("label", "positive", "drop", "categorical")}
+        given = read_training_file(file, roles=Roles(sample_weight, groups, time), **read)
+    if options["scoring"] is not None:
+        require_scoring(options["scoring"])
     with steps(quiet=as_json) as tell:
-        found = compare(given, missing=missing, cv=cv, seed=seed, tell=tell)
+        found = compare(given, tell=tell, **options)
     label, measures = asdict(given.rule), [one.title for one in FOUR]
     result = {
         "label": label,
@@ -73,6 +81,7 @@ def compare(
             name,
             *(f"{one[measure].mean():.3f}±{one[measure].std(ddof=1):.3f}" for measure in measures),
             f"{found.seconds[name]:.1f}",
+            found.won(name),
         ]
         for name, one in found.values.items()
     ]
@@ -81,8 +90,8 @@ def compare(
         result,
         common.chosen_label_text(label),
         f"{found.rows:,} rows, {found.positives:,} positive. Held-out mean and deviation over "
-        f"{cv} folds:",
-        common.table("method", *measures, "s", rows=rows),
+        f"{options['cv']} folds:",
+        common.table("method", *measures, "s", "won : lost", rows=rows),
         *(f"Left out: {name}, {why}." for name, why in found.left_out.items()),
         *(
             f"{name}: {count} {kind} over the folds."

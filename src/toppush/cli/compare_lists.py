@@ -19,7 +19,10 @@ if TYPE_CHECKING:
     from toppush.metrics.paired import SideBySide
     from toppush.types import Array, Mask
 
-OF_FITS = ("drop", "categorical", "missing", "cv")
+OF_FITS = (
+    "methods", "drop", "sample_weight", "groups", "time", "categorical", "missing", "cv", "scoring",
+    "threads",
+)  # fmt: skip
 """Options of methods that are fitted, which lists have no use for."""
 
 lists_options = common.together(

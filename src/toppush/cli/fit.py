@@ -1,5 +1,6 @@
 """`toppush fit`."""
 
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -7,6 +8,7 @@ import click
 from click.core import ParameterSource
 
 from toppush.cli import common
+from toppush.cli.leaderboard import leaderboard, verdict
 from toppush.system.reading import part_paths
 
 if TYPE_CHECKING:
@@ -16,10 +18,19 @@ if TYPE_CHECKING:
 BEHIND = 0.01
 """Average precision that a model may be below logistic regression without a caution, on the
 folds, so that on other rows it is seldom behind by 0.02 unsaid."""
+NOT_FOR_A_CLUSTER = (
+    "kernel", "members", "effort", "seconds", "threads", "tol", "scoring", "sample_weight",
+    "groups", "time",
+)  # fmt: skip
 GAPS = {
     "filled": "Gaps filled (numbers with the median) and marked by a column of their own",
     "gaps": "Gaps, left as they are in numbers and a category of their own in texts",
     "codes": "Gaps, left as they are",
+}
+ROLES = {
+    "sample_weight": "Rows and measures weighted by",
+    "groups": "No fold parts rows of the same",
+    "time": "Folds hold out rows later than those they train on, by",
 }
 MEASURED = {
     "training": "On these training rows, which flatter",
@@ -63,6 +74,20 @@ def read_top(
     )
 
 
+def read_members(
+    context: click.Context, parameter: click.Parameter, value: str | None
+) -> int | tuple[str, ...] | None:
+    """A count from 1, or names."""
+    if value is None:
+        return None
+    if value.isdigit() and int(value) > 0:
+        return int(value)
+    names = common.listed([value])
+    if not names or any(not name.isidentifier() for name in names):
+        raise click.BadParameter(f"{value!r} is neither a count from 1 nor names of members.")
+    return names
+
+
 @click.command(cls=common.Command)
 @click.argument("data", metavar="DATA", type=common.InputFile())
 @common.training_options
@@ -72,9 +97,18 @@ def read_top(
 @click.option(
     "--model",
     type=common.Registered("toppush.files.kinds:KINDS"),
-    default="linear",
-    show_default=True,
-    help="What the score is made of. An option that a kind of model does not take is refused.",
+    help="What the score is made of. An option that a kind of model does not take is refused "
+    "[auto; linear if one of --lam, --top, --loss, --kernel, --scale and --tol is given].",
+)
+@click.option(
+    "--effort",
+    type=click.Choice(["quick", "normal", "thorough"]),
+    help="How much auto tries [normal].",
+)
+@click.option(
+    "--seconds",
+    type=click.FloatRange(min=0.0, min_open=True),
+    help="After which auto begins nothing more.",
 )
 @click.option(
     "--lam",
@@ -103,8 +137,17 @@ def read_top(
     help="Divide each column by its largest value, its deviation, or not at all [maxabs, where "
     "columns are scaled].",
 )
-@click.option("--members", type=click.IntRange(min=1), help="Models that are averaged.")
-@click.option("--threads", type=click.IntRange(min=1), help="[default: all cores]")
+@click.option(
+    "--members",
+    callback=read_members,
+    metavar="N|NAME,...",
+    help="How many models are averaged; of auto, which it chooses among.",
+)
+@click.option(
+    "--tol",
+    type=click.FloatRange(min=0.0, min_open=True),
+    help="Relative gap at which fits end [linear: 1e-4].",
+)
 @click.option(
     "--cluster",
     metavar="ADDRESS|local",
@@ -127,18 +170,22 @@ def fit(
 ) -> None:
     """Learn to rank the rows of DATA, and write the model.
 
-    DATA is CSV, TSV, Parquet, Arrow, LIBSVM (plain, gz, bz2, xz), NPZ or NPY. Text columns become
-    categories, gaps are filled with the median and marked, columns are scaled; all of it is part
-    of the model. Models that are additive or of trees take gaps and categories as they are.
+    DATA is CSV, TSV, Parquet, Arrow, LIBSVM (plain, gz, bz2, xz), NPZ or NPY. Texts become
+    categories, dates numbers, gaps stay gaps or are filled and marked; all of it is part of the
+    model.
 
-    Options are of --model: linear takes --lam, --top, --loss, --kernel, --scale and --cv, additive
-    and kernel --lam, --top and --cv, trees and net --top, --loss and --members.
+    Rankers of several kinds are fitted, compared on rows that they did not see, and combined; a
+    table says how each did. --model names one kind instead. Options are of --model: auto takes
+    --effort, --seconds, --members, --scoring, --groups, --time and --cv, linear --lam, --top,
+    --loss, --kernel, --scale, --tol, --scoring, --groups, --time and --cv, additive and kernel
+    --lam, --top, --scoring, --groups, --time and --cv, trees --top, --loss, --members, --groups
+    and --cv, net --top, --loss and --members.
 
     With --cluster, DATA is a folder or a pattern in quotes whose files the workers see too.
 
     Example: toppush fit train.csv -o fraud.toppush --label fraud --positive yes --drop id
 
-    Example: toppush fit train.csv -o fraud.toppush --label fraud --drop id --model trees --top 1%
+    Example: toppush fit train.csv -o fraud.toppush --label fraud --drop id --model linear
     """
     from toppush import files
     from toppush.cli.progress import lines_to_stderr
@@ -162,7 +209,8 @@ def fit(
     saved = ", ".join(f"{path} ({what})" for what, path in written.items())
     about = model.about
     first = " ".join([common.chosen_label_text(about["label"]), *behind(about)])
-    told = [first, *describe(about), f"Written: {saved}."]
+    table = None if as_json else leaderboard(about)
+    told = [first, *describe(about), table, *verdict(about), f"Written: {saved}."]
     common.show(as_json, without_history(about) | {"written": written}, *told)
 
 
@@ -186,20 +234,21 @@ def _columns_of(rows: "Reader", options: dict[str, Any]) -> dict[str, tuple[str,
     return {name: common.named_columns(rows, options[name]) for name in ("drop", "categorical")}
 
 
-def _fit_on(cluster: str, data: Path, *, model: str, seed: int, **options: Any) -> "Model":
+def _fit_on(cluster: str, data: Path, *, model: str | None, seed: int, **options: Any) -> "Model":
     """Fit files in parts on a cluster; its folds are not drawn, so there is no seed."""
     from toppush import files
     from toppush.designs.dask import connected
-    from toppush.files.kinds import DEFAULT
+    from toppush.files.kinds import FIRST
     from toppush.files.readers import reading
 
-    if model != DEFAULT:
+    if model not in (None, FIRST):
         raise click.BadParameter(
-            f"{model} is not for a cluster, which fits {DEFAULT} models.", param_hint="--model"
+            f"{model} is not for a cluster, which fits {FIRST} models.", param_hint="--model"
         )
-    for name in ("kernel", "members", "threads"):
+    for name in NOT_FOR_A_CLUSTER:
         if options.pop(name) is not None:
-            raise click.BadParameter("is not for a cluster; leave it out.", param_hint=f"--{name}")
+            flag = f"--{name.replace('_', '-')}"
+            raise click.BadParameter("is not for a cluster; leave it out.", param_hint=flag)
     options = {name: value for name, value in options.items() if value is not None}
     with connected(cluster):
         with reading(part_paths(data)[0], options.get("kind")) as rows:
@@ -221,7 +270,7 @@ def without_history(about: dict[str, Any]) -> dict[str, Any]:
 
 def describe(about: dict[str, Any]) -> list[str]:
     """What a model says of itself, in sentences."""
-    from toppush.files.kinds import DEFAULT, named
+    from toppush.files.kinds import FIRST, named
 
     said = []
     if data := about.get("data"):
@@ -229,10 +278,11 @@ def describe(about: dict[str, Any]) -> list[str]:
         said.append(
             f"Rows: {data['rows']:,} of {data['file']}{parts}, {data['positives']:,} positive."
         )
+        said.extend(f"{what}: {data[role]}." for role, what in ROLES.items() if role in data)
     if columns := about.get("columns"):
         said.extend(_columns(columns))
     if settings := about.get("fit"):
-        said.append(named(about.get("model", DEFAULT)).sentence(settings))
+        said.append(named(about.get("model", FIRST)).sentence(settings))
     if proof := about.get("certificate"):
         said.append(_proof(proof))
     for measured, where in MEASURED.items():
@@ -264,8 +314,9 @@ def _columns(columns: dict[str, Any]) -> list[str]:
     if "named" not in columns:
         return [f"Columns: {columns['numbered']:,}, by number."]
     named = columns["named"]
-    numbers = sum(one["kind"] == "number" for one in named)
-    said = [f"Columns: {numbers} of numbers, {len(named) - numbers} of categories."]
+    kinds = Counter(one["kind"] for one in named)
+    dates = f"{kinds['date']} of dates, " if kinds["date"] else ""
+    said = [f"Columns: {kinds['number']} of numbers, {dates}{kinds['category']} of categories."]
     gaps = {one["name"]: one["missing"] for one in named if one["missing"]}
     if gaps:
         said.append(f"{GAPS[columns.get('form', 'filled')]}: {common.counted(gaps)}.")

@@ -7,6 +7,7 @@ import click
 
 from toppush.cli.common import Command, existing, json_option, label_text, show
 from toppush.cli.fit import behind, describe, without_history
+from toppush.cli.leaderboard import leaderboard, verdict
 
 
 @click.command(cls=Command)
@@ -29,7 +30,8 @@ def info(model: Path, as_json: bool) -> None:
         raise ModelError(
             f"its description is not one that this version knows ({error!r}).", file=model
         ) from None
-    show(as_json, without_history(about), *said)
+    table = None if as_json else leaderboard(about)
+    show(as_json, without_history(about), *said, table, *verdict(about))
 
 
 def _sentences(about: dict[str, Any]) -> list[str]:

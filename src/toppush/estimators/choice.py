@@ -24,13 +24,13 @@ from toppush import metrics
 from toppush.designs import PlacedRows
 from toppush.estimators.base import LinearRanker
 from toppush.metrics.head import Head
-from toppush.types import Array, Labels, Mask, Matrix
+from toppush.types import Array, Mask, Matrix
 
 WITHIN = 0.01
 """Average precision that a pair may be below the best and still be chosen for its top."""
 NAME = "recall at the top"
 
-Scorer = Callable[[Any, Matrix, Labels], float]
+Scorer = Callable[..., float]
 """Of scikit-learn: of a fitted estimator, rows and labels."""
 Lists = Sequence[Array]
 """Scores of the held-out rows, by each of some fits."""
@@ -156,9 +156,14 @@ def judge_by_scores(scoring: str | Scorer, rows: PlacedRows, classes: NDArray[An
         f"scoring={scoring!r}", f"leave it out or name one of {sorted(metrics.METRICS)}"
     )
     scorer, ranker = get_scorer(scoring) if isinstance(scoring, str) else scoring, _Scored(classes)
-    return lambda _, positive, lists, weight: [
-        float(scorer(ranker, scores[:, None], classes[positive.astype(int)])) for scores in lists
-    ]
+
+    def judge(_: PlacedRows, positive: Mask, lists: Lists, weight: Array | None) -> list[float]:
+        weighted = isinstance(scoring, str) and weight is not None
+        more = {"sample_weight": weight} if weighted else {}
+        y = classes[positive.astype(int)]
+        return [float(scorer(ranker, scores[:, None], y, **more)) for scores in lists]
+
+    return judge
 
 
 class _Scored(LinearRanker):

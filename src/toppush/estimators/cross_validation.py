@@ -173,8 +173,8 @@ class TopPushCV(LinearRanker):
         Parameters
         ----------
         X, y, sample_weight
-            As for `TopPush.fit`; the weights enter the fits, and the measures of
-            `toppush.metrics`.
+            As for `TopPush.fit`; the weights enter the fits, and every measure that is named;
+            a scorer that is given as such does without.
         """
         self._check_callbacks()
         with unchanged_on_failure(self):

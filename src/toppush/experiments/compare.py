@@ -1,43 +1,45 @@
 """Rankers side by side on one file, by cross-validation.
 
-Every fold prepares its columns from its training rows alone, and every method with a strength of
-penalty chooses it there, by NDCG over three inner folds.
+Every fold prepares its columns from its training rows alone, and every method chooses its settings
+there: others by NDCG or a measure that is named over three inner folds, our own kinds as they do
+anyway. Weights enter fits, choices and measures; groups and times make all folds.
 """
 
-import importlib
 import time
 import warnings
 from collections import Counter, defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
-from typing import Self
+from typing import ClassVar
 
-from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.ensemble import HistGradientBoostingClassifier
-from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import GridSearchCV, StratifiedKFold
+from sklearn.metrics import get_scorer
 from sklearn.svm import LinearSVC
 from threadpoolctl import threadpool_limits
 
 from toppush import metrics
-from toppush.designs import dense
-from toppush.estimators.cross_validation import TopPushCV
+from toppush.estimators.choice import Scorer
 from toppush.experiments.methods import Ranker
 from toppush.experiments.protocol import by_measure
+from toppush.experiments.rivals import (
+    COSTS,
+    Search,
+    lightgbm,
+    logistic_regression,
+    weights_of,
+)
 from toppush.files.columns import Columns
+from toppush.files.errors import like
 from toppush.files.fitting import Training, columns_of, with_file
+from toppush.files.folds import Folds, folds_of
 from toppush.files.id_columns import caution
 from toppush.files.kinds import DEFAULT, KINDS, named
-from toppush.files.kinds.base import FitRows
+from toppush.files.kinds.base import FitRows, Kind, OptionError, Options
 from toppush.system.reading import DataError
-from toppush.types import Array, Mask, Matrix, Where
+from toppush.types import Array, Matrix, Where
 
-COSTS = [1e-3, 1e-2, 1e-1, 1.0, 1e1, 1e2, 1e3]
 INNER = 3
 SMALL = 1 << 20
 """Entries below which threads wait for each other: two busy cores took 50 s for trees, one 6."""
-DENSE_BYTES = 2 << 30
-"""Boosted trees need dense rows; above this size they are left out."""
 
 
 @dataclass(frozen=True)
@@ -55,22 +57,35 @@ class Comparison:
     warned: dict[str, dict[str, int]]
     """Method -> kind of warning -> how many."""
 
+    def won(self, other: str, measure: str = "AP") -> str:
+        """In how many folds the first method was better and worse than another."""
+        first = next(iter(self.values))
+        if first == other:
+            return ""
+        ours, theirs = self.values[first][measure], self.values[other][measure]
+        return f"{(ours > theirs).sum()} : {(ours < theirs).sum()}"
+
 
 def compare(
     given: Training,
     *,
+    methods: Collection[str] = (),
     missing: str = "impute",
+    scoring: str | None = None,
+    threads: int | None = None,
     cv: int = 5,
     seed: int = 0,
     tell: Callable[[int, int, str], None] = lambda done, total, now: None,
 ) -> Comparison:
-    """Cross-validate TopPush, its family, and the usual methods on a file.
+    """Cross-validate TopRanker, the kinds it combines, and the usual methods on a file.
 
     Parameters
     ----------
     given : Training
         What `toppush.files.fitting.read_training_file` returns.
-    missing, cv, seed
+    methods : collection of str
+        Names of `RIVALS`; by default all that are not in `SLOW`.
+    missing, scoring, threads, cv, seed
         As for `toppush.files.fit`.
     tell : callable
         Told before each fit how many are done, how many there are in all, and what comes.
@@ -79,16 +94,17 @@ def compare(
     -------
     Comparison
     """
+    names = chosen_methods(methods)
     _check_sizes(given, cv)
     caution(given.ids)
-    y = given.positive
+    y, weight = given.positive, given.held.weight
     values: defaultdict[str, list[dict[str, float]]] = defaultdict(list)
     seconds: defaultdict[str, float] = defaultdict(float)
     warned: defaultdict[str, Counter[str]] = defaultdict(Counter)
     left_out: dict[str, str] = {}
-    for train, test in StratifiedKFold(cv, shuffle=True, random_state=seed).split(y, y):
-        fold = Fold(seed, given, missing, train, test)
-        rivals = _rivals(fold, left_out)
+    for train, test in with_file(folds_of, given.file, y, given.held, cv, seed):
+        fold = Fold(seed, given, missing, train, test, scoring, threads)
+        rivals = _rivals(names, fold, left_out)
         for name, ranker in rivals.items():
             done = sum(map(len, values.values()))
             tell(done, cv * len(rivals), f"fold {done // len(rivals) + 1} of {cv}, {name}")
@@ -96,11 +112,12 @@ def compare(
             began = time.perf_counter()
             with threadpool_limits(fold.n_threads), warnings.catch_warnings(record=True) as said:
                 warnings.simplefilter("always")
-                ranker.fit(X_train, y[train])
+                ranker.fit(X_train, y[train], **weights_of(weight, train))
             warned[name].update(one.category.__name__ for one in said)
             scores = ranker.decision_function(X_test)
             seconds[name] += time.perf_counter() - began
-            values[name].append(metrics.summary(y[test], scores, by="title"))
+            held_out = weights_of(weight, test)
+            values[name].append(metrics.summary(y[test], scores, by="title", **held_out))
     table = {name: by_measure(folds) for name, folds in values.items()}
     counts = {name: dict(kinds) for name, kinds in warned.items() if kinds}
     return Comparison(len(y), int(y.sum()), table, dict(seconds), left_out, counts)
@@ -125,6 +142,8 @@ class Fold:
     missing: str
     train: Where
     test: Where
+    scoring: str | None = None
+    threads: int | None = None
     _kept: dict[tuple[str, str], list[Matrix]] = field(default_factory=dict)
     _columns: dict[str, Columns | None] = field(default_factory=dict)
 
@@ -145,7 +164,8 @@ class Fold:
         """What a kind of model may know of rows that were prepared for it."""
         known = self.given
         positive = known.positive[self.train]
-        return FitRows(positive, known.rule, known.file.path, self._columns[form])
+        held = known.held.of(self.train)
+        return FitRows(positive, known.rule, known.file.path, self._columns[form], held)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -155,8 +175,8 @@ class Fold:
 
     @property
     def n_threads(self) -> int | None:
-        """One for few entries; else as many as the library likes."""
-        return 1 if self.shape[0] * self.shape[1] < SMALL else None
+        """One for few entries; else as many as are asked for, or as the library likes."""
+        return 1 if self.shape[0] * self.shape[1] < SMALL else self.threads
 
     @property
     def n_rows(self) -> int:
@@ -164,36 +184,37 @@ class Fold:
         return len(self.given.positive)
 
     @property
-    def inner(self) -> StratifiedKFold:
+    def inner(self) -> Folds:
         """The folds by which a rival chooses."""
-        return StratifiedKFold(INNER, shuffle=True, random_state=self.seed)
+        positive, held = self.given.positive[self.train], self.given.held.of(self.train)
+        return with_file(folds_of, self.given.file, positive, held, INNER, self.seed)
 
-    def searched(self, model: BaseEstimator) -> GridSearchCV:
-        """A search for the model's cost."""
-        return GridSearchCV(model, {"C": COSTS}, scoring=metrics.scorer("ndcg"), cv=self.inner)
+    @property
+    def scorer(self) -> Scorer:
+        """The measure by which a rival chooses."""
+        name = self.scoring or "ndcg"
+        return metrics.scorer(name) if name in metrics.METRICS else get_scorer(name)
 
 
 class LeftOut(Exception):
     """Why a rival cannot run."""
 
 
-def _boosted_trees(fold: Fold) -> Ranker:
-    _check_dense(fold)
-    return Dense(HistGradientBoostingClassifier(random_state=fold.seed))
+class Boosted:
+    """LightGBM on columns as our trees see them."""
 
+    preparation: ClassVar[dict[str, str]] = {"scale": "none", "form": "codes"}
 
-def _lightgbm(fold: Fold) -> Ranker:
-    _check_dense(fold)
-    try:
-        lightgbm = importlib.import_module("lightgbm")
-    except ImportError:
-        raise LeftOut("not installed") from None
-    return Dense(lightgbm.LGBMClassifier(random_state=fold.seed, n_jobs=fold.n_threads, verbose=-1))
-
-
-def _check_dense(fold: Fold) -> None:
-    if 8 * fold.n_rows * fold.shape[1] > DENSE_BYTES:
-        raise LeftOut(f"{fold.shape[1]} columns are too many to hold as dense rows")
+    def __call__(self, fold: Fold) -> Ranker:
+        """The search for its settings, if it is installed."""
+        fold.prepared(**self.preparation)
+        coded = fold.rows("codes").coded
+        try:
+            return lightgbm(
+                fold.inner, fold.scorer, seed=fold.seed, n_threads=fold.n_threads, coded=coded
+            )
+        except ImportError:
+            raise LeftOut("not installed") from None
 
 
 @dataclass(frozen=True)
@@ -214,47 +235,51 @@ class OfKind:
         fold.prepared(**self.preparation)
         try:
             kind.require_engine()
-            options = kind.options(threads=fold.n_threads)
-            return kind.ranker(options, fold.rows(kind.form), fold.seed)
+            return kind.ranker(self._options(kind, fold), fold.rows(kind.form), fold.seed)
         except ImportError as error:
             raise LeftOut(str(error)) from None
 
+    def _options(self, kind: Kind, fold: Fold) -> Options:
+        """What was asked for, as far as the kind takes it; it must take groups and times."""
+        roles = fold.given.roles
+        if any(getattr(roles, one) and one not in kind.takes for one in ("groups", "time")):
+            raise LeftOut("it draws its own folds, which know no groups or times")
+        scoring = fold.scoring if "scoring" in kind.takes else None
+        return kind.options(threads=fold.n_threads, scoring=scoring)
+
+
+def _linear_svm(fold: Fold) -> Ranker:
+    model = LinearSVC(random_state=fold.seed, max_iter=10_000)
+    return Search(model, COSTS, fold.inner, fold.scorer)
+
 
 RIVALS: dict[str, Callable[[Fold], Ranker]] = {
-    "TopPush": lambda fold: TopPushCV(tops=(1,), cv=fold.inner),
-    "TopPush family": lambda fold: TopPushCV(cv=fold.inner),
-    "logistic regression": lambda fold: fold.searched(LogisticRegression(max_iter=1000)),
-    "linear SVM": lambda fold: fold.searched(LinearSVC(random_state=fold.seed, max_iter=10_000)),
-    "boosted trees": _boosted_trees,
-    "LightGBM": _lightgbm,
+    "TopRanker": OfKind(DEFAULT),
+    "logistic regression": lambda fold: logistic_regression(fold.inner, fold.scorer),
+    "linear SVM": _linear_svm,
+    "LightGBM": Boosted(),
     **{f"TopPush {name}": OfKind(name) for name in KINDS if name != DEFAULT},
 }
 """Rankers by name, each made anew for every fold; one that is put here is compared as well."""
+SLOW = ("TopPush kernel", "TopPush net")
+"""Those that run only if they are named."""
 
 
-def _rivals(fold: Fold, left_out: dict[str, str]) -> dict[str, Ranker]:
-    """A fresh ranker of each kind; those that cannot run are noted in `left_out`."""
+def chosen_methods(asked: Collection[str]) -> list[str]:
+    """Names of the methods that are asked for, all known."""
+    for name in asked:
+        if name not in RIVALS:
+            known = ", ".join(RIVALS)
+            raise OptionError(f"methods has {name!r}{like(name, RIVALS)}; known are {known}.")
+    return list(asked) or [name for name in RIVALS if name not in SLOW]
+
+
+def _rivals(names: list[str], fold: Fold, left_out: dict[str, str]) -> dict[str, Ranker]:
+    """A fresh ranker of each name; those that cannot run are noted in `left_out`."""
     found = {}
-    for name, make in RIVALS.items():
+    for name in names:
         try:
-            found[name] = make(fold)
+            found[name] = RIVALS[name](fold)
         except LeftOut as error:
             left_out[name] = str(error)
     return found
-
-
-@dataclass
-class Dense:
-    """A classifier that is handed dense rows."""
-
-    model: ClassifierMixin
-
-    def fit(self, X: Matrix, y: Mask) -> Self:
-        """Fit the classifier."""
-        self.model.fit(dense(X), y)
-        return self
-
-    def decision_function(self, X: Matrix) -> Array:
-        """The probability of the positive class."""
-        probability: Array = self.model.predict_proba(dense(X))[:, 1]
-        return probability

@@ -1,13 +1,17 @@
-"""Arrow arrays as numbers or texts, and what is neither refused with a sentence."""
+"""Arrow arrays as numbers, dates or texts, and what is neither refused with a sentence."""
+
+from contextlib import suppress
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from toppush.system.reading import DataError
 from toppush.types import Array, Mask, Matrix
 
-DATES = "turn them into numbers that mean something, such as days since an event,"
+MOMENTS = [pa.timestamp(unit, zone) for unit in ("us", "ns") for zone in (None, "UTC")]
+"""What texts of dates are read as; all are of UTC unless they name another zone."""
 
 
 def refuse_type(name: str, kind: pa.DataType) -> None:
@@ -16,10 +20,15 @@ def refuse_type(name: str, kind: pa.DataType) -> None:
         return
     wrong = f"{kind}, which is neither numbers nor text;"
     if pa.types.is_temporal(kind):
-        wrong = f"dates or times ({kind}); {DATES} or"
+        wrong = f"dates or times ({kind}); turn them into numbers, or"
     elif pa.types.is_binary(kind):
         wrong = f"{kind} (text that is not UTF-8), which is neither numbers nor text;"
     raise DataError(f"holds {wrong} leave it out with --drop {name}.", column=name)
+
+
+def is_date(kind: pa.DataType) -> bool:
+    """Whether a type is one of dates, or of dates with times."""
+    return bool(pa.types.is_date(kind) or pa.types.is_timestamp(kind))
 
 
 def is_text(kind: pa.DataType) -> bool:
@@ -79,6 +88,44 @@ def as_floats(name: str, column: pa.Array) -> Array:
         column = column.cast(pa.uint8())
     floats = column if column.type == pa.float64() else column.cast(pa.float64(), safe=False)
     return floats.to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
+
+
+def as_dates(name: str, column: pa.Array) -> NDArray[np.datetime64]:
+    """Dates and times as datetime64 in UTC, NaT where there is none."""
+    kind = value_type(column.type)
+    if kind != column.type:
+        column = column.dictionary_decode()
+    if is_text(kind):
+        column = _from_texts(name, column)
+    elif not (is_date(kind) or pa.types.is_null(kind)):
+        raise DataError(f"holds {kind}, and held dates when the model was fitted.", column=name)
+    if pa.types.is_null(kind):
+        column = column.cast(pa.timestamp("s"))
+    return column.to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
+
+
+def _from_texts(name: str, column: pa.Array) -> pa.Array:
+    texts = texts_of(column)
+    texts = pc.if_else(pc.equal(texts, ""), None, texts)
+    if (found := parsed_dates(texts)) is not None:
+        return found
+    wrong = next(
+        (row for row in range(len(texts)) if parsed_dates(texts[row : row + 1]) is None), 0
+    )
+    raise DataError(
+        f"{texts[wrong].as_py()!r} is no date such as 2024-01-31 or 2024-01-31 13:45:00, with a "
+        "time zone (Z, +01:00) if others have one.",
+        row=wrong + 1,
+        column=name,
+    )
+
+
+def parsed_dates(texts: pa.Array) -> pa.Array | None:
+    """Texts of dates as moments, or None if any of them is no date; all have a zone, or none."""
+    for kind in MOMENTS:
+        with suppress(pa.ArrowInvalid):
+            return texts.cast(kind)
+    return None
 
 
 def all_finite(values: Array) -> bool:

@@ -2,6 +2,8 @@
 
 import re
 
+import pyarrow as pa
+
 from toppush.files import arrow_values as arrow
 from toppush.system.reading import DataError
 
@@ -9,12 +11,16 @@ MAX_TEXTS = 1000
 """More different texts than this are names, not categories, unless they are asked for."""
 COMMAS = re.compile(r"[+-]?\d+(,\d+)+(\.\d*)?([eE][+-]?\d+)?")
 DATE = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}([ T].*)?")
+ISO = (
+    "write all of them as 2024-01-31 or 2024-01-31 13:45:00, and a time zone (Z, +01:00) with all "
+    "or none"
+)
 MOSTLY = 0.5
 """Share of the texts of a column that look like numbers or dates from which it is taken for one."""
 
 
 def refuse_texts(name: str, texts: list[str]) -> None:
-    """Refuse texts that are numbers, dates or names rather than categories."""
+    """Refuse texts that are numbers, names or dates that cannot be read, and no categories."""
     if not texts:
         return
     kind, most = DataError, MOSTLY * len(texts)
@@ -31,8 +37,10 @@ def refuse_texts(name: str, texts: list[str]) -> None:
     elif numbers > most:
         wrong = f"numbers, but also {others[0]!r}, which is not one; mend it,"
         kind = MixedColumn
-    elif sum(bool(DATE.fullmatch(text)) for text in texts) > most:
-        wrong = f"dates such as {texts[0]!r}; {arrow.DATES} or"
+    elif looks_dated(texts):
+        if arrow.parsed_dates(pa.array(texts, pa.large_string())) is not None:
+            return
+        wrong = f"dates such as {texts[0]!r}; {ISO},"
     elif len(texts) > MAX_TEXTS:
         wrong = (
             f"{len(texts)} different texts such as {texts[0]!r}, more than the {MAX_TEXTS} of a "
@@ -42,6 +50,12 @@ def refuse_texts(name: str, texts: list[str]) -> None:
         return
     keep = f"name it with --categorical {name} to keep it as it is, or --drop {name}"
     raise kind(f"holds {wrong} {keep}.", column=name)
+
+
+def looks_dated(texts: list[str]) -> bool:
+    """Whether most of some texts look like dates."""
+    dated = sum(bool(DATE.fullmatch(text)) for text in texts)
+    return bool(texts) and dated > MOSTLY * len(texts)
 
 
 class MixedColumn(DataError):

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from toppush.designs.columns import ColumnReader
-from toppush.files.columns import Category
+from toppush.files.column_types import Category
 from toppush.files.counts import Counts
 from toppush.files.errors import ModelError
 from toppush.files.labels import are_there

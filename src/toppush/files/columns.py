@@ -1,8 +1,10 @@
-"""Columns of a table made into numbers: one-hot categories, filled gaps, dates refused.
+"""Columns of a table made into numbers: one-hot categories, parts of dates, filled gaps.
 
 A column becomes its values (a number as it is, a category as a 1 in the place of its text) and,
 if it had gaps when fitted, a last output that is 1 where it has one. A gap in a column of numbers
 is filled with the median; a text that was not there when fitted is all zeros, and counted.
+
+A date becomes several columns of numbers: days since 1970, month, day of the month, weekday, hour.
 
 That is the form "filled". For rankers that take gaps, the form "gaps" leaves those of numbers NaN,
 and the form "codes" also gives a text as one number, its place in the list: NaN if it is missing,
@@ -10,8 +12,8 @@ and the place after the last if it is unknown.
 """
 
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar, NamedTuple, Self
+from dataclasses import replace
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import pyarrow as pa
@@ -22,12 +24,14 @@ from sklearn.base import BaseEstimator, TransformerMixin, _fit_context
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from toppush.designs.dates import PARTS
 from toppush.files import arrow_values as arrow
-from toppush.files.categories import refuse_texts
-from toppush.files.counts import LARGER, Counts
+from toppush.files.categories import looks_dated, refuse_texts
+from toppush.files.column_types import Category, Cells, Column, Date, Number
+from toppush.files.counts import Counts
 from toppush.files.errors import absent, each
 from toppush.system.reading import DataError
-from toppush.types import Array, Labels, Mask, Matrix
+from toppush.types import Array, Labels, Matrix
 
 WAYS = ("impute", "error")
 """What may be done with gaps."""
@@ -39,122 +43,8 @@ BLOCK_BYTES = 1 << 20
 """Rows are filled in blocks of this size, which stay in the cache."""
 
 
-class Cells(NamedTuple):
-    """A column's numbers, or places among its texts (-1: none), and where its gaps are."""
-
-    values: NDArray[Any]
-    gaps: Mask | None
-
-
-@dataclass(frozen=True)
-class Number:
-    """A column of numbers or of true and false."""
-
-    name: str
-    fill: float
-    gaps: bool
-    """Whether it had any when fitted."""
-    flag: bool = False
-    """Whether it held true and false."""
-    low: float = -np.inf
-    high: float = np.inf
-    """The range of its values when fitted."""
-    kept: bool = False
-    """Whether gaps stay gaps: NaN, without an output of their own."""
-
-    @property
-    def marks(self) -> bool:
-        """Whether its last output marks gaps."""
-        return self.gaps and not self.kept
-
-    @property
-    def width(self) -> int:
-        """How many outputs it has."""
-        return 1 + self.marks
-
-    def outputs(self) -> list[str]:
-        """Names of its outputs."""
-        return [self.name] + [f"{self.name} is missing"] * self.marks
-
-    @property
-    def constant(self) -> bool:
-        """Whether it held one value in every row."""
-        return self.low == self.high and not self.gaps
-
-    def read(self, column: pa.Array, counts: Counts) -> Cells:
-        """Values with gaps filled; numbers that are not finite are refused."""
-        values, gaps = arrow.as_floats(self.name, column), None
-        if not arrow.all_finite(values):
-            gaps, infinite = np.isnan(values), np.isinf(values)
-            if infinite.any():
-                row = int(np.argmax(infinite)) + 1
-                raise DataError("is infinite; mend or drop the row.", row=row, column=self.name)
-            counts.missing[self.name] += int(np.count_nonzero(gaps))
-            if not self.kept:
-                values = np.where(gaps, self.fill, values)
-        self._compare(values, counts)
-        return Cells(values, gaps)
-
-    def _compare(self, values: Array, counts: Counts) -> None:
-        """Note values that are far larger than any when fitted."""
-        known = max(abs(self.low), abs(self.high))
-        if not values.size or not 0.0 < known < np.inf:
-            return
-        size = max(float(np.fmax.reduce(values)), -float(np.fmin.reduce(values)))
-        if size > LARGER * known:
-            counts.note_larger(self.name, size / known)
-
-
-@dataclass(frozen=True)
-class Category:
-    """A column of texts from a list."""
-
-    name: str
-    texts: list[str]
-    gaps: bool
-    coded: bool = False
-    """Whether its one output is the place of the text, NaN for none, the end for one unknown."""
-
-    @property
-    def marks(self) -> bool:
-        return self.gaps and not self.coded
-
-    @property
-    def width(self) -> int:
-        return 1 if self.coded else len(self.texts) + self.gaps
-
-    def outputs(self) -> list[str]:
-        if self.coded:
-            return [self.name]
-        named = [f"{self.name}={text}" for text in self.texts]
-        return named + [f"{self.name} is missing"] * self.gaps
-
-    @property
-    def constant(self) -> bool:
-        return len(self.texts) == 1 and not self.gaps
-
-    def read(self, column: pa.Array, counts: Counts) -> Cells:
-        """Places of the texts in the list."""
-        arrow.refuse_type(self.name, arrow.value_type(column.type))
-        found = pc.index_in(
-            arrow.texts_of(column), value_set=pa.array(self.texts, pa.large_string())
-        )
-        if not found.null_count:
-            return Cells(found.to_numpy(), None)
-        gaps = arrow.no_text(column)
-        n_missing = int(np.count_nonzero(gaps))
-        if n_missing:
-            counts.missing[self.name] += n_missing
-        if found.null_count > n_missing:
-            counts.unseen[self.name] += found.null_count - n_missing
-        return Cells(found.fill_null(-1).to_numpy(), gaps if n_missing else None)
-
-
-Column = Number | Category
-
-
 class Columns(TransformerMixin, BaseEstimator):
-    """Columns of a table as numbers: one-hot texts, filled gaps.
+    """Columns of a table as numbers: one-hot texts, parts of dates, filled gaps.
 
     Parameters
     ----------
@@ -168,8 +58,8 @@ class Columns(TransformerMixin, BaseEstimator):
 
     Attributes
     ----------
-    columns_ : list of Number and Category
-        In the order of the table.
+    columns_ : list of Number, Date and Category
+        In the order of the table; of a column of dates one for each part that changes.
     empty_, constant_ : list of str
         Columns without a single value, and with the same in every row, which are left out.
     filled_ : dict
@@ -227,7 +117,7 @@ class Columns(TransformerMixin, BaseEstimator):
         counts, forced = Counts(), set(self.categorical)
         full = [name for name in table.column_names if table[name].null_count < len(table)]
         found = each(lambda name: learn(name, table[name], name in forced, counts), full)
-        self.columns_ = [self._formed(column) for column in found]
+        self.columns_ = [self._formed(column) for columns in found for column in columns]
         self._refuse_gaps(table, counts)
         self.empty_ = [name for name in table.column_names if name not in set(full)]
         self.filled_ = dict(counts.missing)
@@ -235,8 +125,9 @@ class Columns(TransformerMixin, BaseEstimator):
 
     def settle(self, names: list[str]) -> Self:
         """Leave out what never changes, and set what follows for a table with these names."""
-        self.constant_ = [one.name for one in self.columns_ if one.constant]
+        before = self.by_source()
         self.columns_ = [one for one in self.columns_ if not one.constant]
+        self.constant_ = [source for source in before if source not in self.by_source()]
         if not self.columns_:
             left_out = ", ".join([*self.empty_, *self.constant_])
             seen = f" ({left_out} have no value, or one in every row)" if left_out else ""
@@ -273,9 +164,9 @@ class Columns(TransformerMixin, BaseEstimator):
 
     def cells(self, batch: pa.RecordBatch, counts: Counts) -> list[Cells]:
         """What each column of a batch holds; gaps and unknown texts are added to `counts`."""
-        if gone := absent([one.name for one in self.columns_], batch.schema.names):
+        if gone := absent([one.source for one in self.columns_], batch.schema.names):
             raise DataError(f"the rows have no {gone}, which the model needs.")
-        found = each(lambda one: one.read(batch.column(one.name), counts), self.columns_)
+        found = each(lambda one: one.read(batch.column(one.source), counts), self.columns_)
         self._refuse_gaps(batch, counts)
         return found
 
@@ -288,10 +179,17 @@ class Columns(TransformerMixin, BaseEstimator):
         """Names of the outputs: "age", "city=Lyon", "age is missing"."""
         return np.array([name for one in self.columns_ for name in one.outputs()], dtype=object)
 
+    def by_source(self) -> dict[str, list[Column]]:
+        """What is made of each column of the table."""
+        found: dict[str, list[Column]] = {}
+        for one in self.columns_:
+            found.setdefault(one.source, []).append(one)
+        return found
+
     def feature_sources(self) -> list[int]:
         """Column of the table, counted from 0, that each output is made of."""
         at = {name: place for place, name in enumerate(self.feature_names_in_)}
-        return [at[one.name] for one in self.columns_ for _ in range(one.width)]
+        return [at[one.source] for one in self.columns_ for _ in range(one.width)]
 
     def feature_texts(self) -> list[list[str] | None]:
         """The texts that the values of each output stand for, None where they are numbers."""
@@ -357,7 +255,7 @@ class Columns(TransformerMixin, BaseEstimator):
         if self.missing != "error" or not counts.missing:
             return
         name, n_gaps = next(iter(counts.missing.items()))
-        column = next(one for one in self.columns_ if one.name == name)
+        column = next(one for one in self.columns_ if one.source == name)
         gaps = column.read(pa.array(arrow.whole(rows[name])), Counts()).gaps
         row = int(np.argmax(gaps)) + 1 if gaps is not None else None
         raise DataError(
@@ -367,28 +265,43 @@ class Columns(TransformerMixin, BaseEstimator):
         )
 
 
-def learn(name: str, column: pa.ChunkedArray, forced: bool, counts: Counts) -> Column:
-    """What a column of the training rows is, with its fill or its texts."""
+def learn(name: str, column: pa.ChunkedArray, forced: bool, counts: Counts) -> list[Column]:
+    """What a column of the training rows is, with its fill or its texts; of dates, each part."""
     kind = arrow.value_type(column.type)
+    if arrow.is_date(kind) and not forced:
+        return _learn_dates(name, column, counts)
     arrow.refuse_type(name, kind)
     if forced or arrow.is_text(kind):
         return _learn_texts(name, column, forced, counts)
-    values = arrow.as_floats(name, arrow.whole(column))
+    return [_learn_numbers(Number(name, 0.0, False, kind == pa.bool_()), column, counts)]
+
+
+def _learn_dates(name: str, column: pa.ChunkedArray, counts: Counts) -> list[Column]:
+    parts = [Date(f"{name} ({part})", 0.0, False, of=name, part=part) for part in PARTS]
+    return [_learn_numbers(part, column, counts) for part in parts]
+
+
+def _learn_numbers(blank: Number, column: pa.ChunkedArray, counts: Counts) -> Number:
+    """A column with the fill and the ends of its values."""
+    values = blank.floats(arrow.whole(column))
     values = values[~np.isnan(values)]
     if not values.size:
+        name = blank.source
         raise DataError(f"holds no number; leave it out with --drop {name}.", column=name)
-    ends = float(values.min()), float(values.max())
     fill, gaps = float(np.median(values)), values.size < len(column)
-    found = Number(name, fill, gaps, kind == pa.bool_(), *ends)
+    low, high = float(values.min()), float(values.max())
+    found = replace(blank, fill=fill, gaps=gaps, low=low, high=high)
     found.read(arrow.whole(column), counts)
     return found
 
 
-def _learn_texts(name: str, column: pa.ChunkedArray, forced: bool, counts: Counts) -> Category:
+def _learn_texts(name: str, column: pa.ChunkedArray, forced: bool, counts: Counts) -> list[Column]:
     texts = arrow.texts_of(arrow.whole(column))
     found = sorted(text for text in pc.unique(texts).to_pylist() if text)
     if not forced:
         refuse_texts(name, found)
+        if looks_dated(found):
+            return _learn_dates(name, column, counts)
     category = Category(name, found, bool(arrow.no_text(texts).any()))
     category.read(texts, counts)
-    return category
+    return [category]

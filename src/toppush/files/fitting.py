@@ -1,11 +1,11 @@
 """From a file to a model: read, prepare the columns, fit, and write down how it went."""
 
-import time
 import warnings
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from typing import ParamSpec, TypeVar
+from time import perf_counter
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 from sklearn.pipeline import Pipeline
@@ -14,10 +14,11 @@ from sklearn.utils._param_validation import InvalidParameterError
 
 from toppush import metrics
 from toppush.estimators.contributions import learn_reference
-from toppush.files.columns import Column, Columns, Number
+from toppush.files.column_types import Column, Date, Number
+from toppush.files.columns import Columns
 from toppush.files.errors import BadColumns
 from toppush.files.id_columns import caution, id_like
-from toppush.files.kinds import DEFAULT, kind_of, named
+from toppush.files.kinds import chosen, kind_of
 from toppush.files.kinds.base import (
     About,
     FitRows,
@@ -32,11 +33,11 @@ from toppush.files.labels import LabelRule, choose, count
 from toppush.files.model.fitted import Model
 from toppush.files.readers import FileOrReader, LoadedRows, Reader, reading
 from toppush.files.readers.base import Layout
-from toppush.files.unseen import learned_scale
-from toppush.files.watching import watched
+from toppush.files.roles import NO_ROLES, NOTHING, Roles, RoleValues, take_roles
+from toppush.files.watching import remembered
 from toppush.system.reading import DataError
 from toppush.system.versions import versions_of
-from toppush.types import Labels, Mask, Matrix
+from toppush.types import Array, Labels, Mask, Matrix
 
 PACKAGES = ("toppush", "numpy", "scipy", "scikit-learn", "skops", "pyarrow")
 SCALES = ("maxabs", "standard", "none")
@@ -57,6 +58,9 @@ class Training:
     categorical: tuple[str, ...]
     ids: tuple[str, ...]
     """Columns that look like ids."""
+    roles: Roles = NO_ROLES
+    held: RoleValues = NOTHING
+    """Weights, groups and times of the rows."""
 
     def preparation(
         self, *, scale: str = "maxabs", missing: str = "impute", form: str = "filled"
@@ -84,23 +88,28 @@ def read_training_file(
     positive: str | None = None,
     drop: Collection[str] = (),
     categorical: Collection[str] = (),
+    roles: Roles = NO_ROLES,
     kind: str | None = None,
 ) -> Training:
     """Rows and labels of a file; parameters as for `fit`."""
+    named = roles.named.values()
     with reading(path, kind) as file:
         fingerprint = file.fingerprint()
-        rows = file.load(label, drop, categorical)
+        file.require(list(named))
+        rows = file.load(label, [name for name in drop if name not in named], categorical)
+    rows, held = with_file(take_roles, file, rows, roles)
     counts = with_file(count, file, rows.labels, rows.label)
     rule = with_file(choose, file, counts, rows.label, positive)
     positives = rule.positives(rows.labels)
     ids = id_like(rows.X, categorical) if rows.label is not None else ()
-    return Training(file, fingerprint, rows, positives, rule, tuple(categorical), ids)
+    taken = tuple(categorical)
+    return Training(file, fingerprint, rows, positives, rule, taken, ids, roles, held)
 
 
 def fit(
     path: FileOrReader,
     *,
-    model: str = DEFAULT,
+    model: str | None = None,
     label: str | None = None,
     positive: str | None = None,
     lam: float | str | None = None,
@@ -108,7 +117,14 @@ def fit(
     loss: str | None = None,
     kernel: str | None = None,
     scale: str | None = None,
-    members: int | None = None,
+    members: int | Sequence[str] | None = None,
+    effort: str | None = None,
+    seconds: float | None = None,
+    tol: float | None = None,
+    scoring: str | None = None,
+    sample_weight: str | None = None,
+    groups: str | None = None,
+    time: str | None = None,
     drop: Collection[str] = (),
     categorical: Collection[str] = (),
     missing: str = "impute",
@@ -127,7 +143,8 @@ def fit(
     ----------
     path : path, or a reader that is open
         CSV, TSV, Parquet, Arrow, LIBSVM, NPZ or NPY.
-    model : {"linear", "additive", "kernel", "trees", "net"}
+    model : {"auto", "linear", "additive", "kernel", "trees", "net"}, optional
+        "auto" by default, and "linear" if one of lam, top, loss, kernel, scale and tol is given.
     label : str, optional
         Column of the labels; "label" in a table. Of an NPZ file the array, "y"; of an NPY file "0"
         or "-1", the first or last column, or another NPY file.
@@ -143,8 +160,24 @@ def fit(
         exp(-gamma |x - z|^2); gamma is 1 / (columns x variance) unless it is given.
     scale : {"maxabs", "standard", "none"}, optional
         "maxabs" where columns are scaled at all.
-    members : int, optional
-        How many models are averaged.
+    members : int or sequence of str, optional
+        How many models are averaged; of "auto" the names of those to choose among.
+    effort : {"quick", "normal", "thorough"}, optional
+        How much "auto" tries.
+    seconds : float, optional
+        After which "auto" begins nothing more.
+    tol : float, optional
+        Relative gap at which fits end, of the linear model.
+    scoring : str, optional
+        The measure that settings are chosen by: a name of `toppush.metrics.METRICS` that needs no
+        parameters, or of scikit-learn's scorers.
+    sample_weight : str, optional
+        Column of weights, which enter the fit and every measure.
+    groups : str, optional
+        Column by whose values rows belong together; folds do not part them.
+    time : str, optional
+        Column of dates or numbers; folds hold out rows that are later than those they train on.
+        These three columns are no features.
     drop, categorical : collection of str
         Columns to leave out, and columns to read as text whatever they hold.
     missing : {"impute", "error"}
@@ -163,29 +196,35 @@ def fit(
     -------
     Model
     """
-    made = named(model)
+    asked: Options = {
+        "lam": lam, "top": top, "loss": loss, "kernel": kernel, "scale": scale, "cv": cv,
+        "members": members, "effort": effort, "seconds": seconds, "tol": tol, "scoring": scoring,
+        "groups": groups, "time": time, "threads": threads,
+    }  # fmt: skip
+    made = chosen(model, **asked)
     made.require_engine()
-    options = made.options(
-        lam=lam, top=top, loss=loss, kernel=kernel, scale=scale, cv=cv, members=members,
-        threads=threads,
-    )  # fmt: skip
-    clock = [time.perf_counter()]
+    options = made.options(**asked)
+    clock = [perf_counter()]
+    roles = Roles(sample_weight, groups, time)
     given = read_training_file(
-        path, label=label, positive=positive, drop=drop, categorical=categorical, kind=kind
-    )
-    clock.append(time.perf_counter())
+        path, label=label, positive=positive, drop=drop, categorical=categorical, roles=roles,
+        kind=kind,
+    )  # fmt: skip
+    clock.append(perf_counter())
     steps, X = _prepared(given, made, options, missing, seed)
     cautions = caution(given.ids)
-    clock.append(time.perf_counter())
-    rows = FitRows(given.positive, given.rule, given.file.path, columns_of(steps))
+    clock.append(perf_counter())
+    rows = FitRows(given.positive, given.rule, given.file.path, columns_of(steps), given.held)
     ranker = made.ranker(options, rows, seed).set_params(verbose=verbose)
-    said = fit_and_warn(ranker, X, given.positive)
+    said = fit_and_warn(ranker, X, given.positive, given.held.weight, made.is_told)
     more = made.after(ranker, X, rows)
-    clock.append(time.perf_counter())
-    measured = measures(ranker, X, given.positive) | remembered(given, rows, made, ranker, X, seed)
-    if not hasattr(ranker, "reference_"):
+    clock.append(perf_counter())
+    _forget_folds(ranker)
+    measured = measures(ranker, X, given.positive, given.held.weight)
+    measured |= remembered(made, ranker, given.rows, rows, X, seed)
+    if hasattr(ranker, "contributions") and not hasattr(ranker, "reference_"):
         learn_reference(ranker, X, given.positive)
-    clock.append(time.perf_counter())
+    clock.append(perf_counter())
     found = Model(Pipeline([*steps, ("ranker", ranker)]))
     given_to = {"scale": _scale(made, options), "missing": missing, "seed": seed}
     found.about = known(_facts(given, rows), given.rows.layout, given.rule, ranker) | {
@@ -223,25 +262,16 @@ def columns_of(steps: Steps) -> Columns | None:
     return first if isinstance(first, Columns) else None
 
 
-def measures(ranker: Ranker, X: Matrix, positive: Mask) -> About:
+def measures(ranker: Ranker, X: Matrix, positive: Mask, weight: Array | None = None) -> About:
     """How well the training rows are ranked, by members that did not see them if there are any."""
     unseen = getattr(ranker, "out_of_fold_", None)
     known = np.zeros(len(positive), bool) if unseen is None else ~np.isnan(unseen)
     if unseen is not None and len(np.unique(positive[known])) == 2:
-        found = metrics.summary(positive[known], unseen[known])
+        some = None if weight is None else weight[known]
+        found = metrics.summary(positive[known], unseen[known], sample_weight=some)
         return {"out_of_fold": found | {"rows": int(known.sum())}}
-    return {"training": metrics.summary(positive, ranker.decision_function(X))}
-
-
-def remembered(
-    given: Training, rows: FitRows, made: Kind, ranker: Ranker, X: Matrix, seed: int
-) -> About:
-    """What scores mean, and what columns and scores are like, to hold later rows against."""
-    first = given.rows.layout.get("first", 0)
-    return {
-        "scores": learned_scale(made, ranker, X, given.positive, seed=seed).as_json(),
-        "watched": watched(given.rows.X, rows.columns, first, ranker, X),
-    }
+    scores = ranker.decision_function(X)
+    return {"training": metrics.summary(positive, scores, sample_weight=weight)}
 
 
 def _facts(given: Training, rows: FitRows) -> About:
@@ -251,6 +281,7 @@ def _facts(given: Training, rows: FitRows) -> About:
         "fingerprint": given.fingerprint,
         "rows": rows.n_rows,
         "positives": rows.n_positives,
+        **given.roles.named,
     }
 
 
@@ -260,17 +291,32 @@ def _types(given: Training) -> dict[str, str]:
     return {column.name: str(column.type) for column in schema}
 
 
-def fit_and_warn(ranker: Ranker, X: Matrix, y: Labels) -> list[str]:
-    """Fit, and give the warnings on; their texts are the result."""
+def fit_and_warn(
+    ranker: Ranker,
+    X: Matrix,
+    y: Labels,
+    weight: Array | None = None,
+    is_told: Callable[[Warning], bool] = lambda warning: False,
+) -> list[str]:
+    """Fit, and give the warnings on that are not told anyway; all texts are the result."""
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         try:
-            ranker.fit(X, y).set_params(verbose=0)
+            ranker.fit(X, y, **({} if weight is None else {"sample_weight": weight}))
+            ranker.set_params(verbose=0)
         except InvalidParameterError as error:
             raise OptionError(str(error)) from None
     for warning in said:
+        if isinstance(warning.message, Warning) and is_told(warning.message):
+            continue
         warnings.warn(warning.message, warning.category, stacklevel=3)
     return sorted({str(warning.message) for warning in said})
+
+
+def _forget_folds(ranker: Any) -> None:
+    """Keep the number of folds instead of the rows in them, which a model file need not name."""
+    if isinstance(getattr(ranker, "cv", None), list):
+        ranker.cv = len(ranker.cv)
 
 
 def spent(clock: list[float]) -> dict[str, float]:
@@ -281,10 +327,10 @@ def spent(clock: list[float]) -> dict[str, float]:
 def known(facts: About, layout: Layout, rule: LabelRule, ranker: Ranker) -> About:
     """What is known of a fit, apart from its columns and settings; `facts` tell of the data."""
     kind, proof = kind_of(ranker), certificate(ranker)
-    engine = kind.engine[:1] if kind is not None and kind.engine is not None else ()
+    packages = [] if kind is None else kind.packages(ranker)
     return {
         "model": None if kind is None else kind.name,
-        "versions": versions_of([*PACKAGES, *engine]),
+        "versions": versions_of([*PACKAGES, *packages]),
         "made": datetime.now(UTC).isoformat(timespec="seconds"),
         "data": facts,
         "layout": layout,
@@ -306,11 +352,14 @@ def with_file(
         raise file.placed(error) from None
 
 
-def _learned(column: Column) -> About:
+def _learned(outputs: list[Column]) -> About:
     """What is known of a column besides its name."""
-    if isinstance(column, Number):
-        return {} if column.kept else {"fill": column.fill}
-    return {"texts": len(column.texts)}
+    first = outputs[0]
+    if isinstance(first, Date):
+        return {"parts": [one.part for one in outputs if isinstance(one, Date)]}
+    if isinstance(first, Number):
+        return {} if first.kept else {"fill": first.fill}
+    return {"texts": len(first.texts)}
 
 
 def described(
@@ -322,14 +371,14 @@ def described(
     return {
         "named": [
             {
-                "name": one.name,
-                "kind": type(one).__name__.lower(),
-                "type": types[one.name],
-                "outputs": one.width,
-                "missing": columns.filled_.get(one.name, 0),
-                **_learned(one),
+                "name": name,
+                "kind": type(outputs[0]).__name__.lower(),
+                "type": types[name],
+                "outputs": sum(one.width for one in outputs),
+                "missing": columns.filled_.get(name, 0),
+                **_learned(outputs),
             }
-            for one in columns.columns_
+            for name, outputs in columns.by_source().items()
         ],
         "form": columns.form,
         "dropped": sorted(drop),

@@ -9,7 +9,7 @@ import hashlib
 import time
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -22,7 +22,8 @@ from toppush.estimators.cross_validation import TopPushCV
 from toppush.estimators.toppush import TopPush
 from toppush.files import fitting
 from toppush.files.categories import MAX_TEXTS
-from toppush.files.columns import Category, Column, Columns, Number
+from toppush.files.column_types import Category, Column, Date, Number
+from toppush.files.columns import Columns
 from toppush.files.id_columns import caution, id_like
 from toppush.files.kinds.linear import Linear
 from toppush.files.kinds.searched import require_folds
@@ -33,6 +34,8 @@ from toppush.files.readers.base import Layout
 from toppush.files.scoring import labelled_rows
 from toppush.system.reading import DataError, kind_of, part_paths
 from toppush.types import Array, Labels, Mask, Matrix
+
+HELD: dict[type[Column], str] = {Category: "texts", Date: "dates", Number: "numbers"}
 
 
 class ReadingOptions(NamedTuple):
@@ -262,13 +265,13 @@ def merged(seen: Sequence[Seen], how: ReadingOptions) -> Columns:
             what = f"column {min(other)!r} is not in both" if other else "their order differs"
             raise DataError(f"has other columns than {seen[0].path}: {what}.", file=part.path)
     found = Columns(categorical=how.categorical, missing=how.missing)
-    by_name = {name: _merged_column(name, seen, how) for name in names}
-    found.columns_ = [one for one in by_name.values() if one is not None]
-    found.empty_ = [name for name, one in by_name.items() if one is None]
+    by_name = {name: _merged_columns(name, seen, how) for name in names}
+    found.columns_ = [one for columns in by_name.values() for one in columns]
+    found.empty_ = [name for name, columns in by_name.items() if not columns]
     found.filled_ = {
         name: n_gaps
-        for name, one in by_name.items()
-        if one is not None and (n_gaps := sum(_n_gaps(part, name) for part in seen))
+        for name, columns in by_name.items()
+        if columns and (n_gaps := sum(_n_gaps(part, name) for part in seen))
     }
     try:
         return found.settle(names)
@@ -276,22 +279,31 @@ def merged(seen: Sequence[Seen], how: ReadingOptions) -> Columns:
         raise error.at(seen[0].path) from None
 
 
-def _merged_column(name: str, seen: Sequence[Seen], how: ReadingOptions) -> Column | None:
-    """A column from those of the parts that have a value in it."""
-    having = [(part, one) for part in seen if (one := _column(part, name)) is not None]
-    if not having:
-        return None
-    kinds = {type(one) for _, one in having}
+def _merged_columns(name: str, seen: Sequence[Seen], how: ReadingOptions) -> list[Column]:
+    """What is made of a column, from the parts that have a value in it."""
+    having = [(part, found) for part in seen if (found := _outputs(part, name))]
+    kinds = {type(found[0]): part for part, found in having}
     if len(kinds) > 1:
-        odd = next(part for part, one in having if isinstance(one, Category))
+        odd, other = [kind for kind in HELD if kind in kinds][:2]
         raise DataError(
-            f"holds texts, and numbers in other parts; mend it, or name it with --categorical "
-            f"{name} or --drop {name}.",
-            file=odd.path,
+            f"holds {HELD[odd]}, and {HELD[other]} in other parts; mend it, or name it with "
+            f"--categorical {name} or --drop {name}.",
+            file=kinds[odd].path,
             column=name,
         )
-    gaps = len(having) < len(seen) or any(one.gaps for _, one in having)
-    if kinds == {Category}:
+    alike = zip(*(found for _, found in having), strict=True)
+    return [
+        _merged(name, list(zip((part for part, _ in having), ones, strict=True)), len(seen), how)
+        for ones in alike
+    ]
+
+
+def _merged(
+    name: str, having: list[tuple[Seen, Column]], n_parts: int, how: ReadingOptions
+) -> Column:
+    """A column from those of the parts that have a value in it, of so many parts."""
+    gaps = len(having) < n_parts or any(one.gaps for _, one in having)
+    if isinstance(having[0][1], Category):
         categories = [one for _, one in having if isinstance(one, Category)]
         texts = sorted({text for one in categories for text in one.texts})
         if len(texts) > MAX_TEXTS and name not in how.categorical:
@@ -305,12 +317,13 @@ def _merged_column(name: str, seen: Sequence[Seen], how: ReadingOptions) -> Colu
     counts = [part.n_rows - _n_gaps(part, name) for part, _ in having]
     fill = _weighted_median([one.fill for one in numbers], counts)
     ends = min(one.low for one in numbers), max(one.high for one in numbers)
-    return Number(name, fill, gaps, all(one.flag for one in numbers), *ends)
+    flag = all(one.flag for one in numbers)
+    return replace(numbers[0], fill=fill, gaps=gaps, flag=flag, low=ends[0], high=ends[1])
 
 
-def _column(part: Seen, name: str) -> Column | None:
+def _outputs(part: Seen, name: str) -> list[Column]:
     assert part.columns is not None
-    return next((one for one in part.columns.columns_ if one.name == name), None)
+    return part.columns.by_source().get(name, [])
 
 
 def _n_gaps(part: Seen, name: str) -> int:

@@ -1,19 +1,24 @@
 """What a model keeps of its training columns, so that later rows can be held against them."""
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import numpy as np
 import pyarrow as pa
 from sklearn.utils import _safe_indexing
 
 from toppush.designs.columns import ColumnReader
-from toppush.files.columns import Category, Columns, Number
+from toppush.files.column_types import Category, Number
+from toppush.files.columns import Columns
 from toppush.files.counts import Counts
 from toppush.files.errors import ModelError
-from toppush.files.kinds.base import About, Ranker
+from toppush.files.folds import Folds
+from toppush.files.kinds.base import About, FitRows, Kind, Ranker
+from toppush.files.readers import LoadedRows
+from toppush.files.unseen import FOLDS, learned_scale
 from toppush.metrics.spread import Spread, effective_rows, top_levels
 from toppush.metrics.watched import LEVELS, Before, Numbers, Texts
+from toppush.system.reading import DataError
 from toppush.types import Array, Matrix, Where
 
 MOST_ROWS = 200_000
@@ -24,6 +29,34 @@ UNWATCHED = (
     "the model does not say what its training columns were like: it was made by a version before "
     "`toppush check`, on a cluster, or from a pipeline; fit it again with `toppush fit`."
 )
+
+
+def remembered(
+    kind: Kind, ranker: Ranker, given: LoadedRows, rows: FitRows, X: Matrix, seed: int
+) -> About:
+    """What a model says of its scores, and of its training rows to hold later ones against.
+
+    Parameters
+    ----------
+    kind, ranker
+        Of the model; the ranker is fitted.
+    given : LoadedRows
+        The training rows as they were read.
+    rows : FitRows
+        What else is known of them.
+    X : matrix
+        The training rows as the ranker takes them.
+    seed : int
+        What shuffles the folds of a ranker that has no scores of rows unseen.
+    """
+    folds: Folds | None = [] if rows.make_folds else None
+    if rows.make_folds:
+        with suppress(DataError):  # groups or times too few to part; then there is no share
+            folds = rows.folds(FOLDS, seed)
+    weight, first = rows.held.weight, given.layout.get("first", 0)
+    scale = learned_scale(kind, ranker, X, rows.positive, weight, folds=folds, seed=seed)
+    kept = watched(given.X, rows.columns, first, ranker, X, weight)
+    return {"scores": scale.as_json(), "watched": kept}
 
 
 def watched(
@@ -98,7 +131,7 @@ def _of_table(
     """What the columns of a table hold; those that are neither numbers nor texts are left out."""
     part = table if len(some) == len(table) else table.take(pa.array(some))
     for one in columns.columns_[:MOST_COLUMNS]:
-        column = part[one.name].combine_chunks()
+        column = part[one.source].combine_chunks()
         values, gaps = one.read(column, Counts())
         known = np.ones(len(column), bool) if gaps is None else ~gaps
         if isinstance(one, Number):

@@ -393,12 +393,18 @@ FOUR = (
 """The measures of the paper's tables, in its order."""
 
 
-def summary(y_true: ArrayLike, y_score: ArrayLike, *, by: str = "name") -> dict[str, float]:
+def summary(
+    y_true: ArrayLike,
+    y_score: ArrayLike,
+    *,
+    sample_weight: ArrayLike | None = None,
+    by: str = "name",
+) -> dict[str, float]:
     """The four measures of the paper's tables, from one sorting of the list.
 
     Parameters
     ----------
-    y_true, y_score
+    y_true, y_score, sample_weight
         The list, as at the head of this module.
     by : {"name", "key", "title"}
         What the result is called by, see `FOUR`.
@@ -408,7 +414,7 @@ def summary(y_true: ArrayLike, y_score: ArrayLike, *, by: str = "name") -> dict[
     >>> summary([1, 0, 1], [3.0, 2.0, 1.0], by="title")["Pos@Top"]
     0.5
     """
-    curve = top_curve(y_true, y_score)
+    curve = top_curve(y_true, y_score, sample_weight)
     return {getattr(one, by): float(METRICS[one.name].of(curve)) for one in FOUR}
 
 

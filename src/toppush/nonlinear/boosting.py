@@ -7,6 +7,7 @@ from threading import Lock
 from typing import Any
 
 import numpy as np
+from scipy.special import logit
 
 from toppush import metrics
 from toppush.estimators.progress import Line
@@ -124,7 +125,7 @@ def grow(
         tell()
         n_tried += 1
         if n_tried % EVERY == 0 or n_tried == growth.max_rounds:
-            scores = _held_scores(booster)
+            scores = _held_scores(booster, growth.loss)
             quality, n_rounds = judge(scores), booster.current_iteration()
             if quality > highest:
                 highest, best = (
@@ -149,8 +150,11 @@ def _objective(rows: Rows, growth: Growth, train: Where) -> Callable[..., Any] |
     return lambda scores, _: push(scores, known, top=growth.top)
 
 
-def _held_scores(booster: Any) -> Array:
-    """Scores of the rows that are held out, which the booster keeps up to date."""
+def _held_scores(booster: Any, loss: str) -> Array:
+    """Scores of the rows that are held out, which the booster keeps up to date.
+
+    Of its own loss LightGBM hands out probabilities, and models score by their log-odds.
+    """
     kept: list[Array] = []
 
     def keep(scores: Array, _: Any) -> tuple[str, float, bool]:
@@ -158,7 +162,10 @@ def _held_scores(booster: Any) -> Array:
         return "kept", 0.0, True
 
     booster.eval_valid(keep)
-    return kept[0]
+    if loss != "binary":
+        return kept[0]
+    sure = np.finfo(np.float64).eps
+    return np.asarray(logit(np.clip(kept[0], sure, 1.0 - sure)))
 
 
 def _of(weight: Array | None, where: Where) -> Array | None:

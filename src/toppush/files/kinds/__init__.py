@@ -2,15 +2,24 @@
 
 from toppush.files.errors import like
 from toppush.files.kinds.additive import Additive
+from toppush.files.kinds.auto import Auto
 from toppush.files.kinds.base import Kind, OptionError
 from toppush.files.kinds.kernel import Kernel
 from toppush.files.kinds.linear import Linear
+from toppush.files.kinds.members import Forest, Straight
 from toppush.files.kinds.net import Net
 from toppush.files.kinds.trees import Trees
 
-KINDS: dict[str, Kind] = {one.name: one for one in (Linear(), Additive(), Kernel(), Trees(), Net())}
+KINDS: dict[str, Kind] = {
+    one.name: one for one in (Auto(), Linear(), Additive(), Kernel(), Trees(), Net())
+}
 """One that is put here is fitted, saved, told of and exported as well."""
-DEFAULT = "linear"
+MEMBER_KINDS = (Straight(), Forest())
+"""Of rankers that are saved and exported as members of others alone."""
+DEFAULT, FIRST = "auto", "linear"
+"""What is fitted unless the options say; and what models are that do not tell their kind."""
+OF_LINEAR = ("lam", "top", "loss", "kernel", "scale", "tol")
+"""Options that mean the linear model if no kind is named."""
 OTHER_LOSSES = ("pairwise", "binary", "cross_entropy")
 """Of kinds other than linear."""
 
@@ -22,12 +31,24 @@ def named(name: str) -> Kind:
     return KINDS[name]
 
 
+def chosen(name: str | None, **given: object) -> Kind:
+    """The kind of a name; without one auto, or linear if an option of its own is given."""
+    if name is not None:
+        return named(name)
+    asked = any(given.get(option) is not None for option in OF_LINEAR)
+    return named(FIRST if asked else DEFAULT)
+
+
 def kind_of(ranker: object) -> Kind | None:
     """The kind that a ranker is of, if it is one."""
     home = f"{type(ranker).__module__}.{type(ranker).__qualname__}"
-    return next((one for one in KINDS.values() if home in (one.home, *one.also)), None)
+    return next((one for one in _all() if home in (one.home, *one.also)), None)
 
 
 def homes() -> set[str]:
     """Classes that a model may end with."""
-    return {home for one in KINDS.values() for home in (one.home, *one.also)}
+    return {home for one in _all() for home in (one.home, *one.also)}
+
+
+def _all() -> tuple[Kind, ...]:
+    return (*KINDS.values(), *MEMBER_KINDS)

@@ -11,10 +11,15 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
+from sklearn.metrics import get_scorer_names
 
 from toppush.files.columns import Columns
-from toppush.files.errors import ModelError, need
+from toppush.files.errors import ModelError, like, need
+from toppush.files.folds import Folds, folds_of
 from toppush.files.labels import LabelRule
+from toppush.files.roles import NOTHING, RoleValues
+from toppush.metrics import METRICS
+from toppush.system.reading import DataError
 from toppush.types import Array, Labels, Mask, Matrix
 
 if TYPE_CHECKING:
@@ -36,7 +41,7 @@ class Ranker(Protocol):
     """Mean contributions of the highest-ranked negatives of the training rows."""
     verbose: int
 
-    def fit(self, X: Matrix, y: Labels) -> Self: ...
+    def fit(self, X: Matrix, y: Labels, sample_weight: Any = None) -> Self: ...
     def decision_function(self, X: Matrix) -> Array: ...
     def contributions(self, X: Matrix) -> Array: ...
     def set_params(self, **params: Any) -> Self: ...
@@ -56,12 +61,26 @@ class FitRows:
     rule: LabelRule
     path: Path
     columns: Columns | None
+    held: RoleValues = NOTHING
+    """Weights, groups and times."""
 
     @property
     def coded(self) -> list[int] | None:
         """Columns of the matrix that are places of texts, if there are any."""
         found = [] if self.columns is None else self.columns.coded
         return found or None
+
+    @property
+    def make_folds(self) -> bool:
+        """Whether groups or times say how rows may be parted."""
+        return self.held.groups is not None or self.held.time is not None
+
+    def folds(self, n_folds: int, seed: int) -> Folds:
+        """So many folds that respect groups and times."""
+        try:
+            return folds_of(self.positive, self.held, n_folds, seed)
+        except DataError as error:
+            raise error.at(self.path) from None
 
     @property
     def n_rows(self) -> int:
@@ -95,12 +114,18 @@ class Kind(ABC):
         """The options that are not None; one that this kind does not take is refused."""
         found = {name: value for name, value in given.items() if value is not None}
         if others := [f"--{name}" for name in found if name not in self.takes]:
+            if set(others) & {"--groups", "--time"}:
+                others[-1] += " (it draws its own folds)"
             known = ", ".join(f"--{name}" for name in (*self.takes, "seed"))
             raise OptionError(
                 f"{', '.join(others)} is not for --model {self.name}, which takes {known}."
             )
         self.check_options(found)
         return found
+
+    def packages(self, ranker: Any) -> list[str]:
+        """What a fitted ranker needs besides what every model does."""
+        return [] if self.engine is None else [self.engine[0]]
 
     def require_engine(self) -> None:
         """Refuse before any work if what fits the model is not installed."""
@@ -110,6 +135,8 @@ class Kind(ABC):
 
     def check_options(self, options: Options) -> None:
         """Refuse values that cannot be."""
+        if "scoring" in options:
+            require_scoring(options["scoring"])
         if "loss" in options and options["loss"] not in self.losses:
             raise OptionError(
                 f"loss is {options['loss']!r}; --model {self.name} takes {', '.join(self.losses)}."
@@ -150,6 +177,10 @@ class Kind(ABC):
         """
         return None
 
+    def is_told(self, warning: Warning) -> bool:
+        """Whether a warning of its fit is told by what is known of it, and need not be given on."""
+        return False
+
     @abstractmethod
     def settings(self, ranker: Any, options: Options) -> About:
         """The settings of a fit, and what came of it."""
@@ -174,6 +205,18 @@ class Kind(ABC):
     def exported(self, model: "Model") -> About:
         """What any program needs to make the same scores, as JSON."""
         raise ModelError(f"there is no export of weights of --model {self.name}.")
+
+
+def require_scoring(name: str) -> None:
+    """Refuse what is neither a measure of ours that needs no parameters nor a scorer's name."""
+    known = {one for one, metric in METRICS.items() if not metric.needs} | {*get_scorer_names()}
+    if name not in known:
+        needs = METRICS[name].needs if name in METRICS else []
+        why = f" needs {', '.join(needs)}" if needs else f" is not known{like(name, known)}"
+        ours = ", ".join(one for one in METRICS if one in known)
+        raise OptionError(
+            f"scoring {name!r}{why}; give one of {ours}, or a scorer of scikit-learn."
+        )
 
 
 def as_int_or_float(number: Any) -> int | float:

@@ -7,19 +7,19 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.kernel_approximation import Nystroem
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import StratifiedKFold
+from sklearn.model_selection import StratifiedKFold, check_cv
 
 from toppush import metrics
 from toppush.designs import dense
 from toppush.estimators.cross_validation import TopPushCV
 from toppush.estimators.toppush import TopPush
-from toppush.files.columns import Number
+from toppush.files.column_types import Number
 from toppush.files.errors import ModelError
 from toppush.files.kinds.base import About, FitRows, Options, Steps
 from toppush.files.kinds.searched import Searched
 from toppush.files.model.linear import ColumnPart, LinearScore
 from toppush.problem.losses import LOSSES
-from toppush.types import Mask, Matrix
+from toppush.types import Matrix
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -40,7 +40,10 @@ class Linear(Searched):
     name = "linear"
     home = "toppush.estimators.toppush.TopPush"
     also = ("toppush.estimators.cross_validation.TopPushCV",)
-    takes = ("lam", "top", "loss", "kernel", "scale", "cv", "threads")
+    takes = (
+        "lam", "top", "loss", "kernel", "scale", "cv", "tol", "scoring", "groups", "time",
+        "threads",
+    )  # fmt: skip
 
     @property
     def losses(self) -> "Collection[str]":
@@ -52,22 +55,29 @@ class Linear(Searched):
 
     def ranker(self, options: Options, rows: FitRows, seed: int) -> TopPush | TopPushCV:
         self.require_folds(options, rows)
+        return self.ranker_for(self.with_folds(options, rows, seed))
+
+    def with_folds(self, options: Options, rows: FitRows, seed: int) -> Options:
         n_folds = options.get("cv", self.folds)
-        folds = StratifiedKFold(n_folds, shuffle=True, random_state=seed)
-        return self.ranker_for(options | {"cv": folds})
+        shuffled = StratifiedKFold(n_folds, shuffle=True, random_state=seed)
+        found = super().with_folds(options, rows, seed)
+        return found | {"cv": shuffled} if found is options else found
 
     def ranker_for(self, options: Options) -> TopPush | TopPushCV:
         """What fits the rows: by given settings, or by those that the folds choose."""
         lam, top = options.get("lam", "cv"), options.get("top", "cv")
         found = self.searched(options) | {"loss": options.get("loss", LOSS)}
         if "cv" in (lam, top):
-            return TopPushCV(**found)
-        return TopPush(float(lam), top=top, loss=found["loss"], n_threads=found["n_threads"])
+            return TopPushCV(**found, tol=options.get("tol"))
+        how = {name: found[name] for name in ("loss", "n_threads")}
+        if "tol" in options:
+            how["tol"] = options["tol"]
+        return TopPush(float(lam), top=top, **how)
 
     def after(self, ranker: Any, X: Matrix, rows: FitRows) -> About:
-        if not isinstance(ranker, TopPushCV):
+        if "mean_average_precision" not in getattr(ranker, "cv_results_", {}):
             return {}
-        return {"beside": beside(ranker, X, rows.positive)}
+        return {"beside": beside(ranker, X, rows)}
 
     def again(self, ranker: Any) -> TopPush:
         given = {name: getattr(ranker, name) for name in ("loss", "n_threads")}
@@ -109,20 +119,24 @@ class Linear(Searched):
         return {"format": "toppush weights 1", "threshold": linear.threshold} | weights
 
 
-def beside(ranker: TopPushCV, X: Matrix, positive: Mask) -> dict[str, float]:
+def beside(ranker: TopPushCV, X: Matrix, rows: FitRows) -> dict[str, float]:
     """Mean average precision over the folds of the chosen pair, and of logistic regression.
 
     Rows that a fold holds out weigh nothing, so none are copied.
     """
     theirs = []
-    for train, test in ranker.cv.split(np.empty(len(positive)), positive):
+    positive, given = rows.positive, rows.held.weight
+    given = np.ones(len(positive)) if given is None else given
+    for train, test in check_cv(ranker.cv).split(np.empty(len(positive)), positive):
         weight = np.zeros(len(positive))
-        weight[train] = 1.0
+        weight[train] = given[train]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
             rival = LogisticRegression().fit(X, positive, sample_weight=weight)
         scores = rival.decision_function(X)
-        theirs.append(metrics.average_precision(positive[test], scores[test]))
+        theirs.append(
+            metrics.average_precision(positive[test], scores[test], sample_weight=given[test])
+        )
     found = ranker.cv_results_
     ours = found["mean_average_precision"][np.argmin(found["rank_test_score"])]
     return {"average_precision": float(ours), "logistic_regression": float(np.mean(theirs))}

@@ -15,7 +15,7 @@ from toppush.system.reading import DataError
 class Searched(Kind):
     """A kind whose ranker is linear in something, with a proven gap."""
 
-    takes: tuple[str, ...] = ("lam", "top", "cv", "threads")
+    takes: tuple[str, ...] = ("lam", "top", "cv", "scoring", "groups", "time", "threads")
     folds = 5
     """How many there are unless the option says."""
     always_chooses = False
@@ -27,9 +27,16 @@ class Searched(Kind):
         return {
             "lams": None if lam == "cv" else [float(lam)],
             "tops": None if top == "cv" else (top,),
+            "scoring": options.get("scoring"),
             "cv": options.get("cv", self.folds),
             "n_threads": options.get("threads"),
         }
+
+    def with_folds(self, options: Options, rows: FitRows, seed: int) -> Options:
+        """Options with folds that respect groups or times in the place of their number."""
+        if not rows.make_folds:
+            return options
+        return options | {"cv": rows.folds(options.get("cv", self.folds), seed)}
 
     def require_folds(self, options: Options, rows: FitRows) -> None:
         """Refuse more folds than there are rows of a class, if folds are to choose."""
@@ -39,7 +46,8 @@ class Searched(Kind):
 
     def ranker(self, options: Options, rows: FitRows, seed: int) -> Any:
         self.require_folds(options, rows)
-        return self.class_(**self.searched(options), **self.more(rows, seed))
+        folded = self.with_folds(options, rows, seed)
+        return self.class_(**self.searched(folded), **self.more(rows, seed))
 
     def more(self, rows: FitRows, seed: int) -> Options:
         """Other arguments of the ranker."""

@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from toppush.files.columns import Category, Columns, Number
+from toppush.files.column_types import Category, Number
+from toppush.files.columns import Columns
 from toppush.files.errors import ModelError
 from toppush.files.kinds.base import About, FitRows, Kind, Options, as_int_or_float, top_text
 from toppush.files.model import lightgbm_text
@@ -30,7 +31,7 @@ class Trees(Kind):
 
     name = "trees"
     home = "toppush.nonlinear.trees.TopPushTrees"
-    takes = ("top", "loss", "members", "threads")
+    takes = ("top", "loss", "members", "cv", "groups", "threads")
     engine = ("lightgbm", "trees")
     form = "codes"
     scale = None
@@ -41,6 +42,8 @@ class Trees(Kind):
 
     def ranker(self, options: Options, rows: FitRows, seed: int) -> Any:
         given = self.arguments(options)
+        if given.pop("groups", None) is not None:
+            given["cv"] = rows.folds(given.get("cv", self.class_().n_members), seed)
         return self.class_(categorical_features=rows.coded, random_state=seed, **given)
 
     def settings(self, ranker: Any, options: Options) -> About:

@@ -9,7 +9,8 @@ from numpy.typing import ArrayLike
 from sklearn.pipeline import Pipeline
 
 from toppush.estimators.explaining import Explanation, Pair, explain, explain_pair
-from toppush.files.columns import Columns, Number
+from toppush.files.column_types import Category, Column, Date
+from toppush.files.columns import Columns
 from toppush.files.counts import Counts
 from toppush.files.errors import ModelError
 from toppush.files.kinds import kind_of
@@ -75,6 +76,15 @@ class Model:
         """How a table is read, or None if rows are a matrix."""
         first = self.pipeline[0]
         return first if isinstance(first, Columns) else None
+
+    @property
+    def is_member(self) -> bool:
+        """Whether it is one of several that make a model, for an export."""
+        return bool(self.about.get("is_member"))
+
+    def member(self, ranker: Ranker) -> "Model":
+        """The model with another ranker in the place of the last step, for an export."""
+        return Model(Pipeline([*self.pipeline.steps[:-1], ("ranker", ranker)]), {"is_member": True})
 
     @property
     def label(self) -> LabelRule:
@@ -204,12 +214,7 @@ class Model:
     ) -> Needs:
         """What a file must give to be scored, with labels if they are wanted."""
         known = self.columns.columns_ if self.columns else []
-        schema = {
-            one.name: (pa.bool_() if one.flag else pa.float64())
-            if isinstance(one, Number)
-            else pa.string()
-            for one in known
-        }
+        schema = {one.source: _read_as(one) for one in known}
         wanted = (label or self.label.column, self.label.type) if labels else None
         return Needs(schema, self.about.get("layout", {}), wanted, carry, numbers)
 
@@ -217,6 +222,13 @@ class Model:
 def _sliceable(rows: Matrix) -> Matrix:
     """Rows of which some can be taken."""
     return pa.Table.from_batches([rows]) if _is_batch(rows) else rows
+
+
+def _read_as(column: Column) -> pa.DataType:
+    """What the values of a column are in a file that does not say."""
+    if isinstance(column, Category | Date):
+        return pa.string()
+    return pa.bool_() if column.flag else pa.float64()
 
 
 def _is_batch(rows: Matrix) -> bool:

@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
-from toppush.files.columns import Category, Columns, Number
+from toppush.files.column_types import Category, Number
+from toppush.files.columns import Columns
 from toppush.files.errors import ModelError, need
 from toppush.files.kinds.base import Steps
 from toppush.files.model.linear import scaling
@@ -33,7 +34,9 @@ class Graph:
         self.inputs: list[Any] = []
 
     def input(self, name: str, width: int, *, texts: bool = False) -> str:
-        """A column or a matrix that the caller gives."""
+        """A column or a matrix that the caller gives; asked for again, the same one."""
+        if any(one.name == name for one in self.inputs):
+            return name
         proto = self.onnx.TensorProto
         kind = proto.STRING if texts else proto.DOUBLE
         self.inputs.append(self.onnx.helper.make_tensor_value_info(name, kind, ["rows", width]))
@@ -106,6 +109,19 @@ class Graph:
             parts += [value, gaps] if one.marks else [value]
         return self.apply("Concat", *parts, axis=1)
 
+    def codes(self, columns: Columns | None, width: int) -> str:
+        """All columns as numbers, texts by their place; NaN for gaps and texts not known."""
+        if columns is None:
+            return self.rows(width)
+        parts = []
+        for one in columns.columns_:
+            if isinstance(one, Number):
+                parts.append(self.number(one)[0])
+            else:
+                places = np.append(np.arange(float(len(one.texts))), np.nan)
+                parts.append(self.picked(places[:, None], self.place(one)[0]))
+        return self.apply("Concat", *parts, axis=1)
+
     def scaled(self, columns: Columns | None, before: Steps, width: int) -> str:
         """All columns as numbers, scaled as the steps before the ranker do."""
         found = scaling([step for _, step in before[columns is not None :]], width)
@@ -139,6 +155,18 @@ class Graph:
     def flat(self, column: str) -> str:
         """A column as a list."""
         return self.apply("Squeeze", column, self._last())
+
+    def single(self, values: str) -> str:
+        """Doubles as single precision has them, what is too large for it cut."""
+        most = self.constant(float(np.finfo(np.float32).max))
+        least = self.constant(-float(np.finfo(np.float32).max))
+        cut = self.apply("Where", self.apply("Greater", values, most), most, values)
+        cut = self.apply("Where", self.apply("Less", cut, least), least, cut)
+        return self.double(self.apply("Cast", cut, to=self.onnx.TensorProto.FLOAT))
+
+    def tensor(self, values: Array) -> Any:
+        """Doubles as an attribute of a node."""
+        return self.onnx.numpy_helper.from_array(np.asarray(values, np.float64))
 
     def double(self, values: str) -> str:
         """Values as doubles."""

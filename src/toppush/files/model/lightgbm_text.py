@@ -8,7 +8,8 @@ model, and `trimmed` cuts it off.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+import sys
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
@@ -25,7 +26,8 @@ DEEPEST = 512
 """Steps from the root to a leaf; explanations go down by recursion."""
 INTEGER = r"-?(?:0|[1-9]\d{0,9})"
 REAL = r"-?\d{1,20}(?:\.\d{1,30})?(?:e[-+]\d{1,3})?"
-INTEGERS, REALS = (re.compile(f"(?:{one}(?: {one})*)?") for one in (INTEGER, REAL))
+BOUND = f"(?:{REAL}|inf)"
+INTEGERS, REALS, BOUNDS = (re.compile(f"(?:{one}(?: {one})*)?") for one in (INTEGER, REAL, BOUND))
 NAME = re.compile(r"[!-<>-~]{1,1000}")
 INFO = re.compile(rf"none|\[{REAL}:{REAL}\]|{INTEGER}(?::{INTEGER})*")
 OBJECTIVE = re.compile(rf"objective=(?:custom|binary sigmoid:{REAL})")
@@ -119,13 +121,22 @@ class _Lines:
 
     def reals(self, key: str, *counts: int) -> Array:
         """So many finite numbers."""
-        found = np.array(self._numbers(key, None, REALS, float), np.float64)
+        return self._finite(key, REALS, float, *counts)
+
+    def bounds(self, key: str, count: int) -> Array:
+        """So many numbers, or inf: whatever has a value is below it, and gaps go elsewhere."""
+        return self._finite(key, BOUNDS, _bound, count)
+
+    def _finite(
+        self, key: str, form: re.Pattern[str], kind: Callable[[str], float], *counts: int
+    ) -> Array:
+        found = np.array(self._numbers(key, None, form, kind), np.float64)
         if len(found) not in counts or not np.isfinite(found).all():
             raise _wrong(f"{key!r} does not hold {counts[0]} finite numbers")
         return found
 
     def _numbers(
-        self, key: str, count: int | None, form: re.Pattern[str], kind: type
+        self, key: str, count: int | None, form: re.Pattern[str], kind: Callable[[str], float]
     ) -> list[float]:
         text = self.value(key)
         if not form.fullmatch(text):
@@ -134,6 +145,10 @@ class _Lines:
         if count is not None and len(found) != count:
             raise _wrong(f"{key!r} holds {len(found)} numbers instead of {count}")
         return found
+
+
+def _bound(word: str) -> float:
+    return sys.float_info.max if word == "inf" else float(word)
 
 
 def _wrong(what: str) -> ModelError:
@@ -174,7 +189,7 @@ def _tree(lines: _Lines, number: int, size: int) -> Tree:
     n_nodes = n_leaves - 1
     feature = lines.integers("split_feature", n_nodes, 0, 1 << 24)
     lines.reals("split_gain", n_nodes)
-    threshold = lines.reals("threshold", n_nodes)
+    threshold = lines.bounds("threshold", n_nodes)
     decision = lines.integers("decision_type", n_nodes, 0, 11)
     left = lines.integers("left_child", n_nodes, -n_leaves, n_nodes - 1)
     right = lines.integers("right_child", n_nodes, -n_leaves, n_nodes - 1)

@@ -15,7 +15,8 @@ from toppush.designs import column_sizes
 from toppush.estimators.base import TIE
 from toppush.estimators.cross_validation import TopPushCV
 from toppush.estimators.toppush import TopPush
-from toppush.files.columns import Category, Columns, Number
+from toppush.files.column_types import Category, Number
+from toppush.files.columns import Columns
 from toppush.files.counts import LARGER, Counts
 from toppush.types import Array, Matrix
 

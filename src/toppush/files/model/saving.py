@@ -23,7 +23,8 @@ from sklearn.impute import SimpleImputer
 from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, OrdinalEncoder, TargetEncoder
 
-from toppush.files.columns import Columns, Number
+from toppush.files.column_types import Date, Number
+from toppush.files.columns import Columns
 from toppush.files.errors import ModelError
 from toppush.files.kinds import KINDS, kind_of
 from toppush.files.kinds.base import About, Ranker
@@ -280,7 +281,10 @@ def _made_rows(columns: Columns) -> list[pa.RecordBatch]:
     """A row as the model knows them; and rows without a value, or with none that it knows."""
     known, odd = {}, {}
     for one in columns.columns_:
-        if isinstance(one, Number):
+        if isinstance(one, Date):
+            known[one.source] = pa.array(["2000-01-01"], pa.string())
+            odd[one.source] = pa.array([None, "0001-01-01", "9999-12-31"], pa.string())
+        elif isinstance(one, Number):
             known[one.name] = pa.array([one.fill], pa.float64())
             odd[one.name] = pa.array([None, FAR, -FAR], pa.float64())
         else:

@@ -17,8 +17,9 @@ from toppush.files.model.archive import Archive
 SCHEMA = "schema.json"
 OWN = {
     "toppush.files.columns.Columns",
-    "toppush.files.columns.Number",
-    "toppush.files.columns.Category",
+    *(f"toppush.files.column_types.{name}" for name in ("Number", "Date", "Category")),
+    # of models that were saved when the types had no file of their own
+    *(f"toppush.files.columns.{name}" for name in ("Number", "Category")),
 }
 PREPARATION = {
     "sklearn.compose._column_transformer.ColumnTransformer",

@@ -4,7 +4,7 @@ Rows are read whole to fit a model, or batch by batch to score with it.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
@@ -125,6 +125,10 @@ class Reader(ABC):
         )
 
     @abstractmethod
+    def require(self, names: Collection[str]) -> None:
+        """Refuse names of columns that are not there."""
+
+    @abstractmethod
     def load(self, label: str | None, drop: Collection[str], texts: Collection[str]) -> LoadedRows:
         """All rows with their labels; columns of `texts` are read as text where types are found."""
 
@@ -155,7 +159,7 @@ class TableReader(Reader):
 
     def load(self, label: str | None, drop: Collection[str], texts: Collection[str]) -> LoadedRows:
         label = label or self.usual_label
-        self._require((label, *drop, *texts))
+        self.require((label, *drop, *texts))
         table = self.table(drop, texts)
         if not len(table):
             raise self.error("holds no rows.")
@@ -164,7 +168,7 @@ class TableReader(Reader):
         return LoadedRows(table.drop_columns([label]), table[label], label, {})
 
     def columns(self, names: Collection[str], texts: Collection[str] = ()) -> pa.Table:
-        self._require(names)
+        self.require(names)
         table = self.table([name for name in self.names if name not in names], texts)
         if not len(table):
             raise self.error("holds no rows.")
@@ -181,13 +185,13 @@ class TableReader(Reader):
         if needs.label is not None and needs.label[0] is not None:
             wanted[needs.label[0]] = needs.label[1]
         wanted |= needs.schema
-        self._require(wanted)
+        self.require(wanted)
         for batch in self.stream(wanted):
             labels = None if needs.label is None else batch.column(needs.label[0])
             carried = batch.select(handed_on) if handed_on else None
             yield Batch(batch, len(batch), labels, carried, 0)
 
-    def _require(self, names: Iterable[str]) -> None:
+    def require(self, names: Collection[str]) -> None:
         """Refuse names of columns that are not there, all of them at once."""
         if gone := absent(names, self.names):
             raise self.error(f"has no {gone}; its columns are {listed(self.names, 20)}.")
@@ -195,6 +199,13 @@ class TableReader(Reader):
 
 class MatrixReader(Reader):
     """Rows with numbered columns."""
+
+    def require(self, names: Collection[str]) -> None:
+        """Refuse names: there are none."""
+        if names:
+            raise self.error(
+                f"a {self.kind} file has no column names, and {', '.join(names)} is asked for."
+            )
 
     def _refuse_names(self, **names: Collection[str]) -> None:
         for option, given in names.items():

@@ -1,0 +1,83 @@
+"""What a combination of rankers says of its members: a table, and who won by how much."""
+
+from typing import TYPE_CHECKING, Any
+
+from toppush.cli import common
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+COMBINATION = "combination"
+SPOKEN = {"logistic": "logistic regression", "boosted": "LightGBM's log loss"}
+"""Members by the name that others know them by."""
+
+
+def leaderboard(about: dict[str, Any]) -> "Table | None":
+    """The members, best first, by rows that they did not see."""
+    board = about.get("leaderboard")
+    if not board:
+        return None
+    rows = [
+        [
+            row["name"],
+            "" if row["name"] == COMBINATION else f"{row['weight']:.0%}",
+            f"{row['positives_at_top']:.1%}",
+            f"{row['average_precision']:.3f}",
+            f"{row['average_precision_low']:.3f} to {row['average_precision_high']:.3f}",
+            f"{row['seconds']:.1f}",
+        ]
+        for row in board
+    ]
+    return common.table("member", "weight", "Pos@Top", "AP", "95 % interval", "s", rows=rows)
+
+
+def verdict(about: dict[str, Any]) -> list[str]:
+    """Who won, by how much, and whether that is more than noise; and who took no part."""
+    board = about.get("leaderboard")
+    if not board:
+        return []
+    said = [_won(board[0]["name"], about["fit"]["weights"], about["against"])]
+    left = [f"{name} ({why})" for name, why in about.get("left_out", {}).items()]
+    return said + [f"Left out: {', '.join(left)}."] * bool(left)
+
+
+def _won(best: str, weights: dict[str, float], against: list[dict[str, Any]]) -> str:
+    """Who ranks best, and how far the model is from others."""
+    if len(weights) == 1:
+        model = best = _spoken(next(iter(weights)))
+        against = [one for one in against if one["name"] not in weights]
+    else:
+        model = "the combination"
+        best = model if best == COMBINATION else _spoken(best)
+    parts = [f"{_apart(one)} against {_spoken(one['name'])}{_certainty(one)}" for one in against]
+    said = [f"{best[:1].upper()}{best[1:]} ranks rows best that were held out."]
+    if parts:
+        said.append(f"Average precision of {model}: {', '.join(parts)}.")
+    return " ".join([*said, *map(_caution, filter(_is_behind, against))])
+
+
+def _apart(one: dict[str, Any]) -> str:
+    return f"{one['difference']:+.3f}"
+
+
+def _caution(one: dict[str, Any]) -> str:
+    return (
+        f"Caution: {_spoken(one['name'])} alone is better by more than noise; "
+        f"--members {one['name']} takes it."
+    )
+
+
+def _spoken(name: str) -> str:
+    return SPOKEN.get(name, name)
+
+
+def _is_behind(one: dict[str, Any]) -> bool:
+    """Whether the combination is worse by more than noise."""
+    return one["high"] is not None and one["high"] < 0.0
+
+
+def _certainty(one: dict[str, Any]) -> str:
+    if one["low"] is None:
+        return ""
+    noise = one["low"] <= 0.0 <= one["high"]
+    return " (may be noise)" if noise else " (more than noise)"

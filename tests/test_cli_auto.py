@@ -1,0 +1,311 @@
+"""The default: a combination of rankers from a file, its table, its file, its exports."""
+
+import copy
+import json
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import Pipeline
+
+from files import DROP, made_rows, odd_rows, write
+from test_cli import result, run
+from toppush import TopRanker, files
+from toppush.cli.leaderboard import leaderboard, verdict
+from toppush.files import ModelError
+from toppush.files.kinds import KINDS, chosen, kind_of
+from toppush.files.kinds.base import FitRows
+from toppush.files.model import saving
+from toppush.files.model.exports import export_json, export_onnx
+
+QUICK = {"label": "fraud", "drop": DROP, "effort": "quick", "threads": 1}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("auto")
+    write(folder / "train.csv", made_rows(300))
+    write(folder / "new.csv", odd_rows())
+    return folder
+
+
+@pytest.fixture(scope="module")
+def model(folder):
+    pytest.importorskip("lightgbm")
+    return files.fit(folder / "train.csv", members=["logistic", "trees", "forest"], **QUICK)
+
+
+@pytest.fixture(scope="module")
+def whole(folder):
+    """Members of every kind that takes gaps and texts, each with a weight."""
+    pytest.importorskip("lightgbm")
+    names = ["logistic", "linear", "boosted", "trees", "forest", "additive"]
+    found = files.fit(folder / "train.csv", members=names, **QUICK)
+    ranker = TopRanker(names, effort="quick", categorical_features=[2], n_threads=1)
+    X = found.pipeline[:-1].transform(pa.table(made_rows(300)))
+    with pytest.MonkeyPatch.context() as patch:
+        equal = lambda lists, *_: np.full(len(lists.scores), 1.0 / len(lists.scores))  # noqa: E731
+        patch.setattr("toppush.auto.ranker.choose_weights", equal)
+        ranker.fit(X, np.array(made_rows(300)["fraud"]) == "yes")
+    assert set(ranker.members_) == set(names)
+    return files.Model(Pipeline([*found.pipeline.steps[:-1], ("ranker", ranker)]), found.about)
+
+
+def batch():
+    return pa.table(odd_rows()).to_batches()[0]
+
+
+# ---- which kind is fitted
+
+
+def test_without_a_kind_it_is_auto_or_linear_by_its_options():
+    assert chosen(None).name == "auto"
+    assert chosen(None, cv=3, lam=None).name == "auto"
+    for option in ("lam", "top", "loss", "kernel", "scale", "tol"):
+        assert chosen(None, **{option: 1}).name == "linear"
+        assert chosen("trees", **{option: 1}).name == "trees"
+
+
+def test_options_reach_the_ranker(folder):
+    made = KINDS["auto"].options(
+        effort="thorough", seconds=5.0, members=("logistic",), scoring="ndcg", cv=3, threads=2
+    )
+    rows = FitRows(np.array([True, False] * 9), None, folder, None)
+    ranker = KINDS["auto"].ranker(made, rows, 7)
+    assert ranker.get_params() == {
+        "members": ["logistic"], "effort": "thorough", "seconds": 5.0, "scoring": "ndcg", "cv": 3,
+        "categorical_features": None, "n_threads": 2, "random_state": 7, "verbose": 0,
+    }  # fmt: skip
+
+
+# ---- what is said
+
+
+@pytest.fixture(scope="module")
+def printed(folder):
+    given = ("fit", folder / "train.csv", "-o", folder / "m", "--label", "fraud", "--drop", "id",
+             "--effort", "quick", "--threads", 1)  # fmt: skip
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("COLUMNS", "80")
+        return run(*given)
+
+
+def test_fit_prints_the_leaderboard(printed, folder):
+    about = result("info", folder / "m")
+    lines = [line.split() for line in printed.stdout.splitlines()]
+    start = next(at for at, line in enumerate(lines) if line[:1] == ["member"])
+    assert [line[0] for line in lines[start + 2 : start + 2 + len(about["leaderboard"])]] == [
+        row["name"] for row in about["leaderboard"]
+    ]
+    assert max(map(len, printed.stdout.splitlines()[start : start + 6])) <= 80
+    assert " held out. Average precision of " in printed.stdout
+    assert "against logistic regression (" in printed.stdout
+    told = run("info", folder / "m").stdout
+    assert (
+        printed.stdout.splitlines()[start + 3].split()
+        == told.splitlines()[
+            next(at for at, line in enumerate(told.splitlines()) if line.split()[:1] == ["member"])
+            + 3
+        ].split()
+    )
+
+
+def test_nobody_is_warned_of_degenerate_members(printed):
+    assert printed.stderr.count("Warning") == 0
+
+
+def entry(name, **more):
+    row = {"name": name, "weight": 0.5, "positives_at_top": 0.1, "average_precision": 0.5,
+           "average_precision_low": 0.4, "average_precision_high": 0.6, "seconds": 1.0}  # fmt: skip
+    return row | more
+
+
+def told(first, against, weights=("trees", "logistic"), **more):
+    about = {
+        "leaderboard": [entry(first), entry("others")],
+        "fit": {"weights": dict.fromkeys(weights, 1 / len(weights))},
+        "against": against,
+    } | more
+    assert leaderboard(about) is not None
+    return " ".join(verdict(about))
+
+
+def test_the_verdict_says_whether_it_is_noise():
+    ahead = {"name": "logistic", "difference": 0.05, "low": 0.01, "high": 0.09}
+    near = {"name": "boosted", "difference": -0.01, "low": -0.03, "high": 0.02}
+    said = told("combination", [ahead, near])
+    assert said == (
+        "The combination ranks rows best that were held out. Average precision of the combination: "
+        "+0.050 against logistic regression (more than noise), -0.010 against LightGBM's log loss "
+        "(may be noise)."
+    )
+    behind = {"name": "trees", "difference": -0.05, "low": -0.09, "high": -0.01}
+    said = told("trees", [behind], left_out={"net": "torch is not installed"})
+    assert said.startswith("Trees ranks rows best that were held out.")
+    assert "-0.050 against trees (more than noise)." in said
+    assert "Caution: trees alone is better by more than noise; --members trees takes it." in said
+    assert said.endswith("Left out: net (torch is not installed).")
+    said = told("combination", [ahead | {"name": "trees"}, ahead], weights=["trees"])
+    assert "Average precision of trees: +0.050 against logistic regression" in said
+    unknown = ahead | {"low": None, "high": None}
+    assert told("combination", [unknown]).endswith("+0.050 against logistic regression.")
+
+
+def test_weights_and_groups_reach_the_combination(folder, tmp_path):
+    rows = made_rows(300)
+    rows["w"], rows["who"] = [1.0, 2.0] * 150, [f"c{place % 40}" for place in range(300)]
+    path = write(tmp_path / "t.csv", rows)
+    found = files.fit(path, **QUICK, members=["logistic"], sample_weight="w", groups="who")
+    assert found.about["data"]["groups"] == "who"
+    assert [one["low"] for one in found.about["against"]] == [None]
+    assert found.ranker.cv == 3
+
+
+def test_an_interrupt_ends_the_fit(folder, monkeypatch):
+    """In Python TopRanker goes on with what it has; a command is stopped."""
+    stop = lambda *given, **more: (_ for _ in ()).throw(KeyboardInterrupt)  # noqa: E731
+    monkeypatch.setattr("toppush.nonlinear.forest.TopForest.fit", stop)
+    with pytest.raises(KeyboardInterrupt):
+        files.fit(folder / "train.csv", members=["logistic", "forest"], **QUICK)
+
+
+# ---- the file
+
+
+def test_saved_and_opened_it_scores_the_same(whole, tmp_path):
+    files.save(whole, tmp_path / "m")
+    again = files.load(tmp_path / "m")
+    np.testing.assert_array_equal(
+        again.decision_function(batch()), whole.decision_function(batch())
+    )
+    assert again.ranker.leaderboard_ == whole.ranker.leaderboard_
+    assert not hasattr(again.ranker, "out_of_fold_")
+    for one in again.ranker.members_.values():
+        assert not hasattr(one, "out_of_fold_")
+        assert one.cv is None
+
+
+def test_saving_leaves_the_model_as_it_was(model):
+    before = model.decision_function(batch())
+    saving.to_bytes(model)
+    np.testing.assert_array_equal(model.decision_function(batch()), before)
+    assert model.ranker._board is not None
+    assert model.ranker.members_["trees"].texts_[0].startswith("tree")
+    assert len(model.ranker.out_of_fold_) == 300
+
+
+def test_members_without_a_name_cannot_be_saved(rng, tmp_path):
+    X, y = rng.normal(size=(80, 3)), rng.random(80) < 0.4
+    ranker = TopRanker([LogisticRegression()], effort="quick").fit(X, y)
+    with pytest.raises(ModelError, match="member 'logisticregression' is a LogisticRegression"):
+        files.save(ranker, tmp_path / "m")
+
+
+@pytest.mark.parametrize(
+    "change, said",
+    [
+        (lambda ranker: ranker.weights_.pop("trees"), "do not belong together"),
+        (lambda ranker: ranker.weights_.update(trees=float("nan")), "no finite weights"),
+        (lambda ranker: ranker.scales_.update(trees=0.0), "no finite weights"),
+        (lambda ranker: setattr(ranker, "raw_", ["trees"]), "do not belong together"),
+        (lambda ranker: ranker.members_.update(trees=LogisticRegression()), "cannot hold"),
+        (lambda ranker: ranker.members_.update(trees=ranker), "cannot hold"),
+        (lambda ranker: ranker.members_["trees"].texts_.append("x"), "no LightGBM text"),
+        (lambda ranker: setattr(ranker.members_["forest"], "right_", _ones(ranker)), "no tree"),
+        (lambda ranker: _curves(ranker)["levels"].fill(60), "more bends than weights"),
+        (lambda ranker: _curves(ranker).update(sizes=np.array([1])), "are not those of"),
+        (lambda ranker: _curves(ranker).pop("means"), "not described"),
+    ],
+)
+def test_forged_members_are_refused(change, said, whole):
+    ranker = copy.deepcopy(whole.ranker)
+    change(ranker)
+    made = files.Model(Pipeline([*whole.pipeline.steps[:-1], ("ranker", ranker)]), whole.about)
+    with pytest.raises(ModelError, match=said):
+        saving.to_bytes(made)
+
+
+def _ones(ranker):
+    return np.ones_like(ranker.members_["forest"].right_)
+
+
+def _curves(ranker):
+    return ranker.members_["logistic"].curves_
+
+
+# ---- exports
+
+
+def test_onnx_gives_the_same_scores(whole, tmp_path):
+    pytest.importorskip("onnx")
+    runtime = pytest.importorskip("onnxruntime")
+    export_onnx(whole, tmp_path / "m.onnx")
+    rows = odd_rows()
+    given = {
+        "age": np.array([np.nan if one is None else one for one in rows["age"]])[:, None],
+        "income": np.array([np.nan if one is None else one for one in rows["income"]])[:, None],
+        "member": np.array([np.nan if one is None else float(one) for one in rows["member"]])[
+            :, None
+        ],
+        "city": np.array(["" if one is None else one for one in rows["city"]], object)[:, None],
+    }
+    session = runtime.InferenceSession((tmp_path / "m.onnx").read_bytes())
+    found = session.run(None, given)[0]
+    np.testing.assert_allclose(found, whole.decision_function(batch()), atol=1e-5)
+
+
+def test_json_has_all_that_makes_the_score(whole, tmp_path):
+    export_json(whole, tmp_path / "m.json")
+    found = json.loads((tmp_path / "m.json").read_text())
+    assert found["format"] == "toppush combination 1"
+    formats = {one["name"]: one["model"]["format"] for one in found["members"]}
+    assert formats == {
+        "logistic": "toppush curves 1", "linear": "toppush curves 1", "boosted": "toppush trees 1",
+        "trees": "toppush trees 1", "forest": "toppush forest 1", "additive": "toppush curves 1",
+    }  # fmt: skip
+    assert sum(one["weight"] for one in found["members"]) == pytest.approx(1.0)
+
+
+def test_a_forest_as_json_can_be_walked(whole, tmp_path):
+    """By the slow, obvious code that docs/files.md describes."""
+    export_json(whole, tmp_path / "m.json")
+    found = json.loads((tmp_path / "m.json").read_text())
+    forest = next(one["model"] for one in found["members"] if one["name"] == "forest")
+    X = whole.pipeline[:-1].transform(pa.table(made_rows(20, seed=5)))
+    numbers = whole.ranker._read(X).astype(np.float32)
+
+    def share(first, row):
+        node = first
+        while forest["feature"][node] >= 0:
+            value = row[forest["feature"][node]]
+            left = (
+                forest["missing_left"][node]
+                if np.isnan(value)
+                else value <= forest["greatest_left"][node]
+            )
+            node = node + 1 if left else first + forest["right"][node]
+        return forest["share"][node]
+
+    slow = [np.mean([share(one, row) for one in forest["starts"][:-1]]) for row in numbers]
+    expected = whole.ranker.members_["forest"].decision_function(numbers) + forest["threshold"]
+    np.testing.assert_allclose(slow, expected)
+
+
+def test_matrices_are_ranked_too(rng, tmp_path):
+    X, y = rng.normal(size=(120, 4)), rng.random(120) < 0.4
+    X[:, 0] += y
+    np.savez(tmp_path / "t.npz", X=X, y=y)
+    model = files.fit(tmp_path / "t.npz", effort="quick", members=["logistic", "forest"], threads=1)
+    files.save(model, tmp_path / "m")
+    np.testing.assert_array_equal(
+        files.load(tmp_path / "m").decision_function(X), model.decision_function(X)
+    )
+    assert kind_of(model.ranker) is KINDS["auto"]
+
+
+def test_an_old_description_without_a_kind_is_linear(tmp_path, folder):
+    model = files.fit(folder / "train.csv", label="fraud", drop=DROP, lam=0.1, top=0.3)
+    del model.about["model"]
+    files.save(model, tmp_path / "m")
+    assert "lam 0.1, top" in run("info", tmp_path / "m").stdout
