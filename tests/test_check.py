@@ -13,7 +13,7 @@ from files import DROP, EVERY_KIND, made_rows, quick_fit, write
 from toppush import files
 from toppush.cli import main
 from toppush.cli.check import MOVED
-from toppush.files import watching
+from toppush.files import unseen, watching
 from toppush.files.readers import csv
 from toppush.metrics.drift import Limits
 from toppush.report.watch import watch_page
@@ -247,3 +247,66 @@ def test_hostile_names_are_only_text(tmp_path):
         one for one in ("<img", "<script", "<b>", "d</title>") if one in page
     }
     assert "&lt;img" in page
+
+
+# ---- weights, groups, times and dates of the fit
+
+
+def test_weights_of_the_fit_say_what_training_rows_were_like(tmp_path):
+    """Rows of weight 0 are as if they had not been there, rows of weight 3 as if three times."""
+    rows = made_rows(900)
+    rng = np.random.default_rng(0)
+    weight = rng.choice([0, 1, 3], 900)
+    weighted = quick_fit(
+        "linear",
+        write(tmp_path / "w.csv", rows | {"w": weight.tolist()}),
+        sample_weight="w",
+        **FRAUD,
+    )
+    times = np.repeat(np.arange(900), weight)
+    repeated = {name: [values[row] for row in times] for name, values in rows.items()}
+    plain = quick_fit("linear", write(tmp_path / "r.csv", repeated), **FRAUD)
+    known, expected = (one.about["watched"]["columns"] for one in (weighted, plain))
+    assert set(known) == {"age", "income", "city", "member"}
+    assert known["age"]["gaps"] == pytest.approx(expected["age"]["gaps"])
+    assert known["age"]["spread"]["knots"] == expected["age"]["spread"]["knots"]
+    shares = [
+        dict(zip(one["city"]["texts"], one["city"]["shares"], strict=True))
+        for one in (known, expected)
+    ]
+    assert shares[0] == pytest.approx(shares[1])
+    assert weighted.scale.prevalence == pytest.approx(plain.scale.prevalence, abs=0.01)
+
+
+def test_folds_that_tell_what_scores_mean_keep_groups_together(folder, tmp_path, monkeypatch):
+    seen = []
+
+    def spy(kind, ranker, X, positive, weight, *, folds, seed):
+        seen.append(folds)
+        return unseen.learned_scale(kind, ranker, X, positive, weight, folds=folds, seed=seed)
+
+    monkeypatch.setattr(watching, "learned_scale", spy)
+    group = np.arange(900) // 9
+    rows = write(tmp_path / "g.csv", made_rows(900) | {"who": group.tolist()})
+    model = files.fit(rows, model="linear", top=0.3, lam="cv", groups="who", **FRAUD)
+    assert model.scale.held_out
+    for train, test in seen[0]:
+        assert not set(group[train]) & set(group[test])
+    when = np.arange(900)
+    rows = write(tmp_path / "t.csv", made_rows(900) | {"when": when.tolist()})
+    model = files.fit(rows, model="linear", top=0.3, lam="cv", time="when", **FRAUD)
+    assert all(when[train].max() < when[test].min() for train, test in seen[1])
+    assert model.scale.spread.rows < 900  # those before the first cut are never held out
+
+
+def test_dates_that_went_on_are_told(tmp_path):
+    def dated(year, seed):
+        days = np.random.default_rng(seed).integers(0, 360, 900)
+        start = np.datetime64(f"{year}-01-01")
+        return made_rows(900, seed=seed) | {"day": [str(start + int(one)) for one in days]}
+
+    model = quick_fit("linear", write(tmp_path / "t.csv", dated(2023, 0)), **FRAUD)
+    found = files.check(model, write(tmp_path / "n.csv", dated(2024, 1)))
+    columns = {one.column for one in found.moved("columns")}
+    assert len(columns) == 1
+    assert "day" in columns.pop()
