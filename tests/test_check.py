@@ -4,17 +4,22 @@ import copy
 import json
 
 import numpy as np
+import pandas as pd
+import pyarrow as pa
 import pytest
 from click.testing import CliRunner
 from scipy import sparse
 from sklearn.datasets import dump_svmlight_file
+from sklearn.linear_model import LogisticRegression
 
 from files import DROP, EVERY_KIND, made_rows, quick_fit, write
 from toppush import files
 from toppush.cli import main
 from toppush.cli.check import MOVED
 from toppush.files import unseen, watching
+from toppush.files.checking_lists import check_against
 from toppush.files.readers import csv
+from toppush.files.sources import open_source
 from toppush.metrics.drift import Limits
 from toppush.report.watch import watch_page
 
@@ -310,3 +315,91 @@ def test_dates_that_went_on_are_told(tmp_path):
     columns = {one.column for one in found.moved("columns")}
     assert len(columns) == 1
     assert "day" in columns.pop()
+
+
+# ---- against other rows than those of the fit
+
+
+@pytest.fixture(scope="module")
+def scored(folder, model):
+    """Files of rows with scores that somebody wrote: two months alike, and one that moved."""
+    for name, shift, seed in (("may", 0, 11), ("june", 0, 12), ("july", 6, 13)):
+        rows = changed(seed=seed, age=lambda age, shift=shift: age and age + shift)
+        rows["score"] = np.round(model.decision_function(pa.table(rows)), 6).tolist()
+        write(folder / f"{name}.csv", rows)
+    return folder
+
+
+def test_scores_of_others_are_held_against_other_rows(scored):
+    may, june, july = (scored / f"{name}.csv" for name in ("may", "june", "july"))
+    given = ("--scores", "score", "--label", "fraud", "--before", may)
+    calm = run(june, *given)
+    assert calm.exit_code == 0, calm.output
+    assert "Nothing moved: 4 columns and the scores are as before." in calm.output
+    alarm = run(july, *given, "--json")
+    assert alarm.exit_code == MOVED
+    told = json.loads(alarm.stdout)
+    assert {one["column"] for one in told["moved"]} >= {"age", None}
+    assert {one["column"] for one in told["moved"]} <= {"age", None}
+    assert told["before"] == str(may)
+    assert run(july, "--scores", "score", "--label", "fraud").exit_code == 2
+
+
+def test_a_model_may_be_held_against_other_rows_than_those_of_its_fit(scored, tmp_path):
+    model, may, june = (scored / name for name in ("m.toppush", "may.csv", "june.csv"))
+    page = tmp_path / "page.html"
+    assert run(model, june, "--before", may, "--html", page).exit_code == 0
+    assert page.exists()
+    flattered = run(model, june, "--before", scored / "train.csv")
+    assert "flatter" in flattered.output
+
+
+def test_a_model_that_remembers_nothing_can_be_checked_against_rows(scored, model, tmp_path):
+    forgetful = files.Model(
+        model.pipeline, {k: v for k, v in model.about.items() if k not in ("scores", "watched")}
+    )
+    files.save(forgetful, tmp_path / "old.toppush")
+    july, may = scored / "july.csv", scored / "may.csv"
+    refused = run(tmp_path / "old.toppush", july)
+    assert refused.exit_code == 1
+    assert "fit it again" in refused.output
+    assert "--before" in refused.output
+    assert run(tmp_path / "old.toppush", july, "--before", may).exit_code == MOVED
+
+
+def test_rows_without_labels_tell_of_no_precision(scored):
+    source = open_source(None, scores="score")
+    given = scored / "may.csv", scored / "july.csv"
+    found = check_against(source, *given, label="fraud", labels=False)
+    assert not found.labelled
+    assert {one.precision for one in found.parts} == {None}
+    assert "precision" not in {one.what for one in found.changes}
+    assert watch_page(found, model="m", data="d")
+
+
+def test_another_file_without_a_column_is_refused(scored, tmp_path):
+    rows = changed(seed=14)
+    rows["score"] = [0.0] * 1499 + [1.0]
+    del rows["income"]
+    source = open_source(None, scores="score")
+    with pytest.raises(files.DataError, match="income"):
+        check_against(source, scored / "may.csv", write(tmp_path / "n.csv", rows), label="fraud")
+
+
+def test_skops_files_are_checked_against_rows(tmp_path, rng):
+    skops = pytest.importorskip("skops.io")
+    frames = {}
+    for name, shift in (("before", 0), ("same", 0), ("moved", 2)):
+        X = pd.DataFrame(rng.normal(size=(800, 3)), columns=list("abc"))
+        label = X["a"] + rng.normal(size=800) > 1
+        X["b"] += shift
+        frames[name] = X
+        X.assign(label=label.astype(int)).to_csv(tmp_path / f"{name}.csv", index=False)
+    fitted = LogisticRegression().fit(frames["before"], frames["before"]["a"] > 1)
+    skops.dump(fitted, tmp_path / "m.skops")
+    given = tmp_path / "m.skops", tmp_path / "same.csv", "--before", tmp_path / "before.csv"
+    options = ("--positive", "1")
+    assert run(*given, *options).exit_code == 0, run(*given, *options).output
+    moved = run(given[0], tmp_path / "moved.csv", *given[2:], *options)
+    assert moved.exit_code == MOVED
+    assert "Columns that moved: b." in moved.output
