@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from toppush.cli import common
+from toppush.cli import asking, common
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -25,6 +25,7 @@ SHOWN = 20
 @click.option(
     "--limit", type=click.IntRange(min=1), help="Keep the best K rows, in bounded memory."
 )
+@asking.by_option
 @common.columns_option("--columns", "Columns of DATA to carry along, such as an id.")
 @click.option(
     "--explain",
@@ -39,6 +40,7 @@ def rank(
     data: Path,
     output: Path | None,
     limit: int | None,
+    by: str | None,
     columns: tuple[str, ...],
     explain: int | None,
     kind: str | None,
@@ -51,10 +53,13 @@ def rank(
     training rows can tell.
 
     Of equal scores the earlier row comes first. With --limit the file is streamed, and memory does
-    not grow with it; without, the scores and --columns of all rows are sorted in memory. With
-    --explain the listed rows are read again and held.
+    not grow with it; without, the scores and --columns of all rows are sorted in memory. With --by
+    every group has a list of its own, of --limit rows. With --explain the listed rows are read
+    again and held.
 
     Example: toppush rank fraud.toppush new.csv -o ranked.csv --limit 1000 --columns id
+
+    Example: toppush rank fraud.toppush new.csv -o lists.csv --by branch --limit 50 --columns id
     """
     from toppush import files
     from toppush.files.explaining import compared_with
@@ -64,7 +69,9 @@ def rank(
         require_ending(output)
     with common.scoring(model, data, kind) as (ranker, rows, seen):
         carried = common.named_columns(rows, columns)
-        found = files.rank(ranker, rows, limit=limit, columns=carried, explain=explain, seen=seen)
+        found = files.rank(
+            ranker, rows, limit=limit, columns=carried, by=by, explain=explain, seen=seen
+        )
     if output is not None:
         write_table(found, output)
     written = None if output is None else str(output)

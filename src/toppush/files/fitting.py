@@ -222,8 +222,7 @@ def fit(
     _forget_folds(ranker)
     measured = measures(ranker, X, given.positive, given.held.weight)
     measured |= remembered(made, ranker, given.rows, rows, X, seed)
-    if hasattr(ranker, "contributions") and not hasattr(ranker, "reference_"):
-        learn_reference(ranker, X, given.positive)
+    learn_reference(ranker, X, given.positive)
     clock.append(perf_counter())
     found = Model(Pipeline([*steps, ("ranker", ranker)]))
     given_to = {"scale": _scale(made, options), "missing": missing, "seed": seed}

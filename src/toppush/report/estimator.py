@@ -17,6 +17,7 @@ from toppush.estimators.scores import classes_of, positives_of, scores_of
 from toppush.estimators.sources import before_scaling, sources
 from toppush.nonlinear.features import FeatureRanker
 from toppush.problem.losses import LOSSES
+from toppush.report.budget import Budget
 from toppush.report.drivers import Features, numbered
 from toppush.report.explained import SAMPLED, Explained, by_column, largest_curves, sampled
 from toppush.report.page import N_ALARMS, N_SHOWN, Rival, build
@@ -64,6 +65,7 @@ def from_estimator(
     share: Callable[[Array], Array | None] | None = None,
     positive: object = None,
     scores: ArrayLike | None = None,
+    budget: Budget | None = None,
 ) -> str:
     """A self-contained HTML page about how a fitted ranker ranks rows.
 
@@ -97,6 +99,8 @@ def from_estimator(
         The class to rank first; the second of two by default.
     scores : array of shape (n_rows,), optional
         The ranker's scores of X, if they are known already.
+    budget : Budget, optional
+        As for `build`.
 
     Returns
     -------
@@ -139,6 +143,7 @@ def from_estimator(
         rival=rival,
         facts=_facts(ranker, final, features, X_train) | dict(facts or {}),
         caution=_caution(final),
+        budget=budget,
         shares=None if share is None else share(scores),
     )
 

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 from toppush.metrics.calibration import Reliability, reliability
 from toppush.problem.solution import Solution
 from toppush.report import driver_figures, drivers, figures
+from toppush.report.budget import Budget, budget_part
 from toppush.report.comparison import compare
 from toppush.report.explained import Explained, largest_influences
 from toppush.report.pages import made_now, templates
@@ -77,6 +78,7 @@ def build(
     rival: Rival | None = None,
     facts: Mapping[str, object] | None = None,
     caution: str = "",
+    budget: Budget | None = None,
     shares: ArrayLike | None = None,
 ) -> str:
     """A self-contained HTML page about a ranked list.
@@ -113,6 +115,8 @@ def build(
         How it was made, shown after rows, date and versions.
     caution : str
         What a reader must know before believing the page, shown at its head.
+    budget : Budget, optional
+        What a hit is worth and a look costs, rows that come and that can be looked at on a day.
     shares : array of shape (n_rows,), optional
         Share of positives that was expected for rows of such a score; shown beside what is found.
 
@@ -130,7 +134,8 @@ def build(
         lists[rival.name if rival.name != name else f"{rival.name} (2)"] = other
     records = table_records(preview) if preview is not None else []
     groups = score_groups(ranking)
-    drawn = [figures.curve_figure(lists, k), figures.roc_figure(lists)]
+    looking, looked = budget_part(ranking, budget or Budget())
+    drawn = [*looked, figures.curve_figure(lists, k), figures.roc_figure(lists)]
     drawn += [figures.scores_figure(ranking), figures.calibration_figure(ranking, groups)]
     context: dict[str, object] = {
         "title": title,
@@ -153,6 +158,7 @@ def build(
         "influences": [],
         "curves": [],
         "unexplained": unexplained,
+        "budget": looking,
         "reliable": _reliability(ranking, shares),
         "reasons": reasons,
     }
@@ -327,7 +333,7 @@ def _facts(ranking: Ranking, facts: Mapping[str, object]) -> dict[str, str]:
 def _render(context: dict[str, object], drawn: Sequence[figures.Figure]) -> str:
     environment = templates()
     environment.policies["json.dumps_kwargs"] = {"allow_nan": False, "separators": (",", ":")}
-    environment.filters |= {"count": count, "number": _number, "amount": _amount}
+    environment.filters |= {"count": count, "number": _number, "amount": _amount, "money": _money}
     read = environment.loader.get_source  # type: ignore[union-attr]
     scripts = [figures.browser_library(), read(environment, "page.js")[0]]
     scripts = [script.replace("</script", r"<\/script") for script in scripts]
@@ -349,6 +355,11 @@ def _sha256(script: str) -> str:
 def _amount(value: float) -> str:
     """With its sign, and three digits."""
     return f"{value:+.3g}".replace("e-0", "e-").replace("e+0", "e+")
+
+
+def _money(value: float) -> str:
+    """Whole numbers where cents do not matter."""
+    return f"{value:,.0f}" if abs(value) >= 1000 or value == round(value) else f"{value:,.2f}"
 
 
 def _number(value: float) -> str:
