@@ -662,10 +662,10 @@ def test_a_whole_run(call, tmp_path, monkeypatch):
     assert "Texts that the model does not know: city 5." in ranked
     names, *rows = [row.split(",") for row in (tmp_path / "ranked.csv").read_text().splitlines()]
     assert names == [*COLUMNS, "id"]
-    scores = np.array([float(row[1]) for row in rows])
+    scores = np.array([float(row[3]) for row in rows])
     assert (np.diff(scores) <= 0).all()
-    assert all(f"client {int(row) - 1}" == name for _, _, row, name in rows)
-    fraud = np.array([truth[int(row[2]) - 1] == "yes" for row in rows])
+    assert all(f"client {int(row) - 1}" == name for *_, row, name in rows)
+    fraud = np.array([truth[int(row[4]) - 1] == "yes" for row in rows])
     assert fraud[:50].mean() > 3 * fraud.mean()
     alarms = scores > line["score"]
     assert alarms[~fraud].mean() < 0.08
