@@ -22,7 +22,7 @@ def hostile_page(n_rows=60):
         name=HOSTILE,
         preview=[{HOSTILE: HOSTILE}] * n_rows,
         features=report.Features.of(X, [1.0, 0.5], names, rows=alarms),
-        reasons=Reasons([Card(1, 1, 0.5, True, 0.4, [bar], bar)], HOSTILE),
+        reasons=Reasons([Card(1, 1, 0.5, True, 0.4, True, [bar], bar)], HOSTILE),
         rival=report.Rival(-scores, HOSTILE, HOSTILE),
         facts={HOSTILE: HOSTILE},
         caution=HOSTILE,

@@ -148,3 +148,12 @@ def test_rows_are_picked_in_the_order_asked_for(given, monkeypatch):
     found = picked(files.load(given[0]), given[1], numbers)
     income = odd_rows()["income"]
     assert found["income"].to_pylist() == [income[number] for number in numbers]
+
+
+def test_the_first_of_a_group_is_held_back_by_nobody(given):
+    """A list per group begins anew: what the row above in the file has is no matter."""
+    found = result("rank", *given, "--by", "city", "--limit", 3, "--explain", 2)["ranked"]
+    heads = [row for row in found if row["rank"] == 1]
+    assert len(heads) > 2
+    assert all(row["held_back_column"] is None for row in heads)
+    assert any(row["held_back_column"] for row in found)

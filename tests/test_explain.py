@@ -292,13 +292,21 @@ def test_the_own_reference_is_used_until_the_next_fit():
     assert_allclose(ranker.reference_, ranker.contributions(X[negatives]).mean(axis=0))
     above = ranker.decision_function(X) - ranker.decision_function(X[negatives]).mean()
     assert_allclose([one.lift for one in ranker.explain(X)], above)
+    away = ranker.contributions(X) - ranker.contributions(X).mean(axis=0)
+    assert_allclose(
+        [one.above_usual[0].lift for one in ranker.explain(X) if one.above_usual],
+        [row.max() for row in away[:, :-1] if row.max() > 1e-3 * np.abs(row).max()],
+    )
+    middle = (ranker.reference_.sum() + ranker.usual_.sum()) / 2
+    assert [one.alike for one in ranker.explain(X)] == list(ranker.decision_function(X) > middle)
     ranker.fit(X, y)
     assert not hasattr(ranker, "reference_")
+    assert not hasattr(ranker, "usual_")
 
 
 def test_words():
     lifted = Reason("amount", "912.5", 1.34), Reason("age", None, 0.2)
-    why = Explanation(0, 1.0, 2.0, lifted, (), (Reason("city", "Lyon", -0.41),), 3)
+    why = Explanation(0, 1.0, 2.0, lifted, (), (), (Reason("city", "Lyon", -0.41),), 3)
     assert str(why) == "amount 912.5 (+1.3), age missing (+0.2); held back by city Lyon (-0.41)"
     assert [reason.told for reason in lifted] == ["amount = 912.5", "age is missing"]
     assert why.flat(3) == {
@@ -316,8 +324,10 @@ def test_words():
         "held_back_value": "Lyon",
         "held_back_lift": -0.41,
     }
-    low = Explanation(0, 1.0, -2.0, (), (Reason("age", "61", -1.0),), (), None)
+    low = Explanation(0, 1.0, -2.0, (), (Reason("age", "61", -1.0),), (), (), None)
     assert str(low) == "nothing lifts it, lowered by age 61 (-1)"
+    alike = Explanation(0, 1.0, -2.0, (), (), lifted[:1], (), None, alike=True)
+    assert str(alike) == "like the top negatives by amount 912.5 (+1.3)"
 
 
 @pytest.mark.parametrize(
@@ -404,3 +414,55 @@ def test_columns_of_a_matrix_have_the_numbers_of_its_file(tmp_path):
     model = files.fit(tmp_path / "a.svm", lam=0.1, top=0.3)
     named = {reason.column for one in model.explain(X) for reason in one.lifted}
     assert named <= {f"number {place}" for place in range(1, 6)}
+
+
+@pytest.mark.parametrize(
+    "forged",
+    [np.zeros(3), np.full(8, np.nan), np.zeros((1, 8)), np.array(["a"] * 8), [0.0] * 8],
+    ids=["short", "gaps", "flat", "texts", "list"],
+)
+def test_a_forged_reference_is_refused(tmp_path, forged):
+    rows = made_rows(100)
+    model = quick_fit("linear", write(tmp_path / "a.csv", rows), label="fraud", drop=["id"])
+    model.ranker.usual_ = forged
+    with pytest.raises(files.ModelError, match="usual_ is not"):
+        files.save(model, tmp_path / "model.toppush")
+
+
+# Whether the columns that are named are those that count: benchmarks/explain.py in small.
+
+
+def typical_scores(ranker, X, named, typical):
+    """Scores of rows whose named columns, those of each, have typical values."""
+    mixed = X.copy()
+    for row, columns in enumerate(named):
+        mixed[row, columns] = typical[columns]
+    return ranker.decision_function(mixed)
+
+
+def test_typical_values_take_all_lifts_away_from_a_weighted_sum():
+    ranker, (X, y) = fitted("linear"), made(200, seed=1)
+    negatives = X[highest_negatives(y, ranker.decision_function(X))]
+    found = ranker.explain(X, 2, against=negatives)
+    named = [[int(one.column[1:]) for one in why.lifted] for why in found]
+    now = typical_scores(ranker, X, named, negatives.mean(axis=0))
+    lost = [sum(one.lift for one in why.lifted) for why in found]
+    assert_allclose(now, ranker.decision_function(X) - lost, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", ["additive", "trees", "kernel"])
+def test_named_columns_matter_more_than_others(name, rng):
+    ranker, (X, y) = fitted(name), made(200, seed=1)
+    scores = ranker.decision_function(X)
+    first, negatives = np.argsort(-scores)[:60], X[highest_negatives(y, scores)]
+    found = ranker.explain(X[first], 2, against=negatives)
+    named = [[int(one.column[1:]) for one in why.lifted] for why in found]
+    by_chance = [rng.permutation(X.shape[1])[: len(columns)] for columns in named]
+    typical, told = np.median(negatives, axis=0), np.array([bool(one) for one in named])
+    falls, falls_by_chance = (
+        np.mean((typical_scores(ranker, X[first], one, typical) < scores[first])[told])
+        for one in (named, by_chance)
+    )
+    assert told.mean() > 0.5
+    assert falls > 0.8
+    assert falls > falls_by_chance + 0.2

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from files import DROP, made_rows, write
 from toppush import files
 from toppush.files import ranking
-from toppush.files.ranking import Best, write_table
+from toppush.files.ranking import COLUMNS, Best, BestOfGroups, write_table
 from toppush.files.readers import arrow, csv, reading
 
 
@@ -41,6 +41,36 @@ def test_best_is_the_head_of_the_sorted_list(parts, limit, carry):
         assert found["id"] == [f"r{row}" for row in order]
 
 
+@given(
+    st.lists(
+        st.lists(st.tuples(st.integers(-3, 3), st.sampled_from(["a", "b", None])), max_size=9),
+        max_size=12,
+    ),
+    st.one_of(st.none(), st.integers(1, 5)),
+    st.booleans(),
+)
+def test_best_of_groups_are_the_heads_of_their_lists(parts, limit, coded):
+    rows = [row for part in parts for row in part]
+    best, first = BestOfGroups(limit, "g"), 0
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ranking, "SLACK", 0)  # sort out after every batch
+        for part in parts:
+            groups = pa.array([group for _, group in part], pa.string())
+            column = groups.dictionary_encode() if coded else groups
+            batch = pa.RecordBatch.from_pydict({"g": column})
+            best.add(np.array([score for score, _ in part], float), first, batch)
+            first += len(part)
+    if not rows:
+        return
+    expected = []
+    for name in dict.fromkeys(group for _, group in rows):
+        members = [at for at, (_, group) in enumerate(rows) if group == name]
+        listed = sorted(members, key=lambda at: (-rows[at][0], at))[:limit]
+        expected += [(place, at + 1, name) for place, at in enumerate(listed, 1)]
+    found = best.table().to_pydict()
+    assert list(zip(found["rank"], found["row"], found["g"], strict=True)) == expected
+
+
 @pytest.fixture(scope="module")
 def model(tmp_path_factory):
     path = write(tmp_path_factory.mktemp("train") / "t.csv", made_rows(300))
@@ -55,6 +85,13 @@ def test_a_limit_takes_the_head(ending, model, tmp_path, monkeypatch):
     whole = files.rank(model, path, columns=("id", "fraud"))
     for limit in (1, 10, 499, 500, 1000):
         assert files.rank(model, path, limit=limit, columns=("id", "fraud")).equals(whole[:limit])
+    cities = files.rank(model, path, limit=7, by="city", columns=("id",))
+    for city in dict.fromkeys(whole_cities := made_rows(500, seed=2)["city"]):
+        rows = [row for row in whole["row"].to_pylist() if whole_cities[row - 1] == city][:7]
+        place = [at for at, one in enumerate(cities["city"].to_pylist()) if (one or None) == city]
+        assert [cities["row"][at].as_py() for at in place] == rows
+        assert [cities["rank"][at].as_py() for at in place] == list(range(1, len(rows) + 1))
+    assert cities.column_names == ["rank", "score", "row", "city", "id"]
     assert sorted(whole["row"].to_pylist()) == list(range(1, 501))
     by_id = {f"client {row - 1}" for row in whole["row"].to_pylist()[:5]}
     assert set(whole["id"].to_pylist()[:5]) == by_id
@@ -75,4 +112,4 @@ def test_lists_are_written_and_read_again(ending, tmp_path):
 def test_a_carried_column_may_be_called_score(model, tmp_path):
     rows = made_rows(20) | {"score": list(range(20)), "rank": list(range(20))}
     found = files.rank(model, write(tmp_path / "n.csv", rows), columns=("score", "rank"))
-    assert found.column_names == ["rank", "score", "row", "score (data)", "rank (data)"]
+    assert found.column_names == [*COLUMNS, "score (data)", "rank (data)"]

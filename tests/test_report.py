@@ -429,6 +429,7 @@ class TestPage:
         ids = [attrs["id"] for attrs in Page(full_page).all("section")]
         assert ids == [
             "length",
+            "budget",
             "top",
             "reasons",
             "alarms",
@@ -444,7 +445,9 @@ class TestPage:
     def test_only_what_is_known_is_told(self, rng):
         page = Page(report.build(*made_list(rng)))
         ids = [attrs["id"] for attrs in page.all("section")]
-        assert ids == ["length", "top", "roc", "measures", "scores", "calibration", "made"]
+        assert ids == [
+            "length", "budget", "top", "roc", "measures", "scores", "calibration", "made",
+        ]  # fmt: skip
         assert "logistic" not in page.text
 
     def test_says_what_the_library_says(self, full_page, cancer, ranker):
@@ -486,7 +489,7 @@ class TestPage:
         assert all("scope" in attrs for attrs in page.all("th"))
         assert len(page.all("table")) == len(page.all("caption"))
         pictures = [attrs for _, attrs in page.elements if attrs.get("role") == "img"]
-        assert len(pictures) == len(page.all("figure")) == 7
+        assert len(pictures) == len(page.all("figure")) == 8
         assert all(attrs["aria-label"] for attrs in pictures)
         for attrs in page.all("section"):
             assert attrs["aria-labelledby"] in ids
@@ -495,7 +498,7 @@ class TestPage:
 
     def test_charts_are_drawn_without_scripts(self, full_page):
         page = Page(full_page)
-        assert len([attrs for attrs in page.all("svg") if attrs.get("class") == "marks"]) == 7
+        assert len([attrs for attrs in page.all("svg") if attrs.get("class") == "marks"]) == 8
         for told in ("length of the list, k (logarithmic)", "logistic regression", "proven bound"):
             assert told in page.text
 
@@ -704,3 +707,15 @@ def test_names_are_found_on_first_use():
         assert getattr(report, name).__module__.startswith("toppush.report.")
     with pytest.raises(AttributeError, match="has no attribute 'missing'"):
         report.missing  # noqa: B018
+
+
+def test_expected_shares_stand_beside_what_is_found():
+    rng = np.random.default_rng(0)
+    scores = rng.normal(size=500)
+    positive = rng.random(500) < 1 / (1 + np.exp(2 - scores))
+    page = report.build(positive, scores, shares=np.full(500, 0.99))
+    assert "Expected and found" in page
+    assert "too high" in page
+    honest = report.build(positive, scores, shares=1 / (1 + np.exp(2 - scores)))
+    assert "within it" in honest
+    assert "Expected and found" not in report.build(positive, scores)

@@ -12,7 +12,13 @@ import pytest
 
 from hostile_page import HOSTILE, hostile_page
 from toppush import metrics, report
+from toppush.metrics.calibration import ScoreScale
+from toppush.metrics.drift import Limits
+from toppush.metrics.spread import Spread
+from toppush.metrics.verdict import ColumnNow, verdict
+from toppush.metrics.watched import LEVELS, Numbers, Scores, Texts
 from toppush.report.explained import Curve, Explained
+from toppush.report.watch import watch_page
 
 webdriver = pytest.importorskip("selenium.webdriver", reason="needs selenium")
 from selenium.webdriver.common.by import By  # noqa: E402
@@ -364,3 +370,65 @@ def test_ids_stay_on_one_line_and_tables_can_be_reached(wide, width, media):
     finally:
         browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
         browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "", "features": []})
+
+
+@pytest.fixture(scope="module")
+def watched(browser, tmp_path_factory):
+    """The page of a check in which columns of hostile names moved, and so did the scores."""
+    rng = np.random.default_rng(0)
+    columns = []
+    for place in range(14):
+        name = HOSTILE if place == 0 else f"NumberOfTimes{place}DaysPastDueNotWorse"
+        before = Numbers(Spread.of(rng.normal(size=2_000), levels=LEVELS), 0.1)
+        columns.append(ColumnNow(name, before, before.count(1 + rng.normal(size=900)), 400.0))
+    texts = Texts.of([HOSTILE, "x" * 200], np.array([900.0, 100.0]), 0.0, 1_000.0)
+    columns.append(ColumnNow("y" * 300, texts, np.array([10.0, 500.0, 0.0, 90.0]), 0.0))
+    positive, scores = made_list(5_000, 9)
+    scale = ScoreScale.learn(positive, scores)
+    counts, hits = scale.spread.count(scores + 1), scale.spread.count(scores[positive] - 1)
+    found = verdict(columns, Scores(scale, counts, counts, hits), Limits())
+    path = tmp_path_factory.mktemp("watch") / "check.html"
+    report.write(path, watch_page(found, model=HOSTILE, data="rows.csv"))
+    browser.get_log("browser"), browser.get_log("performance")
+    browser.get(path.as_uri())
+    return browser
+
+
+def test_the_page_of_a_check_runs_and_fetches_nothing(watched):
+    assert watched.find_element(By.CLASS_NAME, "headline").text.startswith("Moved: precision")
+    assert watched.execute_script("return document.scripts.length") == 0
+    assert watched.execute_script("return window.pwned") is None
+    assert watched.get_log("browser") == []
+    assert watched.execute_script("return performance.getEntriesByType('resource').length") == 0
+
+
+@pytest.mark.parametrize("width, media", [(360, "screen"), (1200, "screen"), (700, "print")])
+def test_the_page_of_a_check_fits_every_width(watched, width, media):
+    size = {"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": width < 500}
+    try:
+        watched.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+        watched.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": media})
+        assert watched.execute_script("return document.documentElement.scrollWidth") <= width
+        bars = "return [...document.querySelectorAll('.bars .bar.now')].map(b => b.offsetWidth)"
+        widths = watched.execute_script(bars)
+        assert max(widths) > width / 12
+    finally:
+        watched.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+        watched.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "", "features": []})
+
+
+def test_bars_of_a_check_are_seen_in_the_dark(watched):
+    look = (
+        "return [document.querySelector('.bars .bar.now'), document.body].map("
+        "one => getComputedStyle(one).backgroundColor)"
+    )
+    seen = {}
+    try:
+        for scheme in ("light", "dark"):
+            features = [{"name": "prefers-color-scheme", "value": scheme}]
+            watched.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
+            seen[scheme] = watched.execute_script(look)
+    finally:
+        watched.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "", "features": []})
+    assert seen["light"] != seen["dark"]
+    assert all(bar != paper for bar, paper in seen.values())

@@ -1,7 +1,12 @@
 """Whoever gives the scores, a list is judged by the same labels and numbers."""
 
+import io
+import json
 import pickle
+import sys
 import zipfile
+from collections import Counter
+from functools import partial
 
 import joblib
 import numpy as np
@@ -16,7 +21,12 @@ from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.multioutput import MultiOutputClassifier
 from sklearn.neighbors import NearestCentroid
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from sklearn.preprocessing import (
+    FunctionTransformer,
+    OneHotEncoder,
+    OrdinalEncoder,
+    StandardScaler,
+)
 
 from files import DROP, made_rows, quick_fit, write
 from toppush import files
@@ -265,6 +275,50 @@ def test_joblib_is_left_alone(tmp_path, logistic):
             open_source(tmp_path / "m.joblib")
 
 
+def write_bytes(path, body):
+    path.write_bytes(body)
+    return path
+
+
+def nodes(node):
+    """Every object that a schema names."""
+    if isinstance(node, dict):
+        if "__module__" in node:
+            yield node
+        for inner in node.values():
+            yield from nodes(inner)
+    elif isinstance(node, list):
+        for inner in node:
+            yield from nodes(inner)
+
+
+def test_a_module_that_a_file_names_is_not_imported(tmp_path, monkeypatch, train):
+    """Code runs when a module is imported; each object of a file in turn names another one."""
+    (tmp_path / "evil_module.py").write_text("raise SystemExit('the module was imported')")
+    monkeypatch.syspath_prepend(tmp_path)
+    first = make_pipeline(FunctionTransformer(partial(np.add, 1.0)), OrdinalEncoder())
+    pipeline = make_pipeline(first, LogisticRegression()).fit([[0.0], [1.0]], [0, 1])
+    body = io.BytesIO(skops_io.dumps(pipeline))
+    with zipfile.ZipFile(body) as archive:
+        parts = {name: archive.read(name) for name in archive.namelist()}
+    trusted = skops_io.get_untrusted_types(data=body.getvalue())
+    assert load_estimator(write_bytes(tmp_path / "e.skops", body.getvalue()), trusted)
+    refused = Counter()
+    for place in range(len(list(nodes(json.loads(parts["schema.json"]))))):
+        schema = json.loads(parts["schema.json"])
+        node = list(nodes(schema))[place]
+        node["__module__"] = "evil_module"
+        with zipfile.ZipFile(tmp_path / "e.skops", "w") as archive:
+            for name, part in (parts | {"schema.json": json.dumps(schema)}).items():
+                archive.writestr(name, part)
+        try:
+            load_estimator(tmp_path / "e.skops", trusted)
+        except files.ModelError:
+            refused[node["__loader__"]] += 1
+        assert "evil_module" not in sys.modules
+    assert {"ObjectNode", "FunctionNode", "PartialNode", "TypeNode"} <= {*refused}
+
+
 @pytest.mark.parametrize(
     "broken",
     [
@@ -301,22 +355,39 @@ def test_a_zip_bomb_is_not_unpacked(tmp_path, monkeypatch):
         open_source(tmp_path / "b.skops")
 
 
-@pytest.mark.parametrize("engine", ["lightgbm", "xgboost"])
-def test_boosters_in_skops_files(engine, tmp_path, train, held):
+def booster(engine):
+    """A small classifier of LightGBM or XGBoost."""
     package = pytest.importorskip(engine, reason=f"needs {engine}, an extra")
-    how = {"lightgbm": ("LGBMClassifier", {"verbose": -1}), "xgboost": ("XGBClassifier", {})}
-    name, more = how[engine]
-    estimator = getattr(package, name)(n_estimators=5, n_jobs=1, **more)
+    if engine == "lightgbm":
+        return package.LGBMClassifier(n_estimators=5, n_jobs=1, verbose=-1)
+    return package.XGBClassifier(n_estimators=5, n_jobs=1, enable_categorical=True)
+
+
+by_engine = pytest.mark.parametrize("engine", ["lightgbm", "xgboost"])
+
+
+@by_engine
+def test_boosters_in_skops_files(engine, tmp_path, train, held):
     numbers = train | {"fraud": [int(one == "yes") for one in train["fraud"]]}
-    skops_io.dump(fitted(estimator, numbers), tmp_path / "m.skops")
-    with pytest.raises(UntrustedError, match=name):
+    pipeline = fitted(booster(engine), numbers)
+    skops_io.dump(pipeline, tmp_path / "m.skops")
+    with pytest.raises(UntrustedError, match=type(pipeline[-1]).__name__):
         open_source(tmp_path / "m.skops")
     trusted = skops_io.get_untrusted_types(file=tmp_path / "m.skops")
-    wanted = Wanted("fraud", "yes")
-    found = read(
-        open_source(tmp_path / "m.skops", trusted=trusted), write(tmp_path / "h.csv", held), wanted
-    )
-    expected = fitted(estimator, numbers).predict_proba(pd.DataFrame(held))[:, 1]
+    source = open_source(tmp_path / "m.skops", trusted=trusted)
+    found = read(source, write(tmp_path / "h.csv", held), Wanted("fraud", "yes"))
+    expected = pipeline.predict_proba(pd.DataFrame(held))[:, 1]
+    assert_array_equal(np.argsort(found.scores), np.argsort(expected))
+
+
+@by_engine
+def test_boosters_take_texts_of_a_csv_file_as_categories(engine, tmp_path, train, held):
+    learned, new = (pd.DataFrame(one).astype({"city": "category"}) for one in (train, held))
+    estimator = booster(engine).fit(learned[FEATURES], learned["fraud"] == "yes")
+    some = {name: values[:50] for name, values in held.items()}  # perhaps not every city
+    path = write(tmp_path / "h.csv", some)
+    found = read(EstimatorSource(estimator), path, Wanted("fraud", "yes"))
+    expected = estimator.predict_proba(new[FEATURES])[:50, 1]
     assert_array_equal(np.argsort(found.scores), np.argsort(expected))
 
 

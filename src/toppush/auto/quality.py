@@ -15,6 +15,8 @@ from toppush.types import Array, Mask, Where
 NAME = "mean of AP, NDCG and recall before 10 negatives"
 FALSE_ALARMS = 10.0
 """Negatives before which the recall is taken."""
+TINY = 1e-12
+"""Weight of a list that begins with rows of weight 0."""
 
 
 @dataclass(frozen=True)
@@ -45,9 +47,10 @@ class Judge:
         rows = self._negatives_last
         order = rows[np.argsort(lists[:, rows], axis=1, kind="stable")[:, ::-1]]
         weight, positive = self.weight[order], self.positive[order]
-        hits, seen = np.cumsum(weight * positive, axis=1), np.cumsum(weight, axis=1)
+        hits = np.cumsum(weight * positive, axis=1)
+        seen = np.maximum(np.cumsum(weight, axis=1), TINY)
         found = weight * positive / hits[:, -1:]
-        precision = (found * hits / np.maximum(seen, np.finfo(float).tiny)).sum(axis=1)
+        precision = (found * hits / seen).sum(axis=1)
         recall = (found * (seen - hits < FALSE_ALARMS)).sum(axis=1)
         return precision, _ndcg(found, seen, hits[:, -1:]), recall
 

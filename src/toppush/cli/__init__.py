@@ -8,6 +8,7 @@ except ImportError:
     sys.exit("the command line needs more packages: pip install 'toppush[cli]'")
 
 from toppush import __version__
+from toppush.cli.check import check
 from toppush.cli.common import Commands
 from toppush.cli.compare import compare
 from toppush.cli.datasets import datasets
@@ -28,7 +29,8 @@ def main() -> None:
     """Rank so that the top of the list is right.
 
     Exit codes: 0 done, 1 the data or the model cannot be used, 2 wrong usage, 3 the data cannot
-    support what was asked for, 4 an error in toppush, with a file to send, 130 stopped by Ctrl-C.
+    support what was asked for, 4 an error in toppush, with a file to send, 5 something has moved
+    (check), 130 stopped by Ctrl-C.
     """
 
 
@@ -40,6 +42,7 @@ COMMANDS = (
     compare,
     threshold,
     report,
+    check,
     info,
     demo,
     datasets,

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from toppush.cli import common
+from toppush.cli import asking, common
 from toppush.cli.sources import Given, read_list, scoring_options
 
 if TYPE_CHECKING:
@@ -23,8 +23,24 @@ if TYPE_CHECKING:
     help="Draws for the intervals [default: 1000, fewer from 200,000 rows on].",
 )
 @common.seed_option
-def evaluate(confidence: float, draws: int | None, seed: int, as_json: bool, **source: Any) -> None:
+@asking.by_option
+@asking.budget_option
+@asking.money_options
+def evaluate(
+    confidence: float,
+    draws: int | None,
+    seed: int,
+    as_json: bool,
+    by: str | None,
+    budget: int | None,
+    value: float | str | None,
+    cost: float | str | None,
+    **source: Any,
+) -> None:
     """Measure how well MODEL ranks the labelled rows of DATA, with intervals.
+
+    With --by every group of a column has a list of its own, and measures of their first --budget
+    rows (10 unless it is said) are averaged over the groups; --value and --cost add the profit.
 
     MODEL is a file of toppush, or one of skops with any fitted estimator or pipeline of
     scikit-learn. With --scores it is left out: the scores are in DATA.
@@ -32,14 +48,22 @@ def evaluate(confidence: float, draws: int | None, seed: int, as_json: bool, **s
     Example: toppush evaluate fraud.toppush held-out.csv --json
 
     Example: toppush evaluate scored.csv --scores score --label fraud
+
+    Example: toppush evaluate fraud.toppush held-out.csv --by day --budget 50
     """
     from toppush.metrics import bootstrap
     from toppush.metrics.panel import measures, panel
 
-    given = Given.of(**source)
-    listed = read_list(given)
+    given, money = Given.of(**source), {"value": value, "cost": cost}
+    _check(by=by, budget=budget, **money)
+    texts = () if by is None else (by,)
+    listed = read_list(given, texts=texts, numbers=asking.columns_of(value, cost))
     listed.require_both_classes()
     listed.caution()
+    if by is not None:
+        groups, parts = asking.by_groups(listed, by, budget or 10, confidence=confidence, **money)
+        about = listed.met() | {"confidence": confidence, "by": groups}
+        return common.show(as_json, about, *listed.sentences(), *parts)
     positive, scores = listed.found.positive, listed.found.scores
     wanted = panel(len(scores), int((~positive).sum()))
     found = bootstrap.intervals(
@@ -59,6 +83,14 @@ def evaluate(confidence: float, draws: int | None, seed: int, as_json: bool, **s
         f"{confidence:.0%}, of the mean over fresh lists with as many positives and negatives.",
         *_tables(found, wanted),
     )
+
+
+def _check(**given: Any) -> None:
+    asking.require_pairs(**given)
+    if given["by"] is None and any(one is not None for one in given.values()):
+        raise click.UsageError(
+            "--budget, --value and --cost are for the lists of groups: name their column by --by."
+        )
 
 
 def _tables(found: dict[str, "Interval"], wanted: "Panel") -> list["Table"]:

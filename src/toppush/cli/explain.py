@@ -110,6 +110,8 @@ def _as_text(one: "Placed", n_rows: int, against: str) -> list[object]:
     ]
     both = sorted([*why.lifted, *why.lowered], key=lambda reason: -abs(reason.lift))
     said.append(_reasons(both))
+    if why.above_usual:
+        said += ["Above the mean of all training rows, most by:", _reasons(why.above_usual)]
     if why.held_back:
         said.append(f"Held back from rank {one.rank - 1:,} (row {why.above:,}), which is ahead in:")
         said.append(_reasons(why.held_back))

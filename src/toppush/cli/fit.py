@@ -257,7 +257,11 @@ def _fit_on(cluster: str, data: Path, *, model: str | None, seed: int, **options
 
 
 def without_history(about: dict[str, Any]) -> dict[str, Any]:
-    """What a model says of itself, but not the course of its solve."""
+    """What a model says of itself, but neither the course of its solve nor long tables."""
+    short = {"scores": ("why", "held_out"), "watched": ("left_out",)}
+    for part, names in short.items():
+        if isinstance(about.get(part), dict):
+            about = about | {part: {name: about[part].get(name) for name in names}}
     if about.get("certificate") is None:
         return about
     proof = {key: value for key, value in about["certificate"].items() if key != "history"}

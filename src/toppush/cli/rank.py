@@ -1,15 +1,18 @@
 """`toppush rank`."""
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from toppush.cli import common
+from toppush.cli import asking, common
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from rich.table import Table
+
+    from toppush.files import Model
 
 SHOWN = 20
 """Rows that are shown when no output is named."""
@@ -22,6 +25,7 @@ SHOWN = 20
 @click.option(
     "--limit", type=click.IntRange(min=1), help="Keep the best K rows, in bounded memory."
 )
+@asking.by_option
 @common.columns_option("--columns", "Columns of DATA to carry along, such as an id.")
 @click.option(
     "--explain",
@@ -36,18 +40,26 @@ def rank(
     data: Path,
     output: Path | None,
     limit: int | None,
+    by: str | None,
     columns: tuple[str, ...],
     explain: int | None,
     kind: str | None,
     as_json: bool,
 ) -> None:
-    """List the rows of DATA best first, with rank, score and row number.
+    """List the rows of DATA best first, with rank, points, share, score and row number.
+
+    Points are the percent of the training rows that score lower: 99.95 is better than all but one
+    in 2,000. Share is the part of the rows with such a score that is positive, as far as the
+    training rows can tell.
 
     Of equal scores the earlier row comes first. With --limit the file is streamed, and memory does
-    not grow with it; without, the scores and --columns of all rows are sorted in memory. With
-    --explain the listed rows are read again and held.
+    not grow with it; without, the scores and --columns of all rows are sorted in memory. With --by
+    every group has a list of its own, of --limit rows. With --explain the listed rows are read
+    again and held.
 
     Example: toppush rank fraud.toppush new.csv -o ranked.csv --limit 1000 --columns id
+
+    Example: toppush rank fraud.toppush new.csv -o lists.csv --by branch --limit 50 --columns id
     """
     from toppush import files
     from toppush.files.explaining import compared_with
@@ -57,32 +69,50 @@ def rank(
         require_ending(output)
     with common.scoring(model, data, kind) as (ranker, rows, seen):
         carried = common.named_columns(rows, columns)
-        found = files.rank(ranker, rows, limit=limit, columns=carried, explain=explain, seen=seen)
+        found = files.rank(
+            ranker, rows, limit=limit, columns=carried, by=by, explain=explain, seen=seen
+        )
     if output is not None:
         write_table(found, output)
     written = None if output is None else str(output)
     result = common.met(ranker, seen) | {"listed": len(found), "output": written}
     label = common.label_text(ranker.about["label"]) if "label" in ranker.about else ""
-    said = [label, common.met_text(ranker, seen)]
+    said = [label, common.met_text(ranker, seen), ranker.scale_text]
     if explain:
         said.append(f"Lifts are relative to {compared_with(ranker)}.")
         result["compared_with"] = compared_with(ranker)
     if output is None:
         listed = found if as_json else found.slice(0, SHOWN)
-        common.show(as_json, result | {"ranked": listed.to_pylist()}, *said, _as_text(listed))
+        common.show(
+            as_json, result | {"ranked": listed.to_pylist()}, *said, _as_text(listed, ranker)
+        )
         return
     common.show(as_json, result, *said, f"Written: {output} ({len(found):,} rows).")
 
 
-def _as_text(found: "pa.Table") -> "Table":
+def _as_text(found: "pa.Table", model: "Model") -> "Table":
     """The list for the terminal; reasons in words alone."""
-    names = [name for name in found.column_names if not name.startswith(("why_", "held_back_"))]
-    names.remove("score")
-    rows = [
-        [f"{row['rank']}", f"{row['score']:.6g}", *(f"{row[name]}" for name in names[1:])]
-        for row in found.to_pylist()
+    shown = [
+        name
+        for name in found.column_names
+        if not name.startswith(("why_", "held_back_")) and found[name].null_count < len(found)
     ]
-    made = common.table("rank", "score", *names[1:], rows=rows)
-    if names[-1] == "why":
+    forms: dict[str, Callable[[Any], str]] = {"score": "{:.4g}".format, "share": percent}
+    if model.scale is not None:
+        forms["points"] = f"{{:.{model.scale.digits}f}}".format
+    rows = [[forms.get(name, str)(row[name]) for name in shown] for row in found.to_pylist()]
+    made = common.table(*shown, rows=rows)
+    if shown[-1] == "why":
         made.columns[-1].justify = "left"
     return made
+
+
+def percent(share: float) -> str:
+    """A share in percent, with three digits; not 100 for what is not all.
+
+    >>> percent(0.8333), percent(0.000123), percent(0.99996)
+    ('83.3%', '0.0123%', '99.99%')
+    """
+    if 0.9995 <= share < 1.0:
+        return f"{min(100 * share, 99.99):.2f}%"
+    return f"{float(f'{100 * share:.3g}'):g}%"

@@ -1,17 +1,19 @@
 """`toppush report`."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from toppush.cli import common
+from toppush.cli import asking, common
 from toppush.cli.sources import Given, Listed, read_list, read_training, source_options
 
 if TYPE_CHECKING:
     from sklearn.pipeline import Pipeline
 
     from toppush.files import Model
+    from toppush.report import Budget
     from toppush.types import Matrix
 
 SHOWN = 50
@@ -31,6 +33,8 @@ SHOWN = 50
 @click.option(
     "--k", type=click.IntRange(min=1), help="Length of the list that the page opens with."
 )
+@asking.money_options
+@asking.day_options
 def report(
     output: Path,
     train: Path | None,
@@ -48,16 +52,23 @@ def report(
     Example: toppush report fraud.toppush held-out.csv --train train.csv --columns id -o report.html
 
     Example: toppush report scored.csv --scores score --label fraud --columns id
+
+    Example: toppush report fraud.toppush held-out.csv --value 120 --cost 5 --per-day 50
+    --rows-per-day 20000
     """
     from toppush.report import write
 
-    given = Given.of(**source)
+    asked = {name: source.pop(name) for name in ("value", "cost", "per_day", "rows_per_day")}
+    asking.require_pairs(**asked)
+    given, amounts = Given.of(**source), asking.columns_of(asked["value"], asked["cost"])
     if given.scores is not None and train is not None:
         raise click.UsageError("--train is for MODEL; scores alone have nothing to learn from.")
-    listed = read_list(given, columns=columns, rows=True)
+    listed = read_list(given, columns=columns, numbers=amounts, rows=True)
     listed.require_both_classes()
     listed.caution()
-    write(output, _page(listed, train, title=title or given.data.name, k=k))
+    budget = _budget(listed, asked)
+    shown = _without(listed, [name for name in amounts if name not in common.listed(columns)])
+    write(output, _page(shown, train, title=title or given.data.name, k=k, budget=budget))
     size = output.stat().st_size
     positives = int(listed.found.positive.sum())
     written = {"output": str(output), "positives": positives, "bytes": size}
@@ -67,6 +78,21 @@ def report(
         *listed.sentences(),
         f"Written: {output} ({size / 1e6:.1f} MB).",
     )
+
+
+def _budget(listed: Listed, asked: dict[str, Any]) -> "Budget":
+    from toppush.report import Budget
+
+    money = {name: asking.amount_of(listed, asked[name]) for name in ("value", "cost")}
+    return Budget(**asked | money)
+
+
+def _without(listed: Listed, names: list[str]) -> Listed:
+    """The list without columns that were read for their numbers and are not to be shown."""
+    if not names or listed.found.columns is None:
+        return listed
+    left = listed.found.columns.drop_columns(names)
+    return replace(listed, found=replace(listed.found, columns=left if left.num_columns else None))
 
 
 def _page(listed: Listed, train: Path | None, **page: Any) -> str:
@@ -95,6 +121,7 @@ def _page(listed: Listed, train: Path | None, **page: Any) -> str:
         rival_steps=steps,
         positive=positive,
         scores=found.scores,
+        share=source.model.share if isinstance(source, ModelSource) else None,
         **page,
     )
 

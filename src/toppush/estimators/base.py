@@ -196,7 +196,8 @@ def unchanged_on_failure(estimator: BaseEstimator) -> Iterator[None]:
     What was learned of the earlier fit's list is forgotten.
     """
     before = {name: value for name, value in vars(estimator).items() if name.endswith("_")}
-    vars(estimator).pop("reference_", None)
+    for name in ("reference_", "usual_"):
+        vars(estimator).pop(name, None)
     try:
         yield
     except BaseException:

@@ -21,6 +21,8 @@ Score = Callable[[Matrix], Array]
 
 BACKGROUND, FEWEST = 16, 2
 """Background rows, and how few for wide rows."""
+REFERENCE_ROWS, USUAL_ROWS = 1000, 200
+"""The most rows whose contributions a fit takes the mean of: negatives of the top, and any."""
 STEPS = 20_000
 """Steps to walk for a row, at most; a walk has one for each column in which two rows differ."""
 NUMBERS = 1 << 21
@@ -33,6 +35,7 @@ class Contributing(Protocol):
     """What can share out its scores."""
 
     reference_: Array
+    usual_: Array
 
     def contributions(self, X: Matrix) -> Array: ...
     def decision_function(self, X: Matrix) -> Array: ...
@@ -113,7 +116,12 @@ def linear_contributions(rows: Matrix, weights: Array, threshold: float) -> Arra
 
 
 def highest_negatives(
-    positive: Mask, scores: Array, *, share: float = 0.01, least: int = 10, most: int = 1000
+    positive: Mask,
+    scores: Array,
+    *,
+    share: float = 0.01,
+    least: int = 10,
+    most: int = REFERENCE_ROWS,
 ) -> Where:
     """The negatives of highest score, best first: a share of them within two counts.
 
@@ -132,17 +140,21 @@ def in_parts(n_rows: int, width: int) -> Iterator[Where]:
 
 
 def learn_reference(ranker: Contributing, X: Matrix, positive: Mask) -> None:
-    """Set `reference_`: the mean contributions of the highest-ranked negatives of training rows.
+    """Learn what rows are to be compared with, where a ranker does not know it yet.
 
-    They are ranked by members that did not see them, where a ranker has such scores.
+    `reference_` is the mean contributions of the highest-ranked negatives of the training rows, by
+    members that did not see them where there are any; `usual_` that of all rows, or some of them.
     """
-    scores = getattr(ranker, "out_of_fold_", None)
-    if scores is None:
-        scores = ranker.decision_function(X)
-    where = highest_negatives(positive, scores)
-    if len(where):
-        some = evenly(where, getattr(ranker, "_n_explained", len(where)))
-        ranker.reference_ = mean_contributions(ranker, _safe_indexing(X, np.sort(some)))
+    most = getattr(ranker, "_n_explained", REFERENCE_ROWS)
+    if not hasattr(ranker, "usual_"):
+        some = evenly(np.arange(len(positive)), min(most, USUAL_ROWS))
+        ranker.usual_ = mean_contributions(ranker, _safe_indexing(X, some))
+    if not hasattr(ranker, "reference_"):
+        scores = getattr(ranker, "out_of_fold_", None)
+        scores = ranker.decision_function(X) if scores is None else scores
+        some = np.sort(evenly(highest_negatives(positive, scores), most))
+        if len(some):
+            ranker.reference_ = mean_contributions(ranker, _safe_indexing(X, some))
 
 
 def evenly(where: Where, most: int) -> Where:

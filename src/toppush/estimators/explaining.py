@@ -1,8 +1,10 @@
 """Why a row stands where it does in a list, in columns and amounts.
 
 A row is compared with the highest-ranked negatives of the training rows, which it has to pass: what
-a column adds to its score less what it adds to theirs in the mean is the column's lift. And it is
+a column adds to its score less what it adds to theirs in the mean is the column's lift. It is
 compared with the row next above it in the list: columns in which that one is ahead hold it back.
+And with usual training rows: a row may be no different from the negatives at the top, and is there
+for what they share.
 """
 
 from collections.abc import Iterator, Sequence
@@ -13,7 +15,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import _safe_indexing
 
 from toppush.estimators.shares import ColumnShares, Values
-from toppush.types import Array, Matrix, Where
+from toppush.types import Array, Mask, Matrix, Where
 
 NEGLIGIBLE = 1e-3
 """Share of the largest amount below which others are not told."""
@@ -60,10 +62,15 @@ class Explanation:
         Its score less the mean score of those it is compared with: the sum over all columns.
     lifted, lowered : tuple of Reason
         The columns that lift it most above them, and those that lower it, the largest first.
+    above_usual : tuple of Reason
+        The columns that lift it most above the mean of the training rows; they may lift the
+        negatives too. None where the ranker does not know that mean.
     held_back : tuple of Reason
         The columns in which the row next above it is most ahead.
     above : int or None
         The number of that row.
+    alike : bool
+        Whether its score is nearer to those it is compared with than to that of usual rows.
     """
 
     row: int
@@ -71,12 +78,21 @@ class Explanation:
     lift: float
     lifted: tuple[Reason, ...]
     lowered: tuple[Reason, ...]
+    above_usual: tuple[Reason, ...]
     held_back: tuple[Reason, ...]
     above: int | None
+    alike: bool = False
+
+    @property
+    def main(self) -> tuple[Reason, ...]:
+        """What lifts it, or where nothing does and it is alike, what lifts it above usual rows."""
+        return self.lifted or (self.above_usual if self.alike else ())
 
     def __str__(self) -> str:
-        said = ", ".join(map(str, self.lifted))
-        if not self.lifted:
+        said = ", ".join(map(str, self.main))
+        if not self.lifted and self.main:
+            said = f"like the top negatives by {said}"
+        elif not self.lifted:
             said = "nothing lifts it"
             said += f", lowered by {self.lowered[0]}" if self.lowered else ""
         return said + (f"; held back by {self.held_back[0]}" if self.held_back else "")
@@ -142,14 +158,19 @@ class Explainer:
 
     def __init__(self, columns: ColumnShares, reference: Array, n_columns: int) -> None:
         self.columns, self.reference, self.n_columns = columns, reference, n_columns
+        self.usual = columns.usual
         self._last: tuple[int, Array] | None = None
         """The row that was explained last, and what columns add to its score."""
 
-    def __call__(self, X: Matrix, rows: Where, scores: Array) -> Iterator[Explanation]:
-        """The next rows of the list, with their numbers."""
+    def __call__(
+        self, X: Matrix, rows: Where, scores: Array, first: Mask | None = None
+    ) -> Iterator[Explanation]:
+        """The next rows of the list, with their numbers; `first` says which begin a new list."""
         added = self.columns.contributions(X)
         cells = Values(X, self.columns.names)
         for place, (row, score) in enumerate(zip(rows, scores, strict=True)):
+            if first is not None and first[place]:
+                self._last = None
             yield self._one(added[place], cells, place, int(row), float(score))
             self._last = int(row), added[place]
 
@@ -162,13 +183,18 @@ class Explainer:
                 for at in where_largest(sign * amounts, self.n_columns)
             )
 
-        held_back: tuple[Reason, ...] = ()
-        if self._last is not None:
-            held_back = reasons((added - self._last[1])[:-1], -1)
-        above = None if self._last is None else self._last[0]
-        lift = score - float(self.reference.sum())
+        above, ahead = (None, added) if self._last is None else self._last
+        usual = added if self.usual is None else self.usual
         return Explanation(
-            row, score, lift, reasons(lifts, +1), reasons(lifts, -1), held_back, above
+            row,
+            score,
+            score - float(self.reference.sum()),
+            lifted=reasons(lifts, +1),
+            lowered=reasons(lifts, -1),
+            above_usual=reasons((added - usual)[:-1], +1),
+            held_back=reasons((added - ahead)[:-1], -1),
+            above=above,
+            alike=bool(score > (self.reference.sum() + usual.sum()) / 2),
         )
 
 
@@ -206,6 +232,7 @@ def explain(
     list of Explanation
         In the order of X.
     """
+    X = X if hasattr(X, "shape") else np.asarray(X)
     columns = ColumnShares.of(ranker, names)
     scores = np.asarray(columns.estimator.decision_function(X), np.float64)
     order = np.argsort(-scores, kind="stable")

@@ -82,7 +82,15 @@ class ColumnShares:
     @property
     def own_reference(self) -> Array | None:
         """What columns add for the ranker's own reference, if it has one."""
-        own = getattr(self.final, "reference_", None)
+        return self._own("reference_")
+
+    @property
+    def usual(self) -> Array | None:
+        """What columns add in the mean over the training rows, if the ranker knows."""
+        return self._own("usual_")
+
+    def _own(self, name: str) -> Array | None:
+        own = getattr(self.final, name, None)
         if own is None or np.shape(own) != (len(self.owners) + 1,):
             return None
         return np.asarray(self.summed(np.asarray(own)[None, :])[0])

@@ -10,6 +10,7 @@ from toppush.files.errors import ModelError, need
 from toppush.system.reading import DataError
 
 try:
+    from toppush.files.checking import check
     from toppush.files.columns import Columns
     from toppush.files.explaining import explain_rows
     from toppush.files.fitting import fit
@@ -26,6 +27,7 @@ __all__ = [
     "DataError",
     "Model",
     "ModelError",
+    "check",
     "explain_rows",
     "fit",
     "fit_parts",

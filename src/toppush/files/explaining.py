@@ -62,9 +62,9 @@ def with_reasons(
     numbers, scores = ranked["row"].to_numpy(), ranked["score"].to_numpy()
     X = picked(model, path, numbers - 1, kind)
     explainer = Explainer(columns, reference_for(columns, X), n_columns)
-    found = []
+    found, first = [], ranked["rank"].to_numpy() == 1
     for part in columns.parts(len(numbers)):
-        some = explainer(_safe_indexing(X, part), numbers[part], scores[part])
+        some = explainer(_safe_indexing(X, part), numbers[part], scores[part], first[part])
         found += [one.flat(n_columns) for one in some]
     ranked = ranked.rename_columns(
         [f"{name} (data)" if name in found[0] else name for name in ranked.column_names]

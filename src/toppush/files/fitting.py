@@ -34,6 +34,8 @@ from toppush.files.model.fitted import Model
 from toppush.files.readers import FileOrReader, LoadedRows, Reader, reading
 from toppush.files.readers.base import Layout
 from toppush.files.roles import NO_ROLES, NOTHING, Roles, RoleValues, take_roles
+from toppush.files.unseen import learned_scale
+from toppush.files.watching import watched
 from toppush.system.reading import DataError
 from toppush.system.versions import versions_of
 from toppush.types import Array, Labels, Mask, Matrix
@@ -220,8 +222,8 @@ def fit(
     clock.append(perf_counter())
     _forget_folds(ranker)
     measured = measures(ranker, X, given.positive, given.held.weight)
-    if hasattr(ranker, "contributions") and not hasattr(ranker, "reference_"):
-        learn_reference(ranker, X, given.positive)
+    measured |= remembered(given, rows, made, ranker, X, seed)
+    learn_reference(ranker, X, given.positive)
     clock.append(perf_counter())
     found = Model(Pipeline([*steps, ("ranker", ranker)]))
     given_to = {"scale": _scale(made, options), "missing": missing, "seed": seed}
@@ -270,6 +272,17 @@ def measures(ranker: Ranker, X: Matrix, positive: Mask, weight: Array | None = N
         return {"out_of_fold": found | {"rows": int(known.sum())}}
     scores = ranker.decision_function(X)
     return {"training": metrics.summary(positive, scores, sample_weight=weight)}
+
+
+def remembered(
+    given: Training, rows: FitRows, made: Kind, ranker: Ranker, X: Matrix, seed: int
+) -> About:
+    """What scores mean, and what columns and scores are like, to hold later rows against."""
+    first, weight = given.rows.layout.get("first", 0), given.held.weight
+    return {
+        "scores": learned_scale(made, ranker, X, given.positive, weight, seed=seed).as_json(),
+        "watched": watched(given.rows.X, rows.columns, first, ranker, X, weight),
+    }
 
 
 def _facts(given: Training, rows: FitRows) -> About:

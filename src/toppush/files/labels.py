@@ -132,6 +132,17 @@ def _named(positive: str, found: list[Value], column: str | None) -> Value:
     return wanted
 
 
+def are_there(labels: Labels) -> Mask:
+    """Where there is a label; of some rows it may not be known yet."""
+    if not isinstance(labels, (pa.Array, pa.ChunkedArray)):
+        numbers = np.asarray(labels)
+        return ~np.isnan(numbers) if numbers.dtype.kind == "f" else np.ones(len(numbers), bool)
+    values = arrow.whole(labels)
+    if arrow.is_text(arrow.value_type(values.type)):
+        return ~arrow.no_text(values)
+    return np.asarray(values.is_valid().to_numpy(zero_copy_only=False))
+
+
 def as_values(labels: Labels, column: str | None) -> pa.Array:
     """Labels as float64 or text, none of them missing."""
     if not isinstance(labels, (pa.Array, pa.ChunkedArray)):

@@ -23,6 +23,9 @@ from toppush.types import Array, Where
 SLACK = 4
 """The best rows are sorted out when there are so many times more than are wanted."""
 DELIMITERS = {".csv": ",", ".tsv": "\t"}
+COLUMNS = ("rank", "points", "share", "score", "row")
+"""What a list says of each row, before the columns of its data."""
+SHARE_DIGITS = 4
 ENDINGS = (*DELIMITERS, ".parquet", ".arrow", ".feather")
 
 
@@ -53,13 +56,17 @@ class Best:
             raise DataError("the file holds no rows.")
         self._sort_out()
         scores, rows, carried = self._parts[0]
-        own = {"rank": np.arange(1, len(scores) + 1), "score": scores, "row": rows + 1}
+        own = {"rank": self._ranks(), "score": scores, "row": rows + 1}
         found = pa.table(own)
         if carried is None:
             return found
         for name in carried.column_names:
-            found = found.append_column(f"{name} (data)" if name in own else name, carried[name])
+            told = f"{name} (data)" if name in COLUMNS else name
+            found = found.append_column(told, carried[name])
         return found
+
+    def _ranks(self) -> Where:
+        return np.arange(1, self._held + 1)
 
     def _sort_out(self) -> None:
         """Sort, the earlier of equal rows first, and forget what is below the limit."""
@@ -73,17 +80,83 @@ class Best:
             self.cut = float(scores[order[-1]])
 
 
+class BestOfGroups(Best):
+    """The best `limit` rows of each group, one group after another as they came up."""
+
+    def __init__(self, limit: int | None, by: str) -> None:
+        super().__init__(limit)
+        self.by = by
+        self._numbers: dict[object, int] = {}
+        """Of the groups that were met."""
+        self._cuts = np.empty(0)
+
+    def add(self, scores: Array, first: int, carried: pa.RecordBatch | None) -> None:
+        assert carried is not None
+        groups = self._numbered(carried[self.by])
+        kept = np.flatnonzero(scores > self._cuts[groups])
+        if not len(kept):
+            return
+        some = pa.Table.from_batches([carried.take(pa.array(kept))])
+        self._parts.append((scores[kept], first + kept, some))
+        self._held += len(kept)
+        if self.limit is not None and self._held > SLACK * max(
+            self.limit * len(self._numbers), 1000
+        ):
+            self._sort_out()
+
+    def _numbered(self, column: pa.Array) -> Where:
+        """The number of each row's group, in the order in which groups were met."""
+        plain = column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
+        coded = plain.dictionary_encode(null_encoding="encode")
+        met = coded.dictionary.to_pylist()
+        numbers = [self._numbers.setdefault(one, len(self._numbers)) for one in met]
+        new = len(self._numbers) - len(self._cuts)
+        self._cuts = np.append(self._cuts, np.full(new, -np.inf))
+        return np.asarray(np.array(numbers, np.int64)[coded.indices.to_numpy()])
+
+    def _groups(self, carried: pa.Table) -> Where:
+        return self._numbered(carried[self.by].combine_chunks())
+
+    def _ranks(self) -> Where:
+        return _places(self._groups(self._parts[0][2])) + 1
+
+    def _sort_out(self) -> None:
+        scores = np.concatenate([part[0] for part in self._parts])
+        rows = np.concatenate([part[1] for part in self._parts])
+        carried = pa.concat_tables([part[2] for part in self._parts])
+        groups = self._groups(carried)
+        order = np.lexsort((-scores, groups))
+        places = _places(groups[order])
+        if self.limit is not None:
+            last = order[places == self.limit - 1]
+            self._cuts[groups[last]] = scores[last]
+            order = order[places < self.limit]
+        listed = carried.take(order).combine_chunks()
+        self._parts, self._held = [(scores[order], rows[order], listed)], len(order)
+
+
+def _places(groups: Where) -> Where:
+    """Place of each row in its group, from 0; rows of a group stand together."""
+    first = np.flatnonzero(np.append(True, groups[1:] != groups[:-1]))
+    lengths = np.diff(np.append(first, len(groups)))
+    return np.arange(len(groups)) - np.repeat(first, lengths)
+
+
 def rank(
     model: Model,
     path: FileOrReader,
     *,
     limit: int | None = None,
     columns: tuple[str, ...] = (),
+    by: str | None = None,
     explain: int | None = None,
     kind: str | None = None,
     seen: ScoringNotes | None = None,
 ) -> pa.Table:
-    """The rows of a file, best first: rank, score, row number and some of its columns.
+    """The rows of a file, best first: rank, points, share, score, row number, some columns.
+
+    Points (0 to 100) and the share of positives to expect are there if the model knows what its
+    scores mean; see `Model.points` and `Model.share`.
 
     Order is by score, then by row number. With `limit` the file is streamed and memory stays
     within a few batches and 4 x limit rows, whatever its size; without, scores and `columns` of
@@ -97,6 +170,9 @@ def rank(
         How many rows to keep.
     columns : tuple of str
         Columns of the file to carry along.
+    by : str, optional
+        A column whose groups have a list each, of `limit` rows, in the order in which they come up
+        in the file; it is carried along, and ranks count within the group.
     explain : int, optional
         How many columns to name that lift each row, see `with_reasons`. The file is read again for
         the rows that are listed, and these are held.
@@ -109,12 +185,27 @@ def rank(
     -------
     pyarrow.Table
     """
-    seen, best = seen or ScoringNotes(), Best(limit)
+    seen, best = seen or ScoringNotes(), Best(limit) if by is None else BestOfGroups(limit, by)
+    columns = columns if by is None else tuple(dict.fromkeys((by, *columns)))
     with reading(path, kind) as file:
         for scores, _, carried in scored(model, file, model.needs(carry=columns), seen):
             best.add(scores, seen.rows, carried)
-    found = best.table()
+    found = with_meaning(model, best.table())
     return with_reasons(model, path, found, explain, kind) if explain else found
+
+
+def with_meaning(model: Model, found: pa.Table) -> pa.Table:
+    """A list with points and share of each row after its rank, if the model knows what they are.
+
+    Points have as many decimals as tell the training rows at the top apart.
+    """
+    if model.scale is None:
+        return found
+    scores = found["score"].to_numpy()
+    points, share = model.scale.points(scores).round(model.scale.digits), model.share(scores)
+    shares = None if share is None else [float(f"{one:.{SHARE_DIGITS}g}") for one in share]
+    column = pa.nulls(len(found), pa.float64()) if shares is None else pa.array(shares)
+    return found.add_column(1, "points", pa.array(points)).add_column(2, "share", column)
 
 
 def require_ending(path: Path) -> str:

@@ -46,13 +46,13 @@ class LabelledRows(NamedTuple):
 def scored(model: Model, file: Reader, needs: Needs, seen: ScoringNotes) -> Iterator[Scores]:
     """Scores of each batch, and its positives if labels are wanted; what is met goes to `seen`."""
     for batch in file.batches(needs):
-        with _placed(file, seen):
+        with placed(file, seen):
             scores = model.decision_function(batch.X, seen.counts)
             positive = None if needs.label is None else model.label.positives(batch.labels)
         yield Scores(scores, positive, batch.carried)
         seen.rows += batch.n_rows
         seen.ignored += batch.ignored
-    _require_rows(seen, file)
+    require_rows(seen, file)
     seen.counts.caution()
 
 
@@ -87,13 +87,13 @@ def labelled_rows(
     with reading(path, kind) as file:
         needs = model.needs(labels=True, label=label, carry=columns, numbers=numbers)
         for batch in file.batches(needs):
-            with _placed(file, notes):
+            with placed(file, notes):
                 positive.append(model.label.positives(batch.labels))
                 if seen is not None:
                     model.look(batch.X, seen.counts)
             parts.append(batch)
             notes.rows += batch.n_rows
-        _require_rows(notes, file)
+        require_rows(notes, file)
     notes.counts.caution()
     carried = [part.carried for part in parts if part.carried is not None]
     shown = pa.Table.from_batches(carried) if carried else None
@@ -101,7 +101,7 @@ def labelled_rows(
 
 
 @contextmanager
-def _placed(file: Reader, seen: ScoringNotes) -> Iterator[None]:
+def placed(file: Reader, seen: ScoringNotes) -> Iterator[None]:
     """Name the file, and the row in it, in an error about rows of a batch."""
     try:
         yield
@@ -109,7 +109,7 @@ def _placed(file: Reader, seen: ScoringNotes) -> Iterator[None]:
         raise error.at(file.path, after=seen.rows) from None
 
 
-def _require_rows(seen: ScoringNotes, file: Reader) -> None:
+def require_rows(seen: ScoringNotes, file: Reader) -> None:
     if not seen.rows:
         raise file.error("the file holds no rows.")
 

@@ -7,11 +7,13 @@ into a file. It needs the extra: ``pip install 'toppush[report]'``.
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from toppush.report.budget import Budget
     from toppush.report.drivers import Features
     from toppush.report.estimator import from_estimator
     from toppush.report.page import Rival, build, first_false_alarms, list_order, write
 
 __all__ = [
+    "Budget",
     "Features",
     "Rival",
     "build",
@@ -21,7 +23,7 @@ __all__ = [
     "write",
 ]
 
-_HOMES = {"Features": "drivers", "from_estimator": "estimator"}
+_HOMES = {"Budget": "budget", "Features": "drivers", "from_estimator": "estimator"}
 
 
 def __getattr__(name: str) -> Any:

@@ -1,7 +1,7 @@
 """A report straight from a fitted ranker."""
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -17,6 +17,7 @@ from toppush.estimators.scores import classes_of, positives_of, scores_of
 from toppush.estimators.sources import before_scaling, sources
 from toppush.nonlinear.features import FeatureRanker
 from toppush.problem.losses import LOSSES
+from toppush.report.budget import Budget
 from toppush.report.drivers import Features, numbered
 from toppush.report.explained import SAMPLED, Explained, by_column, largest_curves, sampled
 from toppush.report.page import N_ALARMS, N_SHOWN, Rival, build
@@ -61,8 +62,10 @@ def from_estimator(
     k: int | None = None,
     facts: Mapping[str, object] | None = None,
     rival_steps: Pipeline | None = None,
+    share: Callable[[Array], Array | None] | None = None,
     positive: object = None,
     scores: ArrayLike | None = None,
+    budget: Budget | None = None,
 ) -> str:
     """A self-contained HTML page about how a fitted ranker ranks rows.
 
@@ -89,10 +92,15 @@ def from_estimator(
         As for `build`.
     rival_steps : Pipeline, optional
         How logistic regression prepares the rows, if not as the ranker does; not fitted.
+    share : callable, optional
+        The share of positives to expect by scores, such as `Model.share`; the page sets it beside
+        what is found. None where it cannot tell.
     positive : optional
         The class to rank first; the second of two by default.
     scores : array of shape (n_rows,), optional
         The ranker's scores of X, if they are known already.
+    budget : Budget, optional
+        As for `build`.
 
     Returns
     -------
@@ -135,6 +143,8 @@ def from_estimator(
         rival=rival,
         facts=_facts(ranker, final, features, X_train) | dict(facts or {}),
         caution=_caution(final),
+        budget=budget,
+        shares=None if share is None else share(scores),
     )
 
 

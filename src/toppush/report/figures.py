@@ -122,7 +122,8 @@ def value_axis(field: str, title: str, values: ArrayLike, **scale: Any) -> alt.X
     )
 
 
-def _log_axis(field: str, title: str, low: float, high: float) -> alt.X:
+def log_axis(field: str, title: str, low: float, high: float) -> alt.X:
+    """An axis of shares or of counts."""
     scale = alt.Scale(type="log", domain=[low, high], nice=False)
     axis = alt.Axis(
         format=".3~%" if low < 1 else ",d", tickCount=8, labelOverlap="greedy", labelSeparation=6
@@ -174,7 +175,7 @@ def curve_figure(lists: dict[str, Ranking], k: int) -> Figure:
             {"k": lengths, "share": share, "measure": measure, "list": name}
             for measure, share in zip(both, shares, strict=True)
         ]
-    x = _log_axis("k", "length of the list, k (logarithmic)", 1, ranking.n_rows)
+    x = log_axis("k", "length of the list, k (logarithmic)", 1, ranking.n_rows)
     lines = (
         alt.Chart(data(*parts))
         .mark_line(strokeWidth=2.2, clip=True)
@@ -211,7 +212,7 @@ def roc_figure(lists: dict[str, Ranking]) -> Figure:
         drawn = np.maximum(rates, left)
         parts.append({"rate": rates, "drawn": drawn, "recall": recall, "list": name})
     chance, names = np.geomspace(left, 1, 60), [*lists, "random order"]
-    x = _log_axis("drawn", "false positive rate (logarithmic; left end: none)", left, 1)
+    x = log_axis("drawn", "false positive rate (logarithmic; left end: none)", left, 1)
     lines = (
         alt.Chart(data(*parts))
         .mark_line(strokeWidth=2.2, interpolate="step-after", clip=True)

@@ -3,21 +3,21 @@
 import base64
 import hashlib
 import os
-import platform
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from numbers import Integral, Real
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+import numpy as np
 from markupsafe import Markup
 from numpy.typing import ArrayLike
 
+from toppush.metrics.calibration import Reliability, reliability
 from toppush.problem.solution import Solution
 from toppush.report import driver_figures, drivers, figures
+from toppush.report.budget import Budget, budget_part
 from toppush.report.comparison import compare
 from toppush.report.explained import Explained, largest_influences
+from toppush.report.pages import made_now, templates
 from toppush.report.ranking import (
     PER_DECADE,
     Indices,
@@ -31,7 +31,6 @@ from toppush.report.ranking import (
     usual_lengths,
 )
 from toppush.report.reasons import Reasons
-from toppush.system.versions import UNKNOWN, version_of
 from toppush.system.writing import write_text
 
 N_SHOWN = 50
@@ -44,10 +43,7 @@ MAX_COLUMNS = 12
 MAX_TEXT = 80
 MAX_WORD = 40
 """Letters up to which a text without spaces, such as an id, is not broken."""
-MAX_PIECE = 12
-"""Letters up to which the words of a name stay together."""
 MISSING = "-"
-NAMED_VERSIONS = ("toppush", "numpy", "scipy", "scikit-learn", "altair")
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,6 +78,8 @@ def build(
     rival: Rival | None = None,
     facts: Mapping[str, object] | None = None,
     caution: str = "",
+    budget: Budget | None = None,
+    shares: ArrayLike | None = None,
 ) -> str:
     """A self-contained HTML page about a ranked list.
 
@@ -117,6 +115,10 @@ def build(
         How it was made, shown after rows, date and versions.
     caution : str
         What a reader must know before believing the page, shown at its head.
+    budget : Budget, optional
+        What a hit is worth and a look costs, rows that come and that can be looked at on a day.
+    shares : array of shape (n_rows,), optional
+        Share of positives that was expected for rows of such a score; shown beside what is found.
 
     Returns
     -------
@@ -132,7 +134,8 @@ def build(
         lists[rival.name if rival.name != name else f"{rival.name} (2)"] = other
     records = table_records(preview) if preview is not None else []
     groups = score_groups(ranking)
-    drawn = [figures.curve_figure(lists, k), figures.roc_figure(lists)]
+    looking, looked = budget_part(ranking, budget or Budget())
+    drawn = [*looked, figures.curve_figure(lists, k), figures.roc_figure(lists)]
     drawn += [figures.scores_figure(ranking), figures.calibration_figure(ranking, groups)]
     context: dict[str, object] = {
         "title": title,
@@ -155,6 +158,8 @@ def build(
         "influences": [],
         "curves": [],
         "unexplained": unexplained,
+        "budget": looking,
+        "reliable": _reliability(ranking, shares),
         "reasons": reasons,
     }
     if features is not None:
@@ -164,6 +169,12 @@ def build(
     if solution is not None and len(solution.history) > 1:
         drawn.append(figures.history_figure(solution.history))
     return _render(context, drawn)
+
+
+def _reliability(ranking: Ranking, shares: ArrayLike | None) -> list[Reliability]:
+    if shares is None:
+        return []
+    return reliability(ranking.positive, ranking.score, np.asarray(shares, np.float64))
 
 
 def list_order(y_true: ArrayLike, y_score: ArrayLike) -> Indices:
@@ -312,26 +323,17 @@ def _told(part: drivers.Contribution) -> str:
 
 
 def _facts(ranking: Ranking, facts: Mapping[str, object]) -> dict[str, str]:
-    versions = ", ".join(f"{name} {version_of(name) or UNKNOWN}" for name in NAMED_VERSIONS)
     own = {
         "Rows ranked": f"{ranking.n_rows:,} ({ranking.n_pos:,} positive, {ranking.n_neg:,} not)",
-        "Date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
-        "Versions": f"Python {platform.python_version()}, {versions}",
+        **made_now(),
     }
     return own | {str(key): str(value) for key, value in facts.items()}
 
 
 def _render(context: dict[str, object], drawn: Sequence[figures.Figure]) -> str:
-    environment = Environment(
-        loader=PackageLoader("toppush.report", "templates"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+    environment = templates()
     environment.policies["json.dumps_kwargs"] = {"allow_nan": False, "separators": (",", ":")}
-    environment.filters |= {"count": count, "percent": "{:.1%}".format, "number": _number}
-    environment.filters |= {"amount": _amount, "breakable": _breakable}
+    environment.filters |= {"count": count, "number": _number, "amount": _amount, "money": _money}
     read = environment.loader.get_source  # type: ignore[union-attr]
     scripts = [figures.browser_library(), read(environment, "page.js")[0]]
     scripts = [script.replace("</script", r"<\/script") for script in scripts]
@@ -355,15 +357,9 @@ def _amount(value: float) -> str:
     return f"{value:+.3g}".replace("e-0", "e-").replace("e+0", "e+")
 
 
-def _breakable(name: str) -> Markup:
-    """A name that may be broken where its words begin."""
-    pieces = [""]
-    for word in re.split(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[_./-])(?=\w)", name):
-        if len(pieces[-1] + word) <= MAX_PIECE:
-            pieces[-1] += word
-        else:
-            pieces.append(word)
-    return Markup("<wbr>").join(pieces)
+def _money(value: float) -> str:
+    """Whole numbers where cents do not matter."""
+    return f"{value:,.0f}" if abs(value) >= 1000 or value == round(value) else f"{value:,.2f}"
 
 
 def _number(value: float) -> str:

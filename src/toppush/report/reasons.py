@@ -31,13 +31,14 @@ class Bar:
 
 @dataclass(frozen=True)
 class Card:
-    """A row of the list and its bars."""
+    """A row of the list and its bars, against usual rows if nothing lifts it above the others."""
 
     rank: int
     number: int
     score: float
     positive: bool
     lift: float
+    usual: bool
     bars: list[Bar]
     held_back: Bar | None
 
@@ -66,17 +67,17 @@ def reasons_of(
     first = ranking.order[:N_ROWS]
     explainer = Explainer(columns, reference, N_BARS)
     found = list(explainer(_safe_indexing(X, first), first, ranking.score[first]))
-    sizes = [abs(one.lift) for why in found for one in (*why.lifted, *why.held_back[:1])]
-    longest = max(sizes, default=1.0)
+    longest = max((one.lift for why in found for one in why.main), default=1.0)
     cards = [_card(rank + 1, why, ranking, longest) for rank, why in enumerate(found)]
     return Reasons(cards, compared_with)
 
 
 def _card(rank: int, why: Explanation, ranking: Ranking, longest: float) -> Card:
-    bars = [_bar(reason, longest) for reason in why.lifted]
+    bars = [_bar(reason, longest) for reason in why.main]
     held_back = _bar(why.held_back[0], longest) if why.held_back else None
     positive = bool(ranking.positive[why.row])
-    return Card(rank, why.row + 1, why.score, positive, why.lift, bars, held_back)
+    score, usual = why.score, not why.lifted and bool(bars)
+    return Card(rank, why.row + 1, score, positive, why.lift, usual, bars, held_back)
 
 
 def _bar(reason: Reason, longest: float) -> Bar:

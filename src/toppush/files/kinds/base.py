@@ -39,6 +39,8 @@ class Ranker(Protocol):
     classes_: NDArray[Any]
     reference_: Array
     """Mean contributions of the highest-ranked negatives of the training rows."""
+    usual_: Array
+    """Mean contributions of some of the training rows."""
     verbose: int
 
     def fit(self, X: Matrix, y: Labels, sample_weight: Any = None) -> Self: ...
@@ -174,6 +176,13 @@ class Kind(ABC):
         """Whether a warning of its fit is told by what is known of it, and need not be given on."""
         return False
 
+    def again(self, ranker: Any) -> Any:
+        """A ranker to fit with the settings that this one has chosen; None if it needs none.
+
+        One that keeps scores of rows unseen, `out_of_fold_`, needs none.
+        """
+        return None
+
     @abstractmethod
     def settings(self, ranker: Any, options: Options) -> About:
         """The settings of a fit, and what came of it."""
@@ -190,6 +199,8 @@ class Kind(ABC):
         """Undo `lighten`, and refuse what cannot be right before a library believes it."""
         if np.shape(ranker.classes_) != (2,):
             raise ModelError("its ranker has no two classes.")
+        for name in ("reference_", "usual_"):
+            require_numbers(ranker, name, (ranker.n_features_in_ + 1,))
 
     def graph(self, graph: "Graph", model: "Model") -> str:
         """The score as ONNX; the name of what it is in the graph."""
@@ -210,6 +221,16 @@ def require_scoring(name: str) -> None:
         raise OptionError(
             f"scoring {name!r}{why}; give one of {ours}, or a scorer of scikit-learn."
         )
+
+
+def require_numbers(ranker: Any, name: str, shape: tuple[int, ...]) -> None:
+    """Refuse an attribute, where there is one, that is no finite numbers of this shape."""
+    found = vars(ranker).get(name)
+    if found is None:
+        return
+    numbers = isinstance(found, np.ndarray) and found.dtype == np.float64
+    if not numbers or found.shape != shape or not np.isfinite(found).all():
+        raise ModelError(f"its {name} is not {' x '.join(map(str, shape))} finite numbers.")
 
 
 def as_int_or_float(number: Any) -> int | float:

@@ -27,6 +27,10 @@ class Kernel(Searched):
     def more(self, rows: FitRows, seed: int) -> Options:
         return {"random_state": seed}
 
+    def again(self, ranker: Any) -> Any:
+        width = max(ranker.widths_, key=ranker.widths_.__getitem__)
+        return super().again(ranker).set_params(widths=[width])
+
     def settings(self, ranker: Any, options: Options) -> About:
         found = {"gamma": float(ranker.gamma_), "centers": int(ranker.coef_.shape[1])}
         return super().settings(ranker, options) | found

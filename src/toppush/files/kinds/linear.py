@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 GAMMA_ROWS = 10_000
 """Rows from which the width of the kernel is taken."""
 LOSS = "truncated_quadratic"
+FOLD_TOL = 1e-3
+"""Relative gap of fits that only tell what scores mean."""
 
 
 class Linear(Searched):
@@ -76,6 +78,13 @@ class Linear(Searched):
         if "mean_average_precision" not in getattr(ranker, "cv_results_", {}):
             return {}
         return {"beside": beside(ranker, X, rows)}
+
+    def again(self, ranker: Any) -> TopPush:
+        given = {name: getattr(ranker, name) for name in ("loss", "n_threads")}
+        if isinstance(ranker, TopPush):
+            top = ranker.top_ if isinstance(ranker.top, str) else ranker.top
+            return TopPush(ranker.lam, top=top, tol=FOLD_TOL, **given)
+        return TopPush(ranker.lam_, top=ranker.top_, tol=FOLD_TOL, **given)
 
     def settings(self, ranker: Any, options: Options) -> About:
         tried = getattr(ranker, "lams_", None)

@@ -12,6 +12,7 @@ from toppush.files.kinds.base import (
     Options,
     as_int_or_float,
     feature_names,
+    require_numbers,
     top_text,
 )
 
@@ -52,6 +53,11 @@ class Net(Kind):
             f"{settings['steps']:,} steps; top {top_text(settings['top'])} of the negatives, loss "
             f"{settings['loss']}, seed {settings['seed']}."
         )
+
+    def restore(self, ranker: Any, about: About) -> None:
+        super().restore(ranker, about)
+        n_rows = len(getattr(ranker, "background_", ()))
+        require_numbers(ranker, "background_", (n_rows, ranker.n_features_in_))
 
     def graph(self, graph: "Graph", model: "Model") -> str:
         ranker: Any = model.ranker

@@ -3,6 +3,8 @@
 from pathlib import Path
 from typing import Any
 
+from sklearn.base import clone
+
 from toppush.estimators import choice as rules
 from toppush.files.kinds.base import About, FitRows, Kind, Options, top_text
 from toppush.files.kinds.certificates import solution
@@ -50,6 +52,9 @@ class Searched(Kind):
     def more(self, rows: FitRows, seed: int) -> Options:
         """Other arguments of the ranker."""
         return {}
+
+    def again(self, ranker: Any) -> Any:
+        return clone(ranker).set_params(lams=[ranker.lam_], tops=[ranker.top_])
 
     def settings(self, ranker: Any, options: Options) -> About:
         chosen = hasattr(ranker, "best_score_")

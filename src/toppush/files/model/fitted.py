@@ -5,6 +5,7 @@ from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import ArrayLike
 from sklearn.pipeline import Pipeline
 
 from toppush.estimators.explaining import Explanation, Pair, explain, explain_pair
@@ -17,8 +18,14 @@ from toppush.files.kinds.base import About, Kind, Ranker
 from toppush.files.labels import NAMED, LabelRule
 from toppush.files.model.linear import LinearScore, fold, larger, largest
 from toppush.files.readers.base import Needs
+from toppush.metrics.calibration import ScoreScale
 from toppush.system.reading import DataError
 from toppush.types import Array, Matrix
+
+UNSCALED = (
+    "No points and no share of positives: the model was made by a version before these, on a "
+    "cluster, or from a pipeline; fit it again with `toppush fit` to have them."
+)
 
 
 @dataclass
@@ -87,6 +94,36 @@ class Model:
         known = self.about["label"]
         why = known.get("why", NAMED)
         return LabelRule(known["column"], known["positive"], tuple(known["others"]), why)
+
+    @cached_property
+    def scale(self) -> ScoreScale | None:
+        """What scores mean, or None if the model was made without."""
+        known = self.about.get("scores")
+        if known is None:
+            return None
+        try:
+            return ScoreScale.from_json(known)
+        except (AttributeError, TypeError, ValueError) as error:
+            raise ModelError(f"what it says of its scores cannot be read: {error}") from None
+
+    def points(self, scores: ArrayLike) -> Array | None:
+        """Scores as points, 0 to 100: percent of the training rows that score lower.
+
+        None if the model does not know, as `scale_text` says.
+        """
+        return None if self.scale is None else self.scale.points(scores)
+
+    def share(self, scores: ArrayLike) -> Array | None:
+        """Share of positives to expect among rows of such scores.
+
+        None if the model does not know, as `scale_text` says.
+        """
+        return None if self.scale is None else self.scale.share(scores)
+
+    @property
+    def scale_text(self) -> str:
+        """Why there are no points or no shares; nothing if there are."""
+        return UNSCALED if self.scale is None else self.scale.why
 
     def decision_function(self, rows: Matrix, counts: Counts | None = None) -> Array:
         """Scores of rows: a table, record batch or data frame, or a matrix as it was fitted on.

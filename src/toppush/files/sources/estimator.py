@@ -21,6 +21,8 @@ from toppush.system.reading import DataError
 from toppush.types import Array, Labels, Matrix
 
 SECOND_CLASS = "the estimator's second class"
+BOOSTERS = ("booster_", "get_booster")
+"""By what the classes of LightGBM and XGBoost are known."""
 NO_NAMES = "X does not have valid feature names"
 
 
@@ -57,7 +59,7 @@ class EstimatorSource(Source):
         texts = [name for name in wanted.texts if names is None or name not in names]
         table = file.columns(list(dict.fromkeys((*known, *besides))), texts=texts)
         taken = [name for name in known if names is not None or name not in besides]
-        rows = as_rows(table.select(taken), named=names is not None)
+        rows = as_rows(table.select(taken), named=names is not None, coded=self._codes_texts())
         return rows, table[label[0]] if label else None, further(table, wanted)
 
     def _matrix(self, file: Reader, wanted: Wanted) -> tuple[Matrix, Labels]:
@@ -72,6 +74,10 @@ class EstimatorSource(Source):
             raise DataError("the file holds no rows.")
         labels = np.concatenate([part.labels for part in parts]) if wanted.labelled else None
         return joined([part.X for part in parts]), labels
+
+    def _codes_texts(self) -> bool:
+        """Whether texts must be categories of pandas, as LightGBM and XGBoost take them."""
+        return any(hasattr(self.estimator, name) for name in BOOSTERS)
 
     def _names(self) -> list[str] | None:
         """The columns that it was fitted on, if they had names."""
@@ -113,12 +119,18 @@ class EstimatorSource(Source):
         return scores
 
 
-def as_rows(table: pa.Table, *, named: bool) -> Matrix:
-    """A table as an estimator takes it: a data frame of pandas if names count, else a matrix."""
+def as_rows(table: pa.Table, *, named: bool, coded: bool = False) -> Matrix:
+    """A table as an estimator takes it: a data frame of pandas if names count, else a matrix.
+
+    With `coded`, texts become categories.
+    """
     if not named or find_spec("pandas") is None:
         columns = ((name, arrow.whole(table[name])) for name in table.column_names)
         return np.column_stack([arrow.as_floats(name, column) for name, column in columns])
     frame = table.to_pandas()
+    if coded:
+        texts = [field.name for field in table.schema if arrow.is_text(field.type)]
+        frame = frame.astype(dict.fromkeys(texts, "category"))
     for name in frame.columns[frame.dtypes.map(lambda kind: kind.kind == "O")]:
         # None is what pyarrow puts into a gap, NaN what encoders were fitted to.
         frame[name] = frame[name].where(frame[name].notna(), np.nan)
@@ -140,8 +152,9 @@ def _explained(name: str) -> Iterator[None]:
     except DataError:
         raise
     except Exception as error:  # an estimator of anyone may raise anything
+        said = next(iter(str(error).splitlines()), "")  # engines add where in their own code
         raise ModelError(
-            f"{name} cannot score these rows: {type(error).__name__}: {error}"
+            f"{name} cannot score these rows: {type(error).__name__}: {said}"
         ) from None
 
 

@@ -1,0 +1,142 @@
+"""What a model keeps of its training columns, so that later rows can be held against them."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+import numpy as np
+import pyarrow as pa
+from sklearn.utils import _safe_indexing
+
+from toppush.designs.columns import ColumnReader
+from toppush.files.column_types import Category, Number
+from toppush.files.columns import Columns
+from toppush.files.counts import Counts
+from toppush.files.errors import ModelError
+from toppush.files.kinds.base import About, Ranker
+from toppush.metrics.spread import Spread, effective_rows, top_levels
+from toppush.metrics.watched import LEVELS, Before, Numbers, Texts
+from toppush.types import Array, Matrix, Where
+
+MOST_ROWS = 200_000
+"""Rows that summaries are taken from, evenly spread over all."""
+MOST_COLUMNS = 400
+"""Columns that are kept, the first ones: 2 KB each."""
+UNWATCHED = (
+    "the model does not say what its training columns were like: it was made by a version before "
+    "`toppush check`, on a cluster, or from a pipeline; fit it again with `toppush fit`."
+)
+
+
+def watched(
+    given: Matrix,
+    columns: Columns | None,
+    first: int,
+    ranker: Ranker,
+    X: Matrix,
+    weight: Array | None = None,
+) -> About:
+    """A summary of each training column and of the scores, as JSON can hold it.
+
+    Parameters
+    ----------
+    given : table or matrix
+        The training rows, as they were read.
+    columns : Columns or None
+        How a table is read; None of a matrix.
+    first : int
+        Number of a matrix's first column.
+    ranker : fitted ranker
+    X : matrix
+        The training rows, as it takes them.
+    weight : array, optional
+        Weights of the rows.
+    """
+    n_rows = given.shape[0]
+    some = np.unique(np.linspace(0, n_rows - 1, min(n_rows, MOST_ROWS)).astype(np.intp))
+    weights = np.ones(len(some)) if weight is None else np.asarray(weight, np.float64)[some]
+    if columns is None:
+        found, width = _of_matrix(given, some, weights, first), int(given.shape[1])
+    else:
+        found, width = _of_table(given, columns, some, weights), len(columns.columns_)
+    kept = {name: one.as_json() for name, one in found}
+    scores = ranker.decision_function(X if len(some) == n_rows else _safe_indexing(X, some))
+    fitted = Spread.of(scores, weights, levels=top_levels(len(some)))
+    return {"columns": kept, "left_out": width - len(kept), "fitted": fitted.as_json()}
+
+
+def read_fitted(about: About) -> Spread:
+    """How the scores are spread that a model gives its own training rows."""
+    with _readable():
+        return Spread.from_json(about["watched"]["fitted"])
+
+
+def read_watched(about: About) -> dict[str, Before]:
+    """The summaries that a model keeps, by name; an error if it has none."""
+    known = about.get("watched")
+    if known is None:
+        raise ModelError(UNWATCHED)
+    with _readable():
+        return {str(name): _read(one) for name, one in known["columns"].items()}
+
+
+@contextmanager
+def _readable() -> Iterator[None]:
+    """What a forged or foreign summary makes of its readers, told as an error of the model."""
+    try:
+        yield
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise ModelError(f"what it says of its columns cannot be read: {error}") from None
+
+
+def _read(known: Mapping[str, object]) -> Before:
+    kinds: dict[object, type[Numbers] | type[Texts]] = {"number": Numbers, "text": Texts}
+    return kinds[known["kind"]].from_json(known)
+
+
+def _of_table(
+    table: pa.Table, columns: Columns, some: Where, weights: Array
+) -> Iterator[tuple[str, Before]]:
+    """What the columns of a table hold; those that are neither numbers nor texts are left out."""
+    part = table if len(some) == len(table) else table.take(pa.array(some))
+    for one in columns.columns_[:MOST_COLUMNS]:
+        column = part[one.source].combine_chunks()
+        values, gaps = one.read(column, Counts())
+        known = np.ones(len(column), bool) if gaps is None else ~gaps
+        if isinstance(one, Number):
+            ends = np.array([one.low, one.high])
+            yield one.name, _numbers(values[known], weights[known], weights.sum(), ends)
+        elif isinstance(one, Category):
+            yield one.name, _texts(one.texts, values[known], weights[known], weights.sum())
+
+
+def _of_matrix(X: Matrix, some: Where, weights: Array, first: int) -> Iterator[tuple[str, Before]]:
+    """What the columns of a matrix hold."""
+    rows, total = ColumnReader(X if len(some) == X.shape[0] else X[some]), float(weights.sum())
+    for column in range(min(X.shape[1], MOST_COLUMNS)):
+        held = rows.held(column, weights)
+        known = float(held.mass.sum())
+        gaps = min(max(1.0 - known / total, 0.0), 1.0) if held.missing else 0.0
+        if len(held.values):
+            count = effective_rows(weights) * (1.0 - gaps)
+            spread = Spread.of_mass(held.values, held.mass, count, levels=LEVELS)
+            yield column_name(column + first), Numbers(spread, gaps)
+
+
+def column_name(number: int) -> str:
+    """A column that has no name."""
+    return f"number {number}"
+
+
+def _numbers(values: Array, weights: Array, total: float, ends: Array) -> Numbers:
+    """The summary of numbers; the ends are those of all rows, of which these may be some."""
+    gaps = 1.0 - float(weights.sum()) / total
+    inside = np.clip(ends, *(values.min(), values.max())) != ends
+    values = np.append(values, ends[inside])
+    weights = np.append(weights, np.full(int(inside.sum()), 1e-9 * total))
+    return Numbers(Spread.of(values, weights, levels=LEVELS), min(max(gaps, 0.0), 1.0))
+
+
+def _texts(texts: list[str], places: Where, weights: Array, total: float) -> Texts:
+    mass = np.bincount(places, weights, len(texts)).astype(np.float64)
+    gaps = 1.0 - float(weights.sum()) / total
+    return Texts.of(texts, mass, min(max(gaps, 0.0), 1.0), effective_rows(weights))

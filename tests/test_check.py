@@ -1,0 +1,249 @@
+"""`toppush check`: what moved in a file since a model was fitted."""
+
+import copy
+import json
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from scipy import sparse
+from sklearn.datasets import dump_svmlight_file
+
+from files import DROP, EVERY_KIND, made_rows, quick_fit, write
+from toppush import files
+from toppush.cli import main
+from toppush.cli.check import MOVED
+from toppush.files import watching
+from toppush.files.readers import csv
+from toppush.metrics.drift import Limits
+from toppush.report.watch import watch_page
+
+FRAUD = {"label": "fraud", "drop": DROP}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Training rows, and a model of them."""
+    folder = tmp_path_factory.mktemp("check")
+    model = quick_fit("linear", write(folder / "train.csv", made_rows(2500)), **FRAUD)
+    files.save(model, folder / "m.toppush")
+    write(folder / "same.csv", made_rows(1500, seed=1))
+    write(folder / "moved.csv", changed(age=lambda age: age and age + 8))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def model(folder):
+    return files.load(folder / "m.toppush")
+
+
+def changed(seed=2, n_rows=1500, **how):
+    """Fresh rows with some columns changed, value by value."""
+    rows = made_rows(n_rows, seed=seed)
+    for name, change in how.items():
+        rows[name] = [change(value) for value in rows[name]]
+    return rows
+
+
+def moved(model, rows, tmp_path, **options):
+    found = files.check(model, write(tmp_path / "now.csv", rows), **options)
+    return {(one.column, one.what) for one in found.moved()}
+
+
+@pytest.mark.parametrize("kind", EVERY_KIND)
+def test_fresh_rows_do_not_alarm_and_moved_ones_do(kind, folder, tmp_path):
+    model = quick_fit(kind, folder / "train.csv", **FRAUD)
+    assert moved(model, made_rows(1500, seed=3), tmp_path) == set()
+    assert ("age", "values") in moved(model, changed(age=lambda age: age and age + 8), tmp_path)
+
+
+def test_each_way_to_move_is_told_of_its_column(model, tmp_path):
+    rng = np.random.default_rng(0)
+
+    def sometimes(new):
+        return lambda value: new if rng.random() < 0.1 else value
+
+    cases = {
+        ("income", "values"): changed(income=lambda income: 2 * income),
+        ("income", "range"): changed(income=sometimes(1e9)),
+        ("age", "gaps"): changed(age=sometimes(None)),
+        ("city", "gaps"): changed(city=sometimes(None)),
+        ("city", "unknown texts"): changed(city=sometimes("Atlantis")),
+        ("city", "values"): changed(city=lambda city: city and "Oslo"),
+        ("member", "values"): changed(member=lambda member: member and rng.random() < 0.4),
+    }  # fmt: skip
+    for expected, rows in cases.items():
+        found = {one for one in moved(model, rows, tmp_path) if one[0] is not None}
+        assert expected in found
+        assert {column for column, _ in found} == {expected[0]}
+
+
+def test_precision_that_fell_is_told_with_labels_only(model, tmp_path):
+    rows = made_rows(1500, seed=4)
+    rows["fraud"] = np.random.default_rng(0).permutation(rows["fraud"]).tolist()
+    assert moved(model, rows, tmp_path) == {(None, "precision")}
+    assert moved(model, rows, tmp_path, labels=False) == set()
+    unlabelled = {name: values for name, values in rows.items() if name != "fraud"}
+    found = files.check(model, write(tmp_path / "n.csv", unlabelled))
+    assert not found.labelled
+    assert found.parts[0].found is None
+
+
+def test_labels_that_are_not_known_yet_are_no_obstacle(model, tmp_path):
+    rows = made_rows(1500, seed=4)
+    rows["fraud"] = [label if row % 3 else None for row, label in enumerate(rows["fraud"])]
+    found = files.check(model, write(tmp_path / "n.csv", rows))
+    known = [label for label in rows["fraud"] if label]
+    assert found.rows == 1500
+    assert found.parts[-1].found == pytest.approx(known.count("yes") / len(known))
+    none = files.check(model, write(tmp_path / "n.csv", rows | {"fraud": [None] * 1500}))
+    assert not none.labelled
+
+
+@pytest.mark.parametrize("ending", [".csv", ".parquet", ".feather"])
+def test_streamed_is_whole(ending, model, folder, tmp_path, monkeypatch):
+    """Small batches, other formats and plain loops come to the same counts."""
+    rows = changed(age=lambda age: age and age + 3)
+    whole = files.check(model, write(tmp_path / "now.csv", rows)).as_json()
+    monkeypatch.setattr(csv.CsvReader, "block", 3000)
+    assert files.check(model, write(tmp_path / f"now{ending}", rows)).as_json() == whole
+    city = next(one for one in whole["columns"] if one["name"] == "city")
+    listed = [one for one in rows["city"] if one]
+    for name, _, now in city["cells"]:
+        assert now == pytest.approx(listed.count(name) / len(listed))
+    gaps = next(one for one in city["changes"] if one["what"] == "gaps")
+    assert gaps["now"] == pytest.approx(1 - len(listed) / 1500)
+
+
+def test_the_rows_of_the_fit_are_where_they_were(model, folder):
+    """Summaries are of all training rows, so these have not moved at all."""
+    found = files.check(model, folder / "train.csv")
+    for column in found.columns:
+        assert column.psi == pytest.approx(0.0, abs=1e-6)
+        assert column.distance == pytest.approx(0.0, abs=1e-6)
+        assert all(one.before == pytest.approx(one.now, abs=1e-6) for one in column.cells)
+
+
+def test_a_sample_of_many_rows_knows_the_range_of_all(folder, tmp_path, monkeypatch):
+    monkeypatch.setattr(watching, "MOST_ROWS", 300)
+    found = files.check(quick_fit("linear", folder / "train.csv", **FRAUD), folder / "train.csv")
+    assert all(
+        one.change("range") is None or one.change("range").now == 0.0 for one in found.columns
+    )
+    assert max(one.distance for one in found.columns) < 0.1
+
+
+def matrices(tmp_path, rng, shift):
+    """A dense and a sparse file of the same rows."""
+    X = rng.normal(size=(1200, 6)) * (rng.random((1200, 6)) < 0.4)
+    y = X @ [2, 1, 0, 0, 0, 0] + 0.5 * rng.normal(size=1200) > 1.2
+    X[:, 2] += shift
+    np.savez(tmp_path / f"{shift}.npz", X=X, y=y)
+    dump_svmlight_file(sparse.csr_matrix(X), y.astype(int), str(tmp_path / f"{shift}.svm"))
+
+
+def test_columns_without_names_go_by_number(tmp_path, rng):
+    for shift in (0.0, 0.5):
+        matrices(tmp_path, rng, shift)
+    said = {}
+    for ending in ("npz", "svm"):
+        model = quick_fit("linear", tmp_path / f"0.0.{ending}")
+        assert files.check(model, tmp_path / f"0.0.{ending}").moved() == []
+        found = files.check(model, tmp_path / f"0.5.{ending}", labels=True)
+        said[ending] = {one.column for one in found.moved("columns")}
+        assert found.labelled
+    assert said == {"npz": {"number 2"}, "svm": {"number 2"}} or said["svm"] == {"number 3"}
+
+
+def test_wide_models_watch_some_columns_and_say_so(tmp_path, rng, monkeypatch):
+    monkeypatch.setattr(watching, "MOST_COLUMNS", 4)
+    matrices(tmp_path, rng, 0.0)
+    found = files.check(quick_fit("linear", tmp_path / "0.0.npz"), tmp_path / "0.0.npz")
+    assert (len(found.columns), found.left_out) == (4, 2)
+
+
+def test_models_without_summaries_and_forged_ones_are_refused(model, folder):
+    for part, told in (("watched", "fit it again"), ("scores", "fit it again")):
+        old = files.Model(model.pipeline, {k: v for k, v in model.about.items() if k != part})
+        with pytest.raises(files.ModelError, match=told):
+            files.check(old, folder / "same.csv")
+    known = model.about["watched"]["columns"]
+    for forged in (3, {"columns": 3}, {"columns": {"age": {}}},
+                   {"columns": {"age": known["age"] | {"gaps": "many"}}},
+                   {"columns": {"city": known["city"] | {"shares": [1]}}}):  # fmt: skip
+        about = copy.deepcopy(model.about) | {"watched": forged}
+        with pytest.raises(files.ModelError, match="cannot be read"):
+            files.check(files.Model(model.pipeline, about), folder / "same.csv")
+
+
+def test_summaries_are_small(model):
+    sizes = {name: len(json.dumps(one)) for name, one in model.about["watched"]["columns"].items()}
+    assert set(sizes) == {"age", "income", "city", "member"}
+    assert max(sizes.values()) < 4000
+
+
+# ---- the command
+
+
+def run(*arguments):
+    return CliRunner().invoke(main, ["check", *map(str, arguments)])
+
+
+def test_exit_codes_for_a_scheduler(folder):
+    model, same, new = (folder / name for name in ("m.toppush", "same.csv", "moved.csv"))
+    calm = run(model, same)
+    assert calm.exit_code == 0
+    assert "Nothing moved: 4 columns and the scores are as before." in calm.output
+    alarm = run(model, new)
+    assert alarm.exit_code == MOVED == 5
+    assert "Moved: " in alarm.output
+    assert "Columns that moved: age." in alarm.output
+    assert run(model, new, "--fail-on", "never").exit_code == 0
+    assert run(model, new, "--fail-on", "precision", "--no-labels").exit_code == 0
+    assert run(model, new, "--fail-on", "precision,columns").exit_code == MOVED
+    lax = ("--psi", "5", "--factor", "90", "--share", "0.9", "--precision", "0.9")
+    assert run(model, new, *lax).exit_code == 0
+    wrong = run(model, new, "--fail-on", "everything")
+    assert wrong.exit_code == 2
+    assert "'everything' is none of columns, scores, precision, never" in wrong.output
+    assert run(model, folder / "m.toppush").exit_code == 1
+
+
+def test_json_holds_all(folder):
+    found = run(folder / "m.toppush", folder / "moved.csv", "--json")
+    told = json.loads(found.stdout)
+    assert found.exit_code == MOVED
+    assert told["failed"]
+    assert told["limits"]["psi"] == Limits().psi
+    assert told["columns"][0]["name"] == "age"
+    assert {"column": "age", "what": "values"}.items() <= next(
+        one for one in told["moved"] if one["column"] == "age"
+    ).items()
+    assert told["parts"][-1]["part"] == 1.0
+
+
+def test_a_page_without_scripts(folder, tmp_path):
+    page = tmp_path / "check.html"
+    found = run(folder / "m.toppush", folder / "moved.csv", "--html", page)
+    assert found.exit_code == MOVED
+    text = page.read_text(encoding="utf-8")
+    assert "<script" not in text
+    assert "Moved: " in text
+    assert len(text) < 60_000
+    again = run(folder / "m.toppush", folder / "moved.csv", "--html", folder / "moved.csv")
+    assert again.exit_code == 2  # it would be lost
+
+
+def test_hostile_names_are_only_text(tmp_path):
+    name, text = "<img src=x onerror=alert(1)>", "</table><script>alert(2)</script>"
+    rows = made_rows(600)
+    rows[name] = rows.pop("city")
+    model = quick_fit("linear", write(tmp_path / "t.csv", rows), **FRAUD)
+    fresh = made_rows(600, seed=1)
+    fresh[name] = [text if row % 2 else one for row, one in enumerate(fresh.pop("city"))]
+    found = files.check(model, write(tmp_path / "n.csv", fresh))
+    page = watch_page(found, model="m<b>", data="d</title>")
+    assert not {"<img", "<script", "<b>", "d</title>"} & {
+        one for one in ("<img", "<script", "<b>", "d</title>") if one in page
+    }
+    assert "&lt;img" in page
