@@ -99,7 +99,7 @@ def test_fit_prints_the_leaderboard(printed, folder):
         row["name"] for row in about["leaderboard"]
     ]
     assert max(map(len, printed.stdout.splitlines()[start : start + 6])) <= 80
-    assert " held out. Average precision of " in printed.stdout
+    assert "On rows that were held out, " in printed.stdout
     assert "against logistic regression (" in printed.stdout
     told = run("info", folder / "m").stdout
     assert (
@@ -136,13 +136,13 @@ def test_the_verdict_says_whether_it_is_noise():
     near = {"name": "boosted", "difference": -0.01, "low": -0.03, "high": 0.02}
     said = told("combination", [ahead, near])
     assert said == (
-        "The combination ranks rows best that were held out. Average precision of the combination: "
-        "+0.050 against logistic regression (more than noise), -0.010 against LightGBM's log loss "
+        "On rows that were held out, the combination ranks best. Average precision of the "
+        "combination: +0.050 against logistic regression (more than noise), -0.010 against LightGBM's log loss "
         "(may be noise)."
     )
     behind = {"name": "trees", "difference": -0.05, "low": -0.09, "high": -0.01}
     said = told("trees", [behind], left_out={"net": "torch is not installed"})
-    assert said.startswith("Trees ranks rows best that were held out.")
+    assert said.startswith("On rows that were held out, trees ranks best.")
     assert "-0.050 against trees (more than noise)." in said
     assert "Caution: trees alone is better by more than noise; --members trees takes it." in said
     assert said.endswith("Left out: net (torch is not installed).")

@@ -50,7 +50,7 @@ def _won(best: str, weights: dict[str, float], against: list[dict[str, Any]]) ->
         model = "the combination"
         best = model if best == COMBINATION else _spoken(best)
     parts = [f"{_apart(one)} against {_spoken(one['name'])}{_certainty(one)}" for one in against]
-    said = [f"{best[:1].upper()}{best[1:]} ranks rows best that were held out."]
+    said = [f"On rows that were held out, {best} ranks best."]
     if parts:
         said.append(f"Average precision of {model}: {', '.join(parts)}.")
     return " ".join([*said, *map(_caution, filter(_is_behind, against))])
