@@ -137,8 +137,8 @@ def test_the_verdict_says_whether_it_is_noise():
     said = told("combination", [ahead, near])
     assert said == (
         "On rows that were held out, the combination ranks best. Average precision of the "
-        "combination: +0.050 against logistic regression (more than noise), -0.010 against LightGBM's log loss "
-        "(may be noise)."
+        "combination: +0.050 against logistic regression (more than noise), -0.010 against "
+        "LightGBM's log loss (may be noise)."
     )
     behind = {"name": "trees", "difference": -0.05, "low": -0.09, "high": -0.01}
     said = told("trees", [behind], left_out={"net": "torch is not installed"})
