@@ -91,7 +91,7 @@ def test_a_limit_takes_the_head(ending, model, tmp_path, monkeypatch):
         place = [at for at, one in enumerate(cities["city"].to_pylist()) if (one or None) == city]
         assert [cities["row"][at].as_py() for at in place] == rows
         assert [cities["rank"][at].as_py() for at in place] == list(range(1, len(rows) + 1))
-    assert cities.column_names == ["rank", "score", "row", "city", "id"]
+    assert cities.column_names == [*COLUMNS, "city", "id"]
     assert sorted(whole["row"].to_pylist()) == list(range(1, 501))
     by_id = {f"client {row - 1}" for row in whole["row"].to_pylist()[:5]}
     assert set(whole["id"].to_pylist()[:5]) == by_id
