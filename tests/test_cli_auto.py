@@ -6,6 +6,8 @@ import json
 import numpy as np
 import pyarrow as pa
 import pytest
+from scipy import sparse
+from sklearn.datasets import dump_svmlight_file
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import Pipeline
 
@@ -302,6 +304,26 @@ def test_matrices_are_ranked_too(rng, tmp_path):
         files.load(tmp_path / "m").decision_function(X), model.decision_function(X)
     )
     assert kind_of(model.ranker) is KINDS["auto"]
+    pytest.importorskip("onnx")
+    runtime = pytest.importorskip("onnxruntime")
+    export_onnx(model, tmp_path / "m.onnx")
+    found = runtime.InferenceSession((tmp_path / "m.onnx").read_bytes()).run(None, {"X": X})[0]
+    np.testing.assert_allclose(found, model.decision_function(X), atol=1e-6)
+
+
+def test_sparse_rows_are_ranked_and_exported(rng, tmp_path):
+    pytest.importorskip("onnx")
+    runtime = pytest.importorskip("onnxruntime")
+    X, y = sparse.random_array((300, 30), density=0.1, rng=rng, format="csr"), rng.random(300) < 0.3
+    dump_svmlight_file(X, y, str(tmp_path / "t.svm"), zero_based=False)
+    model = files.fit(tmp_path / "t.svm", effort="quick", members=["logistic", "forest"], threads=1)
+    export_onnx(model, tmp_path / "m.onnx")
+    dense = X.toarray()
+    found = runtime.InferenceSession((tmp_path / "m.onnx").read_bytes()).run(None, {"X": dense})[0]
+    np.testing.assert_allclose(found, model.decision_function(X), atol=1e-6)
+    files.save(model, tmp_path / "m")
+    again = files.load(tmp_path / "m")
+    np.testing.assert_array_equal(again.decision_function(X), model.decision_function(X))
 
 
 def test_an_old_description_without_a_kind_is_linear(tmp_path, folder):

@@ -225,6 +225,14 @@ def test_members_learn_from_the_latest_rows_too(member, rng):
     assert abs(np.nanmean(unseen) - seen.mean()) < 2 * np.nanstd(unseen)
 
 
+def test_members_that_draw_their_own_folds_do_not_see_groups(rng):
+    pytest.importorskip("torch")
+    X, y = rng.normal(size=(80, 2)), rng.random(80) < 0.4
+    ranker = TopRanker(["logistic", "net"], effort="quick", n_threads=1)
+    ranker.fit(X, y, groups=np.arange(80) // 2)
+    assert ranker.left_out_ == {"net": "it draws its own folds"}
+
+
 # ---- scoring and tol
 
 

@@ -64,6 +64,8 @@ class Given:
     positive: Mask
     weight: Array | None
     folds: list[Fold]
+    folds_matter: bool = False
+    """Whether rows may be parted in no other way, as by groups."""
 
     @property
     def n_rows(self) -> int:
@@ -87,6 +89,7 @@ class Given:
             self.positive[where],
             None if self.weight is None else self.weight[where],
             [within(fold, where) for fold in self.folds],
+            self.folds_matter,
         )
 
 
@@ -230,6 +233,10 @@ def _no_gaps(given: Given) -> str | None:
     return "it does not take missing values" if gaps else None
 
 
+def _own_folds(given: Given) -> str | None:
+    return "it draws its own folds" if given.folds_matter else None
+
+
 def _narrow(given: Given) -> str | None:
     width = given.numbers.shape[1]
     if width > MANY_COLUMNS:
@@ -248,7 +255,12 @@ MEMBERS: dict[str, Member] = {
     "forest": Member(_forest, refuses=_narrow, cross_fits=True),
     "additive": Member(_additive, refuses=_narrow),
     "kernel": Member(_kernel, refuses=lambda given: _narrow(given) or _no_gaps(given)),
-    "net": Member(_net, TORCH, lambda given: _narrow(given) or _no_gaps(given), cross_fits=True),
+    "net": Member(
+        _net,
+        TORCH,
+        lambda given: _own_folds(given) or _narrow(given) or _no_gaps(given),
+        cross_fits=True,
+    ),
 }
 """Members by name; one that is put here can be asked for."""
 

@@ -265,7 +265,8 @@ class TopRanker(Ranker):
         require_two_of_each(positive[counted], self.classes_)
         self.categories_, self.dates_ = columns.categories, columns.dates
         folds = self._folds(y, positive, groups, counted)
-        whole = Given(X, numbers, columns, positive, weight, [])
+        matter = groups is not None or not (self.cv is None or isinstance(self.cv, Integral))
+        whole = Given(X, numbers, columns, positive, weight, [], matter)
         return replace(whole if weight is None else whole.part(counted), folds=folds), counted
 
     def _numbers_of_training(self, X: Any, y: Any) -> tuple[Any, Matrix, Any, Columns]:
