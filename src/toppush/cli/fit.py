@@ -191,7 +191,7 @@ def fit(
     Example: toppush fit train.csv -o fraud.toppush --label fraud --positive yes --drop id
 
     Example: toppush fit train.csv -o fraud.toppush --label fraud --drop id --model linear
-    """
+    """  # noqa: D301 - a mark of click's
     from toppush import files
     from toppush.cli.progress import lines_to_stderr
     from toppush.files.model.exports import export_json, export_onnx
