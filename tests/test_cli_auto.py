@@ -125,7 +125,7 @@ def entry(name, **more):
 
 def told(first, against, weights=("trees", "logistic"), **more):
     about = {
-        "leaderboard": [entry(first), entry("others")],
+        "leaderboard": [entry(first), entry("others"), entry("more")],
         "fit": {"weights": dict.fromkeys(weights, 1 / len(weights))},
         "against": against,
     } | more
@@ -152,6 +152,17 @@ def test_the_verdict_says_whether_it_is_noise():
     assert "Average precision of trees: +0.050 against logistic regression" in said
     unknown = ahead | {"low": None, "high": None}
     assert told("combination", [unknown]).endswith("+0.050 against logistic regression.")
+
+
+def test_without_lightgbm_the_others_do_it(folder, tmp_path, monkeypatch):
+    find = "toppush.auto.members.find_spec"
+    monkeypatch.setattr(find, lambda name: None if name == "lightgbm" else name)
+    ran = run("fit", folder / "train.csv", "-o", tmp_path / "m", "--label", "fraud", "--drop", "id",
+              "--effort", "quick", "--threads", 1)  # fmt: skip
+    assert (
+        "Left out: boosted (lightgbm is not installed: pip install 'toppush[trees]')" in ran.stdout
+    )
+    assert "lightgbm" not in result("info", tmp_path / "m")["versions"]
 
 
 def test_weights_and_groups_reach_the_combination(folder, tmp_path):

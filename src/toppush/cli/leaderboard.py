@@ -36,7 +36,9 @@ def verdict(about: dict[str, Any]) -> list[str]:
     board = about.get("leaderboard")
     if not board:
         return []
-    said = [_won(board[0]["name"], about["fit"]["weights"], about["against"])]
+    said = []
+    if len(board) > 2:  # the combination of a single member is that member
+        said.append(_won(board[0]["name"], about["fit"]["weights"], about["against"]))
     left = [f"{name} ({why})" for name, why in about.get("left_out", {}).items()]
     return said + [f"Left out: {', '.join(left)}."] * bool(left)
 
