@@ -230,10 +230,27 @@ def test_info_says_what_the_model_is(folder):
     assert shown.startswith("Positive: fraud = yes, the rarer of two texts (negative: no).\n")
 
 
-def test_demo_as_json(tmp_path):
+@pytest.mark.long
+def test_demo_shows_the_default_beside_rivals(tmp_path, monkeypatch):
+    from toppush.experiments import demo
+
+    monkeypatch.setattr(demo, "N_SPLITS", 2)
+    monkeypatch.setenv("COLUMNS", "80")
     found = result("demo", "--picture", tmp_path / "d.png")
-    assert set(found["splits"]) == {"TopPush", "LogisticRegression"}
+    assert list(found["splits"])[:2] == ["TopRanker", "LogisticRegression"]
     assert (tmp_path / "d.png").exists()
+    monkeypatch.setattr(demo, "run", lambda seed: made)
+    measures = {
+        ranker: {name: np.array(values) for name, values in measures.items()}
+        for ranker, measures in found["splits"].items()
+    }
+    labels = {ranker: np.arange(200) < 9 for ranker in measures}
+    made = demo.Demo(measures, found["seconds"], labels, found["leaderboard"], 1, 1, 1)
+    printed = run("demo", "--picture", tmp_path / "d.png").stdout
+    rows = [line for line in printed.splitlines() if "±" in line]
+    assert [row.split()[0] for row in rows] == list(found["splits"])
+    assert max(map(len, rows)) <= 80
+    assert "…" not in printed
 
 
 @pytest.mark.parametrize(

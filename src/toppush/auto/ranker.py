@@ -274,7 +274,8 @@ class TopRanker(Ranker):
         require_two_of_each(positive[counted], self.classes_)
         self.categories_, self.dates_ = columns.categories, columns.dates
         folds = self._folds(positive, groups, counted)
-        whole = Given(X, numbers, columns, positive, weight, [])
+        matter = groups is not None or not (self.cv is None or isinstance(self.cv, Integral))
+        whole = Given(X, numbers, columns, positive, weight, [], matter)
         given = replace(whole if weight is None else whole.part(counted), folds=folds)
         return given, counted, len(positive)
 
