@@ -174,7 +174,7 @@ class TopRanker(Ranker):
         self
         """
         with unchanged_on_failure(self):
-            given, counted = self._read_training(X, y, sample_weight, groups)
+            given, counted, n_rows = self._read_training(X, y, sample_weight, groups)
             line = Line() if self.verbose else None
             course = Course(
                 named_members(self.members, EFFORTS[self.effort]),
@@ -185,7 +185,7 @@ class TopRanker(Ranker):
             )
             done, where = course.run(given)
             used = given if len(where) == given.n_rows else given.part(where)
-            self._combine(done, used, counted[where], len(y))
+            self._combine(done, used, counted[where], n_rows)
             self.left_out_ = course.left_out
             course.close(self.weights_)
             self._warn_if_behind()
@@ -213,7 +213,8 @@ class TopRanker(Ranker):
     def contributions(self, X: Matrix) -> Array:
         """What each column adds to a row's score; the last column is the rest.
 
-        The weighted mean of what it adds to the members' scores.
+        The weighted mean of what it adds to the members' scores. Estimators of your own that cannot
+        tell are in the rest.
 
         Parameters
         ----------
@@ -230,9 +231,13 @@ class TopRanker(Ranker):
         found[:, -1] = -self.threshold_
         home = np.append(self._columns.sources, self.n_features_in_)
         for name, ranker in self.members_.items():
+            part = self.weights_[name] / self.scales_[name]
+            if name in self.raw_:
+                found[:, -1] += part * (scores_of(ranker, X) - self.centers_[name])
+                continue
             own = ranker.contributions(numbers)
             own[:, -1] -= self.centers_[name]
-            np.add.at(found.T, home, self.weights_[name] / self.scales_[name] * own.T)
+            np.add.at(found.T, home, part * own.T)
         return found
 
     @property
@@ -244,6 +249,10 @@ class TopRanker(Ranker):
         return self._rows_of_board
 
     @property
+    def _n_explained(self) -> int:
+        return min(getattr(one, "_n_explained", 64) for one in self.members_.values())
+
+    @property
     def _columns(self) -> Columns:
         return Columns(self.n_features_in_, self.categories_, self.dates_)
 
@@ -253,8 +262,8 @@ class TopRanker(Ranker):
 
     def _read_training(
         self, X: Matrix, y: Labels, sample_weight: ArrayLike | None, groups: ArrayLike | None
-    ) -> tuple[Given, Where]:
-        """Rows that weigh something, and which they are."""
+    ) -> tuple[Given, Where, int]:
+        """Rows that weigh something, which they are, and how many there are with the others."""
         refuse_elsewhere(self, X=X)
         X, numbers, y, columns = self._numbers_of_training(X, y)
         self.classes_ = two_classes(y)
@@ -264,10 +273,11 @@ class TopRanker(Ranker):
         positive = np.asarray(y == self.classes_[1])
         require_two_of_each(positive[counted], self.classes_)
         self.categories_, self.dates_ = columns.categories, columns.dates
-        folds = self._folds(y, positive, groups, counted)
+        folds = self._folds(positive, groups, counted)
         matter = groups is not None or not (self.cv is None or isinstance(self.cv, Integral))
         whole = Given(X, numbers, columns, positive, weight, [], matter)
-        return replace(whole if weight is None else whole.part(counted), folds=folds), counted
+        given = replace(whole if weight is None else whole.part(counted), folds=folds)
+        return given, counted, len(positive)
 
     def _numbers_of_training(self, X: Any, y: Any) -> tuple[Any, Matrix, Any, Columns]:
         """The rows as they came and as numbers, the labels, and what was learned of columns."""
@@ -287,16 +297,14 @@ class TopRanker(Ranker):
         validate_data(self, X, reset=False, skip_check_array=True)
         return check_array(self._columns.numbers(X), **READING)
 
-    def _folds(
-        self, y: Any, positive: Mask, groups: ArrayLike | None, counted: Where
-    ) -> list[Fold]:
+    def _folds(self, positive: Mask, groups: ArrayLike | None, counted: Where) -> list[Fold]:
         """Folds of the rows that count, each with rows of both classes."""
         cv = EFFORTS[self.effort].n_folds if self.cv is None else self.cv
         if isinstance(cv, Integral):
             rarest = int(min(positive[counted].sum(), (~positive[counted]).sum()))
             kind = StratifiedKFold if groups is None else StratifiedGroupKFold
             cv = kind(min(int(cv), rarest), shuffle=True, random_state=self._settings().seed)
-        folds = split_folds(cv, y, counted, groups)
+        folds = split_folds(cv, positive, counted, groups)
         if not all(_has_both(positive[counted[part]]) for fold in folds for part in fold):
             raise ValueError(
                 f"some of the {len(folds)} folds have rows of one class alone; give fewer with "

@@ -297,6 +297,8 @@ def describe(about: dict[str, Any]) -> list[str]:
                 f"{where.format(**quality)}: positives at the top {at_top:.1%}, average precision "
                 f"{mean:.3f}, AUC {quality['auc']:.3f}."
             )
+    if why := about.get("scores", {}).get("why"):
+        said.append(why)
     if spent := about.get("seconds"):
         parts = ", ".join(f"{name} {seconds:.2f}" for name, seconds in spent.items())
         said.append(f"Seconds: {parts}.")
