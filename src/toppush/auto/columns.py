@@ -84,6 +84,8 @@ def _as_dates(values: NDArray[Any]) -> NDArray[np.datetime64]:
 def _as_date(value: Any) -> Any:
     if value is None or value != value:
         return np.datetime64("NaT")
+    if hasattr(value, "to_timestamp"):  # a period
+        value = value.to_timestamp()
     if getattr(value, "tzinfo", None) is not None:
         value = (value - value.utcoffset()).replace(tzinfo=None)
     return np.datetime64(value)
