@@ -190,3 +190,34 @@ def test_members_of_the_first_round_that_are_used_are_not_left_out(monkeypatch):
     ranker = TopRanker(QUICK, seconds=1e-9).fit(*made())
     assert set(ranker.members_) | set(ranker.left_out_) == set(QUICK)
     assert not set(ranker.members_) & set(ranker.left_out_)
+
+
+# ---- units
+
+
+class Stretched(LogisticRegression):
+    """Its scores grow with the rows that it saw."""
+
+    def fit(self, X, y, sample_weight=None):
+        super().fit(X, y, sample_weight)
+        self.coef_ *= len(y) ** 3
+        self.intercept_ = self.intercept_ * len(y) ** 3 + len(y)
+        return self
+
+
+def test_held_out_scores_have_the_unit_of_fresh_ones():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((3000, 3))
+    y = X[:, 0] + 0.5 * rng.standard_normal(3000) > 0.8
+    ranker = TopRanker([("own", Stretched())]).fit(X[:1000], y[:1000])
+    fresh, unseen = ranker.decision_function(X[1000:]), ranker.out_of_fold_
+    assert fresh.std() / unseen.std() == pytest.approx(1.0, abs=0.1)
+    assert np.median(fresh) == pytest.approx(np.median(unseen), abs=0.2 * unseen.std())
+
+
+def test_intervals_know_no_weights():
+    X, y = made()
+    plain = TopRanker(QUICK).fit(X, y, np.full(N_ROWS, 3.0)).leaderboard_[0]
+    assert plain["average_precision_low"] <= plain["average_precision"]
+    weighted = TopRanker(QUICK).fit(X, y, 1.0 + np.arange(N_ROWS)).leaderboard_[0]
+    assert weighted["average_precision_low"] is weighted["average_precision_high"] is None

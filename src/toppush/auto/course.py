@@ -68,7 +68,9 @@ class Course:
         if self.interrupted and not first:
             raise KeyboardInterrupt
         self._require_some(list(first))
-        self.left_out = {name: why for name, why in self.left_out.items() if name not in first}
+        if not self.interrupted:  # time was short, and what some rows gave is used
+            for name in first:
+                self.left_out.pop(name, None)
         return first, some
 
     def close(self, weights: dict[str, float]) -> None:

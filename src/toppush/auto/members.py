@@ -18,7 +18,7 @@ from toppush.designs.columns import can_be_shifted, stored
 from toppush.estimators.scores import scores_of
 from toppush.nonlinear.additive import TopPushAdditive
 from toppush.nonlinear.forest import TopForest
-from toppush.nonlinear.held_out import Fold, drawn_folds, joined, within
+from toppush.nonlinear.held_out import Fold, drawn_folds, within
 from toppush.nonlinear.kernel import TopPushKernel
 from toppush.nonlinear.net import TopPushNet
 from toppush.nonlinear.trees import TopPushTrees
@@ -148,12 +148,18 @@ class Member:
                 return Fitted(fitted, fitted.out_of_fold_, self.raw)
             return self._fit_to_all(given, settings, fitted.out_of_fold_)
         X = given.X if self.raw else given.numbers
-        parts = []
+        unseen = np.zeros(given.n_rows)
+        times = np.zeros(given.n_rows)
         for train, held in given.folds:
             go_on()
             one = _fit(clone(ranker), X, given, train)
-            parts.append((held, scores_of(one, _safe_indexing(X, held))))
-        return Fitted(_fit(ranker, X, given), joined(parts, given.positive), self.raw)
+            center, spread = _unit(one, _safe_indexing(X, train), given.positive[train])
+            unseen[held] += (scores_of(one, _safe_indexing(X, held)) - center) / spread
+            times[held] += 1
+        final = _fit(ranker, X, given)
+        center, spread = _unit(final, X, given.positive)
+        with np.errstate(invalid="ignore"):  # NaN where no fold held a row out
+            return Fitted(final, unseen / times * spread + center, self.raw)
 
     def _fit_to_all(self, given: Given, settings: Settings, unseen: Array) -> Fitted:
         """A fit by other folds, in the unit of which the scores of rows unseen are given."""
@@ -162,6 +168,15 @@ class Member:
         final = self.make(replace(given, folds=drawn), settings)
         _fit(final, given.numbers, given)
         return Fitted(final, _in_unit(unseen, final.out_of_fold_, ~given.positive), self.raw)
+
+
+def _unit(ranker: Any, X: Any, positive: Mask) -> tuple[float, float]:
+    """Mean score of the negatives that a ranker has seen, and the deviation of all its scores.
+
+    Fits to other rows differ in both; of additive models the deviation by a third.
+    """
+    scores = scores_of(ranker, X)
+    return float(scores[~positive].mean()), float(scores.std()) or 1.0
 
 
 def _in_unit(scores: Array, other: Array, negative: Mask) -> Array:

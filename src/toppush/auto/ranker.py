@@ -90,6 +90,7 @@ class TopRanker(Ranker):
     ----------
     leaderboard_ : list of dict
         Each member and the combination, best first, by their held-out scores; made when asked.
+        Intervals are None if rows have weights.
     members_ : dict
         Name -> fitted ranker, of those that have a weight.
     weights_, centers_, scales_ : dict

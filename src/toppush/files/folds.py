@@ -26,9 +26,9 @@ def folds_of(positive: Mask, held: RoleValues, n_folds: int, seed: int) -> Folds
 def _by_groups(splitter: StratifiedGroupKFold, positive: Mask, groups: Where) -> Folds:
     n_groups = len(np.unique(groups))
     if n_groups < splitter.n_splits:
+        less = "ask for fewer with --cv" if n_groups > 1 else "leave --groups out"
         raise DataError(
-            f"{splitter.n_splits} folds are asked for with --cv, and --groups has {n_groups} "
-            "groups; ask for fewer."
+            f"{splitter.n_splits} folds need as many groups, and --groups has {n_groups}; {less}."
         )
     return list(splitter.split(positive, positive, groups))
 
