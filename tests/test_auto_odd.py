@@ -11,7 +11,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from toppush import TopRanker, metrics
+from toppush import TopRanker, files, metrics
 from toppush.auto import course
 from toppush.auto.members import MEMBERS, NO_SPARSE_GAPS, _weight_name
 
@@ -221,3 +221,26 @@ def test_intervals_know_no_weights():
     assert plain["average_precision_low"] <= plain["average_precision"]
     weighted = TopRanker(QUICK).fit(X, y, 1.0 + np.arange(N_ROWS)).leaderboard_[0]
     assert weighted["average_precision_low"] is weighted["average_precision_high"] is None
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_ranker_of_a_table_is_saved_and_opened(tmp_path):
+    X, y = made()
+    table = pd.DataFrame(X, columns=list("abc")).assign(
+        when=pd.date_range("2024-01-01", periods=N_ROWS), city=["Oslo", "Rome"] * (N_ROWS // 2)
+    )
+    ranker = TopRanker(QUICK).fit(table, y)
+    files.save(ranker, tmp_path / "m.toppush")
+    opened = files.load(tmp_path / "m.toppush").ranker
+    np.testing.assert_array_equal(opened.decision_function(table), ranker.decision_function(table))
+    assert opened.leaderboard_ == ranker.leaderboard_
+
+
+def test_what_is_no_date_is_named():
+    X, y = made()
+    table = pd.DataFrame({"a": X[:, 0], "when": pd.date_range("2024-01-01", periods=N_ROWS)})
+    ranker = TopRanker(QUICK).fit(table, y)
+    with pytest.raises(ValueError, match="'when' holds 'soon', which is no date"):
+        ranker.decision_function(table.assign(when="soon"))
+    missing = table.assign(when=pd.array([pd.NA] * N_ROWS, dtype="string"))
+    assert np.isfinite(ranker.decision_function(missing)).all()

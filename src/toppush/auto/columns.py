@@ -13,6 +13,7 @@ from toppush.nonlinear.tables import (
     categorical_columns,
     categories_of,
     codes_of,
+    is_gap,
     numbers_of,
 )
 from toppush.types import Array, Where
@@ -36,7 +37,7 @@ class Columns:
         dates = {}
         for number in table.dates():
             if number not in found:
-                names, _ = date_parts(_as_dates(table.column(number)))
+                names, _ = date_parts(_as_dates(table.column(number), table.names[number]))
                 dates[number] = list(names)
         return cls(width, categories_of(X, found), dates)
 
@@ -68,24 +69,29 @@ class Columns:
                 parts.append(codes_of(values, self.categories[number]))
             elif number in self.dates:
                 hour = "hour" in self.dates[number]
-                parts.extend(date_parts(_as_dates(values), hour=hour)[1].T)
+                parts.extend(date_parts(_as_dates(values, name), hour=hour)[1].T)
             else:
                 parts.append(numbers_of(values, name))
         return np.column_stack(parts)
 
 
-def _as_dates(values: NDArray[Any]) -> NDArray[np.datetime64]:
-    """Dates in UTC; what is none is NaT."""
+def _as_dates(values: NDArray[Any], name: Any) -> NDArray[np.datetime64]:
+    """Dates in UTC; gaps are NaT."""
     if values.dtype.kind == "M":
         return values.astype("datetime64[us]")
-    return np.array([_as_date(value) for value in values.tolist()], dtype="datetime64[us]")
+    return np.array([_as_date(value, name) for value in values.tolist()], dtype="datetime64[us]")
 
 
-def _as_date(value: Any) -> Any:
-    if value is None or value != value:
+def _as_date(value: Any, name: Any) -> Any:
+    if is_gap(value):
         return np.datetime64("NaT")
     if hasattr(value, "to_timestamp"):  # a period
         value = value.to_timestamp()
     if getattr(value, "tzinfo", None) is not None:
         value = (value - value.utcoffset()).replace(tzinfo=None)
-    return np.datetime64(value)
+    try:
+        return np.datetime64(value)
+    except ValueError:
+        raise ValueError(
+            f"column {name!r} holds {value!r}, which is no date; mend it, or leave it empty."
+        ) from None

@@ -105,7 +105,7 @@ def categories_of(given: Any, columns: list[int]) -> Categories:
 
 
 def _sorted(values: NDArray[Any], name: Any) -> list[Any]:
-    found = {_plain(value) for value in _distinct(values, name) if not _is_gap(value)}
+    found = {_plain(value) for value in _distinct(values, name) if not is_gap(value)}
     if all(isinstance(one, float) for one in found):
         return sorted(found)
     return sorted(found, key=str)
@@ -126,7 +126,7 @@ def _plain(value: Any) -> Any:
     return float(value) if isinstance(value, bool | int | float | np.number) else str(value)
 
 
-def _is_gap(value: Any) -> bool:
+def is_gap(value: Any) -> bool:
     """None, NaN and the like: what does not equal itself, or cannot say."""
     try:
         return value is None or bool(value != value)
@@ -150,7 +150,7 @@ def codes_of(values: NDArray[Any], categories: list[Any]) -> Array:
     place = {one: float(code) for code, one in enumerate(categories)}
     held = values.tolist()  # once: a NaN is found again by its identity alone
     code = {
-        value: np.nan if _is_gap(value) else place.get(_plain(value), np.nan) for value in set(held)
+        value: np.nan if is_gap(value) else place.get(_plain(value), np.nan) for value in set(held)
     }
     return np.array([code[value] for value in held])
 
@@ -161,7 +161,7 @@ def numbers_of(values: NDArray[Any], name: Any) -> Array:
         if values.dtype.kind == "m":
             return np.asarray(values / DAY)
         if values.dtype == object:
-            values = np.array([np.nan if _is_gap(one) else one for one in values.tolist()])
+            values = np.array([np.nan if is_gap(one) else one for one in values.tolist()])
         if values.dtype.kind == "c":
             raise TypeError
         return values.astype(np.float64)
