@@ -244,3 +244,13 @@ def test_what_is_no_date_is_named():
         ranker.decision_function(table.assign(when="soon"))
     missing = table.assign(when=pd.array([pd.NA] * N_ROWS, dtype="string"))
     assert np.isfinite(ranker.decision_function(missing)).all()
+
+
+def test_texts_of_their_own_in_every_row_are_not_learned():
+    X, y = made()
+    table = pd.DataFrame(X, columns=list("abc")).assign(id=[f"T{row}" for row in range(N_ROWS)])
+    with pytest.warns(UserWarning, match="'id' has another text in nearly every row"):
+        ranker = TopRanker(QUICK).fit(table, y)
+    assert ranker.categories_ == {3: []}
+    assert np.abs(ranker.contributions(table)[:, 3]).max() < 1e-9
+    assert len(TopRanker(QUICK, categorical_features=["id"]).fit(table, y).categories_[3]) == N_ROWS
