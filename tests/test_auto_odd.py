@@ -70,6 +70,12 @@ def test_columns_that_cannot_be_used_are_named(column, said):
         TopRanker(QUICK).fit(table, y)
 
 
+def test_categories_need_columns():
+    X, y = made()
+    with pytest.raises(ValueError, match="needs a data frame or an array, and X is a list"):
+        TopRanker(QUICK, categorical_features=[0]).fit(X.round().tolist(), y)
+
+
 def test_gaps_in_sparse_rows_are_for_trees_alone():
     pytest.importorskip("lightgbm")
     X, y = made()

@@ -190,10 +190,10 @@ def test_few_groups_make_few_folds_and_weights_may_be_sums_of_money(tmp_path):
     assert 0.0 < found.about["out_of_fold"]["average_precision"] < 1.0
     shown = leaderboard(found.about)
     assert list(shown.columns[4].cells) == ["-", "-"]
-    with pytest.raises(files.DataError, match="has 2; ask for fewer"):
+    with pytest.raises(files.DataError, match="has 2 groups; ask for fewer"):
         files.fit(path, **given, groups="who", cv=3)
     rows["who"] = ["a"] * 300
-    with pytest.raises(files.DataError, match="has 1; leave --groups out"):
+    with pytest.raises(files.DataError, match="has 1 groups; leave --groups out"):
         files.fit(write(tmp_path / "t.csv", rows), **given, groups="who")
 
 

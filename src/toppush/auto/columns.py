@@ -36,7 +36,8 @@ class Columns:
     @classmethod
     def of(cls, X: Any, categorical_features: Any) -> "Columns":
         """From training rows."""
-        table, width = Table(X), int(X.shape[1])
+        table = Table(X)
+        width = len(table.names)
         found = categorical_columns(X, categorical_features)
         dates = {}
         for number in table.dates():
@@ -45,7 +46,7 @@ class Columns:
                 dates[number] = list(names)
         categories = categories_of(X, found)
         if isinstance(categorical_features, str):  # FROM_DTYPE
-            _empty_ids(categories, table, int(X.shape[0]))
+            _empty_ids(categories, table, len(X))
         return cls(width, categories, dates)
 
     @staticmethod

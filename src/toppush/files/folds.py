@@ -27,9 +27,7 @@ def _by_groups(splitter: StratifiedGroupKFold, positive: Mask, groups: Where) ->
     n_groups = len(np.unique(groups))
     if n_groups < splitter.n_splits:
         less = "ask for fewer with --cv" if n_groups > 1 else "leave --groups out"
-        raise DataError(
-            f"{splitter.n_splits} folds need as many groups, and --groups has {n_groups}; {less}."
-        )
+        raise DataError(f"{splitter.n_splits} folds, and --groups has {n_groups} groups; {less}.")
     return list(splitter.split(positive, positive, groups))
 
 
