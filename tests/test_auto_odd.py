@@ -11,7 +11,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from toppush import TopRanker, files, metrics
+from toppush import TopPush, TopRanker, files, metrics
 from toppush.auto import course
 from toppush.auto.members import MEMBERS, NO_SPARSE_GAPS, _weight_name
 
@@ -260,3 +260,12 @@ def test_texts_of_their_own_in_every_row_are_not_learned():
     assert ranker.categories_ == {3: []}
     assert np.abs(ranker.contributions(table)[:, 3]).max() < 1e-9
     assert len(TopRanker(QUICK, categorical_features=["id"]).fit(table, y).categories_[3]) == N_ROWS
+
+
+@pytest.mark.parametrize("ranker", [TopRanker(QUICK), TopPush()])
+def test_labels_that_are_missing_are_said(ranker):
+    X, y = made()
+    labels = np.where(y, "yes", "no").astype(object)
+    labels[3] = None
+    with pytest.raises(ValueError, match="labels that cannot be compared"):
+        ranker.fit(X, labels)
