@@ -1,5 +1,6 @@
 """Tables as users have them, as the numbers that members take."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,6 +14,7 @@ from toppush.nonlinear.tables import (
     categorical_columns,
     categories_of,
     codes_of,
+    joined_categories,
     numbers_of,
 )
 from toppush.types import Array, Where
@@ -39,6 +41,15 @@ class Columns:
                 names, _ = date_parts(_as_dates(table.column(number)))
                 dates[number] = list(names)
         return cls(width, categories_of(X, found), dates)
+
+    @classmethod
+    def joined(cls, parts: Sequence["Columns"]) -> "Columns":
+        """What was learned of a table, from its parts."""
+        dates = {
+            number: max((part.dates[number] for part in parts), key=len)
+            for number in parts[0].dates
+        }
+        return cls(parts[0].width, joined_categories([part.categories for part in parts]), dates)
 
     @staticmethod
     def are_plain(X: Any, categorical_features: Any) -> bool:

@@ -6,13 +6,14 @@ somebody interrupts, is combined.
 
 import time
 import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from toppush.auto.combination import Lists, choose_weights
-from toppush.auto.members import Fitted, Given, Member, Settings
+from toppush.auto.members import Candidate, Fitted, Given, Settings
 from toppush.estimators.base import DegenerateWarning
 from toppush.estimators.progress import Line
 from toppush.nonlinear.held_out import some_rows
@@ -37,7 +38,7 @@ class Done:
 class Course:
     """Fits members one after another and keeps what is done."""
 
-    members: dict[str, Member]
+    members: Mapping[str, Candidate]
     settings: Settings
     scoring: str | None
     seconds: float | None = None
@@ -54,7 +55,7 @@ class Course:
         names, everything = self._able(given), np.arange(given.n_rows)
         first: dict[str, Done] = {}
         some = some_rows(given.positive, RUNG_ROWS)
-        if given.n_rows >= WORTH * RUNG_ROWS and len(names) > 1:
+        if given.are_here and given.n_rows >= WORTH * RUNG_ROWS and len(names) > 1:
             part = given.part(some)
             first = self._fit_each(names, part, {})
             names = self._worth(first, part)

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone
@@ -64,6 +64,8 @@ class Given:
     positive: Mask
     weight: Array | None
     folds: list[Fold]
+    are_here: bool = True
+    """Whether this process holds the rows, not their labels alone."""
 
     @property
     def n_rows(self) -> int:
@@ -99,6 +101,16 @@ class Fitted:
     out_of_fold: Array
     raw: bool
     """Whether it is given rows as they came, not as numbers."""
+
+
+class Candidate(Protocol):
+    """What may take part, wherever the rows are."""
+
+    def left_out(self, given: Given) -> str | None:
+        """Why it does not take part, if so."""
+
+    def fit(self, given: Given, settings: Settings) -> Fitted:
+        """Fit to all rows, and score each by a fit that did not see it."""
 
 
 Maker = Callable[[Given, Settings], BaseEstimator]

@@ -1,7 +1,7 @@
 """The ranker that chooses among members and combines them."""
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
@@ -15,11 +15,12 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from toppush import metrics
+from toppush.auto import on_dask
 from toppush.auto.columns import Columns
 from toppush.auto.combination import choose_weights
 from toppush.auto.course import Course, Done, held_scores, standardised
 from toppush.auto.leaderboard import Board, Entry
-from toppush.auto.members import EFFORTS, Given, Settings, named_members
+from toppush.auto.members import EFFORTS, Candidate, Given, Settings, named_members
 from toppush.designs import for_engine
 from toppush.estimators.base import Ranker, refuse_elsewhere, two_classes, unchanged_on_failure
 from toppush.estimators.progress import Line
@@ -174,18 +175,20 @@ class TopRanker(Ranker):
         self
         """
         with unchanged_on_failure(self):
-            given, counted = self._read_training(X, y, sample_weight, groups)
+            asked = named_members(self.members, EFFORTS[self.effort])
+            members: Mapping[str, Candidate] = asked
+            if on_dask.holds(X):
+                dealt = on_dask.read_training(self, X, y, sample_weight, groups)
+                given, counted, n_rows = dealt.given, dealt.places, dealt.n_rows
+                members = on_dask.members_for(dealt, asked)
+            else:
+                given, counted = self._read_training(X, y, sample_weight, groups)
+                n_rows = len(y)
             line = Line() if self.verbose else None
-            course = Course(
-                named_members(self.members, EFFORTS[self.effort]),
-                self._settings(),
-                self.scoring,
-                self.seconds,
-                line,
-            )
+            course = Course(members, self._settings(), self.scoring, self.seconds, line)
             done, where = course.run(given)
             used = given if len(where) == given.n_rows else given.part(where)
-            self._combine(done, used, counted[where], len(y))
+            self._combine(done, used, counted[where], n_rows)
             self.left_out_ = course.left_out
             course.close(self.weights_)
             self._warn_if_behind()
@@ -203,6 +206,8 @@ class TopRanker(Ranker):
         array of shape (n_samples,)
         """
         check_is_fitted(self)
+        if on_dask.holds(X):
+            return on_dask.scores(self, X)
         numbers = self._read(X)
         total = np.full(numbers.shape[0], -self.threshold_)
         for name, ranker in self.members_.items():

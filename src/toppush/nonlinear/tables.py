@@ -102,8 +102,18 @@ def categories_of(given: Any, columns: list[int]) -> Categories:
     return {number: _sorted(table.column(number)) for number in columns}
 
 
+def joined_categories(parts: Sequence[Categories]) -> Categories:
+    """The categories of a table from those of its parts."""
+    return {
+        number: _in_order(set().union(*(part[number] for part in parts))) for number in parts[0]
+    }
+
+
 def _sorted(values: NDArray[Any]) -> list[Any]:
-    found = {_plain(value) for value in set(values.tolist()) if not _is_gap(value)}
+    return _in_order({_plain(value) for value in set(values.tolist()) if not _is_gap(value)})
+
+
+def _in_order(found: set[Any]) -> list[Any]:
     if all(isinstance(one, float) for one in found):
         return sorted(found)
     return sorted(found, key=str)

@@ -160,7 +160,7 @@ def _kind_of_member(name: str, ranker: Any) -> Kind:
     if kind is None or isinstance(kind, Auto):
         raise ModelError(
             f"its member {name!r} is a {type(ranker).__name__}, which a model file cannot hold; "
-            "fit TopRanker with members that have a name."
+            "fit TopRanker without it, with members such as 'linear'."
         )
     return kind
 
