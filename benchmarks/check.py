@@ -24,7 +24,11 @@ from benchmarks.data import SHARED, TABLES
 from toppush import files
 
 MOST_TRAIN, SIZES = 10_000, (1_000, 5_000)
-MODELS = {"linear": {"lam": 0.01, "top": 0.1}, "additive": {"lam": 0.1, "top": 0.1}}
+MODELS = {
+    "linear": {"lam": 0.01, "top": 0.1},
+    "additive": {"lam": 0.1, "top": 0.1},
+    "trees": {"members": 5},
+}
 COLUMNS = ["table", "model", "rows", "change", "checks", "found", "others"]
 
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from benchmarks import common
 from toppush.metrics import top_curve
-from toppush.metrics.budgets import expected_hits, hits_above, threshold_for_budget
+from toppush.metrics.budgets import hits_above, hits_in_first, threshold_for_budget
 from toppush.metrics.groups import group_means, grouped_lists
 from toppush.metrics.profit import best_length
 from toppush.metrics.thresholds import (
@@ -31,6 +31,7 @@ from toppush.metrics.thresholds import (
 POPULATION = 200_000
 DRAWS = 300
 BUDGET, ROWS_PER_DAY = 10, 400
+LENGTHS = (10, 50)
 OBSERVED = ", as observed"
 COLUMNS = ["scores", "rows", "positives", "what", "stated", "held", "made", "size"]
 
@@ -154,8 +155,8 @@ def forecasts(positive, score, value, fresh, truth, rng):
     found = (new_positive & (new_score > usual)).sum()
     yield "hits a day above the budget's score", *_held(hits, found)
     best = np.lexsort((rng.random(len(new_score)), -new_score))
-    for length in (BUDGET, 50):
-        hits = expected_hits(positive, score, rows=ROWS_PER_DAY, length=length, draws=DRAWS)
+    lists = hits_in_first(positive, score, LENGTHS, rows=ROWS_PER_DAY, draws=DRAWS)
+    for length, hits in zip(LENGTHS, lists, strict=True):
         yield f"hits in the first {length}", *_held(hits, new_positive[best[:length]].sum())
     gain = best_length(positive, score, value=value, cost=1.0, draws=DRAWS)
     yield "profit at the best length", *_held(gain.expected, len(score) * truth.profit(gain.score))

@@ -32,7 +32,7 @@ def split(rows):
 def populations(positive, lists, draws=3, seed=0):
     cells = bootstrap.Cells.of(positive, lists)
     weights, unseen = cells.draw(draws, np.random.default_rng(seed))
-    ends = [list(bootstrap._populations(weights, unseen, cells, one)) for one in cells.places]
+    ends = [list(bootstrap._populations(weights, unseen, cells, one)) for one in cells.runs()]
     return cells, weights, unseen, ends
 
 

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import betabinom
 
+from toppush.metrics import budgets
 from toppush.metrics.budgets import (
     beta_binomial_quantile,
     expected_hits,
@@ -100,6 +101,23 @@ def test_a_list_of_all_rows_forecasts_the_count_of_positives(rng):
     assert found.expected == exact.expected
     assert found.low == pytest.approx(exact.low, abs=1)
     assert found.high == pytest.approx(exact.high, abs=1)
+
+
+@given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2)), min_size=1, max_size=7))
+def test_heads_of_a_drawn_population_hold_what_lies_above_them(cells):
+    """With the unseen row before all others, by plain interpolation."""
+    rng = np.random.default_rng(len(cells))
+    positives, negatives = rng.standard_gamma(np.array([*cells, (1, 1)], float).T)
+    unseen, ends = rng.exponential(), rng.random(6)
+    for label, (share, last) in zip(
+        (0.0, 1.0), budgets._shares(positives, negatives, unseen, ends), strict=True
+    ):
+        weight = np.cumsum([0.0, unseen, *(positives + negatives)])
+        depth = ends * weight[-1]
+        hits = np.cumsum([0.0, unseen * label, *positives])
+        assert share == pytest.approx(np.interp(depth, weight, hits) / depth)
+        beyond = np.interp(depth + 1e-9, weight, hits) - np.interp(depth, weight, hits)
+        assert last == pytest.approx(beyond / 1e-9, abs=1e-5)
 
 
 def test_forecasts_repeat_and_only_the_order_counts(rng):

@@ -4,17 +4,22 @@ import copy
 import json
 
 import numpy as np
+import pandas as pd
+import pyarrow as pa
 import pytest
 from click.testing import CliRunner
 from scipy import sparse
 from sklearn.datasets import dump_svmlight_file
+from sklearn.linear_model import LogisticRegression
 
 from files import DROP, EVERY_KIND, made_rows, quick_fit, write
 from toppush import files
 from toppush.cli import main
 from toppush.cli.check import MOVED
-from toppush.files import watching
+from toppush.files import unseen, watching
+from toppush.files.checking_lists import check_against
 from toppush.files.readers import csv
+from toppush.files.sources import open_source
 from toppush.metrics.drift import Limits
 from toppush.report.watch import watch_page
 
@@ -247,3 +252,154 @@ def test_hostile_names_are_only_text(tmp_path):
         one for one in ("<img", "<script", "<b>", "d</title>") if one in page
     }
     assert "&lt;img" in page
+
+
+# ---- weights, groups, times and dates of the fit
+
+
+def test_weights_of_the_fit_say_what_training_rows_were_like(tmp_path):
+    """Rows of weight 0 are as if they had not been there, rows of weight 3 as if three times."""
+    rows = made_rows(900)
+    rng = np.random.default_rng(0)
+    weight = rng.choice([0, 1, 3], 900)
+    weighted = quick_fit(
+        "linear",
+        write(tmp_path / "w.csv", rows | {"w": weight.tolist()}),
+        sample_weight="w",
+        **FRAUD,
+    )
+    times = np.repeat(np.arange(900), weight)
+    repeated = {name: [values[row] for row in times] for name, values in rows.items()}
+    plain = quick_fit("linear", write(tmp_path / "r.csv", repeated), **FRAUD)
+    known, expected = (one.about["watched"]["columns"] for one in (weighted, plain))
+    assert set(known) == {"age", "income", "city", "member"}
+    assert known["age"]["gaps"] == pytest.approx(expected["age"]["gaps"])
+    assert known["age"]["spread"]["knots"] == expected["age"]["spread"]["knots"]
+    shares = [
+        dict(zip(one["city"]["texts"], one["city"]["shares"], strict=True))
+        for one in (known, expected)
+    ]
+    assert shares[0] == pytest.approx(shares[1])
+    assert weighted.scale.prevalence == pytest.approx(plain.scale.prevalence, abs=0.01)
+
+
+def test_folds_that_tell_what_scores_mean_keep_groups_together(folder, tmp_path, monkeypatch):
+    seen = []
+
+    def spy(kind, ranker, X, positive, weight, *, folds, seed):
+        seen.append(folds)
+        return unseen.learned_scale(kind, ranker, X, positive, weight, folds=folds, seed=seed)
+
+    monkeypatch.setattr(watching, "learned_scale", spy)
+    group = np.arange(900) // 9
+    rows = write(tmp_path / "g.csv", made_rows(900) | {"who": group.tolist()})
+    model = files.fit(rows, model="linear", top=0.3, lam="cv", groups="who", **FRAUD)
+    assert model.scale.held_out
+    for train, test in seen[0]:
+        assert not set(group[train]) & set(group[test])
+    when = np.arange(900)
+    rows = write(tmp_path / "t.csv", made_rows(900) | {"when": when.tolist()})
+    model = files.fit(rows, model="linear", top=0.3, lam="cv", time="when", **FRAUD)
+    assert all(when[train].max() < when[test].min() for train, test in seen[1])
+    assert model.scale.spread.rows < 900  # those before the first cut are never held out
+
+
+def test_dates_that_went_on_are_told(tmp_path):
+    def dated(year, seed):
+        days = np.random.default_rng(seed).integers(0, 360, 900)
+        start = np.datetime64(f"{year}-01-01")
+        return made_rows(900, seed=seed) | {"day": [str(start + int(one)) for one in days]}
+
+    model = quick_fit("linear", write(tmp_path / "t.csv", dated(2023, 0)), **FRAUD)
+    found = files.check(model, write(tmp_path / "n.csv", dated(2024, 1)))
+    columns = {one.column for one in found.moved("columns")}
+    assert len(columns) == 1
+    assert "day" in columns.pop()
+
+
+# ---- against other rows than those of the fit
+
+
+@pytest.fixture(scope="module")
+def scored(folder, model):
+    """Files of rows with scores that somebody wrote: two months alike, and one that moved."""
+    for name, shift, seed in (("may", 0, 11), ("june", 0, 12), ("july", 6, 13)):
+        rows = changed(seed=seed, age=lambda age, shift=shift: age and age + shift)
+        rows["score"] = np.round(model.decision_function(pa.table(rows)), 6).tolist()
+        write(folder / f"{name}.csv", rows)
+    return folder
+
+
+def test_scores_of_others_are_held_against_other_rows(scored):
+    may, june, july = (scored / f"{name}.csv" for name in ("may", "june", "july"))
+    given = ("--scores", "score", "--label", "fraud", "--before", may)
+    calm = run(june, *given)
+    assert calm.exit_code == 0, calm.output
+    assert "Nothing moved: 4 columns and the scores are as before." in calm.output
+    alarm = run(july, *given, "--json")
+    assert alarm.exit_code == MOVED
+    told = json.loads(alarm.stdout)
+    assert {one["column"] for one in told["moved"]} >= {"age", None}
+    assert {one["column"] for one in told["moved"]} <= {"age", None}
+    assert told["before"] == str(may)
+    assert run(july, "--scores", "score", "--label", "fraud").exit_code == 2
+
+
+def test_a_model_may_be_held_against_other_rows_than_those_of_its_fit(scored, tmp_path):
+    model, may, june = (scored / name for name in ("m.toppush", "may.csv", "june.csv"))
+    page = tmp_path / "page.html"
+    assert run(model, june, "--before", may, "--html", page).exit_code == 0
+    assert page.exists()
+    flattered = run(model, june, "--before", scored / "train.csv")
+    assert "flatter" in flattered.output
+
+
+def test_a_model_that_remembers_nothing_can_be_checked_against_rows(scored, model, tmp_path):
+    forgetful = files.Model(
+        model.pipeline, {k: v for k, v in model.about.items() if k not in ("scores", "watched")}
+    )
+    files.save(forgetful, tmp_path / "old.toppush")
+    july, may = scored / "july.csv", scored / "may.csv"
+    refused = run(tmp_path / "old.toppush", july)
+    assert refused.exit_code == 1
+    assert "fit it again" in refused.output
+    assert "--before" in refused.output
+    assert run(tmp_path / "old.toppush", july, "--before", may).exit_code == MOVED
+
+
+def test_rows_without_labels_tell_of_no_precision(scored):
+    source = open_source(None, scores="score")
+    given = scored / "may.csv", scored / "july.csv"
+    found = check_against(source, *given, label="fraud", labels=False)
+    assert not found.labelled
+    assert {one.precision for one in found.parts} == {None}
+    assert "precision" not in {one.what for one in found.changes}
+    assert watch_page(found, model="m", data="d")
+
+
+def test_another_file_without_a_column_is_refused(scored, tmp_path):
+    rows = changed(seed=14)
+    rows["score"] = [0.0] * 1499 + [1.0]
+    del rows["income"]
+    source = open_source(None, scores="score")
+    with pytest.raises(files.DataError, match="income"):
+        check_against(source, scored / "may.csv", write(tmp_path / "n.csv", rows), label="fraud")
+
+
+def test_skops_files_are_checked_against_rows(tmp_path, rng):
+    skops = pytest.importorskip("skops.io")
+    frames = {}
+    for name, shift in (("before", 0), ("same", 0), ("moved", 2)):
+        X = pd.DataFrame(rng.normal(size=(800, 3)), columns=list("abc"))
+        label = X["a"] + rng.normal(size=800) > 1
+        X["b"] += shift
+        frames[name] = X
+        X.assign(label=label.astype(int)).to_csv(tmp_path / f"{name}.csv", index=False)
+    fitted = LogisticRegression().fit(frames["before"], frames["before"]["a"] > 1)
+    skops.dump(fitted, tmp_path / "m.skops")
+    given = tmp_path / "m.skops", tmp_path / "same.csv", "--before", tmp_path / "before.csv"
+    options = ("--positive", "1")
+    assert run(*given, *options).exit_code == 0, run(*given, *options).output
+    moved = run(given[0], tmp_path / "moved.csv", *given[2:], *options)
+    assert moved.exit_code == MOVED
+    assert "Columns that moved: b." in moved.output

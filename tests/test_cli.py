@@ -21,6 +21,7 @@ from toppush.cli.fit import behind
 from toppush.cli.progress import NowAndThen, lines_to_stderr
 from toppush.experiments import compare as experiments_compare
 from toppush.files.fitting import read_training_file
+from toppush.files.ranking import COLUMNS
 
 COMMANDS = ("fit", "rank", "evaluate", "compare", "threshold", "info", "demo")
 
@@ -152,8 +153,8 @@ def test_rank_lists_and_writes(folder):
     run("rank", folder / "m.toppush", folder / "new.parquet", "-o", folder / "r.csv", "--limit", 7,
         "--columns", "id")  # fmt: skip
     written = (folder / "r.csv").read_text().splitlines()
-    assert written[0] == "rank,score,row,id"
-    assert [line.split(",")[3] for line in written[1:]] == expected["id"].to_pylist()
+    assert written[0] == "rank,points,share,score,row,id"
+    assert [line.split(",")[5] for line in written[1:]] == expected["id"].to_pylist()
 
 
 def test_evaluate_agrees_with_the_metrics(folder):
@@ -217,19 +218,39 @@ def test_compare_sets_methods_side_by_side(comparison):
 
 def test_info_says_what_the_model_is(folder):
     found = result("info", folder / "m.toppush")
+    shortened = ("certificate", "scores", "watched")
     assert found == {
         key: value for key, value in files.load(folder / "m.toppush").about.items()
-        if key != "certificate"
-    } | {"certificate": found["certificate"]}  # fmt: skip
+        if key not in shortened
+    } | {key: found[key] for key in shortened}  # fmt: skip
+    assert found["scores"] == {"why": "", "held_out": True}
+    assert found["watched"] == {"left_out": 0}
     shown = run("info", folder / "m.toppush").stdout
     assert "500 of train.csv" in shown
     assert shown.startswith("Positive: fraud = yes, the rarer of two texts (negative: no).\n")
 
 
-def test_demo_as_json(tmp_path):
+@pytest.mark.long
+def test_demo_shows_the_default_beside_rivals(tmp_path, monkeypatch):
+    from toppush.experiments import demo
+
+    monkeypatch.setattr(demo, "N_SPLITS", 2)
+    monkeypatch.setenv("COLUMNS", "80")
     found = result("demo", "--picture", tmp_path / "d.png")
-    assert set(found["splits"]) == {"TopPush", "LogisticRegression"}
+    assert list(found["splits"])[:2] == ["TopRanker", "LogisticRegression"]
     assert (tmp_path / "d.png").exists()
+    monkeypatch.setattr(demo, "run", lambda seed: made)
+    measures = {
+        ranker: {name: np.array(values) for name, values in measures.items()}
+        for ranker, measures in found["splits"].items()
+    }
+    labels = {ranker: np.arange(200) < 9 for ranker in measures}
+    made = demo.Demo(measures, found["seconds"], labels, found["leaderboard"], 1, 1, 1)
+    printed = run("demo", "--picture", tmp_path / "d.png").stdout
+    rows = [line for line in printed.splitlines() if "±" in line]
+    assert [row.split()[0] for row in rows] == list(found["splits"])
+    assert max(map(len, rows)) <= 80
+    assert "…" not in printed
 
 
 @pytest.mark.parametrize(
@@ -298,7 +319,7 @@ def test_a_name_with_a_comma_is_one_column(tmp_path):
     found = result("fit", path, "-o", tmp_path / "m", "--label", "fraud", "--lam", 1, *given)
     assert found["columns"]["dropped"] == ["age", "city, land", "id"]
     listed = result("rank", tmp_path / "m", path, "--columns", "city, land", "--columns", "id,age")
-    assert list(listed["ranked"][0]) == ["rank", "score", "row", "city, land", "id", "age"]
+    assert list(listed["ranked"][0]) == [*COLUMNS, "city, land", "id", "age"]
 
 
 def test_columns_of_reports_repeat_too(folder, tmp_path):
@@ -657,11 +678,11 @@ def test_a_whole_run(call, tmp_path, monkeypatch):
     ranked = call("rank", "fraud.toppush", "new.csv", "-o", "ranked.csv", "--columns", "id")
     assert "Texts that the model does not know: city 5." in ranked
     names, *rows = [row.split(",") for row in (tmp_path / "ranked.csv").read_text().splitlines()]
-    assert names == ["rank", "score", "row", "id"]
-    scores = np.array([float(row[1]) for row in rows])
+    assert names == [*COLUMNS, "id"]
+    scores = np.array([float(row[3]) for row in rows])
     assert (np.diff(scores) <= 0).all()
-    assert all(f"client {int(row) - 1}" == name for _, _, row, name in rows)
-    fraud = np.array([truth[int(row[2]) - 1] == "yes" for row in rows])
+    assert all(f"client {int(row) - 1}" == name for *_, row, name in rows)
+    fraud = np.array([truth[int(row[4]) - 1] == "yes" for row in rows])
     assert fraud[:50].mean() > 3 * fraud.mean()
     alarms = scores > line["score"]
     assert alarms[~fraud].mean() < 0.08

@@ -6,6 +6,8 @@ import json
 import numpy as np
 import pyarrow as pa
 import pytest
+from scipy import sparse
+from sklearn.datasets import dump_svmlight_file
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import Pipeline
 
@@ -99,7 +101,7 @@ def test_fit_prints_the_leaderboard(printed, folder):
         row["name"] for row in about["leaderboard"]
     ]
     assert max(map(len, printed.stdout.splitlines()[start : start + 6])) <= 80
-    assert " held out. Average precision of " in printed.stdout
+    assert "On rows that were held out, " in printed.stdout
     assert "against logistic regression (" in printed.stdout
     told = run("info", folder / "m").stdout
     assert (
@@ -123,7 +125,7 @@ def entry(name, **more):
 
 def told(first, against, weights=("trees", "logistic"), **more):
     about = {
-        "leaderboard": [entry(first), entry("others")],
+        "leaderboard": [entry(first), entry("others"), entry("more")],
         "fit": {"weights": dict.fromkeys(weights, 1 / len(weights))},
         "against": against,
     } | more
@@ -136,13 +138,13 @@ def test_the_verdict_says_whether_it_is_noise():
     near = {"name": "boosted", "difference": -0.01, "low": -0.03, "high": 0.02}
     said = told("combination", [ahead, near])
     assert said == (
-        "The combination ranks rows best that were held out. Average precision of the combination: "
-        "+0.050 against logistic regression (more than noise), -0.010 against LightGBM's log loss "
-        "(may be noise)."
+        "On rows that were held out, the combination ranks best. Average precision of the "
+        "combination: +0.050 against logistic regression (more than noise), -0.010 against "
+        "LightGBM's log loss (may be noise)."
     )
     behind = {"name": "trees", "difference": -0.05, "low": -0.09, "high": -0.01}
     said = told("trees", [behind], left_out={"net": "torch is not installed"})
-    assert said.startswith("Trees ranks rows best that were held out.")
+    assert said.startswith("On rows that were held out, trees ranks best.")
     assert "-0.050 against trees (more than noise)." in said
     assert "Caution: trees alone is better by more than noise; --members trees takes it." in said
     assert said.endswith("Left out: net (torch is not installed).")
@@ -150,6 +152,17 @@ def test_the_verdict_says_whether_it_is_noise():
     assert "Average precision of trees: +0.050 against logistic regression" in said
     unknown = ahead | {"low": None, "high": None}
     assert told("combination", [unknown]).endswith("+0.050 against logistic regression.")
+
+
+def test_without_lightgbm_the_others_do_it(folder, tmp_path, monkeypatch):
+    find = "toppush.auto.members.find_spec"
+    monkeypatch.setattr(find, lambda name: None if name == "lightgbm" else name)
+    ran = run("fit", folder / "train.csv", "-o", tmp_path / "m", "--label", "fraud", "--drop", "id",
+              "--effort", "quick", "--threads", 1)  # fmt: skip
+    assert (
+        "Left out: boosted (lightgbm is not installed: pip install 'toppush[trees]')" in ran.stdout
+    )
+    assert "lightgbm" not in result("info", tmp_path / "m")["versions"]
 
 
 def test_weights_and_groups_reach_the_combination(folder, tmp_path):
@@ -302,6 +315,26 @@ def test_matrices_are_ranked_too(rng, tmp_path):
         files.load(tmp_path / "m").decision_function(X), model.decision_function(X)
     )
     assert kind_of(model.ranker) is KINDS["auto"]
+    pytest.importorskip("onnx")
+    runtime = pytest.importorskip("onnxruntime")
+    export_onnx(model, tmp_path / "m.onnx")
+    found = runtime.InferenceSession((tmp_path / "m.onnx").read_bytes()).run(None, {"X": X})[0]
+    np.testing.assert_allclose(found, model.decision_function(X), atol=1e-6)
+
+
+def test_sparse_rows_are_ranked_and_exported(rng, tmp_path):
+    pytest.importorskip("onnx")
+    runtime = pytest.importorskip("onnxruntime")
+    X, y = sparse.random_array((300, 30), density=0.1, rng=rng, format="csr"), rng.random(300) < 0.3
+    dump_svmlight_file(X, y, str(tmp_path / "t.svm"), zero_based=False)
+    model = files.fit(tmp_path / "t.svm", effort="quick", members=["logistic", "forest"], threads=1)
+    export_onnx(model, tmp_path / "m.onnx")
+    dense = X.toarray()
+    found = runtime.InferenceSession((tmp_path / "m.onnx").read_bytes()).run(None, {"X": dense})[0]
+    np.testing.assert_allclose(found, model.decision_function(X), atol=1e-6)
+    files.save(model, tmp_path / "m")
+    again = files.load(tmp_path / "m")
+    np.testing.assert_array_equal(again.decision_function(X), model.decision_function(X))
 
 
 def test_an_old_description_without_a_kind_is_linear(tmp_path, folder):

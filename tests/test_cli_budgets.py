@@ -84,6 +84,9 @@ def test_the_greatest_profit_is_that_of_the_library(held, value):
     assert (found["score"], found["rows"]) == (expected.score, expected.length)
     assert found["profit"] == pytest.approx(vars(expected.expected))
     assert found["observed_profit"] == pytest.approx(expected.observed)
+    assert found["profit_per_day"] is None
+    [found] = answers("--value", value, "--cost", "30", "--rows-per-day", 500)
+    assert found["profit_per_day"]["low"] == pytest.approx(expected.expected.low / 3)
 
 
 def test_scores_of_which_the_lowest_is_best_turn_round():

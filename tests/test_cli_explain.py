@@ -150,6 +150,19 @@ def test_rows_are_picked_in_the_order_asked_for(given, monkeypatch):
     assert found["income"].to_pylist() == [income[number] for number in numbers]
 
 
+def test_a_terminal_explains_the_rows_that_it_shows(given, monkeypatch):
+    asked = []
+
+    def note(model, path, rows, kind=None):
+        asked.append(len(rows))
+        return picked(model, path, rows, kind)
+
+    monkeypatch.setattr("toppush.files.explaining.picked", note)
+    run("rank", *given, "--explain", 1)
+    run("rank", *given, "--explain", 1, "--limit", 3)
+    assert asked == [20, 3]
+
+
 def test_the_first_of_a_group_is_held_back_by_nobody(given):
     """A list per group begins anew: what the row above in the file has is no matter."""
     found = result("rank", *given, "--by", "city", "--limit", 3, "--explain", 2)["ranked"]

@@ -154,6 +154,17 @@ def test_fits_that_cannot_be_end_with_a_sentence(kind, options, code, folder, tm
     assert not list(tmp_path.iterdir())
 
 
+def test_help_lists_the_options_of_every_kind():
+    told = run("fit", "--help").stdout.split("some of the options:")[1].split("With --cluster")[0]
+    found, kind = {}, None
+    for word in told.split():
+        if word in KINDS:
+            kind = word
+        found.setdefault(kind, set()).add(word.removeprefix("--"))
+    for name, one in KINDS.items():
+        assert found[name] == {name, *one.takes} - {"threads"}
+
+
 @pytest.mark.parametrize("kind", ENGINES)
 def test_without_the_engine_a_fit_names_the_extra(kind, folder, tmp_path, monkeypatch):
     from toppush.files.kinds import base

@@ -1,6 +1,7 @@
 """Why a row stands where it does: what columns add, what is said of it, what a pair differs in."""
 
 import itertools
+from functools import cache
 from math import factorial
 
 import numpy as np
@@ -8,6 +9,7 @@ import pyarrow as pa
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
+from sklearn.base import clone
 from sklearn.datasets import dump_svmlight_file
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
@@ -21,9 +23,11 @@ from toppush import (
     TopPushKernel,
     TopPushNet,
     TopPushTrees,
+    TopRanker,
     files,
 )
 from toppush.baselines import BASELINES
+from toppush.estimators.base import Ranker
 from toppush.estimators.contributions import (
     background_places,
     highest_negatives,
@@ -41,9 +45,10 @@ RANKERS = {
     "additive": TopPushAdditive([0.1], tops=[0.3]),
     "kernel": TopPushKernel([0.1], tops=[0.3], widths=[0.3], n_components=20),
     "trees": TopPushTrees(0.1, n_members=2, max_rounds=20, n_threads=1),
+    "auto": TopRanker(["logistic", "linear", "trees"], effort="quick", n_threads=1),
     "net": TopPushNet(n_members=2, hidden=(8,), max_steps=30, learning_rate=0.01, n_threads=1),
 }
-ENGINES = {"trees": "lightgbm", "net": "torch"}
+ENGINES = {"trees": "lightgbm", "net": "torch", "auto": "lightgbm"}
 
 
 def made(n_rows=200, n_columns=5, seed=0):
@@ -52,10 +57,15 @@ def made(n_rows=200, n_columns=5, seed=0):
     return X, X[:, 0] + X[:, 1] * (X[:, 2] > 0) + rng.normal(size=n_rows) > 1.3
 
 
-def fitted(name):
+def unfitted(name):
     if name in ENGINES:
         pytest.importorskip(ENGINES[name], reason=f"needs {ENGINES[name]}, an extra")
-    return RANKERS[name].fit(*made())
+    return clone(RANKERS[name])
+
+
+@cache
+def fitted(name):
+    return unfitted(name).fit(*made())
 
 
 by_ranker = pytest.mark.parametrize("name", RANKERS)
@@ -74,11 +84,9 @@ def test_contributions_sum_to_the_score(name):
 
 @by_ranker
 def test_sparse_rows_have_the_same_contributions(name):
-    if name in ENGINES:
-        pytest.importorskip(ENGINES[name], reason=f"needs {ENGINES[name]}, an extra")
     X, y = made()
     X[np.abs(X) < 0.7] = 0.0
-    ranker, X = RANKERS[name].fit(sparse.csr_array(X), y), X[:20]
+    ranker, X = unfitted(name).fit(sparse.csr_array(X), y), X[:20]
     found = ranker.contributions(sparse.csr_array(X))
     assert_allclose(found, ranker.contributions(X), atol=1e-8)
 
@@ -450,7 +458,7 @@ def test_typical_values_take_all_lifts_away_from_a_weighted_sum():
     assert_allclose(now, ranker.decision_function(X) - lost, atol=1e-9)
 
 
-@pytest.mark.parametrize("name", ["additive", "trees", "kernel"])
+@pytest.mark.parametrize("name", ["additive", "trees", "kernel", "auto"])
 def test_named_columns_matter_more_than_others(name, rng):
     ranker, (X, y) = fitted(name), made(200, seed=1)
     scores = ranker.decision_function(X)
@@ -466,3 +474,20 @@ def test_named_columns_matter_more_than_others(name, rng):
     assert told.mean() > 0.5
     assert falls > 0.8
     assert falls > falls_by_chance + 0.2
+
+
+def test_a_ranker_need_not_tell():
+    class Silent(Ranker):
+        def fit(self, X, y):
+            self.classes_ = np.unique(y)
+            return self
+
+        def decision_function(self, X):
+            return X[:, 0]
+
+    X, y = made()
+    ranker = Silent().fit(X, y)
+    learn_reference(ranker, X, y)
+    assert not hasattr(ranker, "reference_")
+    with pytest.raises(ValueError, match="Silent does not tell"):
+        ranker.explain(X)

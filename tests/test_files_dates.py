@@ -13,6 +13,7 @@ from files import quick_fit, write
 from toppush import files
 from toppush.designs.dates import date_parts
 from toppush.files import Columns, DataError, ModelError
+from toppush.files.fitting_parts import ReadingOptions, look, merged
 from toppush.files.model import exports, saving
 from toppush.metrics import average_precision
 
@@ -220,3 +221,28 @@ def test_a_forged_part_of_a_date_is_refused(folder):
     model.columns.columns_[1] = replace(model.columns.columns_[1], part="century")
     with pytest.raises(ModelError):
         saving.to_bytes(model)
+
+
+# ---- parts of a file, as workers see them
+
+
+def looked(folder, *tables):
+    how = ReadingOptions("label", (), (), "impute", None)
+    paths = [write(folder / f"{place}.parquet", table) for place, table in enumerate(tables)]
+    return [look(str(path), how) for path in paths], how
+
+
+def test_dates_of_parts_are_those_of_the_whole(tmp_path):
+    rows = dated_rows()
+    halves = [{name: values[part::2] for name, values in rows.items()} for part in (0, 1)]
+    columns = merged(*looked(tmp_path, *halves))
+    whole = Columns().fit(pa.table(rows).drop_columns("label"))
+    assert columns.filled_ == whole.filled_
+    for one, other in zip(columns.columns_, whole.columns_, strict=True):
+        assert replace(one, fill=0.0) == replace(other, fill=0.0)
+
+
+def test_parts_of_dates_and_of_texts_do_not_fit(tmp_path):
+    rows = dated_rows(20)
+    with pytest.raises(DataError, match="column when: holds texts, and dates in other parts"):
+        merged(*looked(tmp_path, rows, rows | {"when": ["a", "b"] * 10}))

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from files import DROP, made_rows, quick_fit, write
-from toppush import TopPush, files, metrics
+from toppush import TopPush, TopRanker, files, metrics
 from toppush.cli import main
 from toppush.files import DataError
 from toppush.files.fitting import read_training_file
@@ -206,6 +206,31 @@ def test_kinds_that_draw_their_own_folds_say_so(table):
     drop = [*DROP, "when", "weight"]
     model = quick_fit("trees", table, label="fraud", drop=drop, groups="client", cv=3)
     assert model.ranker.cv == 3
+
+
+@pytest.mark.parametrize("member", ["logistic", "boosted", "trees", "forest"])
+def test_members_learn_from_the_latest_rows_too(member, rng):
+    """Folds by time never train on them; a list of tomorrow's rows must."""
+    if member in ("boosted", "trees"):
+        pytest.importorskip("lightgbm")
+    time, positive = np.arange(400.0), rng.random(400) < 0.4
+    X = np.column_stack([rng.normal(size=400), (time >= 300) & positive])
+    ranker = TopRanker([member], effort="quick", cv=by_time(positive, time, 3), n_threads=1)
+    ranker.fit(X, positive)
+    assert np.isnan(ranker.out_of_fold_[:60]).all()
+    without, having = ranker.decision_function([[0.0, 0.0], [0.0, 1.0]])
+    assert having > without
+    unseen = ranker.out_of_fold_[~positive]
+    seen = ranker.decision_function(X[~positive])
+    assert abs(np.nanmean(unseen) - seen.mean()) < 2 * np.nanstd(unseen)
+
+
+def test_members_that_draw_their_own_folds_do_not_see_groups(rng):
+    pytest.importorskip("torch")
+    X, y = rng.normal(size=(80, 2)), rng.random(80) < 0.4
+    ranker = TopRanker(["logistic", "net"], effort="quick", n_threads=1)
+    ranker.fit(X, y, groups=np.arange(80) // 2)
+    assert ranker.left_out_ == {"net": "it draws its own folds"}
 
 
 # ---- scoring and tol

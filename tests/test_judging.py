@@ -8,7 +8,7 @@ import pytest
 from numpy.testing import assert_array_equal
 from sklearn.datasets import make_classification
 from sklearn.ensemble import RandomForestClassifier
-from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.linear_model import LinearRegression, LogisticRegression, PoissonRegressor
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -20,6 +20,7 @@ from toppush.metrics import METRICS, average_precision, bootstrap
 from toppush.metrics.bootstrap import measure
 from toppush.metrics.paired import side_by_side
 from toppush.metrics.panel import measures, panel
+from toppush.report import from_estimator
 
 FEW = {name: measure(name) for name in ("average_precision", "auc", "top_loss")}
 
@@ -199,6 +200,7 @@ def test_estimators_and_scores_stand_side_by_side(data, logistic):
     assert found.lead.first == "logistic"
     assert found["logistic"]["auc"].value > found["chance"]["auc"].value
     assert found.difference("logistic", "chance").value > 0
+    assert max(map(len, repr(found).splitlines()[:-1])) <= 90
     assert repr(found).splitlines()[-1].startswith("logistic is ahead by average_precision")
     named = toppush.compare({"a": chance, "b": chance}, y=y, by="precision_at_k(10)", draws=20)
     assert named.lead.by == "precision_at_k(10)"
@@ -288,3 +290,34 @@ def test_models_stand_beside_columns(scored, tmp_path):
 )
 def test_lists_that_cannot_be_compared_are_told(arguments, said, code, scored):
     assert said in run("compare", scored, "--label", "fraud", *arguments, code=code).stderr
+
+
+# --- pages
+
+
+@pytest.mark.parametrize(
+    ("ranker", "tells"),
+    [
+        (RandomForestClassifier(5, random_state=0), False),
+        (LinearRegression(), True),
+        (PoissonRegressor(), False),  # its weights make the logarithm of what it predicts
+        (make_pipeline(StandardScaler(), LogisticRegression()), True),
+    ],
+    ids=lambda one: type(one).__name__,
+)
+def test_any_estimator_has_a_page(ranker, tells, data):
+    X, y, X_new, y_new = data
+    page = from_estimator(ranker.fit(X, y), X_new, y_new, X, y)
+    assert ("is no sum over the columns" in page) != tells
+    assert "Beside logistic regression" in page
+
+
+@pytest.mark.parametrize("positive", ["bad", "good"])
+def test_a_page_of_either_class(positive, data):
+    X, y, X_new, y_new = data
+    names = np.array(["good", "bad"])
+    ranker = make_pipeline(StandardScaler(), toppush.TopPush(0.1, top=0.3)).fit(X, names[y])
+    page = from_estimator(ranker, X_new, names[y_new], positive=positive)
+    n_positive = int((names[y_new] == positive).sum())
+    assert f"of all {n_positive:,} positives among 300 rows" in page
+    assert ("gives scores for another class" in page) == (positive == "bad")

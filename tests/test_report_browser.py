@@ -130,6 +130,7 @@ def opened(browser, tied, tmp_path_factory):
         features=report.Features.of(X, rng.normal(size=5), list("abcde"), rows=alarms),
         rival=report.Rival(scores + rng.normal(size=len(scores))),
         preview=[{"one": 1}],
+        budget=report.Budget(value=1200, cost=100, per_day=50, rows_per_day=20_000),
     )
     return Opened(browser, tmp_path_factory.mktemp("report") / "report.html", page)
 

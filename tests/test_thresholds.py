@@ -170,7 +170,7 @@ def test_a_precision_that_cannot_be_promised_says_what_would_help():
     many, falling = np.repeat(good, times), -np.arange(60.0 * times)
     assert threshold_at_precision(many, falling, min_precision=0.9).rows > 29
     for positive, sentence in (
-        (np.arange(100) % 2 == 0, "no more than that; ask for less"),
+        (np.arange(100) % 2 == 0, "which is not above it; ask for less"),
         (np.arange(20) < 10, "at least 29 rows that score above all others"),
     ):
         with pytest.raises(NoGuarantee, match=sentence):

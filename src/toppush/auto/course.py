@@ -45,7 +45,7 @@ class Course:
     line: Line | None = None
     left_out: dict[str, str] = field(default_factory=dict)
     interrupted: bool = False
-    _began: float = field(default_factory=time.perf_counter)
+    _began: float = field(default_factory=lambda: time.perf_counter())
 
     def run(self, given: Given) -> tuple[dict[str, Done], Where]:
         """Fit to some rows, drop those that are behind, and fit the others to all rows.

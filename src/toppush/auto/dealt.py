@@ -40,6 +40,8 @@ class Dealt:
     """As numbers, see `Columns`."""
     positive: Lazy
     weight: Lazy | None
+    counted: Lazy
+    """Which rows weigh something."""
     folds: list[tuple[Lazy, Lazy]]
     """Which rows each fold learns from, and which of those that are listed it holds out."""
     given: Given
@@ -89,8 +91,9 @@ def deal(
     if weight is not None:
         hands = (hands + 1) * (weight > 0) - 1
     hands = hands.persist()
+    counted = (hands >= 0).persist()
     folds = [
-        (((hands >= 0) & (hands % n_folds != fold)).persist(), (hands == fold).persist())
+        ((counted & (hands % n_folds != fold)).persist(), (hands == fold).persist())
         for fold in range(n_folds)
     ]
     parts = rows.of_parts(_listed, [hands, positive, weight], n_folds)
@@ -98,7 +101,7 @@ def deal(
     starts = np.cumsum(lengths) - lengths
     places = [start + part.where for start, part in zip(starts, parts, strict=True)]
     known = _given(parts, columns, n_folds, weighted=weight is not None)
-    return Dealt(rows, positive, weight, folds, known, np.concatenate(places), lengths)
+    return Dealt(rows, positive, weight, counted, folds, known, np.concatenate(places), lengths)
 
 
 def _given(parts: list["Listed"], columns: Columns, n_folds: int, *, weighted: bool) -> Given:

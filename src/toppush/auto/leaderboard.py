@@ -28,9 +28,12 @@ class Entry:
     ranker: Any
 
     @property
-    def size(self) -> int:
-        """Bytes that it takes in a file."""
-        return len(pickle.dumps(self.ranker))
+    def size(self) -> int | None:
+        """Bytes that it takes in a file; None of an estimator of one's own that has no file."""
+        try:
+            return len(pickle.dumps(self.ranker))
+        except (pickle.PicklingError, AttributeError, TypeError):
+            return None
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,6 @@ from toppush.nonlinear.curves import Curves
 from toppush.nonlinear.held_out import (
     Fold,
     folds_of,
-    joined,
     refuse_negative,
     require_two_of_each,
     some_rows,
@@ -160,12 +159,13 @@ class TopLinear(Ranker):
             made = Features.of(rows, form)
             if scores is None:
                 scores = held_scores(self.loss, made.matrix, rows, folds, penalty)
-            weights = fit_weights(self.loss, made.matrix, rows, penalty)
+            weights, shift = fit_weights(self.loss, made.matrix, rows, penalty)
             self.form_, self.penalty_ = form, list(penalty)
             self.coef_ = (weights * made.factor)[None, :]
             self.curves_ = None if made.curves is None else made.curves.arrays()
-            self.threshold_ = top_mean(scores[~rows.positive], TOP)
-            self.out_of_fold_ = scores - self.threshold_
+            above = top_mean(scores[~rows.positive], TOP)
+            self.threshold_ = shift + above
+            self.out_of_fold_ = scores - above
         return self
 
     def decision_function(self, X: Matrix) -> Array:
@@ -303,16 +303,29 @@ def held_scores(
     loss: str, matrix: Matrix, rows: Rows, folds: list[Fold], penalty: Penalty
 ) -> Array:
     """Scores of every row by weights that did not see it, as one list."""
-    parts = []
+    total, times = np.zeros(len(rows.positive)), np.zeros(len(rows.positive))
     for train, held in folds:
         go_on()
         seen = Rows(matrix[train], rows.positive[train], _of(rows.weight, train), rows.categorical)
-        parts.append((held, matrix[held] @ fit_weights(loss, seen.X, seen, penalty)))
-    return joined(parts, rows.positive)
+        weights, shift = fit_weights(loss, seen.X, seen, penalty)
+        total[held] += matrix[held] @ weights - shift
+        times[held] += 1
+    with np.errstate(invalid="ignore"):  # NaN where no fold held a row out
+        return np.asarray(total / times)
 
 
-def fit_weights(loss: str, matrix: Matrix, rows: Rows, penalty: Penalty) -> Array:
-    """Weights of the numbers that columns have become."""
+def fit_weights(loss: str, matrix: Matrix, rows: Rows, penalty: Penalty) -> tuple[Array, float]:
+    """Weights of the numbers that columns have become, and the mean score of negatives.
+
+    Scores of the rows have deviation 1: those of fits that push differ in size from fold to fold.
+    """
+    weights = _weights(loss, matrix, rows, penalty)
+    scores = matrix @ weights
+    spread = float(scores.std()) or 1.0
+    return weights / spread, float(scores[~rows.positive].mean()) / spread
+
+
+def _weights(loss: str, matrix: Matrix, rows: Rows, penalty: Penalty) -> Array:
     if loss == "push":
         lam, top = penalty
         return _coefficients(TopPush(lam, top=top, tol=TOL, n_threads=1), matrix, rows)

@@ -1,7 +1,7 @@
 """The members of `TopRanker`: how each is made, and when it is left out."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from typing import Any, Protocol
 
@@ -15,7 +15,7 @@ from toppush.designs.columns import can_be_shifted, stored
 from toppush.estimators.scores import scores_of
 from toppush.nonlinear.additive import TopPushAdditive
 from toppush.nonlinear.forest import TopForest
-from toppush.nonlinear.held_out import Fold, joined, within
+from toppush.nonlinear.held_out import Fold, drawn_folds, joined, within
 from toppush.nonlinear.kernel import TopPushKernel
 from toppush.nonlinear.net import TopPushNet
 from toppush.nonlinear.trees import TopPushTrees
@@ -64,6 +64,8 @@ class Given:
     positive: Mask
     weight: Array | None
     folds: list[Fold]
+    folds_matter: bool = False
+    """Whether rows may be parted in no other way, as by groups."""
     are_here: bool = True
     """Whether this process holds the rows, not their labels alone."""
 
@@ -71,6 +73,14 @@ class Given:
     def n_rows(self) -> int:
         """How many there are."""
         return len(self.positive)
+
+    @property
+    def all_teach(self) -> bool:
+        """Whether every row is one that some fold learns from; of folds by time the last is not."""
+        taught = np.zeros(self.n_rows, bool)
+        for train, _ in self.folds:
+            taught[train] = True
+        return bool(taught.all())
 
     def part(self, where: Where) -> "Given":
         """Some of the rows, with their part of the folds."""
@@ -81,6 +91,7 @@ class Given:
             self.positive[where],
             None if self.weight is None else self.weight[where],
             [within(fold, where) for fold in self.folds],
+            self.folds_matter,
         )
 
 
@@ -141,7 +152,9 @@ class Member:
         ranker = self.make(given, settings)
         if self.cross_fits:
             fitted = _fit(ranker, given.numbers, given)
-            return Fitted(fitted, fitted.out_of_fold_, self.raw)
+            if given.all_teach:
+                return Fitted(fitted, fitted.out_of_fold_, self.raw)
+            return self._fit_to_all(given, settings, fitted.out_of_fold_)
         X = given.X if self.raw else given.numbers
         parts = []
         for train, held in given.folds:
@@ -149,6 +162,22 @@ class Member:
             one = _fit(clone(ranker), X, given, train)
             parts.append((held, scores_of(one, _safe_indexing(X, held))))
         return Fitted(_fit(ranker, X, given), joined(parts, given.positive), self.raw)
+
+    def _fit_to_all(self, given: Given, settings: Settings, unseen: Array) -> Fitted:
+        """A fit by other folds, in the unit of which the scores of rows unseen are given."""
+        rng = np.random.RandomState(settings.seed)
+        drawn = drawn_folds(given.positive, len(given.folds), rng)
+        final = self.make(replace(given, folds=drawn), settings)
+        _fit(final, given.numbers, given)
+        return Fitted(final, _in_unit(unseen, final.out_of_fold_, ~given.positive), self.raw)
+
+
+def _in_unit(scores: Array, other: Array, negative: Mask) -> Array:
+    """Scores with the deviation of others, and negatives with the same mean."""
+    known = ~(np.isnan(scores) | np.isnan(other))
+    spread = float(np.std(other[known])) / (float(np.std(scores[known])) or 1.0)
+    known &= negative
+    return np.asarray((scores - scores[known].mean()) * spread + other[known].mean())
 
 
 def _fit(ranker: Any, X: Any, given: Given, where: Where | None = None) -> Any:
@@ -216,6 +245,10 @@ def _no_gaps(given: Given) -> str | None:
     return "it does not take missing values" if gaps else None
 
 
+def _own_folds(given: Given) -> str | None:
+    return "it draws its own folds" if given.folds_matter else None
+
+
 def _narrow(given: Given) -> str | None:
     width = given.numbers.shape[1]
     if width > MANY_COLUMNS:
@@ -234,7 +267,12 @@ MEMBERS: dict[str, Member] = {
     "forest": Member(_forest, refuses=_narrow, cross_fits=True),
     "additive": Member(_additive, refuses=_narrow),
     "kernel": Member(_kernel, refuses=lambda given: _narrow(given) or _no_gaps(given)),
-    "net": Member(_net, TORCH, lambda given: _narrow(given) or _no_gaps(given), cross_fits=True),
+    "net": Member(
+        _net,
+        TORCH,
+        lambda given: _own_folds(given) or _narrow(given) or _no_gaps(given),
+        cross_fits=True,
+    ),
 }
 """Members by name; one that is put here can be asked for."""
 

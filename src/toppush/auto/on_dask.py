@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
 
+import numpy as np
 from sklearn.utils.validation import validate_data
 
 from toppush.auto.dealt import Dealt, as_numbers, deal
@@ -21,7 +22,7 @@ from toppush.designs import BACKENDS, backend_of, place
 from toppush.estimators.base import read_training as read_placed
 from toppush.nonlinear.held_out import joined, require_two_of_each, top_mean
 from toppush.system.threads import go_on
-from toppush.types import Array
+from toppush.types import Array, Mask, Where
 
 IN_MEMORY = "it works on rows in memory, and these are of Dask"
 
@@ -79,6 +80,9 @@ def _without_lists(ranker: Any) -> Any:
 class Grower(Protocol):
     """Fits a member to Dask's rows."""
 
+    in_one_unit: bool
+    """Whether scores of its fits can be set side by side as they are."""
+
     def fold(self, number: int) -> Any:
         """Fitted to the rows that a fold learns from."""
 
@@ -107,10 +111,18 @@ class OnDask:
             go_on()
             folds.append(grower.fold(number))
             parts.append((held, self.dealt.held_scores(number, folds[-1].decision_function)))
-        found = joined(parts, given.positive)
-        ranker = grower.whole(folds)
-        ranker.threshold_ = top_mean(found[~given.positive], TOP)
-        return Fitted(ranker, found - ranker.threshold_, raw=False)
+        found = (_side_by_side if grower.in_one_unit else joined)(parts, given.positive)
+        ranker, above = grower.whole(folds), top_mean(found[~given.positive], TOP)
+        ranker.threshold_ += above
+        return Fitted(ranker, found - above, raw=False)
+
+
+def _side_by_side(parts: list[tuple[Where, Array]], positive: Mask) -> Array:
+    """Scores of held-out rows as one list."""
+    found = np.empty(len(positive))
+    for held, own in parts:
+        found[held] = own
+    return found
 
 
 def _always(dealt: Dealt) -> str | None:

@@ -162,8 +162,9 @@ class TopRanker(Ranker):
 
         Parameters
         ----------
-        X : data frame, array or sparse matrix of shape (n_samples, n_features)
-            NaN is a gap.
+        X : data frame, array, sparse matrix or Dask collection of shape (n_samples, n_features)
+            NaN is a gap. Rows of Dask stay on the workers, and members that need them here are
+            left out.
         y : array-like of shape (n_samples,)
             Two classes; the greater one is positive.
         sample_weight : array-like of shape (n_samples,), optional
@@ -182,8 +183,7 @@ class TopRanker(Ranker):
                 given, counted, n_rows = dealt.given, dealt.places, dealt.n_rows
                 members = on_dask.members_for(dealt, asked)
             else:
-                given, counted = self._read_training(X, y, sample_weight, groups)
-                n_rows = len(y)
+                given, counted, n_rows = self._read_training(X, y, sample_weight, groups)
             line = Line() if self.verbose else None
             course = Course(members, self._settings(), self.scoring, self.seconds, line)
             done, where = course.run(given)
@@ -199,11 +199,12 @@ class TopRanker(Ranker):
 
         Parameters
         ----------
-        X : data frame, array or sparse matrix of shape (n_samples, n_features)
+        X : data frame, array, sparse matrix or Dask collection of shape (n_samples, n_features)
 
         Returns
         -------
         array of shape (n_samples,)
+            A NumPy array, or a Dask array if X is of Dask; `predict` likewise.
         """
         check_is_fitted(self)
         if on_dask.holds(X):
@@ -218,7 +219,8 @@ class TopRanker(Ranker):
     def contributions(self, X: Matrix) -> Array:
         """What each column adds to a row's score; the last column is the rest.
 
-        The weighted mean of what it adds to the members' scores.
+        The weighted mean of what it adds to the members' scores. Estimators of your own that cannot
+        tell are in the rest.
 
         Parameters
         ----------
@@ -235,9 +237,13 @@ class TopRanker(Ranker):
         found[:, -1] = -self.threshold_
         home = np.append(self._columns.sources, self.n_features_in_)
         for name, ranker in self.members_.items():
+            part = self.weights_[name] / self.scales_[name]
+            if name in self.raw_:
+                found[:, -1] += part * (scores_of(ranker, X) - self.centers_[name])
+                continue
             own = ranker.contributions(numbers)
             own[:, -1] -= self.centers_[name]
-            np.add.at(found.T, home, self.weights_[name] / self.scales_[name] * own.T)
+            np.add.at(found.T, home, part * own.T)
         return found
 
     @property
@@ -249,6 +255,10 @@ class TopRanker(Ranker):
         return self._rows_of_board
 
     @property
+    def _n_explained(self) -> int:
+        return min(getattr(one, "_n_explained", 64) for one in self.members_.values())
+
+    @property
     def _columns(self) -> Columns:
         return Columns(self.n_features_in_, self.categories_, self.dates_)
 
@@ -258,8 +268,8 @@ class TopRanker(Ranker):
 
     def _read_training(
         self, X: Matrix, y: Labels, sample_weight: ArrayLike | None, groups: ArrayLike | None
-    ) -> tuple[Given, Where]:
-        """Rows that weigh something, and which they are."""
+    ) -> tuple[Given, Where, int]:
+        """Rows that weigh something, which they are, and how many there are with the others."""
         refuse_elsewhere(self, X=X)
         X, numbers, y, columns = self._numbers_of_training(X, y)
         self.classes_ = two_classes(y)
@@ -269,9 +279,11 @@ class TopRanker(Ranker):
         positive = np.asarray(y == self.classes_[1])
         require_two_of_each(positive[counted], self.classes_)
         self.categories_, self.dates_ = columns.categories, columns.dates
-        folds = self._folds(y, positive, groups, counted)
-        whole = Given(X, numbers, columns, positive, weight, [])
-        return replace(whole if weight is None else whole.part(counted), folds=folds), counted
+        folds = self._folds(positive, groups, counted)
+        matter = groups is not None or not (self.cv is None or isinstance(self.cv, Integral))
+        whole = Given(X, numbers, columns, positive, weight, [], matter)
+        given = replace(whole if weight is None else whole.part(counted), folds=folds)
+        return given, counted, len(positive)
 
     def _numbers_of_training(self, X: Any, y: Any) -> tuple[Any, Matrix, Any, Columns]:
         """The rows as they came and as numbers, the labels, and what was learned of columns."""
@@ -291,16 +303,14 @@ class TopRanker(Ranker):
         validate_data(self, X, reset=False, skip_check_array=True)
         return check_array(self._columns.numbers(X), **READING)
 
-    def _folds(
-        self, y: Any, positive: Mask, groups: ArrayLike | None, counted: Where
-    ) -> list[Fold]:
+    def _folds(self, positive: Mask, groups: ArrayLike | None, counted: Where) -> list[Fold]:
         """Folds of the rows that count, each with rows of both classes."""
         cv = EFFORTS[self.effort].n_folds if self.cv is None else self.cv
         if isinstance(cv, Integral):
             rarest = int(min(positive[counted].sum(), (~positive[counted]).sum()))
             kind = StratifiedKFold if groups is None else StratifiedGroupKFold
             cv = kind(min(int(cv), rarest), shuffle=True, random_state=self._settings().seed)
-        folds = split_folds(cv, y, counted, groups)
+        folds = split_folds(cv, positive, counted, groups)
         if not all(_has_both(positive[counted[part]]) for fold in folds for part in fold):
             raise ValueError(
                 f"some of the {len(folds)} folds have rows of one class alone; give fewer with "

@@ -94,6 +94,8 @@ class XGBoostTrees(Ranker):
 class BoostedGrower:
     """Grows trees on the workers, for each fold until its held-out list gets no better."""
 
+    in_one_unit = False
+
     def __init__(self, loss: str, dealt: Dealt, settings: Settings) -> None:
         self.loss, self.dealt = loss, dealt
         self.params = {**PARAMS, "seed": settings.seed}

@@ -2,17 +2,18 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from toppush.cli import common
 from toppush.cli.rank import percent
+from toppush.cli.sources import FILE, Given, opened, source_options
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from toppush.metrics.drift import Change
+    from toppush.metrics.drift import Change, Limits
     from toppush.metrics.verdict import Checked, CheckedColumn
 
 MOVED = 5
@@ -36,9 +37,7 @@ def read_groups(
 
 
 @click.command(cls=common.Command)
-@common.existing("model")
-@common.existing("data")
-@common.label_option
+@source_options
 @click.option(
     "--labels/--no-labels",
     default=None,
@@ -70,19 +69,24 @@ def read_groups(
     "--alpha", type=common.SHARE, default=0.01, show_default=True,
     help="Chance of any alarm if nothing moved, over all tests.",
 )  # fmt: skip
+@click.option(
+    "--before",
+    type=FILE,
+    help="Rows to compare with, instead of those that MODEL was fitted to.",
+)
 @click.option("--html", type=common.OutputFile(), help="Also write a page about it.")
-@common.format_option
-@common.json_option
 def check(
-    model: Path,
-    data: Path,
-    label: str | None,
     labels: bool | None,
     fail_on: tuple[str, ...],
+    before: Path | None,
     html: Path | None,
-    kind: str | None,
     as_json: bool,
-    **limits: float,
+    psi: float,
+    share: float,
+    factor: float,
+    precision: float,
+    alpha: float,
+    **source: Any,
 ) -> None:
     """Say what moved in DATA since MODEL was fitted: columns, scores, precision at the top.
 
@@ -93,27 +97,32 @@ def check(
 
     For a scheduler: exit code 0 if nothing moved, 5 if something did. The file is streamed.
 
+    With --before, DATA is held against other rows, such as last month's; then MODEL may be a skops
+    file, or be left out where --scores names a column of both files.
+
     Example: toppush check fraud.toppush this-week.csv --html check.html
+
+    Example: toppush check march.csv --scores score --before february.csv --label fraud
     """
-    from toppush import files
     from toppush.metrics.drift import Limits
     from toppush.metrics.verdict import headline, sentences
 
-    with common.scoring(model, data, kind) as (ranker, rows, seen):
-        found = files.check(
-            ranker, rows, label=label, labels=labels, limits=Limits(**limits), seen=seen
-        )
+    given = Given.of(**source)
+    limits = Limits(psi, share, factor, precision, alpha)
+    found, met, said = _check(given, before, labels, limits)
     if html is not None:
         from toppush.report.watch import watch_page
         from toppush.system.writing import write_text
 
-        write_text(html, watch_page(found, model=model.name, data=data.name))
+        model = None if given.model is None else given.model.name
+        against = "" if before is None else before.name
+        write_text(html, watch_page(found, data=given.data.name, model=model, before=against))
     failing = found.moved(*fail_on) if fail_on else []
     written = {"html": None if html is None else str(html), "failed": bool(failing)}
     common.show(
         as_json,
-        common.met(ranker, seen) | found.as_json() | written,
-        common.met_text(ranker, seen),
+        met | found.as_json() | written,
+        said,
         headline(found),
         *sentences(found),
         column_table(found.columns),
@@ -122,6 +131,32 @@ def check(
     )
     if failing:
         raise click.exceptions.Exit(MOVED)
+
+
+def _check(
+    given: Given, before: Path | None, labels: bool | None, limits: "Limits"
+) -> tuple["Checked", dict[str, Any], str]:
+    """What moved, and what was met on the way, as JSON and in words."""
+    from toppush.files.checking import check as check_file
+    from toppush.files.checking_lists import check_against
+    from toppush.files.scoring import ScoringNotes
+    from toppush.files.sources import ModelSource
+
+    with opened(given) as (source, file):
+        if before is not None:
+            options = {"label": given.label, "positive": given.positive, "kind": given.kind}
+            found = check_against(
+                source, before, given.data, labels=labels, limits=limits, **options
+            )
+            return found, {"before": str(before)}, f"{found.rows:,} rows, against {before.name}."
+        if not isinstance(source, ModelSource):
+            raise click.UsageError(
+                "only a model of toppush remembers its training rows; name rows to compare with by "
+                "--before."
+            )
+        model, seen = source.model, ScoringNotes()
+        found = check_file(model, file, label=given.label, labels=labels, limits=limits, seen=seen)
+    return found, common.met(model, seen), common.met_text(model, seen)
 
 
 def column_table(columns: "Sequence[CheckedColumn]") -> "Table | str":
@@ -143,7 +178,7 @@ def top_table(found: "Checked") -> "Table":
     """How many rows are at the top, and what they hold."""
     rows = [
         [f"{one.points:.4g}" if one.points else "all", percent(one.part),
-         percent(one.part_now), f"{one.rows:,}", percent(one.precision),
+         percent(one.part_now), f"{one.rows:,}", _share(one.precision),
          *([] if one.found is None or one.low is None or one.high is None else
            [percent(one.found), percent(one.low), percent(one.high)])]
         for one in found.parts

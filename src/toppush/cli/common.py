@@ -301,7 +301,12 @@ training_options = together(
         show_default=True,
         help="Fill gaps and say so, or refuse them.",
     ),
-    click.option("--cv", type=click.IntRange(min=2), default=5, show_default=True, help="Folds."),
+    click.option(
+        "--cv",
+        type=click.IntRange(min=2),
+        default=5,
+        help="Folds [5; fit: 3 of kernel, 3 to 5 of auto].",
+    ),
     click.option(
         "--scoring",
         metavar="NAME",

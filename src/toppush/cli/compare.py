@@ -8,6 +8,8 @@ import click
 
 from toppush.cli import common
 from toppush.cli.compare_lists import are_wanted, compare_lists, lists_options, split_options
+from toppush.cli.side_by_side import as_json as plain
+from toppush.cli.side_by_side import side_by_side
 
 
 @click.command(cls=common.Command)
@@ -31,7 +33,7 @@ def compare(
 
     TopRanker is what fit takes by default. The usual methods are logistic regression, a linear SVM
     and LightGBM. Every method chooses its settings on the training part of each fold. The last
-    column counts the folds in which TopRanker had the higher and the lower average precision.
+    column counts the folds in which the first had the higher and the lower average precision.
 
     With --scores or --with nothing is fitted: lists that are there already stand side by side on
     the same rows, with paired differences and who is ahead.
@@ -52,7 +54,6 @@ def compare(
     from toppush.files.kinds.base import require_scoring
     from toppush.files.readers import reading
     from toppush.files.roles import Roles
-    from toppush.metrics import FOUR
 
     with reading(data, kind) as file:
         for columns in ("drop", "categorical"):
@@ -63,35 +64,23 @@ def compare(
         require_scoring(options["scoring"])
     with steps(quiet=as_json) as tell:
         found = compare(given, tell=tell, **options)
-    label, measures = asdict(given.rule), [one.title for one in FOUR]
+    label = asdict(given.rule)
     result = {
         "label": label,
         "rows": found.rows,
         "positives": found.positives,
-        "folds": {
-            name: {measure: list(map(float, values)) for measure, values in one.items()}
-            for name, one in found.values.items()
-        },
+        "folds": plain(found.values),
         "seconds": found.seconds,
         "left_out": found.left_out,
         "warnings": found.warned,
     }
-    rows = [
-        [
-            name,
-            *(f"{one[measure].mean():.3f}±{one[measure].std(ddof=1):.3f}" for measure in measures),
-            f"{found.seconds[name]:.1f}",
-            found.won(name),
-        ]
-        for name, one in found.values.items()
-    ]
     common.show(
         as_json,
         result,
         common.chosen_label_text(label),
         f"{found.rows:,} rows, {found.positives:,} positive. Held-out mean and deviation over "
         f"{options['cv']} folds:",
-        common.table("method", *measures, "s", "won : lost", rows=rows),
+        None if as_json else side_by_side(found.values, found.seconds),
         *(f"Left out: {name}, {why}." for name, why in found.left_out.items()),
         *(
             f"{name}: {count} {kind} over the folds."

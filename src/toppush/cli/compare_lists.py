@@ -90,6 +90,8 @@ def compare_lists(
     **source: Any,
 ) -> None:
     """Measures of several lists, paired differences, and who is ahead."""
+    from rich.console import Console
+
     from toppush.metrics import FOUR
     from toppush.metrics.paired import side_by_side
     from toppush.metrics.panel import chosen, measures
@@ -98,14 +100,15 @@ def compare_lists(
     n_pos, n_rows = int(lists.positive.sum()), len(lists.positive)
     titles = {one.name: one.title for one in FOUR}
     wanted = chosen(n_rows, n_rows - n_pos, [by, *titles])
-    found = side_by_side(
-        lists.positive,
-        lists.scores,
-        measures(wanted),
-        confidence=confidence,
-        draws=draws,
-        seed=seed,
-    )
+    with Console(stderr=True).status(f"drawing {n_rows:,} rows of {len(lists.scores)} lists"):
+        found = side_by_side(
+            lists.positive,
+            lists.scores,
+            measures(wanted),
+            confidence=confidence,
+            draws=draws,
+            seed=seed,
+        )
     label = asdict(lists.label)
     shown = {name: titles.get(name, name.replace("(", "\n(")) for name in list(wanted)[:WIDEST]}
     common.show(
@@ -115,7 +118,7 @@ def compare_lists(
         f"{n_rows:,} rows, {n_pos:,} positive. Values, and beneath them {confidence:.0%} intervals "
         "of the mean over fresh lists:",
         _values(found, shown, by),
-        "Differences from the first, the same rows drawn for both"
+        f"{found.order(by)[0]} less each other list, the same rows drawn for both"
         + f"; all {len(found.differences)} pairs hold at once" * (len(found.differences) > 1)
         + ":",
         _differences(found, shown, by),
@@ -202,12 +205,12 @@ def _differences(found: "SideBySide", shown: dict[str, str], by: str) -> "Table"
     first, *others = found.order(by)
     rows = [
         [
-            f"{first} - {name}",
+            name,
             *(_cell(found.difference(first, name, measure), "+") for measure in shown),
         ]
         for name in others
     ]
-    return common.table("difference", *shown.values(), rows=rows)
+    return common.table("less", *shown.values(), rows=rows)
 
 
 def _cell(one: "Interval", sign: str = "") -> str:

@@ -1,16 +1,13 @@
 """`toppush demo`."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import click
 
 from toppush.cli.common import Command, OutputFile, json_option, show
-
-if TYPE_CHECKING:
-    from rich.table import Table
-
-    from toppush.experiments.demo import Demo
+from toppush.cli.leaderboard import leaderboard
+from toppush.cli.side_by_side import as_json as plain
+from toppush.cli.side_by_side import side_by_side
 
 
 @click.command(cls=Command)
@@ -26,46 +23,31 @@ if TYPE_CHECKING:
 def demo(picture: Path, seed: int, as_json: bool) -> None:
     """Find the eights among scikit-learn's handwritten digits.
 
+    TopRanker beside logistic regression with its penalty chosen, and LightGBM, if it is installed,
+    with its leaves, rounds and rate chosen.
+
     Example: toppush demo --picture top.png
     """
     from toppush.experiments.demo import N_SPLITS, draw, run
 
     result = run(seed)
     draw(result, picture)
-    solution = result.ranker.solution_
     show(
         as_json,
-        _as_json(result, picture),
+        {
+            "splits": plain(result.measures),
+            "seconds": result.seconds,
+            "leaderboard": result.leaderboard,
+            "picture": str(picture),
+        },
         f"Task: rank {result.n_test} handwritten digits so that the eights come first, after "
         f"training on {result.n_train} others ({result.n_features} features). "
         f"Mean and deviation over {N_SPLITS} random splits:",
-        None if as_json else _measures_table(result),
-        "Pos@Top: share of the eights above every other digit. AP: average precision. Last "
-        "column: splits in which TopPush did better and worse.",
-        f"Certificate of the last fit: objective {solution.upper:.5f}, optimum at least "
-        f"{solution.lower:.5f}, so it is within {solution.relative_gap:.2%} of the best "
-        f"({solution.n_iter} iterations). {solution.status.value}",
-        f"Picture of the top of both lists: {picture}",
+        None if as_json else side_by_side(result.measures, result.seconds),
+        "Pos@Top: share of the eights above every other digit. AP: average precision. The others "
+        "choose their settings by folds of the training rows. Last column: splits in which "
+        "TopRanker had the higher and the lower AP.",
+        "What TopRanker combined on the first split, by training rows that were held out:",
+        None if as_json else leaderboard({"leaderboard": result.leaderboard}),
+        f"Picture of the top of the lists: {picture}",
     )
-
-
-def _as_json(result: "Demo", picture: Path) -> dict[str, Any]:
-    splits = {
-        ranker: {name: list(map(float, values)) for name, values in measures.items()}
-        for ranker, measures in result.measures.items()
-    }
-    solution = result.ranker.solution_
-    bounds = {"upper": solution.upper, "lower": solution.lower, "status": solution.status.name}
-    return {"splits": splits, "certificate": bounds, "picture": str(picture)}
-
-
-def _measures_table(result: "Demo") -> "Table":
-    from rich.table import Table
-
-    table = Table("held-out", *result.measures, "better : worse")
-    ours, theirs = result.measures.values()
-    for name, values in ours.items():
-        cells = [f"{v.mean():.3f} ± {v.std(ddof=1):.3f}" for v in (values, theirs[name])]
-        wins, losses = (values > theirs[name]).sum(), (values < theirs[name]).sum()
-        table.add_row(name, *cells, f"{wins} : {losses}")
-    return table

@@ -175,18 +175,23 @@ def fit(
     model.
 
     Rankers of several kinds are fitted, compared on rows that they did not see, and combined; a
-    table says how each did. --model names one kind instead. Options are of --model: auto takes
-    --effort, --seconds, --members, --scoring, --groups, --time and --cv, linear --lam, --top,
-    --loss, --kernel, --scale, --tol, --scoring, --groups, --time and --cv, additive and kernel
-    --lam, --top, --scoring, --groups, --time and --cv, trees --top, --loss, --members, --groups
-    and --cv, net --top, --loss and --members.
+    table says how each did. --model names one kind instead, which takes some of the options:
+
+    \b
+      auto       --effort --seconds --members --scoring --cv --groups --time
+      linear     --lam --top --loss --kernel --scale --tol
+                 --scoring --cv --groups --time
+      additive   --lam --top --scoring --cv --groups --time
+      kernel     --lam --top --scoring --cv --groups --time
+      trees      --top --loss --members --cv --groups
+      net        --top --loss --members
 
     With --cluster, DATA is a folder or a pattern in quotes whose files the workers see too.
 
     Example: toppush fit train.csv -o fraud.toppush --label fraud --positive yes --drop id
 
     Example: toppush fit train.csv -o fraud.toppush --label fraud --drop id --model linear
-    """
+    """  # noqa: D301 - a mark of click's
     from toppush import files
     from toppush.cli.progress import lines_to_stderr
     from toppush.files.model.exports import export_json, export_onnx
@@ -292,6 +297,8 @@ def describe(about: dict[str, Any]) -> list[str]:
                 f"{where.format(**quality)}: positives at the top {at_top:.1%}, average precision "
                 f"{mean:.3f}, AUC {quality['auc']:.3f}."
             )
+    if why := about.get("scores", {}).get("why"):
+        said.append(why)
     if spent := about.get("seconds"):
         parts = ", ".join(f"{name} {seconds:.2f}" for name, seconds in spent.items())
         said.append(f"Seconds: {parts}.")

@@ -36,7 +36,9 @@ def verdict(about: dict[str, Any]) -> list[str]:
     board = about.get("leaderboard")
     if not board:
         return []
-    said = [_won(board[0]["name"], about["fit"]["weights"], about["against"])]
+    said = []
+    if len(board) > 2:  # the combination of a single member is that member
+        said.append(_won(board[0]["name"], about["fit"]["weights"], about["against"]))
     left = [f"{name} ({why})" for name, why in about.get("left_out", {}).items()]
     return said + [f"Left out: {', '.join(left)}."] * bool(left)
 
@@ -50,7 +52,7 @@ def _won(best: str, weights: dict[str, float], against: list[dict[str, Any]]) ->
         model = "the combination"
         best = model if best == COMBINATION else _spoken(best)
     parts = [f"{_apart(one)} against {_spoken(one['name'])}{_certainty(one)}" for one in against]
-    said = [f"{best[:1].upper()}{best[1:]} ranks rows best that were held out."]
+    said = [f"On rows that were held out, {best} ranks best."]
     if parts:
         said.append(f"Average precision of {model}: {', '.join(parts)}.")
     return " ".join([*said, *map(_caution, filter(_is_behind, against))])

@@ -1,5 +1,6 @@
 """`toppush rank`."""
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 
     from toppush.files import Model
 
+REASON = re.compile(r"(why_\d+|held_back)_(column|value|lift)")
 SHOWN = 20
 """Rows that are shown when no output is named."""
 
@@ -62,27 +64,28 @@ def rank(
     Example: toppush rank fraud.toppush new.csv -o lists.csv --by branch --limit 50 --columns id
     """
     from toppush import files
-    from toppush.files.explaining import compared_with
+    from toppush.files.explaining import compared_with, with_reasons
     from toppush.files.ranking import require_ending, write_table
 
     if output is not None:
         require_ending(output)
     with common.scoring(model, data, kind) as (ranker, rows, seen):
+        against = compared_with(ranker) if explain else ""
         carried = common.named_columns(rows, columns)
-        found = files.rank(
-            ranker, rows, limit=limit, columns=carried, by=by, explain=explain, seen=seen
-        )
+        found = files.rank(ranker, rows, limit=limit, columns=carried, by=by, seen=seen)
+        listed = found if as_json or output is not None else found.slice(0, SHOWN)
+        if explain:
+            listed = with_reasons(ranker, rows, listed, explain)
     if output is not None:
-        write_table(found, output)
+        write_table(listed, output)
     written = None if output is None else str(output)
     result = common.met(ranker, seen) | {"listed": len(found), "output": written}
     label = common.label_text(ranker.about["label"]) if "label" in ranker.about else ""
     said = [label, common.met_text(ranker, seen), ranker.scale_text]
     if explain:
-        said.append(f"Lifts are relative to {compared_with(ranker)}.")
-        result["compared_with"] = compared_with(ranker)
+        said.append(f"Lifts are relative to {against}.")
+        result["compared_with"] = against
     if output is None:
-        listed = found if as_json else found.slice(0, SHOWN)
         common.show(
             as_json, result | {"ranked": listed.to_pylist()}, *said, _as_text(listed, ranker)
         )
@@ -95,7 +98,7 @@ def _as_text(found: "pa.Table", model: "Model") -> "Table":
     shown = [
         name
         for name in found.column_names
-        if not name.startswith(("why_", "held_back_")) and found[name].null_count < len(found)
+        if not REASON.fullmatch(name) and found[name].null_count < len(found)
     ]
     forms: dict[str, Callable[[Any], str]] = {"score": "{:.4g}".format, "share": percent}
     if model.scale is not None:

@@ -182,11 +182,14 @@ def _money(listed: Listed, known: list["Answer"], confidence: float) -> list[obj
         return []
     n_rows, (value, low, high) = len(listed.found.scores), asking.figures(best.profit)
     none = "No look pays: the list is empty. " * (best.rows == 0)
+    day = ""
+    if best.profit_per_day is not None:
+        day = " A day: {}, on average from {} to {}.".format(*asking.figures(best.profit_per_day))
     return [
         f"{none}Profit of {n_rows:,} rows: {best.observed_profit:,.6g} here. Expected of as many "
         f"new ones: {value}, with confidence {confidence:.0%} from {low} to {high}; the score was "
         "chosen by these rows, so what they show flatters. Looking at all: "
-        f"{best.everything:,.6g}.",
+        f"{best.everything:,.6g}.{day}",
     ]
 
 

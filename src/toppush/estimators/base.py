@@ -4,7 +4,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -40,29 +40,19 @@ class DegenerateWarning(UserWarning):
 class Ranker(ClassifierMixin, BaseEstimator):
     """What rankers of two classes share: predictions and quality, by their scores.
 
-    A subclass sets `classes_` in `fit` and gives `decision_function`.
+    A subclass sets `classes_` in `fit` and gives `decision_function`, and `contributions` if it is
+    to be explained: what each column adds to a row's score, and the rest in a last column.
     """
 
     classes_: NDArray[Any]
-    _n_explained: ClassVar[int] = 2000
-    """Rows whose contributions cost little enough to ask for them unasked."""
+
+    @property
+    def _n_explained(self) -> int:
+        """Rows whose contributions cost little enough to ask for them unasked."""
+        return 2000
 
     def decision_function(self, X: Matrix) -> Array:
         """Scores less the threshold; higher ranks first."""
-        raise NotImplementedError
-
-    def contributions(self, X: Matrix) -> Array:
-        """What each column adds to a row's score; the last column is the rest.
-
-        Parameters
-        ----------
-        X : array, sparse matrix or data frame of shape (n_samples, n_features)
-
-        Returns
-        -------
-        array of shape (n_samples, n_features + 1)
-            Rows sum to `decision_function`.
-        """
         raise NotImplementedError
 
     def explain(

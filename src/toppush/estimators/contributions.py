@@ -144,7 +144,10 @@ def learn_reference(ranker: Contributing, X: Matrix, positive: Mask) -> None:
 
     `reference_` is the mean contributions of the highest-ranked negatives of the training rows, by
     members that did not see them where there are any; `usual_` that of all rows, or some of them.
+    A ranker without contributions learns neither.
     """
+    if not hasattr(ranker, "contributions"):
+        return
     most = getattr(ranker, "_n_explained", REFERENCE_ROWS)
     if not hasattr(ranker, "usual_"):
         some = evenly(np.arange(len(positive)), min(most, USUAL_ROWS))

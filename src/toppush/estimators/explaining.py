@@ -252,7 +252,7 @@ def reference_for(columns: ColumnShares, X: Matrix, against: Matrix = None) -> A
     own = columns.own_reference
     if against is None and own is not None:
         return own
-    return columns.mean(X if against is None else against, columns.final._n_explained)
+    return columns.mean(X if against is None else against)
 
 
 def explain_pair(

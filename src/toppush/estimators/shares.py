@@ -16,7 +16,12 @@ from sklearn.base import BaseEstimator
 from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing
 
-from toppush.estimators.contributions import evenly, in_parts, mean_contributions
+from toppush.estimators.contributions import (
+    REFERENCE_ROWS,
+    evenly,
+    in_parts,
+    mean_contributions,
+)
 from toppush.estimators.sources import sources
 from toppush.types import Array, Matrix, Where
 
@@ -95,8 +100,9 @@ class ColumnShares:
             return None
         return np.asarray(self.summed(np.asarray(own)[None, :])[0])
 
-    def mean(self, X: Matrix, most: int) -> Array:
-        """What columns add in the mean over rows, at most so many of them."""
+    def mean(self, X: Matrix) -> Array:
+        """What columns add in the mean over rows, or some of them where it costs much."""
+        most = getattr(self.final, "_n_explained", REFERENCE_ROWS)
         some = _safe_indexing(X, evenly(np.arange(X.shape[0]), most))
         found = mean_contributions(self.final, self.prepared(some))
         return np.asarray(self.summed(found[None, :])[0])

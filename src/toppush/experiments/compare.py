@@ -57,14 +57,6 @@ class Comparison:
     warned: dict[str, dict[str, int]]
     """Method -> kind of warning -> how many."""
 
-    def won(self, other: str, measure: str = "AP") -> str:
-        """In how many folds the first method was better and worse than another."""
-        first = next(iter(self.values))
-        if first == other:
-            return ""
-        ours, theirs = self.values[first][measure], self.values[other][measure]
-        return f"{(ours > theirs).sum()} : {(ours < theirs).sum()}"
-
 
 def compare(
     given: Training,

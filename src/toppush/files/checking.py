@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from toppush.designs.columns import ColumnReader
-from toppush.files.column_types import Category
+from toppush.files.column_types import Category, Column
 from toppush.files.counts import Counts
 from toppush.files.errors import ModelError
 from toppush.files.labels import are_there
@@ -125,15 +125,16 @@ def _labels(model: Model, batch: Batch) -> tuple[Mask, Mask]:
 def _tallies(model: Model, before: dict[str, Before]) -> dict[str, Tally]:
     """Nothing counted yet, for each column that the model keeps a summary of."""
     known = {one.name: one for one in (model.columns.columns_ if model.columns else [])}
-    found = {}
-    for name, one in before.items():
-        column, places = known.get(name), None
-        if isinstance(one, Texts) and isinstance(column, Category):
-            at = {text: place for place, text in enumerate(one.texts)}
-            listed = [at.get(text, len(at)) for text in column.texts]
-            places = np.array([*listed, len(at) + 1])  # the last one is that of -1: unknown
-        found[name] = Tally(one, places)
-    return found
+    return {name: tally_of(one, known.get(name)) for name, one in before.items()}
+
+
+def tally_of(before: Before, column: Column | None) -> Tally:
+    """Nothing counted yet of a column; of texts, with their places in its list."""
+    if not isinstance(before, Texts) or not isinstance(column, Category):
+        return Tally(before)
+    at = {text: place for place, text in enumerate(before.texts)}
+    listed = [at.get(text, len(at)) for text in column.texts]
+    return Tally(before, np.array([*listed, len(at) + 1]))  # the last one is that of -1: unknown
 
 
 def _add_columns(model: Model, tallies: dict[str, Tally], batch: Batch) -> None:

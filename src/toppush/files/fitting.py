@@ -34,8 +34,7 @@ from toppush.files.model.fitted import Model
 from toppush.files.readers import FileOrReader, LoadedRows, Reader, reading
 from toppush.files.readers.base import Layout
 from toppush.files.roles import NO_ROLES, NOTHING, Roles, RoleValues, take_roles
-from toppush.files.unseen import learned_scale
-from toppush.files.watching import watched
+from toppush.files.watching import remembered
 from toppush.system.reading import DataError
 from toppush.system.versions import versions_of
 from toppush.types import Array, Labels, Mask, Matrix
@@ -222,7 +221,7 @@ def fit(
     clock.append(perf_counter())
     _forget_folds(ranker)
     measured = measures(ranker, X, given.positive, given.held.weight)
-    measured |= remembered(given, rows, made, ranker, X, seed)
+    measured |= remembered(made, ranker, given.rows, rows, X, seed)
     learn_reference(ranker, X, given.positive)
     clock.append(perf_counter())
     found = Model(Pipeline([*steps, ("ranker", ranker)]))
@@ -272,17 +271,6 @@ def measures(ranker: Ranker, X: Matrix, positive: Mask, weight: Array | None = N
         return {"out_of_fold": found | {"rows": int(known.sum())}}
     scores = ranker.decision_function(X)
     return {"training": metrics.summary(positive, scores, sample_weight=weight)}
-
-
-def remembered(
-    given: Training, rows: FitRows, made: Kind, ranker: Ranker, X: Matrix, seed: int
-) -> About:
-    """What scores mean, and what columns and scores are like, to hold later rows against."""
-    first, weight = given.rows.layout.get("first", 0), given.held.weight
-    return {
-        "scores": learned_scale(made, ranker, X, given.positive, weight, seed=seed).as_json(),
-        "watched": watched(given.rows.X, rows.columns, first, ranker, X, weight),
-    }
 
 
 def _facts(given: Training, rows: FitRows) -> About:

@@ -8,14 +8,13 @@ from sklearn.base import clone
 from sklearn.model_selection import StratifiedKFold
 
 from toppush.designs.columns import entries_per_row
+from toppush.files.folds import Folds
 from toppush.files.kinds.base import Kind, Ranker
 from toppush.metrics.calibration import ScoreScale
 from toppush.metrics.spread import Spread, top_levels, translated
 from toppush.types import Array, Mask, Matrix, Where
 
 FOLDS = 5
-Folds = list[tuple[Where, Where]]
-"""Rows to train on and rows that are held out."""
 MOST_ENTRIES = 20_000_000
 """Values of the rows beyond which one fold alone is held out: one fit more instead of five."""
 

@@ -1,20 +1,24 @@
 """What a model keeps of its training columns, so that later rows can be held against them."""
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 
 import numpy as np
 import pyarrow as pa
 from sklearn.utils import _safe_indexing
 
 from toppush.designs.columns import ColumnReader
-from toppush.files.column_types import Category, Number
+from toppush.files.column_types import Column, Number
 from toppush.files.columns import Columns
 from toppush.files.counts import Counts
 from toppush.files.errors import ModelError
-from toppush.files.kinds.base import About, Ranker
+from toppush.files.folds import Folds
+from toppush.files.kinds.base import About, FitRows, Kind, Ranker
+from toppush.files.readers import LoadedRows
+from toppush.files.unseen import FOLDS, learned_scale
 from toppush.metrics.spread import Spread, effective_rows, top_levels
 from toppush.metrics.watched import LEVELS, Before, Numbers, Texts
+from toppush.system.reading import DataError
 from toppush.types import Array, Matrix, Where
 
 MOST_ROWS = 200_000
@@ -23,8 +27,37 @@ MOST_COLUMNS = 400
 """Columns that are kept, the first ones: 2 KB each."""
 UNWATCHED = (
     "the model does not say what its training columns were like: it was made by a version before "
-    "`toppush check`, on a cluster, or from a pipeline; fit it again with `toppush fit`."
+    "`toppush check`, on a cluster, or from a pipeline; fit it again with `toppush fit`, or name "
+    "rows to compare with by --before."
 )
+
+
+def remembered(
+    kind: Kind, ranker: Ranker, given: LoadedRows, rows: FitRows, X: Matrix, seed: int
+) -> About:
+    """What a model says of its scores, and of its training rows to hold later ones against.
+
+    Parameters
+    ----------
+    kind, ranker
+        Of the model; the ranker is fitted.
+    given : LoadedRows
+        The training rows as they were read.
+    rows : FitRows
+        What else is known of them.
+    X : matrix
+        The training rows as the ranker takes them.
+    seed : int
+        What shuffles the folds of a ranker that has no scores of rows unseen.
+    """
+    folds: Folds | None = [] if rows.make_folds else None
+    if rows.make_folds:
+        with suppress(DataError):  # groups or times too few to part; then there is no share
+            folds = rows.folds(FOLDS, seed)
+    weight, first = rows.held.weight, given.layout.get("first", 0)
+    scale = learned_scale(kind, ranker, X, rows.positive, weight, folds=folds, seed=seed)
+    kept = watched(given.X, rows.columns, first, ranker, X, weight)
+    return {"scores": scale.as_json(), "watched": kept}
 
 
 def watched(
@@ -57,7 +90,7 @@ def watched(
     if columns is None:
         found, width = _of_matrix(given, some, weights, first), int(given.shape[1])
     else:
-        found, width = _of_table(given, columns, some, weights), len(columns.columns_)
+        found, width = of_columns(given, columns.columns_, some, weights), len(columns.columns_)
     kept = {name: one.as_json() for name, one in found}
     scores = ranker.decision_function(X if len(some) == n_rows else _safe_indexing(X, some))
     fitted = Spread.of(scores, weights, levels=top_levels(len(some)))
@@ -93,19 +126,19 @@ def _read(known: Mapping[str, object]) -> Before:
     return kinds[known["kind"]].from_json(known)
 
 
-def _of_table(
-    table: pa.Table, columns: Columns, some: Where, weights: Array
+def of_columns(
+    table: pa.Table, columns: Sequence[Column], some: Where, weights: Array
 ) -> Iterator[tuple[str, Before]]:
-    """What the columns of a table hold; those that are neither numbers nor texts are left out."""
+    """What the first few columns of a table hold, by some of its rows."""
     part = table if len(some) == len(table) else table.take(pa.array(some))
-    for one in columns.columns_[:MOST_COLUMNS]:
+    for one in columns[:MOST_COLUMNS]:
         column = part[one.source].combine_chunks()
         values, gaps = one.read(column, Counts())
         known = np.ones(len(column), bool) if gaps is None else ~gaps
         if isinstance(one, Number):
             ends = np.array([one.low, one.high])
             yield one.name, _numbers(values[known], weights[known], weights.sum(), ends)
-        elif isinstance(one, Category):
+        else:
             yield one.name, _texts(one.texts, values[known], weights[known], weights.sum())
 
 

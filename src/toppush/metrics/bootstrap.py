@@ -242,15 +242,48 @@ class Cells:
         _, first, rows = np.unique(codes, return_index=True, return_counts=True)
         return cls(positive[first], rows, places[:, first])
 
+    def runs(self) -> list[list["Runs"]]:
+        """Of each list, the runs of its positives and those of its negatives."""
+        classes = np.flatnonzero(self.positive), np.flatnonzero(~self.positive)
+        return [[Runs.of(members, places) for members in classes] for places in self.places]
+
     def draw(self, draws: int, rng: np.random.Generator) -> tuple[Array, Array]:
         """Weights of the cells, and of an unseen positive and an unseen negative."""
         weights = rng.standard_gamma(self.rows, (draws, len(self.rows)))
         unseen = rng.standard_exponential((2, draws, 1))
-        for one, members in zip(unseen, (self.positive, ~self.positive), strict=True):
-            scale = self.rows[members].sum() / (weights[:, members].sum(axis=1)[:, None] + one)
-            weights[:, members] *= scale
-            one *= scale
-        return weights, unseen
+        scales = np.empty_like(unseen)
+        for place, members in enumerate((self.positive, ~self.positive)):
+            drawn_of_class = (weights @ members.astype(np.float64))[:, None] + unseen[place]
+            scales[place] = self.rows[members].sum() / drawn_of_class
+        weights *= np.where(self.positive, *scales)
+        return weights, unseen * scales
+
+
+@dataclass(frozen=True)
+class Runs:
+    """Cells of one class by their places in a list, and where each place begins among them."""
+
+    order: Where
+    first: Where
+    places: Where
+    n_places: int
+
+    @classmethod
+    def of(cls, members: Where, places: Where) -> "Runs":
+        """Sort the cells; once for all draws."""
+        order = members[np.argsort(places[members], kind="stable")]
+        first = np.flatnonzero(np.append(True, np.diff(places[order]) != 0))
+        return cls(order, first, places[order[first]], int(places.max()) + 1)
+
+    def sums(self, weights: Array) -> Array:
+        """Weight of the cells at each place, of each draw.
+
+        By `take`: 500,000 columns in another order cost 3.7 ms so, and 51 ms as
+        ``weights[:, order]``.
+        """
+        sums = np.zeros((len(weights), self.n_places))
+        sums[:, self.places] = np.add.reduceat(weights.take(self.order, axis=1), self.first, axis=1)
+        return sums
 
 
 def _joined_places(positive: Mask, score: Array) -> Where:
@@ -278,44 +311,31 @@ def drawn(
     draws = draws or int(np.clip(WORK // work, 200, 1000))
     found = np.empty((2, len(lists), len(measures), draws))
     at_a_time = max(1, ENTRIES // len(cells.rows))
+    sides = cells.runs()
     rng = np.random.default_rng(seed)
     for start in range(0, draws, at_a_time):
         now = slice(start, min(start + at_a_time, draws))
         weights, unseen = cells.draw(now.stop - start, rng)
-        for side, places in enumerate(cells.places):
-            for end, population in enumerate(_populations(weights, unseen, cells, places)):
+        for side, runs in enumerate(sides):
+            for end, population in enumerate(_populations(weights, unseen, cells, runs)):
                 for which, one in enumerate(measures.values()):
                     found[end, side, which, now] = one.expected(population)
     return found
 
 
-def _populations(weights: Array, unseen: Array, cells: Cells, places: Where) -> Iterator[TopCurve]:
+def _populations(
+    weights: Array, unseen: Array, cells: Cells, runs: Sequence[Runs]
+) -> Iterator[TopCurve]:
     """The list with the unseen rows where they do most harm, then where they do most good."""
     none = np.zeros((len(weights), 1))
-    hits, alarms = (
-        np.hstack([none, np.cumsum(_sums(weights, np.flatnonzero(members), places), axis=1)])
-        for members in (cells.positive, ~cells.positive)
-    )
-    thresholds = np.r_[np.inf, np.inf, -np.arange(places.max() + 1), -np.inf]
+    hits, alarms = (np.hstack([none, np.cumsum(one.sums(weights), axis=1)]) for one in runs)
+    thresholds = np.r_[np.inf, np.inf, -np.arange(runs[0].n_places), -np.inf]
     for positives, negatives in ((0.0, unseen[1]), (unseen[0], 0.0)):
         yield TopCurve(
             _whole(none, hits + positives, cells.rows[cells.positive].sum()),
             _whole(none, alarms + negatives, cells.rows[~cells.positive].sum()),
             thresholds,
         )
-
-
-def _sums(weights: Array, members: Where, places: Where) -> Array:
-    """Weight of some cells at each place.
-
-    Summed before they run: of 100,000 cells in three lists 300 draws took 1.8 s, and 3.9 s by
-    running sums over all cells.
-    """
-    order = members[np.argsort(places[members], kind="stable")]
-    first = np.flatnonzero(np.append(True, np.diff(places[order]) != 0))
-    sums = np.zeros((len(weights), places.max() + 1))
-    sums[:, places[order[first]]] = np.add.reduceat(weights[:, order], first, axis=1)
-    return sums
 
 
 def _whole(none: Array, above: Array, everything: float) -> Array:

@@ -17,7 +17,7 @@ negative at the top for the lower end and a positive there for the upper. There 
 that; `python -m benchmarks.guarantees` simulates it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -37,6 +37,7 @@ __all__ = [
     "threshold_for_budget",
 ]
 
+TINY = np.finfo(np.float64).tiny
 REACH = 12.0
 """Standard deviations on either side of the mean where the beta-binomial law is summed up."""
 
@@ -221,20 +222,30 @@ def _drawn_hits(
         unseen = rng.standard_exponential()
         ends = rng.beta(lengths, np.maximum(rows - lengths, 0) + 1.0)
         ends = np.where(lengths == rows, 1.0, ends)
-        for kind, label in enumerate((0.0, 1.0)):
-            weight = np.r_[0.0, np.cumsum(np.r_[unseen, positives + negatives])]
-            above = np.r_[0.0, np.cumsum(np.r_[unseen * label, positives])]
-            share, last = _shares(weight, above, ends * weight[-1])
+        for kind, (share, last) in enumerate(_shares(positives, negatives, unseen, ends)):
             found[kind, draw] = rng.binomial(lengths - 1, share) + (rng.random(len(last)) < last)
     return found[0], found[1]
 
 
-def _shares(weight: Array, hits: Array, depth: Array) -> tuple[Array, Array]:
-    """Share of positives in heads of a population, and among the rows where those end."""
-    share = np.interp(depth, weight, hits) / np.maximum(depth, np.finfo(float).tiny)
-    piece = np.clip(np.searchsorted(weight, depth), 1, len(weight) - 1)
-    rows = np.maximum(weight[piece] - weight[piece - 1], np.finfo(float).tiny)
-    return np.clip(share, 0.0, 1.0), (hits[piece] - hits[piece - 1]) / rows
+def _shares(
+    positives: Array, negatives: Array, unseen: float, ends: Array
+) -> Iterator[tuple[Array, Array]]:
+    """Share of positives in heads of a population, and among the rows where those end.
+
+    First with the unseen row at the top as a negative, then as a positive.
+    """
+    weight = np.append(0.0, np.cumsum(positives + negatives))
+    hits = np.append(0.0, np.cumsum(positives))
+    depth = ends * (unseen + weight[-1])
+    seen = depth - unseen
+    piece = np.clip(np.searchsorted(weight, seen), 1, len(weight) - 1)
+    rows = np.maximum(weight[piece] - weight[piece - 1], TINY)
+    local = positives[piece - 1] / rows
+    above = hits[piece - 1] + local * np.clip(seen - weight[piece - 1], 0.0, rows)
+    for label in (0.0, 1.0):
+        head = label * np.minimum(depth, unseen) + np.where(seen > 0, above, 0.0)
+        share = np.clip(head / np.maximum(depth, TINY), 0.0, 1.0)
+        yield share, np.clip(np.where(seen > 0, local, label), 0.0, 1.0)
 
 
 def threshold_for_budget(

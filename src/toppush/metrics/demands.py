@@ -72,6 +72,8 @@ class Answer:
         What a day brings above it.
     profit : Interval or None
         Profit that is expected of as many new rows.
+    profit_per_day : Interval or None
+        The same of a day's rows, in the mean over days.
     observed_profit, everything : float or None
         Profit of these rows above the score, and of all of them.
     why : str
@@ -91,6 +93,7 @@ class Answer:
     rows_per_day: Forecast | None = None
     hits_per_day: Forecast | None = None
     profit: Interval | None = None
+    profit_per_day: Interval | None = None
     observed_profit: float | None = None
     everything: float | None = None
     why: str = ""
@@ -197,8 +200,17 @@ def _most_profit(positive: Mask, scores: Array, demands: Demands) -> Answer:
         demands.confidence,
         found.score,
         profit=found.expected,
+        profit_per_day=_per_day(found.expected, len(scores), demands.rows_per_day),
         observed_profit=found.observed,
         everything=found.everything,
+    )
+
+
+def _per_day(profit: Interval, n_rows: int, rows_per_day: int | None) -> Interval | None:
+    if rows_per_day is None:
+        return None
+    return Interval(
+        *(one * rows_per_day / n_rows for one in (profit.value, profit.low, profit.high))
     )
 
 

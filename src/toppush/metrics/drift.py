@@ -211,7 +211,7 @@ def judged(changes: Sequence[Change], alpha: float) -> list[Change]:
     """
     corrected = holm([one.p for one in changes])
     return [
-        replace(one, p=p, moved=one.is_large and p <= alpha)
+        replace(one, p=p, moved=bool(one.is_large and p <= alpha))
         for one, p in zip(changes, corrected, strict=True)
     ]
 

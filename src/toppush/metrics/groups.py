@@ -200,7 +200,8 @@ def mean_interval(
     tail = (1.0 - confidence) / 2
     worst, best = _drawn_means(values, unseen, draws, seed)
     ends = np.array(outer_quantiles(worst, best, tail))
-    low, high = np.clip(mean + _stretch(len(values), tail) * (ends - mean), *bounds)
+    stretch = 1.0 if alike else _stretch(len(values), tail)
+    low, high = np.clip(mean + stretch * (ends - mean), *bounds)
     return Interval(mean, min(mean, float(low)), max(mean, float(high)))
 
 

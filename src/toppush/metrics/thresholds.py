@@ -315,7 +315,7 @@ def _why_none(
     best = int(np.argmax(share))
     seen = f"the best list that was tested holds {hits[best]:,.0f} positives in {rows[best]:,.0f}"
     if share[best] <= min_precision:
-        return f"{asked} cannot be promised: {seen} rows, no more than that; ask for less."
+        return f"{asked} cannot be promised: {seen} rows, which is not above it; ask for less."
     allowed = _shared_out(1.0 - confidence, len(rows))
     times = _times_needed(rows, hits, min_precision, allowed)
     return (

@@ -207,7 +207,7 @@ def _of_scores(change: Change) -> str:
     if change.what == "top":
         return (
             f"The top moved: {change.now:.2%} of the rows have more than {change.points:.4g} "
-            f"points, where {change.before:.2%} of the training rows had."
+            f"points, where {change.before:.2%} of the rows before had."
         )
     return (
         f"Precision at the top fell: {change.now:.1%} of the rows with more than "

@@ -247,8 +247,8 @@ class TopPart:
         Points of the score.
     rows : int
         Rows above it now.
-    precision : float
-        Share of positives among those of before, by out-of-fold scores.
+    precision : float or None
+        Share of positives among those of before, by out-of-fold scores; None if not known.
     found, low, high : float or None
         Share of positives among those of now, and its 95 % interval, if labels are known.
     """
@@ -257,7 +257,7 @@ class TopPart:
     part_now: float
     points: float
     rows: int
-    precision: float
+    precision: float | None
     found: float | None = None
     low: float | None = None
     high: float | None = None
@@ -346,7 +346,8 @@ class Scores:
 
         (part, precision), above = self._before(at), self._above(self.counts, at)
         total = max(float(self.counts.sum()), 1.0)
-        known = TopPart(part, above / total, self._points(at), round(above), precision)
+        expected = precision if self.scale.prevalence > 0.0 else None
+        known = TopPart(part, above / total, self._points(at), round(above), expected)
         if self.labelled is None or self.hits is None or not self._above(self.labelled, at):
             return known
         rows, hits = round(self._above(self.labelled, at)), round(self._above(self.hits, at))

@@ -107,7 +107,6 @@ class TopPushKernel(FeatureRanker):
         "n_components": [Interval(Integral, 1, None, closed="left")],
         "random_state": ["random_state"],
     }
-    _n_explained = 64  # each is scored some 32 times for each column
     _lams = (0.1, 0.01, 0.001, 0.0001)
     _tops = (0.1, 0.3)
 
@@ -165,6 +164,10 @@ class TopPushKernel(FeatureRanker):
             self._take(final, given)
             self.gamma_, self.scaler_, self.kernel_ = best.kernel.gamma, scaler, best.kernel
         return self
+
+    @property
+    def _n_explained(self) -> int:
+        return 64  # each is scored some 32 times for each column
 
     def contributions(self, X: Matrix) -> Array:
         """What each column adds to a row's score, by Shapley values; the last column is the rest.

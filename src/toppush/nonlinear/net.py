@@ -119,7 +119,6 @@ class TopPushNet(Ranker):
         "verbose": ["verbose"],
     }
 
-    _n_explained = 64  # each is scored some 32 times for each column
     weights_: list[NDArray[np.float32]]
     biases_: list[NDArray[np.float32]]
 
@@ -226,6 +225,10 @@ class TopPushNet(Ranker):
         check_is_fitted(self)
         X = validate_data(self, X, accept_sparse="csr", dtype=DTYPES, reset=False)
         return self._scores(X) - self.threshold_
+
+    @property
+    def _n_explained(self) -> int:
+        return 64  # each is scored some 32 times for each column
 
     def contributions(self, X: Matrix) -> Array:
         """What each column adds to a row's score, by Shapley values; the last column is the rest.

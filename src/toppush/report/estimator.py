@@ -39,6 +39,8 @@ TOLD = {
     "the mean over all orders of asking (Shapley values); of all trees that is what a column adds.",
     "TopPushAdditive": "The score is a sum of one curve for each column, so each adds a known "
     "amount: the height of its curve at the row's value, less its mean height.",
+    "TopRanker": "Every member shares out its score among the columns, trees by Shapley values; "
+    "what a column adds is the mean of these, by the members' weights.",
     "TopPushKernel": WALKED,
     "TopPushNet": WALKED,
 }
@@ -46,6 +48,11 @@ SHARED_OUT = "The ranker itself shares out a row's score among the columns."
 UNEXPLAINED = (
     "The score of {name} is no sum over the columns, and this page does not guess what each of "
     "them adds to it."
+)
+
+TURNED = (
+    "{name} gives scores for another class, and this page, whose list is turned round, does not "
+    "say what each column adds to them."
 )
 
 
@@ -114,7 +121,8 @@ def from_estimator(
     ranking = Ranking.of(found, scores)
     features: Features | Explained | None = None
     alarms = ranking.order[ranking.false_alarms(N_ALARMS)]
-    if not _is_of_second_class(ranker, positive):
+    tells = _is_of_second_class(ranker, positive)
+    if not tells:
         pass  # what adds to the score of another class, nobody tells
     elif _is_linear(final, prepared, scores):
         features = _features(ranker, prepare, final, X, alarms, feature_names)
@@ -137,8 +145,10 @@ def from_estimator(
         k=k,
         preview=None if table is None else _safe_indexing(table, ranking.order[:N_SHOWN]),
         features=features,
-        unexplained=UNEXPLAINED.format(name=type(final).__name__) if features is None else "",
-        reasons=reasons_of(ranker, X, ranking, _called(prepare, final, feature_names)),
+        unexplained=_unexplained(final, tells) if features is None else "",
+        reasons=reasons_of(ranker, X, ranking, _called(prepare, final, feature_names))
+        if tells
+        else None,
         solution=getattr(final, "solution_", None),
         rival=rival,
         facts=_facts(ranker, final, features, X_train) | dict(facts or {}),
@@ -155,6 +165,10 @@ def _called(
     if prepare is None and names is not None:
         return names
     return numbered(getattr(prepare or final, "n_features_in_", 0))
+
+
+def _unexplained(final: BaseEstimator, tells: bool) -> str:
+    return (UNEXPLAINED if tells else TURNED).format(name=type(final).__name__)
 
 
 def _is_of_second_class(ranker: BaseEstimator, positive: object) -> bool:

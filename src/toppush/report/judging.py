@@ -102,7 +102,8 @@ class Comparison:
             [name, *(_told(self.found.values[name][measure]) for measure in shown)]
             for name in self.found.order(self.by)
         ]
-        table = _aligned([["", *shown], *rows])
+        titles = {one.name: one.title for one in FOUR}
+        table = _aligned([["", *(titles.get(name, name) for name in shown)], *rows])
         return "\n".join([*table, self.lead.sentence(self.found.confidence)])
 
 
@@ -244,8 +245,7 @@ def _numbers(one: Interval) -> list[str]:
 
 
 def _told(one: Interval) -> str:
-    value, low, high = _numbers(one)
-    return f"{value} ({low} to {high})"
+    return f"{one.value:.3f} ({one.low:.2f}-{one.high:.2f})"
 
 
 def _aligned(rows: list[list[str]]) -> list[str]:

@@ -260,7 +260,9 @@ def _cell(value: object) -> Cell:
     """A cell, cut where it would break the table; a dash where nothing is known."""
     if value is None or (isinstance(value, Real) and value != value):
         return Cell(MISSING, number=isinstance(value, Real))
-    number = isinstance(value, Real) and not isinstance(value, bool)
+    if isinstance(value, bool):
+        return Cell(str(value).lower(), number=False)
+    number = isinstance(value, Real)
     text = f"{value:.6g}" if number and not isinstance(value, Integral) else str(value)
     return Cell(text if len(text) <= MAX_TEXT else text[: MAX_TEXT - 1] + "…", number)
 

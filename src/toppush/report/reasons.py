@@ -63,7 +63,7 @@ def reasons_of(
     if reference is None:
         negatives = highest_negatives(ranking.positive, ranking.score)
         compared_with = HERE.format(n=len(negatives))
-        reference = columns.mean(_safe_indexing(X, negatives), columns.final._n_explained)
+        reference = columns.mean(_safe_indexing(X, negatives))
     first = ranking.order[:N_ROWS]
     explainer = Explainer(columns, reference, N_BARS)
     found = list(explainer(_safe_indexing(X, first), first, ranking.score[first]))

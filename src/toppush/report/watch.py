@@ -23,14 +23,18 @@ class Bars:
     now: float
 
 
-def watch_page(found: Checked, *, model: str, data: str) -> str:
+def watch_page(found: Checked, *, data: str, model: str | None = None, before: str = "") -> str:
     """A self-contained HTML page about what `files.check` found.
 
     Parameters
     ----------
     found : Checked
-    model, data : str
-        Names of the files.
+    data : str
+        Name of the file that was checked.
+    model : str, optional
+        Name of the model's file.
+    before : str
+        Name of the file that it was held against, if that is not what the model was fitted to.
 
     Returns
     -------
@@ -42,14 +46,15 @@ def watch_page(found: Checked, *, model: str, data: str) -> str:
     style = loader.get_source(environment, "page.css")[0]
     shown = [one for one in found.columns if one.moved] or found.columns[:3]
     return environment.get_template("watch.html.jinja").render(
-        title=f"{data} against {model}",
+        title=f"{data} against {before or model}",
+        before=before or "training rows, each scored by a fit that had not seen it",
         headline=headline(found),
         more=sentences(found),
         found=found,
         columns=found.columns[:MOST_COLUMNS],
         shown=[(one, bars(one.cells)) for one in shown[:MOST_SHOWN]],
         points=bars(found.cells),
-        facts=_facts(found, model, data),
+        facts=_facts(found, {"Model": model, "Before": before, "Data": data}),
         share_text=share_text,
         style=Markup(style),
     )
@@ -68,11 +73,11 @@ def share_text(column: CheckedColumn, what: str, when: str) -> str:
     return "-" if not share else f"{share:.1%}" if share >= 0.0005 else "< 0.1%"
 
 
-def _facts(found: Checked, model: str, data: str) -> dict[str, str]:
+def _facts(found: Checked, names: dict[str, str | None]) -> dict[str, str]:
     limits = found.limits
     return {
-        "Model": model,
-        "Data": f"{data}, {found.rows:,} rows",
+        **{what: name for what, name in names.items() if name},
+        "Rows": f"{found.rows:,}",
         **made_now(),
         "What counts": f"an index (PSI) of {limits.psi:g}, a change of {limits.share:g} in a "
         f"share of gaps, unknown texts or values beyond the range, {limits.factor:g} times as many "

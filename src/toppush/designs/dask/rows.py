@@ -1,5 +1,6 @@
 """Dask's arrays and data frames as rows that a design can be made of."""
 
+import warnings
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from numbers import Integral
@@ -47,7 +48,7 @@ class DaskRows(PlacedRows):
                 raise TypeError(
                     f"X is a {type(X).__name__} of Dask; give a Dask array or data frame."
                 )
-            X = X.to_dask_array()
+            X = _as_array(X)
         if X.ndim != 2:
             raise ValueError(f"X must have two dimensions, found {X.ndim}.")
         if len(X.chunks[1]) > 1:
@@ -239,10 +240,17 @@ def aligned(rows: Lazy, vector: Any, name: str, of: str) -> Lazy:
     return vector.rechunk((rows.chunks[0],))
 
 
+def _as_array(collection: Lazy) -> Lazy:
+    """Of a data frame or a series; Dask would warn that texts become objects."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Dask currently has limited support")
+        return collection.to_dask_array()
+
+
 def as_lazy_vector(vector: Any, name: str) -> Lazy:
     """A Dask array of one dimension from an array, or from an array or series of Dask."""
     if hasattr(vector, "to_dask_array"):
-        vector = vector.to_dask_array()
+        vector = _as_array(vector)
     if not isinstance(vector, da.Array):
         vector = da.from_array(np.asarray(vector), chunks=-1)
     if vector.ndim == 2 and vector.shape[1] == 1:

@@ -22,6 +22,8 @@ LARGEST_TEXT = 1 << 26
 """Bytes of a part that is JSON, of which every byte may become twenty."""
 LARGEST_LIST = 1 << 23
 """Bytes of the archive's list of its parts, 66 for each."""
+ZIP = b"PK\x03\x04"
+"""How zip archives begin, and each of their parts."""
 END, END_SIZE, END_SIGNATURE = struct.Struct("<4s4H2LH"), 22, b"PK\x05\x06"
 LARGE_END_SIZE, LARGE_END_SIGNATURE = 20, b"PK\x06\x07"
 NAME = re.compile(r"[A-Za-z0-9_-]{1,64}\.(json|npy|npz)")
@@ -116,7 +118,7 @@ def _require_plain(member: zipfile.ZipInfo, parts: dict[str, memoryview]) -> Non
 def _start(view: memoryview, member: zipfile.ZipInfo) -> int:
     """Where a part begins, after its own header of 30 bytes, a name and more."""
     header = bytes(view[member.header_offset : member.header_offset + 30])
-    if len(header) < 30 or header[:4] != b"PK\x03\x04":
+    if len(header) < 30 or header[:4] != ZIP:
         raise ModelError(f"its part {member.filename!r} is not where the archive says.")
     name, more = struct.unpack("<2H", header[26:])
     return member.header_offset + 30 + int(name) + int(more)

@@ -214,7 +214,7 @@ class Model:
     ) -> Needs:
         """What a file must give to be scored, with labels if they are wanted."""
         known = self.columns.columns_ if self.columns else []
-        schema = {one.source: _read_as(one) for one in known}
+        schema = {one.source: read_as(one) for one in known}
         wanted = (label or self.label.column, self.label.type) if labels else None
         return Needs(schema, self.about.get("layout", {}), wanted, carry, numbers)
 
@@ -224,7 +224,7 @@ def _sliceable(rows: Matrix) -> Matrix:
     return pa.Table.from_batches([rows]) if _is_batch(rows) else rows
 
 
-def _read_as(column: Column) -> pa.DataType:
+def read_as(column: Column) -> pa.DataType:
     """What the values of a column are in a file that does not say."""
     if isinstance(column, Category | Date):
         return pa.string()

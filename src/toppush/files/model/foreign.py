@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from toppush.files.errors import ModelError
-from toppush.files.model.archive import LARGEST
+from toppush.files.model.archive import LARGEST, ZIP
 from toppush.files.model.trust import UntrustedError, skops_io
 from toppush.system.reading import require_file
 
-ZIP, PICKLES = b"PK\x03\x04", (b"\x80", b"\x78\x01", b"\x78\x5e", b"\x78\x9c", b"\x78\xda")
-"""How zip archives begin, and how pickles do: plain, and packed as joblib writes them."""
+PICKLES = (b"\x80", b"\x78\x01", b"\x78\x5e", b"\x78\x9c", b"\x78\xda")
+"""How pickles begin: plain, and packed as joblib writes them."""
 
 PLAIN = ("numpy.dtype", "collections.OrderedDict")
 """Names of types and a container, harmless though skops asks for them: imputers hold the first."""

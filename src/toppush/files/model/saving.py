@@ -29,7 +29,7 @@ from toppush.files.errors import ModelError
 from toppush.files.kinds import KINDS, kind_of
 from toppush.files.kinds.base import About, Ranker
 from toppush.files.kinds.certificates import certificate
-from toppush.files.model.archive import LARGEST, Archive, packed, unpacked
+from toppush.files.model.archive import LARGEST, ZIP, Archive, packed, unpacked
 from toppush.files.model.fitted import Model
 from toppush.files.model.trust import UntrustedError, require_trusted, skops_io
 from toppush.system.reading import DataError, fingerprint, require_file
@@ -192,7 +192,9 @@ def _read(path: Path) -> bytes:
 def _body(data: bytes) -> bytes:
     """The archive, if the checksum is right."""
     if not data.startswith(MAGIC):
-        raise ModelError("it is not a model file of this version of toppush.")
+        skops = "; skops files are for evaluate, threshold, report and compare --with"
+        archive = skops * data.startswith(ZIP)
+        raise ModelError(f"it is not a model file of this version of toppush{archive}.")
     if _first_line(memoryview(data)[FIRST:]) != data[:FIRST]:
         raise ModelError("it is damaged: the checksum does not fit; fit or copy the model again.")
     return data[FIRST:]

@@ -1,0 +1,440 @@
+"""TopRanker: what it promises of members, folds, weights, tables, time and interrupts."""
+
+import itertools
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+from sklearn.datasets import load_breast_cancer
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GroupKFold, TimeSeriesSplit
+from sklearn.naive_bayes import GaussianNB
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from toppush import TopRanker, metrics
+from toppush.auto import course, members
+from toppush.auto.combination import Lists, choose_weights
+from toppush.auto.linear import TopLinear
+from toppush.auto.quality import Judge
+from toppush.nonlinear.forest import TopForest
+
+QUICK = ["logistic", "forest"]
+
+
+def made(n_rows=400, n_columns=5, seed=0):
+    """Rows whose first two columns tell the classes apart, one positive in four."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n_rows, n_columns))
+    odds = 2.0 * X[:, 0] + X[:, 1] ** 2 + rng.standard_normal(n_rows)
+    return X, odds > np.quantile(odds, 0.75)
+
+
+def made_table(n_rows=300, seed=0):
+    """A data frame with texts, gaps, dates and true and false, and labels."""
+    rng = np.random.default_rng(seed)
+    city = rng.choice(["Lyon", "Oslo", "Rome"], n_rows)
+    when = pd.Timestamp("2024-01-01") + pd.to_timedelta(rng.integers(0, 700, n_rows), "D")
+    amount = rng.lognormal(3, 2, n_rows)
+    odds = (city == "Oslo") + (when.day_of_week >= 5) + 0.5 * np.log(amount)
+    table = pd.DataFrame({"city": city, "when": when, "amount": amount, "new": amount > 30})
+    table.loc[rng.choice(n_rows, 20, replace=False), ["city", "amount"]] = None
+    table.loc[rng.choice(n_rows, 20, replace=False), "when"] = pd.NaT
+    return table, np.asarray(odds + rng.standard_normal(n_rows) > 3.0)
+
+
+@parametrize_with_checks(
+    [TopRanker(QUICK, cv=2), TopForest(8), TopLinear(), TopLinear("push", form="straight")],
+    expected_failed_checks=lambda one: {
+        "check_sample_weight_equivalence_on_dense_data": "folds go by number, not by weight",
+        "check_sample_weight_equivalence_on_sparse_data": "folds go by number, not by weight",
+    },
+)
+def test_scikit_learn_contract(estimator, check):
+    check(estimator)
+
+
+# ---- how lists are judged
+
+
+@given(st.integers(0, 10_000))
+def test_lists_are_judged_as_the_metrics_do(seed):
+    rng = np.random.default_rng(seed)
+    n_rows = int(rng.integers(5, 60))
+    positive = rng.random(n_rows) < 0.4
+    positive[:2] = True, False
+    lists = rng.permutation(3 * n_rows).reshape(3, n_rows).astype(float)  # no ties
+    precision, ndcg, recall = Judge(positive, np.ones(n_rows)).parts(lists)
+    for place, scores in enumerate(lists):
+        assert precision[place] == pytest.approx(metrics.average_precision(positive, scores))
+        assert ndcg[place] == pytest.approx(metrics.ndcg(positive, scores))
+        above = np.sort(scores[~positive])[::-1]
+        tenth = above[9] if len(above) > 9 else -np.inf
+        assert recall[place] == pytest.approx(np.mean(scores[positive] > tenth))
+
+
+@given(st.integers(0, 10_000))
+def test_weights_count_rows_several_times(seed):
+    rng = np.random.default_rng(seed)
+    positive = np.append(rng.random(20) < 0.5, [True, False])
+    scores, times = rng.standard_normal((2, 22)), rng.integers(0, 4, 22)
+    times[-2:] = 1
+    again = np.repeat(np.arange(22), times)
+    # copies of a row stand at one place, and of equals negatives come first: the same for both
+    spread = scores[:, again] - 1e-9 * np.arange(len(again))
+    weighted = Judge(positive, times.astype(float)).parts(scores)
+    copied = Judge(positive[again], np.ones(len(again))).parts(spread)
+    np.testing.assert_allclose(weighted[2], copied[2], atol=1.0)  # a block counts as a whole
+    assert (weighted[0] <= 1.0 + 1e-12).all()
+    assert (copied[0] <= 1.0 + 1e-12).all()
+
+
+def test_of_equal_scores_negatives_come_first():
+    positive = np.array([True, False, True])
+    assert Judge(positive, np.ones(3)).parts(np.zeros((1, 3)))[0][0] == pytest.approx(
+        (1 / 2 + 2 / 3) / 2
+    )
+
+
+# ---- how members are combined
+
+
+@settings(max_examples=25)
+@given(st.integers(0, 10_000), st.integers(1, 5))
+def test_weights_are_shares(seed, n_members):
+    rng = np.random.default_rng(seed)
+    positive = rng.random(80) < 0.3
+    positive[:2] = True, False
+    lists = Lists(rng.standard_normal((n_members, 80)), positive, np.ones(80))
+    weights = choose_weights(lists, None, seed)
+    assert weights.min() >= 0.0
+    assert weights.sum() == pytest.approx(1.0)
+    np.testing.assert_array_equal(weights, choose_weights(lists, None, seed))
+
+
+def test_noise_has_no_weight_beside_the_truth():
+    rng = np.random.default_rng(0)
+    positive = np.arange(500) < 100
+    lists = Lists(
+        np.array([positive + 0.3 * rng.standard_normal(500), rng.standard_normal(500)]),
+        positive,
+        np.ones(500),
+    )
+    np.testing.assert_allclose(choose_weights(lists, None, 0), [1.0, 0.0])
+
+
+def test_two_halves_of_the_truth_are_combined():
+    rng = np.random.default_rng(0)
+    positive = np.arange(2000) < 400
+    halves = positive + 1.0 * rng.standard_normal((2, 2000))
+    weights = choose_weights(Lists(halves, positive, np.ones(2000)), None, 0)
+    assert weights.min() > 0.3
+
+
+def test_many_rows_are_sampled_with_all_that_is_at_the_top():
+    rng = np.random.default_rng(0)
+    positive = rng.random(50_000) < 0.02
+    lists = Lists(positive + rng.standard_normal((2, 50_000)), positive, np.ones(50_000))
+    some = lists.sample(rng)
+    assert len(some.positive) == 6_000
+    assert some.weight.sum() == pytest.approx(50_000)
+    for whole, part in zip(lists.scores, some.scores, strict=True):
+        np.testing.assert_array_equal(np.sort(whole)[-1000:], np.sort(part)[-1000:])
+    exact = Judge(lists.positive, lists.weight).parts(lists.scores)
+    about = Judge(some.positive, some.weight).parts(some.scores)
+    np.testing.assert_allclose(exact, about, atol=0.02)
+
+
+# ---- fits
+
+
+def test_the_score_is_the_weighted_mean_of_the_members():
+    X, y = made()
+    ranker = TopRanker(QUICK).fit(X, y)
+    assert sum(ranker.weights_.values()) == pytest.approx(1.0)
+    total = -ranker.threshold_ + sum(
+        ranker.weights_[name]
+        * (one.decision_function(X) - ranker.centers_[name])
+        / ranker.scales_[name]
+        for name, one in ranker.members_.items()
+    )
+    np.testing.assert_allclose(ranker.decision_function(X), total)
+
+
+def test_a_fit_repeats_to_the_bit_and_does_not_depend_on_threads():
+    X, y = made()
+    scores = [
+        TopRanker(QUICK, n_threads=n_threads).fit(X, y).decision_function(X)
+        for n_threads in (1, 1, 2)
+    ]
+    np.testing.assert_array_equal(scores[0], scores[1])
+    np.testing.assert_array_equal(scores[0], scores[2])
+
+
+def test_out_of_fold_scores_know_nothing_of_their_rows():
+    """Labels without a cause are learned by heart, and still not foreseen."""
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((600, 5)), rng.random(600) < 0.5
+    ranker = TopRanker(["forest", "logistic"]).fit(X, y)
+    assert metrics.auc(y, ranker.out_of_fold_) < 0.6
+    assert metrics.auc(y, ranker.decision_function(X)) > 0.7
+
+
+def test_the_combination_is_no_worse_than_its_members_on_breast_cancer():
+    X, y = load_breast_cancer(return_X_y=True)
+    ranker = TopRanker(effort="quick").fit(X, y)
+    board = {row["name"]: row for row in ranker.leaderboard_}
+    assert set(board) == {"combination", "logistic", "boosted", "forest"}
+    assert board["combination"]["score"] >= max(row["score"] for row in board.values()) - 0.01
+    for row in board.values():
+        low, high = row["average_precision_low"], row["average_precision_high"]
+        assert low <= row["average_precision"] <= high
+        assert row["seconds"] >= 0.0
+        assert row["size"] > 0
+    assert board["combination"]["average_precision"] == pytest.approx(
+        metrics.average_precision(y, ranker.out_of_fold_), abs=1e-3
+    )
+
+
+def test_weights_of_zero_are_rows_that_are_not_there():
+    X, y = made()
+    weight = np.ones(len(y))
+    weight[::3] = 0.0
+    kept = weight > 0
+    folds = list(GroupKFold(3).split(X, y, np.arange(len(y)) % 7))
+    place = np.cumsum(kept) - 1
+    fewer = [tuple(place[part[kept[part]]] for part in fold) for fold in folds]
+    whole = TopRanker(QUICK, cv=folds).fit(X, y, weight)
+    part = TopRanker(QUICK, cv=fewer).fit(X[kept], y[kept])
+    np.testing.assert_allclose(whole.decision_function(X), part.decision_function(X), atol=1e-6)
+    assert np.isnan(whole.out_of_fold_[~kept]).all()
+
+
+def test_groups_stay_in_one_fold():
+    X, y = made()
+    groups = np.arange(len(y)) // 10
+    folds = TopRanker(QUICK)._read_training(X, y, None, groups)[0].folds
+    for train, held in folds:
+        assert not set(groups[train]) & set(groups[held])
+
+
+def test_folds_of_time_leave_the_first_rows_without_a_score():
+    X, y = made()
+    ranker = TopRanker(QUICK, cv=TimeSeriesSplit(3)).fit(X, y)
+    assert np.isnan(ranker.out_of_fold_[:100]).all()
+    assert not np.isnan(ranker.out_of_fold_[100:]).any()
+
+
+def test_folds_without_both_classes_are_refused():
+    X, y = made()
+    with pytest.raises(ValueError, match="one class alone"):
+        TopRanker(QUICK, cv=2).fit(X, y, groups=y)
+
+
+@pytest.mark.parametrize("kind", [sparse.csr_array, sparse.csr_matrix, sparse.csc_array])
+def test_sparse_rows(kind):
+    X, y = made()
+    X = np.where(X > 0.5, X, 0.0)
+    ranker = TopRanker(QUICK).fit(kind(X), y)
+    np.testing.assert_allclose(ranker.decision_function(kind(X)).shape, (len(y),))
+    assert metrics.auc(y, ranker.out_of_fold_) > 0.6
+
+
+# ---- tables
+
+
+def test_tables_come_as_they_are():
+    table, y = made_table()
+    ranker = TopRanker(["logistic", "boosted", "forest"], effort="quick").fit(table, y)
+    assert ranker.dates_ == {1: ["days", "month", "day", "weekday"]}
+    assert ranker.categories_ == {0: ["Lyon", "Oslo", "Rome"]}
+    assert metrics.auc(y, ranker.out_of_fold_) > 0.7
+    odd = table.head(3).copy()
+    odd.loc[odd.index[0], "city"] = "Atlantis"
+    assert np.isfinite(ranker.decision_function(odd)).all()
+
+
+@pytest.mark.parametrize("form", ["polars", "zoned", "category"])
+def test_other_tables_give_the_same(form):
+    table, y = made_table()
+    ranker = TopRanker(QUICK).fit(table, y)
+    expected = ranker.decision_function(table)
+    if form == "polars":
+        polars = pytest.importorskip("polars")
+        table = polars.from_pandas(table)
+    elif form == "zoned":
+        table["when"] = table["when"].dt.tz_localize("UTC").dt.tz_convert("Asia/Tokyo")
+    else:
+        table["city"] = table["city"].astype("category")
+    np.testing.assert_allclose(
+        TopRanker(QUICK).fit(table, y).decision_function(table), expected, atol=1e-9
+    )
+
+
+def test_a_text_among_numbers_is_named():
+    table, y = made_table()
+    ranker = TopRanker(QUICK).fit(table, y)
+    table["amount"] = "much"
+    with pytest.raises(ValueError, match="'amount' holds 'much'"):
+        ranker.decision_function(table)
+
+
+# ---- explanations
+
+
+@pytest.mark.parametrize("rows", ["table", "array", "sparse"])
+def test_contributions_add_up(rows):
+    X, y = made_table() if rows == "table" else made()
+    X = sparse.csr_array(np.where(X > 0.5, X, 0.0)) if rows == "sparse" else X
+    ranker = TopRanker(["logistic", "linear", "boosted", "trees", "forest"]).fit(X, y)
+    some = X.head(50) if rows == "table" else X[:50]
+    added = ranker.contributions(some)
+    assert added.shape == (50, X.shape[1] + 1)
+    np.testing.assert_allclose(added.sum(axis=1), ranker.decision_function(some), atol=1e-6)
+
+
+def test_a_forest_credits_the_columns_it_asked():
+    X, y = made()
+    forest = TopForest(40).fit(X, y)
+    added = np.abs(forest.contributions(X)).mean(axis=0)
+    assert added[0] > 3 * added[2:-1].max()
+
+
+# ---- members of one's own
+
+
+def test_estimators_of_ones_own():
+    X, y = made()
+    ranker = TopRanker([GaussianNB(), ("two", LogisticRegression()), "forest"]).fit(X, y)
+    assert {row["name"] for row in ranker.leaderboard_} == {
+        "gaussiannb", "two", "forest", "combination"
+    }  # fmt: skip
+    np.testing.assert_allclose(
+        ranker.contributions(X).sum(axis=1), ranker.decision_function(X), atol=1e-9
+    )
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        (["treees"], "'treees'; known are logistic"),
+        (["forest", "forest"], "'forest' twice"),
+        ([], "members is empty"),
+        ([3], "neither a name nor an estimator"),
+    ],
+)
+def test_members_that_are_none(asked, said):
+    with pytest.raises(ValueError, match=said):
+        TopRanker(asked).fit(*made())
+
+
+def test_members_without_their_engine_are_named(monkeypatch):
+    monkeypatch.setattr(members, "find_spec", lambda name: None)
+    ranker = TopRanker(effort="quick").fit(*made())
+    assert "toppush[trees]" in ranker.left_out_["boosted"]
+    with pytest.raises(ValueError, match=r"none of the members can be fitted \(boosted: lightgbm"):
+        TopRanker(["boosted"]).fit(*made())
+
+
+def test_a_member_that_is_better_is_said():
+    """Chosen by the top alone, the whole list may suffer."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((3000, 2))
+    y = X[:, 0] + 0.5 * rng.standard_normal(3000) > 1.0
+
+    class Backwards(LogisticRegression):
+        def decision_function(self, X):
+            return -super().decision_function(X)
+
+    ranker = TopRanker([("good", LogisticRegression()), ("bad", Backwards())], scoring="top_loss")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        ranker.fit(X, y)
+    ranker._board.entries[:] = [
+        type(one)(one.name, float(one.name == "bad"), one.seconds, one.n_rows, one.ranker)
+        for one in ranker._board.entries
+    ]
+    assert set(ranker._board.behind()) == {"good"}
+    with pytest.warns(UserWarning, match="good alone ranks the held-out rows better"):
+        ranker._warn_if_behind()
+
+
+# ---- time, halving, interrupts
+
+
+def test_losers_of_the_first_round_are_dropped(monkeypatch):
+    monkeypatch.setattr(course, "RUNG_ROWS", 200)
+    X, y = made(2000)
+    noise = ("noise", RandomForestClassifier(1, max_depth=1, max_features=1, random_state=0))
+    ranker = TopRanker(["logistic", "forest", noise]).fit(X, y)
+    if "noise" in ranker.left_out_:
+        assert "behind on" in ranker.left_out_["noise"]
+    assert {"logistic", "forest"} & set(ranker.members_)
+    assert all(row["rows"] == 2000 for row in ranker.leaderboard_)
+
+
+def test_no_member_begins_when_time_is_over(monkeypatch):
+    X, y = made()
+    clock = itertools.count(0.0, 10.0)
+    monkeypatch.setattr(course.time, "perf_counter", lambda: next(clock))
+    ranker = TopRanker(["logistic", "forest", "boosted"], seconds=15.0).fit(X, y)
+    assert list(ranker.members_) == ["logistic"]
+    assert set(ranker.left_out_.values()) == {"there was no time left"}
+
+
+class Interrupted(LogisticRegression):
+    def fit(self, X, y, sample_weight=None):
+        raise KeyboardInterrupt
+
+
+def test_an_interrupt_gives_the_best_so_far():
+    X, y = made()
+    ranker = TopRanker(["logistic", ("never", Interrupted()), "forest"]).fit(X, y)
+    assert list(ranker.members_) == ["logistic"]
+    assert ranker.left_out_ == dict.fromkeys(["never", "forest"], "the fit was interrupted")
+
+
+def test_an_interrupt_on_all_rows_gives_what_some_rows_gave(monkeypatch):
+    monkeypatch.setattr(course, "RUNG_ROWS", 200)
+    X, y = made(6000)
+
+    class Late(LogisticRegression):
+        def fit(self, X, y, sample_weight=None):
+            if len(y) > 3000:
+                raise KeyboardInterrupt
+            return super().fit(X, y)
+
+    ranker = TopRanker([("late", Late()), ("later", Late(C=0.1))]).fit(X, y)
+    assert {row["rows"] for row in ranker.leaderboard_} < set(range(3000))
+    assert np.isfinite(ranker.decision_function(X)).all()
+
+
+def test_an_interrupt_before_anything_is_done_changes_nothing():
+    X, y = made()
+    ranker = TopRanker(["logistic"]).fit(X, y)
+    before = ranker.decision_function(X)
+    with pytest.raises(KeyboardInterrupt):
+        ranker.set_params(members=[("never", Interrupted())]).fit(X, y)
+    np.testing.assert_array_equal(ranker.decision_function(X), before)
+
+
+def test_progress_shows_members_and_ends_with_the_weights(capsys):
+    TopRanker(QUICK, verbose=1).fit(*made())
+    shown = capsys.readouterr().out
+    assert "logistic on 400 rows, 1 of 2 members" in shown
+    assert "s left" in shown
+    assert "combined:" in shown
+
+
+def test_refused_rows_leave_the_fit_as_it_was():
+    X, y = made()
+    ranker = TopRanker(["logistic"]).fit(X, y)
+    before = ranker.decision_function(X)
+    X[0, 0] = np.inf
+    with pytest.raises(ValueError, match="infinity"):
+        ranker.fit(X, y)
+    np.testing.assert_array_equal(ranker.decision_function(np.nan_to_num(X))[1:], before[1:])
