@@ -11,8 +11,10 @@ from sklearn.model_selection import KFold
 
 from holders import lazy
 from toppush import TopRanker, files
-from toppush.auto import dealt, linear, linear_on_dask
+from toppush.auto import dealt, linear, linear_on_dask, xgboost_on_dask
 from toppush.files.errors import ModelError
+from toppush.nonlinear.held_out import joined
+from toppush.objectives import TopPushObjective
 
 distributed = pytest.importorskip("distributed", reason="needs Dask, the extra [dask]")
 da = pytest.importorskip("dask.array", reason="needs Dask, the extra [dask]")
@@ -40,6 +42,13 @@ def table(rng):
     frame["day"] = pd.to_datetime("2024-01-01") + pd.to_timedelta(np.arange(N_ROWS), "D")
     frame.loc[200:, "text"] = "late"  # no earlier partition has it
     return frame, y
+
+
+def first_empty(frame, y):
+    """Rows from the sixtieth on and their labels, in partitions of which the first is empty."""
+    spread = dd.from_pandas(frame.assign(y=y, place=np.arange(N_ROWS)), npartitions=4)
+    spread = spread[spread["place"] >= 60]
+    return spread.drop(columns=["y", "place"]), spread["y"]
 
 
 def in_turn(y, n_folds=N_FOLDS):
@@ -99,6 +108,20 @@ def test_tables_with_texts_gaps_and_dates(client, rng):
     )
     with pytest.raises(ValueError, match="feature names should match"):
         there.decision_function(spread.rename(columns={"a": "other"}))
+
+
+@pytest.mark.long
+def test_partitions_may_be_empty_or_of_one_class(client, rng):
+    frame, y = table(rng)
+    order = np.argsort(y, kind="stable")
+    frame, y = frame.iloc[order].reset_index(drop=True), y[order]
+    X, labels = first_empty(frame, y)  # the next are negative
+    there = TopRanker(["linear"], cv=N_FOLDS).fit(X, labels)
+    here = TopRanker(["linear"], cv=in_turn(y[60:])).fit(frame[60:], y[60:])
+    check_same(there, here, frame)
+    assert_allclose(
+        there.decision_function(X).compute(), there.decision_function(frame[60:]), atol=1e-12
+    )
 
 
 def test_who_cannot_is_named(client, rng):
@@ -199,8 +222,9 @@ def processes():
 def test_trees_grow_on_the_workers(processes, rng, tmp_path, monkeypatch):
     monkeypatch.setattr("toppush.auto.xgboost_on_dask.MAX_ROUNDS", 60)
     frame, y = table(rng)
-    spread = dd.from_pandas(frame, npartitions=3)
-    ranker = TopRanker(["trees", "boosted"], cv=N_FOLDS).fit(spread, y)
+    spread, labels = first_empty(frame, y)
+    frame, y = frame[60:], y[60:]
+    ranker = TopRanker(["trees", "boosted"], cv=N_FOLDS).fit(spread, labels)
     assert not ranker.left_out_
     board = {row["name"]: row for row in ranker.leaderboard_}
     assert set(board) == {"trees", "boosted", "combination"}
@@ -215,6 +239,40 @@ def test_trees_grow_on_the_workers(processes, rng, tmp_path, monkeypatch):
     assert_array_equal(pickle.loads(pickle.dumps(ranker)).decision_function(frame), scores)
     with pytest.raises(ModelError, match="is a XGBoostTrees, which a model file cannot hold"):
         files.save(ranker, tmp_path / "model.toppush")
+
+
+@pytest.mark.long
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.parametrize("loss", ["pairwise", "binary"])
+def test_the_trees_are_those_of_one_process(processes, rng, loss):
+    """Of few values a column, so that XGBoost cuts it in the same places however rows lie."""
+    xgboost = pytest.importorskip("xgboost")
+    X = rng.integers(0, 20, size=(600, 4)).astype(float)
+    y = X[:, 0] + (X[:, 1] - 10) ** 2 / 5 + 3 * rng.normal(size=600) > 25
+    name = {"pairwise": "trees", "binary": "boosted"}[loss]
+    there = TopRanker([name], cv=N_FOLDS).fit(lazy(X, 150), y)
+    measure, parts = xgboost_on_dask.XGBoostMetric(xgboost_on_dask.STOPPED_BY), []
+    params = {**xgboost_on_dask.PARAMS, "seed": there._settings().seed, "nthread": 1}
+    for train, held in in_turn(y):
+        unseen = xgboost.DMatrix(X[held], y[held])
+        objective = {
+            "pairwise": {"obj": TopPushObjective(xgboost_on_dask.TOP)},
+            "binary": {"params": {**params, "objective": "binary:logistic"}},
+        }[loss]
+        booster = xgboost.train(
+            dtrain=xgboost.DMatrix(X[train], y[train]),
+            num_boost_round=xgboost_on_dask.MAX_ROUNDS,
+            custom_metric=measure,
+            evals=[(unseen, "held")],
+            callbacks=[measure.early_stopping(xgboost_on_dask.PATIENCE)],
+            verbose_eval=False,
+            **{"params": params, **objective},
+        )
+        parts.append((held, booster.predict(unseen, output_margin=True).astype(float)))
+    here = joined(parts, y)
+    scaled = there.out_of_fold_ * there.scales_[name]
+    grid = 2e-3  # on several workers the push is taken on a grid of scores
+    assert_allclose(scaled - scaled.mean(), here - here.mean(), atol=grid)
 
 
 @pytest.mark.long

@@ -12,17 +12,13 @@ from toppush.auto.linear import READING
 from toppush.auto.members import Settings
 from toppush.designs.columns import can_be_shifted
 from toppush.estimators.base import Ranker, refuse_elsewhere
-from toppush.nonlinear.boosting import PATIENCE, SAMPLE_COLUMNS, SAMPLE_ROWS
+from toppush.nonlinear.boosting import PATIENCE, SAMPLE_COLUMNS
 from toppush.objectives import XGBOOST_PARAMS, TopPushObjective, XGBoostMetric
 from toppush.objectives.teams import of_xgboost
 from toppush.types import Array, Matrix, Where
 
-PARAMS = {
-    **XGBOOST_PARAMS,
-    "max_leaves": 31,
-    "subsample": SAMPLE_ROWS,
-    "colsample_bynode": SAMPLE_COLUMNS,
-}
+PARAMS = {**XGBOOST_PARAMS, "max_leaves": 31, "colsample_bynode": SAMPLE_COLUMNS}
+"""Rounds see all rows: which XGBoost would draw depends on where they are."""
 TOP, MAX_ROUNDS, STOPPED_BY = 0.01, 1000, "ndcg"
 """As `TopPushTrees` has them."""
 
