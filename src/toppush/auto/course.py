@@ -55,7 +55,7 @@ class Course:
         names, everything = self._able(given), np.arange(given.n_rows)
         first: dict[str, Done] = {}
         some = some_rows(given.positive, RUNG_ROWS)
-        if given.are_here and given.n_rows >= WORTH * RUNG_ROWS and len(names) > 1:
+        if not given.n_elsewhere and given.n_rows >= WORTH * RUNG_ROWS and len(names) > 1:
             part = given.part(some)
             first = self._fit_each(names, part, {})
             names = self._worth(first, part)
@@ -95,7 +95,7 @@ class Course:
             if self._is_late(expected.get(name, 0.0)) and (found or expected):
                 self.left_out[name] = "there was no time left"
                 continue
-            self._tell(name, place, len(names), given.n_rows)
+            self._tell(name, place, len(names), given.n_taught)
             began = time.perf_counter()
             try:
                 with warnings.catch_warnings():
@@ -105,7 +105,7 @@ class Course:
                 self.interrupted = True
                 self.left_out |= dict.fromkeys(names[place:], "the fit was interrupted")
                 break
-            found[name] = Done(fitted, time.perf_counter() - began, given.n_rows)
+            found[name] = Done(fitted, time.perf_counter() - began, given.n_taught)
         return found
 
     def _is_late(self, expected: float) -> bool:

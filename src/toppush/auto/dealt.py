@@ -114,7 +114,7 @@ def _given(parts: list["Listed"], columns: Columns, n_folds: int, *, weighted: b
         np.concatenate([part.positive for part in parts]),
         np.concatenate([part.weight for part in parts]) if weighted else None,
         [(np.flatnonzero(hands != fold), np.flatnonzero(hands == fold)) for fold in range(n_folds)],
-        are_here=False,
+        n_elsewhere=sum(part.n_rows for part in parts),
     )
 
 

@@ -66,13 +66,18 @@ class Given:
     folds: list[Fold]
     folds_matter: bool = False
     """Whether rows may be parted in no other way, as by groups."""
-    are_here: bool = True
-    """Whether this process holds the rows, not their labels alone."""
+    n_elsewhere: int = 0
+    """Rows that a cluster holds, of which some are listed here; 0 if they are in this process."""
 
     @property
     def n_rows(self) -> int:
         """How many there are."""
         return len(self.positive)
+
+    @property
+    def n_taught(self) -> int:
+        """How many members are fitted to."""
+        return self.n_elsewhere or self.n_rows
 
     @property
     def all_teach(self) -> bool:
