@@ -41,7 +41,8 @@ def main(size):
         path = Path(folder) / "rows.parquet"
         n_rows = make(path, size)
         for name, options in SETTINGS.items():
-            command = [str(Path(sys.executable).with_name("toppush")), "fit", str(path), "--json"]
+            command = [str(Path(sys.executable).with_name("toppush")), "fit", str(path), "--json",
+                       "--model", "linear"]  # fmt: skip
             began = time.perf_counter()
             ran = subprocess.run(
                 [*command, "-o", str(path) + ".toppush", *options],

@@ -25,7 +25,14 @@ with atheris.instrument_imports(include=["toppush.files"]):
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import MaxAbsScaler
 
-    from toppush import TopPush, TopPushAdditive, TopPushKernel, TopPushNet, TopPushTrees
+    from toppush import (
+        TopPush,
+        TopPushAdditive,
+        TopPushKernel,
+        TopPushNet,
+        TopPushTrees,
+        TopRanker,
+    )
     from toppush.files import Columns, DataError, ModelError, labels, readers
     from toppush.files.model import saving
     from toppush.files.readers.csv_faults import MISSING
@@ -148,7 +155,9 @@ def small_models():
     gaps = [None if at % 7 == 0 else float(value) for at, value in enumerate(X[:, 1])]
     table = pa.table({"a": X[:, 0], "b": gaps, "c": ["x", "y", None] * 20})
     texts = {"categorical_features": [2]}
+    names = ["logistic", "boosted", "forest"]
     rankers = {
+        "auto": [Columns(form="codes"), TopRanker(names, effort="quick", n_threads=1, **texts)],
         "linear": [Columns(), MaxAbsScaler(), TopPush(top=0.5)],
         "additive": [Columns(form="codes"), TopPushAdditive([0.1], tops=[0.5], **texts)],
         "kernel": [Columns(), TopPushKernel([0.1], tops=[0.5], widths=[1.0], n_components=5)],

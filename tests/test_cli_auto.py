@@ -154,6 +154,12 @@ def test_the_verdict_says_whether_it_is_noise():
     assert told("combination", [unknown]).endswith("+0.050 against logistic regression.")
 
 
+def test_one_row_of_a_class_is_too_few(tmp_path):
+    path = write(tmp_path / "t.csv", {"x": [1, 2, 3], "label": [0, 0, 1]})
+    with pytest.raises(files.DataError, match=r"t\.csv: there are 1 positives \(1\.0\) and 2 neg"):
+        files.fit(path)
+
+
 def test_without_lightgbm_the_others_do_it(folder, tmp_path, monkeypatch):
     find = "toppush.auto.members.find_spec"
     monkeypatch.setattr(find, lambda name: None if name == "lightgbm" else name)

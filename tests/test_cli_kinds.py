@@ -1,12 +1,10 @@
 """Every kind of model by commands: from fit to report, and what is said on the way."""
 
-import gzip
 import json
 import signal
 import subprocess
 import sys
 
-import numpy as np
 import pytest
 
 from files import ENGINES, EVERY_KIND, QUICK, made_rows, odd_rows, write
@@ -229,30 +227,3 @@ def test_a_killed_fit_leaves_the_old_model(fitted, folder, tmp_path):
     run(*given)
     assert result("info", model)["data"]["rows"] == 600
     assert list(tmp_path.iterdir()) == [model]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", ["trees", "additive"])
-def test_bank_customers_from_the_raw_file_to_a_report(kind, shared_file, tmp_path):
-    """A subsample of the table as its publisher packs it: semicolons, quotes, nine text columns."""
-    with gzip.open(shared_file("data/tables/bank-marketing.csv.gz"), "rt") as file:
-        header, *lines = file.read().splitlines()
-    order = np.random.default_rng(0).permutation(len(lines))[:12_000]
-    for name, part in (("train.csv", order[:6000]), ("held.csv", order[6000:])):
-        text = "\n".join([header, *(lines[row] for row in part)]) + "\n"
-        (tmp_path / name).write_text(text, encoding="utf-8")
-    model, held = tmp_path / "m.toppush", tmp_path / "held.csv"
-    made = result("fit", tmp_path / "train.csv", "-o", model, "--label", "y", "--drop", "duration",
-                  "--model", kind, "--onnx", tmp_path / "m.onnx")  # fmt: skip
-    assert made["label"]["positive"] == "yes"
-    assert {one["kind"] for one in made["columns"]["named"]} == {"number", "category"}
-    found = {one["measure"]: one["value"] for one in result(
-        "evaluate", model, held, "--draws", 50)["measures"] if "k" not in one}  # fmt: skip
-    assert found["auc"] > 0.72
-    assert found["average_precision"] > 0.35
-    listed = result("rank", model, held, "--limit", 100, "--columns", "y")["ranked"]
-    assert np.mean([row["y"] == "yes" for row in listed]) > 0.5
-    assert result("threshold", model, held, "--fpr", 0.01)["recall"] > 0.1
-    run("report", model, held, "--train", tmp_path / "train.csv", "-o", tmp_path / "page.html")
-    assert "poutcome = success" in (tmp_path / "page.html").read_text(encoding="utf-8")
-    assert kind in run("info", model, "--json").stdout

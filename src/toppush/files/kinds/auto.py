@@ -8,6 +8,7 @@ import numpy as np
 from toppush.files.errors import ModelError, like
 from toppush.files.kinds.base import About, FitRows, Kind, OptionError, Options
 from toppush.files.kinds.searched import require_folds
+from toppush.system.reading import DataError
 from toppush.types import Matrix
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ class Auto(Kind):
         given["n_threads"] = given.pop("threads", None)
         if "members" in given:
             given["members"] = list(given["members"])
+        _require_two_of_each(rows)
         if "cv" in given:
             require_folds(rows.rule, rows.n_positives, rows.n_rows, given["cv"], rows.path)
         if rows.make_folds:
@@ -163,6 +165,17 @@ def _kind_of_member(name: str, ranker: Any) -> Kind:
             "fit TopRanker without it, with members such as 'linear'."
         )
     return kind
+
+
+def _require_two_of_each(rows: FitRows) -> None:
+    """Refuse rows of which no fold could hold out one of a class and learn from another."""
+    n_pos, n_neg = rows.n_positives, rows.n_rows - rows.n_positives
+    if min(n_pos, n_neg) < 2:
+        raise DataError(
+            f"there are {n_pos} positives ({rows.rule.positive!r}) and {n_neg} negatives, and two "
+            "of each are needed at least; bring more, or give --lam and --top for a linear model.",
+            file=rows.path,
+        )
 
 
 def _require_measure(name: str) -> None:
