@@ -142,14 +142,18 @@ def test_without_xgboost(client, rng, monkeypatch):
         TopRanker(["trees"], cv=N_FOLDS).fit(lazy(X, CHUNK), y)
 
 
-def test_what_needs_all_rows_in_one_place_is_refused(client, rng):
+def test_what_cannot_be_is_refused(client, rng):
     X, y = rows(rng)
+    only_first_fold = np.ones(N_ROWS)
+    only_first_fold[np.flatnonzero(y)[1::2]] = 0.0
     for options, given, words in (
         ({"cv": KFold(3)}, {}, "give the number of folds"),
         ({}, {"groups": np.arange(N_ROWS)}, "for a Dask collection leave them out"),
+        ({}, {"sample_weight": np.arange(N_ROWS) - 1.0}, "must be finite and at least 0"),
+        ({}, {"sample_weight": only_first_fold}, "folds have rows of one class alone"),
     ):
         with pytest.raises(ValueError, match=words):
-            TopRanker(["linear"], **options).fit(lazy(X, CHUNK), y, **given)
+            TopRanker(["linear"], **{"cv": N_FOLDS, **options}).fit(lazy(X, CHUNK), y, **given)
     ranker = TopRanker(["linear"]).fit(X, y)
     with pytest.raises(ValueError, match="X is a Dask collection"):
         ranker.contributions(lazy(X, CHUNK))

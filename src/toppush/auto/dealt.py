@@ -1,7 +1,7 @@
 """Rows on Dask's workers, dealt to folds, and what this process knows of them."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -101,6 +101,7 @@ def deal(
     starts = np.cumsum(lengths) - lengths
     places = [start + part.where for start, part in zip(starts, parts, strict=True)]
     known = _given(parts, columns, n_folds, weighted=weight is not None)
+    known = replace(known, n_elsewhere=int(counts.sum()))
     return Dealt(rows, positive, weight, counted, folds, known, np.concatenate(places), lengths)
 
 
@@ -114,7 +115,6 @@ def _given(parts: list["Listed"], columns: Columns, n_folds: int, *, weighted: b
         np.concatenate([part.positive for part in parts]),
         np.concatenate([part.weight for part in parts]) if weighted else None,
         [(np.flatnonzero(hands != fold), np.flatnonzero(hands == fold)) for fold in range(n_folds)],
-        n_elsewhere=sum(part.n_rows for part in parts),
     )
 
 
@@ -131,7 +131,12 @@ class Listed(NamedTuple):
 def _counts(positive: ArrayLike, weight: ArrayLike | None) -> Where:
     """Negatives and positives of a partition that weigh something."""
     side = np.asarray(positive, bool)
-    return np.bincount(side if weight is None else side[np.asarray(weight) > 0], minlength=2)
+    if weight is None:
+        return np.bincount(side, minlength=2)
+    mass = np.asarray(weight, np.float64)
+    if not np.all((mass >= 0.0) & (mass < np.inf)):
+        raise ValueError("sample_weight must be finite and at least 0; correct it or drop rows.")
+    return np.bincount(side[mass > 0], minlength=2)
 
 
 def _listed(hands: Any, positive: Any, weight: Any, n_folds: int) -> Listed:

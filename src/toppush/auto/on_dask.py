@@ -20,7 +20,7 @@ from toppush.auto.members import EFFORTS, MEMBERS, Fitted, Given, Member, Settin
 from toppush.auto.xgboost_on_dask import BoostedGrower, why_not
 from toppush.designs import BACKENDS, backend_of, place
 from toppush.estimators.base import read_training as read_placed
-from toppush.nonlinear.held_out import joined, require_two_of_each, top_mean
+from toppush.nonlinear.held_out import joined, require_both_in_each, require_two_of_each, top_mean
 from toppush.system.threads import go_on
 from toppush.types import Array, Mask, Where
 
@@ -45,6 +45,7 @@ def read_training(ranker: Any, X: Any, y: Any, sample_weight: Any, groups: Any) 
     rows, columns = as_numbers(placed, ranker.categorical_features)
     dealt = deal(rows, columns, read.positive, read.sample_weight, n_folds)
     require_two_of_each(dealt.given.positive, read.classes)
+    require_both_in_each(dealt.given.folds, dealt.given.positive)
     ranker.classes_, ranker.categories_, ranker.dates_ = (
         read.classes,
         columns.categories,

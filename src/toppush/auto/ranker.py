@@ -28,6 +28,7 @@ from toppush.estimators.scores import scores_of
 from toppush.nonlinear.held_out import (
     Fold,
     refuse_negative,
+    require_both_in_each,
     require_two_of_each,
     split_folds,
     top_mean,
@@ -311,11 +312,7 @@ class TopRanker(Ranker):
             kind = StratifiedKFold if groups is None else StratifiedGroupKFold
             cv = kind(min(int(cv), rarest), shuffle=True, random_state=self._settings().seed)
         folds = split_folds(cv, positive, counted, groups)
-        if not all(_has_both(positive[counted[part]]) for fold in folds for part in fold):
-            raise ValueError(
-                f"some of the {len(folds)} folds have rows of one class alone; give fewer with "
-                "cv, or groups that both classes share."
-            )
+        require_both_in_each(folds, positive[counted])
         return folds
 
     def _combine(self, done: dict[str, Done], given: Given, counted: Where, n_rows: int) -> None:
@@ -355,7 +352,3 @@ class TopRanker(Ranker):
         tags.classifier_tags.poor_score = True  # `predict` marks the very top, not the classes
         tags.input_tags.allow_nan = True
         return tags
-
-
-def _has_both(positive: Mask) -> bool:
-    return bool(positive.any() and not positive.all())
