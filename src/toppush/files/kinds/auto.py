@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from toppush.files.model.graph import Graph
 
 COMBINATION = "combination"
-INTERRUPTED = "the fit was interrupted"
 RIVALS = ("logistic", "boosted")
 """Members that others would take by themselves: logistic regression, and LightGBM's log loss."""
 
@@ -55,8 +54,6 @@ class Auto(Kind):
         return EFFORTS[given.get("effort", self.class_().effort)].n_folds
 
     def after(self, ranker: Any, X: Matrix, rows: FitRows) -> About:
-        if INTERRUPTED in ranker.left_out_.values():  # it would go on with what it has
-            raise KeyboardInterrupt
         return {
             "leaderboard": ranker.leaderboard_,
             "left_out": ranker.left_out_,
