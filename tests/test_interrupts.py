@@ -85,6 +85,31 @@ def test_a_command_in_cross_validation(table, tmp_path):
     assert {path.name for path in tmp_path.iterdir()} == {"rows.npy", "m.toppush"}
 
 
+HELD_UP = """
+import sys, time
+from toppush.nonlinear.forest import TopForest
+def fit(*given, **more):
+    print("a forest grows", file=sys.__stdout__, flush=True)
+    time.sleep(600)
+TopForest.fit = fit
+"""
+"""A member that does not come to an end."""
+
+
+@posix
+def test_the_first_interrupt_of_a_combination_finishes_with_what_is_done(table, tmp_path):
+    some = tmp_path / "some.npy"
+    np.save(some, np.load(table)[:2000])
+    said, errors, code = interrupted(
+        HELD_UP + "from toppush.cli import main; main(sys.argv[1:])",
+        "fit", some, "-o", tmp_path / "m.toppush", "--members", "logistic,forest",
+        at=["a forest grows"],
+    )  # fmt: skip
+    assert (code, "Finishing with what is done" in errors) == (0, True)
+    assert "Left out: forest (the fit was interrupted)." in said
+    assert (tmp_path / "m.toppush").is_file()
+
+
 @posix
 def test_a_choice_by_cross_validation_in_python(table):
     script = MARKED + (

@@ -90,6 +90,7 @@ def modules_after(statement):
         ("import toppush.cli", {"numpy", "sklearn", "pyarrow", "matplotlib", "rich"}),
         ("import toppush.solvers", {"sklearn", "matplotlib", "click"}),
         ("from toppush import TopPush", {"matplotlib", "click", "torch", "dask"}),
+        ("from toppush import TopRanker", {"dask", "distributed", "xgboost", "lightgbm", "torch"}),
         ("import toppush.plots", {"matplotlib", "sklearn"}),
         ("import toppush.objectives", {"lightgbm", "xgboost", "sklearn"}),
         ("import toppush.designs.disk", {"pyarrow", "sklearn"}),

@@ -1,6 +1,7 @@
 """Tables as users have them, as the numbers that members take."""
 
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,6 +16,7 @@ from toppush.nonlinear.tables import (
     categories_of,
     codes_of,
     is_gap,
+    joined_categories,
     numbers_of,
 )
 from toppush.types import Array, Where
@@ -44,10 +46,29 @@ class Columns:
             if number not in found:
                 names, _ = date_parts(_as_dates(table.column(number), table.names[number]))
                 dates[number] = list(names)
-        categories = categories_of(X, found)
-        if isinstance(categorical_features, str):  # FROM_DTYPE
-            _empty_ids(categories, table, len(X))
-        return cls(width, categories, dates)
+        return cls(width, categories_of(X, found), dates)
+
+    @classmethod
+    def joined(cls, parts: Sequence["Columns"]) -> "Columns":
+        """What was learned of a table, from its parts."""
+        dates = {
+            number: max((part.dates[number] for part in parts), key=len)
+            for number in parts[0].dates
+        }
+        return cls(parts[0].width, joined_categories([part.categories for part in parts]), dates)
+
+    def empty_ids(self, X: Any) -> None:
+        """Forget texts that differ in nearly every row: 20,000 took a linear member 18 seconds."""
+        for number, texts in self.categories.items():
+            if len(X) >= FEWEST and len(texts) >= NEARLY * len(X):
+                texts.clear()
+                warnings.warn(
+                    f"column {Table(X).names[number]!r} has another text in nearly every row, so "
+                    "nothing can be learned from it; it is taken as empty. Drop it, or name it in "
+                    "categorical_features.",
+                    UserWarning,
+                    stacklevel=6,
+                )
 
     @staticmethod
     def are_plain(X: Any, categorical_features: Any) -> bool:
@@ -81,20 +102,6 @@ class Columns:
             else:
                 parts.append(numbers_of(values, name))
         return np.column_stack(parts)
-
-
-def _empty_ids(categories: Categories, table: Table, n_rows: int) -> None:
-    """Forget texts that are others in nearly every row: 20,000 took a linear member 18 seconds."""
-    for number, texts in categories.items():
-        if n_rows >= FEWEST and len(texts) >= NEARLY * n_rows:
-            texts.clear()
-            warnings.warn(
-                f"column {table.names[number]!r} has another text in nearly every row, so nothing "
-                "can be learned from it; it is taken as empty. Drop it, or name it in "
-                "categorical_features.",
-                UserWarning,
-                stacklevel=7,
-            )
 
 
 def _as_dates(values: NDArray[Any], name: Any) -> NDArray[np.datetime64]:

@@ -6,13 +6,14 @@ somebody interrupts, is combined.
 
 import time
 import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning, FitFailedWarning
 
 from toppush.auto.combination import Lists, choose_weights
-from toppush.auto.members import Fitted, Given, Member, Settings
+from toppush.auto.members import Candidate, Fitted, Given, Settings
 from toppush.estimators.base import DegenerateWarning
 from toppush.estimators.progress import Line
 from toppush.nonlinear.held_out import some_rows
@@ -37,7 +38,7 @@ class Done:
 class Course:
     """Fits members one after another and keeps what is done."""
 
-    members: dict[str, Member]
+    members: Mapping[str, Candidate]
     settings: Settings
     scoring: str | None
     seconds: float | None = None
@@ -55,7 +56,7 @@ class Course:
         names, everything = self._able(given), np.arange(given.n_rows)
         first: dict[str, Done] = {}
         some = some_rows(given.positive, RUNG_ROWS)
-        if given.n_rows >= WORTH * RUNG_ROWS and len(names) > 1:
+        if not given.n_elsewhere and given.n_rows >= WORTH * RUNG_ROWS and len(names) > 1:
             part = given.part(some)
             first = self._fit_each(names, part, {})
             names = self._worth(first, part)
@@ -104,7 +105,7 @@ class Course:
             if self._is_late(expected.get(name, 0.0)) and (found or expected):
                 self.left_out[name] = "there was no time left"
                 continue
-            self._tell(name, place, len(names), given.n_rows)
+            self._tell(name, place, len(names), given.n_taught)
             began = time.perf_counter()
             try:
                 with warnings.catch_warnings():
@@ -118,7 +119,7 @@ class Course:
             except Exception as error:
                 self._leave_out(name, error)
                 continue
-            found[name] = Done(fitted, time.perf_counter() - began, given.n_rows)
+            found[name] = Done(fitted, time.perf_counter() - began, given.n_taught)
         return found
 
     def _leave_out(self, name: str, error: Exception) -> None:

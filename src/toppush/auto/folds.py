@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold
 from sklearn.utils import column_or_1d
 
-from toppush.nonlinear.held_out import Fold, split_folds
+from toppush.nonlinear.held_out import Fold, require_both_in_each, split_folds
 from toppush.types import Mask, Where
 
 
@@ -28,11 +28,7 @@ def shared_folds(
         n_folds = min(int(cv), rarest, _n_groups(groups, counted))
         cv = kind(n_folds, shuffle=True, random_state=seed)
     folds = split_folds(cv, positive, counted, groups)
-    if not all(_has_both(positive[counted[part]]) for fold in folds for part in fold):
-        raise ValueError(
-            f"some of the {len(folds)} folds have rows of one class alone; give fewer with "
-            "cv, or groups that both classes share."
-        )
+    require_both_in_each(folds, positive[counted])
     return folds
 
 
@@ -44,7 +40,3 @@ def _n_groups(groups: NDArray[Any] | None, counted: Where) -> int:
     if n_groups < 2:
         raise ValueError("all rows are of one group, and folds need two; leave groups out.")
     return n_groups
-
-
-def _has_both(positive: Mask) -> bool:
-    return bool(positive.any() and not positive.all())

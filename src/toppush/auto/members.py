@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from inspect import isclass, signature
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone
@@ -70,11 +70,18 @@ class Given:
     folds: list[Fold]
     folds_matter: bool = False
     """Whether rows may be parted in no other way, as by groups."""
+    n_elsewhere: int = 0
+    """Rows that a cluster holds, of which some are listed here; 0 if they are in this process."""
 
     @property
     def n_rows(self) -> int:
         """How many there are."""
         return len(self.positive)
+
+    @property
+    def n_taught(self) -> int:
+        """How many members are fitted to."""
+        return self.n_elsewhere or self.n_rows
 
     @property
     def all_teach(self) -> bool:
@@ -114,6 +121,16 @@ class Fitted:
     out_of_fold: Array
     raw: bool
     """Whether it is given rows as they came, not as numbers."""
+
+
+class Candidate(Protocol):
+    """What may take part, wherever the rows are."""
+
+    def left_out(self, given: Given) -> str | None:
+        """Why it does not take part, if so."""
+
+    def fit(self, given: Given, settings: Settings) -> Fitted:
+        """Fit to all rows, and score each by a fit that did not see it."""
 
 
 Maker = Callable[[Given, Settings], BaseEstimator]

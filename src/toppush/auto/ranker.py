@@ -1,7 +1,7 @@
 """The ranker that chooses among members and combines them."""
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
@@ -20,6 +20,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from toppush import metrics
+from toppush.auto import on_dask
 from toppush.auto.columns import Columns
 from toppush.auto.combination import choose_weights
 from toppush.auto.course import Course, Done, held_scores, standardised
@@ -28,6 +29,7 @@ from toppush.auto.leaderboard import Board, Entry
 from toppush.auto.members import (
     EFFORTS,
     NO_SPARSE_GAPS,
+    Candidate,
     Given,
     Settings,
     named_members,
@@ -173,8 +175,9 @@ class TopRanker(Ranker):
 
         Parameters
         ----------
-        X : data frame, array or sparse matrix of shape (n_samples, n_features)
-            NaN is a gap.
+        X : data frame, array, sparse matrix or Dask collection of shape (n_samples, n_features)
+            NaN is a gap. Rows of Dask stay on the workers, and members that need them here are
+            left out.
         y : array-like of shape (n_samples,)
             Two classes; the greater one is positive.
         sample_weight : array-like of shape (n_samples,), optional
@@ -188,15 +191,16 @@ class TopRanker(Ranker):
         """
         groups = None if groups is None else groups_of(groups)
         with unchanged_on_failure(self):
-            given, counted, n_rows = self._read_training(X, y, sample_weight, groups)
+            asked = named_members(self.members, EFFORTS[self.effort])
+            members: Mapping[str, Candidate] = asked
+            if on_dask.holds(X):
+                dealt = on_dask.read_training(self, X, y, sample_weight, groups)
+                given, counted, n_rows = dealt.given, dealt.places, dealt.n_rows
+                members = on_dask.members_for(dealt, asked)
+            else:
+                given, counted, n_rows = self._read_training(X, y, sample_weight, groups)
             line = Line() if self.verbose else None
-            course = Course(
-                named_members(self.members, EFFORTS[self.effort]),
-                self._settings(),
-                self.scoring,
-                self.seconds,
-                line,
-            )
+            course = Course(members, self._settings(), self.scoring, self.seconds, line)
             done, where = course.run(given)
             used = given if len(where) == given.n_rows else given.part(where)
             self._combine(done, used, counted[where], n_rows)
@@ -210,13 +214,16 @@ class TopRanker(Ranker):
 
         Parameters
         ----------
-        X : data frame, array or sparse matrix of shape (n_samples, n_features)
+        X : data frame, array, sparse matrix or Dask collection of shape (n_samples, n_features)
 
         Returns
         -------
         array of shape (n_samples,)
+            A NumPy array, or a Dask array if X is of Dask; `predict` likewise.
         """
         check_is_fitted(self)
+        if on_dask.holds(X):
+            return on_dask.scores(self, X)
         numbers = self._read(X)
         total = np.full(numbers.shape[0], -self.threshold_)
         for name, ranker in self.members_.items():
@@ -302,6 +309,8 @@ class TopRanker(Ranker):
             X, y = validate_data(self, X, y, **READING)
             return X, for_engine(X), y, Columns(self.n_features_in_)
         columns = Columns.of(X, self.categorical_features)
+        if isinstance(self.categorical_features, str):  # FROM_DTYPE
+            columns.empty_ids(X)
         validate_data(self, X, y, skip_check_array=True)
         numbers, y = check_X_y(columns.numbers(X), y, **READING)
         return X, numbers, y, columns

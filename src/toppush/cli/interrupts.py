@@ -16,7 +16,21 @@ INTERRUPTED = 130
 GRACE = 0.5
 """Seconds in which a command may end by itself."""
 SAID = "Stopped by Ctrl-C. What was not finished has not been written."
+FINISHING = "Finishing with what is done. Ctrl-C again ends at once, and nothing is written."
 SHOW_CURSOR = "\x1b[?25h"
+_finishing = threading.Event()
+"""Whether the next Ctrl-C lets what runs come to an end of its own."""
+
+
+@contextmanager
+def first_finishes(wanted: bool) -> Iterator[None]:
+    """Let the first Ctrl-C end what runs inside in its own way, if it has one: no time is set."""
+    if wanted:
+        _finishing.set()
+    try:
+        yield
+    finally:
+        _finishing.clear()
 
 
 @contextmanager
@@ -47,7 +61,10 @@ def prompt_interrupts() -> Iterator[None]:
 
 def _watch(receiver: socket.socket, ended: threading.Event) -> None:
     while number := receiver.recv(1):
-        if number[0] == signal.SIGINT:
+        if number[0] == signal.SIGINT and _finishing.is_set():
+            _finishing.clear()
+            _say(FINISHING)
+        elif number[0] == signal.SIGINT:
             # Taking all modules apart takes 0.3 s, and over 1 s on a busy machine.
             atexit.register(_leave)
             if not ended.wait(GRACE):
@@ -62,7 +79,12 @@ def _leave() -> None:
 
 
 def say_stopped() -> None:
-    """Tell so on a line of its own, which a terminal begins after its ^C."""
+    """Tell that a command was ended."""
+    _say(SAID)
+
+
+def _say(told: str) -> None:
+    """On a line of its own, which a terminal begins after its ^C."""
     terminal = sys.stderr.isatty()
-    sys.stderr.write(f"{SHOW_CURSOR}\n" * terminal + f"{SAID}\n")
+    sys.stderr.write(f"{SHOW_CURSOR}\n" * terminal + f"{told}\n")
     sys.stderr.flush()

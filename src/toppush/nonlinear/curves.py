@@ -209,7 +209,7 @@ class Curves:
     def transform(self, X: Matrix) -> sparse.csr_array:
         """The numbers of all rows, a part of the rows at a time."""
         step = max(int(CHUNK / entries_per_row(X)), 1)
-        parts = [self._transform(X[i : i + step]) for i in range(0, X.shape[0], step)]
+        parts = [self._transform(X[i : i + step]) for i in range(0, max(X.shape[0], 1), step)]
         return parts[0] if len(parts) == 1 else sparse.vstack(parts, format="csr")
 
     def _transform(self, X: Matrix) -> sparse.csr_array:

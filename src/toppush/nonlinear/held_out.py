@@ -62,6 +62,17 @@ def require_two_of_each(positive: Mask, classes: NDArray[Any]) -> None:
             )
 
 
+def require_both_in_each(folds: list[Fold], positive: Mask) -> None:
+    """Refuse folds that learn from, or hold out, rows of one class alone."""
+    if not all(
+        positive[part].any() and not positive[part].all() for fold in folds for part in fold
+    ):
+        raise ValueError(
+            f"some of the {len(folds)} folds have rows of one class alone; give fewer with "
+            "cv, or groups that both classes share."
+        )
+
+
 def top_mean(scores: Array, top: float) -> float:
     """Mean of the greatest of the scores that are known, as many as make the top."""
     known = scores[~np.isnan(scores)]

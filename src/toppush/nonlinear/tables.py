@@ -104,8 +104,18 @@ def categories_of(given: Any, columns: list[int]) -> Categories:
     return {number: _sorted(table.column(number), names[number]) for number in columns}
 
 
+def joined_categories(parts: Sequence[Categories]) -> Categories:
+    """The categories of a table from those of its parts."""
+    return {
+        number: _in_order(set().union(*(part[number] for part in parts))) for number in parts[0]
+    }
+
+
 def _sorted(values: NDArray[Any], name: Any) -> list[Any]:
-    found = {_plain(value) for value in _distinct(values, name) if not is_gap(value)}
+    return _in_order({_plain(one) for one in _distinct(values, name) if not is_gap(one)})
+
+
+def _in_order(found: set[Any]) -> list[Any]:
     if all(isinstance(one, float) for one in found):
         return sorted(found)
     return sorted(found, key=str)

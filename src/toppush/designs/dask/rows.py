@@ -1,5 +1,6 @@
 """Dask's arrays and data frames as rows that a design can be made of."""
 
+import warnings
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from numbers import Integral
@@ -10,10 +11,11 @@ import dask
 import dask.array as da
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
 
 from toppush.designs.arrays import Arrays, register
 from toppush.designs.dask.design import DaskDesign
-from toppush.designs.dask.workers import Lazy, on_workers
+from toppush.designs.dask.workers import Lazy, have_own_processes, on_workers
 from toppush.designs.protocol import PlacedRows, T
 from toppush.types import Array, Matrix, Where
 
@@ -40,12 +42,13 @@ class DaskRows(PlacedRows):
 
     def __init__(self, X: Lazy) -> None:
         self.template = getattr(X, "_meta", None) if hasattr(X, "columns") else None
+        self._frame = X if hasattr(X, "columns") else None
         if not isinstance(X, da.Array):
             if not hasattr(X, "to_dask_array"):
                 raise TypeError(
                     f"X is a {type(X).__name__} of Dask; give a Dask array or data frame."
                 )
-            X = X.to_dask_array()
+            X = _as_array(X)
         if X.ndim != 2:
             raise ValueError(f"X must have two dimensions, found {X.ndim}.")
         if len(X.chunks[1]) > 1:
@@ -97,15 +100,29 @@ class DaskRows(PlacedRows):
     def subset(self, where: Lazy) -> "DaskRows":
         """Some of the rows; `where` a Dask array of bool."""
         return DaskRows(
-            da.map_blocks(
+            da.blockwise(
                 _some,
+                "ij",
                 self.lazy,
-                self._aligned(where, "where")[:, None],
+                "ij",
+                self._aligned(where, "where"),
+                "i",
                 dtype=self.lazy.dtype,
-                chunks=(tuple([np.nan] * self.lazy.numblocks[0]), self.lazy.chunks[1]),
+                align_arrays=False,
                 meta=self.lazy._meta,
+                adjust_chunks={"i": lambda _: np.nan},
             )
         )
+
+    def some_of(self, vector: Lazy, where: Lazy) -> Lazy:
+        """The entries of some of the rows; `where` a Dask array of bool."""
+        lengths = tuple([np.nan] * vector.numblocks[0])
+        return da.map_blocks(_some, vector, where, dtype=vector.dtype, chunks=(lengths,))
+
+    @property
+    def has_own_processes(self) -> bool:
+        """Whether no two workers share a process."""
+        return have_own_processes()
 
     def scores_of_all(self, weights: Array) -> Lazy:
         return self.lazy.map_blocks(
@@ -116,6 +133,44 @@ class DaskRows(PlacedRows):
         rows = self.subset(where)
         return [rows.scores_of_all(weights) - threshold for weights, threshold in fits]
 
+    def _parts(self) -> list[Any]:
+        """The rows of each partition as they came: an array, a matrix or a data frame."""
+        return list(
+            self.lazy.to_delayed()[:, 0] if self._frame is None else self._frame.to_delayed()
+        )
+
+    def mapped(self, function: Callable[[Any], Matrix], width: int) -> "DaskRows":
+        """What a function makes of the rows of each partition, in so many columns; lazily."""
+        sent = dask.delayed(function)  # once for all partitions
+        made = [dask.delayed(_applied)(sent, part) for part in self._parts()]
+        lengths = self.lazy.chunks[0]
+        blocks = [
+            da.from_delayed(part, (length, width), np.float64)
+            for part, length in zip(made, lengths, strict=True)
+        ]
+        return DaskRows(da.concatenate(blocks))
+
+    def kept(self) -> "DaskRows":
+        """The same rows, computed and held by the workers."""
+        return DaskRows(self.lazy.persist())
+
+    def scored_by(self, function: Callable[[Any], Array]) -> Lazy:
+        """A number for each row, by a function of the rows of a partition; lazily."""
+        sent = dask.delayed(function)
+        made = [dask.delayed(_scored)(sent, part) for part in self._parts()]
+        parts = zip(made, self.lazy.chunks[0], strict=True)
+        return da.concatenate([da.from_delayed(one, (n,), np.float64) for one, n in parts])
+
+    def asked(self, function: Callable[[Any], T]) -> list[T]:
+        """What a function says of the rows of each partition."""
+        return on_workers(function, self._parts())
+
+    def taken(self, where: Sequence[Where]) -> Matrix:
+        """Rows in this process, by their places in each partition."""
+        pairs = zip(self.lazy.to_delayed()[:, 0], where, strict=True)
+        found = dask.compute(*(dask.delayed(_at)(part, rows) for part, rows in pairs if len(rows)))
+        return sparse.vstack(found, format="csr") if sparse.issparse(found[0]) else np.vstack(found)
+
     def of_parts(self, function: Callable[..., T], vectors: Sequence[Any], *more: Any) -> list[T]:
         n_parts = self.lazy.numblocks[0]
         parts = [[None] * n_parts if one is None else one.to_delayed() for one in vectors]
@@ -123,17 +178,23 @@ class DaskRows(PlacedRows):
         return list(dask.compute(*(asked(*part, *more) for part in zip(*parts, strict=True))))
 
     def folds(self, cv: Any, positive: Lazy) -> list[tuple[Lazy, Lazy]]:
+        n_folds = self.number_of_folds(cv)
+        dealt = self.dealt(positive, n_folds, n_folds)
+        return [(dealt != fold, dealt == fold) for fold in range(n_folds)]
+
+    def number_of_folds(self, cv: Any) -> int:
+        """How many are asked for, or a refusal."""
         if not isinstance(cv, Integral):
             raise ValueError(
                 f"cv={cv!r} would need all labels in one place; for a Dask collection give "
                 "the number of folds."
             )
-        return self._dealt(positive, int(cv))
+        return int(cv)
 
-    def _dealt(self, positive: Lazy, n_folds: int) -> list[tuple[Lazy, Lazy]]:
-        """Masks of the rows that a fold trains on and holds out, lazily.
+    def dealt(self, positive: Lazy, n_hands: int, n_folds: int) -> Lazy:
+        """The hand that each row is dealt to, lazily; each fold needs a row of each class.
 
-        The rows of a class are dealt to the folds in turn, from the first partition to the last.
+        The rows of a class are dealt in turn, from the first partition to the last.
         """
         # Negatives and positives of each part.
         counts = np.array(on_workers(partial(np.bincount, minlength=2), positive.to_delayed()))
@@ -144,20 +205,19 @@ class DaskRows(PlacedRows):
                 f"{counts.sum(axis=0).tolist()}; give fewer folds."
             )
         lazy = da.from_array(before, chunks=(1, 2))
-        dealt = da.blockwise(
-            _dealt, "i", positive, "i", lazy, "ij", n_folds, None, dtype=int, concatenate=True,
+        return da.blockwise(
+            _dealt, "i", positive, "i", lazy, "ij", n_hands, None, dtype=int, concatenate=True,
             align_arrays=False, meta=np.empty(0, int),
         )  # fmt: skip
-        return [(dealt != fold, dealt == fold) for fold in range(n_folds)]
 
 
-def _dealt(positive: ArrayLike, before: Where, n_folds: int) -> Where:
-    """The fold of each row of a part, so many rows of each class having come before."""
+def _dealt(positive: ArrayLike, before: Where, n_hands: int) -> Where:
+    """The hand of each row of a part, so many rows of each class having come before."""
     positive = np.asarray(positive, bool)
-    fold = np.empty(len(positive), int)
+    hand = np.empty(len(positive), int)
     for side, first in zip((~positive, positive), before.reshape(-1), strict=True):
-        fold[side] = (first + np.arange(np.count_nonzero(side))) % n_folds
-    return fold
+        hand[side] = (first + np.arange(np.count_nonzero(side))) % n_hands
+    return hand
 
 
 def aligned(rows: Lazy, vector: Any, name: str, of: str) -> Lazy:
@@ -180,10 +240,17 @@ def aligned(rows: Lazy, vector: Any, name: str, of: str) -> Lazy:
     return vector.rechunk((rows.chunks[0],))
 
 
+def _as_array(collection: Lazy) -> Lazy:
+    """Of a data frame or a series; Dask would warn that texts become objects."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Dask currently has limited support")
+        return collection.to_dask_array()
+
+
 def as_lazy_vector(vector: Any, name: str) -> Lazy:
     """A Dask array of one dimension from an array, or from an array or series of Dask."""
     if hasattr(vector, "to_dask_array"):
-        vector = vector.to_dask_array()
+        vector = _as_array(vector)
     if not isinstance(vector, da.Array):
         vector = da.from_array(np.asarray(vector), chunks=-1)
     if vector.ndim == 2 and vector.shape[1] == 1:
@@ -194,7 +261,19 @@ def as_lazy_vector(vector: Any, name: str) -> Lazy:
 
 
 def _some(X: Matrix, where: ArrayLike) -> Matrix:
-    return X[np.asarray(where).reshape(-1)]
+    return X[np.asarray(where)]
+
+
+def _at(X: Matrix, where: Where) -> Matrix:
+    return X[where]
+
+
+def _applied(function: Callable[[Any], Matrix], X: Any) -> Matrix:
+    return function(X)
+
+
+def _scored(function: Callable[[Any], Array], X: Any) -> Array:
+    return np.asarray(function(X), np.float64) if X.shape[0] else np.empty(0)
 
 
 def _scores(X: Matrix, weights: Array) -> Array:

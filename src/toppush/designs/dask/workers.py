@@ -36,6 +36,11 @@ def running_client() -> Any:
     return client
 
 
+def have_own_processes() -> bool:
+    """Whether no two workers of the running client share a process."""
+    return not any(address.startswith("inproc") for address in live_workers(running_client()))
+
+
 def live_workers(client: Any) -> dict[str, int]:
     """Threads of each worker by address; waits a while if there is none."""
     began = time.monotonic()

@@ -31,10 +31,10 @@ def named(name: str) -> Kind:
     return KINDS[name]
 
 
-def chosen(name: str | None, **given: object) -> Kind:
+def chosen(model: str | None, **given: object) -> Kind:
     """The kind of a name; without one auto, or linear if an option of its own is given."""
-    if name is not None:
-        return named(name)
+    if model is not None:
+        return named(model)
     asked = any(given.get(option) is not None for option in OF_LINEAR)
     return named(FIRST if asked else DEFAULT)
 

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from toppush.files.model.graph import Graph
 
 COMBINATION = "combination"
-INTERRUPTED = "the fit was interrupted"
 RIVALS = ("logistic", "boosted")
 """Members that others would take by themselves: logistic regression, and LightGBM's log loss."""
 
@@ -57,8 +56,6 @@ class Auto(Kind):
         return n_folds if groups is None else max(2, min(n_folds, len(np.unique(groups))))
 
     def after(self, ranker: Any, X: Matrix, rows: FitRows) -> About:
-        if INTERRUPTED in ranker.left_out_.values():  # it would go on with what it has
-            raise KeyboardInterrupt
         return {
             "leaderboard": ranker.leaderboard_,
             "left_out": ranker.left_out_,
@@ -164,7 +161,7 @@ def _kind_of_member(name: str, ranker: Any) -> Kind:
     if kind is None or isinstance(kind, Auto):
         raise ModelError(
             f"its member {name!r} is a {type(ranker).__name__}, which a model file cannot hold; "
-            "fit TopRanker with members that have a name."
+            "fit TopRanker without it, with members such as 'linear'."
         )
     return kind
 

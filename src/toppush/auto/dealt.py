@@ -1,0 +1,155 @@
+"""Rows on Dask's workers, dealt to folds, and what this process knows of them."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from toppush.auto.columns import Columns
+from toppush.auto.linear import SEARCH_ROWS
+from toppush.auto.members import Given
+from toppush.nonlinear.held_out import Fold, some_rows, within
+from toppush.types import Array, Mask, Matrix, Where
+
+if TYPE_CHECKING:
+    from toppush.designs.dask import DaskRows
+
+Lazy = Any
+"""A vector of Dask with an entry per row."""
+MOST_LISTED = 4_000_000
+"""Rows whose scores come to this process; of more, every so many-th of each class."""
+
+
+class Sample(NamedTuple):
+    """A few rows in this process, and their part of the folds."""
+
+    X: Matrix
+    positive: Mask
+    weight: Array | None
+    folds: list[Fold]
+
+
+@dataclass(frozen=True)
+class Dealt:
+    """Rows on the workers, their folds, and what this process knows of those that are listed."""
+
+    rows: "DaskRows"
+    """As numbers, see `Columns`."""
+    positive: Lazy
+    weight: Lazy | None
+    counted: Lazy
+    """Which rows weigh something."""
+    folds: list[tuple[Lazy, Lazy]]
+    """Which rows each fold learns from, and which of those that are listed it holds out."""
+    given: Given
+    """What is known of the rows that are listed."""
+    places: Where
+    """Where these are among all rows."""
+    lengths: Where
+    """Rows of each partition."""
+
+    @property
+    def n_rows(self) -> int:
+        """Of all partitions."""
+        return int(self.lengths.sum())
+
+    def held_scores(self, fold: int, score: Callable[[Matrix], Array]) -> Array:
+        """Scores of the listed rows that a fold holds out, in this process."""
+        lazy = self.rows.subset(self.folds[fold][1]).scored_by(score)
+        return np.asarray(lazy, np.float64)
+
+    @cached_property
+    def few(self) -> Sample:
+        """As many rows as `TopLinear` chooses by."""
+        where = some_rows(self.given.positive, SEARCH_ROWS)
+        ends = np.cumsum(self.lengths)
+        places = self.places[where]
+        parts = np.split(places, np.searchsorted(places, ends[:-1]))
+        starts = [0, *ends[:-1].tolist()]
+        inside = [part - start for part, start in zip(parts, starts, strict=True)]
+        weight = None if self.given.weight is None else self.given.weight[where]
+        folds = [within(fold, where) for fold in self.given.folds]
+        return Sample(self.rows.taken(inside), self.given.positive[where], weight, folds)
+
+
+def deal(
+    rows: "DaskRows", columns: Columns, positive: Lazy, weight: Lazy | None, n_folds: int
+) -> Dealt:
+    """Deal rows to folds, and list them; the workers keep labels, weights and folds.
+
+    Rows are dealt to several hands for each fold if they are many, of which the first is listed.
+    Those of weight 0 are in none.
+    """
+    positive, weight = positive.persist(), None if weight is None else weight.persist()
+    counts = np.sum(rows.of_parts(_counts, [positive, weight]), axis=0)
+    n_folds = max(1, min(n_folds, int(counts.min())))
+    n_each = max(1, -(-int(counts.sum()) // MOST_LISTED))
+    hands = rows.dealt(positive, n_folds * n_each, n_folds)
+    if weight is not None:
+        hands = (hands + 1) * (weight > 0) - 1
+    hands = hands.persist()
+    counted = (hands >= 0).persist()
+    folds = [
+        ((counted & (hands % n_folds != fold)).persist(), (hands == fold).persist())
+        for fold in range(n_folds)
+    ]
+    parts = rows.of_parts(_listed, [hands, positive, weight], n_folds)
+    lengths = np.array([part.n_rows for part in parts])
+    starts = np.cumsum(lengths) - lengths
+    places = [start + part.where for start, part in zip(starts, parts, strict=True)]
+    known = _given(parts, columns, n_folds, weighted=weight is not None)
+    known = replace(known, n_elsewhere=int(counts.sum()))
+    return Dealt(rows, positive, weight, counted, folds, known, np.concatenate(places), lengths)
+
+
+def _given(parts: list["Listed"], columns: Columns, n_folds: int, *, weighted: bool) -> Given:
+    """What is known of the rows that are listed."""
+    hands = np.concatenate([part.hands for part in parts])
+    return Given(
+        None,
+        np.empty((0, len(columns.sources))),
+        columns,
+        np.concatenate([part.positive for part in parts]),
+        np.concatenate([part.weight for part in parts]) if weighted else None,
+        [(np.flatnonzero(hands != fold), np.flatnonzero(hands == fold)) for fold in range(n_folds)],
+    )
+
+
+class Listed(NamedTuple):
+    """What is asked of the rows of a partition that are listed."""
+
+    n_rows: int
+    where: Where
+    hands: Where
+    positive: Mask
+    weight: Array
+
+
+def _counts(positive: ArrayLike, weight: ArrayLike | None) -> Where:
+    """Negatives and positives of a partition that weigh something."""
+    side = np.asarray(positive, bool)
+    if weight is None:
+        return np.bincount(side, minlength=2)
+    mass = np.asarray(weight, np.float64)
+    if not np.all((mass >= 0.0) & (mass < np.inf)):
+        raise ValueError("sample_weight must be finite and at least 0; correct it or drop rows.")
+    return np.bincount(side[mass > 0], minlength=2)
+
+
+def _listed(hands: Any, positive: Any, weight: Any, n_folds: int) -> Listed:
+    hands, positive = np.asarray(hands), np.asarray(positive, bool)
+    where = np.flatnonzero((hands >= 0) & (hands < n_folds))
+    mass = np.ones(len(hands)) if weight is None else np.asarray(weight, np.float64)
+    return Listed(len(hands), where, hands[where], positive[where], mass[where])
+
+
+def as_numbers(rows: "DaskRows", categorical_features: Any) -> tuple["DaskRows", Columns]:
+    """Rows as numbers, and what was learned of their columns."""
+    if Columns.are_plain(rows.template, categorical_features):
+        return rows, Columns(rows.shape[1])
+    learn = partial(Columns.of, categorical_features=categorical_features)
+    columns = Columns.joined(rows.asked(learn))
+    return rows.mapped(columns.numbers, len(columns.sources)).kept(), columns
