@@ -181,6 +181,32 @@ def test_weights_and_groups_reach_the_combination(folder, tmp_path):
     assert found.ranker.cv == 3
 
 
+def test_few_groups_make_few_folds_and_weights_may_be_sums_of_money(tmp_path):
+    rows = made_rows(300)
+    rows["w"], rows["who"] = [1e9, 2e9] * 150, ["a", "b"] * 150
+    path = write(tmp_path / "t.csv", rows)
+    given = QUICK | {"members": ["logistic"], "sample_weight": "w"}
+    found = files.fit(path, **given, groups="who")
+    assert 0.0 < found.about["out_of_fold"]["average_precision"] < 1.0
+    shown = leaderboard(found.about)
+    assert list(shown.columns[4].cells) == ["-", "-"]
+    with pytest.raises(files.DataError, match="has 2 groups; ask for fewer"):
+        files.fit(path, **given, groups="who", cv=3)
+    rows["who"] = ["a"] * 300
+    with pytest.raises(files.DataError, match="has 1 groups; leave --groups out"):
+        files.fit(write(tmp_path / "t.csv", rows), **given, groups="who")
+
+
+def test_what_is_no_date_is_said_once(tmp_path):
+    rows = made_rows(300)
+    rows["when"] = [f"2024-{row % 12 + 1:02d}-{row % 28 + 1:02d}" for row in range(300)]
+    model = files.fit(write(tmp_path / "t.csv", rows), **QUICK, members=["logistic"])
+    rows["when"] = ["soon"] * 300
+    with pytest.raises(files.DataError, match="column when: 'soon' is no date") as found:
+        files.rank(model, write(tmp_path / "new.csv", rows))
+    assert str(found.value).count("soon") == 1
+
+
 def test_an_interrupt_gives_what_is_done(folder, monkeypatch):
     stop = lambda *given, **more: (_ for _ in ()).throw(KeyboardInterrupt)  # noqa: E731
     monkeypatch.setattr("toppush.nonlinear.forest.TopForest.fit", stop)

@@ -28,6 +28,11 @@ class Lists:
     positive: Mask
     weight: Array
 
+    @property
+    def is_weighted(self) -> bool:
+        """Whether some rows count for more than others."""
+        return bool(np.ptp(self.weight) > 0.0)
+
     def combined(self, weights: Array) -> Array:
         """Scores of the combination."""
         return np.asarray(weights @ self.scores)

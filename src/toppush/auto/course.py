@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
+from sklearn.exceptions import ConvergenceWarning, FitFailedWarning
 
 from toppush.auto.combination import Lists, choose_weights
 from toppush.auto.members import Candidate, Fitted, Given, Settings
@@ -45,6 +45,7 @@ class Course:
     line: Line | None = None
     left_out: dict[str, str] = field(default_factory=dict)
     interrupted: bool = False
+    _failure: Exception | None = None
     _began: float = field(default_factory=lambda: time.perf_counter())
 
     def run(self, given: Given) -> tuple[dict[str, Done], Where]:
@@ -65,8 +66,12 @@ class Course:
             names = sorted(names, key=lambda name: expected.get(name, 0.0))
             if done := self._fit_each(names, given, expected):
                 return done, everything
-        if not first:
+        if self.interrupted and not first:
             raise KeyboardInterrupt
+        self._require_some(list(first))
+        if not self.interrupted:  # time was short, and what some rows gave is used
+            for name in first:
+                self.left_out.pop(name, None)
         return first, some
 
     def close(self, weights: dict[str, float]) -> None:
@@ -81,10 +86,15 @@ class Course:
             if (why := member.left_out(given)) is not None:
                 self.left_out[name] = why
         able = [name for name in self.members if name not in self.left_out]
-        if not able:
-            told = "; ".join(f"{name}: {why}" for name, why in self.left_out.items())
-            raise ValueError(f"none of the members can be fitted ({told}); name others.")
+        self._require_some(able)
         return able
+
+    def _require_some(self, names: list[str]) -> None:
+        if not names:
+            told = "; ".join(f"{name}: {why}" for name, why in self.left_out.items())
+            raise ValueError(
+                f"none of the members can be fitted ({told}); name others."
+            ) from self._failure
 
     def _fit_each(
         self, names: list[str], given: Given, expected: dict[str, float]
@@ -101,12 +111,23 @@ class Course:
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore", (ConvergenceWarning, DegenerateWarning))
                     fitted = self.members[name].fit(given, self.settings)
+                    _require_finite(fitted, given)
             except KeyboardInterrupt:
                 self.interrupted = True
                 self.left_out |= dict.fromkeys(names[place:], "the fit was interrupted")
                 break
+            except Exception as error:
+                self._leave_out(name, error)
+                continue
             found[name] = Done(fitted, time.perf_counter() - began, given.n_taught)
         return found
+
+    def _leave_out(self, name: str, error: Exception) -> None:
+        """One member that fails does not take the others with it."""
+        self._failure = error
+        why = (str(error).strip() or type(error).__name__).splitlines()[0]
+        self.left_out[name] = f"its fit failed: {why}"
+        warnings.warn(f"{name} is left out: its fit failed: {why}", FitFailedWarning, stacklevel=7)
 
     def _is_late(self, expected: float) -> bool:
         if self.seconds is None:
@@ -133,6 +154,12 @@ class Course:
             if name not in kept:
                 self.left_out[name] = f"behind on {some.n_rows:,} rows"
         return kept
+
+
+def _require_finite(fitted: Fitted, given: Given) -> None:
+    held = np.concatenate([held for _, held in given.folds])
+    if not np.isfinite(fitted.out_of_fold[held]).all():
+        raise ValueError("some of its scores are not finite numbers")
 
 
 def held_scores(done: dict[str, Done]) -> tuple[Array, Mask]:

@@ -68,9 +68,7 @@ class Board:
         at_top = metrics.positives_at_top(
             self.lists.positive, scores, sample_weight=self.lists.weight
         )
-        found = bootstrap.intervals(
-            self.lists.positive, scores, {AP: bootstrap.measure(AP)}, draws=DRAWS
-        )[AP]
+        low, high = self._interval(scores, precision)
         return {
             "name": entry.name,
             "weight": entry.weight,
@@ -78,13 +76,21 @@ class Board:
             "positives_at_top": at_top,
             "recall_before_10": recall,
             "average_precision": precision,
-            "average_precision_low": min(precision, found.low),
-            "average_precision_high": max(precision, found.high),
+            "average_precision_low": low,
+            "average_precision_high": high,
             "ndcg": ndcg,
             "seconds": entry.seconds,
             "rows": entry.n_rows,
             "size": entry.size,
         }
+
+    def _interval(self, scores: Array, value: float) -> tuple[float, float] | tuple[None, None]:
+        """Of average precision; intervals know no weights of rows."""
+        if self.lists.is_weighted:
+            return None, None
+        measures = {AP: bootstrap.measure(AP)}
+        found = bootstrap.intervals(self.lists.positive, scores, measures, draws=DRAWS)[AP]
+        return min(value, found.low), max(value, found.high)
 
     def compared(self, name: str) -> bootstrap.Interval:
         """Average precision of the combination less that of a member, with its interval."""
@@ -96,6 +102,8 @@ class Board:
 
     def behind(self) -> dict[str, bootstrap.Interval]:
         """Members whose list is better than the combination by more than noise."""
+        if self.lists.is_weighted:
+            return {}
         judge = Judge(self.lists.positive, self.lists.weight)
         own = judge.parts(self.lists.combined(self.weights)[None])[0][0]
         found = {}

@@ -3,25 +3,29 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
+from inspect import isclass, signature
 from typing import Any, Protocol
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone
+from sklearn.model_selection._search import BaseSearchCV
 from sklearn.utils import _safe_indexing
 
 from toppush.auto.columns import Columns
+from toppush.auto.leaderboard import COMBINATION
 from toppush.auto.linear import TopLinear
 from toppush.designs.columns import can_be_shifted, stored
 from toppush.estimators.scores import scores_of
 from toppush.nonlinear.additive import TopPushAdditive
 from toppush.nonlinear.forest import TopForest
-from toppush.nonlinear.held_out import Fold, drawn_folds, joined, within
+from toppush.nonlinear.held_out import Fold, drawn_folds, within
 from toppush.nonlinear.kernel import TopPushKernel
 from toppush.nonlinear.net import TopPushNet
 from toppush.nonlinear.trees import TopPushTrees
 from toppush.system.threads import go_on
 from toppush.types import Array, Mask, Matrix, Where
 
+WEIGHT = "sample_weight"
 MANY_COLUMNS = 50_000
 """Columns beyond which trees of a forest are not worth their time."""
 
@@ -161,12 +165,18 @@ class Member:
                 return Fitted(fitted, fitted.out_of_fold_, self.raw)
             return self._fit_to_all(given, settings, fitted.out_of_fold_)
         X = given.X if self.raw else given.numbers
-        parts = []
+        unseen = np.zeros(given.n_rows)
+        times = np.zeros(given.n_rows)
         for train, held in given.folds:
             go_on()
             one = _fit(clone(ranker), X, given, train)
-            parts.append((held, scores_of(one, _safe_indexing(X, held))))
-        return Fitted(_fit(ranker, X, given), joined(parts, given.positive), self.raw)
+            center, spread = _unit(one, _safe_indexing(X, train), given.positive[train])
+            unseen[held] += (scores_of(one, _safe_indexing(X, held)) - center) / spread
+            times[held] += 1
+        final = _fit(ranker, X, given)
+        center, spread = _unit(final, X, given.positive)
+        with np.errstate(invalid="ignore"):  # NaN where no fold held a row out
+            return Fitted(final, unseen / times * spread + center, self.raw)
 
     def _fit_to_all(self, given: Given, settings: Settings, unseen: Array) -> Fitted:
         """A fit by other folds, in the unit of which the scores of rows unseen are given."""
@@ -175,6 +185,15 @@ class Member:
         final = self.make(replace(given, folds=drawn), settings)
         _fit(final, given.numbers, given)
         return Fitted(final, _in_unit(unseen, final.out_of_fold_, ~given.positive), self.raw)
+
+
+def _unit(ranker: Any, X: Any, positive: Mask) -> tuple[float, float]:
+    """Mean score of the negatives that a ranker has seen, and the deviation of all its scores.
+
+    Fits to other rows differ in both; of additive models the deviation by a third.
+    """
+    scores = scores_of(ranker, X)
+    return float(scores[~positive].mean()), float(scores.std()) or 1.0
 
 
 def _in_unit(scores: Array, other: Array, negative: Mask) -> Array:
@@ -188,10 +207,23 @@ def _in_unit(scores: Array, other: Array, negative: Mask) -> Array:
 def _fit(ranker: Any, X: Any, given: Given, where: Where | None = None) -> Any:
     """A ranker fitted to all rows, or to some."""
     rows = np.arange(given.n_rows) if where is None else where
-    weight = {} if given.weight is None else {"sample_weight": given.weight[rows]}
+    weight = {} if given.weight is None else {_weight_name(ranker): given.weight[rows]}
     return ranker.fit(
         X if where is None else _safe_indexing(X, rows), given.positive[rows], **weight
     )
+
+
+def _weight_name(ranker: Any) -> str:
+    """By which name `fit` takes weights; a pipeline hands them to its last step."""
+    if isinstance(ranker, BaseSearchCV):
+        return _weight_name(ranker.estimator)
+    if hasattr(ranker, "steps"):
+        name, last = ranker.steps[-1]
+        return f"{name}__{_weight_name(last)}"
+    taken = signature(ranker.fit).parameters
+    if WEIGHT not in taken and all(one.kind is not one.VAR_KEYWORD for one in taken.values()):
+        raise ValueError(f"{type(ranker).__name__} takes no {WEIGHT}")
+    return WEIGHT
 
 
 # ---- those that have a name
@@ -258,15 +290,22 @@ def _narrow(given: Given) -> str | None:
     width = given.numbers.shape[1]
     if width > MANY_COLUMNS:
         return f"{width:,} columns are too many for it"
-    if not can_be_shifted(given.numbers) and np.isnan(stored(given.numbers)).any():
-        return "it does not take missing values in sparse rows"
-    return None
+    return _no_sparse_gaps(given)
+
+
+def _no_sparse_gaps(given: Given) -> str | None:
+    return "it does not take missing values in sparse rows" if sparse_gaps(given.numbers) else None
+
+
+def sparse_gaps(rows: Matrix) -> bool:
+    """Whether rows are sparse and have missing values."""
+    return bool(not can_be_shifted(rows) and np.isnan(stored(rows)).any())
 
 
 LIGHTGBM, TORCH = ("lightgbm", "trees"), ("torch", "gpu")
 MEMBERS: dict[str, Member] = {
-    "logistic": Member(_logistic, cross_fits=True),
-    "linear": Member(_linear, cross_fits=True),
+    "logistic": Member(_logistic, refuses=_no_sparse_gaps, cross_fits=True),
+    "linear": Member(_linear, refuses=_no_sparse_gaps, cross_fits=True),
     "boosted": Member(_boosted, LIGHTGBM, cross_fits=True),
     "trees": Member(_trees, LIGHTGBM, cross_fits=True),
     "forest": Member(_forest, refuses=_narrow, cross_fits=True),
@@ -282,13 +321,18 @@ MEMBERS: dict[str, Member] = {
 """Members by name; one that is put here can be asked for."""
 
 
+NO_SPARSE_GAPS = set(MEMBERS) - {"boosted", "trees"}
+"""Members that do not take missing values in sparse rows."""
+
+
 def named_members(asked: Sequence[Any] | None, effort: Effort) -> dict[str, Member]:
     """The members that are asked for: names, estimators, or pairs of a name and an estimator."""
     found: dict[str, Member] = {}
     for one in effort.members if asked is None else asked:
         name, member = _member(one)
-        if name in found:
-            raise ValueError(f"members has {name!r} twice; give each a name of its own.")
+        if name in found or name == COMBINATION:
+            wrong = ", the name of all together" if name == COMBINATION else " twice"
+            raise ValueError(f"members has {name!r}{wrong}; give each a name of its own.")
         found[name] = member
     if not found:
         raise ValueError("members is empty; name at least one, or leave it out.")
@@ -301,7 +345,8 @@ def _member(asked: Any) -> tuple[str, Member]:
             known = ", ".join(MEMBERS)
             raise ValueError(f"members names {asked!r}; known are {known}, or give an estimator.")
         return asked, MEMBERS[asked]
-    name, estimator = asked if isinstance(asked, tuple) else (type(asked).__name__.lower(), asked)
-    if not hasattr(estimator, "fit"):
+    is_pair = isinstance(asked, tuple) and len(asked) == 2
+    name, estimator = asked if is_pair else (type(asked).__name__.lower(), asked)
+    if isclass(estimator) or not hasattr(estimator, "fit"):
         raise ValueError(f"members has {asked!r}, which is neither a name nor an estimator.")
     return str(name), Member(lambda given, settings: clone(estimator), raw=True)

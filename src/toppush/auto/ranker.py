@@ -7,10 +7,15 @@ from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import _fit_context
-from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold
-from sklearn.utils import Tags, check_array, check_random_state, check_X_y
+from sklearn.utils import (
+    Tags,
+    check_array,
+    check_consistent_length,
+    check_random_state,
+    check_X_y,
+)
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
@@ -19,22 +24,28 @@ from toppush.auto import on_dask
 from toppush.auto.columns import Columns
 from toppush.auto.combination import choose_weights
 from toppush.auto.course import Course, Done, held_scores, standardised
+from toppush.auto.folds import groups_of, shared_folds
 from toppush.auto.leaderboard import Board, Entry
-from toppush.auto.members import EFFORTS, Candidate, Given, Settings, named_members
+from toppush.auto.members import (
+    EFFORTS,
+    NO_SPARSE_GAPS,
+    Candidate,
+    Given,
+    Settings,
+    named_members,
+    sparse_gaps,
+)
 from toppush.designs import for_engine
 from toppush.estimators.base import Ranker, refuse_elsewhere, two_classes, unchanged_on_failure
 from toppush.estimators.progress import Line
 from toppush.estimators.scores import scores_of
 from toppush.nonlinear.held_out import (
-    Fold,
     refuse_negative,
-    require_both_in_each,
     require_two_of_each,
-    split_folds,
     top_mean,
 )
-from toppush.nonlinear.tables import FROM_DTYPE
-from toppush.types import Array, Labels, Mask, Matrix, Where
+from toppush.nonlinear.tables import FROM_DTYPE, Table
+from toppush.types import Array, Labels, Matrix, Where
 
 TOP = 0.01
 """Share of the negatives that makes the top, by which scores are shifted."""
@@ -81,6 +92,7 @@ class TopRanker(Ranker):
     ----------
     leaderboard_ : list of dict
         Each member and the combination, best first, by their held-out scores; made when asked.
+        Intervals are None if rows have weights.
     members_ : dict
         Name -> fitted ranker, of those that have a weight.
     weights_, centers_, scales_ : dict
@@ -169,6 +181,7 @@ class TopRanker(Ranker):
         y : array-like of shape (n_samples,)
             Two classes; the greater one is positive.
         sample_weight : array-like of shape (n_samples,), optional
+            Members are given them with mean 1; those that take none are left out.
         groups : array-like of shape (n_samples,), optional
             Rows of a group stay in one fold.
 
@@ -176,6 +189,7 @@ class TopRanker(Ranker):
         -------
         self
         """
+        groups = None if groups is None else groups_of(groups)
         with unchanged_on_failure(self):
             asked = named_members(self.members, EFFORTS[self.effort])
             members: Mapping[str, Candidate] = asked
@@ -268,19 +282,22 @@ class TopRanker(Ranker):
         return Settings(EFFORTS[self.effort], self.n_threads, seed)
 
     def _read_training(
-        self, X: Matrix, y: Labels, sample_weight: ArrayLike | None, groups: ArrayLike | None
+        self, X: Matrix, y: Labels, sample_weight: ArrayLike | None, groups: NDArray[Any] | None
     ) -> tuple[Given, Where, int]:
         """Rows that weigh something, which they are, and how many there are with the others."""
         refuse_elsewhere(self, X=X)
         X, numbers, y, columns = self._numbers_of_training(X, y)
+        check_consistent_length(y, groups)
         self.classes_ = two_classes(y)
         weight = None if sample_weight is None else _check_sample_weight(sample_weight, numbers)
         refuse_negative(weight)
+        weight = None if weight is None else _with_mean_one(weight)
         counted = np.arange(len(y)) if weight is None else np.flatnonzero(weight > 0)
         positive = np.asarray(y == self.classes_[1])
         require_two_of_each(positive[counted], self.classes_)
         self.categories_, self.dates_ = columns.categories, columns.dates
-        folds = self._folds(positive, groups, counted)
+        cv = EFFORTS[self.effort].n_folds if self.cv is None else self.cv
+        folds = shared_folds(cv, positive, groups, counted, self._settings().seed)
         matter = groups is not None or not (self.cv is None or isinstance(self.cv, Integral))
         whole = Given(X, numbers, columns, positive, weight, [], matter)
         given = replace(whole if weight is None else whole.part(counted), folds=folds)
@@ -299,21 +316,20 @@ class TopRanker(Ranker):
     def _read(self, X: Matrix) -> Matrix:
         """Rows to score, as numbers."""
         refuse_elsewhere(self, X=X)
-        if not (self.categories_ or self.dates_):
-            return for_engine(validate_data(self, X, reset=False, **READING))
+        if not (self.categories_ or self.dates_ or Table(X).has_types):
+            return self._refuse_sparse_gaps(validate_data(self, X, reset=False, **READING))
         validate_data(self, X, reset=False, skip_check_array=True)
         return check_array(self._columns.numbers(X), **READING)
 
-    def _folds(self, positive: Mask, groups: ArrayLike | None, counted: Where) -> list[Fold]:
-        """Folds of the rows that count, each with rows of both classes."""
-        cv = EFFORTS[self.effort].n_folds if self.cv is None else self.cv
-        if isinstance(cv, Integral):
-            rarest = int(min(positive[counted].sum(), (~positive[counted]).sum()))
-            kind = StratifiedKFold if groups is None else StratifiedGroupKFold
-            cv = kind(min(int(cv), rarest), shuffle=True, random_state=self._settings().seed)
-        folds = split_folds(cv, positive, counted, groups)
-        require_both_in_each(folds, positive[counted])
-        return folds
+    def _refuse_sparse_gaps(self, X: Matrix) -> Matrix:
+        """Rows as they are, unless members would take their gaps for numbers."""
+        lost = [name for name in self.members_ if name in NO_SPARSE_GAPS]
+        if lost and sparse_gaps(X):
+            raise ValueError(
+                f"Input X contains NaN in sparse rows, which {' and '.join(lost)} cannot score; "
+                "fill them, or fit to rows that have some."
+            )
+        return for_engine(X)
 
     def _combine(self, done: dict[str, Done], given: Given, counted: Where, n_rows: int) -> None:
         """Choose the weights, and set the fitted attributes."""
@@ -352,3 +368,9 @@ class TopRanker(Ranker):
         tags.classifier_tags.poor_score = True  # `predict` marks the very top, not the classes
         tags.input_tags.allow_nan = True
         return tags
+
+
+def _with_mean_one(weight: Array) -> Array:
+    """Weights whose mean is 1, of those above 0: sums of money would be lists of their length."""
+    shares = weight / weight.max()
+    return np.asarray(shares / shares[shares > 0.0].mean())

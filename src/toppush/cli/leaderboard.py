@@ -23,12 +23,16 @@ def leaderboard(about: dict[str, Any]) -> "Table | None":
             "" if row["name"] == COMBINATION else f"{row['weight']:.0%}",
             f"{row['positives_at_top']:.1%}",
             f"{row['average_precision']:.3f}",
-            f"{row['average_precision_low']:.3f} to {row['average_precision_high']:.3f}",
+            _interval(row["average_precision_low"], row["average_precision_high"]),
             f"{row['seconds']:.1f}",
         ]
         for row in board
     ]
     return common.table("member", "weight", "Pos@Top", "AP", "95 % interval", "s", rows=rows)
+
+
+def _interval(low: float | None, high: float | None) -> str:
+    return "-" if low is None or high is None else f"{low:.3f} to {high:.3f}"
 
 
 def verdict(about: dict[str, Any]) -> list[str]:

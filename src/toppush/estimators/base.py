@@ -335,7 +335,12 @@ def refuse_elsewhere(estimator: BaseEstimator, **given: Any) -> None:
 
 def two_classes(y: Labels) -> NDArray[Any]:
     """The two classes in order; the greater one is positive."""
-    classes = to_host(namespace(y).unique(y))
+    try:
+        classes = to_host(namespace(y).unique(y))
+    except TypeError:
+        raise ValueError(
+            "y holds labels that cannot be compared, such as texts and None; drop or relabel them."
+        ) from None
     if len(classes) > 2:
         kind = type_of_target(np.repeat(classes, 2), input_name="y", raise_unknown=True)
         if kind != "multiclass":

@@ -40,12 +40,14 @@ class BadColumns(DataError):
 
 def each(read: Callable[[Given], Made], given: Iterable[Given]) -> list[Made]:
     """What `read` makes of each of some columns; what is wrong with any is told at once."""
-    made, errors = [], []
+    made: list[Made] = []
+    errors: list[DataError] = []
     for one in given:
         try:
             made.append(read(one))
         except DataError as error:
-            errors.append(error)
+            if str(error) not in map(str, errors):  # a date is several columns
+                errors.append(error)
     if errors:
         names = [str(error.column) for error in errors]
         raise errors[0] if len(errors) == 1 else BadColumns(errors, names)

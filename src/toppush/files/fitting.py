@@ -35,6 +35,7 @@ from toppush.files.readers import FileOrReader, LoadedRows, Reader, reading
 from toppush.files.readers.base import Layout
 from toppush.files.roles import NO_ROLES, NOTHING, Roles, RoleValues, take_roles
 from toppush.files.watching import remembered
+from toppush.metrics.measures import MAX_DEPTH
 from toppush.system.reading import DataError
 from toppush.system.versions import versions_of
 from toppush.types import Array, Labels, Mask, Matrix
@@ -263,6 +264,7 @@ def columns_of(steps: Steps) -> Columns | None:
 
 def measures(ranker: Ranker, X: Matrix, positive: Mask, weight: Array | None = None) -> About:
     """How well the training rows are ranked, by members that did not see them if there are any."""
+    weight = None if weight is None else _countable(weight)
     unseen = getattr(ranker, "out_of_fold_", None)
     known = np.zeros(len(positive), bool) if unseen is None else ~np.isnan(unseen)
     if unseen is not None and len(np.unique(positive[known])) == 2:
@@ -271,6 +273,11 @@ def measures(ranker: Ranker, X: Matrix, positive: Mask, weight: Array | None = N
         return {"out_of_fold": found | {"rows": int(known.sum())}}
     scores = ranker.decision_function(X)
     return {"training": metrics.summary(positive, scores, sample_weight=weight)}
+
+
+def _countable(weight: Array) -> Array:
+    """Weights as they are; with mean 1 if their sum is more ranks than measures count."""
+    return weight if weight.sum() <= MAX_DEPTH else weight / weight.mean()
 
 
 def _facts(given: Training, rows: FitRows) -> About:

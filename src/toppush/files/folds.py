@@ -26,10 +26,8 @@ def folds_of(positive: Mask, held: RoleValues, n_folds: int, seed: int) -> Folds
 def _by_groups(splitter: StratifiedGroupKFold, positive: Mask, groups: Where) -> Folds:
     n_groups = len(np.unique(groups))
     if n_groups < splitter.n_splits:
-        raise DataError(
-            f"{splitter.n_splits} folds are asked for with --cv, and --groups has {n_groups} "
-            "groups; ask for fewer."
-        )
+        less = "ask for fewer with --cv" if n_groups > 1 else "leave --groups out"
+        raise DataError(f"{splitter.n_splits} folds, and --groups has {n_groups} groups; {less}.")
     return list(splitter.split(positive, positive, groups))
 
 

@@ -8,12 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import _safe_indexing
 
+from toppush.designs.dates import DAY
 from toppush.types import Array
 
 FROM_DTYPE = "from_dtype"
 TEXTS = ("category", "categorical", "enum", "object", "str", "utf8", "string")
 """How the names of types begin whose columns hold categories."""
-DATES = ("date", "timestamp")
+DATES = ("date", "timestamp", "period")
 Categories = dict[int, list[Any]]
 """Number of a column -> its categories, texts or numbers, in the order of their codes."""
 
@@ -99,7 +100,8 @@ def categorical_columns(given: Any, wanted: Any) -> list[int]:
 def categories_of(given: Any, columns: list[int]) -> Categories:
     """The categories of each of the columns, sorted."""
     table = Table(given)
-    return {number: _sorted(table.column(number)) for number in columns}
+    names = table.names if columns else []
+    return {number: _sorted(table.column(number), names[number]) for number in columns}
 
 
 def joined_categories(parts: Sequence[Categories]) -> Categories:
@@ -109,8 +111,8 @@ def joined_categories(parts: Sequence[Categories]) -> Categories:
     }
 
 
-def _sorted(values: NDArray[Any]) -> list[Any]:
-    return _in_order({_plain(value) for value in set(values.tolist()) if not _is_gap(value)})
+def _sorted(values: NDArray[Any], name: Any) -> list[Any]:
+    return _in_order({_plain(value) for value in _distinct(values, name) if not is_gap(value)})
 
 
 def _in_order(found: set[Any]) -> list[Any]:
@@ -119,12 +121,22 @@ def _in_order(found: set[Any]) -> list[Any]:
     return sorted(found, key=str)
 
 
+def _distinct(values: NDArray[Any], name: Any) -> set[Any]:
+    try:
+        return set(values.tolist())
+    except TypeError:  # lists and the like have no hash
+        raise ValueError(
+            f"column {name!r} holds {values.tolist()[0]!r}, which is neither a text nor a number; "
+            "turn it into columns of its own, or leave it out."
+        ) from None
+
+
 def _plain(value: Any) -> Any:
     """A category that JSON can hold: a number or a text."""
     return float(value) if isinstance(value, bool | int | float | np.number) else str(value)
 
 
-def _is_gap(value: Any) -> bool:
+def is_gap(value: Any) -> bool:
     """None, NaN and the like: what does not equal itself, or cannot say."""
     try:
         return value is None or bool(value != value)
@@ -148,16 +160,20 @@ def codes_of(values: NDArray[Any], categories: list[Any]) -> Array:
     place = {one: float(code) for code, one in enumerate(categories)}
     held = values.tolist()  # once: a NaN is found again by its identity alone
     code = {
-        value: np.nan if _is_gap(value) else place.get(_plain(value), np.nan) for value in set(held)
+        value: np.nan if is_gap(value) else place.get(_plain(value), np.nan) for value in set(held)
     }
     return np.array([code[value] for value in held])
 
 
 def numbers_of(values: NDArray[Any], name: Any) -> Array:
-    """A column of numbers as float64, gaps as NaN."""
+    """A column of numbers as float64, gaps as NaN; spans of time in days."""
     try:
+        if values.dtype.kind == "m":
+            return np.asarray(values / DAY)
         if values.dtype == object:
-            values = np.array([np.nan if _is_gap(one) else one for one in values.tolist()])
+            values = np.array([np.nan if is_gap(one) else one for one in values.tolist()])
+        if values.dtype.kind == "c":
+            raise TypeError
         return values.astype(np.float64)
     except (TypeError, ValueError):
         seen = next(one for one in values.tolist() if not isinstance(one, int | float))

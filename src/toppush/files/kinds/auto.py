@@ -45,13 +45,15 @@ class Auto(Kind):
         if "cv" in given:
             require_folds(rows.rule, rows.n_positives, rows.n_rows, given["cv"], rows.path)
         if rows.make_folds:
-            given["cv"] = rows.folds(given.get("cv", self._n_folds(given)), seed)
+            given["cv"] = rows.folds(given.get("cv", self._n_folds(given, rows)), seed)
         return self.class_(categorical_features=rows.coded, random_state=seed, **given)
 
-    def _n_folds(self, given: Options) -> int:
+    def _n_folds(self, given: Options, rows: FitRows) -> int:
         from toppush.auto.members import EFFORTS
 
-        return EFFORTS[given.get("effort", self.class_().effort)].n_folds
+        n_folds = EFFORTS[given.get("effort", self.class_().effort)].n_folds
+        groups = rows.held.groups
+        return n_folds if groups is None else max(2, min(n_folds, len(np.unique(groups))))
 
     def after(self, ranker: Any, X: Matrix, rows: FitRows) -> About:
         return {

@@ -276,7 +276,11 @@ def _require_working(model: Model) -> None:
     width = working.pipeline.n_features_in_
     if width > max(WIDEST, np.size(getattr(model.ranker, "coef_", ()))):
         raise ModelError(f"it asks for rows of {width:,} columns.")
-    working.decision_function(np.ones((1, width)))
+    row = np.ones((1, width))
+    row[:, list(getattr(model.ranker, "dates_", {}))] = np.nan  # a number is no date
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "X does not have valid feature names")
+        working.decision_function(row)
 
 
 def _made_rows(columns: Columns) -> list[pa.RecordBatch]:
