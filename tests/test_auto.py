@@ -47,6 +47,7 @@ def made_table(n_rows=300, seed=0):
     return table, np.asarray(odds + rng.standard_normal(n_rows) > 3.0)
 
 
+@pytest.mark.sampled(5)
 @parametrize_with_checks(
     [TopRanker(QUICK, cv=2), TopForest(8), TopLinear(), TopLinear("push", form="straight")],
     expected_failed_checks=lambda one: {

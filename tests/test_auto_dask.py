@@ -21,7 +21,7 @@ da = pytest.importorskip("dask.array", reason="needs Dask, the extra [dask]")
 dd = pytest.importorskip("dask.dataframe", reason="needs Dask, the extra [dask]")
 pd = pytest.importorskip("pandas")
 
-pytestmark = [pytest.mark.filterwarnings("ignore::ResourceWarning")]
+pytestmark = [pytest.mark.long, pytest.mark.filterwarnings("ignore::ResourceWarning")]
 
 N_ROWS, N_FOLDS, CHUNK = 240, 2, 70
 

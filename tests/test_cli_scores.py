@@ -74,6 +74,7 @@ def test_thresholds_agree_and_turn_round():
     assert "low, the lowest first" in said
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("arguments", [SCORES, SKOPS, OURS], ids=["scores", "skops", "ours"])
 def test_every_source_has_a_page(arguments, tmp_path):
     page = tmp_path / "page.html"
@@ -84,12 +85,14 @@ def test_every_source_has_a_page(arguments, tmp_path):
     assert ("What moves the score" in text) == (arguments is not SCORES)
 
 
+@pytest.mark.long
 def test_a_page_of_an_estimator_stands_beside_logistic_regression(tmp_path):
     page = tmp_path / "page.html"
     run("report", *SKOPS, "--train", "t.csv", "-o", page)
     assert "Beside logistic regression" in page.read_text(encoding="utf-8")
 
 
+@pytest.mark.long
 def test_a_page_of_low_scores_says_so(tmp_path):
     page = tmp_path / "page.html"
     turned = ("--scores", "low", "--label", "fraud", "--lower-is-better")

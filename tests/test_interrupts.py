@@ -96,6 +96,7 @@ TopForest.fit = fit
 """A member that does not come to an end."""
 
 
+@pytest.mark.long
 @posix
 def test_the_first_interrupt_of_a_combination_finishes_with_what_is_done(table, tmp_path):
     some = tmp_path / "some.npy"

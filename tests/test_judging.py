@@ -83,6 +83,7 @@ def test_printing_shows_every_measure_and_fits_a_terminal(data, logistic):
     assert "300 rows" in lines[0]
 
 
+@pytest.mark.long
 def test_an_evaluation_gives_thresholds_and_pages(data, logistic, tmp_path):
     _, _, X, y = data
     found = toppush.evaluate(logistic, X, y, draws=20)
@@ -295,6 +296,7 @@ def test_lists_that_cannot_be_compared_are_told(arguments, said, code, scored):
 # --- pages
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("ranker", "tells"),
     [
@@ -312,6 +314,7 @@ def test_any_estimator_has_a_page(ranker, tells, data):
     assert "Beside logistic regression" in page
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("positive", ["bad", "good"])
 def test_a_page_of_either_class(positive, data):
     X, y, X_new, y_new = data

@@ -90,6 +90,8 @@ def deal(
     hands = rows.dealt(positive, n_folds * n_each, n_folds)
     if weight is not None:
         hands = (hands + 1) * (weight > 0) - 1
+        if total := float(weight.sum().compute()):  # mean 1, as in memory
+            weight = (weight * (counts.sum() / total)).persist()
     hands = hands.persist()
     counted = (hands >= 0).persist()
     folds = [

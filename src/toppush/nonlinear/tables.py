@@ -112,7 +112,7 @@ def joined_categories(parts: Sequence[Categories]) -> Categories:
 
 
 def _sorted(values: NDArray[Any], name: Any) -> list[Any]:
-    return _in_order({_plain(one) for one in _distinct(values, name) if not is_gap(one)})
+    return _in_order({_plain(value) for value in _distinct(values, name) if not is_gap(value)})
 
 
 def _in_order(found: set[Any]) -> list[Any]:
