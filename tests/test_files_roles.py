@@ -82,7 +82,7 @@ def test_folds_that_cannot_be_are_refused(many):
     positive, groups, time = many
     with pytest.raises(DataError, match="one of --groups and --time"):
         folds_of(positive, RoleValues(groups=groups, time=time), 4, 0)
-    with pytest.raises(DataError, match=r"50 folds .* 40 groups"):
+    with pytest.raises(DataError, match="50 folds, and --groups has 40 groups"):
         folds_of(positive, RoleValues(groups=groups), 50, 0)
     with pytest.raises(DataError, match="by --groups has rows of one class alone"):
         folds_of(positive, RoleValues(groups=positive.astype(int)), 2, 0)
