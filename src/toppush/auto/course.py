@@ -19,7 +19,7 @@ from toppush.estimators.progress import Line
 from toppush.nonlinear.held_out import some_rows
 from toppush.types import Array, Mask, Where
 
-RUNG_ROWS, WORTH = 8_000, 3.0
+RUNG_ROWS, WORTH = 8_000, 6.0
 """Rows of the first round, and how many times as many there must be for it to be worth its time."""
 SLOWER = 1.3
 """By how much more than in proportion to its rows a fit may take longer."""
