@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import settings
 
-for name, count in (("steady", 20), ("thorough", 60)):
+for name, count in (("steady", 20), ("thorough", 40)):
     settings.register_profile(
         name, derandomize=True, deadline=None, max_examples=count, database=None
     )

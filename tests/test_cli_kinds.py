@@ -27,7 +27,7 @@ SENTENCES = {
 CROSS_FITTED = {"auto", *ENGINES}
 """Kinds that have scores of rows unseen and no certificate."""
 MOVES = {
-    "auto": "shares out a row&#39;s score among the columns",
+    "auto": "Every member shares out its score among the columns",
     "linear": "To the right: larger values rank higher",
     "additive": "The score is a sum of one curve for each column",
     "kernel": "Shapley values",
