@@ -49,7 +49,7 @@ def made_table(n_rows=300, seed=0):
 
 @pytest.mark.sampled(5)
 @parametrize_with_checks(
-    [TopRanker(QUICK, cv=2), TopForest(8), TopLinear()],
+    [TopRanker(QUICK, cv=2), TopLinear()],
     expected_failed_checks=lambda one: {
         "check_sample_weight_equivalence_on_dense_data": "folds go by number, not by weight",
         "check_sample_weight_equivalence_on_sparse_data": "folds go by number, not by weight",

@@ -8,7 +8,7 @@ from threading import Barrier, get_ident
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
@@ -36,7 +36,9 @@ def lists(draw):
         scores = scores.round(1)
     labels = rng.permutation(np.repeat([1, 0], [n_pos, n_neg]))
     weight = rng.integers(1, 5, len(labels)) / 2.0 if draw(st.booleans()) else None
-    return scores, label_rows(labels, weight), draw(tops), draw(smoothings)
+    rows, top = label_rows(labels, weight), draw(tops)
+    assume(not isinstance(top, int) or top <= rows.weight_of_negatives)
+    return scores, rows, top, draw(smoothings)
 
 
 def by_class(scores, rows):
