@@ -12,7 +12,6 @@ import numpy as np
 from toppush import metrics
 from toppush.types import Array, Mask, Where
 
-NAME = "mean of AP, NDCG and recall before 10 negatives"
 FALSE_ALARMS = 10.0
 """Negatives before which the recall is taken."""
 TINY = 1e-12
