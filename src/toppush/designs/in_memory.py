@@ -55,7 +55,7 @@ class DenseRows(InMemory):
     def gram(self, where: Where, scale: Array) -> tuple[Array, Array]:
         self.tally.entries += len(where) * self.shape[1]
 
-        def take(part: Where) -> Array:
+        def take(part: Where | slice) -> Array:
             return self.X[where[part]].astype(np.float64, copy=False)
 
         return gram_by_parts(take, scale, self.shape[1], GRAM_ENTRIES)

@@ -146,17 +146,21 @@ class InMemory:
 
 
 def gram_by_parts(
-    take: Callable[[Where], Array], scale: Array, n_features: int, n_entries: int
+    take: Callable[[Where | slice], Array], scale: Array, n_features: int, n_entries: int
 ) -> tuple[Array, Array]:
     """Sums of X' diag(scale) X and X' scale over parts of so many entries.
 
     Rows of either sign are added apart, as squares of scaled rows: half the work of a product.
     """
     xp = namespace(scale)
-    total, product = xp.zeros((n_features, n_features)), xp.zeros(n_features)
     step = max(n_entries // max(n_features, 1), 64)
-    for sign in (1.0, -1.0):
-        chosen = xp.flatnonzero(scale * sign > 0.0)
+    if len(scale) <= step and not (scale < 0.0).any():
+        root = xp.sqrt(scale)
+        rows = take(slice(None)) * root[:, None]
+        return rows.T @ rows, root @ rows
+    total, product = xp.zeros((n_features, n_features)), xp.zeros(n_features)
+    for sign, counted in ((1.0, scale > 0.0), (-1.0, scale < 0.0)):
+        chosen = xp.flatnonzero(counted)
         for start in range(0, len(chosen), step):
             go_on()
             part = chosen[start : start + step]
