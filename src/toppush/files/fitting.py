@@ -13,6 +13,7 @@ from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 from sklearn.utils._param_validation import InvalidParameterError
 
 from toppush import metrics
+from toppush.designs import column_sizes
 from toppush.estimators.contributions import learn_reference
 from toppush.files.column_types import Column, Date, Number
 from toppush.files.columns import Columns
@@ -249,11 +250,27 @@ def _prepared(
     steps = given.preparation(scale=_scale(made, options), missing=missing, form=made.form)
     X = given.rows.X
     for _, step in steps:
-        X = with_file(step.fit_transform, given.file, X)
+        X = with_file(_fit_transform, given.file, step, X)
     more = made.more_steps(options, X, seed)
     for _, step in more:
         X = step.fit_transform(X)
     return [*steps, *more], X
+
+
+def _fit_transform(step: Any, X: Matrix) -> Matrix:
+    """As the step has it; a dense matrix is not copied to find the size of its columns."""
+    if isinstance(step, MaxAbsScaler) and isinstance(X, np.ndarray):
+        sizes = column_sizes(X)
+        if np.isfinite(sizes).all():
+            return by_sizes(step, sizes, len(X)).transform(X)
+    return step.fit_transform(X)
+
+
+def by_sizes(scaler: MaxAbsScaler, sizes: Array, n_rows: int) -> MaxAbsScaler:
+    """A scaler as if it had been fitted to so many rows with these greatest sizes of columns."""
+    scaler.fit(sizes[None, :])
+    scaler.n_samples_seen_ = n_rows
+    return scaler
 
 
 def columns_of(steps: Steps) -> Columns | None:

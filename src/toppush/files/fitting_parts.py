@@ -356,9 +356,8 @@ def _scaler(scale: str, parts: Sequence[ColumnMoments]) -> MaxAbsScaler | Standa
     """A scaler as if it had been fitted to all parts at once."""
     n_rows = sum(part.n_rows for part in parts)
     if scale == "maxabs":
-        scaler = MaxAbsScaler().fit(np.max([part.largest for part in parts], axis=0)[None, :])
-        scaler.n_samples_seen_ = n_rows
-        return scaler
+        largest = np.max([part.largest for part in parts], axis=0)
+        return fitting.by_sizes(MaxAbsScaler(), largest, n_rows)
     if scale != "standard":
         raise ValueError(f"scale is {scale!r}; give one of {', '.join(fitting.SCALES)}.")
     mean = np.sum([part.n_rows * part.mean for part in parts], axis=0) / n_rows
