@@ -32,19 +32,15 @@ UNWATCHED = (
 )
 
 
-def remembered(
-    kind: Kind, ranker: Ranker, given: LoadedRows, rows: FitRows, X: Matrix, seed: int
-) -> About:
-    """What a model says of its scores, and of its training rows to hold later ones against.
+def meaning(kind: Kind, ranker: Ranker, rows: FitRows, X: Matrix, seed: int) -> About:
+    """What a model says of its scores.
 
     Parameters
     ----------
     kind, ranker
         Of the model; the ranker is fitted.
-    given : LoadedRows
-        The training rows as they were read.
     rows : FitRows
-        What else is known of them.
+        What is known of the training rows.
     X : matrix
         The training rows as the ranker takes them.
     seed : int
@@ -54,10 +50,15 @@ def remembered(
     if rows.make_folds:
         with suppress(DataError):  # groups or times too few to part; then there is no share
             folds = rows.folds(FOLDS, seed)
-    weight, first = rows.held.weight, given.layout.get("first", 0)
+    weight = rows.held.weight
     scale = learned_scale(kind, ranker, X, rows.positive, weight, folds=folds, seed=seed)
-    kept = watched(given.X, rows.columns, first, ranker, X, weight)
-    return {"scores": scale.as_json(), "watched": kept}
+    return scale.as_json()
+
+
+def watched_rows(ranker: Ranker, given: LoadedRows, rows: FitRows, X: Matrix) -> About:
+    """What a model says of its training rows, `given` as they were read, to hold later against."""
+    first = given.layout.get("first", 0)
+    return watched(given.X, rows.columns, first, ranker, X, rows.held.weight)
 
 
 def watched(

@@ -151,7 +151,7 @@ def masses(values: Array, weights: Array) -> tuple[Array, Array]:
     """The different values, rising, and what each of them weighs in all."""
     if len(weights) and (weights == weights[0]).all():  # a sort takes a fifth of an argsort
         found, counts = np.unique(values, return_counts=True)
-        return found, counts * float(weights[0])
+        return found, np.asarray(counts * weights[0], np.float64)
     found, place = np.unique(values, return_inverse=True)
     return found, np.bincount(place, weights, len(found)).astype(np.float64)
 
