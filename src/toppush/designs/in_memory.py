@@ -1,12 +1,14 @@
 """Rows of dense arrays and of CSR matrices in this process."""
 
 from collections.abc import Iterator
+from functools import cached_property, reduce
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from toppush.designs import grams
 from toppush.designs.arrays import NUMPY
 from toppush.designs.rows import Form, InMemory, Tally, gram_by_parts
 from toppush.types import Array, Matrix, Where
@@ -19,9 +21,6 @@ USED_ROWS, USED_ENTRIES = 0.25, 1 << 16
 """Share of the entries below which X'u copies the rows whose u is not zero, and the least part."""
 GRAM_ENTRIES = 200_000
 """Entries of a part of a Gram matrix: 1.6 MB. Ten times more took 3x as long on nslkdd."""
-SPARSE_GRAM = 0.08
-"""Share of stored entries below which a sparse product beats a dense one (a9a, 0.11: 1.6x
-slower; w8a, 0.04: 6x faster; hiv-ecfp4, 0.02: 8x faster)."""
 PART_ENTRIES = 1 << 16
 """Entries of a part of the rows that is brought into another form: 512 KB in float64."""
 
@@ -161,13 +160,23 @@ class SparseRows(InMemory):
         return total
 
     def gram(self, where: Where, scale: Array) -> tuple[Array, Array]:
-        """X' diag(scale) X and X' scale over some of the rows; sparse if that is less work."""
+        """X' diag(scale) X and X' scale over some of the rows, by the way that takes least."""
         rows = self.subset(where).matrix()
-        if rows.nnz <= SPARSE_GRAM * rows.shape[0] * rows.shape[1]:
-            gram = (rows.T @ sparse.diags_array(scale) @ rows).toarray()
-            return np.asarray(gram), np.asarray(rows.T @ scale)
-        take = lambda part: rows[part].toarray()  # noqa: E731
-        return gram_by_parts(take, scale, self.shape[1], GRAM_ENTRIES)
+        return grams.gram(rows, scale), np.asarray(_transpose_view(rows) @ scale)
+
+    def gram_again(self, where: Where, scale: Array) -> Array:
+        if self._pairs is None or len(where) < USED_ROWS * self.shape[0]:
+            return self.gram(where, scale)[0]
+        self.tally.entries += self.count_entries(where)
+        spread = np.zeros(self.shape[0])
+        spread[where] = scale
+        return self._pairs.gram(spread)
+
+    @cached_property
+    def _pairs(self) -> grams.PairProducts | None:
+        """Products of the entries of every row, if they are to be kept."""
+        rows = self.matrix()
+        return grams.PairProducts.of(rows) if grams.pairs_pay(rows) else None
 
     def subset(self, where: Where) -> Self:
         copy = type(self)(self._rows[where], tally=self.tally)
@@ -176,7 +185,12 @@ class SparseRows(InMemory):
 
     def stacked(self, *others: Self) -> Self:
         parts = [self._rows, *(other._rows for other in others)]
-        return type(self)(sparse.vstack(parts, format="csr"), tally=self.tally)
+        whole = type(self)(sparse.vstack(parts, format="csr"), tally=self.tally)
+        known = vars(self).get("_pairs")
+        if known is not None and grams.pairs_pay(whole._rows):
+            new = (grams.PairProducts.of(other.matrix()) for other in others)
+            whole._pairs = reduce(grams.PairProducts.joined, new, known)
+        return whole
 
     def in_form(self, form: Form) -> Self:
         """A copy in float64 in another form, which has no centre."""

@@ -74,6 +74,9 @@ class Rows(Protocol):
     def gram(self, where: Where, scale: Array) -> tuple[Array, Array]:
         """X' diag(scale) X and X' scale over some of the rows, read once."""
 
+    def gram_again(self, where: Where, scale: Array) -> Array:
+        """The first of these; what is common to answers may be kept, as for rows asked often."""
+
     def subset(self, where: Where) -> "Rows":
         """A copy of some of the rows."""
 
@@ -126,7 +129,16 @@ class ExactRows(Protocol):
         """The rows as a NumPy array."""
 
 
-class InMemory:
+class GramAnew:
+    """Rows that keep nothing from one Gram matrix to the next."""
+
+    gram: Callable[[Where, Array], tuple[Array, Array]]
+
+    def gram_again(self, where: Where, scale: Array) -> Array:
+        return self.gram(where, scale)[0]
+
+
+class InMemory(GramAnew):
     """What follows from two products where reading the rows twice costs little."""
 
     room, copy_cost = math.inf, 1.0

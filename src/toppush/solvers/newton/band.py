@@ -1,5 +1,6 @@
 """The band, in the blocks: the negatives near the top, of which alone the path takes account."""
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -214,7 +215,9 @@ def heavy_gram(block: Block, least: float) -> tuple[Array, float, Array]:
     rows, stiffness = part.band.rows, part.tangent.stiffness
     xp, chosen = block.arrays, heavy(block, least)
     where, on_heavy = xp.flatnonzero(chosen), xp.where(chosen, stiffness, 0.0)
-    gram, _ = rows.gram(where, stiffness[where])
+    # Products that are kept take memory, which rows in files have little of.
+    ask = rows.gram_again if math.isinf(block.given.room) else lambda *of: rows.gram(*of)[0]
+    gram = ask(where, stiffness[where])
     return gram, number(on_heavy.sum()), rows.combine(on_heavy)
 
 
