@@ -64,14 +64,36 @@ def test_rows_that_grow_answer_again_as_anew(kind):
     np.testing.assert_allclose(grown.gram_again(np.arange(300), scale), expected, atol=1e-6)
 
 
-def test_many_products_are_not_kept(monkeypatch):
-    rows = sparse.csr_array(sparse.random_array((300, 40), density=0.1, format="csr", rng=0))
-    assert grams.pairs_pay(rows)
-    full = sparse.csr_array(np.ones((300, 40)))
-    assert not grams.pairs_pay(full)
-    monkeypatch.setattr(grams, "MOST_PAIRS", 100)
-    assert not grams.pairs_pay(rows)
-    band = SparseRows(rows)
-    scale = np.ones(300)
+def test_products_of_full_rows_are_not_kept():
+    rows = sparse.csr_array(np.ones((300, 40)))
+    band, scale = SparseRows(rows), np.ones(300)
     np.testing.assert_allclose(band.gram_again(np.arange(300), scale), plain(rows, scale))
     assert band._pairs is None
+
+
+def test_rows_beyond_what_is_kept_are_taken_anew(monkeypatch):
+    monkeypatch.setattr(grams, "MOST_PAIRS", 1000)
+    rng = np.random.default_rng(0)
+    rows = sparse.csr_array(sparse.random_array((300, 40), density=0.1, format="csr", rng=rng))
+    band, scale = SparseRows(rows), rng.random(300)
+    grown = SparseRows(rows[:50])
+    grown.gram_again(np.arange(50), scale[:50])
+    for one in (band, grown.stacked(SparseRows(rows[50:]))):
+        np.testing.assert_allclose(one.gram_again(np.arange(300), scale), plain(rows, scale))
+        lengths = np.diff(rows.indptr[: len(one._pairs) + 1])
+        assert lengths @ (lengths + 1) / 2 <= 1000 < 2 * (lengths @ (lengths + 1) / 2)
+
+
+def test_rows_that_grow_in_two_ways_do_not_disturb_each_other():
+    rng = np.random.default_rng(0)
+    parts = [
+        sparse.csr_array(sparse.random_array((8, 5), density=0.4, format="csr", rng=rng))
+        for _ in range(4)
+    ]
+    first, second, third, fourth = (grams.PairProducts.of(part) for part in parts)
+    base = first.joined(second)  # has room for more
+    ways = [base.joined(third), base.joined(fourth), base.joined(third)]
+    scale = rng.random(24)
+    for way, last in zip(ways, (2, 3, 2), strict=True):
+        whole = sparse.vstack([parts[0], parts[1], parts[last]], format="csr")
+        np.testing.assert_allclose(way.gram(scale), plain(whole, scale), atol=1e-12)

@@ -1,7 +1,7 @@
 """Rows of dense arrays and of CSR matrices in this process."""
 
 from collections.abc import Iterator
-from functools import cached_property, reduce
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -167,16 +167,16 @@ class SparseRows(InMemory):
     def gram_again(self, where: Where, scale: Array) -> Array:
         if self._pairs is None or len(where) < USED_ROWS * self.shape[0]:
             return self.gram(where, scale)[0]
-        self.tally.entries += self.count_entries(where)
-        spread = np.zeros(self.shape[0])
-        spread[where] = scale
-        return self._pairs.gram(spread)
+        known, spread = where < len(self._pairs), np.zeros(len(self._pairs))
+        spread[where[known]] = scale[known]
+        self.tally.entries += self.count_entries(where[known])
+        found = self._pairs.gram(spread)
+        return found if known.all() else found + self.gram(where[~known], scale[~known])[0]
 
     @cached_property
     def _pairs(self) -> grams.PairProducts | None:
-        """Products of the entries of every row, if they are to be kept."""
-        rows = self.matrix()
-        return grams.PairProducts.of(rows) if grams.pairs_pay(rows) else None
+        """Products of the entries in each of the first rows, if they are to be kept."""
+        return grams.kept_of(self.matrix())
 
     def subset(self, where: Where) -> Self:
         copy = type(self)(self._rows[where], tally=self.tally)
@@ -186,10 +186,8 @@ class SparseRows(InMemory):
     def stacked(self, *others: Self) -> Self:
         parts = [self._rows, *(other._rows for other in others)]
         whole = type(self)(sparse.vstack(parts, format="csr"), tally=self.tally)
-        known = vars(self).get("_pairs")
-        if known is not None and grams.pairs_pay(whole._rows):
-            new = (grams.PairProducts.of(other.matrix()) for other in others)
-            whole._pairs = reduce(grams.PairProducts.joined, new, known)
+        if (known := vars(self).get("_pairs")) is not None:
+            whole._pairs = grams.kept_of(whole.matrix(), known)
         return whole
 
     def in_form(self, form: Form) -> Self:
