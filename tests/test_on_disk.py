@@ -74,7 +74,7 @@ def test_without_room_for_copies(kind, loss, room, formed, tmp_path, rng, monkey
     X, y = made(kind, rng)
     given = {"lam": 0.01, "top": 5, "loss": loss, "tol": 1e-6}
     right = solved(X, y, **given)
-    monkeypatch.setattr(disk, "_most_exact", lambda *sizes: math.inf)
+    monkeypatch.setattr(disk, "exact_rows_in", lambda *sizes: math.inf)
     if not formed:
         monkeypatch.setattr(central_path, "FORMED", 0)
         monkeypatch.setattr(disk.DiskDesign, "most_formed", 0)

@@ -165,3 +165,9 @@ def gram_by_parts(
             total += sign * (rows.T @ rows)
             product += sign * (root @ rows)
     return total, product
+
+
+def exact_rows_in(n_bytes: float, per_row: float) -> float:
+    """How many rows fit, at three copies in float64 each and six products with each other."""
+    copies = 3.0 * 1.5 * per_row  # column numbers take half of what numbers do
+    return max(4.0, (math.sqrt(copies**2 + 24.0 * max(n_bytes, 0.0) / 8.0) - copies) / 12.0)

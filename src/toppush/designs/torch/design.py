@@ -1,5 +1,6 @@
 """A design whose block is on a device: floats come back once per question."""
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -8,17 +9,33 @@ import torch
 
 from toppush.designs.block_design import Answer, BlockDesign, by_entry
 from toppush.designs.blocks import Block
+from toppush.designs.rows import exact_rows_in
 from toppush.designs.torch.arrays import Tensor
+from toppush.designs.torch.memory import free_bytes, no_room
 from toppush.types import Array
+
+COPIES = 4
+"""Copies of an entry that a copy of a row may come to: by rows and by columns, while it grows."""
 
 
 class TorchDesign(BlockDesign):
-    """Rows on a device in one block; labels and weights are brought there."""
+    """Rows on a device in one block; labels and weights are brought there.
+
+    Where its memory is short, fewer rows are copied out, and fewer enter a preconditioner.
+    """
 
     def __init__(self, rows: Any, positive: Any, sample_weight: Any | None = None) -> None:
         xp = rows.arrays
         weight = None if sample_weight is None else xp.asarray(sample_weight)
+        free = free_bytes(rows.values.device) - rows.second_copy
+        rows.room = _room(free / 2, rows)
         super().__init__([Block(rows, xp.asarray(positive), weight)], xp)
+        self.most_exact = exact_rows_in(free / 4, rows.n_entries / rows.shape[0])
+
+    def __exit__(self, *error: Any) -> None:
+        if isinstance(error[1], torch.OutOfMemoryError):
+            rows: Any = self.blocks[0].given
+            raise no_room(rows.n_bytes, rows.values.device) from error[1]
 
     def sum(self, function: Callable[..., Answer], *arguments: object) -> Answer:
         return fetched(super().sum(function, *arguments))
@@ -40,6 +57,12 @@ class TorchDesign(BlockDesign):
 
     def narrow(self, weights: Array) -> Any:
         return self.arrays.asarray(np.asarray(weights, np.float64))
+
+
+def _room(free: float, rows: Any) -> float:
+    """Entries that copies of rows may take; without limit if every row may be copied."""
+    room = max(free, 0.0) / (COPIES * rows.n_bytes / max(rows.n_entries, 1))
+    return math.inf if room >= rows.n_entries else room
 
 
 def fetched(answer: Answer) -> Answer:
