@@ -3,6 +3,8 @@
 The law runs on the processor, and on a GPU too where there is one.
 """
 
+from functools import partial
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -79,8 +81,10 @@ def test_operations_keep_numpys_meaning(device, rng):
     factor, info = xp.cholesky(xp.asarray(matrix))
     assert info == 0
     for right in (rng.normal(size=5), rng.normal(size=(5, 2))):
-        found = xp.to_host(xp.cholesky_solve(factor, xp.asarray(right)))
-        assert_allclose(found, np.linalg.solve(matrix, right), rtol=1e-9)
+        for solve in (partial(xp.cholesky_solve, factor), xp.solver(factor)):
+            found = xp.to_host(solve(xp.asarray(right)))
+            assert_allclose(found, np.linalg.solve(matrix, right), rtol=1e-9)
+    assert xp.floats([tensor[0], tensor.sum()]) == [values[0], pytest.approx(values.sum())]
     assert xp.cholesky(xp.asarray(-matrix))[1] != 0
 
 
@@ -121,7 +125,7 @@ def test_numbers_of_an_answer_come_together(monkeypatch):
     )
     vector = torch.zeros(3)
     answer = (torch.tensor(1.5), 2.0, (torch.tensor(7), vector))
-    found = fetched(answer)
+    found = fetched(answer, arrays_on(vector.device))
     assert found[:2] == (1.5, 2.0)
     assert found[2][0] == 7.0
     assert found[2][1] is vector

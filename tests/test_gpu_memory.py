@@ -112,7 +112,7 @@ def test_smaller_panels_are_tried_when_memory_runs_out():
 def test_a_fit_with_little_room_has_the_same_optimum(kind, free, device, rng, monkeypatch):
     """Nothing is copied out, no transpose is kept, and few negatives enter the preconditioner."""
     X, y = wide(rng) if kind == "CSR" else made(kind, rng)
-    roomy = solved(X, y, lam=0.01, top=3, tol=1e-6, device=device)
+    roomy = solved(X, y, lam=0.01, top=3, tol=1e-4, device=device)
     moved = gpu.place(X, device)
     monkeypatch.setattr(gpu, "MANY", 0)
     for module in (gpu, design):
@@ -122,9 +122,9 @@ def test_a_fit_with_little_room_has_the_same_optimum(kind, free, device, rng, mo
     assert tight.most_exact < 100
     if kind == "CSR":
         assert moved.second_copy == 0.0
-    found = solved(moved, y, lam=0.01, top=3, tol=1e-6)
+    found = solved(moved, y, lam=0.01, top=3, tol=1e-4)
     assert found.status is roomy.status
-    assert found.upper == pytest.approx(roomy.upper, rel=2e-6)
+    assert found.upper == pytest.approx(roomy.upper, rel=2e-4)
     assert "_transpose" not in vars(moved)
 
 

@@ -6,6 +6,7 @@ library joins by `register`; it is then the only place that knows of it.
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from types import SimpleNamespace
 from typing import Any, Protocol, TypeVar, cast
 
@@ -72,8 +73,14 @@ class Arrays(Protocol):
     def cholesky_solve(self, factor: Array, right: Array) -> Array:
         """Solution for a vector or for columns."""
 
+    def solver(self, factor: Array) -> Callable[[Array], Array]:
+        """The same for many right sides one after another, in products where those are faster."""
+
     def to_host(self, values: Any) -> NDArray[Any]:
         """As a NumPy array."""
+
+    def floats(self, numbers: Sequence[Any]) -> list[float]:
+        """Numbers as floats, brought over together."""
 
 
 def _cholesky(matrix: Array) -> tuple[Array, int]:
@@ -102,6 +109,8 @@ NUMPY = cast(
         diagonal=lambda matrix: np.einsum("ii->i", matrix),
         cholesky=_cholesky,
         cholesky_solve=_cholesky_solve,
+        solver=lambda factor: partial(_cholesky_solve, factor),
+        floats=lambda numbers: [float(number) for number in numbers],
         chunk=CHUNK,
         to_host=np.asarray,
     ),

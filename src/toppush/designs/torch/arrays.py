@@ -6,6 +6,7 @@ not in the array API standard. The names that are in it take a line each here, a
 """
 
 import sys
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any, cast
 
@@ -52,7 +53,8 @@ class TorchArrays:
     def asarray(self, values: Any) -> Tensor:
         if isinstance(values, torch.Tensor):
             return values.to(self.device)
-        return torch.tensor(np.asarray(values), device=self.device)
+        # CUDA takes what it is given out of ordinary memory before it returns: nobody need wait.
+        return torch.tensor(np.asarray(values)).to(self.device, non_blocking=True)
 
     def broadcast_to(self, value: float, shape: int) -> Tensor:
         return torch.full((shape,), value, dtype=torch.float64, device=self.device)
@@ -105,8 +107,18 @@ class TorchArrays:
             return torch.cholesky_solve(right[:, None], factor)[:, 0]
         return torch.cholesky_solve(right, factor)
 
+    def solver(self, factor: Tensor) -> Callable[[Tensor], Tensor]:
+        """By the factor's inverse: a GPU takes its rows at once, where a solve goes one by one."""
+        one = torch.eye(len(factor), dtype=factor.dtype, device=self.device)
+        inverse = torch.linalg.solve_triangular(factor, one, upper=False)
+        return lambda right: inverse.T @ (inverse @ right)
+
     def to_host(self, values: Tensor) -> NDArray[Any]:
         found: NDArray[Any] = values.cpu().numpy()
+        return found
+
+    def floats(self, numbers: Sequence[Tensor]) -> list[float]:
+        found: list[float] = torch.stack([number.double() for number in numbers]).tolist()
         return found
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from toppush.designs.arrays import Arrays
 from toppush.designs.block_design import Answer, BlockDesign, by_entry
 from toppush.designs.blocks import Block
 from toppush.designs.rows import exact_rows_in
@@ -38,13 +39,20 @@ class TorchDesign(BlockDesign):
             raise no_room(rows.n_bytes, rows.values.device) from error[1]
 
     def sum(self, function: Callable[..., Answer], *arguments: object) -> Answer:
-        return fetched(super().sum(function, *arguments))
+        return fetched(super().sum(function, *arguments), self.arrays)
 
     def max(
         self, function: Callable[..., tuple[float, ...]], *arguments: object
     ) -> tuple[float, ...]:
-        found: tuple[float, ...] = fetched(function(self.blocks[0], *arguments))
+        found: tuple[float, ...] = fetched(function(self.blocks[0], *arguments), self.arrays)
         return found
+
+    def top_of(self, function: Callable[..., Tensor], count: int) -> tuple[float, float]:
+        numbers = function(self.blocks[0])
+        greatest = torch.topk(numbers, min(count + 1, len(numbers)), sorted=False).values
+        lowest = greatest.amin()  # the first that is not of the top
+        level, excess = self.arrays.floats([lowest, (greatest - lowest).sum()])
+        return level + excess / count, level
 
     def scatter(self, function: Callable[..., object], vector: Array) -> None:
         super().scatter(function, self.arrays.asarray(vector))
@@ -65,13 +73,13 @@ def _room(free: float, rows: Any) -> float:
     return math.inf if room >= rows.n_entries else room
 
 
-def fetched(answer: Answer) -> Answer:
+def fetched(answer: Answer, arrays: Arrays) -> Answer:
     """The answer with its numbers as floats, brought over together; vectors stay."""
     waiting: list[Tensor] = []
     by_entry(lambda entry: waiting.append(entry) if _is_number(entry) else None, answer)
     if not waiting:
         return answer
-    found = iter(torch.stack([number.double() for number in waiting]).tolist())
+    found = iter(arrays.floats(waiting))
     whole: Answer = by_entry(lambda entry: next(found) if _is_number(entry) else entry, answer)
     return whole
 

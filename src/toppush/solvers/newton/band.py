@@ -84,7 +84,13 @@ def _centred(below: Array, mu: float, cap: float) -> tuple[Array, Array]:
 @only_asks
 def candidates_above(block: Block, level: float) -> tuple[float, float]:
     """Negatives outside the band above a level: sum of how far, and how many."""
-    return mass_above(block.scores[1][part_of(block).outside], level)
+    return mass_above(candidates(block), level)
+
+
+@only_asks
+def candidates(block: Block) -> Array:
+    """Scores of the negatives outside the band, minus infinity in place of the others."""
+    return block.arrays.where(part_of(block).outside, block.scores[1], -np.inf)
 
 
 def extend_band(

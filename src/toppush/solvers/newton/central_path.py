@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 
 from toppush.designs import Block
-from toppush.problem.objective import TopPushProblem, negatives_range
+from toppush.problem.objective import TopPushProblem, negatives_range, top_of
 from toppush.problem.solution import Solution, Status, closed, relative_gap
-from toppush.problem.tops import root, top_mean
+from toppush.problem.tops import root
 from toppush.solvers.driver import Standing
 from toppush.solvers.forms import Seen, answer_in
 from toppush.solvers.newton import band, duals, positives
@@ -264,9 +264,7 @@ class CentralPath:
         most = max(MOST_NEW, k)
         if n_new > most:
             high, _ = design.max(negatives_range)
-            _, above = top_mean(
-                lambda level: design.sum(band.candidates_above, level), most, above, high
-            )
+            _, above = top_of(design, band.candidates, most, above, high)
             _, n_new = design.sum(band.candidates_above, above)
         if not n_new:
             return False

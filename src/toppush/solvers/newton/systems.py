@@ -248,8 +248,8 @@ class Iterative:
         frame, xp, k = self._frame, self._arrays, self._frame.k
         heavy = _find_heavy(frame.design, HEAVY * frame.lam)
         products, n_heavy = memory.among(heavy.numbers, heavy.rows), len(heavy.numbers)
-        heavy_share = float(heavy.share.sum())
-        rest = max(frame.corner[0, 0] - float(heavy.stiffness.sum()), 1e-12 * frame.corner[0, 0])
+        heavy_share, stiffness = xp.floats([heavy.share.sum(), heavy.stiffness.sum()])
+        rest = max(frame.corner[0, 0] - stiffness, 1e-12 * frame.corner[0, 0])
         means = [(-frame.border[:, 0] - heavy.rows.combine(heavy.stiffness)) / rest]
         self._rows, single, mean_weights = heavy.rows, heavy.stiffness, [rest]
         if memory.with_positives:
@@ -277,8 +277,8 @@ class Iterative:
         outer = gram @ inner
         inverse = 1.0 / xp.concatenate([single, xp.asarray(mean_weights)])
         xp.diagonal(gram)[:] += frame.lam * inverse
-        self._factor = factor(gram)
-        self._inner = xp.cholesky_solve(self._factor, inverse[:, None] * inner)
+        self._solve = xp.solver(factor(gram))
+        self._inner = self._solve(inverse[:, None] * inner)
         middle = np.linalg.inv(frame.corner - to_host(outer.T @ self._inner))
         self._middle = xp.asarray(middle)
 
@@ -298,14 +298,15 @@ class Iterative:
         ahead, n_steps = towards, 0
         while size > rtol**2 * reference and n_steps < MAX_CG:
             forward = self._multiply(ahead)
-            bend = float(ahead @ forward)
-            if not bend > 0.0:
-                break
+            bend = ahead @ forward
             length = size / bend
+            reached = residual - length * forward
+            towards = self._precondition(reached)
+            bent, remaining = xp.floats([bend, reached @ towards])
+            if not bent > 0.0:
+                break
             found += length * ahead
-            residual = residual - length * forward
-            towards = self._precondition(residual)
-            size, previous = float(residual @ towards), size
+            residual, size, previous = reached, remaining, size
             ahead = towards + (size / previous) * ahead
             n_steps += 1
         self._last = found, goal - residual, reference
@@ -321,7 +322,7 @@ class Iterative:
     def _precondition(self, vector: Array) -> Array:
         lam, n_single = self._frame.lam, self._n_single
         inside = self._arrays.concatenate([self._rows.scores(vector), self._means @ vector])
-        solved = self._arrays.cholesky_solve(self._factor, inside)
+        solved = self._solve(inside)
         solved -= self._inner @ (lam * (self._middle @ (self._inner.T @ inside)))
         result = vector - self._rows.combine(solved[:n_single])
         result -= solved[n_single:] @ self._means
