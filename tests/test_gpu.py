@@ -12,10 +12,13 @@ from scipy import sparse, special
 
 from holders import check_same, devices, made, solved
 from holders import tensor as as_tensor
-from toppush import TopPush
+from toppush import TopPush, datasets
 from toppush.designs import LocalDesign
 from toppush.designs.arrays import NUMPY
+from toppush.designs.local import default_threads
 from toppush.problem.losses import LOSSES
+from toppush.problem.solution import Status
+from toppush.solvers.newton.systems import Iterative
 
 torch = pytest.importorskip("torch", reason="needs torch, the extra [gpu]")
 from toppush.designs.torch import rows as gpu  # noqa: E402
@@ -26,6 +29,7 @@ N_ROWS = 300
 
 pytestmark = pytest.mark.usefixtures("one_torch_thread")
 on_every_device = pytest.mark.parametrize("device", devices())
+needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 of_every_kind = pytest.mark.parametrize("kind", ["dense", "CSR"])
 
 
@@ -165,6 +169,69 @@ def test_nothing_of_row_length_leaves_the_device(device, rng, monkeypatch):
     assert sorted(sizes)[-1] == N_ROWS, "the dual, at the end"
     assert sizes.count(N_ROWS) == 1
     assert sorted(sizes)[-2] <= X.shape[1]
+
+
+def test_a_step_of_conjugate_gradients_waits_once(monkeypatch):
+    """And an iteration waits for some sixty numbers beside, however high the top is."""
+    X, y = datasets.made("made-url", n_rows=600, n_columns=2000)
+    steps, waits = [], count_waits(monkeypatch)
+    original = Iterative._multiply
+    monkeypatch.setattr(
+        Iterative, "_multiply", lambda self, vector: steps.append(0) or original(self, vector)
+    )
+    for top in (1, 0.05):
+        solution = solved(X, y, lam=0.1, top=top, tol=1e-4, device="cpu")
+        assert len(steps) > solution.n_iter > 3
+        assert len(waits) <= 60 * solution.n_iter + len(steps)
+        steps.clear()
+        waits.clear()
+
+
+def count_waits(monkeypatch):
+    """A list that grows whenever the host would wait for a device."""
+    waits = []
+
+    def counted(owner, name):
+        original = getattr(owner, name)
+        monkeypatch.setattr(
+            owner, name, lambda *given, **more: waits.append(name) or original(*given, **more)
+        )
+
+    for name in ("item", "tolist", "cpu", "nonzero", "__float__", "__int__", "__bool__"):
+        counted(torch.Tensor, name)
+    counted(torch, "nonzero")
+    counted(torch, "unique")
+    original = torch.Tensor.__getitem__
+
+    def chosen(self, at):
+        masks = [part for part in (at if isinstance(at, tuple) else (at,)) if _is_mask(part)]
+        waits.extend("mask" for _ in masks)
+        return original(self, at)
+
+    monkeypatch.setattr(torch.Tensor, "__getitem__", chosen)
+    return waits
+
+
+def _is_mask(at):
+    return isinstance(at, torch.Tensor) and at.dtype == torch.bool
+
+
+@pytest.mark.parametrize("top", [1, 0.01])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize(
+    ("device", "size"),
+    [("cpu", (2000, 5000)), pytest.param("cuda", (50_000, 500_000), marks=needs_cuda)],
+)
+def test_wide_rows_have_the_optimum_of_the_processor(device, size, dtype, top):
+    X, y = datasets.made("made-url", n_rows=size[0], n_columns=size[1])
+    X = X.astype(dtype)
+    one, other = (
+        solved(X, y, lam=0.1, top=top, tol=1e-4, **where)
+        for where in ({"device": device}, {"n_threads": default_threads()})
+    )
+    assert one.status is other.status is Status.CONVERGED
+    assert one.upper == pytest.approx(other.upper, rel=1e-4)
+    assert max(one.lower, other.lower) <= min(one.upper, other.upper) * (1.0 + 1e-9)
 
 
 # What is refused.

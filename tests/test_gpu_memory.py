@@ -11,6 +11,7 @@ from numpy.testing import assert_allclose
 from scipy import sparse
 
 from holders import devices, made, solved
+from toppush import datasets
 
 torch = pytest.importorskip("torch", reason="needs torch, the extra [gpu]")
 from toppush.designs.torch import design, memory, panels  # noqa: E402
@@ -93,17 +94,38 @@ def test_smaller_panels_are_tried_when_memory_runs_out():
     def work(entries):
         asked.append(entries)
         if entries > 1 << 18:
-            raise torch.OutOfMemoryError("no room")
+            raise torch.cuda.OutOfMemoryError("no room")
         return "done"
 
     assert memory.in_panels(work, 1 << 22) == "done"
     assert asked == [1 << 22, 1 << 20, 1 << 18]
 
     def never(entries):
-        raise torch.OutOfMemoryError("no room")
+        raise torch.cuda.OutOfMemoryError("no room")
 
-    with pytest.raises(torch.OutOfMemoryError):
+    with pytest.raises(torch.cuda.OutOfMemoryError):
         memory.in_panels(never, 1 << 22)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_panels_shrink_where_a_gpu_is_full(monkeypatch):
+    """2,000 rows of 116 entries among 3 million columns, of which a panel would take 2 GiB."""
+    X, _ = datasets.made("made-url", n_rows=2000)
+    rows, tried = gpu.place(X, "cuda"), []
+
+    def recorded(work, entries):
+        return memory.in_panels(lambda size: tried.append(size) or work(size), entries)
+
+    monkeypatch.setattr(panels, "in_panels", recorded)
+    torch.cuda.empty_cache()
+    total = torch.cuda.get_device_properties(0).total_memory
+    torch.cuda.set_per_process_memory_fraction((torch.cuda.memory_reserved() + 2**30) / total)
+    try:
+        found = rows.inner_products(rows)
+    finally:
+        torch.cuda.set_per_process_memory_fraction(1.0)
+    assert len(tried) > 1
+    assert_allclose(found.cpu().numpy(), (X @ X.T).toarray(), rtol=1e-12)
 
 
 @on_every_device
@@ -146,7 +168,7 @@ def test_a_fit_that_finds_no_room_says_so(device, rng, monkeypatch):
     X, y = made("CSR", rng)
 
     def no_more(*anything, **given):
-        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.")
+        raise torch.cuda.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.")
 
     monkeypatch.setattr(gpu.SparseTensorRows, "combine", no_more)
     with pytest.raises(MemoryError, match=r"found no room for what it works with: .* fewer rows"):

@@ -34,7 +34,7 @@ class TorchDesign(BlockDesign):
         self.most_exact = exact_rows_in(free / 4, rows.n_entries / rows.shape[0])
 
     def __exit__(self, *error: Any) -> None:
-        if isinstance(error[1], torch.OutOfMemoryError):
+        if isinstance(error[1], torch.cuda.OutOfMemoryError):
             rows: Any = self.blocks[0].given
             raise no_room(rows.n_bytes, rows.values.device) from error[1]
 

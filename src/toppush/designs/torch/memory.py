@@ -31,7 +31,7 @@ def in_panels(work: Callable[[int], T], entries: int) -> T:
     while True:
         try:
             return work(entries)
-        except torch.OutOfMemoryError:
+        except torch.cuda.OutOfMemoryError:
             if entries <= LEAST_PANEL:
                 raise
         torch.cuda.empty_cache()  # after `except`, whose error holds on to the tensors

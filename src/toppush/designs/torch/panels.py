@@ -75,21 +75,20 @@ def inner_products(one: Entries, other: Entries) -> Tensor:
     if not len(values) or not len(other.values):
         return torch.zeros((one.n_rows, other.n_rows), dtype=values.dtype, device=values.device)
     used = torch.unique(other.columns)
-    n_places = len(used) + 1
-    matrix = one._replace(columns=_places(one.columns, used)).matrix(n_places)
-    written = other._replace(columns=_places(other.columns, used))
+    matrix, written = _among(used, one).matrix(len(used)), _among(used, other)
 
     def product(n_entries: int) -> Tensor:
-        parts = written.in_parts(max(n_entries // n_places, 1))
-        return torch.cat([matrix @ _panel(part, n_places) for _, part in parts], dim=1)
+        parts = written.in_parts(max(n_entries // len(used), 1))
+        return torch.cat([matrix @ _panel(part, len(used)) for _, part in parts], dim=1)
 
     return in_panels(product, PANEL_ENTRIES)
 
 
-def _places(columns: Tensor, used: Tensor) -> Tensor:
-    """Where columns are among those in use; one past the last if they are not."""
-    places = torch.searchsorted(used, columns).clamp(max=len(used) - 1)
-    return torch.where(used[places] == columns, places, len(used)).to(columns.dtype)
+def _among(used: Tensor, rows: Entries) -> Entries:
+    """The rows with their columns numbered among those in use; entries in others become zero."""
+    places = torch.searchsorted(used, rows.columns).clamp(max=len(used) - 1)
+    values = rows.values * (used[places] == rows.columns)
+    return Entries(rows.pointers, places.to(rows.columns.dtype), values)
 
 
 def _panel(rows: Entries, n_columns: int) -> Tensor:
@@ -110,7 +109,7 @@ def added(rows: Entries, coefficients: Tensor, n_columns: int) -> Tensor:
     def total(n_entries: int) -> Tensor:
         sums = torch.zeros(n_columns, dtype=torch.float64, device=coefficients.device)
         for where, part in rows.in_parts(rows.rows_of(n_entries)):
-            terms = part.values * coefficients[where][part.owners()]
+            terms = part.values * coefficients[where].index_select(0, part.owners())
             sums.index_add_(0, part.columns, terms.double())
         return sums
 
