@@ -109,8 +109,8 @@ def test_smaller_panels_are_tried_when_memory_runs_out():
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 def test_panels_shrink_where_a_gpu_is_full(monkeypatch):
-    """2,000 rows of 116 entries among 3 million columns, of which a panel would take 2 GiB."""
-    X, _ = datasets.made("made-url", n_rows=2000)
+    """3,000 heavy rows among 3 million columns, of which a panel would take 2 GiB."""
+    X, _ = datasets.made("made-url", n_rows=3000)
     rows, tried = gpu.place(X, "cuda"), []
 
     def recorded(work, entries):

@@ -69,8 +69,8 @@ class TorchDesign(BlockDesign):
 
 def _room(free: float, rows: Any) -> float:
     """Entries that copies of rows may take; without limit if every row may be copied."""
-    room = max(free, 0.0) / (COPIES * rows.n_bytes / max(rows.n_entries, 1))
-    return math.inf if room >= rows.n_entries else room
+    wanted = COPIES * rows.n_bytes
+    return math.inf if free >= wanted else max(free, 0.0) / wanted * rows.n_entries
 
 
 def fetched(answer: Answer, arrays: Arrays) -> Answer:

@@ -291,9 +291,10 @@ def place(X: Any, device: str | None) -> TorchRows:
 
 def _moved(parts: list[Tensor], device: Any) -> list[Tensor]:
     """Tensors on a device, all or none of them."""
-    away = [part for part in parts if device is not None and part.device != device]
-    if away:
-        require_room(sum(part.numel() * part.element_size() for part in away), device)
+    if device is None:
+        return parts
+    away = [part for part in parts if part.device != device]
+    require_room(sum(part.numel() * part.element_size() for part in away), device)
     return [part.to(device) for part in parts]
 
 
@@ -304,6 +305,8 @@ def _device(name: str) -> Any:
             f"device={name!r}, but torch {torch.__version__} finds no CUDA device; "
             "leave device=None to use the processor."
         )
+    if device.type == "cuda" and device.index is None:
+        return torch.device("cuda", torch.cuda.current_device())
     return device
 
 
@@ -328,17 +331,18 @@ def _place_tensor(X: Tensor, device: Any) -> TorchRows:
         raise ValueError(
             f"X must be a tensor of two dimensions with rows and columns, found {tuple(X.shape)}."
         )
-    X = X if device is None else X.to(device)
     X = X if X.dtype in USED else X.double()
     rows: TorchRows
     if X.layout == torch.strided:
-        rows = DenseTensorRows(X)
+        rows = DenseTensorRows(_moved([X], device)[0])
     else:
         X = X if X.layout == torch.sparse_csr else X.to_sparse_csr()
-        parts = X.crow_indices(), X.col_indices()
         fits = max(X.values().numel(), *X.shape) < np.iinfo(np.int32).max
-        parts = tuple(part.to(torch.int32) if fits else part for part in parts)
-        rows = SparseTensorRows(Entries(*parts, X.values()), X.shape[1])
+        numbers = [
+            part.to(torch.int32) if fits else part for part in (X.crow_indices(), X.col_indices())
+        ]
+        entries = Entries(*_moved([*numbers, X.values()], device))
+        rows = SparseTensorRows(entries, X.shape[1])
     _require_finite(rows.values)
     return rows
 
