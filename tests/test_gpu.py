@@ -15,12 +15,12 @@ from holders import tensor as as_tensor
 from toppush import TopPush, datasets
 from toppush.designs import LocalDesign
 from toppush.designs.arrays import NUMPY
-from toppush.designs.local import default_threads
 from toppush.problem.losses import LOSSES
-from toppush.problem.solution import Status
 from toppush.solvers.newton.systems import Iterative
 
 torch = pytest.importorskip("torch", reason="needs torch, the extra [gpu]")
+from benchmarks import gpu_check  # noqa: E402
+
 from toppush.designs.torch import rows as gpu  # noqa: E402
 from toppush.designs.torch.arrays import TorchArrays, arrays_on  # noqa: E402
 from toppush.designs.torch.design import fetched  # noqa: E402
@@ -29,7 +29,6 @@ N_ROWS = 300
 
 pytestmark = pytest.mark.usefixtures("one_torch_thread")
 on_every_device = pytest.mark.parametrize("device", devices())
-needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 of_every_kind = pytest.mark.parametrize("kind", ["dense", "CSR"])
 
 
@@ -216,22 +215,13 @@ def _is_mask(at):
     return isinstance(at, torch.Tensor) and at.dtype == torch.bool
 
 
-@pytest.mark.parametrize("top", [1, 0.01])
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
-@pytest.mark.parametrize(
-    ("device", "size"),
-    [("cpu", (2000, 5000)), pytest.param("cuda", (50_000, 500_000), marks=needs_cuda)],
-)
-def test_wide_rows_have_the_optimum_of_the_processor(device, size, dtype, top):
-    X, y = datasets.made("made-url", n_rows=size[0], n_columns=size[1])
-    X = X.astype(dtype)
-    one, other = (
-        solved(X, y, lam=0.1, top=top, tol=1e-4, **where)
-        for where in ({"device": device}, {"n_threads": default_threads()})
-    )
-    assert one.status is other.status is Status.CONVERGED
-    assert one.upper == pytest.approx(other.upper, rel=1e-4)
-    assert max(one.lower, other.lower) <= min(one.upper, other.upper) * (1.0 + 1e-9)
+@pytest.mark.parametrize("check", gpu_check.CHECKS, ids=lambda check: check.__name__)
+@pytest.mark.parametrize(("device", "scale"), [("cpu", 0.02), ("cuda", 1.0)])
+def test_wide_rows(check, device, scale):
+    """Products, optima and memory on rows of many columns, on a GPU at their full size."""
+    if device not in devices():
+        pytest.skip("needs a CUDA device")
+    check(device, scale)
 
 
 # What is refused.

@@ -11,7 +11,6 @@ from numpy.testing import assert_allclose
 from scipy import sparse
 
 from holders import devices, made, solved
-from toppush import datasets
 
 torch = pytest.importorskip("torch", reason="needs torch, the extra [gpu]")
 from toppush.designs.torch import design, memory, panels  # noqa: E402
@@ -107,27 +106,6 @@ def test_smaller_panels_are_tried_when_memory_runs_out():
         memory.in_panels(never, 1 << 22)
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
-def test_panels_shrink_where_a_gpu_is_full(monkeypatch):
-    """3,000 heavy rows among 3 million columns, of which a panel would take 2 GiB."""
-    X, _ = datasets.made("made-url", n_rows=3000)
-    rows, tried = gpu.place(X, "cuda"), []
-
-    def recorded(work, entries):
-        return memory.in_panels(lambda size: tried.append(size) or work(size), entries)
-
-    monkeypatch.setattr(panels, "in_panels", recorded)
-    torch.cuda.empty_cache()
-    total = torch.cuda.get_device_properties(0).total_memory
-    torch.cuda.set_per_process_memory_fraction((torch.cuda.memory_reserved() + 2**30) / total)
-    try:
-        found = rows.inner_products(rows)
-    finally:
-        torch.cuda.set_per_process_memory_fraction(1.0)
-    assert len(tried) > 1
-    assert_allclose(found.cpu().numpy(), (X @ X.T).toarray(), rtol=1e-12)
-
-
 @on_every_device
 @pytest.mark.parametrize("kind", ["dense", "CSR"])
 @pytest.mark.parametrize("free", [0.0, 2e5])
@@ -141,7 +119,7 @@ def test_a_fit_with_little_room_has_the_same_optimum(kind, free, device, rng, mo
         monkeypatch.setattr(module, "free_bytes", lambda device: free)
     tight = moved.design(np.asarray(y))
     assert tight.blocks[0].rows.room < X.size
-    assert tight.most_exact < 100
+    assert tight.most_exact == design.LEAST_EXACT
     if kind == "CSR":
         assert moved.second_copy == 0.0
     found = solved(moved, y, lam=0.01, top=3, tol=1e-4)
@@ -161,15 +139,3 @@ def test_rows_that_do_not_fit_are_refused_before_they_travel(rng, monkeypatch):
     with pytest.raises(MemoryError, match=r"X takes 5 GiB, and cuda:0 has 3 GiB left; give fewer"):
         memory.require_room(5 * 2.0**30, torch.device("cuda:0"))
     memory.require_room(2.0**30, torch.device("cuda:0"))
-
-
-@on_every_device
-def test_a_fit_that_finds_no_room_says_so(device, rng, monkeypatch):
-    X, y = made("CSR", rng)
-
-    def no_more(*anything, **given):
-        raise torch.cuda.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.")
-
-    monkeypatch.setattr(gpu.SparseTensorRows, "combine", no_more)
-    with pytest.raises(MemoryError, match=r"found no room for what it works with: .* fewer rows"):
-        solved(X, y, device=device)

@@ -18,6 +18,9 @@ from toppush.types import Array
 COPIES = 4
 """Copies of an entry that a copy of a row may come to: by rows and by columns, while it grows."""
 
+LEAST_EXACT = 1000
+"""Rows of which copies and products are kept in any case: 50 MB, and without them fits stall."""
+
 
 class TorchDesign(BlockDesign):
     """Rows on a device in one block; labels and weights are brought there.
@@ -31,7 +34,8 @@ class TorchDesign(BlockDesign):
         free = free_bytes(rows.values.device) - rows.second_copy
         rows.room = _room(free / 2, rows)
         super().__init__([Block(rows, xp.asarray(positive), weight)], xp)
-        self.most_exact = exact_rows_in(free / 4, rows.n_entries / rows.shape[0])
+        fitting = exact_rows_in(free / 4, rows.n_entries / rows.shape[0])
+        self.most_exact = max(fitting, LEAST_EXACT)
 
     def __exit__(self, *error: Any) -> None:
         if isinstance(error[1], torch.cuda.OutOfMemoryError):
