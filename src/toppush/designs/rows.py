@@ -89,6 +89,9 @@ class Rows(Protocol):
     def parts(self) -> Iterator[tuple[slice, "Rows"]]:
         """All rows, a few at a time and without a copy, with the places they have."""
 
+    def squared(self) -> "Rows":
+        """The same rows with every entry squared, for sums that need not be exact."""
+
     def count_entries(self, where: Where) -> int:
         """Stored entries of some of the rows."""
 
@@ -118,6 +121,9 @@ class ExactRows(Protocol):
 
     def stacked(self, *others: Any) -> "ExactRows":
         """These rows and, below them, others of the same kind."""
+
+    def scaled(self, columns: Array) -> "ExactRows":
+        """The same rows with every column multiplied."""
 
     def inner_products(self, other: Any) -> Array:
         """Of these rows with others of the same kind, as a matrix."""

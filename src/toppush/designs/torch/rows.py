@@ -114,6 +114,12 @@ class DenseTensorRows(TorchRows):
         self.tally.entries += len(where) * self.shape[1]
         return type(self)(self.values[self.arrays.asarray(where)], self.tally)
 
+    def squared(self) -> Self:
+        return type(self)(self.values.square(), self.tally)
+
+    def scaled(self, columns: Tensor) -> Self:
+        return type(self)(self.values * columns)
+
     def count_entries(self, where: Tensor) -> int:
         return len(where) * self.shape[1]
 
@@ -228,6 +234,21 @@ class SparseTensorRows(TorchRows):
         self.tally.entries += n_entries
         chosen = Entries(pointers, self._entries.columns[at], self.values[at])
         return type(self)(chosen, self.shape[1], self.tally)
+
+    def squared(self) -> Self:
+        """Values are copied, and so are those of the transpose if there is one."""
+        squares = type(self)(
+            self._with(self.values.square()), self.shape[1], self.tally, self._once
+        )
+        if "_transpose" in vars(self):
+            known = self._transpose
+            parts = known.crow_indices(), known.col_indices(), known.values().square()
+            squares._transpose = Entries(*parts).matrix(self.shape[0])
+        return squares
+
+    def scaled(self, columns: Tensor) -> Self:
+        values = self.values * columns[self._entries.columns.long()]
+        return type(self)(self._with(values), self.shape[1])
 
     def count_entries(self, where: Tensor) -> int:
         return int((self._pointers[where + 1] - self._pointers[where]).sum())

@@ -13,27 +13,19 @@ from toppush.solvers.driver import Standing
 from toppush.solvers.forms import Seen, answer_in
 from toppush.solvers.newton import band, duals, positives
 from toppush.solvers.newton.bounds import Bounds
+from toppush.solvers.newton.frame import frame
+from toppush.solvers.newton.preconditioner import Spread
 from toppush.solvers.newton.pulls import Pulls
 from toppush.solvers.newton.state import MeanDifference
-from toppush.solvers.newton.systems import (
-    SLOW_CG,
-    WITH_POSITIVES_RTOL,
-    Factored,
-    Iterative,
-    Memory,
-    System,
-    few_positives,
-    frame,
-    norm,
-)
+from toppush.solvers.newton.systems import Factored, Iterative, System, norm
 from toppush.types import Array
 
 FORMED = 1000
 """Up to this many features the Newton matrix is formed and factored."""
 FIRST_BAND = (300, 1000)
 """Least and most negatives of the first band beyond the top ones; a 15th of all in between."""
-MOST_NEW = 500
-"""Negatives that enter the band in one iteration, or k if that is more."""
+MOST_NEW, GROWTH = 500, 0.5
+"""Negatives that enter the band in one iteration, or k, or this share of it, if that is more."""
 NEAR = 0.5
 """A negative this many mean slacks below the level enters the band."""
 TO_BOUNDARY = 0.99
@@ -48,7 +40,7 @@ MAX_REFUTED = 3
 """Times that the rows may refute the bounds of a careful solve before it is given up."""
 RESUMED_GAP = 0.1
 """Relative gap up to which a solve that is resumed begins near the end of the central path."""
-PREDICTOR_RTOL, CORRECTOR_RTOL = 0.2, 0.03
+PREDICTOR_RTOL, CORRECTOR_RTOL = 0.2, 0.015
 
 
 class CentralPath:
@@ -71,7 +63,7 @@ class CentralPath:
         formed = design.n_features <= min(FORMED, design.most_formed)
         self.bounds = Bounds(problem, tol, how)
         self.pulls = Pulls(problem, formed=formed, careful=how.final)
-        self.memory = Memory(design.arrays, design.most_exact / 2)
+        self.spread = Spread()
         self.level = self.threshold = self.path = 0.0
         self.pull = 0.0
         """G, the multiplier of T: the mean slope of the loss at the solution."""
@@ -261,7 +253,7 @@ class CentralPath:
         design, k = self.problem.design, self.problem.k
         above = self.level - NEAR * self.n_band * mu / self.pull
         _, n_new = design.sum(band.candidates_above, above)
-        most = max(MOST_NEW, k)
+        most = max(MOST_NEW, k, int(GROWTH * self.n_band))
         if n_new > most:
             high, _ = design.max(negatives_range)
             _, above = top_of(design, band.candidates, most, above, high)
@@ -282,8 +274,6 @@ class CentralPath:
         centring = min(1.0, max(0.01, (ahead / mu) ** 2 if ahead > 0.0 else 0.0))
         goal = max(centring * mu, least)
         moves, change, longest = self._direction(system, goal, True, CORRECTOR_RTOL)
-        if isinstance(system, Iterative) and system.n_steps > SLOW_CG:
-            self.memory.with_positives = few_positives(design)
         design.tell(band.set_moves, moves)
         self._go(self._damped(min(1.0, TO_BOUNDARY * longest), change), moves, change)
 
@@ -300,7 +290,6 @@ class CentralPath:
             self.pull - self.pulls.total / self.m,
             -off_threshold,
         ]
-        rtol *= WITH_POSITIVES_RTOL if self.memory.with_positives else 1.0
         moves, change = system.solve(-(residual + side.product), np.array(numbers), rtol)
         if not (bool(design.arrays.isfinite(moves).all()) and np.all(np.isfinite(change))):
             raise np.linalg.LinAlgError("the Newton system has no finite solution")
@@ -314,7 +303,7 @@ class CentralPath:
         base = frame(design, problem.lam, problem.k, sums, self.pulls.bend_product, bend)
         if self.pulls.formed:
             return Factored(base, self.pulls.gram.matrix, self.n_band)
-        return Iterative(base, self.memory)
+        return Iterative(base, self.spread)
 
     def _damped(self, step: float, change: Array) -> float:
         """Halve the step while the loss's slope ends far from where the system put it."""

@@ -21,8 +21,20 @@ from toppush.types import Array, Mask, Where
 # ---- known of the rows: it outlives a solve
 
 
+class WithSquares:
+    """Rows that are also wanted with every entry squared."""
+
+    rows: Rows
+    _squared: Rows | None = None
+
+    def squared(self) -> Rows:
+        """Those, made on first use."""
+        self._squared = self._squared or self.rows.squared()
+        return self._squared
+
+
 @dataclass
-class Positives:
+class Positives(WithSquares):
     """A block's positives, and the bends that the driver's `Gram` was formed with."""
 
     rows: Rows
@@ -159,7 +171,7 @@ class Pairs:
 
 
 @dataclass
-class Band(Pairs):
+class Band(Pairs, WithSquares):
     """Working negatives of a block."""
 
     where: Where
@@ -200,6 +212,8 @@ class Part:
     direction: Direction
     moves: tuple[Array, Array]
     """How the scores change along the direction."""
+    leverages: tuple[Array, Array]
+    """Of the positives and of the band, where conjugate gradients solve the system."""
 
 
 def part_of(block: Block) -> Part:
