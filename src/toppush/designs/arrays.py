@@ -100,6 +100,12 @@ class Arrays(Protocol):
         """Numbers as floats, brought over together."""
 
 
+def _diagonal(matrix: Array) -> Array:
+    entries = matrix.ravel(order="K")
+    assert entries.base is not None, "a diagonal to write to is that of a contiguous matrix"
+    return entries[:: len(matrix) + 1]
+
+
 def _cholesky(matrix: Array) -> tuple[Array, int]:
     factor, info = dpotrf(matrix, lower=1)
     return factor, int(info)
@@ -121,14 +127,18 @@ NUMPY = cast(
             name: getattr(np, name)
             for name in (
                 "zeros", "empty", "asarray", "broadcast_to", "concatenate", "column_stack", "stack",
-                "unique", "flatnonzero", "where", "maximum", "clip", "negative", "square", "sqrt",
-                "exp", "log", "log1p", "logaddexp", "isfinite", "max", "min", "count_nonzero",
+                "unique", "where", "maximum", "clip", "negative", "square", "sqrt", "exp", "log",
+                "log1p", "logaddexp", "isfinite", "count_nonzero",
             )
         },
+        # Methods: the functions of these names take longer than small vectors do.
+        flatnonzero=lambda values: values.nonzero()[0],
+        max=lambda values, initial: values.max(initial=initial),
+        min=lambda values, initial: values.min(initial=initial),
+        diagonal=_diagonal,
         expit=expit,
         xlogy=xlogy,
         wrightomega=wrightomega,
-        diagonal=lambda matrix: np.einsum("ii->i", matrix),
         cholesky=_cholesky,
         cholesky_solve=_cholesky_solve,
         solver=lambda factor: partial(_cholesky_solve, factor),

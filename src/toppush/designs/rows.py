@@ -74,6 +74,9 @@ class Rows(Protocol):
     def gram(self, where: Where, scale: Array) -> tuple[Array, Array]:
         """X' diag(scale) X and X' scale over some of the rows, read once."""
 
+    def gram_again(self, where: Where, scale: Array) -> Array:
+        """The first of these; what is common to answers may be kept, as for rows asked often."""
+
     def subset(self, where: Where) -> "Rows":
         """A copy of some of the rows."""
 
@@ -132,7 +135,16 @@ class ExactRows(Protocol):
         """The rows as a NumPy array."""
 
 
-class InMemory:
+class GramAnew:
+    """Rows that keep nothing from one Gram matrix to the next."""
+
+    gram: Callable[[Where, Array], tuple[Array, Array]]
+
+    def gram_again(self, where: Where, scale: Array) -> Array:
+        return self.gram(where, scale)[0]
+
+
+class InMemory(GramAnew):
     """What follows from two products where reading the rows twice costs little."""
 
     room, copy_cost = math.inf, 1.0
@@ -152,17 +164,21 @@ class InMemory:
 
 
 def gram_by_parts(
-    take: Callable[[Where], Array], scale: Array, n_features: int, n_entries: int
+    take: Callable[[Where | slice], Array], scale: Array, n_features: int, n_entries: int
 ) -> tuple[Array, Array]:
     """Sums of X' diag(scale) X and X' scale over parts of so many entries.
 
     Rows of either sign are added apart, as squares of scaled rows: half the work of a product.
     """
     xp = namespace(scale)
-    total, product = xp.zeros((n_features, n_features)), xp.zeros(n_features)
     step = max(n_entries // max(n_features, 1), 64)
-    for sign in (1.0, -1.0):
-        chosen = xp.flatnonzero(scale * sign > 0.0)
+    if len(scale) <= step and not (scale < 0.0).any():
+        root = xp.sqrt(scale)
+        rows = take(slice(None)) * root[:, None]
+        return rows.T @ rows, root @ rows
+    total, product = xp.zeros((n_features, n_features)), xp.zeros(n_features)
+    for sign, counted in ((1.0, scale > 0.0), (-1.0, scale < 0.0)):
+        chosen = xp.flatnonzero(counted)
         for start in range(0, len(chosen), step):
             go_on()
             part = chosen[start : start + step]

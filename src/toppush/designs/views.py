@@ -5,11 +5,11 @@ from collections.abc import Iterator
 from typing import Self, cast
 
 from toppush.designs.arrays import NUMPY, Arrays
-from toppush.designs.rows import ExactRows, Form, Rows
+from toppush.designs.rows import ExactRows, Form, GramAnew, Rows
 from toppush.types import Array, Where
 
 
-class MaskedRows:
+class MaskedRows(GramAnew):
     """Some of the rows, by products with all of them: no copy, but as much work."""
 
     def __init__(self, rows: Rows, where: Where) -> None:
@@ -72,7 +72,7 @@ class MaskedRows:
         return self._all.subset(self._where).exact()
 
 
-class ByParts(ABC):
+class ByParts(GramAnew, ABC):
     """Products of all rows as sums over parts, each of which is taken once and then gone."""
 
     shape: tuple[int, int]

@@ -181,9 +181,10 @@ class CentralPath:
         """The negatives with the best scores, and an even sample of all."""
         problem, design = self.problem, self.problem.design
         size = int(min(max(design.n_neg // 15, FIRST_BAND[0]), FIRST_BAND[1]))
-        n_top = max(2 * problem.k, size // 2)
-        level = -np.inf if n_top >= design.n_neg else problem.level_of_top(n_top)
-        design.tell(band.choose_band, level, max(1, 2 * design.n_neg // size), problem.k > 1)
+        n_top, stride = max(2 * problem.k, size // 2), max(1, 2 * design.n_neg // size)
+        everything = n_top >= design.n_neg or stride == 1
+        level = -np.inf if everything else problem.level_of_top(n_top)
+        design.tell(band.choose_band, level, stride, problem.k > 1)
         self.n_band = design.sum(band.band_size)
 
     def _first_slack(self, difference: Array) -> float:
@@ -299,8 +300,7 @@ class CentralPath:
     def _system(self) -> System:
         problem, design = self.problem, self.problem.design
         sums = design.sum(band.linearise, self.level, self.pull / problem.k)
-        bend = design.sum(positives.used_bend_sum)
-        base = frame(design, problem.lam, problem.k, sums, self.pulls.bend_product, bend)
+        base = frame(design, problem.lam, problem.k, sums, self.pulls.bend_product)
         if self.pulls.formed:
             return Factored(base, self.pulls.gram.matrix, self.n_band)
         return Iterative(base, self.spread)

@@ -20,7 +20,7 @@ import numpy as np
 from toppush.designs import Block, Design, only_asks
 from toppush.designs.arrays import Arrays, number, to_host
 from toppush.designs.rows import ExactRows
-from toppush.solvers.newton.frame import Frame, factor
+from toppush.solvers.newton.frame import Frame, factor, inverted
 from toppush.solvers.newton.state import WithSquares, part_of, positives_of
 from toppush.types import Array
 
@@ -80,8 +80,8 @@ class Preconditioner:
         xp.diagonal(gram)[:] += inverse
         self._solve = xp.solver(factor(gram))
         self._inner = self._solve(inverse[:, None] * inner)
-        middle = np.linalg.inv(frame.corner - to_host(outer.T @ self._inner))
-        self._middle = xp.asarray(middle)
+        middle = frame.corner - to_host(outer.T @ self._inner)
+        self._middle = xp.asarray(inverted(middle))
 
     def __call__(self, vector: Array) -> Array:
         """P's inverse times a vector."""

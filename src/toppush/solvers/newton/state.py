@@ -103,13 +103,15 @@ class Pairs:
 
     def products(self) -> float:
         """Sum of q u + eta xi."""
-        return number(self.push @ self.slack + self.room @ self.excess)
+        products = self.push @ self.slack
+        return number(products + self.room @ self.excess if self.capped else products)
 
     def products_after(self, ahead: Direction, step: float) -> float:
         """The same a step further, without taking it."""
-        slack, push = self.slack + step * ahead.slack, self.push + step * ahead.push
-        excess, room = self.excess + step * ahead.excess, self.room + step * ahead.room
-        return number(push @ slack + room @ excess)
+        products = (self.push + step * ahead.push) @ (self.slack + step * ahead.slack)
+        if self.capped:
+            products += (self.room + step * ahead.room) @ (self.excess + step * ahead.excess)
+        return number(products)
 
     def tangent(self, scores: Array, level: float, cap: float) -> Tangent:
         """The equations at these scores, linearised."""
@@ -166,8 +168,9 @@ class Pairs:
         """Take a step."""
         self.slack = self.slack + step * ahead.slack
         self.push = self.push + step * ahead.push
-        self.excess = self.excess + step * ahead.excess
-        self.room = self.room + step * ahead.room
+        if self.capped:
+            self.excess = self.excess + step * ahead.excess
+            self.room = self.room + step * ahead.room
 
 
 @dataclass

@@ -9,12 +9,10 @@ B's columns are -Z'theta, -X+'bend/m and Z'kappa/k; S is 3 x 3. X+ are the posit
 import math
 from typing import Protocol
 
-import numpy as np
-
 from toppush.designs import Block, only_asks
 from toppush.designs.arrays import to_host
 from toppush.solvers.newton import band
-from toppush.solvers.newton.frame import Frame, factor
+from toppush.solvers.newton.frame import Frame, factor, inverted
 from toppush.solvers.newton.preconditioner import Preconditioner, Spread
 from toppush.solvers.newton.state import part_of, positives_of
 from toppush.types import Array
@@ -52,7 +50,7 @@ class Factored:
         self._arrays.diagonal(matrix)[:] += frame.lam
         self._factor = factor(matrix)
         self._solved_border = self._arrays.cholesky_solve(self._factor, frame.border)
-        self._corner = np.linalg.inv(frame.corner - to_host(frame.border.T @ self._solved_border))
+        self._corner = inverted(frame.corner - to_host(frame.border.T @ self._solved_border))
 
     def solve(self, rhs: Array, r3: Array, rtol: float) -> tuple[Array, Array]:
         """Changes of the weights and of the three numbers, exactly."""
@@ -67,7 +65,7 @@ class Iterative:
     def __init__(self, frame: Frame, spread: Spread) -> None:
         self._frame, self._arrays, self.n_steps = frame, frame.design.arrays, 0
         self._last: tuple[Array, Array, float] | None = None
-        self._corner = np.linalg.inv(frame.corner)
+        self._corner = inverted(frame.corner)
         self._pivot = self._arrays.asarray(self._corner)
         self._precondition = Preconditioner(frame, spread)
 
