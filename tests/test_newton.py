@@ -508,14 +508,32 @@ def test_warm_starts_at_the_optimum_take_no_more_iterations_in_sum(name):
     assert sum(warm for _, warm in pairs) <= sum(cold for cold, _ in pairs)
 
 
-@pytest.mark.xfail(
-    reason="for k > 1 and a small lam a start at the optimum takes up to five times the iterations "
-    "of a cold start, and twice on average (logistic, top=0.1)"
-)
 def test_warm_start_takes_no_more_iterations_for_a_small_lam():
     for lam in (1e-2, 1e-1):
         pairs = [iterations_cold_and_warm(lam, 0.1, "logistic", seed) for seed in range(3)]
         assert sum(warm for _, warm in pairs) <= sum(cold for cold, _ in pairs)
+
+
+@every_loss
+@pytest.mark.parametrize("top", [1, 0.02, 0.1])
+def test_a_path_takes_two_thirds_of_the_iterations_of_its_solves_alone(top, name, rng):
+    X, positive = some_rows(rng)
+    lams, start, along, alone = np.geomspace(10.0, 1e-2, 7), None, 0, 0
+    for lam in lams:
+        start = solve(X, positive, lam=lam, top=top, name=name, start=start)
+        cold = solve(X, positive, lam=lam, top=top, name=name)
+        check_same_optimum(start, cold, lam, rel=2e-4)
+        along, alone = along + start.n_iter, alone + cold.n_iter
+    assert along <= 0.67 * alone
+
+
+def test_a_dual_of_nothing_is_passed_over(rng):
+    X, positive = some_rows(rng)
+    cold = solve(X, positive, lam=0.1, top=5)
+    for dual in (np.zeros(len(X)), np.full(len(X), -1.0)):
+        warm = solve(X, positive, lam=0.1, top=5, start=replace(cold, dual=dual))
+        assert warm.status is Status.CONVERGED
+        check_same_optimum(warm, cold, 0.1, rel=2e-4)
 
 
 @every_loss

@@ -11,7 +11,7 @@ from toppush.problem.solution import Solution, Status, closed, relative_gap
 from toppush.problem.tops import root, top_mean
 from toppush.solvers.driver import Standing
 from toppush.solvers.forms import Seen, answer_in
-from toppush.solvers.newton import band, duals, positives
+from toppush.solvers.newton import band, duals, positives, starts
 from toppush.solvers.newton.bounds import Bounds
 from toppush.solvers.newton.pulls import Pulls
 from toppush.solvers.newton.state import MeanDifference
@@ -48,6 +48,9 @@ MAX_REFUTED = 3
 """Times that the rows may refute the bounds of a careful solve before it is given up."""
 RESUMED_GAP = 0.1
 """Relative gap up to which a solve that is resumed begins near the end of the central path."""
+STARTED_GAP, OF_GAP = 0.5, 0.5
+"""Relative gap of weights and dual up to which a solve begins at both, and the share of the gap
+that the products of the pairs then add up to (0.1 to 3 were tried: 0.3 to 1 are alike)."""
 PREDICTOR_RTOL, CORRECTOR_RTOL = 0.2, 0.03
 
 
@@ -87,7 +90,7 @@ class CentralPath:
         return best.upper, best.lower, *answer_in(self.how.form, best.weights, best.threshold)
 
     def begin(self) -> None:
-        """Along the means' difference, or at given weights; the band on the central path."""
+        """Along the means' difference, or at a given point; the band on the central path."""
         problem, design = self.problem, self.problem.design
         weights = None if self.start is None else self.start.weights
         difference = self._mean_difference()
@@ -101,7 +104,8 @@ class CentralPath:
         self._choose_band()
         pull, _ = design.sum(positives.bend_and_pull, problem.loss, problem.threshold())
         self.pull = max(pull / self.m, 1e-12)
-        self._centre(self._first_slack(difference))
+        if not (usable and self._take_dual()):
+            self._centre(self._first_slack(difference))
         self._certify()
 
     def advance(self) -> None:
@@ -193,6 +197,42 @@ class CentralPath:
         level = -np.inf if n_top >= design.n_neg else problem.level_of_top(n_top)
         design.tell(band.choose_band, level, max(1, 2 * design.n_neg // size), problem.k > 1)
         self.n_band = design.sum(band.band_size)
+
+    def _take_dual(self) -> bool:
+        """Put the band where the start's dual has it; False if its bound is of no use.
+
+        The old point lies at the boundary, from where steps are short: each pair is brought
+        inside, to a product that the gap of the start allows.
+        """
+        problem, design, dual = self.problem, self.problem.design, self._start_dual
+        if dual is None:
+            return False
+        design.scatter(starts.receive_dual, dual)
+        pushes = design.sum(starts.widen_band)
+        self.n_band = design.sum(band.band_size)
+        if not 0.0 < pushes < np.inf:
+            return False
+        self.threshold = self.level = problem.threshold()
+        design.tell(starts.push_as_dual, self.pull / pushes)
+        self._certify()
+        gap = max(self.bounds.upper - self.bounds.lower, self.tol * self.bounds.upper)
+        if not gap <= STARTED_GAP * self.bounds.upper:
+            return False
+        self._bring_inside(OF_GAP * gap / self._n_pairs)
+        return True
+
+    @property
+    def _start_dual(self) -> Array | None:
+        """The dual to begin at, if there is one: rows elsewhere, and guesses, have none."""
+        return self.start.dual if self.start is not None and self.start.dual.size else None
+
+    def _bring_inside(self, mu: float) -> None:
+        """Give every pair of the band the product mu, with pushes near those that it has."""
+        design, k, cap = self.problem.design, self.problem.k, self.pull / self.problem.k
+        if k > 1:
+            self.level = self.problem.level_of_top(k)
+        reach = max(self.n_band / self.pull, 4.0 / cap) * mu
+        self.threshold = self.level + design.sum(starts.pair_up, self.level, mu, cap, reach) / k
 
     def _first_slack(self, difference: Array) -> float:
         """Mean slack to begin with: in proportion to the scores' spread or the residual.
