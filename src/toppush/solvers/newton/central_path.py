@@ -48,7 +48,7 @@ MAX_REFUTED = 3
 """Times that the rows may refute the bounds of a careful solve before it is given up."""
 RESUMED_GAP = 0.1
 """Relative gap up to which a solve that is resumed begins near the end of the central path."""
-STARTED_GAP, OF_GAP = 0.5, 0.5
+STARTED_GAP, OF_GAP = 0.5, 2.0
 """Relative gap of weights and dual up to which a solve begins at both, and the share of the gap
 that the products of the pairs then add up to (0.1 to 3 were tried: 0.3 to 1 are alike)."""
 PREDICTOR_RTOL, CORRECTOR_RTOL = 0.2, 0.03
@@ -100,6 +100,8 @@ class CentralPath:
         design.tell(positives.begin_positives, not self.pulls.formed)
         design.tell(Block.score, self.weights)
         self._shorten(guess=None if usable else self._best_length())
+        if usable and self._start_dual is not None:
+            self._stretch()
         self.path = norm(self.weights)
         self._choose_band()
         pull, _ = design.sum(positives.bend_and_pull, problem.loss, problem.threshold())
@@ -188,6 +190,20 @@ class CentralPath:
         length = length if length > 1e-300 else 0.0
         self.weights = length * self.weights
         self.problem.design.tell(positives.rescale_scores, length)
+
+    def _stretch(self) -> None:
+        """Scale the weights to the best length along them, by Newton's method."""
+        problem, length, threshold = self.problem, 1.0, self.problem.threshold()
+        size = problem.lam * float(self.weights @ self.weights)
+        for _ in range(4):
+            slope, bend = problem.design.sum(starts.slope_along, problem.loss, length, threshold)
+            bend = size + bend / self.m
+            if not bend > 0.0:
+                break
+            newton = length - (size * length + slope / self.m) / bend
+            length = min(max(newton, 0.3 * length), 3.0 * length)
+        self.weights = length * self.weights
+        problem.design.tell(positives.rescale_scores, length)
 
     def _choose_band(self) -> None:
         """The negatives with the best scores, and an even sample of all."""

@@ -1,7 +1,9 @@
 """A start from an earlier solution, in the blocks: its dual gives the pushes of the band."""
 
-from toppush.designs import Block
+from toppush.designs import Block, only_asks
 from toppush.designs.arrays import number
+from toppush.problem.losses import Loss
+from toppush.problem.tops import chunks
 from toppush.solvers.newton.band import band_scores, set_band
 from toppush.solvers.newton.state import part_of
 from toppush.types import Array
@@ -10,6 +12,17 @@ from toppush.types import Array
 def receive_dual(block: Block, dual: Array) -> None:
     """Take the negatives' part of a dual point."""
     part_of(block).start = block.arrays.maximum(block.split(dual)[1], 0.0)
+
+
+@only_asks
+def slope_along(block: Block, loss: Loss, scale: float, threshold: float) -> tuple[float, float]:
+    """First and second derivative of the sum of losses as all scores are multiplied by `scale`."""
+    slope = bend = 0.0
+    for cost, scores in chunks(block.cost, block.scores[0]):
+        violation = threshold - scores
+        slope += number(cost @ (loss.slope(scale * violation) * violation))
+        bend += number(cost @ (loss.curvature(scale * violation) * violation**2))
+    return slope, bend
 
 
 def widen_band(block: Block) -> float:
