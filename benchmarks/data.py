@@ -37,7 +37,12 @@ TABLES = {
 """Raw tables: file, what separates its cells, label, its positive value, column that is dropped."""
 FEW_COLUMNS = 70
 """Up to which rows that trees take are dense."""
-MADE = {"made like real-sim": "made-real-sim", "made like url": "made-url"}
+MADE = {
+    "made like real-sim": "made-real-sim",
+    "made like url": "made-url",
+    "degenerate, like real-sim": "degenerate-real-sim",
+    "degenerate, like url": "degenerate-url",
+}
 
 
 def load(name):
@@ -82,6 +87,6 @@ def _unpacked(path):
     return io.BytesIO(lzma.decompress(path.read_bytes()))
 
 
-def made(name, *, n_rows=None, seed=0):
+def made(name, **given):
     """Sparse data with the sizes of a real set."""
-    return datasets.made(MADE[name], n_rows=n_rows, seed=seed)
+    return datasets.made(MADE[name], **given)

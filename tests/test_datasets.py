@@ -17,7 +17,7 @@ from scipy import sparse
 from sklearn.datasets import dump_svmlight_file
 from sklearn.preprocessing import MinMaxScaler
 
-from toppush import datasets
+from toppush import TopPush, datasets, metrics
 from toppush.datasets import CATALOGUE, FetchError, fetching, find, load, to_unit_range
 from toppush.datasets.catalogue import Entry, FileSet
 from toppush.datasets.reading import read_nslkdd, read_numbers
@@ -204,11 +204,30 @@ def test_made_data_repeat_and_have_the_statistics_of_the_real_set():
     X, y = datasets.made("made-real-sim", n_rows=5000, seed=3)
     again = datasets.made("made-real-sim", n_rows=5000, seed=3)
     assert X.shape == (5000, 20_958)
-    assert_array_equal(np.diff(X.indptr), 51)
+    assert_array_equal(X.sum(axis=1), 51)
     assert_array_equal(X.indices, again.X.indices)
-    assert_allclose(y.mean(), 22_238 / 72_309, atol=0.03)
-    assert X.has_sorted_indices
+    assert_array_equal(y, again.y)
+    assert_allclose(y.mean(), 22_238 / 72_309, atol=1e-3)
+    assert X.has_canonical_format
     assert load("made-real-sim").title == "made-real-sim (made data)"
+
+
+def test_made_data_hold_the_signal_that_was_asked_for():
+    asked = {"n_rows": 3000, "n_columns": 300, "share": 0.2}
+    for noise, least, most in [(0.0, 0.999, 1.0), (1.0, 0.8, 0.95)]:
+        X, y = datasets.made("made-url", noise=noise, **asked)
+        weights = np.random.default_rng(0).normal(size=300)  # what the rows were scored by
+        assert X.shape == (3000, 300)
+        assert y.sum() == 600
+        assert least <= metrics.auc(y, X @ weights) <= most
+
+
+def test_made_data_have_an_answer_unless_they_are_degenerate():
+    asked = {"n_rows": 2000, "n_columns": 500}
+    X, y = datasets.made("made-url", **asked)
+    assert TopPush(1.0, tol=1e-3).fit(X, y).solution_.upper < 0.9
+    X, y = datasets.made("degenerate-url", **asked)
+    assert TopPush(1.0, tol=1e-3).fit(X, y).solution_.lower > 0.98  # of 1 at zero
 
 
 # Fetching, from a server on this machine.

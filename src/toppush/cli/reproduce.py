@@ -202,7 +202,7 @@ def figure_scalability(
         if name != "made-url" and (found is None or found[0].part):
             click.echo(f"{name} is not here whole; taking made-url instead.", err=True)
             name = "made-url"
-        loaded = datasets.load(name, data)
+        loaded = datasets.load(name, data, most_made=largest)
         most = min(largest, loaded.y.size)
         sizes = [most // 2**power for power in range(6, -1, -1)]
         made = scalability(loaded, [float(lam) for lam in lams], sizes, seed, tell)

@@ -84,7 +84,13 @@ def names(*, in_paper: bool = False) -> list[str]:
     return [*CATALOGUE, *MADE]
 
 
-def load(name: str, data: str | os.PathLike[str] | None = None, *, seed: int = 0) -> Dataset:
+def load(
+    name: str,
+    data: str | os.PathLike[str] | None = None,
+    *,
+    seed: int = 0,
+    most_made: int | None = None,
+) -> Dataset:
     """A data set by its name.
 
     Parameters
@@ -96,13 +102,16 @@ def load(name: str, data: str | os.PathLike[str] | None = None, *, seed: int = 0
         top or in a folder of its own; by default TOPPUSH_DATA.
     seed : int
         For made data.
+    most_made : int, optional
+        The most rows of made data, by default as many as the real set has.
 
     Returns
     -------
     Dataset
     """
     if name in MADE:
-        return Dataset(name, *made(name, seed=seed), files=(), is_made=True)
+        n_rows = min(MADE[name].n_rows, MADE[name].n_rows if most_made is None else most_made)
+        return Dataset(name, *made(name, n_rows=n_rows, seed=seed), files=(), is_made=True)
     entry = _entry(name)
     source, paths = find(name, data) or (entry.published, fetch(name))
     if source is None:
