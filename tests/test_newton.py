@@ -31,7 +31,7 @@ from toppush.problem.losses import LOSSES
 from toppush.problem.objective import TopPushProblem, count_top
 from toppush.problem.solution import Solution, Status
 from toppush.solvers import SOLVERS
-from toppush.solvers.newton import central_path
+from toppush.solvers.newton import beginning, central_path
 from toppush.solvers.newton.systems import Factored, Iterative, Memory
 
 pytestmark = pytest.mark.sampled(4)
@@ -195,7 +195,7 @@ def test_a_narrow_first_band_grows_to_the_same_optimum(
     X, positive = some_rows(rng)
     given = {"lam": 0.01, "name": name, "top": top, "tol": 1e-7}
     wide = solve(X, positive, **given)
-    monkeypatch.setattr(central_path, "FIRST_BAND", first)
+    monkeypatch.setattr(beginning, "FIRST_BAND", first)
     monkeypatch.setattr(central_path, "MOST_NEW", most_new)
     narrow = solve(X, positive, **given)
     check_certificate(narrow, X, positive, **given)
@@ -385,7 +385,7 @@ def test_no_warning_where_there_is_a_solution(name, rng):
 @pytest.mark.parametrize("formed", [1000, 0])
 def test_threads_change_only_the_rounding(formed, kind, top, name, rng, monkeypatch):
     """Also where the first band is an even sample, however the rows are cut into blocks."""
-    monkeypatch.setattr(central_path, "FIRST_BAND", (20, 30))
+    monkeypatch.setattr(beginning, "FIRST_BAND", (20, 30))
     monkeypatch.setattr(local, "ENTRIES_PER_THREAD", 1)
     monkeypatch.setattr(local, "SMALL", 0)
     monkeypatch.setattr(central_path, "FORMED", formed)
