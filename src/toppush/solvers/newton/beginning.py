@@ -21,9 +21,9 @@ RESUMED_GAP = 0.1
 """Relative gap up to which a solve that is resumed begins near the end of the central path."""
 STRETCHES = 2
 """Newton steps to the best length of the weights of a start."""
-STARTED_GAP, OF_GAP = 0.5, 3.0
+STARTED_GAP, OF_GAP = 0.5, (1.0, 4.0)
 """Relative gap of weights and dual up to which a solve begins at both, and what the products of all
-pairs then add up to, in gaps (0.3 to 8 were tried: 2 to 4 took fewest iterations on most paths)."""
+pairs then add up to, in gaps, for k = 1 and above (0.3 to 10 were tried on paths of six sets)."""
 
 
 class Beginning:
@@ -136,7 +136,7 @@ class Beginning:
         Pushes stay near those of the dual; the products are what the gap of the start allows.
         """
         design, k, cap = self.problem.design, self.problem.k, self.pull / self.problem.k
-        mu = OF_GAP * (self.bounds.upper - self.bounds.lower) / self._n_pairs
+        mu = OF_GAP[k > 1] * (self.bounds.upper - self.bounds.lower) / self._n_pairs
         if k > 1:
             self.level = self.problem.level_of_top(k)
         reach = max(self.n_band / self.pull, 4.0 / cap) * mu
