@@ -209,6 +209,8 @@ class Part:
     band: Band
     outside: Mask
     """Negatives that are not in the band."""
+    start: Array
+    """The negatives' duals of the solution that the solve begins at."""
     tangent: Tangent
     aims: tuple[Array, Array]
     """How pushes, and pushes and excesses jointly, change while nothing else moves."""
