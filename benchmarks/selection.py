@@ -71,10 +71,10 @@ def measure_split(X, y, X_test, y_test, seed):
     folds, heads, degenerate = [], [], []
     for train, held in StratifiedKFold(5, shuffle=True, random_state=seed).split(X, y):
         fold = fit_fold(given, (train, held), pairs, lambda rows, truth, lists, weight: lists)
-        folds.append([[one(y[held], row) for one in MEASURES.values()] for row in fold.measured])
-        n_false = first_negatives(np.sum(~y))
-        heads.append([Head.of(y[held], row, None, n_false) for row in fold.measured])
-        degenerate.append(fold.degenerate)
+        lists, n_false = list(fold.measured.values()), first_negatives(np.sum(~y))
+        folds.append([[one(y[held], row) for one in MEASURES.values()] for row in lists])
+        heads.append([Head.of(y[held], row, None, n_false) for row in lists])
+        degenerate.append([number in fold.degenerate for number in fold.measured])
     joint = [Head.join(one).recall() for one in zip(*heads, strict=True)]
     return folds, joint, np.any(degenerate, axis=0), tests
 

@@ -3,6 +3,7 @@
 import pickle
 import sys
 import time
+from dataclasses import replace
 from functools import partial
 from threading import Event
 
@@ -199,10 +200,10 @@ def test_folds_are_fitted_on_the_rows_that_the_splitter_trains_on(rows, rng):
 
 def test_cross_validated_results_look_like_those_of_a_grid_search(rows):
     X, y = rows
-    search = TopPushCV(LAMS, tops=(1, 5), cv=3).fit(X, y)
+    search = TopPushCV(LAMS, tops=(1, 5), cv=3, tol=1e-4).fit(X, y)
     grid = GridSearchCV(TopPush(), {"lam": LAMS, "top": [1, 5]}, cv=3).fit(X, y)
     ours, theirs = search.cv_results_, grid.cv_results_
-    of_the_rule = {"joint_test_score", "mean_average_precision", "degenerate"}
+    of_the_rule = {"joint_test_score", "mean_average_precision", "degenerate", "n_folds"}
     assert set(ours) - of_the_rule <= set(theirs)
     assert set(theirs) - set(ours) == {"std_fit_time", "mean_score_time", "std_score_time"}
     assert set(map(str, ours["params"])) == set(map(str, theirs["params"]))
@@ -361,8 +362,9 @@ def test_one_solve_stands_for_the_pairs_at_which_it_shows_zero_optimal():
     with LocalDesign(X, y) as design:
         grid = Grid(lams, tops, "logistic", tol)
         every = follow(design, grid)
-        spared = follow_solvable(design, grid, done=lambda: told.append(design.passes))
-        for top, row, other in zip(tops, every.solutions, spared.solutions, strict=True):
+        done = lambda: told.append(design.passes)  # noqa: E731
+        spared = follow_solvable(design, grid, np.ones((4, 3), bool), done=done)
+        for top, row, other in zip(tops, every.solutions, spared, strict=True):
             for lam, one, two in zip(lams, row, other, strict=True):
                 k = count_top(top, design.n_neg)
                 problem = TopPushProblem(design, LOSSES["logistic"], lam, k)
@@ -370,8 +372,8 @@ def test_one_solve_stands_for_the_pairs_at_which_it_shows_zero_optimal():
                 assert flags[0] == flags[1]
                 assert flags[0] or one.upper == pytest.approx(two.upper, rel=2e-6)
     assert len(told) == 12
-    assert spared.solutions[0][0] is spared.solutions[1][2]  # both without a solution
-    assert len({id(one) for row in spared.solutions for one in row}) == 7
+    assert spared[0][0] is spared[1][2]  # both without a solution
+    assert len({id(one) for row in spared for one in row}) == 7
 
 
 @pytest.mark.parametrize(
@@ -401,16 +403,93 @@ def test_raw_tables_are_ranked_as_well_as_by_logistic_regression(name, label, dr
 # What is chosen is what is delivered.
 
 
-@pytest.mark.parametrize("tol", [None, 1e-2])
-def test_the_folds_fits_are_as_close_as_the_last(tol, rows):
+@pytest.mark.parametrize("tol", [1e-4, 1e-2])
+def test_the_folds_fits_are_as_close_as_the_last_if_tol_is_given(tol, rows):
     """A fold that trains on all rows and holds all of them out scores what is delivered."""
     X, y = rows
     everything = np.arange(len(y))
     search = TopPushCV([1.0], tops=(1,), cv=[(everything, everything)], tol=tol).fit(X, y)
-    assert search.solution_.relative_gap <= (tol or 1e-4)
+    assert search.solution_.relative_gap <= tol
     assert search.best_score_ == metrics.top_recall(y, search.decision_function(X), n_false=1)
     found = search.cv_results_["mean_average_precision"][0]
     assert found == pytest.approx(search.score(X, y), abs=1e-12)
+
+
+@pytest.mark.parametrize("top", [1, 0.1])
+def test_a_rough_fit_leaves_little_of_what_it_gains_open(top, rows):
+    X, y = rows
+    with LocalDesign(X, y == 1) as design:
+        lams = lam_grid(design, "logistic")
+        grid = Grid(lams, (top,), "logistic", 1e-6, rough=True)
+        (rough,), (close,) = (
+            follow(design, grid).solutions,
+            follow(design, replace(grid, rough=False)).solutions,
+        )
+        at_zero = TopPushProblem(design, LOSSES["logistic"], 1.0).at_zero()
+    for one, other in zip(rough, close, strict=True):
+        assert one.gap <= 0.03 * min(one.upper, at_zero - one.lower) or one.relative_gap <= 1e-6
+        assert one.lower <= other.upper
+        assert one.upper >= other.lower
+    assert sum(one.n_iter for one in rough) < 0.8 * sum(one.n_iter for one in close)
+
+
+# Pairs that are dropped.
+
+
+def many_pairs(X, y, **given):
+    return TopPushCV(np.geomspace(10.0, 1e-3, 9), tops=(1, 5, 0.1, 0.5), cv=5, **given).fit(X, y)
+
+
+@pytest.mark.parametrize("scoring", [None, "average_precision"])
+def test_pairs_that_rank_low_on_the_first_folds_are_dropped_and_it_is_said(scoring, rows):
+    search = many_pairs(*rows, scoring=scoring)
+    found = search.cv_results_
+    assert_array_equal(np.unique(found["n_folds"]), [2, 5])
+    kept = found["n_folds"] == 5
+    assert 10 <= kept.sum() < 20
+    for fold in range(5):
+        tried = ~np.isnan(found[f"split{fold}_test_score"])
+        assert_array_equal(tried, kept | (fold in (0, 3)))
+    assert found["rank_test_score"][kept & ~found["degenerate"]].max() < (
+        found["rank_test_score"][~kept].min()
+    )
+    best = np.argmin(found["rank_test_score"])
+    assert found["params"][best] == {"lam": search.lam_, "top": search.top_}
+    assert np.all(np.isfinite(found["mean_test_score"]))
+
+
+def test_what_is_not_dropped_scores_as_if_nothing_were(rows, monkeypatch):
+    dropped = many_pairs(*rows, tol=1e-7).cv_results_
+    monkeypatch.setattr(sys.modules["toppush.estimators.search"], "LEAST_KEPT", 36)
+    every = many_pairs(*rows, tol=1e-7).cv_results_
+    assert np.all(every["n_folds"] == 5)
+    kept = dropped["n_folds"] == 5
+    for name in ("joint_test_score", "mean_average_precision", "split1_test_score"):
+        assert_allclose(dropped[name][kept], every[name][kept], atol=1e-3)
+    first = [f"split{fold}_test_score" for fold in (0, 3)]
+    for name in first:
+        assert_allclose(dropped[name], every[name], atol=1e-3)
+
+
+def test_where_no_pair_that_went_on_has_a_solution_the_others_follow(monkeypatch):
+    """Of the two that go on one is degenerate on another fold; the rest is then tried there."""
+    X, y = inside()
+    searches = sys.modules["toppush.estimators.search"]
+    monkeypatch.setattr(searches, "LEAST_KEPT", 1)
+    monkeypatch.setattr(searches, "KEPT", 0.0)
+    tried, fit = [], searches.fit_fold
+
+    def fit_fold(given, fold, *, numbers, **how):
+        found = fit(given, fold, numbers=numbers, **how)
+        tried.append(numbers[numbers >= 0].tolist())
+        first = len(tried) > 2 and len(tried[-1]) == 1
+        return replace(found, degenerate=frozenset(tried[-1])) if first else found
+
+    monkeypatch.setattr(searches, "fit_fold", fit_fold)
+    search = TopPushCV([1.0, 0.1], tops=(0.7, 1.0), cv=4).fit(X, y)
+    assert sorted(map(len, tried)) == [1, 1, 3, 3, 4, 4]
+    assert search.cv_results_["n_folds"].tolist() == [4, 4, 4, 4]
+    assert search.cv_results_["degenerate"].sum() == 1
 
 
 def test_the_tolerance_of_every_fit(rows, monkeypatch):
@@ -822,7 +901,8 @@ def test_an_interrupted_fit_changes_nothing(where, n_threads, error, fitted, row
     def failing(*arguments, **options):
         raise error
 
-    monkeypatch.setattr(selection, where, failing)
+    home = {"fit_fold": "search", "TopPush": "cross_validation"}[where]
+    monkeypatch.setattr(sys.modules[f"toppush.estimators.{home}"], where, failing)
     with pytest.raises(error):
         fitted.fit(X[:, :3], 1 - y)
     assert vars(fitted).keys() == before.keys()

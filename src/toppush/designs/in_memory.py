@@ -79,6 +79,9 @@ class DenseRows(InMemory):
             where = slice(start, start + step)
             yield where, type(self)(self.X[where], self.tally)
 
+    def squared(self) -> Self:
+        return type(self)(np.square(self.X), self.tally)
+
     def count_entries(self, where: Where) -> int:
         return len(where) * self.shape[1]
 
@@ -192,11 +195,9 @@ class SparseRows(InMemory):
 
     def in_form(self, form: Form) -> Self:
         """A copy in float64 in another form, which has no centre."""
-        copy = sparse.csr_array(self._rows.shape, dtype=np.float64)
-        copy.data = self._rows.data.astype(np.float64)
-        copy.data *= form.scale
-        copy.indices, copy.indptr = self._rows.indices, self._rows.indptr
-        return type(self)(copy, tally=self.tally)
+        values = self._rows.data.astype(np.float64)
+        values *= form.scale
+        return type(self)(_with_values(self._rows, values), tally=self.tally)
 
     def parts(self) -> Iterator[tuple[slice, Self]]:
         """All rows, a few at a time; a part pays for the d sums that it starts from."""
@@ -207,6 +208,13 @@ class SparseRows(InMemory):
             stop = min(max(stop, start + 1), n_rows)
             yield slice(start, stop), type(self)(self._rows, start, stop, self.tally)
             start = stop
+
+    def squared(self) -> Self:
+        """A copy of the values alone, and of none if every entry is 0 or 1."""
+        squares = np.square(self._rows.data)
+        if np.array_equal(squares, self._rows.data):
+            return self
+        return type(self)(_with_values(self._rows, squares), tally=self.tally)
 
     def count_entries(self, where: Where) -> int:
         pointers = self._rows.indptr
@@ -254,6 +262,12 @@ class MatrixRows:
             return MatrixRows(sparse.vstack(parts, format="csr"))
         return MatrixRows(np.vstack(parts))
 
+    def scaled(self, columns: Array) -> "MatrixRows":
+        if not sparse.issparse(self._matrix):
+            return MatrixRows(self._matrix * columns)
+        values = self._matrix.data * columns[self._matrix.indices]
+        return MatrixRows(_with_values(self._matrix, values))
+
     def inner_products(self, other: "MatrixRows") -> Array:
         return np.asarray(dense(self._matrix @ other._columns))
 
@@ -300,6 +314,13 @@ def _row_view(X: sparse.csr_array, start: int, stop: int) -> sparse.csr_array:
     pointers = X.indptr[start : stop + 1]
     view.indptr = (pointers - first if first else pointers).astype(X.indices.dtype, copy=False)
     return view
+
+
+def _with_values(rows: sparse.csr_array, values: NDArray[Any]) -> sparse.csr_array:
+    """Rows that share all but the values."""
+    copy = sparse.csr_array(rows.shape, dtype=values.dtype)
+    copy.data, copy.indices, copy.indptr = values, rows.indices, rows.indptr
+    return copy
 
 
 def _transpose_view(rows: sparse.csr_array) -> sparse.csc_array:

@@ -92,6 +92,9 @@ class Rows(Protocol):
     def parts(self) -> Iterator[tuple[slice, "Rows"]]:
         """All rows, a few at a time and without a copy, with the places they have."""
 
+    def squared(self) -> "Rows":
+        """The same rows with every entry squared, for sums that need not be exact."""
+
     def count_entries(self, where: Where) -> int:
         """Stored entries of some of the rows."""
 
@@ -121,6 +124,9 @@ class ExactRows(Protocol):
 
     def stacked(self, *others: Any) -> "ExactRows":
         """These rows and, below them, others of the same kind."""
+
+    def scaled(self, columns: Array) -> "ExactRows":
+        """The same rows with every column multiplied."""
 
     def inner_products(self, other: Any) -> Array:
         """Of these rows with others of the same kind, as a matrix."""
@@ -181,3 +187,9 @@ def gram_by_parts(
             total += sign * (rows.T @ rows)
             product += sign * (root @ rows)
     return total, product
+
+
+def exact_rows_in(n_bytes: float, per_row: float) -> float:
+    """How many rows fit, at three copies in float64 each and six products with each other."""
+    copies = 3.0 * 1.5 * per_row  # column numbers take half of what numbers do
+    return max(4.0, (math.sqrt(copies**2 + 24.0 * max(n_bytes, 0.0) / 8.0) - copies) / 12.0)

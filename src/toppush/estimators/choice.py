@@ -12,7 +12,7 @@ The default rule, `by_the_top`, of three steps:
 Another measure stands for steps 2 and 3 if one is given.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -39,12 +39,16 @@ class HeldOut(NamedTuple):
     """What the default rule keeps of the held-out rows of a fold, for one pair."""
 
     head: Head
+    recall: float
+    """Of the head alone."""
     average_precision: float
     """NaN if the rows are of one class."""
 
 
-Measured = list[HeldOut] | list[float]
-Judge = Callable[[PlacedRows, Mask, Lists, Array | None], Measured]
+Measure = HeldOut | float
+Measured = Mapping[int, Measure]
+"""On a fold, by the number of the pair; without those that were not fitted there."""
+Judge = Callable[[PlacedRows, Mask, Lists, Array | None], Sequence[Measure]]
 """What is kept of the held-out rows of a fold: their labels, scores by each fit, and weights."""
 
 
@@ -58,7 +62,7 @@ def judge_by_heads(
         head, precision = Head.join(heads), np.nan
         if head.n_pos > 0.0 and head.n_neg > 0.0:
             precision = metrics.average_precision(positive, scores, sample_weight=weight)
-        found.append(HeldOut(head, precision))
+        found.append(HeldOut(head, head.recall(), precision))
     return found
 
 
@@ -77,9 +81,10 @@ def by_the_top(recall: Array, precision: Array, degenerate: Mask) -> Array:
     return np.asarray(recall - 2.0 * (precision < best - WITHIN))
 
 
-def ranks(order: Array, degenerate: Mask) -> NDArray[np.int32]:
-    """Rank 1 for the best; pairs at which zero is optimal come after all others."""
-    behind = (np.ptp(order) + 1.0) * degenerate
+def ranks(order: Array, degenerate: Mask, dropped: Mask | None = None) -> NDArray[np.int32]:
+    """Rank 1 for the best; `dropped` pairs come later, last those at which zero is optimal."""
+    behind = 2.0 * degenerate if dropped is None else 2.0 * degenerate + dropped
+    behind = (np.ptp(order) + 1.0) * behind
     found: NDArray[np.int32] = rankdata(np.round(behind - order, 12), method="min").astype(np.int32)
     return found
 
@@ -92,43 +97,51 @@ def results(
 ) -> dict[str, Any]:
     """The table of a search, in the words of scikit-learn's `cv_results_`.
 
-    `held[i][j]` was measured, and `degenerate[i, j]` found, on fold i for pair j.
+    `held[i][j]` was measured on fold i for pair j, and `degenerate[j]` found on some fold. A pair
+    that was not fitted on every fold was dropped: its means are over the folds that it has.
     """
-    left_out: Mask = np.any(degenerate, axis=0)
+    table = np.array([[_number(fold.get(pair)) for pair in range(len(pairs))] for fold in held])
+    fitted = np.array([[pair in fold for pair in range(len(pairs))] for fold in held])
+    dropped = np.asarray(~fitted.all(axis=0))
     families = np.array([pair["pairwise"] for pair in pairs]) if "pairwise" in pairs[0] else None
-    deciding: dict[str, Array] = {}
+    mean, deciding = table.mean(axis=0, where=fitted), {}
+    order = mean
     if isinstance(held[0][0], HeldOut):
-        heads = cast(Sequence[list[HeldOut]], held)
-        table = np.array([[one.head.recall() for one in fold] for fold in heads])
-        recall, precision = _joint(heads)
+        recall, precision = _joint(cast(Sequence[Mapping[int, HeldOut]], held), len(pairs))
         deciding = {"joint_test_score": recall, "mean_average_precision": precision}
-        order = by_the_top(recall, precision, left_out)
-    else:
-        table = np.array(held)
-        order = table.mean(axis=0)
+        order = by_the_top(recall, precision, degenerate | dropped)
     return {
         "params": list(pairs),
         "param_lam": np.array([pair["lam"] for pair in pairs]),
         "param_top": np.array([pair["top"] for pair in pairs], object),
         **({"param_pairwise": families} if families is not None else {}),
         **{f"split{fold}_test_score": row for fold, row in enumerate(table)},
-        "mean_test_score": table.mean(axis=0),
-        "std_test_score": table.std(axis=0),
+        "mean_test_score": mean,
+        "std_test_score": table.std(axis=0, where=fitted),
         **deciding,
-        "degenerate": left_out,
-        "rank_test_score": ranks(order, left_out),
-        "mean_fit_time": np.full(len(pairs), np.mean(seconds) / len(pairs)),
+        "degenerate": degenerate,
+        "n_folds": fitted.sum(axis=0),
+        "rank_test_score": ranks(order, degenerate, dropped),
+        "mean_fit_time": np.full(len(pairs), np.sum(seconds) / fitted.sum()),
     }
 
 
-def _joint(held: Sequence[Sequence[HeldOut]]) -> tuple[Array, Array]:
+def _number(measured: Measure | None) -> float:
+    """The score of a pair on a fold, NaN if it was not fitted there."""
+    if measured is None:
+        return np.nan
+    return measured.recall if isinstance(measured, HeldOut) else measured
+
+
+def _joint(held: Sequence[Mapping[int, HeldOut]], n_pairs: int) -> tuple[Array, Array]:
     """Recall of the joint list, and average precision over the folds with both classes."""
-    by_pair = list(zip(*held, strict=True))
-    precisions = np.array([[one.average_precision for one in pair] for pair in by_pair])
-    both = ~np.isnan(precisions[0])
-    mean = precisions[:, both].mean(axis=1) if both.any() else precisions[:, 0]
-    recall = [Head.join([one.head for one in pair]).recall() for pair in by_pair]
-    return np.array(recall), mean
+    recalls, precisions = [], []
+    for pair in range(n_pairs):
+        fitted = [fold[pair] for fold in held if pair in fold]
+        recalls.append(Head.join([one.head for one in fitted]).recall())
+        found = [one.average_precision for one in fitted if not np.isnan(one.average_precision)]
+        precisions.append(np.mean(found) if found else np.nan)
+    return np.array(recalls), np.array(precisions)
 
 
 def as_good_as_the_best(scores: Array) -> Mask:

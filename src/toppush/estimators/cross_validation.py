@@ -2,7 +2,6 @@
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
 from functools import partial
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
@@ -13,7 +12,6 @@ from sklearn.base import _fit_context
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 
 from toppush.designs import Block
-from toppush.designs.local import one_blas_thread
 from toppush.estimators.base import (
     LinearRanker,
     TrainingRows,
@@ -27,17 +25,16 @@ from toppush.estimators.choice import (
     as_good_as_the_best,
     judge_by_heads,
     judge_by_scores,
-    results,
 )
-from toppush.estimators.folds import FoldFits, fit_fold, unit
+from toppush.estimators.folds import FoldFits, unit
 from toppush.estimators.path import N_LAMS, Grid, is_least, lams_below, read_lams, read_tops
 from toppush.estimators.progress import Tally
+from toppush.estimators.search import PairSearch, named
 from toppush.estimators.toppush import TopPush, require_pairwise
 from toppush.metrics.head import first_negatives
 from toppush.problem.losses import LOSSES
 from toppush.problem.objective import TopPushProblem, count_top
-from toppush.system.threads import in_threads
-from toppush.types import Array, Labels, Matrix, Where
+from toppush.types import Array, Labels, Matrix
 
 N_AVERAGED_LAMS = 5
 """An average needs no fine grid: half the lams, half the time."""
@@ -47,17 +44,16 @@ AVERAGED_TOPS = (1, 0.001, 0.01, 0.1)
 TOL, AVERAGED_TOL = 1e-4, 1e-2
 """Relative gap of a search's fits. The closer they are, the more alike, and the less an average
 of them is worth."""
-DIRECTION_ENTRIES = 1 << 28
-"""The most weights of fold fits that an average holds: 2 GiB."""
 
 
 class TopPushCV(LinearRanker):
     """TopPush with lam and top chosen by cross-validation.
 
-    The folds share X and run in parallel; each follows the whole grid with warm starts. Then the
-    best pair is fitted on all rows, to the tolerance of the folds' fits and with a certificate;
-    or, with `combine="average"`, the directions of all pairs that the folds cannot tell from the
-    best are averaged.
+    The folds share X and run in parallel; each follows the grid with warm starts. Of more than ten
+    pairs all are tried on every third fold, and those that rank best there, a quarter or ten, on
+    the others: the rest is dropped, `cv_results_["n_folds"]` tells which. Then the best pair is
+    fitted on all rows, with a certificate; or, with `combine="average"`, where no pair is dropped,
+    the directions of all pairs that the folds cannot tell from the best are averaged.
 
     Parameters
     ----------
@@ -93,7 +89,8 @@ class TopPushCV(LinearRanker):
         be persisted: the folds are masks of them.
     tol : float, optional
         Relative duality gap at which the fits end, those of the folds and the last one alike. By
-        default 1e-4; 1e-2 for an average.
+        default the last one ends at 1e-4, and those of the folds also where what is open is 3 % of
+        the objective and of what can be gained over weights of zero; 1e-2 for an average.
     n_threads : int, optional
         Folds at a time, and threads of the final fit.
     device : str, optional
@@ -116,8 +113,10 @@ class TopPushCV(LinearRanker):
         As scikit-learn's `GridSearchCV`: `params`, `param_lam`, `param_top`,
         `split0_test_score`, ..., `mean_test_score`, `std_test_score`, `rank_test_score`,
         `mean_fit_time`; unless `pairwise=False` also `param_pairwise`; `degenerate`, where weights
-        of zero are optimal on some fold; and by default `joint_test_score` and
-        `mean_average_precision`, which then make the ranks.
+        of zero are optimal on some fold; `n_folds`, on how many a pair was tried; and by default
+        `joint_test_score` and `mean_average_precision`, which then make the ranks. A pair that was
+        dropped has NaN for the folds it was not tried on, means over the others, and a rank after
+        those that were not.
     members_ : list of dict
         The pairs whose directions make the average; with "best" the one pair.
     coef_, intercept_, threshold_, classes_, n_iter_, n_features_in_
@@ -228,7 +227,8 @@ class TopPushCV(LinearRanker):
         table = np.array([found[f"split{fold}_test_score"] for fold in range(len(folds))])
         good = as_good_as_the_best(table)
         self.members_ = [pair for pair, ok in zip(found["params"], good, strict=True) if ok]
-        weights = unit(sum(np.sum(fold.directions[good], axis=0) for fold in folds))  # type: ignore
+        members = np.flatnonzero(good).tolist()
+        weights = unit(np.sum([fold.directions[one] for fold in folds for one in members], axis=0))
         with given.design(self.n_threads) as design:
             design.tell(Block.score, design.narrow(weights))
             k = count_top(self.top_, design.n_neg)
@@ -261,7 +261,7 @@ class TopPushCV(LinearRanker):
         return search.fitted
 
     def _more(
-        self, search: "PairSearch", best: int, first_lams: Array
+        self, search: PairSearch, best: int, first_lams: Array
     ) -> tuple[Array, tuple[float, ...], bool] | None:
         """What a default grid grows by if its best pair is at an end of it."""
         if self.combine == "average":
@@ -282,7 +282,7 @@ class TopPushCV(LinearRanker):
         wins = top == greatest or unsolved
         return (first_lams, (further[0],), pairwise) if wins and further else None
 
-    def _search(self, given: TrainingRows) -> "PairSearch":
+    def _search(self, given: TrainingRows) -> PairSearch:
         """The folds with what is to be tried on them; sets the first lams."""
         if self.pairwise:
             require_pairwise(self.loss)
@@ -307,7 +307,7 @@ class TopPushCV(LinearRanker):
         return PairSearch(
             given,
             folds,
-            Grid(self.lams_, tops, self.loss, tol),
+            Grid(self.lams_, tops, self.loss, tol, rough=self.tol is None and not average),
             self._judge(given, design.n_neg),
             directions=average,
             n_threads=self.n_threads,
@@ -320,81 +320,3 @@ class TopPushCV(LinearRanker):
         if self.scoring is None:
             return partial(judge_by_heads, n_false=first_negatives(n_neg))
         return judge_by_scores(self.scoring, given.rows, given.classes)
-
-
-def named(lam: float, top: float, pairwise: bool | None) -> dict[str, Any]:
-    """A pair as results tell it, with its family where that was asked for."""
-    pair = {"lam": lam, "top": top}
-    return pair if pairwise is None else {**pair, "pairwise": pairwise}
-
-
-@dataclass
-class PairSearch:
-    """The folds, and what was found on them for the pairs that were tried so far.
-
-    The pairs of the grid come first.
-    """
-
-    given: TrainingRows
-    folds: list[tuple[Where, Where]]
-    grid: Grid
-    judge: Judge
-    directions: bool
-    n_threads: int | None
-    tally: Tally | None
-    families: bool = False
-    """Whether pairs tell their family."""
-    pairs: list[dict[str, Any]] = field(default_factory=list)
-    fitted: list[FoldFits] = field(default_factory=list)
-    table: dict[str, Any] = field(default_factory=dict)
-
-    def begin(self, families: tuple[bool, ...]) -> int:
-        """Try the grid in each family; the index of the best pair.
-
-        A top of one negative is the same problem in both, and is tried once.
-        """
-        tops = self.grid.tops
-        for pairwise in families:
-            best = self.run(self.grid.lams, tops, pairwise)
-            tops = tuple(top for top in tops if not isinstance(top, Integral) or top > 1)
-        return best
-
-    def run(self, lams: Array, tops: tuple[float, ...], pairwise: bool) -> int:
-        """Try more pairs; the index of the best of all so far."""
-        told = pairwise if self.families else None
-        self.pairs += [named(float(lam), top, told) for top in tops for lam in lams]
-        self._check_memory()
-        if self.tally is not None:
-            self.tally.total += len(self.folds) * len(tops) * len(lams)
-        found = self._fit_folds(replace(self.grid, lams=lams, tops=tops, pairwise=pairwise))
-        pairs = zip(self.fitted, found, strict=True)
-        self.fitted = [before.joined(now) for before, now in pairs] if self.fitted else found
-        self.table = results(
-            self.pairs,
-            [fold.measured for fold in self.fitted],
-            np.array([fold.degenerate for fold in self.fitted]),
-            [fold.seconds for fold in self.fitted],
-        )
-        return int(np.argmin(self.table["rank_test_score"]))
-
-    def end(self) -> None:
-        """Let the line that counts the fits stay."""
-        if self.tally is not None:
-            self.tally.close()
-
-    def _fit_folds(self, grid: Grid) -> list[FoldFits]:
-        done = (lambda: None) if self.tally is None else self.tally
-        how: dict[str, Any] = {"directions": self.directions, "done": done}
-        run = partial(fit_fold, self.given, grid=grid, judge=self.judge, **how)
-        with one_blas_thread():
-            n_at_once = self.given.rows.at_once(len(self.folds), self.n_threads)
-            return in_threads(run, self.folds, n_at_once)
-
-    def _check_memory(self) -> None:
-        """Refuse an average whose members do not fit into memory."""
-        n_entries = len(self.folds) * len(self.pairs) * self.given.rows.shape[1]
-        if self.directions and n_entries > DIRECTION_ENTRIES:
-            raise ValueError(
-                f'combine="average" would hold {n_entries:,} weights at once, more than '
-                f'{DIRECTION_ENTRIES:,}; give fewer lams or tops, or combine="best".'
-            )

@@ -1,46 +1,47 @@
 """The fits of a whole grid to a fold's training rows, and what its other rows say of them."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from toppush.estimators.base import TrainingRows, require_both
-from toppush.estimators.choice import Judge, Measured
+from toppush.estimators.choice import Judge, Measure
 from toppush.estimators.path import Grid, follow, follow_solvable
 from toppush.problem.losses import LOSSES
 from toppush.problem.objective import TopPushProblem
 from toppush.solvers import zero_is_optimal
-from toppush.types import Array, Mask, Where
+from toppush.types import Array, Where
 
 
 @dataclass(frozen=True)
 class FoldFits:
-    """What is known of the fits to a fold's training rows, top by top and lam by lam."""
+    """What is known of the fits to a fold's training rows, by the numbers of the pairs."""
 
-    measured: Measured
+    measured: Mapping[int, Measure]
     """What the held-out rows say of each."""
-    directions: Array | None
-    """The weights with length 1, a row for each fit, if they are wanted."""
-    degenerate: Mask
+    directions: Mapping[int, Array]
+    """The weights with length 1, if they are wanted."""
+    degenerate: frozenset[int]
     """Where the certificate shows that weights of zero are optimal."""
     n_iter: int
     seconds: float
 
     def joined(self, other: Self) -> "FoldFits":
         """The fits of both."""
-        directions = None
-        if self.directions is not None and other.directions is not None:
-            directions = np.vstack([self.directions, other.directions])
         return FoldFits(
-            [*self.measured, *other.measured],
-            directions,
-            np.append(self.degenerate, other.degenerate),
+            {**self.measured, **other.measured},
+            {**self.directions, **other.directions},
+            self.degenerate | other.degenerate,
             self.n_iter + other.n_iter,
             self.seconds + other.seconds,
         )
+
+
+NOTHING = FoldFits({}, {}, frozenset(), 0, 0.0)
 
 
 def fit_fold(
@@ -49,30 +50,40 @@ def fit_fold(
     grid: Grid,
     judge: Judge,
     *,
+    numbers: NDArray[np.int_] | None = None,
     directions: bool = False,
     done: Callable[[], None] = lambda: None,
 ) -> FoldFits:
-    """Fit the whole grid to a fold's training rows and measure it on the others.
+    """Fit pairs of a grid to a fold's training rows and measure them on the others.
 
     Rows that the fold does not train on stay where they are and weigh nothing, so no fold
-    copies X. `done` is called after each solve.
+    copies X. `numbers` names the pairs, by top and lam; those below 0 are left out. `done` is
+    called after each solve.
     """
+    shape = len(grid.tops), len(grid.lams)
+    numbers = np.arange(shape[0] * shape[1]).reshape(shape) if numbers is None else numbers
+    wanted, names = numbers >= 0, numbers[numbers >= 0].tolist()
     began, rows, (train, test) = time.perf_counter(), given.rows, fold
     weight = rows.only(train, given.sample_weight)
     with rows.design(given.positive, weight, n_threads=1) as design:
         require_both(design, np.array([False, True]))
-        path = (follow if directions else follow_solvable)(design, grid, done=done)
-        fits = [one for row in path.solutions for one in row]
+        if directions:
+            fits = [one for row in follow(design, grid, done=done).solutions for one in row]
+        else:
+            solvable = follow_solvable(design, grid, wanted, done=done)
+            fits = [one for row in solvable for one in row if one is not None]
         problem = TopPushProblem(design, LOSSES[grid.loss], 1.0)
-        degenerate = np.array([zero_is_optimal(one, problem, grid.tol) for one in fits])
+        degenerate = [zero_is_optimal(one, problem, grid.tol) for one in fits]
     seconds = time.perf_counter() - began
     held = None if given.sample_weight is None else given.sample_weight[test]
-    lists = rows.scores_of_some(test, [(one.weights, one.threshold) for one in fits])
+    each = {id(one): one for one in fits}  # one may stand for many pairs
+    lists = rows.scores_of_some(test, [(one.weights, one.threshold) for one in each.values()])
+    measured = dict(zip(each, judge(rows, given.positive[test], lists, held), strict=True))
     return FoldFits(
-        judge(rows, given.positive[test], lists, held),
-        np.array([unit(one.weights) for one in fits]) if directions else None,
-        degenerate,
-        sum(one.n_iter for one in fits),
+        {name: measured[id(one)] for name, one in zip(names, fits, strict=True)},
+        {name: unit(one.weights) for name, one in zip(names, fits, strict=True) if directions},
+        frozenset(name for name, zero in zip(names, degenerate, strict=True) if zero),
+        sum(one.n_iter for one in each.values()),
         seconds,
     )
 

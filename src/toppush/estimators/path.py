@@ -1,7 +1,8 @@
 """Solutions over whole grids of lam and top, each begun at its neighbour's weights."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import partial
 from numbers import Integral, Real
 from typing import Any
 
@@ -13,14 +14,17 @@ from toppush.estimators.base import read_training, require_both
 from toppush.estimators.toppush import AUTO_TOL, FAMILIES, TopPush, require_pairwise
 from toppush.problem.losses import LOSSES
 from toppush.problem.objective import TopPushProblem, count_top
-from toppush.problem.solution import Solution
+from toppush.problem.solution import Iteration, Solution
 from toppush.solvers import automatic_top, solve, zero_is_optimal
 from toppush.solvers.newton.positives import mean_difference
-from toppush.types import Array, Labels, Matrix
+from toppush.types import Array, Labels, Mask, Matrix
 
 N_LAMS, LAM_RANGE = 9, 1e-4
 N_MORE, LEAST_LAM = 2, 1e-8
 """Lams that a grid grows by at its lower end if that wins, down to this share of the greatest."""
+OPEN = 0.03
+"""What a rough solve may leave open. The average precision of held-out rows differed from that of
+solves to 1e-4 by at most 0.003 on spambase, mammography and real-sim, by 0.01 on w8a."""
 FIRST_GAIN = 0.01
 """At the greatest lam, no weights beat zero by more than this share of the objective."""
 
@@ -58,6 +62,8 @@ class Grid:
     tol: float
     """Relative gap of each solve."""
     pairwise: bool = False
+    rough: bool = False
+    """Whether a solve may end sooner, as `is_near` says."""
 
 
 def toppush_path(
@@ -171,10 +177,9 @@ def follow(design: Design, grid: Grid, *, done: Callable[[], None] = lambda: Non
     """
     rows = []
     for top in grid.tops:
-        k, start, row = count_top(top, design.n_neg), None, []
+        start, row = None, []
         for lam in grid.lams:
-            problem = FAMILIES[grid.pairwise](design, LOSSES[grid.loss], float(lam), k)
-            start = solve(problem, tol=grid.tol, max_iter=1000, start=start)
+            start = _solved(design, grid, top, float(lam), start)
             row.append(start)
             done()
         rows.append(tuple(row))
@@ -182,31 +187,43 @@ def follow(design: Design, grid: Grid, *, done: Callable[[], None] = lambda: Non
 
 
 def follow_solvable(
-    design: Design, grid: Grid, *, done: Callable[[], None] = lambda: None
-) -> SolutionPath:
-    """The path, but one solve stands for all pairs at which it shows that zero is optimal.
+    design: Design,
+    grid: Grid,
+    wanted: Mask,
+    *,
+    done: Callable[[], None] = lambda: None,
+) -> tuple[tuple[Solution | None, ...], ...]:
+    """The solutions as a path has them, but one that shows zero optimal stands for others.
 
     The objective grows with lam and falls with k, so a bound below it holds for every greater lam
-    and smaller k. Each top, the greatest first, therefore begins at the least lam.
+    and smaller k. Therefore the greatest top comes first, and each begins at the least lam and
+    goes up. Pairs that are not `wanted`, by top and lam, are left out: None.
     """
-    counts = [count_top(top, design.n_neg) for top in grid.tops]
-    rows: list[tuple[Solution, ...]] = [()] * len(counts)
-    proof: Solution | None = None
+    rows: list[list[Solution | None]] = [[None] * len(grid.lams) for _ in grid.tops]
     problem = TopPushProblem(design, LOSSES[grid.loss], 1.0)
+    proof, n_proven = None, 0  # for so many of the greatest lams
+    for i in sorted(range(len(grid.tops)), key=lambda i: -count_top(grid.tops[i], design.n_neg)):
+        start = None
+        for j in np.flatnonzero(wanted[i])[::-1]:
+            if j >= n_proven:
+                start = _solved(design, grid, grid.tops[i], float(grid.lams[j]), start)
+                if zero_is_optimal(start, problem, grid.tol):
+                    proof, n_proven = start, j + 1
+            rows[i][j] = proof if j < n_proven else start
+            done()
+    return tuple(map(tuple, rows))
 
-    def solved(i: int, lams: Array) -> tuple[Solution, ...]:
-        part = replace(grid, lams=lams, tops=grid.tops[i : i + 1])
-        return follow(design, part, done=done).solutions[0]
 
-    for i in sorted(range(len(counts)), key=lambda i: -counts[i]):
-        rest = grid.lams
-        if proof is None:
-            (least,), rest = solved(i, grid.lams[-1:]), grid.lams[:-1]
-            proof = least if zero_is_optimal(least, problem, grid.tol) else None
-        if proof is None:
-            rows[i] = (*solved(i, rest), least)
-        else:
-            rows[i] = (proof,) * len(grid.lams)
-            for _ in rest:
-                done()
-    return SolutionPath(grid.lams, grid.tops, tuple(rows))
+def _solved(design: Design, grid: Grid, top: float, lam: float, start: Solution | None) -> Solution:
+    problem = FAMILIES[grid.pairwise](design, LOSSES[grid.loss], lam, count_top(top, design.n_neg))
+    watch = partial(is_near, problem.at_zero()) if grid.rough else None
+    return solve(problem, tol=grid.tol, max_iter=1000, start=start, watch=watch)
+
+
+def is_near(at_zero: float, history: tuple[Iteration, ...], *_: object) -> bool:
+    """Whether a solve left open at most `OPEN` of what can be gained over zero, and of the rest.
+
+    A share of the objective alone would let a great lam, which can gain a hundredth, end at once.
+    """
+    last = history[-1]
+    return last.upper - last.lower <= OPEN * min(last.upper, at_zero - last.lower)

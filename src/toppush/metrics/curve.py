@@ -92,7 +92,11 @@ def top_curve(
     """
     if (elsewhere := KINDS.get(type(y_score))) is not None:
         return elsewhere(y_true, y_score, sample_weight, pos_label)
-    positive, score, weight = read_rows(y_true, y_score, sample_weight, pos_label)
+    return curve_of(*read_rows(y_true, y_score, sample_weight, pos_label))
+
+
+def curve_of(positive: Mask, score: Column, weight: Array) -> TopCurve:
+    """The same of rows that need no check; each has a weight above 0."""
     order = np.argsort(score)[::-1]
     score, positive, weight = score[order], positive[order], weight[order]
     last = np.flatnonzero(np.append(score[1:] != score[:-1], True))

@@ -9,6 +9,7 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
+from toppush.metrics.curve import curve_of
 from toppush.metrics.measures import top_recall
 from toppush.types import Array, Mask
 
@@ -59,10 +60,8 @@ class Head(NamedTuple):
         if self.positive.all():
             return 1.0
         found = float(self.weight[self.positive].sum()) / self.n_pos
-        n_false = first_negatives(self.n_neg)
-        return found * top_recall(
-            self.positive, self.scores, n_false=n_false, sample_weight=self.weight
-        )
+        curve = curve_of(self.positive, self.scores, self.weight)
+        return found * float(top_recall.of(curve, n_false=first_negatives(self.n_neg)))
 
 
 def first_negatives(n_neg: float) -> float:

@@ -18,10 +18,10 @@ def choose_band(block: Block, level: float, stride: int, capped: bool) -> None:
     chosen = block.scores[1] > level
     chosen[-block.first_negative % stride :: stride] = True
     part_of(block).outside = ~chosen
-    _set_band(block, block.arrays.flatnonzero(chosen), capped)
+    set_band(block, block.arrays.flatnonzero(chosen), capped)
 
 
-def _set_band(block: Block, where: Where, capped: bool, known: Rows | None = None) -> None:
+def set_band(block: Block, where: Where, capped: bool, known: Rows | None = None) -> None:
     """Make a band of these negatives, not yet centred; `known` are the first of them."""
     rows, none = block.negative_rows(where, known), block.arrays.zeros(len(where))
     part_of(block).band = Band(none, none, none, none, capped, where, rows, rows.squared_norms())
@@ -85,7 +85,13 @@ def _centred(below: Array, mu: float, cap: float) -> tuple[Array, Array]:
 @only_asks
 def candidates_above(block: Block, level: float) -> tuple[float, float]:
     """Negatives outside the band above a level: sum of how far, and how many."""
-    return mass_above(block.scores[1][part_of(block).outside], level)
+    return mass_above(candidates(block), level)
+
+
+@only_asks
+def candidates(block: Block) -> Array:
+    """Scores of the negatives outside the band, minus infinity in place of the others."""
+    return block.arrays.where(part_of(block).outside, block.scores[1], -np.inf)
 
 
 def extend_band(
@@ -110,7 +116,7 @@ def extend_band(
     where = xp.concatenate([band.where, new])
     known = band.rows if block.fits_twice(where) else None
     del part.band, band  # so that the rows go before they are read again
-    _set_band(block, where, capped, known)
+    set_band(block, where, capped, known)
     wider = part.band
     wider.slack, wider.push, wider.excess, wider.room = (
         xp.concatenate(pair) for pair in zip(old, grown, strict=True)

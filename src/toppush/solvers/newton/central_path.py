@@ -6,59 +6,39 @@ from typing import Any
 import numpy as np
 
 from toppush.designs import Block
-from toppush.problem.objective import TopPushProblem, negatives_range
+from toppush.problem.objective import TopPushProblem, negatives_range, top_of
 from toppush.problem.solution import Solution, Status, closed, relative_gap
-from toppush.problem.tops import root, top_mean
 from toppush.solvers.driver import Standing
 from toppush.solvers.forms import Seen, answer_in
 from toppush.solvers.newton import band, duals, positives
+from toppush.solvers.newton.beginning import Beginning
 from toppush.solvers.newton.bounds import Bounds
+from toppush.solvers.newton.frame import frame
+from toppush.solvers.newton.preconditioner import Spread
 from toppush.solvers.newton.pulls import Pulls
-from toppush.solvers.newton.state import MeanDifference
-from toppush.solvers.newton.systems import (
-    SLOW_CG,
-    WITH_POSITIVES_RTOL,
-    Factored,
-    Iterative,
-    Memory,
-    System,
-    few_positives,
-    frame,
-    norm,
-)
+from toppush.solvers.newton.systems import Factored, Iterative, System, norm
 from toppush.types import Array
 
 FORMED = 1000
 """Up to this many features the Newton matrix is formed and factored."""
-FIRST_BAND = (300, 1000)
-"""Least and most negatives of the first band beyond the top ones; a 15th of all in between."""
-MOST_NEW = 500
-"""Negatives that enter the band in one iteration, or k if that is more."""
+MOST_NEW, GROWTH = 500, 0.5
+"""Negatives that enter the band in one iteration, or k, or this share of it, if that is more."""
 NEAR = 0.5
 """A negative this many mean slacks below the level enters the band."""
 TO_BOUNDARY = 0.99
-SPREAD = 1.0
-"""First mean slack, in standard deviations of the negatives' scores."""
-ABOVE = 0.3
-"""First level above all scores, as a share of the first mean slack, for k = 1."""
 SHORT_STEP, MANY_SHORT, MAX_RESCUES = 0.03, 3, 8
 PATIENCE = 40
 """Iterations without a better gap after which the solve is given up."""
 MAX_REFUTED = 3
 """Times that the rows may refute the bounds of a careful solve before it is given up."""
-RESUMED_GAP = 0.1
-"""Relative gap up to which a solve that is resumed begins near the end of the central path."""
-PREDICTOR_RTOL, CORRECTOR_RTOL = 0.2, 0.03
+PREDICTOR_RTOL, CORRECTOR_RTOL = 0.2, 0.015
 
 
-class CentralPath:
+class CentralPath(Beginning):
     """Weights and three numbers on the way along the path, and the Newton matrix's parts.
 
     In a form that all rows asked for, every iteration takes its sums anew from the rows.
     """
-
-    weights: Array
-    sums: band.BandSums
 
     def __init__(
         self, problem: TopPushProblem, tol: float, how: Seen, start: Solution | None = None
@@ -71,11 +51,13 @@ class CentralPath:
         formed = design.n_features <= min(FORMED, design.most_formed)
         self.bounds = Bounds(problem, tol, how)
         self.pulls = Pulls(problem, formed=formed, careful=how.final)
-        self.memory = Memory(design.arrays, design.most_exact / 2)
+        self.spread = Spread()
         self.level = self.threshold = self.path = 0.0
         self.pull = 0.0
         """G, the multiplier of T: the mean slope of the loss at the solution."""
         self.n_band, self.step, self.has_stepped = 0, 1.0, False
+        self.at_dual = False
+        """Whether the band still has the pushes of the start's dual, and no slacks."""
         self.n_short = self.n_rescues = self.n_idle = self.n_refuted = 0
         self.best_gap = self.least_complementarity = np.inf
 
@@ -87,7 +69,7 @@ class CentralPath:
         return best.upper, best.lower, *answer_in(self.how.form, best.weights, best.threshold)
 
     def begin(self) -> None:
-        """Along the means' difference, or at given weights; the band on the central path."""
+        """Along the means' difference, or at a given point; the band on the central path."""
         problem, design = self.problem, self.problem.design
         weights = None if self.start is None else self.start.weights
         difference = self._mean_difference()
@@ -96,16 +78,22 @@ class CentralPath:
         self.weights = 1.0 * given
         design.tell(positives.begin_positives, not self.pulls.formed)
         design.tell(Block.score, self.weights)
+        self.threshold = problem.threshold()
         self._shorten(guess=None if usable else self._best_length())
+        if usable and self._start_dual is not None:
+            self._stretch()
         self.path = norm(self.weights)
         self._choose_band()
-        pull, _ = design.sum(positives.bend_and_pull, problem.loss, problem.threshold())
+        pull, _ = design.sum(positives.bend_and_pull, problem.loss, self.threshold)
         self.pull = max(pull / self.m, 1e-12)
-        self._centre(self._first_slack(difference))
-        self._certify()
+        if not (usable and self._take_dual()):
+            self._centre(self._first_slack(difference))
+            self._certify()
 
     def advance(self) -> None:
         """Go one step along the central path, or back onto it after several short ones."""
+        if self.at_dual:
+            self._bring_inside()
         self.n_short = self.n_short + 1 if self.step < SHORT_STEP else 0
         if self.n_short >= MANY_SHORT:
             self._rescue()
@@ -153,87 +141,6 @@ class CentralPath:
         dual = self.problem.design.over_rows(duals.best_dual, bounds.balance)
         return Solution(weights, threshold, dual, upper, lower, n_iter, status)
 
-    # ---- start
-
-    def _mean_difference(self) -> Array:
-        design = self.problem.design
-        known = design.known.find(MeanDifference)
-        if known is None:
-            vector = design.sum(positives.mean_difference, self.m, design.n_neg)
-            known = design.known.keep(MeanDifference(vector))
-        return known.vector
-
-    def _best_length(self) -> float:
-        """Minimiser of the loss's parabola at 0 along the weights, against the mean negative."""
-        total, squares, negatives, _ = self.problem.design.sum(positives.score_moments)
-        centre = negatives / self.problem.design.n_neg
-        mean = total / self.m - centre
-        spread = squares / self.m - 2.0 * centre * total / self.m + centre**2
-        size = self.problem.lam * float(self.weights @ self.weights)
-        bend = size + self.bounds.curvature_at_zero * spread
-        return self.bounds.slope_at_zero * mean / bend if bend > 0.0 else 0.0
-
-    def _shorten(self, guess: float | None) -> None:
-        """Scale the weights by the guess, and on down while the objective is far above zero's."""
-        length, threshold = 1.0 if guess is None else guess, self.problem.threshold()
-        size = self.problem.lam * float(self.weights @ self.weights)
-        while length > 1e-300:
-            if self.bounds.objective_along(length, size, threshold) <= 6.0 * self.bounds.at_zero:
-                break
-            length *= 0.5
-        length = length if length > 1e-300 else 0.0
-        self.weights = length * self.weights
-        self.problem.design.tell(positives.rescale_scores, length)
-
-    def _choose_band(self) -> None:
-        """The negatives with the best scores, and an even sample of all."""
-        problem, design = self.problem, self.problem.design
-        size = int(min(max(design.n_neg // 15, FIRST_BAND[0]), FIRST_BAND[1]))
-        n_top, stride = max(2 * problem.k, size // 2), max(1, 2 * design.n_neg // size)
-        everything = n_top >= design.n_neg or stride == 1
-        level = -np.inf if everything else problem.level_of_top(n_top)
-        design.tell(band.choose_band, level, stride, problem.k > 1)
-        self.n_band = design.sum(band.band_size)
-
-    def _first_slack(self, difference: Array) -> float:
-        """Mean slack to begin with: in proportion to the scores' spread or the residual.
-
-        A solve that is resumed begins with what its gap allows, if that is less.
-        """
-        problem, n_neg, start = self.problem, self.problem.design.n_neg, self.start
-        _, _, total, squares = problem.design.sum(positives.score_moments)
-        spread = np.sqrt(max(squares / n_neg - (total / n_neg) ** 2, 0.0))
-        residual = problem.lam * self.weights - self.pull * difference
-        worth = min(float(residual @ residual) / (2.0 * problem.lam), self.bounds.upper) / self.pull
-        slack = float(max(SPREAD * spread, SPREAD * worth, 1e-12))
-        if start is None or start.status is not Status.RESUMED or start.relative_gap > RESUMED_GAP:
-            return slack
-        return min(slack, 0.3 * max(start.gap, self.tol * start.upper) / self.pull)
-
-    def _centre(self, slack: float) -> None:
-        """Put the band on the central path where its mean slack is about `slack`."""
-        design, k = self.problem.design, self.problem.k
-        high, minus_low = design.max(band.band_range)
-        if k == 1:
-            self.level = high + ABOVE * slack
-            mu = self.pull / design.sum(band.inverse_slacks, self.level)
-        else:
-            mu = slack * self.pull / self.n_band
-            self.level = self._centred_level(mu, -minus_low - slack * self.n_band, high + slack)
-        self.threshold = self.level + design.sum(band.centre, self.level, mu, self.pull / k) / k
-
-    def _centred_level(self, mu: float, low: float, high: float) -> float:
-        """The level at which the pushes of the central path sum to the pull."""
-        design, cap = self.problem.design, self.pull / self.problem.k
-
-        def shortfall(level: float) -> tuple[float, float, float]:
-            # 1/push is nearly a straight line in the level, where push is a hyperbola.
-            push, fall = design.sum(band.centred_push, level, mu, cap)
-            return 1.0 / self.pull - 1.0 / push, -fall / push**2, 1.0 / self.pull
-
-        reach = high + mu * self.n_band / self.pull
-        return root(shortfall, low, reach, high, tolerance=1e-3)
-
     # ---- iteration
 
     def _certify(self) -> None:
@@ -245,10 +152,6 @@ class CentralPath:
         self.pulls.update(self.weights, self.threshold)
         self.sums = design.sum(band.band_sums)
         self.bounds.try_duals(self.pulls, self.sums, stepped=self.has_stepped)
-
-    @property
-    def _n_pairs(self) -> int:
-        return self.n_band if self.problem.k == 1 else 2 * self.n_band
 
     def _rescue(self) -> None:
         """Go back onto the path, each time where it is wider."""
@@ -262,12 +165,10 @@ class CentralPath:
         design, k = self.problem.design, self.problem.k
         above = self.level - NEAR * self.n_band * mu / self.pull
         _, n_new = design.sum(band.candidates_above, above)
-        most = max(MOST_NEW, k)
+        most = max(MOST_NEW, k, int(GROWTH * self.n_band))
         if n_new > most:
             high, _ = design.max(negatives_range)
-            _, above = top_mean(
-                lambda level: design.sum(band.candidates_above, level), most, above, high
-            )
+            _, above = top_of(design, band.candidates, most, above, high)
             _, n_new = design.sum(band.candidates_above, above)
         if not n_new:
             return False
@@ -285,8 +186,6 @@ class CentralPath:
         centring = min(1.0, max(0.01, (ahead / mu) ** 2 if ahead > 0.0 else 0.0))
         goal = max(centring * mu, least)
         moves, change, longest = self._direction(system, goal, True, CORRECTOR_RTOL)
-        if isinstance(system, Iterative) and system.n_steps > SLOW_CG:
-            self.memory.with_positives = few_positives(design)
         design.tell(band.set_moves, moves)
         self._go(self._damped(min(1.0, TO_BOUNDARY * longest), change), moves, change)
 
@@ -303,7 +202,6 @@ class CentralPath:
             self.pull - self.pulls.total / self.m,
             -off_threshold,
         ]
-        rtol *= WITH_POSITIVES_RTOL if self.memory.with_positives else 1.0
         moves, change = system.solve(-(residual + side.product), np.array(numbers), rtol)
         if not (bool(design.arrays.isfinite(moves).all()) and np.all(np.isfinite(change))):
             raise np.linalg.LinAlgError("the Newton system has no finite solution")
@@ -316,7 +214,7 @@ class CentralPath:
         base = frame(design, problem.lam, problem.k, sums, self.pulls.bend_product)
         if self.pulls.formed:
             return Factored(base, self.pulls.gram.matrix, self.n_band)
-        return Iterative(base, self.memory)
+        return Iterative(base, self.spread)
 
     def _damped(self, step: float, change: Array) -> float:
         """Halve the step while the loss's slope ends far from where the system put it."""

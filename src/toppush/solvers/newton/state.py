@@ -21,8 +21,20 @@ from toppush.types import Array, Mask, Where
 # ---- known of the rows: it outlives a solve
 
 
+class WithSquares:
+    """Rows that are also wanted with every entry squared."""
+
+    rows: Rows
+    _squared: Rows | None = None
+
+    def squared(self) -> Rows:
+        """Those, made on first use."""
+        self._squared = self._squared or self.rows.squared()
+        return self._squared
+
+
 @dataclass
-class Positives:
+class Positives(WithSquares):
     """A block's positives, and the bends that the driver's `Gram` was formed with."""
 
     rows: Rows
@@ -162,7 +174,7 @@ class Pairs:
 
 
 @dataclass
-class Band(Pairs):
+class Band(Pairs, WithSquares):
     """Working negatives of a block."""
 
     where: Where
@@ -197,12 +209,16 @@ class Part:
     band: Band
     outside: Mask
     """Negatives that are not in the band."""
+    start: Array
+    """The negatives' duals of the solution that the solve begins at."""
     tangent: Tangent
     aims: tuple[Array, Array]
     """How pushes, and pushes and excesses jointly, change while nothing else moves."""
     direction: Direction
     moves: tuple[Array, Array]
     """How the scores change along the direction."""
+    leverages: tuple[Array, Array]
+    """Of the positives and of the band, where conjugate gradients solve the system."""
 
 
 def part_of(block: Block) -> Part:

@@ -1,0 +1,60 @@
+"""A start from an earlier solution, in the blocks: its dual gives the pushes of the band."""
+
+from toppush.designs import Block, only_asks
+from toppush.designs.arrays import number
+from toppush.problem.losses import Loss
+from toppush.problem.tops import chunks
+from toppush.solvers.newton.band import band_scores, set_band
+from toppush.solvers.newton.state import part_of
+from toppush.types import Array
+
+
+def receive_dual(block: Block, dual: Array) -> None:
+    """Take the negatives' part of a dual point."""
+    part_of(block).start = block.arrays.maximum(block.split(dual)[1], 0.0)
+
+
+@only_asks
+def slope_along(block: Block, loss: Loss, scale: float, threshold: float) -> tuple[float, float]:
+    """First and second derivative of the sum of losses as all scores are multiplied by `scale`."""
+    slope = bend = 0.0
+    for cost, scores in chunks(block.cost, block.scores[0]):
+        violation = threshold - scores
+        slope += number(cost @ (loss.slope(scale * violation) * violation))
+        bend += number(cost @ (loss.curvature(scale * violation) * violation**2))
+    return slope, bend
+
+
+def widen_band(block: Block) -> float:
+    """Let the band have all negatives that the dual pushes; returns the sum of pushes."""
+    xp, part = block.arrays, part_of(block)
+    new = xp.flatnonzero(part.outside & (part.start > 0.0))
+    if len(new):
+        part.outside[new] = False
+        where = xp.concatenate([part.band.where, new])
+        set_band(block, where, part.band.capped, part.band.rows)
+    return number(part.start.sum())
+
+
+def push_as_dual(block: Block, scale: float) -> None:
+    """The dual's pushes as they are, for what they prove."""
+    part = part_of(block)
+    part.band.push = scale * part.start[part.band.where]
+
+
+def pair_up(block: Block, level: float, mu: float, cap: float, reach: float) -> float:
+    """Bring the pushes inside, each with the slack that makes their product mu.
+
+    A negative below the level has a push of at least mu over that distance and `reach`, one above
+    it as much room under the cap. What the slacks are off then is a residual that the steps work
+    off. Returns the sum of excesses.
+    """
+    xp, band = block.arrays, part_of(block).band
+    below = level - band_scores(block)
+    band.push = xp.maximum(band.push, mu / (xp.maximum(below, 0.0) + reach))
+    band.excess = band.room = xp.zeros(len(below))
+    if band.capped:
+        room = xp.maximum(cap - band.push, mu / (xp.maximum(-below, 0.0) + reach))
+        band.push, band.room, band.excess = cap - room, room, mu / room
+    band.slack = mu / band.push
+    return number(band.excess.sum())
