@@ -109,26 +109,26 @@ class Beginning:
         design.tell(band.choose_band, level, max(1, 2 * design.n_neg // size), problem.k > 1)
         self.n_band = design.sum(band.band_size)
 
-    def _take_dual(self) -> bool:
-        """Take the bounds of the weights and the start's dual; False if they are of no use."""
-        design, dual = self.problem.design, self._start_dual
-        if dual is None:
-            return False
-        design.scatter(starts.receive_dual, dual)
-        pushes = design.sum(starts.widen_band)
-        self.n_band = design.sum(band.band_size)
-        if not 0.0 < pushes < np.inf:
-            return False
+    def _receive_dual(self) -> float:
+        """Hand the blocks the start's dual, or let them take what the last solve left there.
+
+        Returns the sum of the negatives' part, 0 if it is of no use.
+        """
+        design, dual = self.problem.design, None if self.start is None else self.start.dual
+        if dual is not None and dual.size:
+            design.scatter(starts.receive_dual, dual)
+        else:
+            design.tell(starts.recall_dual)
+        total: float = design.sum(starts.sum_of_start)
+        return total if total < np.inf else 0.0
+
+    def _take_dual(self, total: float) -> bool:
+        """Take the bounds of weights and dual, of which that is the sum; False if they are far."""
         self.level = self.threshold
-        design.tell(starts.push_as_dual, self.pull / pushes)
+        self.problem.design.tell(starts.push_as_dual, self.pull / total)
         self._certify()
         self.at_dual = relative_gap(self.bounds.upper, self.bounds.lower) <= STARTED_GAP
         return self.at_dual
-
-    @property
-    def _start_dual(self) -> Array | None:
-        """The dual to begin at, if there is one: rows elsewhere, and guesses, have none."""
-        return self.start.dual if self.start is not None and self.start.dual.size else None
 
     def _bring_inside(self) -> None:
         """Bring the pairs of the band, at the boundary where steps are short, to equal products.
