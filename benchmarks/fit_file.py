@@ -1,70 +1,108 @@
-"""Where the time of `toppush fit` goes on a Parquet file of 100 MB.
+"""Where the CPU seconds of `toppush fit` go on Parquet files, with lam and top given.
 
-python -m benchmarks.fit_file                      # both settings
-python -m benchmarks.fit_file --megabytes 20
+    python -m benchmarks.fit_file                              # a real table and a made one
+    python -m benchmarks.fit_file --before ../before/src       # another source tree in turn
+
+Each fit is a process with one thread. "start and saving" is Python with its packages and writing
+the model; fits are one to all rows and those that hold out rows, by which scores get a meaning.
 """
 
 import argparse
 import json
+import os
+import resource
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
+from statistics import median
 
 import numpy as np
+import pyarrow as pa
+from pyarrow import csv, parquet
 
 from benchmarks.common import report
+from benchmarks.data import ROOT, SHARED
 
-N_NUMBERS = 20
-SETTINGS = {"as it comes (lam cv, top cv)": [], "--lam 0.01": ["--lam", "0.01", "--top", "1%"]}
+OPTIONS = {
+    "bank-marketing": ["--label", "y", "--drop", "duration", "--lam", "0.001", "--top", "5%"],
+    "made, 1,000,000 x 50": ["--lam", "0.0001", "--top", "2%"],
+}
+BY_CPU = (
+    "import time, toppush.files.fitting as fitting; fitting.perf_counter = time.process_time; "
+    "from toppush.cli import main; main()"
+)
+STAGES = ["reading", "preparing", "solving", "holding out", "measuring"]
 
 
-def make(path, size):
-    """Numbers with gaps, a column of text and a label, until the file is large enough."""
-    import pyarrow as pa
-    from pyarrow import parquet
+def bank(path):
+    """The raw table: ages, jobs, months, and whether a call sold a deposit."""
+    given = SHARED / "data" / "tables" / "bank-marketing.csv.gz"
+    parquet.write_table(csv.read_csv(given, parse_options=csv.ParseOptions(delimiter=";")), path)
 
-    rng, n_rows = np.random.default_rng(0), size // (8 * N_NUMBERS)
-    X = rng.normal(size=(n_rows, N_NUMBERS))
-    score = X[:, 0] + X[:, 1] + rng.normal(0, 1.5, n_rows)
-    columns = {f"x{j}": pa.array(X[:, j], mask=rng.random(n_rows) < 0.01) for j in range(N_NUMBERS)}
+
+def made(path, n_rows=1_000_000, n_columns=50):
+    """Numbers, some with gaps, a column of text and a label that ten of them tell of."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n_rows, n_columns)).round(3)
+    score = X[:, :10] @ rng.normal(size=10) + rng.normal(0, 0.5, n_rows)
+    columns = {
+        f"x{j}": pa.array(X[:, j], mask=rng.random(n_rows) < 0.01 if j < 20 else None)
+        for j in range(n_columns)
+    }
     columns["city"] = pa.array(rng.choice(["Lyon", "Oslo", "Rome", "Porto"], n_rows))
     columns["label"] = pa.array(score > np.quantile(score, 0.98))
     parquet.write_table(pa.table(columns), path)
-    return n_rows
 
 
-def main(size):
+def measure(source, path, options):
+    """CPU seconds of the whole process and of its stages."""
+    threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
+    env = os.environ | threads | {"PYTHONPATH": str(source.resolve())}
+    command = [sys.executable, "-c", BY_CPU, "fit", str(path), "--json", "--model", "linear"]
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    ran = subprocess.run(
+        [*command, "-o", f"{path}.toppush", *options],
+        env=env, check=True, capture_output=True, text=True,
+    )  # fmt: skip
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    total = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return {"all": total} | json.loads(ran.stdout)["seconds"]
+
+
+def row(name, size, runs):
+    """Medians over the runs, and the share of all that no solver took."""
+    spent = {stage: median(run.get(stage, 0.0) for run in runs) for stage in ["all", *STAGES]}
+    fits = spent["solving"] + spent["holding out"]
+    start = spent["all"] - sum(spent[stage] for stage in STAGES)
+    return [name, size, *spent.values(), start, 1.0 - fits / spent["all"]]
+
+
+def main(before, repeats):
+    sources = (
+        {"after": ROOT / "src"} if before is None else {"before": before, "after": ROOT / "src"}
+    )
     table = []
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "rows.parquet"
-        n_rows = make(path, size)
-        for name, options in SETTINGS.items():
-            command = [str(Path(sys.executable).with_name("toppush")), "fit", str(path), "--json",
-                       "--model", "linear"]  # fmt: skip
-            began = time.perf_counter()
-            ran = subprocess.run(
-                [*command, "-o", str(path) + ".toppush", *options],
-                check=True,
-                capture_output=True,
-                text=True,
-            )
-            wall = time.perf_counter() - began
-            spent = json.loads(ran.stdout)["seconds"]
-            start = wall - sum(spent.values())
-            outside = 1 - spent["solving"] / wall
-            megabytes = path.stat().st_size / 1e6
-            table.append([name, megabytes, n_rows, wall, start, *spent.values(), outside])
-            print(*table[-1], flush=True)
-    columns = [
-        "fit", "MB", "rows", "seconds", "start and saving", "reading", "preparing", "solving",
-        "measuring", "share outside the solver",
-    ]  # fmt: skip
+        for (name, options), make in zip(OPTIONS.items(), (bank, made), strict=True):
+            path = Path(folder) / "rows.parquet"
+            make(path)
+            runs = {side: [] for side in sources}
+            for _ in range(repeats):
+                for side, source in sources.items():
+                    runs[side].append(measure(source, path, options))
+            size = path.stat().st_size / 1e6
+            for side, found in runs.items():
+                table.append([side, *row(name, size, found)])
+                print(*table[-1], flush=True)
+    columns = ["tree", "file", "MB", "CPU seconds", *STAGES, "start and saving",
+               "share outside of fits"]  # fmt: skip
     report("fit-file", columns, table)
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--megabytes", type=float, default=100.0)
-    main(int(parser.parse_args().megabytes * 1e6))
+    parser.add_argument("--before", type=Path, help="the src folder of another tree")
+    parser.add_argument("--repeats", type=int, default=3)
+    given = parser.parse_args()
+    main(given.before, given.repeats)

@@ -1,9 +1,15 @@
-"""Fits on a GPU beside the processors of the same machine; the data are made on the GPU.
+"""Fits on a GPU beside the processors of the same machine.
 
-python -m benchmarks.gpu                 # both parts
-python -m benchmarks.gpu dense           # 10^7 x 256 float32
-python -m benchmarks.gpu url             # 2,396,130 x 3,231,961, 116 entries a row
-python -m benchmarks.gpu --scale 0.001 --device cpu     # a rehearsal without a GPU
+python -m benchmarks.gpu dense           # 10^7 x 256 float32, made on the GPU
+python -m benchmarks.gpu degenerate      # 2,396,130 x 3,231,961, 116 entries a row, no signal
+python -m benchmarks.gpu dense degenerate --scale 0.001 --device cpu  # a rehearsal without a GPU
+python -m benchmarks.gpu signal --rows 500000 --lams 1 0.01 0.0001    # rows with a signal
+python -m benchmarks.gpu signal --rows 500000 --device cpu --threads 16 --limit 120
+
+In the degenerate part weights of zero are optimal (the objective is 1.0000): it measures products,
+not how long it takes to find a ranking. That is the part called signal. With --device cpu it runs
+on the processors and stops after --limit seconds, which then is a time that a fit takes more than;
+its rows are added to what earlier runs left in results/gpu-signal.csv.
 
 A part that fails says why and the next one runs. Each part writes its table as soon as it ends.
 """
@@ -20,9 +26,13 @@ import torch
 from scipy import sparse
 
 from benchmarks import common
-from toppush import TopPush
+from toppush import TopPush, datasets
 from toppush.datasets.made import MADE
+from toppush.designs import place
 from toppush.designs.torch import rows as gpu
+from toppush.problem.losses import LOSSES
+from toppush.problem.objective import TopPushProblem, count_top
+from toppush.solvers import solve
 
 BEGAN = time.perf_counter()
 ENOUGH = 400.0
@@ -160,8 +170,9 @@ def tabulate(name, rows, device):
 # ---- parts
 
 
-def dense(device, scale):
+def dense(options):
     """10^7 x 256: classes some standard deviations apart along a direction."""
+    device, scale = options.device, options.scale
     n_rows, n_columns = int(10_000_000 * scale), 256
     generator = torch.Generator(device).manual_seed(0)
     X = torch.empty((n_rows, n_columns), dtype=torch.float32, device=device)
@@ -194,8 +205,8 @@ def on_host(X, y):
 
 
 def url_rows(device, scale):
-    """`benchmarks.data.made("made like url")` by the same recipe on the device, as CSR parts."""
-    full, n_columns, per_row, share = MADE["made-url"]
+    """`benchmarks.data.made("degenerate, like url")` by its recipe on the device, as CSR parts."""
+    full, n_columns, per_row, share, _ = MADE["degenerate-url"]
     n_rows = int(full * scale)
     generator = torch.Generator(device).manual_seed(0)
 
@@ -223,8 +234,9 @@ def url_rows(device, scale):
     return pointers, torch.cat(indices), torch.cat(values), n_columns, y
 
 
-def url(device, scale):
-    """Url's sizes and density, float32 and float64."""
+def degenerate(options):
+    """Url's sizes and density without a signal, float32 and float64."""
+    device, scale = options.device, options.scale
     pointers, indices, values, n_columns, y = url_rows(device, scale)
     shape = (len(y), n_columns)
     say(f"url: {shape[0]} x {shape[1]}, {len(indices)} entries")
@@ -247,39 +259,122 @@ def url(device, scale):
         for lam, top in ((1.0, 1), (0.01, 0.01)):
             given = {"lam": lam, "top": top, "tol": 1e-3}
             beside = host if kind == torch.float64 else None
-            rows.append({**compare("made like url", X, y, beside, 3, **given), **found})
-            tabulate("gpu-url", rows, device)
+            rows.append({**compare("degenerate, like url", X, y, beside, 3, **given), **found})
+            tabulate("gpu-degenerate", rows, device)
         if kind == torch.float32:
-            profile(lambda: fit(X, y, lam=1.0, top=1, tol=1e-3), "made like url")  # noqa: B023
+            profile(lambda: fit(X, y, lam=1.0, top=1, tol=1e-3), "degenerate, like url")  # noqa: B023
 
 
-PARTS = {"dense": dense, "url": url}
+# ---- rows with a signal
+
+
+def signal(options):
+    """Time to a proven gap at each lam, on the device or on the processors."""
+    X, y = datasets.made(options.data, n_rows=options.rows, n_columns=options.columns)
+    X = X.astype(options.dtype)
+    say(f"made {X.shape[0]} x {X.shape[1]}, {X.nnz} entries, {y.sum()} positive")
+    device = options.device if options.device == "cuda" else None
+    solved_by(place(X[:3000], device), y[:3000], options.lams[0], options)  # libraries loaded
+    placing, rows = timed(lambda: place(X, device))
+    about_rows = {
+        "rows": X.shape[0], "columns": X.shape[1], "entries": X.nnz, "type": options.dtype,
+        "where": about("cuda")["gpu"] if device else f"{options.threads} threads",
+        "placing s": placing, "top": options.top,
+    }  # fmt: skip
+    for lam in options.lams:
+        append(options.name, about_rows | {"lam": lam} | timed_fit(rows, y, lam, options))
+    if options.profile:
+        profile(lambda: solved_by(rows, y, options.lams[-1], options), f"lam {options.lams[-1]}")
+
+
+def timed_fit(rows, y, lam, options):
+    """Seconds of a fit with what it found; a fit that was stopped takes longer than that."""
+    if torch.cuda.is_available():
+        torch.cuda.reset_peak_memory_stats()
+    seconds, found = timed(lambda: solved_by(rows, y, lam, options))
+    peak = torch.cuda.max_memory_allocated() / 2**30 if torch.cuda.is_available() else 0.0
+    row = {
+        "seconds": seconds, "status": found.status.name, "iterations": found.n_iter,
+        "passes": found.history[-1].passes, "gap": found.relative_gap,
+        "objective": found.upper, "peak GiB": peak,
+    }  # fmt: skip
+    say(f"lam {lam:g}:", {key: common._shown(cell) for key, cell in row.items()})
+    return row
+
+
+def solved_by(rows, y, lam, options):
+    """A fit to placed rows; one on the processors ends when its time is over."""
+    began = time.perf_counter()
+
+    def late(history, weights, threshold):
+        return time.perf_counter() - began > options.limit
+
+    with rows.design(y, n_threads=options.threads) as design:
+        loss, k = LOSSES["truncated_quadratic"], count_top(options.top, design.n_neg)
+        watch = late if options.device == "cpu" else None  # which is handed all weights
+        problem = TopPushProblem(design, loss, lam, k)
+        return solve(problem, tol=options.tol, max_iter=10_000, watch=watch)
+
+
+def append(name, row):
+    """Add a row to the table of an earlier run."""
+    before = [line for line in common.saved(name) if list(line) == list(row)]
+    columns, rows = list(row), [list(line.values()) for line in before] + [list(row.values())]
+    TABLES[name] = columns, rows
+    common.save(name, columns, rows, extra=about("cuda" if torch.cuda.is_available() else "cpu"))
+
+
+PARTS = {"dense": dense, "degenerate": degenerate, "signal": signal}
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("parts", nargs="*", help=f"of {', '.join(PARTS)}; all by default")
-    parser.add_argument("--device", default="cuda")
-    parser.add_argument("--scale", type=float, default=1.0, help="share of the rows to make")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("parts", nargs="+", choices=PARTS)
+    parser.add_argument("--device", default="cuda", choices=["cuda", "cpu"])
     parser.add_argument("--results", type=Path, help="folder for the tables")
+    parser.add_argument("--scale", type=float, default=1.0, help="share of the rows to make")
+    of_signal = parser.add_argument_group("signal")
+    of_signal.add_argument("--data", default="made-url", choices=MADE)
+    of_signal.add_argument("--rows", type=int, default=500_000)
+    of_signal.add_argument("--columns", type=int, help="by default as many as the data have")
+    of_signal.add_argument("--dtype", default="float64", choices=["float64", "float32"])
+    of_signal.add_argument("--lams", type=float, nargs="+", default=[1.0, 0.01, 0.0001])
+    of_signal.add_argument("--top", type=top, default=1, help="a count, or a share below 1")
+    of_signal.add_argument("--tol", type=float, default=1e-3)
+    of_signal.add_argument("--threads", type=int, default=16)
+    of_signal.add_argument("--limit", type=float, default=float("inf"), help="seconds of a fit")
+    of_signal.add_argument("--name", default="gpu-signal", help="of the table")
+    of_signal.add_argument("--profile", action="store_true", help="show where the time goes")
     options = parser.parse_args()
     common.RESULTS = options.results or common.RESULTS
     say(about(options.device), common.machine())
-    failed = []
-    for name in options.parts or PARTS:
-        say("part", name)
-        try:
-            PARTS[name](options.device, options.scale)
-        except Exception:
-            traceback.print_exc()
-            failed.append(name)
-        if torch.cuda.is_available():
-            torch.cuda.empty_cache()
+    failed = [name for name in options.parts if not ran(PARTS[name], options)]
     for name, table in TABLES.items():
         print(f"\n{name}")
         common.show(*table)
     say("failed:", failed or "nothing")
     raise SystemExit(len(failed))
+
+
+def top(text):
+    """A count or a share."""
+    return int(text) if float(text) >= 1.0 else float(text)
+
+
+def ran(part, options):
+    """Whether a part ran to its end."""
+    say("part", part.__name__)
+    try:
+        part(options)
+    except Exception:
+        traceback.print_exc()
+        return False
+    finally:
+        if torch.cuda.is_available():
+            torch.cuda.empty_cache()
+    return True
 
 
 if __name__ == "__main__":

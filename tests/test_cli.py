@@ -132,7 +132,7 @@ def test_a_fit_is_compared_with_logistic_regression_on_its_folds(folder):
     [
         ("--model", "toppush.files.kinds", "KINDS"),
         ("--loss", "toppush.problem.losses", "LOSSES"),
-        ("--scale", "toppush.files.fitting", "SCALES"),
+        ("--scale", "toppush.files.scaling", "SCALES"),
         ("--missing", "toppush.files.columns", "WAYS"),
     ],
 )

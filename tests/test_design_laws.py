@@ -140,6 +140,16 @@ def products_of(block, copy, weights):
     return pulls[0], pulls[1], rows.curved(weights, u, 0.5), *rows.gram(some, u[::2])
 
 
+def square_products_of(block, copy, weights):
+    """Of the rows with every entry squared: X'u, and the sum of u times X w."""
+    squares, u = COPIES[copy](block.rows).squared(), kept(block)
+    return squares.combine(u), (u * squares.scores(weights)).sum() + 0.0
+
+
+def scaled_products_of(block, weights):
+    return COPIES["exact"](block.rows).scaled(weights).combine(kept(block))
+
+
 def norms_of(block, copy):
     return COPIES[copy](block.rows).squared_norms()
 
@@ -207,6 +217,10 @@ def test_further_products(holder, design, rng):
         found = design.sum(products_of, copy, design.narrow(w))
         for one, other in zip(found, right, strict=True):
             assert_allclose(design.arrays.to_host(one), other, rtol=0, atol=10 * near, err_msg=copy)
+        pull, total = design.sum(square_products_of, copy, design.narrow(w))
+        squares = np.square(X)
+        assert_allclose(design.widen(pull), squares.T @ u, rtol=0, atol=near, err_msg=copy)
+        assert total == pytest.approx(u @ squares @ w, rel=0, abs=10 * near), copy
         norms = design.gather(norms_of, copy)
         assert_allclose(norms, np.square(X).sum(axis=1), rtol=0, atol=near, err_msg=copy)
         (largest,) = design.max(largest_of, copy)
@@ -291,13 +305,12 @@ SETTINGS = [
     {"top": 5, "loss": "logistic", "solver": "paper", "max_iter": 1},
     {"top": 5, "loss": "logistic", "formed": 0},
     {"top": 1, "formed": 0},
-    {"top": 20, "loss": "exponential", "formed": 0, "slow": 0},
+    {"top": 20, "loss": "exponential", "formed": 0},
     {"top": 0.1, "pairwise": True},
     {"top": 7, "loss": "logistic", "pairwise": True},
     {"top": 20, "loss": "exponential", "pairwise": True, "formed": 0},
 ]
-"""`formed` features at most are factored; with more, conjugate gradients solve the system. After
-more than `slow` steps of theirs the positives come into the preconditioner."""
+"""`formed` features at most are factored; with more, conjugate gradients solve the system."""
 
 
 def fit(monkeypatch, rows, number, weighted, **options):
@@ -306,7 +319,6 @@ def fit(monkeypatch, rows, number, weighted, **options):
     monkeypatch.setattr(central_path, "FORMED", formed)
     monkeypatch.setattr(system, "MOST_FORMED", formed)
     monkeypatch.setattr(disk.DiskDesign, "most_formed", formed)
-    monkeypatch.setattr(central_path, "SLOW_CG", given.pop("slow", 200))
     return solved(rows, POSITIVE, WEIGHT if weighted else None, **given)
 
 

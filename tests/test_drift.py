@@ -24,7 +24,7 @@ from toppush.metrics.drift import (
     stability_index,
     unlike_before,
 )
-from toppush.metrics.spread import Spread, even_levels
+from toppush.metrics.spread import Spread, even_levels, masses
 from toppush.metrics.verdict import ColumnNow, headline, sentences, verdict
 from toppush.metrics.watched import LEVELS, Numbers, Scores, Texts
 
@@ -62,6 +62,16 @@ def test_counts_of_parts_add_up_to_those_of_the_whole(one, other):
     np.testing.assert_array_equal(spread.count(np.array(one + other)), parts)
     shares = spread.count(np.array(one)) / len(one)
     np.testing.assert_allclose(shares, spread.shares(), atol=1e-12)
+
+
+@given(few, st.sampled_from([0.5, 3.0]))
+def test_masses_of_equal_weights_are_those_of_any(values, weight):
+    rows, even = np.array(values), np.full(len(values), weight)
+    odd = np.append(even, 7.0)
+    found, mass = masses(rows, even)
+    places, expected = masses(np.append(rows, 99.0), odd)  # the last row has another weight
+    np.testing.assert_array_equal(found, places[:-1])
+    np.testing.assert_allclose(mass, expected[:-1])
 
 
 @given(few)

@@ -18,11 +18,11 @@ from toppush import files
 from toppush.files import DataError, ModelError
 from toppush.files.columns import FORMS
 from toppush.files.counts import Counts
-from toppush.files.fitting import SCALES
 from toppush.files.kinds import KINDS, OptionError, kind_of, named
 from toppush.files.kinds.base import Kind
 from toppush.files.model import saving
 from toppush.files.model.exports import export_json, export_onnx
+from toppush.files.scaling import SCALES
 
 pytestmark = pytest.mark.filterwarnings("ignore::toppush.DegenerateWarning")
 every_kind = pytest.mark.parametrize("kind", EVERY_KIND)

@@ -1,5 +1,8 @@
 """Pipelines with all of scikit-learn's preprocessing come back from files as they were."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -22,10 +25,12 @@ from sklearn.preprocessing import (
     TargetEncoder,
 )
 from sklearn.utils import all_estimators
+from skops.io._trusted_types import SKLEARN_ESTIMATOR_TYPE_NAMES
 
 from toppush import Status, TopPush, TopPushCV, files
 from toppush.files import ModelError
 from toppush.files.model import saving
+from toppush.files.scaling import fit_transform
 
 pytestmark = pytest.mark.filterwarnings("ignore::toppush.DegenerateWarning")
 FOR_LABELS = {"LabelBinarizer", "LabelEncoder", "MultiLabelBinarizer"}
@@ -177,6 +182,36 @@ def test_skops_alone_opens_a_fitted_ranker(tmp_path):
         assert again.solution_.status is Status.CONVERGED
         assert again.solution_.history == ranker.solution_.history
         np.testing.assert_array_equal(again.decision_function(X), ranker.decision_function(X))
+
+
+@pytest.mark.parametrize("kind", [np.float64, np.float32])
+def test_sizes_found_without_a_copy_are_those_of_scikit_learn(kind):
+    rng = np.random.default_rng(0)
+    rows = (rng.normal(size=(50, 4)) * [1.0, 0.0, 1e-3, 1e6]).astype(kind)
+    ours, theirs = MaxAbsScaler(), MaxAbsScaler()
+    found = fit_transform(ours, rows)
+    np.testing.assert_array_equal(found, theirs.fit_transform(rows))
+    assert found.dtype == kind
+    assert vars(ours).keys() == vars(theirs).keys()
+    assert ours.n_samples_seen_ == theirs.n_samples_seen_
+    for name in ("scale_", "max_abs_"):
+        np.testing.assert_array_equal(getattr(ours, name), getattr(theirs, name))
+
+
+def test_sizes_of_rows_with_gaps_are_scikit_learns():
+    rows = np.array([[1.0, np.nan], [-4.0, 2.0]])
+    np.testing.assert_array_equal(fit_transform(MaxAbsScaler(), rows), [[0.25, np.nan], [-1, 1]])
+
+
+def test_skops_trusts_as_much_as_without_us_and_torch_stays_unloaded():
+    code = (
+        "import sys; from toppush.files.model.trust import FAR_ARRAYS, skops_io; skops_io()\n"
+        "from skops.io._trusted_types import SKLEARN_ESTIMATOR_TYPE_NAMES as names\n"
+        "assert not set(FAR_ARRAYS) & set(sys.modules), 'as if never hidden'\n"
+        "print(len(set(names)), 'torch' in sys.modules)"
+    )
+    said = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert said.stdout.split() == [str(len(set(SKLEARN_ESTIMATOR_TYPE_NAMES))), "False"]
 
 
 def test_a_scaled_pipeline_is_still_folded(tmp_path):

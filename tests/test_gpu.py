@@ -3,6 +3,8 @@
 The law runs on the processor, and on a GPU too where there is one.
 """
 
+from functools import partial
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -10,12 +12,15 @@ from scipy import sparse, special
 
 from holders import check_same, devices, made, solved
 from holders import tensor as as_tensor
-from toppush import TopPush
+from toppush import TopPush, datasets
 from toppush.designs import LocalDesign
 from toppush.designs.arrays import NUMPY
 from toppush.problem.losses import LOSSES
+from toppush.solvers.newton.systems import Iterative
 
 torch = pytest.importorskip("torch", reason="needs torch, the extra [gpu]")
+from benchmarks import gpu_check  # noqa: E402
+
 from toppush.designs.torch import rows as gpu  # noqa: E402
 from toppush.designs.torch.arrays import TorchArrays, arrays_on  # noqa: E402
 from toppush.designs.torch.design import fetched  # noqa: E402
@@ -79,8 +84,10 @@ def test_operations_keep_numpys_meaning(device, rng):
     factor, info = xp.cholesky(xp.asarray(matrix))
     assert info == 0
     for right in (rng.normal(size=5), rng.normal(size=(5, 2))):
-        found = xp.to_host(xp.cholesky_solve(factor, xp.asarray(right)))
-        assert_allclose(found, np.linalg.solve(matrix, right), rtol=1e-9)
+        for solve in (partial(xp.cholesky_solve, factor), xp.solver(factor)):
+            found = xp.to_host(solve(xp.asarray(right)))
+            assert_allclose(found, np.linalg.solve(matrix, right), rtol=1e-9)
+    assert xp.floats([tensor[0], tensor.sum()]) == [values[0], pytest.approx(values.sum())]
     assert xp.cholesky(xp.asarray(-matrix))[1] != 0
 
 
@@ -121,7 +128,7 @@ def test_numbers_of_an_answer_come_together(monkeypatch):
     )
     vector = torch.zeros(3)
     answer = (torch.tensor(1.5), 2.0, (torch.tensor(7), vector))
-    found = fetched(answer)
+    found = fetched(answer, arrays_on(vector.device))
     assert found[:2] == (1.5, 2.0)
     assert found[2][0] == 7.0
     assert found[2][1] is vector
@@ -161,6 +168,60 @@ def test_nothing_of_row_length_leaves_the_device(device, rng, monkeypatch):
     assert sorted(sizes)[-1] == N_ROWS, "the dual, at the end"
     assert sizes.count(N_ROWS) == 1
     assert sorted(sizes)[-2] <= X.shape[1]
+
+
+def test_a_step_of_conjugate_gradients_waits_once(monkeypatch):
+    """And an iteration waits for some sixty numbers beside, however high the top is."""
+    X, y = datasets.made("made-url", n_rows=600, n_columns=2000)
+    steps, waits = [], count_waits(monkeypatch)
+    original = Iterative._multiply
+    monkeypatch.setattr(
+        Iterative, "_multiply", lambda self, vector: steps.append(0) or original(self, vector)
+    )
+    for top in (1, 0.05):
+        solution = solved(X, y, lam=0.1, top=top, tol=1e-4, device="cpu")
+        assert len(steps) > solution.n_iter > 3
+        assert len(waits) <= 60 * solution.n_iter + len(steps)
+        steps.clear()
+        waits.clear()
+
+
+def count_waits(monkeypatch):
+    """A list that grows whenever the host would wait for a device."""
+    waits = []
+
+    def counted(owner, name):
+        original = getattr(owner, name)
+        monkeypatch.setattr(
+            owner, name, lambda *given, **more: waits.append(name) or original(*given, **more)
+        )
+
+    for name in ("item", "tolist", "cpu", "nonzero", "__float__", "__int__", "__bool__"):
+        counted(torch.Tensor, name)
+    counted(torch, "nonzero")
+    counted(torch, "unique")
+    original = torch.Tensor.__getitem__
+
+    def chosen(self, at):
+        masks = [part for part in (at if isinstance(at, tuple) else (at,)) if _is_mask(part)]
+        waits.extend("mask" for _ in masks)
+        return original(self, at)
+
+    monkeypatch.setattr(torch.Tensor, "__getitem__", chosen)
+    return waits
+
+
+def _is_mask(at):
+    return isinstance(at, torch.Tensor) and at.dtype == torch.bool
+
+
+@pytest.mark.parametrize("check", gpu_check.CHECKS, ids=lambda check: check.__name__)
+@pytest.mark.parametrize(("device", "scale"), [("cpu", 0.02), ("cuda", 1.0)])
+def test_wide_rows(check, device, scale):
+    """Products, optima and memory on rows of many columns, on a GPU at their full size."""
+    if device not in devices():
+        pytest.skip("needs a CUDA device")
+    check(device, scale)
 
 
 # What is refused.

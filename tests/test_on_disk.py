@@ -16,12 +16,10 @@ from scipy import sparse
 from holders import check_same, made, peak_of, saved, small_parts, solved, write_arrow
 from toppush import TopPush, on_disk
 from toppush.designs import LocalDesign
-from toppush.designs.arrays import NUMPY
 from toppush.designs.disk import memory
 from toppush.designs.disk import rows as disk
-from toppush.designs.in_memory import MatrixRows
 from toppush.designs.views import MaskedRows
-from toppush.solvers.newton import central_path, systems
+from toppush.solvers.newton import central_path
 
 pytestmark = pytest.mark.sampled(2)
 
@@ -74,7 +72,7 @@ def test_without_room_for_copies(kind, loss, room, formed, tmp_path, rng, monkey
     X, y = made(kind, rng)
     given = {"lam": 0.01, "top": 5, "loss": loss, "tol": 1e-6}
     right = solved(X, y, **given)
-    monkeypatch.setattr(disk, "_most_exact", lambda *sizes: math.inf)
+    monkeypatch.setattr(disk, "exact_rows_in", lambda *sizes: math.inf)
     if not formed:
         monkeypatch.setattr(central_path, "FORMED", 0)
         monkeypatch.setattr(disk.DiskDesign, "most_formed", 0)
@@ -83,33 +81,6 @@ def test_without_room_for_copies(kind, loss, room, formed, tmp_path, rng, monkey
     found = solved(saved(X, tmp_path), y, **given)
     assert found.upper == pytest.approx(right.upper, rel=1e-6)
     assert_allclose(found.weights, right.weights, rtol=0, atol=1e-3 * np.abs(right.weights).max())
-
-
-def test_the_preconditioner_holds_no_more_negatives_than_allowed(rng, monkeypatch):
-    X, y = made("dense", rng)
-    right = solved(X, y, lam=0.01, top=0.1, tol=1e-3)
-    monkeypatch.setattr(central_path, "FORMED", 0)
-    monkeypatch.setattr(LocalDesign, "most_exact", 16.0)
-    sizes, among = [], systems.Memory.among
-
-    def noting(self, numbers, rows):
-        found = among(self, numbers, rows)
-        sizes.append((len(numbers), len(self.numbers)))
-        return found
-
-    monkeypatch.setattr(systems.Memory, "among", noting)
-    found = solved(X, y, lam=0.01, top=0.1, tol=1e-3)
-    assert found.upper == pytest.approx(right.upper, rel=2e-3)
-    assert 1 < max(max(pair) for pair in sizes) <= 8
-
-
-def test_products_that_were_forgotten_are_taken_again(rng):
-    rows, memory = MatrixRows(rng.normal(size=(12, 5))), systems.Memory(NUMPY, most=6)
-    for chosen in ([1, 4, 7], [4, 7, 9], [0, 2, 3, 5], [1, 4], [11, 0, 5]):
-        found = memory.among(np.array(chosen), rows.subset(np.array(chosen)))
-        some = rows.subset(np.array(chosen))
-        assert_allclose(found, some.inner_products(some), rtol=0, atol=1e-12)
-        assert len(memory.numbers) <= 6
 
 
 def test_copies_are_made_while_there_is_room(tmp_path, rng, monkeypatch):

@@ -133,7 +133,7 @@ def read_members(
 )
 @click.option(
     "--scale",
-    type=common.Registered("toppush.files.fitting:SCALES"),
+    type=common.Registered("toppush.files.scaling:SCALES"),
     help="Divide each column by its largest value, its deviation, or not at all [maxabs, where "
     "columns are scaled].",
 )

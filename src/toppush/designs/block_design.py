@@ -46,13 +46,14 @@ class BlockDesign(Design):
         return [function(block, *arguments) for block in self.blocks]
 
     def sum(self, function: Callable[..., Answer], *arguments: object) -> Answer:
-        total: Answer = reduce(partial(by_entry, add), self.each(function, *arguments))
-        return total
+        answers = self.each(function, *arguments)
+        return answers[0] if len(answers) == 1 else reduce(partial(by_entry, add), answers)
 
     def max(
         self, function: Callable[..., tuple[float, ...]], *arguments: object
     ) -> tuple[float, ...]:
-        return tuple(map(max, zip(*self.each(function, *arguments), strict=True)))
+        answers = self.each(function, *arguments)
+        return answers[0] if len(answers) == 1 else tuple(map(max, zip(*answers, strict=True)))
 
     def scatter(self, function: Callable[..., object], vector: Array) -> None:
         first = 0

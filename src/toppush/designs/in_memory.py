@@ -1,12 +1,14 @@
 """Rows of dense arrays and of CSR matrices in this process."""
 
 from collections.abc import Iterator
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from toppush.designs import grams
 from toppush.designs.arrays import NUMPY
 from toppush.designs.rows import Form, InMemory, Tally, gram_by_parts
 from toppush.types import Array, Matrix, Where
@@ -19,9 +21,6 @@ USED_ROWS, USED_ENTRIES = 0.25, 1 << 16
 """Share of the entries below which X'u copies the rows whose u is not zero, and the least part."""
 GRAM_ENTRIES = 200_000
 """Entries of a part of a Gram matrix: 1.6 MB. Ten times more took 3x as long on nslkdd."""
-SPARSE_GRAM = 0.08
-"""Share of stored entries below which a sparse product beats a dense one (a9a, 0.11: 1.6x
-slower; w8a, 0.04: 6x faster; hiv-ecfp4, 0.02: 8x faster)."""
 PART_ENTRIES = 1 << 16
 """Entries of a part of the rows that is brought into another form: 512 KB in float64."""
 
@@ -55,7 +54,7 @@ class DenseRows(InMemory):
     def gram(self, where: Where, scale: Array) -> tuple[Array, Array]:
         self.tally.entries += len(where) * self.shape[1]
 
-        def take(part: Where) -> Array:
+        def take(part: Where | slice) -> Array:
             return self.X[where[part]].astype(np.float64, copy=False)
 
         return gram_by_parts(take, scale, self.shape[1], GRAM_ENTRIES)
@@ -79,6 +78,9 @@ class DenseRows(InMemory):
         for start in range(0, self.shape[0], step):
             where = slice(start, start + step)
             yield where, type(self)(self.X[where], self.tally)
+
+    def squared(self) -> Self:
+        return type(self)(np.square(self.X), self.tally)
 
     def count_entries(self, where: Where) -> int:
         return len(where) * self.shape[1]
@@ -161,13 +163,23 @@ class SparseRows(InMemory):
         return total
 
     def gram(self, where: Where, scale: Array) -> tuple[Array, Array]:
-        """X' diag(scale) X and X' scale over some of the rows; sparse if that is less work."""
+        """X' diag(scale) X and X' scale over some of the rows, by the way that takes least."""
         rows = self.subset(where).matrix()
-        if rows.nnz <= SPARSE_GRAM * rows.shape[0] * rows.shape[1]:
-            gram = (rows.T @ sparse.diags_array(scale) @ rows).toarray()
-            return np.asarray(gram), np.asarray(rows.T @ scale)
-        take = lambda part: rows[part].toarray()  # noqa: E731
-        return gram_by_parts(take, scale, self.shape[1], GRAM_ENTRIES)
+        return grams.gram(rows, scale), np.asarray(_transpose_view(rows) @ scale)
+
+    def gram_again(self, where: Where, scale: Array) -> Array:
+        if self._pairs is None or len(where) < USED_ROWS * self.shape[0]:
+            return self.gram(where, scale)[0]
+        known, spread = where < len(self._pairs), np.zeros(len(self._pairs))
+        spread[where[known]] = scale[known]
+        self.tally.entries += self.count_entries(where[known])
+        found = self._pairs.gram(spread)
+        return found if known.all() else found + self.gram(where[~known], scale[~known])[0]
+
+    @cached_property
+    def _pairs(self) -> grams.PairProducts | None:
+        """Products of the entries in each of the first rows, if they are to be kept."""
+        return grams.kept_of(self.matrix())
 
     def subset(self, where: Where) -> Self:
         copy = type(self)(self._rows[where], tally=self.tally)
@@ -176,15 +188,16 @@ class SparseRows(InMemory):
 
     def stacked(self, *others: Self) -> Self:
         parts = [self._rows, *(other._rows for other in others)]
-        return type(self)(sparse.vstack(parts, format="csr"), tally=self.tally)
+        whole = type(self)(sparse.vstack(parts, format="csr"), tally=self.tally)
+        if (known := vars(self).get("_pairs")) is not None:
+            whole._pairs = grams.kept_of(whole.matrix(), known)
+        return whole
 
     def in_form(self, form: Form) -> Self:
         """A copy in float64 in another form, which has no centre."""
-        copy = sparse.csr_array(self._rows.shape, dtype=np.float64)
-        copy.data = self._rows.data.astype(np.float64)
-        copy.data *= form.scale
-        copy.indices, copy.indptr = self._rows.indices, self._rows.indptr
-        return type(self)(copy, tally=self.tally)
+        values = self._rows.data.astype(np.float64)
+        values *= form.scale
+        return type(self)(_with_values(self._rows, values), tally=self.tally)
 
     def parts(self) -> Iterator[tuple[slice, Self]]:
         """All rows, a few at a time; a part pays for the d sums that it starts from."""
@@ -195,6 +208,13 @@ class SparseRows(InMemory):
             stop = min(max(stop, start + 1), n_rows)
             yield slice(start, stop), type(self)(self._rows, start, stop, self.tally)
             start = stop
+
+    def squared(self) -> Self:
+        """A copy of the values alone, and of none if every entry is 0 or 1."""
+        squares = np.square(self._rows.data)
+        if np.array_equal(squares, self._rows.data):
+            return self
+        return type(self)(_with_values(self._rows, squares), tally=self.tally)
 
     def count_entries(self, where: Where) -> int:
         pointers = self._rows.indptr
@@ -242,6 +262,12 @@ class MatrixRows:
             return MatrixRows(sparse.vstack(parts, format="csr"))
         return MatrixRows(np.vstack(parts))
 
+    def scaled(self, columns: Array) -> "MatrixRows":
+        if not sparse.issparse(self._matrix):
+            return MatrixRows(self._matrix * columns)
+        values = self._matrix.data * columns[self._matrix.indices]
+        return MatrixRows(_with_values(self._matrix, values))
+
     def inner_products(self, other: "MatrixRows") -> Array:
         return np.asarray(dense(self._matrix @ other._columns))
 
@@ -288,6 +314,13 @@ def _row_view(X: sparse.csr_array, start: int, stop: int) -> sparse.csr_array:
     pointers = X.indptr[start : stop + 1]
     view.indptr = (pointers - first if first else pointers).astype(X.indices.dtype, copy=False)
     return view
+
+
+def _with_values(rows: sparse.csr_array, values: NDArray[Any]) -> sparse.csr_array:
+    """Rows that share all but the values."""
+    copy = sparse.csr_array(rows.shape, dtype=values.dtype)
+    copy.data, copy.indices, copy.indptr = values, rows.indices, rows.indptr
+    return copy
 
 
 def _transpose_view(rows: sparse.csr_array) -> sparse.csc_array:

@@ -57,6 +57,13 @@ class Design(Protocol):
     def max(self, function: Any, *arguments: Any) -> tuple[float, ...]:
         """The greatest of each entry of the answers."""
 
+    def top_of(self, function: Any, count: int) -> tuple[float, float] | None:
+        """Mean of the `count` greatest of the blocks' numbers, and a level that attains it.
+
+        None where one look at all numbers is no faster than sums over them for some levels.
+        """
+        return None
+
     def widen(self, weights: Array) -> Array:
         """Weights over all columns of X, as a NumPy array, from those over the ones in use."""
         return weights

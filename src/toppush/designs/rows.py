@@ -74,6 +74,9 @@ class Rows(Protocol):
     def gram(self, where: Where, scale: Array) -> tuple[Array, Array]:
         """X' diag(scale) X and X' scale over some of the rows, read once."""
 
+    def gram_again(self, where: Where, scale: Array) -> Array:
+        """The first of these; what is common to answers may be kept, as for rows asked often."""
+
     def subset(self, where: Where) -> "Rows":
         """A copy of some of the rows."""
 
@@ -88,6 +91,9 @@ class Rows(Protocol):
 
     def parts(self) -> Iterator[tuple[slice, "Rows"]]:
         """All rows, a few at a time and without a copy, with the places they have."""
+
+    def squared(self) -> "Rows":
+        """The same rows with every entry squared, for sums that need not be exact."""
 
     def count_entries(self, where: Where) -> int:
         """Stored entries of some of the rows."""
@@ -119,6 +125,9 @@ class ExactRows(Protocol):
     def stacked(self, *others: Any) -> "ExactRows":
         """These rows and, below them, others of the same kind."""
 
+    def scaled(self, columns: Array) -> "ExactRows":
+        """The same rows with every column multiplied."""
+
     def inner_products(self, other: Any) -> Array:
         """Of these rows with others of the same kind, as a matrix."""
 
@@ -126,7 +135,16 @@ class ExactRows(Protocol):
         """The rows as a NumPy array."""
 
 
-class InMemory:
+class GramAnew:
+    """Rows that keep nothing from one Gram matrix to the next."""
+
+    gram: Callable[[Where, Array], tuple[Array, Array]]
+
+    def gram_again(self, where: Where, scale: Array) -> Array:
+        return self.gram(where, scale)[0]
+
+
+class InMemory(GramAnew):
     """What follows from two products where reading the rows twice costs little."""
 
     room, copy_cost = math.inf, 1.0
@@ -146,17 +164,21 @@ class InMemory:
 
 
 def gram_by_parts(
-    take: Callable[[Where], Array], scale: Array, n_features: int, n_entries: int
+    take: Callable[[Where | slice], Array], scale: Array, n_features: int, n_entries: int
 ) -> tuple[Array, Array]:
     """Sums of X' diag(scale) X and X' scale over parts of so many entries.
 
     Rows of either sign are added apart, as squares of scaled rows: half the work of a product.
     """
     xp = namespace(scale)
-    total, product = xp.zeros((n_features, n_features)), xp.zeros(n_features)
     step = max(n_entries // max(n_features, 1), 64)
-    for sign in (1.0, -1.0):
-        chosen = xp.flatnonzero(scale * sign > 0.0)
+    if len(scale) <= step and not (scale < 0.0).any():
+        root = xp.sqrt(scale)
+        rows = take(slice(None)) * root[:, None]
+        return rows.T @ rows, root @ rows
+    total, product = xp.zeros((n_features, n_features)), xp.zeros(n_features)
+    for sign, counted in ((1.0, scale > 0.0), (-1.0, scale < 0.0)):
+        chosen = xp.flatnonzero(counted)
         for start in range(0, len(chosen), step):
             go_on()
             part = chosen[start : start + step]
@@ -165,3 +187,9 @@ def gram_by_parts(
             total += sign * (rows.T @ rows)
             product += sign * (root @ rows)
     return total, product
+
+
+def exact_rows_in(n_bytes: float, per_row: float) -> float:
+    """How many rows fit, at three copies in float64 each and six products with each other."""
+    copies = 3.0 * 1.5 * per_row  # column numbers take half of what numbers do
+    return max(4.0, (math.sqrt(copies**2 + 24.0 * max(n_bytes, 0.0) / 8.0) - copies) / 12.0)

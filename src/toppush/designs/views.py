@@ -2,14 +2,14 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from typing import Self
+from typing import Self, cast
 
 from toppush.designs.arrays import NUMPY, Arrays
-from toppush.designs.rows import ExactRows, Form, Rows
+from toppush.designs.rows import ExactRows, Form, GramAnew, Rows
 from toppush.types import Array, Where
 
 
-class MaskedRows:
+class MaskedRows(GramAnew):
     """Some of the rows, by products with all of them: no copy, but as much work."""
 
     def __init__(self, rows: Rows, where: Where) -> None:
@@ -55,6 +55,10 @@ class MaskedRows:
     def parts(self) -> Iterator[tuple[slice, Rows]]:
         yield slice(0, self.shape[0]), self._all.subset(self._where)
 
+    def squared(self) -> Rows:
+        """Squares are taken anew for every product: all rows are too many to copy."""
+        return MaskedRows(cast(Rows, SquaredRows(self._all)), self._where)
+
     def count_entries(self, where: Where) -> int:
         return self._all.count_entries(self._where[where])
 
@@ -68,7 +72,7 @@ class MaskedRows:
         return self._all.subset(self._where).exact()
 
 
-class ByParts(ABC):
+class ByParts(GramAnew, ABC):
     """Products of all rows as sums over parts, each of which is taken once and then gone."""
 
     shape: tuple[int, int]
@@ -109,8 +113,24 @@ class ByParts(ABC):
     def largest(self) -> float:
         return max((rows.largest() for _, rows in self._parts()), default=0.0)
 
+    def squared(self) -> Rows:
+        return cast(Rows, SquaredRows(cast(Rows, self)))
+
     def stacked(self, *others: Rows) -> Rows:
         raise TypeError("all rows of a block cannot be stacked; copy some of them first.")
+
+
+class SquaredRows(ByParts):
+    """Rows with every entry squared, a part at a time for every product; nothing else of them."""
+
+    def __init__(self, rows: Rows) -> None:
+        self._all, self.shape, self.n_entries = rows, rows.shape, rows.n_entries
+        self.tally, self.arrays, self.is_double = rows.tally, rows.arrays, rows.is_double
+        self.room, self.copy_cost, self.can_shift = rows.room, rows.copy_cost, False
+
+    def _parts(self, *coefficients: Array) -> Iterator[tuple[slice, Rows]]:
+        for place, rows in self._all.parts():
+            yield place, rows.squared()
 
 
 class PreciseRows(ByParts):

@@ -4,7 +4,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,7 +19,6 @@ from toppush.designs import Design, PlacedRows, backend_of, is_placed, place
 from toppush.designs.arrays import namespace, to_host
 from toppush.estimators.callbacks import CallbackSupportMixin, FitTasks
 from toppush.estimators.contributions import linear_contributions
-from toppush.estimators.explaining import Explanation, Pair, explain, explain_pair
 from toppush.estimators.progress import LiveLine
 from toppush.problem.objective import TopProblem
 from toppush.problem.solution import Iteration, Solution
@@ -27,6 +26,9 @@ from toppush.solvers import zero_is_optimal
 from toppush.solvers.checkpoints import Checkpoint
 from toppush.solvers.journal import Watch
 from toppush.types import Array, Labels, Mask, Matrix
+
+if TYPE_CHECKING:
+    from toppush.estimators.explaining import Explanation, Pair
 
 DTYPES = [np.float64, np.float32]
 TIE = 8
@@ -57,7 +59,7 @@ class Ranker(ClassifierMixin, BaseEstimator):
 
     def explain(
         self, X: Matrix, n_columns: int = 3, *, against: Matrix = None
-    ) -> list[Explanation]:
+    ) -> list["Explanation"]:
         """Why each row stands where it does in the list of these rows.
 
         Parameters
@@ -74,9 +76,11 @@ class Ranker(ClassifierMixin, BaseEstimator):
         list of Explanation
             In the order of X; `toppush.estimators.explaining` has their fields.
         """
+        from toppush.estimators.explaining import explain  # a tenth of `import toppush.TopPush`
+
         return explain(self, X, n_columns, against=against)
 
-    def explain_pair(self, x: Matrix, y: Matrix, n_columns: int = 3) -> Pair:
+    def explain_pair(self, x: Matrix, y: Matrix, n_columns: int = 3) -> "Pair":
         """Why the row x stands above the row y.
 
         Parameters
@@ -88,6 +92,8 @@ class Ranker(ClassifierMixin, BaseEstimator):
         -------
         Pair
         """
+        from toppush.estimators.explaining import explain_pair
+
         return explain_pair(self, x, y, n_columns)
 
     def predict(self, X: Matrix) -> NDArray[Any]:

@@ -18,7 +18,6 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import rankdata
-from sklearn.metrics import get_scorer
 
 from toppush import metrics
 from toppush.designs import PlacedRows
@@ -168,6 +167,8 @@ def judge_by_scores(scoring: str | Scorer, rows: PlacedRows, classes: NDArray[An
     rows.require_whole_lists(
         f"scoring={scoring!r}", f"leave it out or name one of {sorted(metrics.METRICS)}"
     )
+    from sklearn.metrics import get_scorer  # here: TopPush alone does without it
+
     scorer, ranker = get_scorer(scoring) if isinstance(scoring, str) else scoring, _Scored(classes)
 
     def judge(_: PlacedRows, positive: Mask, lists: Lists, weight: Array | None) -> list[float]:

@@ -39,7 +39,7 @@ FORMS = ("filled", "gaps", "codes")
 """What may become of gaps and texts."""
 DENSE_SHARE = 0.3
 """Share of entries that are not zero below which rows are made sparse."""
-BLOCK_BYTES = 1 << 20
+BLOCK_BYTES = 1 << 22
 """Rows are filled in blocks of this size, which stay in the cache."""
 
 
@@ -284,7 +284,8 @@ def _learn_dates(name: str, column: pa.ChunkedArray, counts: Counts) -> list[Col
 def _learn_numbers(blank: Number, column: pa.ChunkedArray, counts: Counts) -> Number:
     """A column with the fill and the ends of its values."""
     values = blank.floats(arrow.whole(column))
-    values = values[~np.isnan(values)]
+    if not arrow.all_finite(values):
+        values = values[~np.isnan(values)]
     if not values.size:
         name = blank.source
         raise DataError(f"holds no number; leave it out with --drop {name}.", column=name)

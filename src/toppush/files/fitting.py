@@ -9,7 +9,6 @@ from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 from sklearn.pipeline import Pipeline
-from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 from sklearn.utils._param_validation import InvalidParameterError
 
 from toppush import metrics
@@ -34,15 +33,16 @@ from toppush.files.model.fitted import Model
 from toppush.files.readers import FileOrReader, LoadedRows, Reader, reading
 from toppush.files.readers.base import Layout
 from toppush.files.roles import NO_ROLES, NOTHING, Roles, RoleValues, take_roles
-from toppush.files.watching import remembered
+from toppush.files.scaling import fit_transform, scaler_of
+from toppush.files.watching import meaning, watched_rows
 from toppush.metrics.measures import MAX_DEPTH
 from toppush.system.reading import DataError
 from toppush.system.versions import versions_of
 from toppush.types import Array, Labels, Mask, Matrix
 
 PACKAGES = ("toppush", "numpy", "scipy", "scikit-learn", "skops", "pyarrow")
-SCALES = ("maxabs", "standard", "none")
-STAGES = ("reading", "preparing", "solving", "measuring")
+STAGES = ("reading", "preparing", "solving", "holding out", "measuring")
+"""What takes the seconds of a fit; held out are rows from further fits, by which scores mean."""
 Given = ParamSpec("Given")
 Made = TypeVar("Made")
 
@@ -72,14 +72,8 @@ class Training:
         if table:
             columns = Columns(categorical=self.categorical, missing=missing, form=form)
             steps.append(("columns", columns))
-        if scale == "maxabs":
-            steps.append(("scale", MaxAbsScaler(copy=not table)))
-        elif scale == "standard":
-            # A shift of all rows changes no ranking, and would fill sparse rows.
-            steps.append(("scale", StandardScaler(copy=not table, with_mean=False)))
-        elif scale != "none":
-            raise ValueError(f"scale is {scale!r}; give one of {', '.join(SCALES)}.")
-        return steps
+        scaler = scaler_of(scale, copy=not table)
+        return steps if scaler is None else [*steps, ("scale", scaler)]
 
 
 def read_training_file(
@@ -221,8 +215,10 @@ def fit(
     more = made.after(ranker, X, rows)
     clock.append(perf_counter())
     _forget_folds(ranker)
-    measured = measures(ranker, X, given.positive, given.held.weight)
-    measured |= remembered(made, ranker, given.rows, rows, X, seed)
+    measured = {"scores": meaning(made, ranker, rows, X, seed)}
+    clock.append(perf_counter())
+    measured |= measures(ranker, X, given.positive, given.held.weight)
+    measured |= {"watched": watched_rows(ranker, given.rows, rows, X)}
     learn_reference(ranker, X, given.positive)
     clock.append(perf_counter())
     found = Model(Pipeline([*steps, ("ranker", ranker)]))
@@ -249,7 +245,7 @@ def _prepared(
     steps = given.preparation(scale=_scale(made, options), missing=missing, form=made.form)
     X = given.rows.X
     for _, step in steps:
-        X = with_file(step.fit_transform, given.file, X)
+        X = with_file(fit_transform, given.file, step, X)
     more = made.more_steps(options, X, seed)
     for _, step in more:
         X = step.fit_transform(X)
@@ -325,9 +321,9 @@ def _forget_folds(ranker: Any) -> None:
         ranker.cv = len(ranker.cv)
 
 
-def spent(clock: list[float]) -> dict[str, float]:
+def spent(clock: list[float], stages: Sequence[str] = STAGES) -> dict[str, float]:
     """Seconds of each stage."""
-    return dict(zip(STAGES, np.diff(clock).tolist(), strict=True))
+    return dict(zip(stages, np.diff(clock).tolist(), strict=True))
 
 
 def known(facts: About, layout: Layout, rule: LabelRule, ranker: Ranker) -> About:

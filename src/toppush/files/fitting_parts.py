@@ -31,10 +31,12 @@ from toppush.files.labels import LabelRule, Value, choose, count
 from toppush.files.model.fitted import Model
 from toppush.files.readers import reading
 from toppush.files.readers.base import Layout
+from toppush.files.scaling import SCALES, by_sizes
 from toppush.files.scoring import labelled_rows
 from toppush.system.reading import DataError, kind_of, part_paths
 from toppush.types import Array, Labels, Mask, Matrix
 
+STAGES = tuple(stage for stage in fitting.STAGES if stage != "holding out")
 HELD: dict[type[Column], str] = {Category: "texts", Date: "dates", Number: "numbers"}
 
 
@@ -140,7 +142,7 @@ def fit_parts(
         | {"scale": scale, "missing": missing, "seed": None},
         "warnings": said,
         "training": training,
-        "seconds": fitting.spent(clock),
+        "seconds": fitting.spent(clock, STAGES),
     }
     return model
 
@@ -356,11 +358,10 @@ def _scaler(scale: str, parts: Sequence[ColumnMoments]) -> MaxAbsScaler | Standa
     """A scaler as if it had been fitted to all parts at once."""
     n_rows = sum(part.n_rows for part in parts)
     if scale == "maxabs":
-        scaler = MaxAbsScaler().fit(np.max([part.largest for part in parts], axis=0)[None, :])
-        scaler.n_samples_seen_ = n_rows
-        return scaler
+        largest = np.max([part.largest for part in parts], axis=0)
+        return by_sizes(MaxAbsScaler(), largest, n_rows)
     if scale != "standard":
-        raise ValueError(f"scale is {scale!r}; give one of {', '.join(fitting.SCALES)}.")
+        raise ValueError(f"scale is {scale!r}; give one of {', '.join(SCALES)}.")
     mean = np.sum([part.n_rows * part.mean for part in parts], axis=0) / n_rows
     apart = [part.n_rows * (part.variance + (part.mean - mean) ** 2) for part in parts]
     variance = np.sum(apart, axis=0) / n_rows

@@ -16,7 +16,7 @@ from toppush.files.folds import Folds
 from toppush.files.kinds.base import About, FitRows, Kind, Ranker
 from toppush.files.readers import LoadedRows
 from toppush.files.unseen import FOLDS, learned_scale
-from toppush.metrics.spread import Spread, effective_rows, top_levels
+from toppush.metrics.spread import Spread, effective_rows, masses, top_levels
 from toppush.metrics.watched import LEVELS, Before, Numbers, Texts
 from toppush.system.reading import DataError
 from toppush.types import Array, Matrix, Where
@@ -32,19 +32,15 @@ UNWATCHED = (
 )
 
 
-def remembered(
-    kind: Kind, ranker: Ranker, given: LoadedRows, rows: FitRows, X: Matrix, seed: int
-) -> About:
-    """What a model says of its scores, and of its training rows to hold later ones against.
+def meaning(kind: Kind, ranker: Ranker, rows: FitRows, X: Matrix, seed: int) -> About:
+    """What a model says of its scores.
 
     Parameters
     ----------
     kind, ranker
         Of the model; the ranker is fitted.
-    given : LoadedRows
-        The training rows as they were read.
     rows : FitRows
-        What else is known of them.
+        What is known of the training rows.
     X : matrix
         The training rows as the ranker takes them.
     seed : int
@@ -54,10 +50,15 @@ def remembered(
     if rows.make_folds:
         with suppress(DataError):  # groups or times too few to part; then there is no share
             folds = rows.folds(FOLDS, seed)
-    weight, first = rows.held.weight, given.layout.get("first", 0)
+    weight = rows.held.weight
     scale = learned_scale(kind, ranker, X, rows.positive, weight, folds=folds, seed=seed)
-    kept = watched(given.X, rows.columns, first, ranker, X, weight)
-    return {"scores": scale.as_json(), "watched": kept}
+    return scale.as_json()
+
+
+def watched_rows(ranker: Ranker, given: LoadedRows, rows: FitRows, X: Matrix) -> About:
+    """What a model says of its training rows, `given` as they were read, to hold later against."""
+    first = given.layout.get("first", 0)
+    return watched(given.X, rows.columns, first, ranker, X, rows.held.weight)
 
 
 def watched(
@@ -163,10 +164,13 @@ def column_name(number: int) -> str:
 def _numbers(values: Array, weights: Array, total: float, ends: Array) -> Numbers:
     """The summary of numbers; the ends are those of all rows, of which these may be some."""
     gaps = 1.0 - float(weights.sum()) / total
-    inside = np.clip(ends, *(values.min(), values.max())) != ends
-    values = np.append(values, ends[inside])
-    weights = np.append(weights, np.full(int(inside.sum()), 1e-9 * total))
-    return Numbers(Spread.of(values, weights, levels=LEVELS), min(max(gaps, 0.0), 1.0))
+    found, mass = masses(values, weights)
+    low, high = ends[:1][ends[:1] < found[0]], ends[1:][ends[1:] > found[-1]]
+    hardly = np.full(1, 1e-9 * total)
+    mass = np.concatenate([hardly[: len(low)], mass, hardly[: len(high)]])
+    found = np.concatenate([low, found, high])
+    spread = Spread.of_mass(found, mass, effective_rows(weights), levels=LEVELS)
+    return Numbers(spread, min(max(gaps, 0.0), 1.0))
 
 
 def _texts(texts: list[str], places: Where, weights: Array, total: float) -> Texts:

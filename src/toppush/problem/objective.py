@@ -10,6 +10,7 @@ the positives' weights and m their sum. Paper: X+'a - X-'b = nu -> push; w = pus
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -41,16 +42,28 @@ class TopProblem:
         high, low = self.design.max(negatives_range)
         if self.k == 1:
             return high
-        return top_mean(self._above, self.k, -low, high, guess=guess)[0]
+        return top_of(self.design, negative_scores, self.k, -low, high, guess=guess)[0]
 
     def level_of_top(self, count: int) -> float:
         """A level that about `count` of the negatives' scores exceed."""
         high, low = self.design.max(negatives_range)
-        return top_mean(self._above, count, -low, high)[1]
+        return top_of(self.design, negative_scores, count, -low, high)[1]
 
-    def _above(self, level: float) -> tuple[float, float]:
-        excess, count = self.design.sum(_above, level)
-        return excess, count
+
+def top_of(
+    design: Design,
+    numbers: Callable[[Block], Array],
+    count: int,
+    low: float,
+    high: float,
+    *,
+    guess: float | None = None,
+) -> tuple[float, float]:
+    """Mean of the `count` greatest of the blocks' numbers, and a level attaining it."""
+    found = design.top_of(numbers, count)
+    if found is not None:
+        return found
+    return top_mean(partial(design.sum, _above, numbers), count, low, high, guess=guess)
 
 
 @dataclass(frozen=True)
@@ -185,8 +198,14 @@ def negatives_range(block: Block) -> tuple[float, float]:
 
 
 @only_asks
-def _above(block: Block, level: float) -> tuple[float, float]:
-    return mass_above(block.scores[1], level)
+def negative_scores(block: Block) -> Array:
+    """Scores of the negatives."""
+    return block.scores[1]
+
+
+@only_asks
+def _above(block: Block, numbers: Callable[[Block], Array], level: float) -> tuple[float, float]:
+    return mass_above(numbers(block), level)
 
 
 @only_asks

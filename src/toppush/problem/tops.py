@@ -8,7 +8,7 @@ nearest point is a = (point - shift)_+ on the positives' side and b = clip(point
 on the negatives', with shift = lift and no cap when k = 1. Paper: gamma -> shift.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -303,11 +303,12 @@ class ArraySides:
         return clipped_mass(self.on_negatives, lift, cap)
 
 
-def chunks(*vectors: Array) -> Iterator[tuple[Array, ...]]:
+def chunks(*vectors: Array) -> list[tuple[Array, ...]]:
     """The vectors in step, a cacheful at a time where that counts."""
-    step = namespace(vectors[0]).chunk
-    for start in range(0, len(vectors[0]), step):
-        yield tuple(vector[start : start + step] for vector in vectors)
+    step, size = namespace(vectors[0]).chunk, len(vectors[0])
+    if size <= step:
+        return [vectors] if size else []
+    return [tuple(vector[at : at + step] for vector in vectors) for at in range(0, size, step)]
 
 
 def mass_above(entries: Array, level: float) -> tuple[float, float]:

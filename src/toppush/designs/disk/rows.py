@@ -23,7 +23,7 @@ from toppush.designs.disk.memory import resident
 from toppush.designs.here import RowsHere
 from toppush.designs.in_memory import DenseRows
 from toppush.designs.local import default_threads, hold_blas, release_blas, rows_of
-from toppush.designs.rows import PLAIN, ExactRows, Form, Rows, Tally
+from toppush.designs.rows import PLAIN, ExactRows, Form, Rows, Tally, exact_rows_in
 from toppush.designs.views import ByParts, precise
 from toppush.types import Array, Mask, Matrix, Where
 
@@ -299,7 +299,7 @@ class DiskDesign(BlockDesign):
         exact = 0 if formed else plan.room // 3
         rows = DiskRows(on_disk, self._reader, plan.room - exact)
         super().__init__([Block(rows, positive, sample_weight)])
-        self.most_exact = _most_exact(exact, self.n_entries / n_rows)
+        self.most_exact = exact_rows_in(exact, self.n_entries / n_rows)
 
     def __enter__(self) -> Self:
         self._reader.__enter__()
@@ -310,12 +310,6 @@ class DiskDesign(BlockDesign):
     def __exit__(self, *error: object) -> None:
         release_blas()
         self._reader.__exit__(*error)
-
-
-def _most_exact(n_bytes: int, per_row: float) -> float:
-    """How many rows fit, at three copies in float64 each and six products with each other."""
-    copies = 3.0 * 1.5 * per_row  # column numbers take half of what numbers do
-    return max(4.0, (math.sqrt(copies**2 + 24.0 * n_bytes / 8.0) - copies) / 12.0)
 
 
 def shown(n_bytes: float) -> str:

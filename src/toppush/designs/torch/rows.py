@@ -17,6 +17,8 @@ from toppush.designs.here import RowsHere, scores_of
 from toppush.designs.rows import Form, InMemory, Rows, Tally, gram_by_parts
 from toppush.designs.torch.arrays import Tensor, arrays_on
 from toppush.designs.torch.design import TorchDesign
+from toppush.designs.torch.memory import free_bytes, require_room
+from toppush.designs.torch.panels import Entries, added, inner_products
 from toppush.types import Array, Where
 
 SINGLE_ROWS = 1 << 20
@@ -24,7 +26,10 @@ SINGLE_ROWS = 1 << 20
 GRAM_ENTRIES = 1 << 28
 """Entries of a part of a Gram matrix: 2 GiB in float64."""
 PART_ENTRIES = 1 << 24
-"""Entries of a part of dense rows that is brought into another form: 128 MB in float64."""
+"""Entries of a part of the rows that is brought into another form: 128 MB in float64."""
+MANY, SORTING, TRANSPOSE_SHARE = 1 << 26, 32, 0.75
+"""Entries from which on the room for a transpose is asked for, bytes that putting an entry in order
+takes on the way, and how much of what is free all of it may take."""
 USED = (torch.float64, torch.float32)
 
 with warnings.catch_warnings():  # torch says once in a process that its CSR tensors are new
@@ -49,6 +54,16 @@ class TorchRows(InMemory, RowsHere):
     def dtype(self) -> Any:
         """The entries' type."""
         return self.values.dtype
+
+    @property
+    def n_bytes(self) -> int:
+        """What the entries take."""
+        return self.n_entries * int(self.values.element_size())
+
+    @property
+    def second_copy(self) -> int:
+        """Bytes that the rows will take beside what they take now."""
+        return 0
 
     def scores_of_all(self, weights: Array) -> Array:
         return scores_of(cast(Rows, self), weights)  # which a dense or sparse one of them is
@@ -99,6 +114,12 @@ class DenseTensorRows(TorchRows):
         self.tally.entries += len(where) * self.shape[1]
         return type(self)(self.values[self.arrays.asarray(where)], self.tally)
 
+    def squared(self) -> Self:
+        return type(self)(self.values.square(), self.tally)
+
+    def scaled(self, columns: Tensor) -> Self:
+        return type(self)(self.values * columns)
+
     def count_entries(self, where: Tensor) -> int:
         return len(where) * self.shape[1]
 
@@ -133,38 +154,43 @@ class SparseTensorRows(TorchRows):
     """Rows of a CSR tensor, and its transpose as a second one once X' u is asked for.
 
     A product with the transpose of a CSR tensor takes 30 times as long as one with a stored
-    transpose. No column may occur twice in a row.
+    transpose. Where there is no room for one, or the rows are gone after a product, every entry is
+    added to its column instead. No column may occur twice in a row.
     """
 
     can_shift = False
 
     def __init__(
-        self,
-        pointers: Tensor,
-        columns: Tensor,
-        values: Tensor,
-        n_columns: int,
-        tally: Tally | None = None,
+        self, entries: Entries, n_columns: int, tally: Tally | None = None, once: bool = False
     ) -> None:
-        super().__init__(values, tally)
-        self.shape = (len(pointers) - 1, n_columns)
-        self.pointers, self.columns = pointers, columns
-        self._matrix = _csr(pointers, columns, values, self.shape)
+        super().__init__(entries.values, tally)
+        self.shape = (entries.n_rows, n_columns)
+        self._entries, self._once = entries, once
+        self._matrix = entries.matrix(n_columns)
+
+    @property
+    def _pointers(self) -> Tensor:
+        return self._entries.pointers
 
     @cached_property
     def _transpose(self) -> Tensor:
-        columns, order = torch.sort(self.columns, stable=True)
-        bounds = torch.arange(self.shape[1] + 1, dtype=columns.dtype, device=columns.device)
-        pointers = torch.searchsorted(columns, bounds).to(self.pointers.dtype)
-        return _csr(pointers, self._owners()[order], self.values[order], self.shape[::-1])
+        return self._entries.transposed(self.shape[1]).matrix(self.shape[0])
 
-    def _owners(self) -> Tensor:
-        """The row of every entry."""
-        numbers = torch.arange(
-            self.shape[0], device=self.pointers.device, dtype=self.pointers.dtype
-        )
-        lengths = self.pointers.diff()
-        return torch.repeat_interleave(numbers, lengths, output_size=self.n_entries)
+    @property
+    def n_bytes(self) -> int:
+        return super().n_bytes + self.n_entries * int(self._pointers.element_size())
+
+    @property
+    def second_copy(self) -> int:
+        return self.n_bytes if self._keeps_transpose else 0
+
+    @cached_property
+    def _keeps_transpose(self) -> bool:
+        """Whether there is room for a second copy, and for what making it takes."""
+        if self._once or self.n_entries < MANY:
+            return not self._once
+        takes = self.n_bytes + SORTING * self.n_entries
+        return bool(takes <= TRANSPOSE_SHARE * free_bytes(self.values.device))
 
     def scores(self, weights: Tensor) -> Tensor:
         self.tally.entries += self.n_entries
@@ -172,7 +198,9 @@ class SparseTensorRows(TorchRows):
 
     def combine(self, coefficients: Tensor) -> Tensor:
         self.tally.entries += self.n_entries
-        return self._product(lambda: self._transpose, coefficients, self.shape[1])
+        if self._keeps_transpose:
+            return self._product(lambda: self._transpose, coefficients, self.shape[1])
+        return added(self._entries, coefficients.to(self.dtype), self.shape[1])
 
     def _product(self, matrix: Callable[[], Tensor], vector: Tensor, length: int) -> Tensor:
         if not self.n_entries:
@@ -191,70 +219,82 @@ class SparseTensorRows(TorchRows):
 
     def _filled(self) -> Tensor:
         """The rows as a dense float64 tensor."""
-        dense = self.arrays.zeros(self.shape)
-        dense[self._owners().long(), self.columns.long()] = self.values.double()
+        dense, (_, columns, values) = self.arrays.zeros(self.shape), self._entries
+        dense[self._entries.owners().long(), columns.long()] = values.double()
         return dense
 
     def subset(self, where: Tensor | Where) -> Self:
         where = self.arrays.asarray(where)
-        starts = self.pointers[where]
-        lengths = self.pointers[where + 1] - starts
-        pointers = _pointers(lengths, self.pointers.dtype)
+        starts = self._pointers[where]
+        lengths = self._pointers[where + 1] - starts
+        pointers = _bounds(lengths, self._pointers.dtype)
         n_entries = int(pointers[-1])
         ahead = torch.repeat_interleave(starts - pointers[:-1], lengths, output_size=n_entries)
-        entries = ahead + torch.arange(n_entries, device=ahead.device)
+        at = ahead + torch.arange(n_entries, device=ahead.device)
         self.tally.entries += n_entries
-        return type(self)(
-            pointers, self.columns[entries], self.values[entries], self.shape[1], self.tally
+        chosen = Entries(pointers, self._entries.columns[at], self.values[at])
+        return type(self)(chosen, self.shape[1], self.tally)
+
+    def squared(self) -> Self:
+        """Values are copied, and so are those of the transpose if there is one."""
+        squares = type(self)(
+            self._with(self.values.square()), self.shape[1], self.tally, self._once
         )
+        if "_transpose" in vars(self):
+            known = self._transpose
+            parts = known.crow_indices(), known.col_indices(), known.values().square()
+            squares._transpose = Entries(*parts).matrix(self.shape[0])
+        return squares
+
+    def scaled(self, columns: Tensor) -> Self:
+        values = self.values * columns[self._entries.columns.long()]
+        return type(self)(self._with(values), self.shape[1])
 
     def count_entries(self, where: Tensor) -> int:
-        return int((self.pointers[where + 1] - self.pointers[where]).sum())
+        return int((self._pointers[where + 1] - self._pointers[where]).sum())
 
     def squared_norms(self) -> Tensor:
         if not self.n_entries:
             return self.arrays.zeros(self.shape[0])
-        squares = _csr(self.pointers, self.columns, self.values.double().square(), self.shape)
+        squares = self._with(self.values.double().square()).matrix(self.shape[1])
         return squares @ self.arrays.broadcast_to(1.0, self.shape[1])
 
+    def _with(self, values: Tensor) -> Entries:
+        """The same entries with other values."""
+        return self._entries._replace(values=values)
+
     def exact(self) -> Self:
-        return type(self)(self.pointers, self.columns, self.values.double(), self.shape[1])
+        return type(self)(self._with(self.values.double()), self.shape[1])
 
     def stacked(self, *others: Self) -> Self:
-        parts = [self, *others]
+        parts = [self._entries, *(other._entries for other in others)]
         lengths = torch.cat([part.pointers.diff() for part in parts])
-        return type(self)(
-            _pointers(lengths, self.pointers.dtype),
+        joined = Entries(
+            _bounds(lengths, self._pointers.dtype),
             torch.cat([part.columns for part in parts]),
             torch.cat([part.values for part in parts]),
-            self.shape[1],
-            self.tally,
         )
+        return type(self)(joined, self.shape[1], self.tally)
 
     def in_form(self, form: Form) -> Self:
         """A copy in float64 in another form, which has no centre."""
         values = self.values.double() * form.scale
-        return type(self)(self.pointers, self.columns, values, self.shape[1], self.tally)
+        return type(self)(self._with(values), self.shape[1], self.tally, self._once)
 
     def parts(self) -> Iterator[tuple[slice, Self]]:
-        """All rows at once: a transpose is stored for each part."""
-        yield slice(0, self.shape[0]), self
+        n_rows = self._entries.rows_of(PART_ENTRIES)
+        for where, part in self._entries.in_parts(n_rows):
+            yield where, type(self)(part, self.shape[1], self.tally, once=True)
 
     def inner_products(self, other: Self) -> Tensor:
-        if not self.n_entries or not other.n_entries:
-            return self.arrays.zeros((self.shape[0], other.shape[0]))
-        return (self._matrix @ other._transpose).to_dense()
+        return inner_products(self._entries, other._entries)
 
 
-def _pointers(lengths: Tensor, dtype: Any) -> Tensor:
+def _bounds(lengths: Tensor, dtype: Any) -> Tensor:
     """Where rows of these lengths begin, and where the last ends."""
     pointers = torch.zeros(len(lengths) + 1, dtype=dtype, device=lengths.device)
     pointers[1:] = lengths.cumsum(0)
     return pointers
-
-
-def _csr(pointers: Tensor, columns: Tensor, values: Tensor, shape: tuple[int, int]) -> Tensor:
-    return torch.sparse_csr_tensor(pointers, columns, values, size=shape, check_invariants=False)
 
 
 def place(X: Any, device: str | None) -> TorchRows:
@@ -266,7 +306,17 @@ def place(X: Any, device: str | None) -> TorchRows:
         return _place_tensor(X.detach(), where)
     with warnings.catch_warnings():  # a read-only array: nothing here writes to it
         warnings.simplefilter("ignore")
-        return DenseTensorRows(torch.as_tensor(np.asarray(X), device=where))
+        values = torch.as_tensor(np.asarray(X))
+        return DenseTensorRows(_moved([values], where)[0])
+
+
+def _moved(parts: list[Tensor], device: Any) -> list[Tensor]:
+    """Tensors on a device, all or none of them."""
+    if device is None:
+        return parts
+    away = [part for part in parts if part.device != device]
+    require_room(sum(part.numel() * part.element_size() for part in away), device)
+    return [part.to(device) for part in parts]
 
 
 def _device(name: str) -> Any:
@@ -276,6 +326,8 @@ def _device(name: str) -> Any:
             f"device={name!r}, but torch {torch.__version__} finds no CUDA device; "
             "leave device=None to use the processor."
         )
+    if device.type == "cuda" and device.index is None:
+        return torch.device("cuda", torch.cuda.current_device())
     return device
 
 
@@ -288,8 +340,11 @@ def _place_csr(X: Any, device: Any) -> SparseTensorRows:
     kind = torch.int32 if fits else torch.int64
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        parts = [torch.as_tensor(part, device=device) for part in (X.indptr, X.indices, X.data)]
-    return SparseTensorRows(parts[0].to(kind), parts[1].to(kind), parts[2], X.shape[1])
+        pointers, columns, values = (
+            torch.as_tensor(part) for part in (X.indptr, X.indices, X.data)
+        )
+    parts = _moved([pointers.to(kind), columns.to(kind), values], device)
+    return SparseTensorRows(Entries(*parts), X.shape[1])
 
 
 def _place_tensor(X: Tensor, device: Any) -> TorchRows:
@@ -297,17 +352,18 @@ def _place_tensor(X: Tensor, device: Any) -> TorchRows:
         raise ValueError(
             f"X must be a tensor of two dimensions with rows and columns, found {tuple(X.shape)}."
         )
-    X = X if device is None else X.to(device)
     X = X if X.dtype in USED else X.double()
     rows: TorchRows
     if X.layout == torch.strided:
-        rows = DenseTensorRows(X)
+        rows = DenseTensorRows(_moved([X], device)[0])
     else:
         X = X if X.layout == torch.sparse_csr else X.to_sparse_csr()
-        parts = X.crow_indices(), X.col_indices()
         fits = max(X.values().numel(), *X.shape) < np.iinfo(np.int32).max
-        parts = tuple(part.to(torch.int32) if fits else part for part in parts)
-        rows = SparseTensorRows(*parts, X.values(), X.shape[1])
+        numbers = [
+            part.to(torch.int32) if fits else part for part in (X.crow_indices(), X.col_indices())
+        ]
+        entries = Entries(*_moved([*numbers, X.values()], device))
+        rows = SparseTensorRows(entries, X.shape[1])
     _require_finite(rows.values)
     return rows
 

@@ -1,5 +1,6 @@
 """The band, in the blocks: the negatives near the top, of which alone the path takes account."""
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -8,7 +9,7 @@ from toppush.designs import Block, only_asks
 from toppush.designs.arrays import namespace, number
 from toppush.designs.rows import Rows
 from toppush.problem.tops import clipped_mass, mass_above
-from toppush.solvers.newton.state import Band, part_of
+from toppush.solvers.newton.state import Band, part_of, positives_of
 from toppush.types import Array, Mask, Where
 
 
@@ -86,7 +87,13 @@ def _centred(below: Array, mu: float, cap: float) -> tuple[Array, Array]:
 @only_asks
 def candidates_above(block: Block, level: float) -> tuple[float, float]:
     """Negatives outside the band above a level: sum of how far, and how many."""
-    return mass_above(block.scores[1][part_of(block).outside], level)
+    return mass_above(candidates(block), level)
+
+
+@only_asks
+def candidates(block: Block) -> Array:
+    """Scores of the negatives outside the band, minus infinity in place of the others."""
+    return block.arrays.where(part_of(block).outside, block.scores[1], -np.inf)
 
 
 def extend_band(
@@ -168,6 +175,8 @@ class Border(NamedTuple):
     stiffness: float
     share: float
     give: float
+    bend: float
+    """Sum of the positives' bends that the Newton matrix holds."""
     stiff_product: Array
     """Z' theta."""
     share_product: Array
@@ -176,16 +185,19 @@ class Border(NamedTuple):
 
 def linearise(block: Block, level: float, cap: float) -> Border:
     """Linearise the central path at the band; returns what borders the Newton matrix."""
-    part = part_of(block)
+    part, bend = part_of(block), positives_of(block).used_bend
+    assert bend is not None
     band = part.band
     part.tangent = tangent = band.tangent(band_scores(block), level, cap)
-    return Border(
-        number(tangent.stiffness.sum()),
-        number(tangent.share.sum()),
-        number(tangent.give.sum()),
+    product, stiffness, bends = (
         band.rows.combine(tangent.stiffness),
-        band.rows.combine(tangent.share),
+        number(tangent.stiffness.sum()),
+        number(bend.sum()),
     )
+    if not band.capped:  # no push shares in the cap
+        return Border(stiffness, 0.0, 0.0, bends, product, block.arrays.zeros(len(product)))
+    share, give = number(tangent.share.sum()), number(tangent.give.sum())
+    return Border(stiffness, share, give, bends, product, band.rows.combine(tangent.share))
 
 
 @only_asks
@@ -211,7 +223,9 @@ def heavy_gram(block: Block, least: float) -> tuple[Array, float, Array]:
     rows, stiffness = part.band.rows, part.tangent.stiffness
     xp, chosen = block.arrays, heavy(block, least)
     where, on_heavy = xp.flatnonzero(chosen), xp.where(chosen, stiffness, 0.0)
-    gram, _ = rows.gram(where, stiffness[where])
+    # Products that are kept take memory, which rows in files have little of.
+    ask = rows.gram_again if math.isinf(block.given.room) else lambda *of: rows.gram(*of)[0]
+    gram = ask(where, stiffness[where])
     return gram, number(on_heavy.sum()), rows.combine(on_heavy)
 
 

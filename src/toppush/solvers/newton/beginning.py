@@ -104,9 +104,10 @@ class Beginning:
         """The negatives with the best scores, and an even sample of all."""
         problem, design = self.problem, self.problem.design
         size = int(min(max(design.n_neg // 15, FIRST_BAND[0]), FIRST_BAND[1]))
-        n_top = max(2 * problem.k, size // 2)
-        level = -np.inf if n_top >= design.n_neg else problem.level_of_top(n_top)
-        design.tell(band.choose_band, level, max(1, 2 * design.n_neg // size), problem.k > 1)
+        n_top, stride = max(2 * problem.k, size // 2), max(1, 2 * design.n_neg // size)
+        everything = n_top >= design.n_neg or stride == 1
+        level = -np.inf if everything else problem.level_of_top(n_top)
+        design.tell(band.choose_band, level, stride, problem.k > 1)
         self.n_band = design.sum(band.band_size)
 
     def _receive_dual(self) -> float:

@@ -109,7 +109,7 @@ class Bounds:
         rise = 0.0 if slope < 0.0 else 0.05 * self.tol * self.at_zero
         if not bend > 0.0:
             return 0.0, self.at_zero
-        length = min(-slope / bend if slope < 0.0 else rise / max(slope, 1e-300), 1.0)
+        length = min(-slope / bend if slope < 0.0 else 0.5 * rise / max(slope, 1e-300), 1.0)
         for _ in range(60):
             objective = self.objective_along(length, size, threshold)
             if objective <= self.at_zero + rise:

@@ -6,32 +6,23 @@ from typing import Any
 import numpy as np
 
 from toppush.designs import Block
-from toppush.problem.objective import TopPushProblem, negatives_range
+from toppush.problem.objective import TopPushProblem, negatives_range, top_of
 from toppush.problem.solution import Solution, Status, closed, relative_gap
-from toppush.problem.tops import top_mean
 from toppush.solvers.driver import Standing
 from toppush.solvers.forms import Seen, answer_in
 from toppush.solvers.newton import band, duals, positives, starts
 from toppush.solvers.newton.beginning import Beginning
 from toppush.solvers.newton.bounds import Bounds
+from toppush.solvers.newton.frame import frame
+from toppush.solvers.newton.preconditioner import Spread
 from toppush.solvers.newton.pulls import Pulls
-from toppush.solvers.newton.systems import (
-    SLOW_CG,
-    WITH_POSITIVES_RTOL,
-    Factored,
-    Iterative,
-    Memory,
-    System,
-    few_positives,
-    frame,
-    norm,
-)
+from toppush.solvers.newton.systems import Factored, Iterative, System, norm
 from toppush.types import Array
 
 FORMED = 1000
 """Up to this many features the Newton matrix is formed and factored."""
-MOST_NEW = 500
-"""Negatives that enter the band in one iteration, or k if that is more."""
+MOST_NEW, GROWTH = 500, 0.5
+"""Negatives that enter the band in one iteration, or k, or this share of it, if that is more."""
 NEAR = 0.5
 """A negative this many mean slacks below the level enters the band."""
 TO_BOUNDARY = 0.99
@@ -40,7 +31,7 @@ PATIENCE = 40
 """Iterations without a better gap after which the solve is given up."""
 MAX_REFUTED = 3
 """Times that the rows may refute the bounds of a careful solve before it is given up."""
-PREDICTOR_RTOL, CORRECTOR_RTOL = 0.2, 0.03
+PREDICTOR_RTOL, CORRECTOR_RTOL = 0.2, 0.015
 
 
 class CentralPath(Beginning):
@@ -60,7 +51,7 @@ class CentralPath(Beginning):
         formed = design.n_features <= min(FORMED, design.most_formed)
         self.bounds = Bounds(problem, tol, how)
         self.pulls = Pulls(problem, formed=formed, careful=how.final)
-        self.memory = Memory(design.arrays, design.most_exact / 2)
+        self.spread = Spread()
         self.level = self.threshold = self.path = 0.0
         self.pull = 0.0
         """G, the multiplier of T: the mean slope of the loss at the solution."""
@@ -176,12 +167,10 @@ class CentralPath(Beginning):
         design, k = self.problem.design, self.problem.k
         above = self.level - NEAR * self.n_band * mu / self.pull
         _, n_new = design.sum(band.candidates_above, above)
-        most = max(MOST_NEW, k)
+        most = max(MOST_NEW, k, int(GROWTH * self.n_band))
         if n_new > most:
             high, _ = design.max(negatives_range)
-            _, above = top_mean(
-                lambda level: design.sum(band.candidates_above, level), most, above, high
-            )
+            _, above = top_of(design, band.candidates, most, above, high)
             _, n_new = design.sum(band.candidates_above, above)
         if not n_new:
             return False
@@ -199,8 +188,6 @@ class CentralPath(Beginning):
         centring = min(1.0, max(0.01, (ahead / mu) ** 2 if ahead > 0.0 else 0.0))
         goal = max(centring * mu, least)
         moves, change, longest = self._direction(system, goal, True, CORRECTOR_RTOL)
-        if isinstance(system, Iterative) and system.n_steps > SLOW_CG:
-            self.memory.with_positives = few_positives(design)
         design.tell(band.set_moves, moves)
         self._go(self._damped(min(1.0, TO_BOUNDARY * longest), change), moves, change)
 
@@ -217,7 +204,6 @@ class CentralPath(Beginning):
             self.pull - self.pulls.total / self.m,
             -off_threshold,
         ]
-        rtol *= WITH_POSITIVES_RTOL if self.memory.with_positives else 1.0
         moves, change = system.solve(-(residual + side.product), np.array(numbers), rtol)
         if not (bool(design.arrays.isfinite(moves).all()) and np.all(np.isfinite(change))):
             raise np.linalg.LinAlgError("the Newton system has no finite solution")
@@ -227,11 +213,10 @@ class CentralPath(Beginning):
     def _system(self) -> System:
         problem, design = self.problem, self.problem.design
         sums = design.sum(band.linearise, self.level, self.pull / problem.k)
-        bend = design.sum(positives.used_bend_sum)
-        base = frame(design, problem.lam, problem.k, sums, self.pulls.bend_product, bend)
+        base = frame(design, problem.lam, problem.k, sums, self.pulls.bend_product)
         if self.pulls.formed:
             return Factored(base, self.pulls.gram.matrix, self.n_band)
-        return Iterative(base, self.memory)
+        return Iterative(base, self.spread)
 
     def _damped(self, step: float, change: Array) -> float:
         """Halve the step while the loss's slope ends far from where the system put it."""

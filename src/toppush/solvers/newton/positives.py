@@ -77,14 +77,6 @@ def pull_product(block: Block) -> Array:
     return positives_of(block).rows.combine(part_of(block).pull)
 
 
-@only_asks
-def used_bend_sum(block: Block) -> float:
-    """Sum of the bends that the Newton matrix holds."""
-    used = positives_of(block).used_bend
-    assert used is not None
-    return number(used.sum())
-
-
 # ---- scores of all rows
 
 

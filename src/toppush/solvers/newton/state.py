@@ -29,8 +29,20 @@ class LeftDual:
     push: Array
 
 
+class WithSquares:
+    """Rows that are also wanted with every entry squared."""
+
+    rows: Rows
+    _squared: Rows | None = None
+
+    def squared(self) -> Rows:
+        """Those, made on first use."""
+        self._squared = self._squared or self.rows.squared()
+        return self._squared
+
+
 @dataclass
-class Positives:
+class Positives(WithSquares):
     """A block's positives, and the bends that the driver's `Gram` was formed with."""
 
     rows: Rows
@@ -99,13 +111,15 @@ class Pairs:
 
     def products(self) -> float:
         """Sum of q u + eta xi."""
-        return number(self.push @ self.slack + self.room @ self.excess)
+        products = self.push @ self.slack
+        return number(products + self.room @ self.excess if self.capped else products)
 
     def products_after(self, ahead: Direction, step: float) -> float:
         """The same a step further, without taking it."""
-        slack, push = self.slack + step * ahead.slack, self.push + step * ahead.push
-        excess, room = self.excess + step * ahead.excess, self.room + step * ahead.room
-        return number(push @ slack + room @ excess)
+        products = (self.push + step * ahead.push) @ (self.slack + step * ahead.slack)
+        if self.capped:
+            products += (self.room + step * ahead.room) @ (self.excess + step * ahead.excess)
+        return number(products)
 
     def tangent(self, scores: Array, level: float, cap: float) -> Tangent:
         """The equations at these scores, linearised."""
@@ -162,12 +176,13 @@ class Pairs:
         """Take a step."""
         self.slack = self.slack + step * ahead.slack
         self.push = self.push + step * ahead.push
-        self.excess = self.excess + step * ahead.excess
-        self.room = self.room + step * ahead.room
+        if self.capped:
+            self.excess = self.excess + step * ahead.excess
+            self.room = self.room + step * ahead.room
 
 
 @dataclass
-class Band(Pairs):
+class Band(Pairs, WithSquares):
     """Working negatives of a block."""
 
     where: Where
@@ -210,6 +225,8 @@ class Part:
     direction: Direction
     moves: tuple[Array, Array]
     """How the scores change along the direction."""
+    leverages: tuple[Array, Array]
+    """Of the positives and of the band, where conjugate gradients solve the system."""
 
 
 def part_of(block: Block) -> Part:
