@@ -24,6 +24,9 @@ STRETCHES = 2
 STARTED_GAP, OF_GAP = 0.5, (1.0, 4.0)
 """Relative gap of weights and dual up to which a solve begins at both, and what the products of all
 pairs then add up to, in gaps, for k = 1 and above (0.3 to 10 were tried on paths of six sets)."""
+WIDEST = 0.5
+"""Most spreads of the negatives' scores that the mean slack of a start may be. A wider one took a
+third of w8a's negatives into the band."""
 
 
 class Beginning:
@@ -137,7 +140,8 @@ class Beginning:
         Pushes stay near those of the dual; the products are what the gap of the start allows.
         """
         design, k, cap = self.problem.design, self.problem.k, self.pull / self.problem.k
-        mu = OF_GAP[k > 1] * (self.bounds.upper - self.bounds.lower) / self._n_pairs
+        most = WIDEST * self._spread() * self.pull
+        mu = min(OF_GAP[k > 1] * (self.bounds.upper - self.bounds.lower), most) / self._n_pairs
         if k > 1:
             self.level = self.problem.level_of_top(k)
         reach = max(self.n_band / self.pull, 4.0 / cap) * mu
@@ -146,14 +150,18 @@ class Beginning:
         self.sums, self.at_dual = design.sum(band.band_sums), False
         self.least_complementarity = np.inf
 
+    def _spread(self) -> float:
+        """Standard deviation of the negatives' scores."""
+        n_neg = self.problem.design.n_neg
+        _, _, total, squares = self.problem.design.sum(positives.score_moments)
+        return float(np.sqrt(max(squares / n_neg - (total / n_neg) ** 2, 0.0)))
+
     def _first_slack(self, difference: Array) -> float:
         """Mean slack to begin with: in proportion to the scores' spread or the residual.
 
         A solve that is resumed begins with what its gap allows, if that is less.
         """
-        problem, n_neg, start = self.problem, self.problem.design.n_neg, self.start
-        _, _, total, squares = problem.design.sum(positives.score_moments)
-        spread = np.sqrt(max(squares / n_neg - (total / n_neg) ** 2, 0.0))
+        problem, start, spread = self.problem, self.start, self._spread()
         residual = problem.lam * self.weights - self.pull * difference
         worth = min(float(residual @ residual) / (2.0 * problem.lam), self.bounds.upper) / self.pull
         slack = float(max(SPREAD * spread, SPREAD * worth, 1e-12))

@@ -1,17 +1,27 @@
 """A start from an earlier solution, in the blocks: its dual gives the pushes of the band."""
 
 from toppush.designs import Block, only_asks
-from toppush.designs.arrays import number
+from toppush.designs.arrays import namespace, number
 from toppush.problem.losses import Loss
 from toppush.problem.tops import chunks
 from toppush.solvers.newton.band import band_scores
 from toppush.solvers.newton.state import LeftDual, part_of
 from toppush.types import Array
 
+LEAST_PUSH = 0.03
+"""Share of the mean push from which a negative is in the band because of its push."""
+
 
 def receive_dual(block: Block, dual: Array) -> None:
     """Take the negatives' part of a dual point."""
-    part_of(block).start = block.arrays.maximum(block.split(dual)[1], 0.0)
+    part_of(block).start = _weighty(block.arrays.maximum(block.split(dual)[1], 0.0))
+
+
+def _weighty(push: Array) -> Array:
+    """The pushes without those that are next to nothing, as inside the domain most are."""
+    xp = namespace(push)
+    n_pushed = max(number(xp.count_nonzero(push)), 1.0)
+    return xp.where(push > LEAST_PUSH * push.sum() / n_pushed, push, 0.0)
 
 
 def leave_dual(block: Block) -> None:
@@ -27,7 +37,7 @@ def recall_dual(block: Block) -> None:
     left = block.known.find(LeftDual)
     if left is not None:
         part_of(block).start = start = block.arrays.zeros(block.n_neg)
-        start[left.where] = left.push
+        start[left.where] = _weighty(left.push)
 
 
 @only_asks
