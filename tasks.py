@@ -20,10 +20,17 @@ BIN = VENV / ("Scripts" if os.name == "nt" else "bin")
 
 
 def run(*command: str | Path) -> None:
-    """Print the command, run it, and stop with its exit code if it fails."""
+    """Print the command, run it, and stop with its exit code if it fails.
+
+    Bytecode is kept whatever the environment says: else every process compiles all for itself.
+    """
     words = [str(word) for word in command]
     print("+", " ".join(words), flush=True)
-    code = subprocess.run(words, cwd=ROOT).returncode
+    env = os.environ | {
+        "PYTHONPYCACHEPREFIX": str(VENV / "bytecode"),
+        "PYTHONDONTWRITEBYTECODE": "",
+    }
+    code = subprocess.run(words, cwd=ROOT, env=env).returncode
     if code:
         sys.exit(code)
 

@@ -224,7 +224,7 @@ def processes():
 @pytest.mark.long
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_trees_grow_on_the_workers(processes, rng, tmp_path, monkeypatch):
-    monkeypatch.setattr("toppush.auto.xgboost_on_dask.MAX_ROUNDS", 60)
+    monkeypatch.setattr("toppush.auto.xgboost_on_dask.MAX_ROUNDS", 20)
     frame, y = table(rng)
     spread, labels = first_empty(frame, y)
     frame, y = frame[60:], y[60:]

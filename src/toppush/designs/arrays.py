@@ -30,6 +30,8 @@ class Costs(NamedTuple):
     """A product of sparse rows, for each of their entries."""
     step: float
     """A step of an iteration apart from the work in it."""
+    vector: float
+    """What a step does to vectors, for each of their entries."""
     factor: float
     """A factor of a matrix, for each multiplication."""
     solve: float
@@ -145,7 +147,7 @@ NUMPY = cast(
         floats=lambda numbers: [float(number) for number in numbers],
         count_between=_count_between,
         chunk=CHUNK,
-        costs=Costs(read=1.6e-9, step=1e-4, factor=3.3e-11, solve=0.8e-9),  # one core of 2023
+        costs=Costs(read=1.6e-9, step=1e-4, vector=1e-8, factor=3.3e-11, solve=0.8e-9),  # a core
         to_host=np.asarray,
     ),
 )  # fmt: skip

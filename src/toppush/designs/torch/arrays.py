@@ -24,7 +24,7 @@ class TorchArrays:
     """The operations of `toppush.designs.arrays.Arrays` on the tensors of a device."""
 
     chunk = sys.maxsize
-    costs = Costs(read=5e-12, step=5e-4, factor=1e-12, solve=5e-12)  # an H200
+    costs = Costs(read=5e-12, step=5e-4, vector=5e-11, factor=1e-12, solve=5e-12)  # an H200
 
     stack = staticmethod(torch.stack)
     concatenate = staticmethod(torch.cat)

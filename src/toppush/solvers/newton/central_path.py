@@ -22,7 +22,8 @@ from toppush.types import Array
 FORMED = 1000
 """Up to this many features the Newton matrix is formed and factored."""
 MOST_NEW, GROWTH = 500, 0.5
-"""Negatives that enter the band in one iteration, or k, or this share of it, if that is more."""
+"""Negatives that enter the band in one iteration, or k if that is more; where the matrix is not
+formed, or this share of the band."""
 NEAR = 0.5
 """A negative this many mean slacks below the level enters the band."""
 TO_BOUNDARY = 0.99
@@ -167,7 +168,7 @@ class CentralPath(Beginning):
         design, k = self.problem.design, self.problem.k
         above = self.level - NEAR * self.n_band * mu / self.pull
         _, n_new = design.sum(band.candidates_above, above)
-        most = max(MOST_NEW, k, int(GROWTH * self.n_band))
+        most = max(MOST_NEW, k, 0 if self.pulls.formed else int(GROWTH * self.n_band))
         if n_new > most:
             high, _ = design.max(negatives_range)
             _, above = top_of(design, band.candidates, most, above, high)

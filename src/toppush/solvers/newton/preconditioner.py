@@ -24,7 +24,7 @@ from toppush.solvers.newton.frame import Frame, factor, inverted
 from toppush.solvers.newton.state import WithSquares, part_of, positives_of
 from toppush.types import Array
 
-ROUNDS = 2
+ROUNDS = 1
 """Of D and h in turn; the first D is that of the iteration before."""
 LEVELS = 2.0 ** np.arange(-2, 60)
 """Leverages above which rows may be taken into U one by one."""
@@ -39,19 +39,19 @@ class Spread:
     def __init__(self) -> None:
         self.found: Array | None = None
 
-    def update(self, frame: Frame) -> Array:
+    def update(self, frame: Frame) -> "ShrunkSums":
         """Bring D to the latest weights, and leave every row's leverage in the blocks."""
-        means, found = _means(frame), self.found
-        if found is None:
-            frame.design.tell(_forget_leverages)
-            found = _centred(frame, frame.design.sum(_shrunk_sums, frame.n_pos, np.inf))
+        design = frame.design
+        if self.found is None:
+            design.tell(_forget_leverages)
+            self.found = _centred(frame, design.sum(_shrunk_sums, frame.n_pos, -1.0))
         for _ in range(ROUNDS):
-            inverse = 1.0 / found
-            towards = [(mean * inverse, float(mean @ (mean * inverse))) for mean in means]
-            frame.design.tell(_set_leverages, frame.n_pos, inverse, towards)
-            found = _centred(frame, frame.design.sum(_shrunk_sums, frame.n_pos, np.inf))
-        self.found = found
-        return found
+            inverse = 1.0 / self.found
+            centres = [(mean * inverse, float(mean @ (mean * inverse))) for mean in _means(frame)]
+            design.tell(_set_leverages, frame.n_pos, inverse, centres)
+            sums: ShrunkSums = design.sum(_shrunk_sums, frame.n_pos, -1.0)
+            self.found = _centred(frame, sums)
+        return sums
 
 
 class Preconditioner:
@@ -59,12 +59,12 @@ class Preconditioner:
 
     def __init__(self, frame: Frame, spread: Spread) -> None:
         xp, k = frame.design.arrays, frame.k
-        spread.update(frame)
-        least = _worthwhile(frame.design)
-        light = _centred(frame, frame.design.sum(_shrunk_sums, frame.n_pos, least))
-        self._arrays, self._root = xp, 1.0 / xp.sqrt(light)
+        sums, least = spread.update(frame), _worthwhile(frame.design)
         heavy = _stacked(frame.design.each(_heavy_rows, frame.n_pos, least, k), xp)
         n_heavy = self._n_heavy = len(heavy.weights)
+        if n_heavy:
+            sums = sums.without(frame.design.sum(_shrunk_sums, frame.n_pos, least))
+        self._arrays, self._root = xp, 1.0 / xp.sqrt(_centred(frame, sums))
         rest, share = _rest(frame, heavy)
         means = _light_means(frame, heavy, rest)
         self._rows, self._means = heavy.rows.scaled(self._root), means * self._root
@@ -113,6 +113,16 @@ class ShrunkSums(NamedTuple):
     band: Array
     negative: float
 
+    def without(self, others: "ShrunkSums") -> "ShrunkSums":
+        """Over these rows but not the others, which are some of them."""
+        return ShrunkSums(
+            self.squares - others.squares,
+            self.positives - others.positives,
+            self.positive - others.positive,
+            self.band - others.band,
+            self.negative - others.negative,
+        )
+
 
 def _means(frame: Frame) -> tuple[Array, Array]:
     """Weighted means of the positives and of the band."""
@@ -138,11 +148,8 @@ def _worthwhile(design: Design) -> float:
     counts = between.sum() - np.cumsum(between)[:-1]
     n_entries, n_rows = design.sum(_sizes)
     cost, per_row = design.arrays.costs, n_entries / max(n_rows, 1.0)
-    step = (
-        cost.step
-        + 2.0 * cost.read * n_entries
-        + counts * (2.0 * cost.read * per_row + cost.solve * counts)
-    )
+    step = cost.step + cost.vector * design.n_features + 2.0 * cost.read * n_entries
+    step += counts * (2.0 * cost.read * per_row + cost.solve * counts)
     formed = counts**2 * (cost.factor * counts / 3.0 + 0.3 * cost.read * per_row)
     seconds = formed + STEPS * np.sqrt(1.0 + LEVELS) * step
     seconds[counts > min(MOST_HEAVY, design.most_exact / 2)] = np.inf
@@ -225,12 +232,12 @@ def _set_leverages(
 
 
 @only_asks
-def _shrunk_sums(block: Block, n_pos: float, most: float) -> ShrunkSums:
-    """Sums with the shrunk weights, over the rows up to a leverage."""
+def _shrunk_sums(block: Block, n_pos: float, least: float) -> ShrunkSums:
+    """Sums with the shrunk weights, over the rows above a leverage."""
     xp, sums = block.arrays, []
     given = zip(_sides(block), _weights(block, n_pos), part_of(block).leverages, strict=True)
     for side, weights, leverages in given:
-        shrunk = xp.where(leverages <= most, weights / (1.0 + leverages), 0.0)
+        shrunk = xp.where(leverages > least, weights / (1.0 + leverages), 0.0)
         squares, rows = side.squared().combine(shrunk), side.rows.combine(shrunk)
         sums.append((squares, rows, number(shrunk.sum())))
     (squares, rows, total), (more, of_band, negative) = sums
