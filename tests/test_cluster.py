@@ -14,7 +14,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import dump_svmlight_file
 
 from holders import check_same, lazy, made, solved
-from toppush import TopPush, TopPushCV, metrics
+from toppush import TopPush, TopPushCV, metrics, toppush_path
 
 distributed = pytest.importorskip("distributed", reason="needs Dask, the extra [dask]")
 da = pytest.importorskip("dask.array", reason="needs Dask, the extra [dask]")
@@ -237,6 +237,19 @@ def test_lists_that_cannot_be_measured(client, rng):
 
 
 # Cross-validation.
+
+
+@pytest.mark.parametrize("top", [1, 0.1])
+def test_a_path_begins_at_the_dual_that_the_workers_keep(client, top, rng):
+    X, y = made("dense", rng, n_rows=300, n_columns=5)
+    given = {"lams": [1.0, 0.3, 0.1, 0.03], "tops": (top,)}
+    there = toppush_path(lazy(X, 90).persist(), y, **given).solutions[0]
+    here = toppush_path(X, y, **given).solutions[0]
+    for one, other in zip(there, here, strict=True):
+        assert one.upper == pytest.approx(other.upper, rel=2e-4)
+    assert sum(one.n_iter for one in there) <= sum(one.n_iter for one in here) + 2
+    alone = [TopPush(lam, top=top).fit(X, y).n_iter_ for lam in given["lams"]]
+    assert sum(one.n_iter for one in there) < sum(alone)
 
 
 @pytest.mark.parametrize(

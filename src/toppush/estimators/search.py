@@ -83,8 +83,8 @@ class PairSearch:
     def _is_promising(self, folds: Sequence[int]) -> Mask:
         """Which of all pairs so far rank well enough on some folds to go on to the others."""
         enough = max(LEAST_KEPT, int(KEPT * len(self.pairs)))
-        promising: Mask = self._results(folds)["rank_test_score"] <= enough
-        return promising
+        order = np.argsort(self._results(folds)["rank_test_score"], kind="stable")
+        return np.isin(np.arange(len(order)), order[:enough])
 
     def _judge_all(self) -> int:
         """Set the table; the index of the best pair."""

@@ -14,14 +14,16 @@ from toppush.types import Array, Mask, Where
 
 
 def choose_band(block: Block, level: float, stride: int, capped: bool) -> None:
-    """Take the negatives above a level and every stride-th negative into the band."""
-    chosen = block.scores[1] > level
+    """Take the negatives above a level, every stride-th, and those pushed at the start."""
+    chosen, part = block.scores[1] > level, part_of(block)
     chosen[-block.first_negative % stride :: stride] = True
-    part_of(block).outside = ~chosen
-    set_band(block, block.arrays.flatnonzero(chosen), capped)
+    if part.start is not None:
+        chosen = chosen | (part.start > 0.0)
+    part.outside = ~chosen
+    _set_band(block, block.arrays.flatnonzero(chosen), capped)
 
 
-def set_band(block: Block, where: Where, capped: bool, known: Rows | None = None) -> None:
+def _set_band(block: Block, where: Where, capped: bool, known: Rows | None = None) -> None:
     """Make a band of these negatives, not yet centred; `known` are the first of them."""
     rows, none = block.negative_rows(where, known), block.arrays.zeros(len(where))
     part_of(block).band = Band(none, none, none, none, capped, where, rows, rows.squared_norms())
@@ -116,7 +118,7 @@ def extend_band(
     where = xp.concatenate([band.where, new])
     known = band.rows if block.fits_twice(where) else None
     del part.band, band  # so that the rows go before they are read again
-    set_band(block, where, capped, known)
+    _set_band(block, where, capped, known)
     wider = part.band
     wider.slack, wider.push, wider.excess, wider.room = (
         xp.concatenate(pair) for pair in zip(old, grown, strict=True)

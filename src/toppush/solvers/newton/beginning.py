@@ -24,6 +24,9 @@ STRETCHES = 2
 STARTED_GAP, OF_GAP = 0.5, (1.0, 4.0)
 """Relative gap of weights and dual up to which a solve begins at both, and what the products of all
 pairs then add up to, in gaps, for k = 1 and above (0.3 to 10 were tried on paths of six sets)."""
+WIDEST = 0.5
+"""Most spreads of the negatives' scores that the mean slack of a start may be. A wider one took a
+third of w8a's negatives into the band."""
 
 
 class Beginning:
@@ -110,26 +113,26 @@ class Beginning:
         design.tell(band.choose_band, level, stride, problem.k > 1)
         self.n_band = design.sum(band.band_size)
 
-    def _take_dual(self) -> bool:
-        """Take the bounds of the weights and the start's dual; False if they are of no use."""
-        design, dual = self.problem.design, self._start_dual
-        if dual is None:
-            return False
-        design.scatter(starts.receive_dual, dual)
-        pushes = design.sum(starts.widen_band)
-        self.n_band = design.sum(band.band_size)
-        if not 0.0 < pushes < np.inf:
-            return False
+    def _receive_dual(self) -> float:
+        """Hand the blocks the start's dual, or let them take what the last solve left there.
+
+        Returns the sum of the negatives' part, 0 if it is of no use.
+        """
+        design, dual = self.problem.design, None if self.start is None else self.start.dual
+        if dual is not None and dual.size:
+            design.scatter(starts.receive_dual, dual)
+        else:
+            design.tell(starts.recall_dual)
+        total: float = design.sum(starts.sum_of_start)
+        return total if total < np.inf else 0.0
+
+    def _take_dual(self, total: float) -> bool:
+        """Take the bounds of weights and dual, of which that is the sum; False if they are far."""
         self.level = self.threshold
-        design.tell(starts.push_as_dual, self.pull / pushes)
+        self.problem.design.tell(starts.push_as_dual, self.pull / total)
         self._certify()
         self.at_dual = relative_gap(self.bounds.upper, self.bounds.lower) <= STARTED_GAP
         return self.at_dual
-
-    @property
-    def _start_dual(self) -> Array | None:
-        """The dual to begin at, if there is one: rows elsewhere, and guesses, have none."""
-        return self.start.dual if self.start is not None and self.start.dual.size else None
 
     def _bring_inside(self) -> None:
         """Bring the pairs of the band, at the boundary where steps are short, to equal products.
@@ -137,7 +140,8 @@ class Beginning:
         Pushes stay near those of the dual; the products are what the gap of the start allows.
         """
         design, k, cap = self.problem.design, self.problem.k, self.pull / self.problem.k
-        mu = OF_GAP[k > 1] * (self.bounds.upper - self.bounds.lower) / self._n_pairs
+        most = WIDEST * self._spread() * self.pull
+        mu = min(OF_GAP[k > 1] * (self.bounds.upper - self.bounds.lower), most) / self._n_pairs
         if k > 1:
             self.level = self.problem.level_of_top(k)
         reach = max(self.n_band / self.pull, 4.0 / cap) * mu
@@ -146,14 +150,18 @@ class Beginning:
         self.sums, self.at_dual = design.sum(band.band_sums), False
         self.least_complementarity = np.inf
 
+    def _spread(self) -> float:
+        """Standard deviation of the negatives' scores."""
+        n_neg = self.problem.design.n_neg
+        _, _, total, squares = self.problem.design.sum(positives.score_moments)
+        return float(np.sqrt(max(squares / n_neg - (total / n_neg) ** 2, 0.0)))
+
     def _first_slack(self, difference: Array) -> float:
         """Mean slack to begin with: in proportion to the scores' spread or the residual.
 
         A solve that is resumed begins with what its gap allows, if that is less.
         """
-        problem, n_neg, start = self.problem, self.problem.design.n_neg, self.start
-        _, _, total, squares = problem.design.sum(positives.score_moments)
-        spread = np.sqrt(max(squares / n_neg - (total / n_neg) ** 2, 0.0))
+        problem, start, spread = self.problem, self.start, self._spread()
         residual = problem.lam * self.weights - self.pull * difference
         worth = min(float(residual @ residual) / (2.0 * problem.lam), self.bounds.upper) / self.pull
         slack = float(max(SPREAD * spread, SPREAD * worth, 1e-12))

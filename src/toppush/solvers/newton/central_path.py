@@ -10,7 +10,7 @@ from toppush.problem.objective import TopPushProblem, negatives_range, top_of
 from toppush.problem.solution import Solution, Status, closed, relative_gap
 from toppush.solvers.driver import Standing
 from toppush.solvers.forms import Seen, answer_in
-from toppush.solvers.newton import band, duals, positives
+from toppush.solvers.newton import band, duals, positives, starts
 from toppush.solvers.newton.beginning import Beginning
 from toppush.solvers.newton.bounds import Bounds
 from toppush.solvers.newton.frame import frame
@@ -81,13 +81,14 @@ class CentralPath(Beginning):
         design.tell(Block.score, self.weights)
         self.threshold = problem.threshold()
         self._shorten(guess=None if usable else self._best_length())
-        if usable and self._start_dual is not None:
+        pushes = self._receive_dual() if usable else 0.0
+        if pushes > 0.0:
             self._stretch()
         self.path = norm(self.weights)
         self._choose_band()
         pull, _ = design.sum(positives.bend_and_pull, problem.loss, self.threshold)
         self.pull = max(pull / self.m, 1e-12)
-        if not (usable and self._take_dual()):
+        if not (pushes > 0.0 and self._take_dual(pushes)):
             self._centre(self._first_slack(difference))
             self._certify()
 
@@ -139,6 +140,7 @@ class CentralPath(Beginning):
         if bounds.balance is None:
             bounds.settle(self.pulls, self.path)
         upper, lower, weights, threshold = self.standing()
+        self.problem.design.tell(starts.leave_dual)
         dual = self.problem.design.over_rows(duals.best_dual, bounds.balance)
         return Solution(weights, threshold, dual, upper, lower, n_iter, status)
 

@@ -1,17 +1,50 @@
 """A start from an earlier solution, in the blocks: its dual gives the pushes of the band."""
 
 from toppush.designs import Block, only_asks
-from toppush.designs.arrays import number
+from toppush.designs.arrays import namespace, number
 from toppush.problem.losses import Loss
 from toppush.problem.tops import chunks
-from toppush.solvers.newton.band import band_scores, set_band
-from toppush.solvers.newton.state import part_of
+from toppush.solvers.newton.band import band_scores
+from toppush.solvers.newton.state import LeftDual, part_of
 from toppush.types import Array
+
+LEAST_PUSH = 0.03
+"""Share of the mean push from which a negative is in the band because of its push."""
 
 
 def receive_dual(block: Block, dual: Array) -> None:
     """Take the negatives' part of a dual point."""
-    part_of(block).start = block.arrays.maximum(block.split(dual)[1], 0.0)
+    part_of(block).start = _weighty(block.arrays.maximum(block.split(dual)[1], 0.0))
+
+
+def _weighty(push: Array) -> Array:
+    """The pushes without those that are next to nothing, as inside the domain most are."""
+    xp = namespace(push)
+    n_pushed = max(number(xp.count_nonzero(push)), 1.0)
+    return xp.where(push > LEAST_PUSH * push.sum() / n_pushed, push, 0.0)
+
+
+def leave_dual(block: Block) -> None:
+    """Keep the pushes of the best bound, for a solve that begins where this one ends."""
+    best = part_of(block).best_dual
+    if best is not None:
+        push = block.arrays.clip(best.push * best.per_push + best.lift, 0.0, best.cap)
+        block.known.keep(LeftDual(best.where, push))
+
+
+def recall_dual(block: Block) -> None:
+    """Take what the last solve left: no dual of rows that are elsewhere comes to the driver."""
+    left = block.known.find(LeftDual)
+    if left is not None:
+        part_of(block).start = start = block.arrays.zeros(block.n_neg)
+        start[left.where] = _weighty(left.push)
+
+
+@only_asks
+def sum_of_start(block: Block) -> float:
+    """Sum of the pushes that the solve is to begin with; 0 if there are none."""
+    start = part_of(block).start
+    return 0.0 if start is None else number(start.sum())
 
 
 @only_asks
@@ -25,20 +58,10 @@ def slope_along(block: Block, loss: Loss, scale: float, threshold: float) -> tup
     return slope, bend
 
 
-def widen_band(block: Block) -> float:
-    """Let the band have all negatives that the dual pushes; returns the sum of pushes."""
-    xp, part = block.arrays, part_of(block)
-    new = xp.flatnonzero(part.outside & (part.start > 0.0))
-    if len(new):
-        part.outside[new] = False
-        where = xp.concatenate([part.band.where, new])
-        set_band(block, where, part.band.capped, part.band.rows)
-    return number(part.start.sum())
-
-
 def push_as_dual(block: Block, scale: float) -> None:
     """The dual's pushes as they are, for what they prove."""
     part = part_of(block)
+    assert part.start is not None
     part.band.push = scale * part.start[part.band.where]
 
 

@@ -21,6 +21,14 @@ from toppush.types import Array, Mask, Where
 # ---- known of the rows: it outlives a solve
 
 
+@dataclass(frozen=True)
+class LeftDual:
+    """A block's negatives in the dual that the last solve proved its bound with."""
+
+    where: Where
+    push: Array
+
+
 class WithSquares:
     """Rows that are also wanted with every entry squared."""
 
@@ -209,7 +217,7 @@ class Part:
     band: Band
     outside: Mask
     """Negatives that are not in the band."""
-    start: Array
+    start: Array | None = None
     """The negatives' duals of the solution that the solve begins at."""
     tangent: Tangent
     aims: tuple[Array, Array]
