@@ -386,12 +386,20 @@ def reference_twice(solver):
 def test_a_warm_start_is_that_of_the_array(holder, held, solver):
     if (holder.needs, solver) == ("distributed", "paper"):
         pytest.skip("a cluster keeps no dual, from which the paper's solver would begin")
-    found = fitted_twice(held, solver, **holder.options)
-    for one, other in zip(found, reference_twice(solver), strict=True):
-        if holder.is_single:
-            assert one.upper == pytest.approx(other.upper, rel=5e-3)
-        else:
-            check_same(one, other, rel=1e-6)
+    (first, second), (one, other) = (
+        fitted_twice(held, solver, **holder.options),
+        reference_twice(solver),
+    )
+    if holder.is_single:
+        assert first.upper == pytest.approx(one.upper, rel=5e-3)
+        assert second.upper == pytest.approx(other.upper, rel=5e-3)
+        return
+    check_same(first, one, rel=1e-7)
+    if solver == "paper":
+        check_same(second, other, rel=1e-7)
+    else:  # begun at the boundary, where rounding decides about the first step
+        assert second.upper == pytest.approx(other.upper, rel=1e-3)
+        assert second.relative_gap <= 1e-3
 
 
 @every_fit
