@@ -144,17 +144,6 @@ def test_combine_of_few_rows_is_that_of_all(dtype, monkeypatch, rng):
         assert rows.tally.entries == rows.count_entries(used)
 
 
-@pytest.mark.parametrize("share", [0.0, 1.0])
-@pytest.mark.usefixtures("small_blocks")
-def test_gram_is_the_same_by_a_sparse_and_a_dense_product(share, monkeypatch, rng):
-    monkeypatch.setattr(kinds_of_rows, "SPARSE_GRAM", share)
-    values, scale = dense_values(), rng.normal(size=N_ROWS)
-    rows = SparseRows(sparse.csr_array(values))
-    gram, product = rows.gram(np.arange(N_ROWS), scale)
-    assert_allclose(gram, (values.T * scale) @ values, rtol=0, atol=1e-12)
-    assert_allclose(product, values.T @ scale, rtol=0, atol=1e-12)
-
-
 @pytest.mark.usefixtures("small_blocks")
 def test_blocks_hold_about_equal_numbers_of_entries():
     lengths = np.r_[np.full(500, 20), np.full(5000, 2)]

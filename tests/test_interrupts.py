@@ -255,6 +255,7 @@ def test_designs_and_long_sums_ask(monkeypatch, rng):
                 with pytest.raises(Stopped):
                     design.tell(Block.score, np.ones(3))
                 with pytest.raises(Stopped):
-                    design.blocks[0].rows.gram(np.arange(5), np.ones(5))
+                    many = np.zeros(100_000, int)  # more than one part
+                    design.blocks[0].rows.gram(many, np.ones(len(many)))
             finally:
                 threads._over.reset(token)

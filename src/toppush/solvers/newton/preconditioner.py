@@ -214,8 +214,10 @@ def _weights(block: Block, n_pos: float) -> tuple[Array, Array]:
 
 
 def _forget_leverages(block: Block) -> None:
-    """Take every leverage for zero."""
+    """Take every leverage for zero, and make the squares that sums will ask for."""
     part, zeros = part_of(block), block.arrays.zeros
+    for side in _sides(block):
+        side.squared()
     part.leverages = zeros(len(part.bend)), zeros(len(part.band.where))
 
 
