@@ -254,8 +254,8 @@ def test_designs_and_long_sums_ask(monkeypatch, rng):
             try:
                 with pytest.raises(Stopped):
                     design.tell(Block.score, np.ones(3))
+                many = np.zeros(100_000, int)  # more than one part
                 with pytest.raises(Stopped):
-                    many = np.zeros(100_000, int)  # more than one part
                     design.blocks[0].rows.gram(many, np.ones(len(many)))
             finally:
                 threads._over.reset(token)
