@@ -461,7 +461,7 @@ def path_and_choice(pairwise):
 def test_paths_and_folds(holder, held, pairwise):
     """A cluster takes a number of folds, and deals the rows of a class out in turn."""
     path, choice, folds = path_and_choice(pairwise)
-    near = 1e-2 if holder.is_single else 1e-6
+    near = 1e-2 if holder.is_single else 1e-4  # rounding grows along a path of warm starts
     found = toppush_path(held, POSITIVE, **grid_of(pairwise), **holder.options)
     assert_allclose(found.coefs, path.coefs, rtol=0, atol=near * np.abs(path.coefs).max())
     cv = 2 if holder.needs == "distributed" else folds

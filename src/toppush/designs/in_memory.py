@@ -211,20 +211,26 @@ class SparseRows(InMemory):
 
     def squared(self) -> Self:
         """A copy of the values alone, and of none if every entry is 0 or 1."""
-        squares = np.square(self._rows.data)
-        if np.array_equal(squares, self._rows.data):
+        rows = self._summed()
+        squares = np.square(rows.data)
+        if np.array_equal(squares, rows.data):
             return self
-        return type(self)(_with_values(self._rows, squares), tally=self.tally)
+        return type(self)(_with_values(rows, squares), tally=self.tally)
+
+    def _summed(self) -> sparse.csr_array:
+        """The rows with what is stored for one entry added up."""
+        if self._rows.has_canonical_format:
+            return self._rows
+        copy = self._rows.copy()
+        copy.sum_duplicates()
+        return copy
 
     def count_entries(self, where: Where) -> int:
         pointers = self._rows.indptr
         return int((pointers[where + 1] - pointers[where]).sum())
 
     def squared_norms(self) -> Array:
-        rows = self._rows
-        if not rows.has_canonical_format:
-            rows = rows.copy()
-            rows.sum_duplicates()
+        rows = self._summed()
         squares = np.square(rows.data, dtype=np.float64)
         owners = np.repeat(np.arange(self.shape[0]), np.diff(rows.indptr))
         return np.bincount(owners, squares, self.shape[0]).astype(np.float64, copy=False)
