@@ -213,6 +213,8 @@ def test_further_products(holder, design, rng):
     right = (X.T @ u, 2.0 * X.T @ u, X.T @ (u * (X @ w - 0.5)), (some.T * scale) @ some,
              some.T @ scale)  # fmt: skip
     design.scatter(keep, u)
+    scaled = design.widen(design.sum(scaled_products_of, design.narrow(w)))
+    assert_allclose(scaled, w * (X.T @ u), rtol=0, atol=near)
     for copy in set(COPIES) - {"exact"}:
         found = design.sum(products_of, copy, design.narrow(w))
         for one, other in zip(found, right, strict=True):
