@@ -9,7 +9,7 @@ from toppush.torch.pairs import Tensor, scaled
 def several_ranks() -> bool:
     """Whether this process is one of several that train together."""
     ready = distributed.is_available() and distributed.is_initialized()
-    return ready and distributed.get_world_size() > 1
+    return bool(ready and distributed.get_world_size() > 1)
 
 
 def gathered(scores: Tensor, labels: Tensor, weight: Tensor) -> tuple[Tensor, Tensor, Tensor]:
