@@ -128,6 +128,8 @@ def test_what_follows_a_fit(kind, fitted, folder, tmp_path):
     ],
 )  # fmt: skip
 def test_options_that_do_not_go_together(options, said, folder, tmp_path):
+    if "net" in options:
+        pytest.importorskip("torch")
     given = ["fit", folder / "train.csv", "-o", tmp_path / "m", "--label", "fraud", *options]
     assert said in " ".join(run(*given, code=2).stderr.split())
     assert not list(tmp_path.iterdir())

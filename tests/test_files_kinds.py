@@ -77,6 +77,8 @@ OPTIONS = {
 @pytest.mark.parametrize("option", OPTIONS)
 @pytest.mark.parametrize("kind", KINDS)
 def test_options_are_taken_or_refused_with_those_that_are(kind, option, folder):
+    if kind in ENGINES:
+        pytest.importorskip(ENGINES[kind])
     one = named(kind)
     given = {option: next(iter(one.losses), "any") if option == "loss" else OPTIONS[option]}
     if (kind, option) == ("auto", "members"):
@@ -99,6 +101,8 @@ def test_options_are_taken_or_refused_with_those_that_are(kind, option, folder):
     ],
 )
 def test_values_that_a_kind_does_not_know(kind, options, said, folder):
+    if kind in ENGINES:
+        pytest.importorskip(ENGINES[kind])
     with pytest.raises(OptionError, match=said):
         files.fit(folder / "train.csv", label="fraud", model=kind, **options)
 
