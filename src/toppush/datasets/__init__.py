@@ -1,4 +1,4 @@
-"""The paper's seven data sets, four more, and made ones of their size.
+"""The paper's seven data sets, six more, two raw tables, and made ones of their size.
 
 Files are looked for in a directory of yours (`data`, or TOPPUSH_DATA), then in the cache, and are
 otherwise fetched from their publisher.
@@ -9,17 +9,33 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy import sparse
 
 from toppush.datasets.catalogue import CATALOGUE, Entry, FileSet
 from toppush.datasets.fetching import FetchError, Progress, cache_directory, fetch_files
+from toppush.datasets.frames import RAW_TABLES, read_frame
 from toppush.datasets.made import MADE, made
 from toppush.system.reading import UNPACKERS
 from toppush.types import Mask
 
-__all__ = ["CATALOGUE", "Dataset", "FetchError", "fetch", "find", "load", "made", "names"]
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+__all__ = [
+    "CATALOGUE",
+    "RAW_TABLES",
+    "Dataset",
+    "FetchError",
+    "fetch",
+    "find",
+    "load",
+    "load_frame",
+    "made",
+    "names",
+]
 
 
 @dataclass(frozen=True)
@@ -133,12 +149,26 @@ def find(
     name: str, data: str | os.PathLike[str] | None = None
 ) -> tuple[FileSet, list[Path]] | None:
     """The files of a data set in the given directory, TOPPUSH_DATA or the cache; None if absent."""
-    entry, places = _entry(name), _places(data)
-    listing = {stem: path for place in reversed(places) for stem, path in _list_files(place)}
-    for source in entry.sources:
+    listing = _listing(data)
+    for source in _entry(name).sources:
         if all(file in listing for file in source.files):
             return source, [listing[file] for file in source.files]
     return None
+
+
+def load_frame(name: str, data: str | os.PathLike[str] | None = None) -> tuple["DataFrame", Mask]:
+    """A raw table of `RAW_TABLES` as it was published: columns, texts as categories, and labels.
+
+    Parameters
+    ----------
+    name : str
+    data : path, optional
+        Directory with the file, plain or compressed; by default TOPPUSH_DATA.
+    """
+    file, listing = RAW_TABLES[name].file, _listing(data)
+    if file not in listing:
+        raise FetchError(f"{name} is not there: put {file} into the data directory.")
+    return read_frame(name, listing[file])
 
 
 def fetch(name: str, progress: Progress | None = None) -> list[Path]:
@@ -163,6 +193,11 @@ def _places(data: str | os.PathLike[str] | None) -> list[Path]:
     with suppress(ImportError):
         places += [place for place in [cache_directory()] if place.is_dir()]
     return places
+
+
+def _listing(data: str | os.PathLike[str] | None) -> dict[str, Path]:
+    """Files by their names without compression, the user's own before those of the cache."""
+    return {stem: path for place in reversed(_places(data)) for stem, path in _list_files(place)}
 
 
 def _list_files(place: Path) -> Iterator[tuple[str, Path]]:
