@@ -35,6 +35,7 @@ __all__ = [
     "load_frame",
     "made",
     "names",
+    "title_of",
 ]
 
 
@@ -71,9 +72,7 @@ class Dataset:
     @property
     def title(self) -> str:
         """The name, marked if the rows are made or only a part."""
-        if self.is_made:
-            return f"{self.name} (made data)"
-        return f"{self.name} ({self.y.size / self.whole:.1%} of it)" if self.whole else self.name
+        return title_of(self.name, self.y.size)
 
     @property
     def n_pos(self) -> int:
@@ -91,6 +90,14 @@ class Dataset:
         As the authors did, over all rows, before any split; labels play no part in it.
         """
         return to_unit_range(self.X) if self.min_max else self.X
+
+
+def title_of(name: str, n_rows: int) -> str:
+    """A data set's name, marked if its rows are made or only a part."""
+    if name in MADE:
+        return f"{name} (made data)"
+    whole = CATALOGUE[name].size[0] if name in CATALOGUE else n_rows
+    return name if n_rows == whole else f"{name} ({n_rows / whole:.1%} of it)"
 
 
 def names(*, in_paper: bool = False) -> list[str]:

@@ -28,8 +28,24 @@ from toppush.experiments.store import DONE, FAILED, OUT_OF_TIME, Json, Record, S
 from toppush.types import Mask, Matrix
 
 
-class Contestant(Protocol):
+class Known(Protocol):
     """What every method of a plan says of itself."""
+
+    @property
+    def key(self) -> str:
+        """Its name on the command line."""
+
+    @property
+    def title(self) -> str:
+        """Its name in tables."""
+
+    @property
+    def needs(self) -> str:
+        """Package that must be installed."""
+
+    @property
+    def is_available(self) -> bool:
+        """Whether it is."""
 
     @property
     def revision(self) -> int:
@@ -55,6 +71,8 @@ class Plan:
         Seconds that all trials of one method on one data set may take together.
     directory : str, optional
         Where the data sets' files are.
+    sizes : dict
+        Positives, negatives and columns of data sets; those that are missing are counted.
     """
 
     data: Sequence[str]
@@ -66,13 +84,13 @@ class Plan:
     directory: str | None = None
     sizes: dict[str, tuple[int, int, int]] = field(default_factory=dict)
 
-    known: ClassVar[Mapping[str, Contestant]] = METHODS
+    known: ClassVar[Mapping[str, Known]] = METHODS
     """All methods that there are."""
     times_all_rows: ClassVar[bool] = True
     """Whether the fit of all rows is timed after the trials."""
 
     def __post_init__(self) -> None:
-        for name in self.data:
+        for name in set(self.data) - set(self.sizes):
             X, y = self.load(name, self.directory)
             n_pos = int(y.sum())
             self.sizes[name] = (n_pos, y.size - n_pos, X.shape[1])
