@@ -354,12 +354,11 @@ def test_columns_of_comparisons_repeat_too(folder, monkeypatch):
 def test_data_sets_of_experiments_repeat_too(monkeypatch, tmp_path):
     seen = []
     names = main.commands["reproduce"].commands["table2"].callback.__globals__
-    monkeypatch.setitem(names, "_methods", seen.append)
-    monkeypatch.setitem(names, "_titles", noting(seen))
+    monkeypatch.setitem(names, "_compare", lambda *given, **asked: seen.append(asked))
     CliRunner().invoke(main, ["reproduce", "table2", "--sets", "w8a", "--sets", "diabetes,w8a",
                               "--methods", "TopPush", "--out", str(tmp_path)])  # fmt: skip
-    assert seen[0] == ("TopPush",)
-    assert seen[1][0] == ("w8a", "diabetes")
+    assert seen[0]["methods"] == ("TopPush",)
+    assert seen[0]["sets"] == ("w8a", "diabetes")
 
 
 @pytest.mark.parametrize("option, values", [("--lam", "12"), ("--label", "ab"), ("-o", "xy")])

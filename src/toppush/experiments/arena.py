@@ -79,7 +79,7 @@ COSTS = (Measured("seconds_fitting", "CPU s"), Measured("megabytes", "MB"))
 def measure(y: Mask, scores: Array) -> dict[str, float]:
     """All measures from one sorting of the list."""
     curve = metrics.top_curve(y, scores)
-    before = {f"before_{k}": (k - 1) / curve.n_neg for k in (3, 10)}
+    before = {f"before_{k}": min((k - 1) / curve.n_neg, 1.0) for k in (3, 10)}
     shares = before | {f"fpr_1e-{power}": 10.0**-power for power in (4, 3, 2)}
     return {
         **{one.key: float(metrics.METRICS[one.name].of(curve)) for one in metrics.FOUR},

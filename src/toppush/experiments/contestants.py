@@ -294,6 +294,7 @@ CONTESTANTS = {
             f"{SCALED}else as it is.",
             on_columns(lambda seed: TopPushKernel(n_threads=1, random_state=seed)),
             "ours",
+            revision=2,
         ),
         Contestant(
             "net",
