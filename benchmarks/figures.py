@@ -1,0 +1,166 @@
+"""Whether every figure in the text of a page is in a result file.
+
+A figure is a number with a decimal point or an exponent, or with a unit (`UNITS`), or "9 of 11";
+outside code, inline code and generated tables. Settings, levels and sizes that somebody chose stand
+in inline code and are no figures. A section, down to the next heading of two hashes, names its
+files: by their paths, by the command that writes them, or by a generated table. A figure must be a
+cell of theirs, rounded as it is shown, in a row that the paragraph speaks of: whose first text
+stands there too. Derived figures are rows of claims.csv, which count wherever their file is named.
+"""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from benchmarks.summary import EVIDENCE, RESULTS, Number, Rows, cell, read
+from toppush.experiments.published import PUBLISHED
+
+ALLOWED = {
+    "Python 3.11": "a version",
+}
+"""Phrases with a number that no run made, and why they are there."""
+UNITS = {
+    "%": 0.01, "ms": 1e-3, "seconds": 1.0, "s": 1.0, "minutes": 60.0, "hours": 3600.0,
+    "times": 1.0, "KB": 1.0, "MB": 1.0, "MiB": 1.0, "GB/s": 1.0, "GB": 1.0, "GiB": 1.0,
+    "TB/s": 1.0, "TiB": 1.0, "million": 1e6, "iterations": 1.0, "rounds": 1.0, "reads": 1.0,
+}  # fmt: skip
+"""What may follow a figure, and by how much it multiplies one of the file."""
+UNIT = rf"(?:{'|'.join(map(re.escape, UNITS))})(?![\w/])"
+NUMBER = r"[+\u2212-]?(?:\d[\d,]*\.\d+|\.\d+|\d[\d,]*)(?:e[+-]?\d+)?"
+FIGURE = re.compile(
+    rf"(?<![\w.^/-])(?P<count>\d+ of \d+)(?![\w.])|(?<![\w.^/])(?P<number>{NUMBER})"
+    rf"(?:(?P<times>x)(?!\w)|[ ]?(?P<unit>{UNIT})|(?= to {NUMBER} ?(?P<end>{UNIT}))|(?![\w^]|\.\d))"
+)
+COMMANDS = {
+    "demo": ["demo"],
+    "table2": ["table2", "pos-top", "ap"],
+    "size": ["rows", "url-size", "threads"],
+}
+"""Commands whose files are not named as they are."""
+
+
+class Source(NamedTuple):
+    """A row that a figure may come from."""
+
+    key: str
+    """What a paragraph must speak of; empty if any may."""
+    numbers: list[float]
+    texts: list[str]
+
+
+class Figure(NamedTuple):
+    """A number as a page shows it."""
+
+    text: str
+    value: float
+    rounding: float
+    unit: str
+
+    def is_in(self, source: Source) -> bool:
+        """Whether a cell, rounded as this is, shows it."""
+        if " of " in self.text:
+            return self.text in source.texts
+        signed = self.text[0] in "+-\N{MINUS SIGN}"
+        for scale in {1.0, UNITS.get(self.unit, 1.0)}:
+            for one in source.numbers:
+                shown = (one if signed else abs(one)) / scale
+                if abs(shown - self.value) <= self.rounding * (1 + 1e-9):
+                    return True
+        return False
+
+
+def missing(page: str) -> list[tuple[str, str]]:
+    """Paragraph and figure of all that no file named in their section has."""
+    found = []
+    for section in re.split(r"^(?=## )", page, flags=re.MULTILINE):
+        sources = list(sources_of(section))
+        for paragraph in paragraphs(section):
+            spoken = f" {re.sub(r'[`*_]', '', paragraph)} ".casefold()
+            near = [one for one in sources if _mentions(spoken, one.key)]
+            left = (one for one in figures(paragraph) if not any(map(one.is_in, near)))
+            found += [(paragraph, one.text) for one in left]
+    return found
+
+
+def _mentions(spoken: str, key: str) -> bool:
+    plain = re.escape(re.sub(r"[`*_]| \(.*|,.*", "", key).casefold())
+    return re.search(rf"(?<!\w){plain}(?!\w)", spoken) is not None
+
+
+def paragraphs(section: str) -> list[str]:
+    """Texts between empty lines; a bullet and a row of a table are texts of their own."""
+    bare = re.sub(r"<!-- table: .*?<!-- end -->", "", section, flags=re.DOTALL)
+    bare = re.sub(r"^```.*?^```", "", bare, flags=re.DOTALL | re.MULTILINE)
+    bare = re.sub(r"(?<=\n\n)(    .*\n|\n)+", "\n", bare)
+    bare = re.sub(r"\]\([^)]*\)", "]", bare)
+    parts = re.split(r"\n\s*\n|\n(?=\s*[-|] |\s*\d+\. )", bare)
+    return [" ".join(part.split()) for part in parts if part.strip()]
+
+
+def figures(paragraph: str) -> Iterator[Figure]:
+    """All that look measured."""
+    text = re.sub(r"`[^`]*`", "`", paragraph)
+    for phrase in ALLOWED:
+        text = text.replace(phrase, "")
+    for found in FIGURE.finditer(text):
+        number, unit = found["number"], found["unit"] or found["end"] or found["times"] or ""
+        if found["count"]:
+            yield Figure(found["count"], 0.0, 0.0, "")
+        elif unit or re.search(r"[.e]", number):
+            plain = number.replace(",", "").replace("\N{MINUS SIGN}", "-")
+            digits, _, power = plain.partition("e")
+            decimals = len(digits.partition(".")[2])
+            yield Figure(number, float(plain), 0.5 * 10.0 ** (int(power or 0) - decimals), unit)
+
+
+def sources_of(section: str) -> Iterator[Source]:
+    """The rows of the files that a section names, and what is claimed of them."""
+    files = list(files_of(section))
+    for path in files:
+        yield from _rows(read(path.stem, path.parent))
+    stems = {path.stem for path in files}
+    for row in read("claims"):
+        if row["file"] in stems:
+            yield Source("", _numbers(row["value"]), [f"{row['value']}"])
+    if "toppush.experiments.published" in section:
+        for (data, _), row in PUBLISHED.items():
+            yield Source(data, list(row.values()), [])
+
+
+def _rows(rows: Rows) -> Iterator[Source]:
+    for row in rows:
+        texts = [f"{one}" for one in row.values() if not isinstance(one, Number)]
+        names = (one for one in texts if re.search(r"[a-z]", one, re.IGNORECASE))
+        key = next((one for one in names if one not in ("True", "False")), "")
+        yield Source(key, [one for each in row.values() for one in _numbers(each)], texts)
+
+
+def _numbers(found: object) -> list[float]:
+    """The number of a cell, or all in a text that begins with one."""
+    if isinstance(found, Number):
+        return [float(found)]
+    text = f"{found}"
+    if not re.match(r"[+-]?\d", text):
+        return []
+    cells = [cell(one.replace(",", "")) for one in re.findall(r"[+-]?\d[\d,]*\.?\d*", text)]
+    return [float(one) for one in cells if isinstance(one, Number)]
+
+
+def files_of(section: str) -> Iterator[Path]:
+    """Result files by path, by the command that writes them, or by a table."""
+    for of_benchmarks, name in re.findall(r"(benchmarks/)?results/([\w*-]+)\.csv", section):
+        yield from sorted((RESULTS if of_benchmarks else EVIDENCE).glob(f"{name}.csv"))
+    names = re.findall(r"python -m\s+benchmarks\.(\w+)|<!-- table: ([\w-]+)", section)
+    for name in dict.fromkeys("".join(one) for one in names):
+        yield from _written_by(name)
+    for name in re.findall(r"toppush reproduce ([\w-]+)|(?:toppush|tasks.py) (demo)", section):
+        yield from _written_by("".join(name))
+
+
+def _written_by(command: str) -> Iterator[Path]:
+    for name in COMMANDS.get(command, [command]):
+        pattern = re.compile(name.replace("_", "[_-]") + r"([_-].*)?")
+        for path in (*sorted(RESULTS.glob("*.csv")), *sorted(EVIDENCE.glob("*.csv"))):
+            if pattern.fullmatch(path.stem) and not path.stem.endswith(("splits", "trials")):
+                yield path
