@@ -1,9 +1,9 @@
 """`toppush reproduce`: the paper's tables and figures, each by one command."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 from threadpoolctl import threadpool_limits
@@ -30,30 +30,82 @@ def reproduce() -> None:
     """Run the paper's experiments again, and ours beside them."""
 
 
+def _compared(sets: str, methods: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """The options of a comparison on many splits."""
+    options = (
+        common.data_option,
+        out_option,
+        common.seed_option,
+        common.json_option,
+        common.list_option("--sets", f"Data sets, with commas; {sets} by default."),
+        common.list_option("--methods", f"Methods, with commas; {methods} by default."),
+        click.option("--trials", type=click.IntRange(1), default=30, show_default=True),
+        click.option(
+            "--jobs", type=click.IntRange(1), default=1, show_default=True, help="Processes."
+        ),
+        click.option(
+            "--time-limit",
+            type=float,
+            default=3600.0,
+            show_default=True,
+            help="Seconds that all trials of a method on a data set may take together.",
+        ),
+        click.option(
+            "--store",
+            type=common.FilePath(dir_okay=False),
+            help="File of the records; in OUT by default. Runs that use one file share work.",
+        ),
+        click.option("--again", is_flag=True, help="Try again what failed or ran out of time."),
+        click.option("--show", is_flag=True, help="Run nothing; make the tables from the records."),
+    )
+
+    def with_options(command: Callable[..., None]) -> Callable[..., None]:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return with_options
+
+
 @reproduce.command()
-@common.data_option
-@out_option
-@common.seed_option
-@common.json_option
-@common.list_option("--sets", "Data sets, with commas; those of the paper by default.")
-@common.list_option("--methods", "Methods, with commas; all by default.")
-@click.option("--trials", type=click.IntRange(1), default=30, show_default=True)
-@click.option("--jobs", type=click.IntRange(1), default=1, show_default=True, help="Processes.")
-@click.option(
-    "--time-limit",
-    type=float,
-    default=3600.0,
-    show_default=True,
-    help="Seconds that all trials of a method on a data set may take together.",
-)
-@click.option(
-    "--store",
-    type=common.FilePath(dir_okay=False),
-    help="File of the records; OUT/records.sqlite by default. Runs that use one file share work.",
-)
-@click.option("--again", is_flag=True, help="Try again what failed or ran out of time.")
-@click.option("--show", is_flag=True, help="Run nothing; make the tables from what there is.")
-def table2(
+@_compared("those of the paper", "all")
+def table2(**asked: Any) -> None:
+    """The paper's comparison on its data sets, with our methods as further rows.
+
+    A run that was stopped goes on where it was when it is started again.
+
+    Example: toppush reproduce table2 --sets diabetes,spambase --trials 10 --jobs 2
+    """
+    from toppush import datasets
+    from toppush.experiments.runner import Plan
+    from toppush.experiments.table2 import result
+
+    with _plain_errors():
+        _compare(Plan, datasets.names(in_paper=True), "records.sqlite", result, **asked)
+
+
+@reproduce.command()
+@_compared("all", "all")
+def arena(**asked: Any) -> None:
+    """Every ranker that one would pick, ours and others, on all data sets and raw tables.
+
+    A run that was stopped goes on where it was when it is started again.
+
+    Example: toppush reproduce arena --sets diabetes,bank-marketing --trials 3 --jobs 2
+    """
+    from toppush.experiments.arena import SETS, ArenaPlan
+    from toppush.experiments.arena_tables import result
+
+    with _plain_errors():
+        _compare(ArenaPlan, SETS, "arena.sqlite", result, **asked)
+
+
+def _compare(
+    kind: "type[Plan]",
+    usual_sets: Sequence[str],
+    usual_store: str,
+    result: "Callable[[Plan, Store, dict[str, str]], Result]",
+    *,
     data: str | None,
     out: Path,
     seed: int,
@@ -67,57 +119,59 @@ def table2(
     again: bool,
     show: bool,
 ) -> None:
-    """The paper's comparison on its data sets, with our methods as further rows.
-
-    A run that was stopped goes on where it was when it is started again.
-
-    Example: toppush reproduce table2 --sets diabetes,spambase --trials 10 --jobs 2
-    """
-    from toppush.experiments.runner import Plan
+    """Run what is missing of a comparison, and make its tables."""
     from toppush.experiments.store import FAILED, OUT_OF_TIME, Store
-    from toppush.experiments.table2 import result
 
-    with _plain_errors():
-        keys, titles = _methods(methods), _titles(sets, data)
-        plan = Plan(list(titles), keys, trials, seed, jobs, time_limit, data)
-        records = Store(store or out / "records.sqlite")
-        if again:
-            for status in (FAILED, OUT_OF_TIME):
-                records.forget(status)
-        if not show:
-            _run(plan, records)
-        _hand_over(result(plan, records, titles), out, as_json)
+    keys = _methods(kind, methods, show=show)
+    records = Store(store or out / usual_store)
+    sizes = records.sizes() if show else {}
+    names = [name for name in sets or usual_sets if name in sizes or not show]
+    if not show:
+        names = _there(kind, names, data)
+    plan = kind(names, keys, trials, seed, jobs, time_limit, data, sizes)
+    if again:
+        for status in (FAILED, OUT_OF_TIME):
+            records.forget(status)
+    if not show:
+        _run(plan, records)
+    _hand_over(result(plan, records, _titles(plan)), out, as_json)
 
 
-def _methods(methods: tuple[str, ...]) -> list[str]:
-    """The methods that are asked for and installed."""
-    from toppush.experiments.methods import METHODS
-
-    unknown = [name for name in methods if name not in METHODS]
+def _methods(kind: "type[Plan]", methods: tuple[str, ...], *, show: bool) -> list[str]:
+    """The methods that are asked for and installed; to show, all that are asked for."""
+    unknown = [name for name in methods if name not in kind.known]
     if unknown:
-        raise click.BadParameter(f"no method {unknown[0]!r}; there are {', '.join(METHODS)}.")
-    wanted = [METHODS[name] for name in methods or METHODS]
+        raise click.BadParameter(f"no method {unknown[0]!r}; there are {', '.join(kind.known)}.")
+    wanted = [kind.known[name] for name in methods or kind.known]
     for method in wanted:
-        if not method.is_available:
+        if not (show or method.is_available):
             click.echo(f"{method.title} is left out: pip install {method.needs}", err=True)
-    return [method.key for method in wanted if method.is_available]
+    return [method.key for method in wanted if show or method.is_available]
 
 
-def _titles(sets: tuple[str, ...], data: str | None) -> dict[str, str]:
-    """The data sets that can be had, with their titles."""
+def _there(kind: "type[Plan]", names: Sequence[str], data: str | None) -> list[str]:
+    """The data sets that can be had."""
     from toppush import datasets
 
-    titles = {}
-    for name in sets or datasets.names(in_paper=True):
+    there = []
+    for name in names:
         try:
-            loaded = datasets.load(name, data)
+            kind.load(name, data)
         except (datasets.FetchError, ImportError) as error:
             click.echo(f"{name} is left out: {error}", err=True)
-            continue
-        titles[name] = loaded.title
-        if loaded.note:
-            click.echo(f"{loaded.title}: {loaded.note}", err=True)
-    return titles
+        else:
+            there.append(name)
+    return there
+
+
+def _titles(plan: "Plan") -> dict[str, str]:
+    """Names of the data sets for tables; what is to be said of one is said now."""
+    from toppush import datasets
+
+    for name in plan.data:
+        if name in datasets.CATALOGUE and datasets.CATALOGUE[name].note:
+            click.echo(f"{name}: {datasets.CATALOGUE[name].note}", err=True)
+    return {name: datasets.title_of(name, sum(plan.sizes[name][:2])) for name in plan.data}
 
 
 def _run(plan: "Plan", store: "Store") -> None:

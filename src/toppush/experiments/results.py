@@ -21,7 +21,15 @@ from toppush.system.writing import write_text, written_whole
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-ORDER = ("table1", "table2", "beyond", "figure-scalability", "figure-epsilon", "figure-lambda")
+ORDER = (
+    "arena",
+    "table1",
+    "table2",
+    "beyond",
+    "figure-scalability",
+    "figure-epsilon",
+    "figure-lambda",
+)
 STYLE = """
 :root { color-scheme: light dark; --ink: #1c2430; --paper: #fff; --line: #cfd6df; --soft: #f3f5f8 }
 @media (prefers-color-scheme: dark) {
@@ -56,6 +64,8 @@ class Result:
         Name -> figure and the words that stand for it.
     config : dict
         What it was run with.
+    files : sequence of Table
+        Too long to read: written as CSV alone.
     """
 
     name: str
@@ -63,11 +73,15 @@ class Result:
     tables: Sequence[Table]
     figures: dict[str, tuple["Figure", str]] = field(default_factory=dict)
     config: Json = field(default_factory=dict)
+    files: Sequence[Table] = ()
 
     def write(self, directory: Path) -> list[Path]:
         """All files of this result in a directory."""
         directory.mkdir(parents=True, exist_ok=True)
         paths = [path for table in self.tables for path in table.write(directory)]
+        for table in self.files:
+            paths.append(directory / f"{table.name}.csv")
+            write_text(paths[-1], table.csv())
         for name, (figure, _) in self.figures.items():
             for suffix in (".png", ".svg"):
                 paths.append(directory / f"{name}{suffix}")

@@ -9,27 +9,52 @@ import signal
 import threading
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, TimeoutError, wait
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
 from multiprocessing import get_context
+from typing import Any, ClassVar, Protocol
 
 from joblib import wrap_non_picklable_objects
 from pebble import ProcessPool
 
 from toppush import datasets
 from toppush.experiments.machine import machine
-from toppush.experiments.methods import METHODS, Method
+from toppush.experiments.methods import METHODS
 from toppush.experiments.protocol import N_FOLDS, TEST_SHARE, VERSION, run_trial, time_fit
 from toppush.experiments.store import DONE, FAILED, OUT_OF_TIME, Json, Record, Store, key_of
 from toppush.types import Mask, Matrix
 
 
+class Known(Protocol):
+    """What every method of a plan says of itself."""
+
+    @property
+    def key(self) -> str:
+        """Its name on the command line."""
+
+    @property
+    def title(self) -> str:
+        """Its name in tables."""
+
+    @property
+    def needs(self) -> str:
+        """Package that must be installed."""
+
+    @property
+    def is_available(self) -> bool:
+        """Whether it is."""
+
+    @property
+    def revision(self) -> int:
+        """Goes up when its results would change."""
+
+
 @dataclass
 class Plan:
-    """What a table consists of.
+    """What a table consists of; as it is, Table 2 of the paper. Others say what differs.
 
     Attributes
     ----------
@@ -46,6 +71,8 @@ class Plan:
         Seconds that all trials of one method on one data set may take together.
     directory : str, optional
         Where the data sets' files are.
+    sizes : dict
+        Positives, negatives and columns of data sets; those that are missing are counted.
     """
 
     data: Sequence[str]
@@ -57,11 +84,33 @@ class Plan:
     directory: str | None = None
     sizes: dict[str, tuple[int, int, int]] = field(default_factory=dict)
 
+    known: ClassVar[Mapping[str, Known]] = METHODS
+    """All methods that there are."""
+    times_all_rows: ClassVar[bool] = True
+    """Whether the fit of all rows is timed after the trials."""
+
     def __post_init__(self) -> None:
-        for name in self.data:
-            X, y = _load(name, self.directory)
+        for name in set(self.data) - set(self.sizes):
+            X, y = self.load(name, self.directory)
             n_pos = int(y.sum())
             self.sizes[name] = (n_pos, y.size - n_pos, X.shape[1])
+
+    @staticmethod
+    def load(name: str, directory: str | None) -> tuple[Any, Mask]:
+        """Rows as the trials use them, and labels."""
+        return _load(name, directory)
+
+    @staticmethod
+    def work(config: Json, directory: str | None, method: Any) -> Json:
+        """What a process does: one trial, or one timing."""
+        rows = _load(config["data"], directory)
+        if config["trial"] is None:
+            return time_fit(method, *rows, config["setting"])
+        return run_trial(method, *rows, config["seed"])
+
+    def n_trials(self, data: str) -> int:
+        """How many trials a data set has."""
+        return self.trials
 
     def config(self, data: str, method: str, trial: int) -> Json:
         """All that decides the result of one trial."""
@@ -80,7 +129,7 @@ class Plan:
         return [
             self.config(data, method, trial)
             for data in self.data
-            for trial in range(self.trials)
+            for trial in range(self.n_trials(data))
             for method in self.methods
         ]
 
@@ -94,7 +143,7 @@ class Plan:
             "data": data,
             "size": list(self.sizes[data]),
             "method": method,
-            "revision": METHODS[method].revision,
+            "revision": self.known[method].revision,
         }
 
 
@@ -103,14 +152,6 @@ def _load(name: str, directory: str | None) -> tuple[Matrix, Mask]:
     """Rows as the experiments use them, and labels."""
     loaded = datasets.load(name, directory)
     return loaded.scaled(), loaded.y
-
-
-def work(config: Json, directory: str | None, method: Method) -> Json:
-    """What a process does: one trial, or one timing."""
-    rows = _load(config["data"], directory)
-    if config["trial"] is None:
-        return time_fit(method, *rows, config["setting"])
-    return run_trial(method, *rows, config["seed"])
 
 
 def begin_process() -> None:
@@ -147,9 +188,10 @@ def run(plan: Plan, store: Store, tell: Callable[[Event], None] = lambda event: 
         while store.others_at_work(configs):  # what they leave undone is done here
             time.sleep(0.5)
             runner.run(configs, plan.jobs)
-        timings = [plan.timing_config(*which) for which in usual_settings(plan, store)]
-        # One at a time, so that a timing shares the machine with nothing of ours.
-        runner.run(timings, 1)
+        if plan.times_all_rows:
+            timings = [plan.timing_config(*which) for which in usual_settings(plan, store)]
+            # One at a time, so that a timing shares the machine with nothing of ours.
+            runner.run(timings, 1)
 
 
 @contextmanager
@@ -170,7 +212,7 @@ class Runner:
         self, plan: Plan, store: Store, tell: Callable[[Event], None], pool: ProcessPool
     ) -> None:
         self.plan, self.store, self.tell, self.pool = plan, store, tell, pool
-        self.machine = machine("xgboost", "lightgbm")
+        self.machine = machine("xgboost", "lightgbm", "catboost", "torch")
 
     def run(self, configs: list[Json], jobs: int) -> None:
         """Do what is not done and nobody else does."""
@@ -205,9 +247,10 @@ class Runner:
                 continue
             self.tell(Event(config, None, self.n_done, self.n_all))
             # Other processes know only the methods that modules they import put there.
-            method = wrap_non_picklable_objects(METHODS[config["method"]], keep_wrapper=False)
-            arguments = (config, self.plan.directory, method)
-            future = self.pool.schedule(work, args=arguments, timeout=left)
+            method = self.plan.known[config["method"]]
+            packed = wrap_non_picklable_objects(method, keep_wrapper=False)
+            arguments = (config, self.plan.directory, packed)
+            future = self.pool.schedule(self.plan.work, args=arguments, timeout=left)
             running[future] = config, time.monotonic()
             if len(running) >= jobs:
                 break

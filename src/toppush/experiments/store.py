@@ -93,6 +93,10 @@ class Store:
         wanted = {key_of(config) for config in configs}
         return [record for record in found if record.key in wanted]
 
+    def sizes(self) -> dict[str, tuple[int, int, int]]:
+        """Positives, negatives and columns of each data set that has a record, as last counted."""
+        return {one.config["data"]: tuple(one.config["size"]) for one in self.records()}
+
     def claim(self, config: Json) -> bool:
         """Take on a piece of work; False if it is done or another live process has it."""
         key, me = key_of(config), Claimant.this_process()

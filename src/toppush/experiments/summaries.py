@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from toppush.experiments.protocol import by_measure
 from toppush.experiments.runner import Plan, usual_settings
-from toppush.experiments.store import DONE, Record, Store
-from toppush.metrics import FOUR
+from toppush.experiments.store import DONE, Json, Record, Store
 from toppush.types import Array
 
 LEVEL = 0.9
@@ -41,7 +41,7 @@ class Summary:
     Attributes
     ----------
     values : dict
-        Measure -> values over the finished trials, in order of the trials.
+        Every number of a trial's result -> its values over the finished trials, in their order.
     trials : list of int
         The finished trials.
     trouble : str
@@ -62,12 +62,18 @@ class Summary:
 
     def against(self, reference: "Summary", measure: str) -> Difference | None:
         """Difference from the reference; None if fewer than two trials are common."""
+        differences = self.differences(reference, measure)
+        return paired(differences) if differences.size > 1 else None
+
+    def differences(self, reference: "Summary", measure: str) -> Array:
+        """Ours less the reference's in each trial that both finished."""
         common = sorted(set(self.trials) & set(reference.trials))
-        if len(common) < 2:
-            return None
+        if not common:
+            return np.empty(0)
         ours = self.values[measure][[self.trials.index(trial) for trial in common]]
         theirs = reference.values[measure][[reference.trials.index(trial) for trial in common]]
-        return paired(ours - theirs)
+        differences: Array = ours - theirs
+        return differences
 
 
 def paired(differences: Array) -> Difference:
@@ -89,7 +95,8 @@ def summarise(plan: Plan, store: Store) -> dict[tuple[str, str], Summary]:
     trials: dict[tuple[str, str], list[Record]] = defaultdict(list)
     for record in store.records(plan.configs()):
         trials[record.config["data"], record.config["method"]].append(record)
-    times = defaultdict(lambda: math.nan, _training_times(plan, store))
+    measured = _training_times(plan, store) if plan.times_all_rows else {}
+    times = defaultdict(lambda: math.nan, measured)
     return {pair: _summary(*pair, found, times[pair]) for pair, found in trials.items()}
 
 
@@ -100,16 +107,20 @@ def _summary(data: str, method: str, records: Sequence[Record], seconds: float) 
     )
     lost = [record for record in records if record.status != DONE]
     trouble = f"{lost[0].status} ({lost[0].message})" if lost else ""
-    choosing = [r.result["seconds_choosing"] + r.result["seconds_fitting"] for r in done]
+    choosing = [r.result.get("seconds_choosing", 0.0) + r.result["seconds_fitting"] for r in done]
     return Summary(
         data,
         method,
-        {one.key: np.array([record.result[one.key] for record in done]) for one in FOUR},
+        by_measure([_numbers(record.result) for record in done]),
         [record.config["trial"] for record in done],
         trouble,
         seconds,
         float(np.mean(choosing)) if choosing else math.nan,
     )
+
+
+def _numbers(result: Json) -> dict[str, float]:
+    return {key: value for key, value in result.items() if isinstance(value, float)}
 
 
 def _training_times(plan: Plan, store: Store) -> dict[tuple[str, str], float]:

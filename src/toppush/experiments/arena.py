@@ -1,0 +1,195 @@
+"""The arena: every ranker that one would pick, on every data set, each set as its friends do.
+
+A trial trains on 2/3 of the rows and tests on the others, split at random with the classes' shares
+kept, by the trial's seed. What is ours was tuned on splits of seeds from 1000 on and on none of
+those from 0 to 29, which are reported.
+"""
+
+import ctypes
+import gc
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+import psutil
+from scipy import sparse
+from sklearn.model_selection import train_test_split
+
+from toppush import datasets, metrics
+from toppush.experiments.contestants import CONTESTANTS
+from toppush.experiments.protocol import TEST_SHARE
+from toppush.experiments.runner import Known, Plan
+from toppush.experiments.store import Json
+from toppush.metrics.curve import TopCurve
+from toppush.types import Array, Mask
+
+VERSION = "arena 1"
+"""Part of every record's configuration; changes when results would."""
+MANY_ROWS, FEW_TRIALS = 100_000, 10
+"""Sets of more rows have fewer trials."""
+DENSE = 0.1
+"""Filled to at least this share, the rows of a file of entries are an array."""
+LOOK = 0.02
+"""Seconds between two looks at the memory."""
+SETS = (
+    "diabetes",
+    "mammography",
+    "spambase",
+    "hiva",
+    "bank-marketing",
+    "a9a",
+    "w8a",
+    "hiv-ecfp4",
+    "real-sim",
+    "news20-forsale",
+    "url",
+    "give-me-some-credit",
+    "ijcnn1",
+    "nslkdd",
+    "cover",
+)
+
+
+class Measured(NamedTuple):
+    """A measure of the arena: its name in records and in tables."""
+
+    key: str
+    title: str
+
+
+MEASURES = (
+    Measured("pos_at_top", "Pos@Top"),
+    Measured("before_3", "recall before 3"),
+    Measured("before_10", "recall before 10"),
+    Measured("fpr_1e-4", "recall at FPR 1e-4"),
+    Measured("fpr_1e-3", "recall at FPR 1e-3"),
+    Measured("fpr_1e-2", "recall at FPR 1e-2"),
+    Measured("ap", "AP"),
+    Measured("ndcg", "NDCG"),
+    Measured("auc", "AUC"),
+)
+COSTS = (Measured("seconds_fitting", "CPU s"), Measured("megabytes", "MB"))
+
+
+def measure(y: Mask, scores: Array) -> dict[str, float]:
+    """All measures from one sorting of the list."""
+    curve = metrics.top_curve(y, scores)
+    before = {f"before_{k}": (k - 1) / curve.n_neg for k in (3, 10)}
+    shares = before | {f"fpr_1e-{power}": 10.0**-power for power in (4, 3, 2)}
+    return {
+        **{one.key: float(metrics.METRICS[one.name].of(curve)) for one in metrics.FOUR},
+        **{key: _recall_at(curve, share) for key, share in shares.items()},
+    }
+
+
+def _recall_at(curve: TopCurve, share: float) -> float:
+    return float(metrics.METRICS["recall_at_fpr"].of(curve, max_fpr=share))
+
+
+def run_trial(contestant: Any, X: Any, y: Mask, seed: int) -> Json:
+    """One split: fit, with every choice that it takes, and measure."""
+    rows = np.arange(y.size)
+    train, test = train_test_split(rows, test_size=TEST_SHARE, random_state=seed, stratify=y)
+    inside, outside = _taken(X, train), _taken(X, test)
+    with peak_memory() as peak:
+        began = time.process_time()
+        score = contestant.fit(inside, y[train], seed)
+        fitted = time.process_time()
+        scores = score(outside)
+        ended = time.process_time()
+    found = measure(y[test], np.asarray(scores, dtype=np.float64))
+    times = {"seconds_fitting": fitted - began, "seconds_scoring": ended - fitted}
+    return {**found, **times, "megabytes": peak.megabytes}
+
+
+def _taken(X: Any, where: Array) -> Any:
+    return X.iloc[where] if hasattr(X, "iloc") else X[where]
+
+
+@dataclass
+class Peak:
+    """The most memory beyond what there was."""
+
+    megabytes: float = 0.0
+
+
+@contextmanager
+def peak_memory() -> Iterator[Peak]:
+    """The most memory that this process takes inside the block beyond what it had before."""
+    process, peak, over = psutil.Process(), Peak(), threading.Event()
+    _give_back_memory()
+    before = process.memory_info().rss
+
+    def look() -> None:
+        peak.megabytes = max(peak.megabytes, (process.memory_info().rss - before) / 2**20)
+
+    def keep_looking() -> None:
+        while not over.wait(LOOK):
+            look()
+
+    looking = threading.Thread(target=keep_looking, daemon=True)
+    looking.start()
+    try:
+        yield peak
+    finally:
+        over.set()
+        looking.join()
+        look()
+
+
+def _give_back_memory() -> None:
+    """Return to the system what earlier trials no longer use, where the C library can."""
+    gc.collect()
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL("libc.so.6").malloc_trim(0)
+
+
+@lru_cache(maxsize=1)
+def load(name: str, directory: str | None) -> tuple[Any, Mask]:
+    """Rows as they were published, and labels: a data frame, an array, or a CSR matrix."""
+    if name in datasets.RAW_TABLES:
+        return datasets.load_frame(name, directory)
+    found = datasets.load(name, directory)
+    is_full = found.X.nnz >= DENSE * found.X.shape[0] * found.X.shape[1]
+    # Not every engine knows sparse arrays; all know the older matrices.
+    return found.X.toarray() if is_full else sparse.csr_matrix(found.X), found.y
+
+
+@dataclass
+class ArenaPlan(Plan):
+    """What the arena consists of."""
+
+    known: ClassVar[Mapping[str, Known]] = CONTESTANTS
+    times_all_rows: ClassVar[bool] = False
+
+    @staticmethod
+    def load(name: str, directory: str | None) -> tuple[Any, Mask]:
+        """Rows as they were published, and labels."""
+        return load(name, directory)
+
+    @staticmethod
+    def work(config: Json, directory: str | None, method: Any) -> Json:
+        """What a process does: one trial."""
+        return run_trial(method, *load(config["data"], directory), config["seed"])
+
+    def n_trials(self, data: str) -> int:
+        """Fewer where there are many rows."""
+        n_pos, n_neg, _ = self.sizes[data]
+        return min(self.trials, FEW_TRIALS) if n_pos + n_neg > MANY_ROWS else self.trials
+
+    def config(self, data: str, method: str, trial: int) -> Json:
+        """All that decides the result of one trial."""
+        return {
+            "protocol": VERSION,
+            "data": data,
+            "size": list(self.sizes[data]),
+            "method": method,
+            "revision": self.known[method].revision,
+            "trial": trial,
+            "seed": 1000 * self.seed + trial,
+        }
