@@ -8,7 +8,6 @@ A claim is a row: the file it is about, what is claimed in words, and its value.
 import csv
 import io
 from collections.abc import Iterable, Iterator
-from statistics import median
 
 import numpy as np
 
@@ -60,13 +59,8 @@ def of_fits() -> Iterator[Claim]:
 
 def of_parts() -> Iterator[Claim]:
     """What iterations, projections and rounds of boosting cost."""
-    for (loss, k), rows in group(read("iteration"), "loss", "k").items():
-        ratios = [row["iteration_ratio"] for row in rows]
-        yield from ends("iteration", f"iteration over products, {loss}, k = {k}", ratios)
     yield "projection", "greatest growth of time per entry", max(column("projection", "growth"))
     yield from ends("objective-cost", "share of a round", column("objective-cost", "ratio"))
-    for (name,), rows in group(read("trees-time"), "set").items():
-        yield "trees-time", f"times LightGBM, {name}", median(row["ratio"] for row in rows)
     gaps = column("same", "gap", type="float32") + column("same-gpu", "gap", type="float32")
     yield "same", "greatest gap of single precision", max(gaps)
     yield "explain", "greatest error of a sum of contributions", max(column("explain", "error"))
@@ -91,6 +85,7 @@ def of_clusters() -> Iterator[Claim]:
     yield "cluster_speed", "two workers over two threads", by["dask"] / by["threads"]
     yield from ends("gpu-dense", "times 16 cores", column("gpu-dense", "cpu / gpu"))
     yield from ends("threads", "two threads over one", column("threads", "speed-up"))
+    yield from ends("cost-model", "simulated / model", column("cost-model", "simulated / model"))
     for row in read("cost-model"):
         if row["fit"] == "10^9 x 10^6, 100 a row" and f"{row['workers']}" in ("1", "100"):
             where = f"{row['fit']}, {row['workers']} x {row['where']}"

@@ -4,7 +4,7 @@ A figure is a number with a decimal point or an exponent, or with a unit (`UNITS
 outside code, inline code and generated tables. Settings, levels and sizes that somebody chose stand
 in inline code and are no figures. A section, down to the next heading of two hashes, names its
 files: by their paths, by the command that writes them, or by a generated table. A figure must be a
-cell of theirs, rounded as it is shown, in a row that the paragraph speaks of: whose first text
+cell of theirs, rounded as it is shown, in a row that the sentence speaks of: whose first text
 stands there too. Derived figures are rows of claims.csv, which count wherever their file is named.
 """
 
@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 from benchmarks.summary import EVIDENCE, RESULTS, Number, Rows, cell, read
-from toppush.experiments.published import PUBLISHED
 
 ALLOWED = {
     "Python 3.11": "a version",
@@ -27,9 +26,9 @@ UNITS = {
 }  # fmt: skip
 """What may follow a figure, and by how much it multiplies one of the file."""
 UNIT = rf"(?:{'|'.join(map(re.escape, UNITS))})(?![\w/])"
-NUMBER = r"[+\u2212-]?(?:\d[\d,]*\.\d+|\.\d+|\d[\d,]*)(?:e[+-]?\d+)?"
+NUMBER = r"[+\u2212-]?(?:\d+(?:,\d{3})*\.\d+|\.\d+|\d+(?:,\d{3})*)(?:e[+-]?\d+)?"
 FIGURE = re.compile(
-    rf"(?<![\w.^/-])(?P<count>\d+ of \d+)(?![\w.])|(?<![\w.^/])(?P<number>{NUMBER})"
+    rf"(?<![\w.^/-])(?P<count>\d+ of \d+)(?!\w|\.\d)|(?<![\w.^/])(?P<number>{NUMBER})"
     rf"(?:(?P<times>x)(?!\w)|[ ]?(?P<unit>{UNIT})|(?= to {NUMBER} ?(?P<end>{UNIT}))|(?![\w^]|\.\d))"
 )
 COMMANDS = {
@@ -44,7 +43,7 @@ class Source(NamedTuple):
     """A row that a figure may come from."""
 
     key: str
-    """What a paragraph must speak of; empty if any may."""
+    """What a sentence must speak of; empty if any may."""
     numbers: list[float]
     texts: list[str]
 
@@ -71,16 +70,21 @@ class Figure(NamedTuple):
 
 
 def missing(page: str) -> list[tuple[str, str]]:
-    """Paragraph and figure of all that no file named in their section has."""
+    """Sentence and figure of all that no file named in their section has."""
     found = []
     for section in re.split(r"^(?=## )", page, flags=re.MULTILINE):
         sources = list(sources_of(section))
-        for paragraph in paragraphs(section):
-            spoken = f" {re.sub(r'[`*_]', '', paragraph)} ".casefold()
-            near = [one for one in sources if _mentions(spoken, one.key)]
-            left = (one for one in figures(paragraph) if not any(map(one.is_in, near)))
-            found += [(paragraph, one.text) for one in left]
+        for sentence in sentences(section):
+            found += [(sentence, one.text) for one in without_source(sentence, sources)]
     return found
+
+
+def without_source(sentence: str, sources: list[Source]) -> list[Figure]:
+    """The figures of a sentence that no row has of which it speaks."""
+    wanted = list(figures(sentence))
+    spoken = re.sub(r"[`*_]", "", sentence).casefold()
+    near = [one for one in sources if _mentions(spoken, one.key)] if wanted else []
+    return [one for one in wanted if not any(map(one.is_in, near))]
 
 
 def _mentions(spoken: str, key: str) -> bool:
@@ -88,19 +92,19 @@ def _mentions(spoken: str, key: str) -> bool:
     return re.search(rf"(?<!\w){plain}(?!\w)", spoken) is not None
 
 
-def paragraphs(section: str) -> list[str]:
-    """Texts between empty lines; a bullet and a row of a table are texts of their own."""
+def sentences(section: str) -> list[str]:
+    """What ends with a full stop; a heading, a bullet and a row of a table stand by themselves."""
     bare = re.sub(r"<!-- table: .*?<!-- end -->", "", section, flags=re.DOTALL)
     bare = re.sub(r"^```.*?^```", "", bare, flags=re.DOTALL | re.MULTILINE)
     bare = re.sub(r"(?<=\n\n)(    .*\n|\n)+", "\n", bare)
     bare = re.sub(r"\]\([^)]*\)", "]", bare)
-    parts = re.split(r"\n\s*\n|\n(?=\s*[-|] |\s*\d+\. )", bare)
+    parts = re.split(r"\n\s*\n|\n(?=\s*[-|] |\s*\d+\. )|(?<=\w{2}[.?)])\s+(?=[A-Z`*])", bare)
     return [" ".join(part.split()) for part in parts if part.strip()]
 
 
-def figures(paragraph: str) -> Iterator[Figure]:
+def figures(sentence: str) -> Iterator[Figure]:
     """All that look measured."""
-    text = re.sub(r"`[^`]*`", "`", paragraph)
+    text = re.sub(r"`[^`]*`", "`", sentence)
     for phrase in ALLOWED:
         text = text.replace(phrase, "")
     for found in FIGURE.finditer(text):
@@ -123,9 +127,6 @@ def sources_of(section: str) -> Iterator[Source]:
     for row in read("claims"):
         if row["file"] in stems:
             yield Source("", _numbers(row["value"]), [f"{row['value']}"])
-    if "toppush.experiments.published" in section:
-        for (data, _), row in PUBLISHED.items():
-            yield Source(data, list(row.values()), [])
 
 
 def _rows(rows: Rows) -> Iterator[Source]:

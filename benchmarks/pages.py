@@ -13,6 +13,8 @@ from benchmarks.summary import table
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+TYPED = [page for page in PAGES if page.name != "results.md"]
+"""All but the one that `toppush reproduce page` writes as a whole."""
 MARKED = re.compile(r"(<!-- table: ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
@@ -29,7 +31,8 @@ def main() -> None:
         if (new := renewed(text)) != text:
             path.write_text(new, encoding="utf-8")
             print(f"{path.relative_to(ROOT)}: tables renewed")
-        left += [f"{path.name}: {one!r} is in no file: {where}" for where, one in missing(new)]
+        lost = missing(new) if path in TYPED else []
+        left += [f"{path.name}: {one!r} is in no file: {where}" for where, one in lost]
     sys.exit("\n".join(left) or None)
 
 

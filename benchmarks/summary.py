@@ -61,9 +61,9 @@ def _read(path: Path) -> Rows:
         return [{name: cell(text) for name, text in row.items()} for row in csv.DictReader(file)]
 
 
-def read(name: str, folder: Path = RESULTS) -> Rows:
-    """The rows of a result file."""
-    return _read(folder / f"{name}.csv")
+def read(name: str, folder: Path | None = None) -> Rows:
+    """The rows of a result file, of benchmarks/results unless another folder is named."""
+    return _read((folder or RESULTS) / f"{name}.csv")
 
 
 def grid(rows: Iterable[dict[str, object]], forms: dict[str, str]) -> Grid:

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from functools import partial
 from statistics import mean
 
+from benchmarks.common import RESULTS
 from benchmarks.summary import Empty, Grid, Number, Rows, as_is, grid, group, of, read, top_of
 from benchmarks.tables_promised import PROMISED
 from benchmarks.tables_scaling import SCALING
@@ -264,6 +265,7 @@ def check() -> Grid:
     return [["rows as they are, or with", "found, 1,000 rows at a time", "5,000 rows"], *lines]
 
 
+STEPS = ("reading", "preparing", "solving", "holding out", "measuring", "start and saving")
 TABLES: dict[str, Callable[[], Grid]] = {
     "speed": speed,
     "speed-fits": speed_fits,
@@ -294,6 +296,25 @@ TABLES: dict[str, Callable[[], Grid]] = {
         "data": "{set}", "trees grown": "{trees grown}",
         "TopPushTrees, CPU s": "{TopPushTrees s:.2f}",
         "LightGBM, CPU s": "{LightGBM s:.2f}", "ratio": "{ratio:.2f}",
+    }),
+    "rank-file": of("rank-file", {
+        "what": "{what}", "GB": "{GB:.1f}", "rows": "{rows:,.0f}",
+        "best seconds": "{best seconds:.1f}", "peak MiB": "{peak MiB:.0f}",
+    }),
+    "fit-file": lambda: grid(
+        [row for row in read("fit-file") if row["tree"] == "after"],
+        {"file": "{file}", "CPU seconds": "{CPU seconds:.1f}"}
+        | {one: f"{{{one}:.1f}}" for one in STEPS}
+        | {"outside of fits": "{share outside of fits:.0%}"},
+    ),
+    "ranker-ranks": partial(as_is, "ranker-ranks", RESULTS),
+    "before-after-wide": of("before-after-wide", {
+        "data": "{data}", "before, ms": "{before ms:.1f}", "after, ms": "{after ms:.1f}",
+        "after / before": "{after / before:.2f}",
+    }),
+    "iteration": of("iteration", {
+        "threads": "{threads}", "loss": "{loss}", "k": "{k}",
+        "iteration / products": "{iteration_ratio:.2f}",
     }),
     "net": net,
     "additive": partial(additive, "10000"),

@@ -38,6 +38,20 @@ def guarantees() -> Grid:
     return [["what", "held, of 100 lists, from the worst kind to the best"], *lines]
 
 
+def promised_rows() -> Grid:
+    """How long lists are whose precision is observed, and promised."""
+    by = group(read("guarantees"), "scores", "rows", "positives", "what")
+    name = "precision at least 0.5"
+    lines = []
+    for scores, rows, positives, what in by:
+        if (scores, positives, what) == ("normal", "100", name):
+            promised = by[scores, rows, positives, what][0]
+            observed = by[scores, rows, positives, name + OBSERVED][0]
+            sizes = [f"{row['size']:.0f}" for row in (observed, promised)]
+            lines.append([f"{promised['rows']:,.0f}", *sizes, f"{promised['made']:.0%}"])
+    return [["rows", "observed", "promised", "lists with a promise"], *lines]
+
+
 MEASURES = {
     "Pos@Top, `top_loss`": ("positives_at_top", "top_loss"),
     "`top_recall`": ("top_recall",),
@@ -97,8 +111,21 @@ def diabetes_top() -> Grid:
     return [head, *lines]
 
 
+def diabetes_fixed() -> Grid:
+    """Pos@Top after so many iterations, by both published solvers."""
+    by = group(read("diabetes_fixed"), "method")
+    names = [name for (name,) in by if name.endswith("iterations")]
+    lines = [
+        [f"{row['setting']}", *(f"{by[name,][number]['Pos@Top']:.3f}" for name in names)]
+        for number, row in enumerate(by[names[0],])
+    ]
+    return [["iterations", *(name.removesuffix(", iterations") for name in names)], *lines]
+
+
 PROMISED: dict[str, Callable[[], Grid]] = {
     "guarantees": guarantees,
+    "guarantees-rows": promised_rows,
     "coverage": coverage,
     "diabetes_top": diabetes_top,
+    "diabetes_fixed": diabetes_fixed,
 }
