@@ -83,7 +83,7 @@ with Holm's correction for all rivals and sets of a measure; all else is level."
 
 def _ranks(arena: Arena) -> str:
     by = {(row["measure"], row["ranker"]): row for row in arena.ranks}
-    names = [row["ranker"] for row in arena.ranks if row["measure"] == "AP"]
+    names = [row["ranker"] for row in arena.ranks if row["measure"] == "AP" and int(row["sets"])]
     rows = []
     for name in names:
         last = by["AP", name]
@@ -151,19 +151,20 @@ chance. Of {len(arena.sets)} sets {OURS} is first on {listed(firsts)}.
 
 
 def _losses(arena: Arena) -> str:
-    bullets = []
+    bullets, n_tested = [], 0
     for measure in MEASURES:
+        tested = arena.compared(measure)
+        n_tested += len(tested)
         for data in arena.sets:
-            behind = [
-                one for one in arena.compared(measure) if one.data == data and one.verdict < 0
-            ]
+            behind = [one for one in tested if one.data == data and one.verdict < 0]
             if behind:
                 said = [f"{one.rival} by {-one.difference:.3f}" for one in _worst_first(behind)]
                 bullets.append(f"- {measure} on {data}: {listed(said)}.")
-    text = "\n".join(bullets) or f"By no measure, on no set, is anybody better than {OURS}."
+    text = "\n".join(bullets) or "- nobody."
     return f"""## Where {OURS} loses
 
-Who is better than it by more than chance, and by how much:
+Who is better than it by more than chance, and by how much, among {n_tested} comparisons by these
+measures; with few splits only large differences show:
 
 {text}"""
 
@@ -175,8 +176,8 @@ def _worst_first(found: Iterable[Compared]) -> list[Compared]:
 def _what_to_use(arena: Arena) -> str:
     """Rules, and what they come to on these files."""
     linear = [one for one in arena.rankers if one in LINEAR or KIND.get(one) == "linear"]
+    known = [_first_known(arena, one) for one in MEASURES]
     rules = {
-        "On all sets": (arena.sets, arena.rankers),
         f"Tables of at most {MANY_COLUMNS} columns": (
             arena.of_many_columns(many=False),
             arena.rankers,
@@ -184,7 +185,8 @@ def _what_to_use(arena: Arena) -> str:
         f"More than {MANY_COLUMNS} columns": (arena.of_many_columns(many=True), arena.rankers),
         "It must be linear": (arena.sets, linear),
     }
-    rows = [
+    rows = [["Any", str(len(arena.sets)), *known]]
+    rows += [
         [title, str(len(sets)), *(_first_three(arena, one, sets, rankers) for one in MEASURES)]
         for title, (sets, rankers) in rules.items()
         if sets and rankers
@@ -202,6 +204,13 @@ most `{NEAR}` below the best on the set; times are medians over the sets of CPU 
 {OURS}'s.
 
 {markdown_table(["ranker", "near the best", "time"], _hurry(arena))}"""
+
+
+def _first_known(arena: Arena, measure: str) -> str:
+    """The first three of the file of ranks."""
+    rows = [row for row in arena.ranks if row["measure"] == measure]
+    first = sorted(rows, key=lambda row: float(row["mean rank"]))[:3]
+    return ", ".join(f"{_bold(row['ranker'])} {row['mean rank']}" for row in first)
 
 
 def _first_three(arena: Arena, measure: str, sets: Sequence[str], rankers: Sequence[str]) -> str:
@@ -234,9 +243,14 @@ def _missing(arena: Arena) -> str:
             why = row["trouble"] or "not run"
             reasons.setdefault(why, {}).setdefault(row["ranker"], []).append(row["set"])
     bullets = [
-        f"- {why}: " + "; ".join(f"{name} on {listed(sets)}" for name, sets in where.items()) + "."
-        for why, where in reasons.items()
+        f"- {why}: "
+        + "; ".join(f"{name} on {_where(arena, sets)}" for name, sets in all_of.items())
+        for why, all_of in reasons.items()
     ]
     return "## What is missing\n\n" + (
         "\n".join(bullets) or "Every ranker has a result on every set."
     )
+
+
+def _where(arena: Arena, sets: Sequence[str]) -> str:
+    return "all sets" if len(sets) == len(arena.sets) else listed(sets)
