@@ -1,15 +1,17 @@
 """Whether every figure in the text of a page is in a result file.
 
 A figure is a number with a decimal point or an exponent, or with a unit (`UNITS`), or "9 of 11";
-outside code, inline code and generated tables. Settings, levels and sizes that somebody chose stand
-in inline code and are no figures. A section, down to the next heading of two hashes, names its
-files: by their paths, by the command that writes them, or by a generated table. A figure must be a
-cell of theirs, rounded as it is shown, in a row that the sentence speaks of: whose first text
-stands there too. Derived figures are rows of claims.csv, which count wherever their file is named.
+outside code, inline code and generated tables. Settings, levels and limits that somebody chose are
+no figures: they stand in inline code and must be numbers of our source. A section, down to the next
+heading of two hashes, names its files: by their paths, by the command that writes them, or by a
+generated table. A figure must be a cell of theirs, rounded as it is shown, in a row that the
+sentence speaks of: whose first text stands there too. Derived figures are rows of claims.csv, which
+count wherever their file is named.
 """
 
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -37,6 +39,10 @@ COMMANDS = {
     "size": ["rows", "url-size", "threads"],
 }
 """Commands whose files are not named as they are."""
+
+
+FENCED = re.DOTALL | re.MULTILINE
+ROOT = EVIDENCE.parent
 
 
 class Source(NamedTuple):
@@ -95,7 +101,7 @@ def _mentions(spoken: str, key: str) -> bool:
 def sentences(section: str) -> list[str]:
     """What ends with a full stop; a heading, a bullet and a row of a table stand by themselves."""
     bare = re.sub(r"<!-- table: .*?<!-- end -->", "", section, flags=re.DOTALL)
-    bare = re.sub(r"^```.*?^```", "", bare, flags=re.DOTALL | re.MULTILINE)
+    bare = re.sub(r"^```.*?^```", "", bare, flags=FENCED)
     bare = re.sub(r"(?<=\n\n)(    .*\n|\n)+", "\n", bare)
     bare = re.sub(r"\]\([^)]*\)", "]", bare)
     parts = re.split(r"\n\s*\n|\n(?=\s*[-|] |\s*\d+\. )|(?<=\w{2}[.?)])\s+(?=[A-Z`*])", bare)
@@ -116,6 +122,28 @@ def figures(sentence: str) -> Iterator[Figure]:
             digits, _, power = plain.partition("e")
             decimals = len(digits.partition(".")[2])
             yield Figure(number, float(plain), 0.5 * 10.0 ** (int(power or 0) - decimals), unit)
+
+
+def unknown_settings(page: str) -> list[str]:
+    """Inline code that is a number, alone or after a name, and that no file of ours has."""
+    setting = re.compile(rf"(?:\w+=)?(?P<number>{NUMBER})(?: ?(?P<unit>{UNIT}))?")
+    found = []
+    for code in re.findall(r"`([^`\n]+)`", re.sub(r"^```.*?^```", "", page, flags=FENCED)):
+        match = setting.fullmatch(code)
+        if match and (match["unit"] or re.search(r"[.e]", match["number"])):
+            value = float(match["number"].replace(",", ""))
+            if not {value, value * UNITS.get(match["unit"] or "", 1.0)} & literals():
+                found.append(code)
+    return found
+
+
+@cache
+def literals() -> set[float]:
+    """Every number in our source and benchmarks."""
+    paths = [path for folder in ("src", "benchmarks") for path in (ROOT / folder).rglob("*.py")]
+    texts = "\n".join(path.read_text(encoding="utf-8") for path in paths)
+    found = re.findall(r"(?<![\w.])\d[\d_]*\.?\d*(?:e[+-]?\d+)?(?![\w.])", texts)
+    return {float(one.replace("_", "")) for one in found}
 
 
 def sources_of(section: str) -> Iterator[Source]:

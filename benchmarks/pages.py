@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from benchmarks.claims import write
-from benchmarks.figures import missing
+from benchmarks.figures import missing, unknown_settings
 from benchmarks.summary import table
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -33,6 +33,7 @@ def main() -> None:
             print(f"{path.relative_to(ROOT)}: tables renewed")
         lost = missing(new) if path in TYPED else []
         left += [f"{path.name}: {one!r} is in no file: {where}" for where, one in lost]
+        left += [f"{path.name}: no source has {one!r}" for one in unknown_settings(new)]
     sys.exit("\n".join(left) or None)
 
 

@@ -26,6 +26,16 @@ def test_every_figure_is_in_a_result_file(page):
     assert figures.missing(text_of(page)) == [], ADVICE
 
 
+@by_typed
+def test_settings_are_numbers_of_our_source(page):
+    assert figures.unknown_settings(text_of(page)) == [], ADVICE
+
+
+def test_a_setting_that_no_source_has_is_seen():
+    page = "By `tol=1e-4`, `95 %` and `0.01`, not by `lam=0.01739` or `61.73 %`; `TopPush` and `3`."
+    assert figures.unknown_settings(page) == ["lam=0.01739", "61.73 %"]
+
+
 def test_claims_are_those_of_their_files():
     assert claims.as_csv() == (RESULTS / "claims.csv").read_text(encoding="utf-8"), ADVICE
 
