@@ -246,8 +246,11 @@ def test_demo_shows_the_default_beside_rivals(tmp_path, monkeypatch):
     }
     labels = {ranker: np.arange(200) < 9 for ranker in measures}
     made = demo.Demo(measures, found["seconds"], labels, found["leaderboard"], 1, 1, 1)
-    printed = run("demo", "--picture", tmp_path / "d.png").stdout
+    printed = run("demo", "--picture", tmp_path / "d.png", "--out", tmp_path / "kept").stdout
     rows = [line for line in printed.splitlines() if "±" in line]
+    kept = (tmp_path / "kept" / "demo.csv").read_text(encoding="utf-8").splitlines()
+    assert [" ".join(line.split(",")).split() for line in kept[1:]] == [row.split() for row in rows]
+    assert (tmp_path / "kept" / "demo-leaderboard.csv").exists()
     assert [row.split()[0] for row in rows] == list(found["splits"])
     assert max(map(len, rows)) <= 80
     assert "…" not in printed
