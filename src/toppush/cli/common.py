@@ -94,7 +94,7 @@ class OutputFile(FilePath):
         return path
 
 
-class ColumnOrFile(click.ParamType[str]):
+class ColumnOrFile(click.ParamType):  # type: ignore[type-arg]
     """The name of a column, or an NPY file with the labels, which is read."""
 
     name = "text"
