@@ -3,6 +3,7 @@
 import pickle
 import re
 import sys
+from inspect import signature
 from pathlib import Path
 
 import numpy as np
@@ -64,8 +65,10 @@ def by_xgboost_classifier(X, y, weight=None, objective=None):
 ENGINES = {"lightgbm": by_lightgbm, "xgboost": by_xgboost}
 CLASSIFIERS = {"lightgbm": by_lightgbm_classifier, "xgboost": by_xgboost_classifier}
 by_engine = pytest.mark.parametrize("engine", ENGINES)
+unnamed = pytest.mark.filterwarnings("ignore:X does not have valid feature names")  # LightGBM 4.6
 
 
+@unnamed
 @by_engine
 def test_the_classifier_is_the_training_function(engine, made):
     X, y, weight = made
@@ -152,6 +155,7 @@ def test_several_scores_for_a_row_are_refused(made):
         TopPushObjective()(y, X)
 
 
+@unnamed
 @pytest.mark.parametrize("way", [by_lightgbm, by_lightgbm_classifier])
 def test_lightgbm_on_several_machines_is_refused(way, made, monkeypatch):
     """The network itself is left out: what is seen of it is the booster's word."""
@@ -241,7 +245,10 @@ def test_classifiers_stop_by_them(made):
     one = lightgbm.LGBMClassifier(objective=TopPushObjective(), n_estimators=40, **FOR_LIGHTGBM)
     one.set_params(early_stopping_round=5)
     measure = LightGBMMetric("average_precision")
-    one.fit(X[:1000], y[:1000], eval_X=X[1000:], eval_y=y[1000:], eval_metric=measure)
+    held = {"eval_X": X[1000:], "eval_y": y[1000:]}
+    if "eval_X" not in signature(one.fit).parameters:  # LightGBM 4.6
+        held = {"eval_set": [(X[1000:], y[1000:])]}
+    one.fit(X[:1000], y[:1000], **held, eval_metric=measure)
     assert 1 <= one.best_iteration_ <= 40
     measure = XGBoostMetric("average_precision")
     other = xgboost.XGBClassifier(

@@ -45,7 +45,7 @@ def _fetch(url: str, progress: Progress | None) -> Path:
     pooch, directory = _pooch(), cache_directory()
     name = url.rsplit("/", 1)[-1]
     stamp = directory / f"{name}.sha256"
-    known = f"sha256:{stamp.read_text().strip()}" if stamp.exists() else None
+    known = f"sha256:{stamp.read_text(encoding='utf-8').strip()}" if stamp.exists() else None
 
     def download(url: str, output_file: str, _: object) -> None:
         resume(url, directory / f"{name}.part", Path(output_file), progress)

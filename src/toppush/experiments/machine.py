@@ -27,6 +27,6 @@ def machine(*more: str) -> Json:
 
 def _cpu_name() -> str:
     about = Path("/proc/cpuinfo")
-    lines = about.read_text().splitlines() if about.exists() else []
+    lines = about.read_text(encoding="utf-8").splitlines() if about.exists() else []
     names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
     return names[0] if names else platform.processor()

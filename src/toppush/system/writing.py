@@ -52,9 +52,9 @@ def written_whole(path: str | os.PathLike[str]) -> Iterator[Path]:
 
 
 def write_text(path: str | os.PathLike[str], text: str) -> None:
-    """Write a text in UTF-8, whole or not at all."""
+    """Write a text in UTF-8, whole or not at all, with the ends of lines that it has."""
     with written_whole(path) as temporary:
-        temporary.write_text(text, encoding="utf-8")
+        temporary.write_text(text, encoding="utf-8", newline="")
 
 
 def write_bytes(path: str | os.PathLike[str], data: bytes) -> None:

@@ -23,7 +23,7 @@ def resident() -> int:
     if sys.platform == "win32":
         return _on_windows(ctypes.windll.kernel32)
     try:
-        pages = int(Path("/proc/self/statm").read_text().split()[1])
+        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
         return pages * os.sysconf("SC_PAGE_SIZE")
     except OSError:
         import resource  # not on Windows
