@@ -269,7 +269,7 @@ def test_xgboost_that_is_not_there_is_named(monkeypatch):
 def test_metrics_that_do_not_exist_are_refused():
     with pytest.raises(ValueError, match="There is no metric 'precision'; pass one of"):
         LightGBMMetric("precision")
-    with pytest.raises(TypeError, match="missing a required argument: 'max_fpr'; pass the param"):
+    with pytest.raises(TypeError, match=r"missing a required .*argument: 'max_fpr'; pass the"):
         XGBoostMetric("recall_at_fpr")
 
 
