@@ -7,7 +7,6 @@ import re
 import subprocess
 import sys
 from contextlib import contextmanager
-from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -18,10 +17,8 @@ from numpy.testing import assert_allclose
 from scipy import sparse, stats
 from sklearn.datasets import dump_svmlight_file, load_breast_cancer
 
-from toppush import datasets
 from toppush.cli import main
 from toppush.experiments import errata as errata_module
-from toppush.experiments.figures import scalability
 from toppush.experiments.growth import Growth, Timed, as_table, draw, measure
 from toppush.experiments.methods import IN_PAPER, METHODS, POWERS, Grid, Method
 from toppush.experiments.protocol import choose, extend, pick, run_trial
@@ -510,28 +507,6 @@ def test_influence_by_one_command(what, ask, tmp_path):
     assert iterations[0] > 2 * iterations[-1]
     assert (out / f"figure-{what}.svg").exists()
     assert (out / f"figure-{what}.png").exists()
-
-
-def test_scalability_has_a_time_for_each_size_solver_and_lam():
-    rows = datasets.made("made-real-sim", n_rows=320)
-    dataset = datasets.Dataset("made-real-sim", *rows, files=(), is_made=True)
-    found = scalability(dataset, [1.0, 10.0], [80, 160, 320], seed=0, tell=lambda text: None)
-    assert "made data" in found.title
-    (table,) = found.tables
-    cases = [(row[0], row[1], row[2]) for row in table.rows]
-    assert cases == list(product(["80", "160", "320"], ["paper", "newton"], ["1", "10"]))
-    assert min(float(row[3]) for row in table.rows) > 0
-    assert [note.count("(lam") for note in table.notes] == [2, 2]
-
-
-@pytest.mark.long
-def test_scalability_by_one_command(ask, tmp_path):
-    out = tmp_path / "out"
-    words = ["reproduce", "figure-scalability", "--set", "made-url", "--largest", "2000"]
-    ran = ask(*words, "--lams", "1,10", "--out", str(out))
-    assert ran.exit_code == 0, ran.output
-    assert "made data" in ran.stdout
-    assert len((out / "figure-scalability.csv").read_text().splitlines()) == 1 + 7 * 2 * 2
 
 
 def test_table2_by_one_command(ask, whole):
