@@ -234,8 +234,8 @@ def _notes(plan: Plan, summaries: Mapping[tuple[str, str], Summary]) -> Iterator
         "are chosen on folds of the training rows alone."
     )
     yield (
-        "inside: the published mean is in our 95 % interval (t, over splits); above, below: ours is "
-        "beyond it. Splits share rows and the published mean has an error of its own, so a "
+        "inside: the published mean is in our 95 % interval (t, over splits); above, below: ours "
+        "is beyond it. Splits share rows and the published mean has an error of its own, so a "
         "difference near the interval's end says little. Where LR is above the published figures "
         "too, their fits fell short for another reason than the method."
     )
