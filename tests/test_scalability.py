@@ -38,7 +38,7 @@ def test_scalability_gives_rivals_no_more_rows_than_they_can_take(grown):
     assert sorted(cases) == sorted(ours + rivals)
     assert [row[2] for row in table.rows if row[-1] == "stopped"] == ["0.1", "0.01"]
     paper = next(note for note in table.notes if "rows, paper" in note)
-    assert paper.endswith("paper: - (lam 0.1), - (lam 0.01).")
+    assert paper.endswith("paper: - (lam 0.1, 0 sizes), - (lam 0.01, 0 sizes).")
 
 
 def test_scalability_is_measured_where_there_is_a_signal(grown):
@@ -81,8 +81,10 @@ def test_slopes_are_those_of_the_fits_that_finished():
     for n_rows, seconds, gap in [(10, 1.0, 1e-3), (100, 100.0, 1e-4), (1000, 100.0, 0.5)]:
         line.timings.append(scalability.Timing(n_rows, seconds, 1, gap, 0.5, 0.9))
     assert line.slope() == "2.00"
-    assert line.is_over(99.0)
-    assert not line.is_over(100.0)
+    line.timings.append(scalability.Timing(10**4, 1e4, 1, 1e-3, 0.5, 0.9))
+    assert line.slope(2) == "1.00"
+    assert line.is_over(9_999.0)
+    assert not line.is_over(10_000.0)
 
 
 @pytest.mark.long
@@ -92,4 +94,4 @@ def test_scalability_by_one_command(tmp_path):
     ran = CliRunner().invoke(main, [*words, "--lams", "1,0.1", "--out", str(out)])
     assert ran.exit_code == 0, ran.output
     assert "made data" in ran.stdout
-    assert len((out / "figure-scalability.csv").read_text().splitlines()) == 1 + 5 * (2 + 2 + 1)
+    assert len((out / "figure-scalability.csv").read_text().splitlines()) == 1 + 6 * (2 + 2 + 1)

@@ -38,12 +38,13 @@ if TYPE_CHECKING:
 NAME = "figure-scalability"
 TOL, LOSS = 1e-3, LOSSES["truncated_quadratic"]
 N_HELD_OUT = 20_000
-N_SIZES, GROWTH = 5, 4
+N_SIZES, GROWTH = 6, 4
+N_LAST = 3
+"""Sizes of the second slope: at small ones set-up and caches show."""
 MADE_COLUMNS, MADE_DRAWS = 10_000, 20
-"""Of made-url: its own 3.2 million columns and 116 draws a row would take hours and 8 GB."""
+"""Of made-url: with its own 116 draws a row, 2 million rows would hold 200 million entries."""
 OURS, PAPER, LIBLINEAR = "TopPush", "paper", "LIBLINEAR"
 STYLES = {OURS: ("o-", LINES[0]), PAPER: ("s-", LINES[2]), LIBLINEAR: ("D-", LINES[1])}
-
 LABELS = {
     OURS: f"TopPush, proven gap {TOL:g}",
     PAPER: f"the paper's method, proven gap {TOL:g}",
@@ -96,9 +97,9 @@ class Line:
         """Whether it is a rival whose last fit took too long."""
         return self.method != OURS and bool(self.timings) and self.timings[-1].seconds > limit
 
-    def slope(self) -> str:
-        """Of log time against log rows, over the fits that finished."""
-        points = [(one.n_rows, one.seconds) for one in self.finished]
+    def slope(self, n_last: int = N_SIZES) -> str:
+        """Of log time against log rows, over the last of the fits that finished."""
+        points = [(one.n_rows, one.seconds) for one in self.finished[-n_last:]]
         if len(points) < 2:
             return "-"
         rows, seconds = np.log(points).T
@@ -139,12 +140,14 @@ def scalability(
     order = np.random.default_rng(seed).permutation(y.size)
     held = order[max(sizes) :][:N_HELD_OUT]
     held_out, lines = (X[held], y[held]), lines_of(lams, limit)
-    for n_rows in sizes:
-        part = np.sort(order[:n_rows])
+    parts = [np.sort(order[:n_rows]) for n_rows in sizes]
+    for line in lines:
+        timed(line, X[parts[0]], y[parts[0]], held_out)  # imports and caches
+    for part in parts:
         some, labels = X[part], y[part]
         for line in lines:
             if not line.is_over(limit):
-                tell(f"{n_rows:,} rows, {line.method}, lam {line.lam or '-'}")
+                tell(f"{part.size:,} rows, {line.method}, lam {line.lam or '-'}")
                 line.timings.append(timed(line, some, labels, held_out))
     return _result(dataset, lines, sizes, seed, limit)
 
@@ -244,12 +247,15 @@ def _result(
 
 def _slopes(lines: Sequence[Line]) -> Iterator[str]:
     for method in (OURS, PAPER, LIBLINEAR):
-        found = [
-            line.slope() + ("" if line.lam is None else f" (lam {line.lam:g})")
-            for line in lines
-            if line.method == method
-        ]
+        found = [_slopes_of(line) for line in lines if line.method == method]
         yield f"Slopes of log time against log rows, {method}: {', '.join(found)}."
+
+
+def _slopes_of(line: Line) -> str:
+    lam = "" if line.lam is None else f"lam {line.lam:g}, "
+    n_sizes = len(line.finished)
+    last = f"; the last {N_LAST}: {line.slope(N_LAST)}" if n_sizes > N_LAST else ""
+    return f"{line.slope()} ({lam}{n_sizes} sizes{last})"
 
 
 def _explained(limit: float) -> list[str]:
