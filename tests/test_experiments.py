@@ -6,7 +6,9 @@ import json
 import re
 import subprocess
 import sys
+from collections import Counter
 from contextlib import contextmanager
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
@@ -24,7 +26,7 @@ from toppush.experiments import errata as errata_module
 from toppush.experiments.figures import scalability
 from toppush.experiments.growth import Growth, Timed, as_table, draw, measure
 from toppush.experiments.methods import IN_PAPER, METHODS, POWERS, Grid, Method
-from toppush.experiments.protocol import choose, extend, pick, run_trial
+from toppush.experiments.protocol import N_FOLDS, choose, extend, pick, run_trial
 from toppush.experiments.published import PUBLISHED
 from toppush.experiments.results import Result, report
 from toppush.experiments.runner import Plan, run, usual_settings
@@ -48,7 +50,7 @@ def directory(tmp_path_factory, rows):
     return str(folder)
 
 
-PLANNED = {"data": ["diabetes"], "methods": ["lr", "lr-top"], "trials": 2}
+PLANNED = {"data": ["diabetes"], "methods": ["lr", "svm-rank"], "trials": 2}
 N_RECORDS = 4 + 2
 """Trials, and a timing of each method."""
 
@@ -62,7 +64,7 @@ def plan(directory):
 def whole(tmp_path_factory, directory):
     """What the command says that makes this table, and where it put its files."""
     out = tmp_path_factory.mktemp("whole")
-    words = ["reproduce", "table2", "--sets", "diabetes,url", "--methods", "lr,lr-top"]
+    words = ["reproduce", "table2", "--sets", "diabetes,url", "--methods", "lr,svm-rank"]
     words += ["--trials", "2", "--jobs", "2", "--data", directory, "--out", str(out)]
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TOPPUSH_CACHE", str(out / "cache"))
@@ -138,9 +140,47 @@ def test_ties_go_to_the_middle_of_the_grid():
 @pytest.mark.parametrize("key", ["toppush", "lr", "toppush-cv", "lr-top", "svm-rank"])
 def test_a_trial_repeats(key, rows):
     once, again = (run_trial(METHODS[key], *rows, seed=3) for _ in range(2))
-    for name in ("pos_at_top", "ap", "ndcg", "auc", "setting", "n_settings"):
+    for name in RESULTS:
         assert once[name] == again[name]
     assert once["ap"] > 0.9
+
+
+RESULTS = ("pos_at_top", "ap", "ndcg", "auc", "setting", "n_settings")
+
+
+@pytest.mark.parametrize("key", ["lr-top", "toppush-auto"])
+def test_shared_fits_give_what_own_fits_give(key, rows):
+    X, y = rows
+    method = METHODS[key]
+    alone = run_trial(method, X[:240], y[:240], seed=3)
+    maker = replace(METHODS[method.shares], beside=(method,))
+    shared = run_trial(maker, X[:240], y[:240], seed=3)["also"][key]
+    assert {name: shared[name] for name in RESULTS} == {name: alone[name] for name in RESULTS}
+    assert shared["seconds_choosing"] > 0.2 * alone["seconds_choosing"]  # as if it had made them
+
+
+def test_a_fit_that_is_shared_is_made_once(rows):
+    X, y = rows
+    made = []
+
+    def fit(X, y, **setting):
+        made.append((len(y), *setting.values()))
+        return METHODS["lr"].fit(X, y, **setting)
+
+    beside = (METHODS["lr-top"],)
+    run_trial(replace(METHODS["lr"], fit=fit, beside=beside), X[:240], y[:240], seed=3)
+    assert len(made) >= 7 * N_FOLDS
+    assert max(Counter(made).values()) <= N_FOLDS  # folds may be as large as one another
+
+
+def test_a_run_keeps_the_results_of_shared_fits(tmp_path, directory):
+    store, events = Store(tmp_path / "records.sqlite"), []
+    plan = Plan(["diabetes"], ["lr-top", "lr"], trials=1, directory=directory)
+    run(plan, store, events.append)
+    assert [e.config["method"] for e in events if e.config["trial"] == 0] == ["lr", "lr"]
+    done = {r.config["method"]: r.result for r in store.records(plan.configs())}
+    assert done["lr-top"]["seconds"] == 0.0 < done["lr"]["seconds"]
+    assert "also" not in done["lr"]
 
 
 @pytest.mark.long

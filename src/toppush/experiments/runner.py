@@ -12,7 +12,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, TimeoutError, wait
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from multiprocessing import get_context
 from typing import Any, ClassVar, Protocol
@@ -125,13 +125,27 @@ class Plan:
         }
 
     def configs(self) -> list[Json]:
-        """Every trial, those of one data set together."""
+        """Every trial, those of one data set together; at its end what others make as well."""
         return [
             self.config(data, method, trial)
             for data in self.data
+            for follows in (False, True)
             for trial in range(self.n_trials(data))
             for method in self.methods
+            if bool(self._shared_by(method)) == follows
         ]
+
+    def method(self, key: str) -> Known:
+        """What a process is given: a method, with those that share its fits."""
+        beside = [name for name in self.methods if self._shared_by(name) == key]
+        if not beside:
+            return self.known[key]
+        return replace(METHODS[key], beside=tuple(METHODS[name] for name in beside))
+
+    def _shared_by(self, method: str) -> str:
+        """The method of this plan whose trials make those of this one, if there is one."""
+        maker = getattr(self.known[method], "shares", "")
+        return maker if maker in self.methods else ""
 
     def timing_config(self, data: str, method: str, setting: dict[str, float]) -> Json:
         """All that decides a training time on the full data."""
@@ -247,7 +261,7 @@ class Runner:
                 continue
             self.tell(Event(config, None, self.n_done, self.n_all))
             # Other processes know only the methods that modules they import put there.
-            method = self.plan.known[config["method"]]
+            method = self.plan.method(config["method"])
             packed = wrap_non_picklable_objects(method, keep_wrapper=False)
             arguments = (config, self.plan.directory, packed)
             future = self.pool.schedule(self.plan.work, args=arguments, timeout=left)
@@ -261,12 +275,20 @@ class Runner:
         self._spend(config, seconds)
         error = future.exception()
         if error is None:
-            self._write(config, DONE, {**future.result(), "seconds": seconds})
+            result = future.result()
+            self._keep_beside(config, result.pop("also", {}))
+            self._write(config, DONE, {**result, "seconds": seconds})
         elif isinstance(error, TimeoutError):
             self._write(config, OUT_OF_TIME, {"seconds": seconds}, self._late())
         else:
             message = f"{type(error).__name__}: {error}"
             self._write(config, FAILED, {"seconds": seconds}, message)
+
+    def _keep_beside(self, config: Json, results: Mapping[str, Json]) -> None:
+        """Keep what a trial found for methods that share its fits; it took no time of theirs."""
+        for method, result in results.items():
+            other = self.plan.config(config["data"], method, config["trial"])
+            self.store.write(Record(other, DONE, {**result, "seconds": 0.0}, "", self.machine))
 
     def _late(self) -> str:
         return f"more than {self.plan.time_limit:g} s for all trials"
