@@ -188,7 +188,7 @@ IN_PAPER = (
         "cs-SVM",
         _baseline("CostSensitiveSVM", **COSTS),
         C | {"positive_cost": POWERS},
-        revision=2,
+        revision=3,
     ),
     Method("svm-rank", "SVM-Rank", _baseline("RankSVM", **STRUCTURAL), C),
     Method("svm-map", "SVM-MAP", _baseline("MAPSVM", **STRUCTURAL), C),
