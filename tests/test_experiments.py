@@ -24,7 +24,9 @@ from toppush import datasets
 from toppush.cli import main
 from toppush.experiments import errata as errata_module
 from toppush.experiments.figures import scalability
+from toppush.experiments.forecast import forecast, in_words
 from toppush.experiments.growth import Growth, Timed, as_table, draw, measure
+from toppush.experiments.limits import Limits, TimeLeft
 from toppush.experiments.methods import IN_PAPER, METHODS, POWERS, Grid, Method
 from toppush.experiments.protocol import N_FOLDS, choose, extend, pick, run_trial
 from toppush.experiments.published import PUBLISHED
@@ -307,6 +309,76 @@ def test_what_fails_or_takes_too_long_is_a_row_that_says_so(tmp_path, rows, dire
     late = [record for record in store.records() if record.status == OUT_OF_TIME]
     assert [record.config["trial"] for record in late] == [0, 1]
     assert "more than 0.01 s" in late[0].message
+
+
+def test_a_method_that_would_take_too_long_is_not_begun(tmp_path, directory):
+    store = Store(tmp_path / "records.sqlite")
+    plan = Plan(["diabetes"], ["aatp"], trials=3, directory=directory, time_limit=0.5)
+    run(plan, store, lambda event: event.record or pytest.fail("begun"))
+    found = store.records()
+    assert [(one.status, one.result["seconds"]) for one in found] == [(OUT_OF_TIME, 0.0)] * 3
+    assert found[0].result["foreseen"]["sizes"] == [64, 128, 240]
+    shown = table2(plan, summarise(plan, store), {"diabetes": "diabetes"}).markdown()
+    said = r"more than 0.5 s for all trials: about \S+ \S+ by fits on up to 240 rows, so not begun"
+    assert re.search(said, shown)
+
+
+def test_a_method_that_runs_out_of_time_says_what_all_trials_would_take(plan):
+    limits = Limits(plan)
+    cell = ("diabetes", "lr")
+    assert limits.late(cell) == "more than 3600 s for all trials"
+    limits.foreseen[cell] = {"seconds_trial": 7200.0, "sizes": [128, 240]}
+    assert limits.left(cell) == 0.0
+    assert "about 4 h by fits on up to 240 rows, so not begun" in limits.late(cell)
+    limits.spend(plan.config(*cell, 0), 3000.0, DONE)
+    assert limits.left(cell) == 600.0  # a trial that ended knows better
+    assert limits.late(cell).endswith("; about 1.7 h by 1 of 2")
+    assert in_words(100.0) == "1.7 min"
+    assert in_words(0.0) == "0 s"
+
+
+def test_time_left_is_by_what_trials_of_a_cell_take(plan):
+    def ended(method, trial, seconds, status=DONE):
+        return Record(plan.config("diabetes", method, trial), status, {"seconds": seconds})
+
+    left = TimeLeft(plan, [])
+    assert left.seconds() is None
+    left.note(ended("lr", 0, 10.0))
+    assert left.seconds() == 10.0 + 2 * 10.0  # svm-rank as the others on the set
+    left.note(ended("svm-rank", 0, 1000.0))
+    assert left.seconds() == 10.0 + 1000.0
+    left.note(Record(plan.timing_config("diabetes", "lr", {}), DONE, {"seconds": 5.0}))
+    assert left.seconds() == 10.0 + 1000.0
+    left.note(ended("svm-rank", 1, 5.0, OUT_OF_TIME))
+    assert left.seconds() == 10.0
+    assert TimeLeft(plan, [ended("lr", 0, 10.0), ended("lr", 1, 10.0)]).seconds() == 20.0
+
+
+def test_time_left_of_shared_fits_is_none(directory):
+    plan = Plan(["diabetes"], ["lr", "lr-top"], trials=2, jobs=2, directory=directory)
+    left = TimeLeft(plan, [Record(plan.config("diabetes", "lr", 0), DONE, {"seconds": 8.0})])
+    assert left.seconds() == 8.0 / 2
+
+
+def test_a_forecast_follows_the_growth_of_fits(monkeypatch):
+    clock = [0.0]
+    monkeypatch.setattr("toppush.experiments.forecast.time.process_time", lambda: clock[0])
+
+    def fit(X, y):
+        assert 0 < y.sum() < len(y)
+        if len(y) > 2000:
+            raise MemoryError
+        clock[0] += 1e-6 * len(y) ** 2
+
+    X, y = np.zeros((50_000, 1)), np.arange(50_000) % 500 == 0
+    found = forecast(fit, X, y)
+    assert found.sizes == [2000]  # four positives at least
+    y = np.arange(50_000) % 10 == 0
+    found = forecast(fit, X, y)
+    assert found.sizes == [64, 128, 256, 512, 1024]  # then it fails
+    assert found.at(50_000) == pytest.approx(1e-6 * 50_000**2)
+    assert forecast(fit, X, y, patience=0.3).sizes == [64, 128, 256]
+    assert forecast(fit, X[:300], y[:300]).sizes == [64, 128, 256, 300]  # all rows end it
 
 
 WAITING_RUN = """

@@ -78,6 +78,8 @@ class Method:
         Key of a method with the same grids whose trials make this one's too, from its fits.
     derive : callable
         What this method makes of such a fit, given as a scorer, the rows, labels and setting.
+    is_slow : bool
+        Whether it is asked how long a trial would take before the first begins.
     beside : tuple of Method
         Those of a plan that share its fits; the plan sets it.
     """
@@ -91,6 +93,7 @@ class Method:
     revision: int = 1
     shares: str = ""
     derive: Callable[..., Scorer] = as_it_is
+    is_slow: bool = False
     beside: tuple["Method", ...] = ()
 
     @property
@@ -191,10 +194,10 @@ IN_PAPER = (
         revision=3,
     ),
     Method("svm-rank", "SVM-Rank", _baseline("RankSVM", **STRUCTURAL), C),
-    Method("svm-map", "SVM-MAP", _baseline("MAPSVM", **STRUCTURAL), C),
-    Method("svm-pauc", "SVM-pAUC", _fit_partial_auc, C),
-    Method("infinite-push", "InfinitePush", _baseline("InfinitePush"), LAM),
-    Method("aatp", "AATP", _fit_accuracy_at_top, C | {"tau": TAUS}),
+    Method("svm-map", "SVM-MAP", _baseline("MAPSVM", **STRUCTURAL), C, is_slow=True),
+    Method("svm-pauc", "SVM-pAUC", _fit_partial_auc, C, is_slow=True),
+    Method("infinite-push", "InfinitePush", _baseline("InfinitePush"), LAM, is_slow=True),
+    Method("aatp", "AATP", _fit_accuracy_at_top, C | {"tau": TAUS}, is_slow=True),
 )
 BEYOND = (
     Method("toppush-lam1", "TopPush (paper), lam = 1", _toppush(lam=1.0, **PAPER)),

@@ -10,13 +10,14 @@ import math
 import time
 import warnings
 from collections.abc import Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import product
 
 import numpy as np
 from sklearn.model_selection import StratifiedKFold, train_test_split
 
 from toppush import metrics
+from toppush.experiments.forecast import forecast
 from toppush.experiments.methods import Grid, Method, Scorer, Setting
 from toppush.experiments.store import Json
 from toppush.types import Array, Mask, Matrix
@@ -86,6 +87,17 @@ def _measured(method: Method, fits: Fits, test: Rows) -> Json:
         "seconds_choosing": chosen - began + reused_choosing - reused,
         "seconds_fitting": fitted - chosen + fits.reused - reused_choosing,
     }
+
+
+def foresee_trial(method: Method, X: Matrix, y: Mask) -> Json:
+    """CPU seconds that a trial would take, with the middle setting for all; and its forecast."""
+    middle = {name: grid.values[len(grid.values) // 2] for name, grid in method.grids.items()}
+    found = forecast(partial(method.fit, **middle), X, y)
+    n_train = (1.0 - TEST_SHARE) * y.size
+    n_settings = math.prod(len(grid.values) for grid in method.grids.values())
+    n_fits = n_settings * N_FOLDS if method.grids else 0
+    seconds = n_fits * found.at((1.0 - 1.0 / N_FOLDS) * n_train) + found.at(n_train)
+    return {"seconds_trial": seconds, **found.as_json()}
 
 
 def by_measure(parts: Sequence[Mapping[str, float]]) -> dict[str, Array]:
