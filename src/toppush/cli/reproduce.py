@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from os.path import relpath
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -331,6 +332,29 @@ def report(out: Path) -> None:
     with _plain_errors():
         path = out / "report.html"
         write_text(path, make_report(out))
+        click.echo(str(path))
+
+
+@reproduce.command("page")
+@out_option
+@click.option(
+    "--page",
+    "path",
+    type=click.Path(path_type=Path, dir_okay=False),
+    default=Path("docs/results.md"),
+    show_default=True,
+    help="Where to write it.",
+)
+def results_page(out: Path, path: Path) -> None:
+    """The page that says who wins where, from the files of arena and table2.
+
+    Example: toppush reproduce page --out results --page docs/results.md
+    """
+    from toppush.experiments.results_page import page
+    from toppush.system.writing import write_text
+
+    with _plain_errors():
+        write_text(path, page(out, Path(relpath(out, path.parent)).as_posix()))
         click.echo(str(path))
 
 

@@ -1,9 +1,9 @@
 """The rows of Table 2: the paper's methods, and ours, each with the grid it is chosen from.
 
 The paper's grids are 10^-3, ..., 10^3 for lam, C and the cost of a positive, and 2^-5, ..., 1
-times m/(m+n) for AATP's tau. `RULE` is the paper's rule of choice. `TOP_RULE` is the mean recall
-before the first five negatives, by which LR, the trees and `top="auto"` have rows. `TopPushCV`
-chooses by itself, by the rule of `toppush.estimators.choice`.
+times m/(m+n) for AATP's tau. `RULE` is the paper's rule of choice. `TOP_RULE` is the measure
+`top_recall`, by which LR, the trees and `top="auto"` have rows. `TopPushCV` chooses by itself, by
+the rule `by_the_top` of `toppush.estimators.choice`.
 
 A method that is put into `METHODS`, from any file, is a row like the others.
 """
