@@ -23,8 +23,8 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.svm import LinearSVC
 
 from toppush.baselines.ranker import COUNT, POSITIVE, Constraints, WeightedRanker, read_local_rows
-from toppush.baselines.repeats import merge_repeats
 from toppush.designs.local import narrow_indices
+from toppush.designs.repeats import merge_repeats
 from toppush.estimators.base import unchanged_on_failure
 from toppush.types import Array, Labels, Mask, Matrix
 
