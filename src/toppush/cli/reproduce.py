@@ -180,11 +180,13 @@ def _run(plan: "Plan", store: "Store") -> None:
     from rich.console import Console
 
     from toppush.cli.progress import bar
+    from toppush.experiments.forecast import in_words
+    from toppush.experiments.limits import TimeLeft
     from toppush.experiments.runner import run
 
-    console = Console(stderr=True)
-    with bar(console) as progress:
-        task = progress.add_task("starting", total=None)
+    console, left = Console(stderr=True), TimeLeft(plan, store.records(plan.configs()))
+    with bar(console, left="left") as progress:
+        task = progress.add_task("starting", total=None, left="?")
         running: list[str] = []
 
         def tell(event: "Event") -> None:
@@ -197,8 +199,16 @@ def _run(plan: "Plan", store: "Store") -> None:
                 running.remove(name)
             if event.record is not None and event.record.status != "done":
                 console.print(f"{name}: {event.record.status}: {event.record.message}")
-            shown = ", ".join(running) or "waiting"
-            progress.update(task, description=shown, completed=event.n_done, total=event.n_all)
+            if event.record is not None:
+                left.note(event.record)
+            seconds = left.seconds()
+            progress.update(
+                task,
+                description=", ".join(running) or "waiting",
+                completed=event.n_done,
+                total=event.n_all,
+                left="?" if seconds is None else f"about {in_words(seconds)}",
+            )
 
         try:
             run(plan, store, tell)
