@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from benchmarks.common import RESULTS, report, show
+from benchmarks.common import RESULTS, report
 
 
 @dataclass(frozen=True)
@@ -196,9 +196,9 @@ def count_rounds():
             )
             return answers
 
-    import toppush.designs as designs
+    from toppush.designs import here
 
-    designs.LocalDesign = Counting
+    here.LocalDesign = Counting
     rng = np.random.default_rng(0)
     y = rng.random(100_000) < 0.1
     X = rng.standard_normal((100_000, 256), dtype=np.float32)
@@ -236,7 +236,7 @@ def main():
         network=options.network,
         bandwidth=options.bandwidth or core.bandwidth,
     )
-    show(["whole fits, measured", "GiB", "reads", "seconds", "GB/s"], whole_fits())
+    report("cost-model-fits", ["fit", "GiB", "reads", "seconds", "GB/s"], whole_fits())
     places = [(DISK, 1), (core, 1), (gpu, 1), *((cluster, n) for n in (4, 16, 100, 400))]
     rows = [
         forecast(fit, *place) for fit in fits() for place in places if fit.n_bytes < place[0].holds
@@ -247,7 +247,7 @@ def main():
     turning = [
         [fit.name, break_even(fit, cluster, core), best_workers(fit, cluster)] for fit in fits()
     ]
-    show(["fit", "workers that beat one core", "workers that end soonest"], turning)
+    report("cost-model-turning", ["fit", "beat one core", "end soonest"], turning)
 
 
 def forecast(fit, machine, n_workers):

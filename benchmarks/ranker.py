@@ -2,7 +2,6 @@
 
     python -m benchmarks.ranker run [--data diabetes,...] [--splits 30] [--methods ...]
     python -m benchmarks.ranker table      # results/ranker.csv, ranker-differences.csv, ranks
-    python -m benchmarks.ranker page       # the table of docs/auto.md
 
 Splits are random and stratified, 2/3 to train and 1/3 to test, split s by seed s, and the same as
 those of benchmarks/trees.py; what was chosen for TopRanker was chosen on splits of other seeds
@@ -180,40 +179,9 @@ def _ranks(methods, measure):
     return dict(zip(there, rankdata(-np.round(means, 6)), strict=True))
 
 
-def page(shown=("Pos@Top", "recall before 10", "AP")):
-    """The means as Markdown; a star where Wilcoxon's p of ours less theirs is below 0.05."""
-    print("| data | splits | measure |", " | ".join(METHODS), "|")
-    print("|" + "---|" * (3 + len(METHODS)))
-    for name, methods in by_method().items():
-        for measure in shown:
-            cells = [_cell(methods, one, measure) for one in METHODS]
-            print(f"| {name} | {len(methods[OURS])} | {measure} |", " | ".join(cells), "|")
-        theirs = np.mean([float(row["seconds"]) for row in methods["LightGBM"].values()])
-        times = [_times(splits, theirs) for splits in methods.values()]
-        print(f"| {name} | | CPU, LightGBM {theirs:.2f} s |", " | ".join(times), "|")
-
-
-def _cell(methods, method, measure):
-    """Mean, number of splits if fewer, and a star if it differs from ours."""
-    splits = methods[method]
-    if not splits:
-        return ""
-    mean = np.mean([float(row[measure]) for row in splits.values()])
-    shown = f"{mean:.3f}".removeprefix("0")
-    if method != OURS and compared(methods[OURS], splits, measure)[-1] < 0.05:
-        shown += "*"
-    return shown + (f" ({len(splits)})" if len(splits) < len(methods[OURS]) else "")
-
-
-def _times(splits, theirs):
-    if not splits:
-        return ""
-    return f"{np.mean([float(row['seconds']) for row in splits.values()]) / theirs:.1f}x"
-
-
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("what", choices=["run", "table", "page"])
+    parser.add_argument("what", choices=["run", "table"])
     parser.add_argument("--data", default=",".join(SPLITS))
     parser.add_argument("--splits", type=int, default=30)
     parser.add_argument("--methods", default=";".join(METHODS), help="separated by semicolons")
@@ -221,4 +189,4 @@ if __name__ == "__main__":
     if asked.what == "run":
         run(asked.data.split(","), asked.splits, asked.methods.split(";"))
     else:
-        {"table": table, "page": page}[asked.what]()
+        table()

@@ -4,21 +4,24 @@
     python -m benchmarks.selection table
 
 `run` fits the whole grid on the folds of each split's training rows and on all of them, to the
-tolerance of `TopPushCV`, and keeps what the rules need in benchmarks/.cache; `table` applies the
-rules to what is there and writes results/selection.csv. The row `DEFAULT` is that of
-`toppush.estimators.choice`. The grid is that of `TopPushCV` with all the tops it may grow by.
+tolerance of `TopPushCV`, tests the pair that each rule chooses, and goes on where
+results/selection-splits.csv ends; `table` writes the means to results/selection.csv. The grid is
+that of `TopPushCV` with all the tops it may grow by, and `by_the_top` its rule, of
+`toppush.estimators.choice`.
 """
 
 import argparse
+import csv
 import time
 import warnings
+from collections import defaultdict
 
 import numpy as np
 from scipy.stats import rankdata
 from sklearn.model_selection import StratifiedKFold, StratifiedShuffleSplit
 
-from benchmarks.common import report
-from benchmarks.data import CACHE, FILES, load
+from benchmarks.common import RESULTS, report, saved
+from benchmarks.data import FILES, load
 from toppush import metrics
 from toppush.designs import LocalRows
 from toppush.estimators import choice as rules
@@ -29,7 +32,6 @@ from toppush.estimators.path import Grid, follow, lam_grid
 from toppush.metrics.head import Head, first_negatives
 
 GRID_TOPS, LOSS = TOPS + MORE_TOPS, "truncated_quadratic"
-DEFAULT = "default"
 MEASURES = {
     "AP": metrics.average_precision,
     "Pos@Top (paper)": metrics.positives_at_top,
@@ -37,37 +39,44 @@ MEASURES = {
     "top_recall, 5 negatives": metrics.top_recall,
     "pAUC to 1 %": lambda y, s: metrics.partial_auc(y, s, max_fpr=0.01),
 }
-TESTED = [metrics.METRICS[one.name] for one in metrics.FOUR]
-KEPT = ("folds", "joint", "degenerate", "tests")
+TESTED = {one.title: metrics.METRICS[one.name] for one in metrics.FOUR}
 
 
 def run(name, n_splits, seconds):
-    """Measure grid x folds and grid x test rows for each split; resumes where it stopped."""
+    """Choose by every rule and test the choice, split by split; goes on where the file ends."""
     X, y = load(name)
-    kept = CACHE / f"selection-{name.split()[0]}.npz"
-    done = dict(np.load(kept)) if kept.exists() else {}
-    found = list(zip(*(done[part] for part in KEPT), strict=True)) if done else []
-    began = time.perf_counter()
+    done = {int(row["split"]) for row in saved("selection-splits") if row["data"] == name}
     splits = StratifiedShuffleSplit(n_splits, test_size=1 / 3, random_state=0).split(X, y)
+    began = time.process_time()
     for number, (train, test) in enumerate(splits):
-        if number < len(found):
+        if number in done:
             continue
-        if time.perf_counter() - began > seconds:
+        if time.process_time() - began > seconds:
             break
-        found.append(measure_split(X[train], y[train], X[test], y[test], seed=number))
-        parts = zip(KEPT, zip(*found, strict=True), strict=True)
-        np.savez(kept, **{part: np.array(values) for part, values in parts})
-    print(f"{name}: {len(found)} splits, {time.perf_counter() - began:.0f} s", flush=True)
+        *seen, tests = measure_split(X[train], y[train], X[test], y[test], seed=number)
+        keep([name, number, rule, *tests[pair]] for rule, pair in choices(*seen).items())
+        done.add(number)
+    print(f"{name}: {len(done)} splits, {time.process_time() - began:.0f} CPU s", flush=True)
+
+
+def keep(rows):
+    """Add lines to the file of splits."""
+    path = RESULTS / "selection-splits.csv"
+    head = [] if path.exists() else [["data", "split", "rule", *TESTED]]
+    with path.open("a", newline="") as file:
+        csv.writer(file, lineterminator="\n").writerows([*head, *rows])
 
 
 def measure_split(X, y, X_test, y_test, seed):
-    """What the rules see of the folds, and what is tested; in the order of `KEPT`."""
+    """Folds, joint recall and degenerate pairs, which the rules see, and what is tested."""
     given = TrainingRows(LocalRows(X), y, np.array([False, True]), y, None)
     with given.design(n_threads=1) as design:
         pairs = Grid(lam_grid(design, LOSS), GRID_TOPS, LOSS, TOL)
         path = follow(design, pairs)
     grid = [found for row in path.solutions for found in row]
-    tests = [[one(y_test, X_test @ found.weights) for one in TESTED] for found in grid]
+    tests = [
+        [round(one(y_test, X_test @ found.weights), 6) for one in TESTED.values()] for found in grid
+    ]
     folds, heads, degenerate = [], [], []
     for train, held in StratifiedKFold(5, shuffle=True, random_state=seed).split(X, y):
         fold = fit_fold(given, (train, held), pairs, lambda rows, truth, lists, weight: lists)
@@ -76,7 +85,7 @@ def measure_split(X, y, X_test, y_test, seed):
         heads.append([Head.of(y[held], row, None, n_false) for row in lists])
         degenerate.append([number in fold.degenerate for number in fold.measured])
     joint = [Head.join(one).recall() for one in zip(*heads, strict=True)]
-    return folds, joint, np.any(degenerate, axis=0), tests
+    return np.array(folds), np.array(joint), np.any(degenerate, axis=0), tests
 
 
 def choices(folds, joint, degenerate):
@@ -84,7 +93,7 @@ def choices(folds, joint, degenerate):
     mean = folds.mean(0)
     orders = {name: mean[:, i] for i, name in enumerate(MEASURES)}
     orders["recall at the head alone"] = joint
-    orders[DEFAULT] = rules.by_the_top(joint, mean[:, 0], degenerate)
+    orders[rules.by_the_top.__name__] = rules.by_the_top(joint, mean[:, 0], degenerate)
     found = {name: int(np.argmin(rules.ranks(order, degenerate))) for name, order in orders.items()}
     nothing = np.zeros_like(degenerate)
     found["recall at the head alone, degenerate pairs too"] = int(
@@ -94,30 +103,27 @@ def choices(folds, joint, degenerate):
 
 
 def table():
-    """Held-out means of every rule on every set that was run, and mean ranks over the sets."""
-    rows, means = [], {}
-    for name in FILES:
-        kept = CACHE / f"selection-{name.split()[0]}.npz"
-        if not kept.exists():
-            continue
-        data = np.load(kept)
-        seen = zip(data["folds"], data["joint"], data["degenerate"], strict=True)
-        chosen = [choices(*one) for one in seen]
-        for rule in chosen[0]:
-            held = np.array([data["tests"][i][one[rule]] for i, one in enumerate(chosen)])
-            mean, spread = held.mean(0), held.std(0, ddof=1)
-            means.setdefault(rule, []).append(mean)
-            rows.append([name, len(held), rule, *mean, *spread[:2]])
-    columns = ["data", "splits", "rule", "Pos@Top", "AP", "NDCG", "AUC", "std Pos@Top", "std AP"]
-    table = np.array(list(means.values()))  # rules, sets, measures
-    ranks = np.array([[rankdata(-table[:, s, m]) for s in range(table.shape[1])] for m in (0, 1)])
-    order = np.argsort(ranks.mean(1).sum(0))
-    for i in order:
-        pos, ap = ranks[:, :, i].mean(1)
+    """Held-out means of every rule on every set that was run, and over the sets."""
+    kept, rows, means = defaultdict(list), [], defaultdict(list)
+    for row in saved("selection-splits"):
+        kept[row["data"], row["rule"]].append([float(row[one]) for one in TESTED])
+    for (name, rule), values in sorted(kept.items(), key=lambda one: list(FILES).index(one[0][0])):
+        mean, spread = np.mean(values, 0), np.std(values, 0, ddof=1)
+        means[rule].append(mean)
+        rows.append([name, len(values), rule, *np.round([*mean, *spread[:2]], 5), "", ""])
+    ranks = mean_ranks(np.array(list(means.values())))
+    for i in np.argsort(ranks.sum(0)):
         rule = list(means)[i]
-        rows.append(["mean over sets", "", rule, *table[i].mean(0), "", ""])
-        print(f"{rule:45s} mean rank: Pos@Top {pos:.1f}, AP {ap:.1f}")
-    report("selection", columns, rows)
+        mean = np.round(np.mean(means[rule], 0), 5)
+        rows.append(["mean over sets", "", rule, *mean, "", "", *np.round(ranks[:, i], 2)])
+    deviations = ["std Pos@Top", "std AP", "rank Pos@Top", "rank AP"]
+    report("selection", ["data", "splits", "rule", *TESTED, *deviations], rows)
+
+
+def mean_ranks(means):
+    """Over the sets, of Pos@Top and of AP, which are the first two measures; a column per rule."""
+    found = [[rankdata(-means[:, one, m]) for one in range(means.shape[1])] for m in (0, 1)]
+    return np.mean(found, axis=1)
 
 
 if __name__ == "__main__":
@@ -125,7 +131,7 @@ if __name__ == "__main__":
     parser.add_argument("what", choices=["run", "table"])
     parser.add_argument("--data", nargs="*", default=list(FILES))
     parser.add_argument("--splits", type=int, default=30)
-    parser.add_argument("--seconds", type=float, default=np.inf, help="per data set")
+    parser.add_argument("--seconds", type=float, default=np.inf, help="of the processor, per set")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     if options.what == "run":

@@ -1,115 +1,134 @@
-"""Tables of docs/evidence.md from the files in benchmarks/results.
+"""The tables of the pages, as Markdown from result files.
 
-python -m benchmarks.summary speed          # or certify, degenerate, selection, ...
+    python -m benchmarks.summary speed          # or certify, selection, ranker, ...
+
+`python -m benchmarks.pages` puts them into the pages. A table that `TABLES` does not name is the
+file benchmarks/results/NAME.csv as it is, to three digits.
 """
 
 import csv
+import re
 import sys
+from collections.abc import Callable, Iterable
+from functools import cache
+from pathlib import Path
 
 from benchmarks.common import RESULTS
 
-
-def read(name):
-    with (RESULTS / f"{name}.csv").open() as file:
-        return list(csv.DictReader(file))
-
-
-def number(text, form):
-    return format(float(text), form) if text else ""
+EVIDENCE = RESULTS.parent.parent / "results"
+Rows = list[dict[str, "Number | Empty | str"]]
+Grid = list[list[str]]
+"""A table as it is shown: the first row holds the titles."""
 
 
-def show(head, rows):
-    print("| " + " | ".join(head) + " |")
-    print("|" + "---|" * len(head))
-    for row in rows:
-        print("| " + " | ".join(row) + " |")
+class Number(float):
+    """A number of a file; without a form it is shown as written.
+
+    Two forms of its own: `.3s` has no zero before the dot, `r` has three digits and no exponent.
+    """
+
+    def __new__(cls, text: str) -> "Number":
+        found = super().__new__(cls, text)
+        found.text = text
+        return found
+
+    def __format__(self, form: str) -> str:
+        if form.endswith("s"):
+            return re.sub(r"^([+-]?)0\.", r"\1.", format(float(self), form[:-1] + "f"))
+        if form == "r":
+            return format(float(self), ",.0f" if abs(self) >= 1000 else ".3g")
+        return format(float(self), form).replace("%", " %") if form else self.text
 
 
-def speed():
-    found = {}
-    for row in read("speed"):
-        method = row["method"].rstrip("+")
-        found.setdefault(row["data"], {})[method] = row | {"late": row["method"].endswith("+")}
-    table = []
-    for name, by in found.items():
-        ours, base = by["TopPush"], by["LogisticRegression (liblinear)"]
-        seconds = float(ours["seconds"])
-        paper = by["paper to our objective"]
-        faster = f"{float(paper['seconds']) / seconds:.0f}x" + ("+" if paper["late"] else "")
-        table.append([
-            name, f"{1e3 * seconds:.1f} ms", f"{seconds / float(base['seconds']):.2f}", faster,
-            number(ours["passes"], ".0f"), number(ours["relative gap"], ".1e"),
-            *(f"{number(by[m]['Pos@Top'], '.3f')} / {number(by[m]['AP'], '.3f')}" if m in by else ""
-              for m in ("TopPush", "paper", "LogisticRegression (liblinear)", "LinearSVC",
-                        "XGBoost", "LightGBM")),
-        ])  # fmt: skip
-    head = [
-        "data", "TopPush", "time / liblinear", "paper's method to the same objective", "passes",
-        "gap", "Pos@Top / AP: TopPush", "paper's solver", "LR", "LinearSVC", "XGBoost", "LightGBM",
-    ]  # fmt: skip
-    show(head, table)
+class Empty(str):
+    """A cell that says nothing, in any form."""
+
+    def __format__(self, form: str) -> str:
+        return ""
 
 
-def certify(name="certify"):
+def cell(text: str) -> "Number | Empty | str":
+    """What a cell of a file holds."""
+    try:
+        return Empty() if text in ("", "nan") else Number(text)
+    except ValueError:
+        return text
+
+
+@cache
+def _read(path: Path) -> Rows:
+    with path.open(encoding="utf-8") as file:
+        return [{name: cell(text) for name, text in row.items()} for row in csv.DictReader(file)]
+
+
+def read(name: str, folder: Path | None = None) -> Rows:
+    """The rows of a result file, of benchmarks/results unless another folder is named."""
+    return _read((folder or RESULTS) / f"{name}.csv")
+
+
+def grid(rows: Iterable[dict[str, object]], forms: dict[str, str]) -> Grid:
+    """Titles, and under each what its form makes of a row."""
+    lines = [[form.format_map(row) for form in forms.values()] for row in rows]
+    return [list(forms), *([_unless_bare(one) for one in line] for line in lines)]
+
+
+def _unless_bare(text: str) -> str:
+    """Nothing where a form had only empty cells to show."""
+    return text if re.search(r"\w", text) else ""
+
+
+def as_is(name: str, folder: Path = EVIDENCE) -> Grid:
+    """A file whose cells are texts to be shown."""
+    rows = read(name, folder)
+    return [list(rows[0]), *([f"{one}" for one in row.values()] for row in rows)]
+
+
+def of(name: str, forms: dict[str, str]) -> Callable[[], Grid]:
+    """A table with a line for each row of a file."""
+    return lambda: grid(read(name), forms)
+
+
+def top_of(row: dict[str, object]) -> str:
+    """A share of the negatives in per cent, a count as it is."""
+    return {"0.01": "1 %"}.get(f"{row['top']}", f"{row['top']}")
+
+
+def plain(name: str) -> Grid:
+    """A file of benchmarks/results, numbers to three digits."""
     rows = read(name)
-    groups = {}
-    for row in rows:
-        groups.setdefault(row["data"], []).append(row)
-    table = [
-        [
-            data,
-            str(len(group)),
-            str(sum(float(row["relative gap"]) <= 1e-4 for row in group)),
-            f"{max(int(row['iterations']) for row in group)}",
-            " ".join(number(row["passes"], ".0f") for row in group[:7]),
-        ]
-        for data, group in groups.items()
+    shown = [
+        [f"{one:.3g}" if isinstance(one, Number) else one for one in row.values()] for row in rows
     ]
-    show(["data", "fits", "certified", "most iterations", "passes, lam 1e-3 to 1e3"], table)
+    return [list(rows[0]), *shown]
 
 
-def degenerate():
-    table = [
-        [
-            row["data"], row["ranker"], row["measure"], number(row["mean"], ".4f"),
-            f"{number(row['auto less this'], '+.4f')} ± {number(row['standard error'], '.4f')}",
-        ]
-        for row in read("degenerate")
-    ]  # fmt: skip
-    show(["data", "ranker", "measure", "mean", 'top="auto" less this'], table)
+def group(rows: Rows, *keys: str) -> dict[tuple[str, ...], Rows]:
+    """Rows by the texts of some columns, in the order in which they come."""
+    found: dict[tuple[str, ...], Rows] = {}
+    for row in rows:
+        found.setdefault(tuple(f"{row[key]}" for key in keys), []).append(row)
+    return found
 
 
-def selection():
-    rows = read("selection")
-    sets = list(dict.fromkeys(row["data"] for row in rows))
-    rules = list(dict.fromkeys(row["rule"] for row in rows if row["data"] == sets[-1]))
-    by = {(row["data"], row["rule"]): row for row in rows}
-    table = [
-        [rule, *(f"{number(by[s, rule]['Pos@Top'], '.3f')} / {number(by[s, rule]['AP'], '.3f')}"
-                 for s in sets)]
-        for rule in rules
-    ]  # fmt: skip
-    splits = {s: by[s, rules[0]]["splits"] for s in sets}
-    show(["rule", *(f"{s} ({splits[s]})" if splits[s] else s for s in sets)], table)
-
-
-def plain(name):
-    rows = read(name)
-    show(
-        list(rows[0]), [[number(v, ".3g") if is_number(v) else v for v in r.values()] for r in rows]
+def markdown(table: Grid) -> str:
+    """The table as it stands in a page."""
+    head, *rows = table
+    lines = [head, ["---"] * len(head), *rows]
+    return (
+        "\n".join("| " + " | ".join(line) + " |" for line in lines)
+        .replace("| --- ", "|---")
+        .replace("--- |\n", "---|\n")
     )
 
 
-def is_number(text):
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
+def table(name: str) -> str:
+    """The Markdown of a table by its name."""
+    from benchmarks.tables import TABLES
+
+    make: Callable[[], Grid] = TABLES.get(name, lambda: plain(name))
+    return markdown(make())
 
 
 if __name__ == "__main__":
-    tables = {"speed": speed, "certify": certify, "degenerate": degenerate, "selection": selection}
     for name in sys.argv[1:]:
-        tables.get(name, lambda name=name: plain(name))()
-        print()
+        print(table(name), end="\n\n")

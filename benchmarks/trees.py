@@ -2,7 +2,6 @@
 
     python -m benchmarks.trees run [--data mammography,...] [--splits 30] [--methods ...]
     python -m benchmarks.trees table            # results/trees.csv, trees-differences.csv
-    python -m benchmarks.trees page             # the table of docs/nonlinear.md
     python -m benchmarks.trees time             # results/trees-time.csv
 
 Splits are random and stratified, 2/3 to train and 1/3 to test, split s by seed s; the settings of
@@ -226,29 +225,6 @@ def compared(ours, theirs, measure):
     return [measure, len(common), *(round(float(one), 5) for one in (less.mean(), error, p))]
 
 
-def page(shown=("Pos@Top", "recall before 10", "AP")):
-    """The means as Markdown; a star where Wilcoxon's p of ours less theirs is below 0.05."""
-    sets, others = by_method(), [one for one in METHODS if one != OURS]
-    print("| data | splits | measure |", " | ".join([OURS, *others]), "|")
-    print("|" + "---|" * (3 + len(METHODS)))
-    for name, methods in sets.items():
-        for measure in shown:
-            cells = [_cell(methods, one, measure) for one in (OURS, *others)]
-            print(f"| {name} | {len(methods[OURS])} | {measure} |", " | ".join(cells), "|")
-
-
-def _cell(methods, method, measure):
-    """Mean, number of splits if fewer, and a star if it differs from ours."""
-    splits = methods.get(method)
-    if not splits:
-        return ""
-    mean = np.mean([float(row[measure]) for row in splits.values()])
-    shown = f"{mean:.3f}".removeprefix("0")
-    if method != OURS and compared(methods[OURS], splits, measure)[-1] < 0.05:
-        shown += "*"
-    return shown + (f" ({len(splits)})" if len(splits) < len(methods[OURS]) else "")
-
-
 def timed(names=("mammography", "give-me-some-credit"), repeats=3):
     """CPU seconds of a fit to the whole set, beside LightGBM's for as many trees."""
     found = []
@@ -268,7 +244,7 @@ def timed(names=("mammography", "give-me-some-credit"), repeats=3):
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("what", choices=["run", "table", "page", "time"])
+    parser.add_argument("what", choices=["run", "table", "time"])
     parser.add_argument("--data", default=",".join(SPLITS))
     parser.add_argument("--splits", type=int, default=30)
     parser.add_argument("--methods", default=";".join(METHODS), help="separated by semicolons")
@@ -276,4 +252,4 @@ if __name__ == "__main__":
     if asked.what == "run":
         run(asked.data.split(","), asked.splits, asked.methods.split(";"))
     else:
-        {"table": table, "page": page, "time": timed}[asked.what]()
+        {"table": table, "time": timed}[asked.what]()

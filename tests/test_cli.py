@@ -246,8 +246,11 @@ def test_demo_shows_the_default_beside_rivals(tmp_path, monkeypatch):
     }
     labels = {ranker: np.arange(200) < 9 for ranker in measures}
     made = demo.Demo(measures, found["seconds"], labels, found["leaderboard"], 1, 1, 1)
-    printed = run("demo", "--picture", tmp_path / "d.png").stdout
+    printed = run("demo", "--picture", tmp_path / "d.png", "--out", tmp_path / "kept").stdout
     rows = [line for line in printed.splitlines() if "±" in line]
+    kept = (tmp_path / "kept" / "demo.csv").read_text(encoding="utf-8").splitlines()
+    assert [" ".join(line.split(",")).split() for line in kept[1:]] == [row.split() for row in rows]
+    assert (tmp_path / "kept" / "demo-leaderboard.csv").exists()
     assert [row.split()[0] for row in rows] == list(found["splits"])
     assert max(map(len, rows)) <= 80
     assert "…" not in printed
@@ -354,12 +357,11 @@ def test_columns_of_comparisons_repeat_too(folder, monkeypatch):
 def test_data_sets_of_experiments_repeat_too(monkeypatch, tmp_path):
     seen = []
     names = main.commands["reproduce"].commands["table2"].callback.__globals__
-    monkeypatch.setitem(names, "_methods", seen.append)
-    monkeypatch.setitem(names, "_titles", noting(seen))
+    monkeypatch.setitem(names, "_compare", lambda *given, **asked: seen.append(asked))
     CliRunner().invoke(main, ["reproduce", "table2", "--sets", "w8a", "--sets", "diabetes,w8a",
                               "--methods", "TopPush", "--out", str(tmp_path)])  # fmt: skip
-    assert seen[0] == ("TopPush",)
-    assert seen[1][0] == ("w8a", "diabetes")
+    assert seen[0]["methods"] == ("TopPush",)
+    assert seen[0]["sets"] == ("w8a", "diabetes")
 
 
 @pytest.mark.parametrize("option, values", [("--lam", "12"), ("--label", "ab"), ("-o", "xy")])

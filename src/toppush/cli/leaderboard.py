@@ -17,6 +17,12 @@ def leaderboard(about: dict[str, Any]) -> "Table | None":
     board = about.get("leaderboard")
     if not board:
         return None
+    titles, *rows = cells(board)
+    return common.table(*titles, rows=rows)
+
+
+def cells(board: list[dict[str, Any]]) -> list[list[str]]:
+    """Titles and rows of the table."""
     rows = [
         [
             row["name"],
@@ -28,7 +34,7 @@ def leaderboard(about: dict[str, Any]) -> "Table | None":
         ]
         for row in board
     ]
-    return common.table("member", "weight", "Pos@Top", "AP", "95 % interval", "s", rows=rows)
+    return [["member", "weight", "Pos@Top", "AP", "95 % interval", "s"], *rows]
 
 
 def _interval(low: float | None, high: float | None) -> str:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from os.path import relpath
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -194,11 +195,13 @@ def _run(plan: "Plan", store: "Store") -> None:
     from rich.console import Console
 
     from toppush.cli.progress import bar
+    from toppush.experiments.forecast import in_words
+    from toppush.experiments.limits import TimeLeft
     from toppush.experiments.runner import run
 
-    console = Console(stderr=True)
-    with bar(console) as progress:
-        task = progress.add_task("starting", total=None)
+    console, left = Console(stderr=True), TimeLeft(plan, store.records(plan.configs()))
+    with bar(console, left="left") as progress:
+        task = progress.add_task("starting", total=None, left="?")
         running: list[str] = []
 
         def tell(event: "Event") -> None:
@@ -211,8 +214,16 @@ def _run(plan: "Plan", store: "Store") -> None:
                 running.remove(name)
             if event.record is not None and event.record.status != "done":
                 console.print(f"{name}: {event.record.status}: {event.record.message}")
-            shown = ", ".join(running) or "waiting"
-            progress.update(task, description=shown, completed=event.n_done, total=event.n_all)
+            if event.record is not None:
+                left.note(event.record)
+            seconds = left.seconds()
+            progress.update(
+                task,
+                description=", ".join(running) or "waiting",
+                completed=event.n_done,
+                total=event.n_all,
+                left="?" if seconds is None else f"about {in_words(seconds)}",
+            )
 
         try:
             run(plan, store, tell)
@@ -343,6 +354,29 @@ def report(out: Path) -> None:
     with _plain_errors():
         path = out / "report.html"
         write_text(path, make_report(out))
+        click.echo(str(path))
+
+
+@reproduce.command("page")
+@out_option
+@click.option(
+    "--page",
+    "path",
+    type=click.Path(path_type=Path, dir_okay=False),
+    default=Path("docs/results.md"),
+    show_default=True,
+    help="Where to write it.",
+)
+def results_page(out: Path, path: Path) -> None:
+    """The page that says who wins where, from the files of arena and table2.
+
+    Example: toppush reproduce page --out results --page docs/results.md
+    """
+    from toppush.experiments.results_page import page
+    from toppush.system.writing import write_text
+
+    with _plain_errors():
+        write_text(path, page(out, Path(relpath(out, path.parent)).as_posix()))
         click.echo(str(path))
 
 

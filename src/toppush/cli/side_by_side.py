@@ -16,7 +16,13 @@ DECIDES = "AP"
 
 
 def side_by_side(values: "Values", seconds: dict[str, float]) -> "Table":
-    """A row for each ranker; last, in how many splits the first had the higher and the lower AP."""
+    """A row for each ranker."""
+    titles, *rows = cells(values, seconds)
+    return common.table(*titles, rows=rows)
+
+
+def cells(values: "Values", seconds: dict[str, float]) -> list[list[str]]:
+    """Titles and rows; last, in how many splits the first had the higher and the lower AP."""
     first = next(iter(values), None)
     measures = [] if first is None else list(values[first])
     rows = [
@@ -28,7 +34,7 @@ def side_by_side(values: "Values", seconds: dict[str, float]) -> "Table":
         ]
         for name, one in values.items()
     ]
-    return common.table("held out", *measures, "s", "won", rows=rows)
+    return [["held out", *measures, "s", "won"], *rows]
 
 
 def _spread(values: "Array") -> str:

@@ -28,6 +28,7 @@ from toppush.types import Array, Mask, Matrix
 WITHIN = 0.01
 """Average precision that a pair may be below the best and still be chosen for its top."""
 NAME = "recall at the top"
+"""What the best pair's score is called: the recall of step 3."""
 
 Scorer = Callable[..., float]
 """Of scikit-learn: of a fitted estimator, rows and labels."""

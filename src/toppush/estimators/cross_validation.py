@@ -72,9 +72,9 @@ class TopPushCV(LinearRanker):
         folds choose.
     loss : {"truncated_quadratic", "logistic", "exponential"}
     scoring : str or callable, optional
-        By default the rule of `choice.py`: of the pairs whose average precision (mean over the
-        folds) is at most 0.01 below the best, the one with the greatest mean recall before the
-        first 0.1 % of the negatives, in one list of the held-out rows of all folds, each scored
+        By default `by_the_top`, the rule of `choice.py`: of the pairs whose average precision (mean
+        over the folds) is at most 0.01 below the best, the one with the greatest mean recall before
+        the first 0.1 % of the negatives, in one list of the held-out rows of all folds, each scored
         relative to its fold's top. A name of `toppush.metrics` or of scikit-learn, or a scorer:
         the pair with the best mean over the folds. docs/evidence.md compares rules. Whatever the
         rule, a pair at which weights of zero are optimal on some fold comes after all others.

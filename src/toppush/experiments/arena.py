@@ -17,10 +17,11 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import psutil
-from scipy import sparse
 from sklearn.model_selection import train_test_split
 
 from toppush import datasets, metrics
+from toppush.designs.columns import is_thin
+from toppush.designs.in_memory import dense, for_engine
 from toppush.experiments.contestants import CONTESTANTS
 from toppush.experiments.protocol import TEST_SHARE
 from toppush.experiments.runner import Known, Plan
@@ -33,7 +34,7 @@ VERSION = "arena 1"
 MANY_ROWS, FEW_TRIALS = 100_000, 10
 """Sets of more rows have fewer trials."""
 DENSE = 0.1
-"""Filled to at least this share, the rows of a file of entries are an array."""
+"""Filled to more than this share, the rows of a file of entries are an array."""
 LOOK = 0.02
 """Seconds between two looks at the memory."""
 SETS = (
@@ -79,7 +80,7 @@ COSTS = (Measured("seconds_fitting", "CPU s"), Measured("megabytes", "MB"))
 def measure(y: Mask, scores: Array) -> dict[str, float]:
     """All measures from one sorting of the list."""
     curve = metrics.top_curve(y, scores)
-    before = {f"before_{k}": (k - 1) / curve.n_neg for k in (3, 10)}
+    before = {f"before_{k}": min((k - 1) / curve.n_neg, 1.0) for k in (3, 10)}
     shares = before | {f"fpr_1e-{power}": 10.0**-power for power in (4, 3, 2)}
     return {
         **{one.key: float(metrics.METRICS[one.name].of(curve)) for one in metrics.FOUR},
@@ -155,9 +156,8 @@ def load(name: str, directory: str | None) -> tuple[Any, Mask]:
     if name in datasets.RAW_TABLES:
         return datasets.load_frame(name, directory)
     found = datasets.load(name, directory)
-    is_full = found.X.nnz >= DENSE * found.X.shape[0] * found.X.shape[1]
     # Not every engine knows sparse arrays; all know the older matrices.
-    return found.X.toarray() if is_full else sparse.csr_matrix(found.X), found.y
+    return for_engine(found.X) if is_thin(found.X, DENSE) else dense(found.X), found.y
 
 
 @dataclass

@@ -2,7 +2,7 @@
 
 import csv
 import io
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,6 +23,12 @@ LATEX = {
     "ε": r"\epsilon",
     "²": "^2",
 }
+
+
+def markdown_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Titles and rows without padding, for pages."""
+    head, *body = (f"| {' | '.join(row)} |" for row in (columns, *rows))
+    return "\n".join([head, "|" + "---|" * len(columns), *body])
 
 
 @dataclass(frozen=True)

@@ -169,7 +169,7 @@ class TopPushAdditive(FeatureRanker):
             where = pairs.searched(given, choose=choose)
             part = features if len(where) == rows.shape[0] else features[where]
             found = pairs.search(part, given, where, choose=choose)
-            self._take(pairs.finish(found, features, given, where), given)
+            self._take(pairs.finish(found, features, given), given)
             self._keep_curves(curves)
         return self
 

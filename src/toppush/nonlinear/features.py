@@ -136,6 +136,13 @@ class FeatureRanker(LinearRanker):
         return tags
 
 
+class Chooser(TopPushCV):
+    """Chooses a pair and leaves its fit to others: of several searches only one pair is fitted."""
+
+    def _fit_best(self, given: TrainingRows) -> None:
+        self.classes_ = given.classes
+
+
 @dataclass(frozen=True)
 class Pairs:
     """The lams and tops that are tried, and how the folds choose among them."""
@@ -164,7 +171,7 @@ class Pairs:
     def search(
         self, features: Matrix, given: TrainingRows, where: Where, *, choose: bool
     ) -> TopPush | TopPushCV:
-        """The best pair by the folds of some rows, whose features these are; fitted on them."""
+        """The best pair by the folds of some rows, whose features these are; `finish` fits it."""
         how: dict[str, Any] = {"tol": TOL, "n_threads": self.n_threads, "verbose": self.verbose}
         if not choose:
             one = TopPush(self.lams[0], top=self.tops[0], **how)
@@ -172,19 +179,18 @@ class Pairs:
         how |= {"scoring": self.scoring, "combine": self.combine, "cv": self.cv}
         if self.combine == "average":
             how["tol"] = None  # looser, and better for it
-        return self._fitted(TopPushCV(self.lams, tops=self.tops, **how), features, given, where)
+        return self._fitted(Chooser(self.lams, tops=self.tops, **how), features, given, where)
 
     def finish(
-        self, found: TopPush | TopPushCV, features: Matrix, given: TrainingRows, where: Where
+        self, found: TopPush | TopPushCV, features: Matrix, given: TrainingRows
     ) -> TopPush | TopPushCV:
         """The same pair fitted on all rows, whose features these are."""
-        n_rows = len(given.positive)
-        if len(where) == n_rows or not isinstance(found, TopPushCV):
+        if not isinstance(found, TopPushCV) or self.combine == "average":
             return found
         final = TopPush(
             found.lam_, top=found.top_, tol=TOL, n_threads=self.n_threads, verbose=self.verbose
         )
-        self._fitted(final, features, given, np.arange(n_rows))
+        self._fitted(final, features, given, np.arange(len(given.positive)))
         found._keep(final.solution_, found.classes_)
         return found
 

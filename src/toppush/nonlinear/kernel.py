@@ -160,7 +160,7 @@ class TopPushKernel(FeatureRanker):
                 tried.append(Tried(kernel, ranker, getattr(ranker, "best_score_", 0.0)))
             best = max(tried, key=lambda one: one.score)
             self.widths_ = dict(zip(widths, [one.score for one in tried], strict=True))
-            final = pairs.finish(best.ranker, best.kernel.transform(scaled), given, where)
+            final = pairs.finish(best.ranker, best.kernel.transform(scaled), given)
             self._take(final, given)
             self.gamma_, self.scaler_, self.kernel_ = best.kernel.gamma, scaler, best.kernel
         return self

@@ -1,0 +1,120 @@
+"""The tables of docs/scaling.md."""
+
+from collections.abc import Callable
+
+from benchmarks.summary import Grid, Number, Rows, grid, group, of, read, top_of
+
+WAYS = {
+    "one block": "one block",
+    "7 blocks": "7 blocks",
+    "2 threads": "2 threads",
+    "memory map": "a memory map",
+    "disk": "files (`on_disk`)",
+    "dask": "Dask, 4 worker processes",
+    "gpu": "H200",
+}
+
+
+def same() -> Grid:
+    """Greatest differences over the sets and problems."""
+    found = group([*read("same"), *read("same-gpu")], "way", "type")
+    lines = []
+    for way, title in WAYS.items():
+        both = [found[way, kind] for kind in ("float64", "float32")]
+        cells = [_greatest(rows, one) for rows in both for one in ("objective off", "weights off")]
+        lines.append([title, *cells])
+    double, single = "float64: ", "float32 to a gap of 1e-5: "
+    head = ["rows in", f"{double}objective", f"{double}weights", f"{single}objective", "weights"]
+    return [head, *lines]
+
+
+def _greatest(rows: Rows, name: str) -> str:
+    most = max(row[name] for row in rows)
+    return f"{most:.0e}".replace("e-0", "e-") if most else "0"
+
+
+def machines() -> Grid:
+    """Whole fits on a core, on 16 and on a GPU."""
+    tenth, url = read("rows")[-1], read("url-size")[0]
+    lines = [
+        ["10^7 x 20, float32", "one core", f"{tenth['seconds']:.1f}", f"{tenth['passes']:.1f}"],
+        ["degenerate, like url",
+         "one core", f"{url['fit seconds']:.0f}", f"{url['passes']:.0f}"],
+    ]  # fmt: skip
+    for row in (*read("gpu-degenerate"), *read("gpu-dense")):
+        sizes = f"{row['data']}".replace("10000000", "10^7").replace("sd", "deviations")
+        title = f"{sizes}, {row['type']}, lam {row['lam']:g}, top {top_of(row)}"
+        if f"{row['cpu s']:.3g}":
+            lines.append([title, "16 cores", f"{row['cpu s']:.3g}", ""])
+            title = ""
+        lines.append([title, "H200", f"{row['gpu s']:.2f}", f"{row['passes']:.0f}"])
+    return [["rows", "where", "seconds", "reads"], *lines]
+
+
+def gpu_signal() -> Grid:
+    found = group(read("gpu-signal"), "rows", "lam", "where")
+    lines = []
+    for (rows, lam, where), (fit,) in found.items():
+        if where != "NVIDIA H200":
+            continue
+        line = [
+            f"{fit['rows']:,.0f} x {fit['columns']:,.0f}",
+            f"{fit['lam']:g}",
+            f"{fit['seconds']:.2f}",
+        ]
+        line.append(f"{fit['iterations']}")
+        beside = found.get((rows, lam, "16 threads"))
+        lines.append(line + (_stopped(beside[0], fit["seconds"]) if beside else ["", ""]))
+    return [["rows", "lam", "H200, s", "iterations", "16 cores, s", "times"], *lines]
+
+
+def _stopped(fit: dict[str, Number], seconds: float) -> list[str]:
+    """Seconds and times the GPU's, at least so many if the fit was stopped."""
+    times = f"{fit['seconds'] / seconds:.0f}"
+    if fit["status"] == "CONVERGED":
+        return [f"{fit['seconds']:.1f}", times]
+    return [f"more than {fit['seconds']:.0f}, gap {fit['gap']:.2g}", f"{times}+"]
+
+
+def rounds() -> Grid:
+    forms = {
+        "data": "{data}", "lam": "{lam:g}", "top": "{shown}", "iterations": "{iterations}",
+        "rounds": "{rounds}", "vectors": "{vectors}", "reads": "{reads:.3g}",
+    }  # fmt: skip
+    return grid([row | {"shown": top_of(row)} for row in read("rounds")], forms)
+
+
+def cost_model() -> Grid:
+    parts = ("products s", "rounds s", "vectors s", "model s", "simulated s")
+    forms = {"fit": "{fit}, {GiB:.0f} GiB", "where": "{where}", "workers": "{workers}"}
+    head, *lines = grid(read("cost-model"), forms | {one: f"{{{one}:r}}" for one in parts})
+    for before, line in zip(lines[-2::-1], lines[:0:-1], strict=True):
+        line[0] = "" if line[0] == before[0] else line[0]
+    return [head, *lines]
+
+
+SCALING: dict[str, Callable[[], Grid]] = {
+    "same": same,
+    "machines": machines,
+    "gpu-signal": gpu_signal,
+    "rounds": rounds,
+    "cost-model": cost_model,
+    "cost-model-turning": of("cost-model-turning", {
+        "fit": "{fit}", "workers that beat one core": "{beat one core}",
+        "workers that end soonest": "{end soonest}",
+    }),
+    "cost-model-fits": of("cost-model-fits", {
+        "whole fit": "{fit}", "GiB": "{GiB:.3g}", "reads": "{reads:.3g}",
+        "seconds": "{seconds:.3g}", "GB/s": "{GB/s:.3g}",
+    }),
+    "cluster": of("cluster_speed", {
+        "rows on": "{side}", "seconds": "{seconds:.1f}", "rounds": "{rounds}",
+        "driver's peak MB": "{driver MB:.0f}",
+    }),
+    "out-of-core": of("out-of-core", {
+        "file, GiB": "{GiB:.0f}", "limit, GiB": "{limit GiB:.0f}", "a read, s": "{read s:.1f}",
+        "X v, s": "{Xv s:.1f}", "X'u, s": "{X'u s:.1f}", "fit, s": "{fit s:.0f}",
+        "iterations": "{iterations}", "reads": "{reads:.1f}", "gap": "{gap:.0e}",
+        "peak, GiB": "{peak GiB:.2f}",
+    }),
+}  # fmt: skip

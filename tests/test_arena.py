@@ -1,0 +1,199 @@
+"""The arena: its measures, tests and ranks, every ranker on every form of rows, and its tables."""
+
+import csv
+
+import numpy as np
+import pandas as pd
+import pytest
+from click.testing import CliRunner
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose
+from scipy import sparse
+from sklearn.datasets import dump_svmlight_file, load_breast_cancer
+
+from toppush.cli import main
+from toppush.experiments import arena
+from toppush.experiments.arena import ArenaPlan, measure, peak_memory, run_trial
+from toppush.experiments.contestants import CONTESTANTS, Refused
+from toppush.experiments.ranks import Ranks, holm, overlapping_p
+
+# Tests of many comparisons.
+
+
+def slow_holm(p_values):
+    """The step-down procedure, one hypothesis after the other."""
+    left, corrected, highest = sorted(enumerate(p_values), key=lambda one: one[1]), {}, 0.0
+    while left:
+        highest = max(highest, min(1.0, len(left) * left[0][1]))
+        corrected[left.pop(0)[0]] = highest
+    return [corrected[i] for i in range(len(p_values))]
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=8))
+def test_holm_is_the_procedure_step_by_step(p_values):
+    assert_allclose(holm(p_values), slow_holm(p_values))
+
+
+def test_critical_difference_is_that_of_the_published_example():
+    """Demsar 2006, section 3.2.2: four classifiers on fourteen sets."""
+    ranks = Ranks([""] * 14, [""] * 4, np.zeros((14, 4)))
+    assert_allclose(ranks.critical_difference, 1.25, atol=0.005)
+
+
+def test_ranks_share_ties_and_put_what_is_missing_last():
+    means = np.array([[0.5, 0.7, 0.5, np.nan, np.nan]])
+    ranks = Ranks(["a"], list("vwxyz"), means)
+    assert ranks.table.tolist() == [[2.5, 1.0, 2.5, 4.5, 4.5]]
+    assert ranks.order[0] == 1
+    assert ranks.n_finished.tolist() == [1, 1, 1, 0, 0]
+
+
+@given(st.integers(2, 8), st.integers(1, 10), st.integers(0, 100))
+def test_groups_join_exactly_the_pairs_that_are_not_apart(n_rankers, n_sets, seed):
+    means = np.random.default_rng(seed).normal(size=(n_sets, n_rankers))
+    ranks = Ranks([""] * n_sets, [""] * n_rankers, means)
+    places, groups = ranks.mean[ranks.order], ranks.groups()
+    for i in range(n_rankers):
+        for j in range(i + 1, n_rankers):
+            joined = any(first <= i and j <= last for first, last in groups)
+            assert joined == (places[j] - places[i] <= ranks.critical_difference)
+
+
+def test_overlapping_splits_make_a_difference_less_sure():
+    differences = np.array([0.1, 0.2, 0.15, 0.05, 0.3])
+    t = 0.16 / (differences.std(ddof=1) * np.sqrt(1 / 5 + 1 / 2))
+    alone = overlapping_p(differences, 0.0)
+    assert overlapping_p(differences, 0.5) > alone
+    assert_allclose(overlapping_p(differences, 0.5), 2 * (1 - _t_cdf(t, 4)), rtol=1e-6)
+    assert overlapping_p(np.zeros(3), 0.5) == 1.0
+    assert overlapping_p(np.ones(3), 0.5) == 0.0
+
+
+def _t_cdf(t, degrees):
+    """By summing the density up, slowly."""
+    x = np.linspace(0, t, 200_001)
+    assert degrees == 4
+    return 0.5 + np.trapezoid(3 / 8 * (1 + x**2 / 4) ** -2.5, x)
+
+
+# What is measured.
+
+
+@given(st.lists(st.tuples(st.booleans(), st.integers(0, 5)), min_size=2, max_size=40))
+def test_recalls_are_shares_above_the_negative_in_its_place(rows):
+    y, scores = (np.array(part) for part in zip(*rows, strict=True))
+    if y.all() or not y.any():
+        return
+    found, negatives = measure(y, scores.astype(float)), np.sort(scores[~y])[::-1]
+    for count in (3, 10):
+        bar = negatives[min(count, negatives.size) - 1] if negatives.size >= count else -1
+        assert_allclose(found[f"before_{count}"], np.mean(scores[y] > bar))
+    assert found["fpr_1e-4"] == found["pos_at_top"] == np.mean(scores[y] > negatives[0])
+
+
+def test_memory_counts_what_the_block_took():
+    with peak_memory() as peak:
+        np.ones(8 * 2**20).sum()  # 64 MB
+    assert 60 <= peak.megabytes <= 90
+
+
+# Rankers.
+
+
+@pytest.fixture(scope="module")
+def table():
+    X, y = load_breast_cancer(return_X_y=True)
+    frame = pd.DataFrame(X[:300, :4], columns=list("abcd"))
+    frame["e"] = pd.Series(np.where(X[:300, 4] > 0.1, "long", "short"), dtype="category")
+    frame.iloc[::7, 0] = np.nan
+    return frame, y[:300] == 0
+
+
+FORMS = {
+    "frame": lambda frame: frame,
+    "array": lambda frame: frame[list("bcd")].to_numpy(),
+    "sparse": lambda frame: sparse.csr_matrix(np.maximum(frame[list("bcd")].to_numpy() - 15, 0)),
+}
+QUICK = ("linear", "lr", "cs-svm", "xgboost", "lightgbm", "mlp")
+TRIED = [key for key in CONTESTANTS if not key.startswith("paper-") or key == "paper-toppush"]
+"""The paper's rivals are one function of many settings; one of them shows it."""
+
+
+def _marked(key):
+    return key if key in QUICK else pytest.param(key, marks=pytest.mark.long)
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("key", [_marked(key) for key in TRIED])
+def test_every_ranker_ranks_every_form_of_rows(key, form, table):
+    if not CONTESTANTS[key].is_available:
+        pytest.skip(f"{CONTESTANTS[key].needs} is not installed")
+    frame, y = table
+    found = run_trial(CONTESTANTS[key], FORMS[form](frame), y, seed=0)
+    assert found["auc"] > (0.75 if form != "sparse" else 0.6)
+    assert {one.key for one in (*arena.MEASURES, *arena.COSTS)} <= set(found)
+
+
+def test_a_network_refuses_rows_that_would_not_fit():
+    with pytest.raises(Refused, match=r"3,231,961 columns make more than 30,000,000 weights"):
+        CONTESTANTS["mlp"].fit(sparse.csr_matrix((2, 3_231_961)), np.array([True, False]), 0)
+
+
+# The command.
+
+METHODS = "top-ranker,lr-default,linear-svc"
+
+
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory):
+    """A run on a small data set, and where it put its files."""
+    folder, out = tmp_path_factory.mktemp("data"), tmp_path_factory.mktemp("out")
+    X, y = load_breast_cancer(return_X_y=True)
+    path = str(folder / "diabetes_scale.svm")
+    dump_svmlight_file(X[:240, :8], np.where(y[:240], 1, -1), path, zero_based=False)
+    words = ["--sets", "diabetes,cover,bank-marketing", "--trials", "3", "--data", str(folder)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TOPPUSH_CACHE", str(out / "cache"))
+        patch.setitem(CONTESTANTS, "top-ranker", CONTESTANTS["lr"])  # as quick, and as good
+        return run("--methods", METHODS, "--out", str(out), *words), out
+
+
+def run(*words):
+    return CliRunner().invoke(main, ["reproduce", "arena", *words])
+
+
+@pytest.mark.long
+def test_a_run_writes_means_differences_ranks_and_pictures(ran):
+    said, out = ran
+    assert said.exit_code == 0, said.output
+    assert "cover is left out" in said.stderr
+    assert "bank-marketing is left out" in said.stderr
+    means = read(out / "arena.csv")
+    assert [row["splits"] for row in means] == ["3", "3", "3"]
+    assert all(0.5 < float(row["AUC"]) <= 1.0 for row in means)
+    against = {row["against"] for row in read(out / "arena-differences.csv")}
+    assert against == {"LR, untuned", "LinearSVC"}
+    assert {row["sets"] for row in read(out / "arena-ranks.csv")} == {"1"}
+    assert (out / "arena.svg").exists()
+    assert (out / "arena-ranks.png").exists()
+
+
+@pytest.mark.long
+def test_records_make_the_same_tables_again_without_data(ran, tmp_path):
+    _, out = ran
+    shown = run("--show", "--methods", METHODS, "--trials", "3",
+                "--store", str(out / "arena.sqlite"), "--out", str(tmp_path))  # fmt: skip
+    assert shown.exit_code == 0, shown.output
+    for path in out.glob("*.csv"):
+        assert (tmp_path / path.name).read_text() == path.read_text()
+
+
+def read(path):
+    with path.open() as file:
+        return list(csv.DictReader(file))
+
+
+def test_sets_of_many_rows_have_ten_trials():
+    plan = ArenaPlan(["a", "b"], ["lr"], sizes={"a": (50_000, 50_000, 3), "b": (1, 100_000, 3)})
+    assert [plan.n_trials(name) for name in plan.data] == [30, 10]
