@@ -316,14 +316,16 @@ def test_a_method_that_would_take_too_long_is_not_begun(tmp_path, directory):
     assert [(one.status, one.result["seconds"]) for one in found] == [(OUT_OF_TIME, 0.0)] * 3
     assert found[0].result["foreseen"]["sizes"] == [64, 128, 240]
     shown = table2(plan, summarise(plan, store), {"diabetes": "diabetes"}).markdown()
-    said = r"more than 0.5 s for all trials: about \S+ \S+ by fits on up to 240 rows, so not begun"
+    said = (
+        r"more than 0.5 CPU s for all trials: about \S+ \S+ by fits on up to 240 rows, so not begun"
+    )
     assert re.search(said, shown)
 
 
 def test_a_method_that_runs_out_of_time_says_what_all_trials_would_take(plan):
     limits = Limits(plan)
     cell = ("diabetes", "lr")
-    assert limits.late(cell) == "more than 3600 s for all trials"
+    assert limits.late(cell) == "more than 3600 CPU s for all trials"
     limits.foreseen[cell] = {"seconds_trial": 7200.0, "sizes": [128, 240]}
     assert limits.left(cell) == 0.0
     assert "about 4 h by fits on up to 240 rows, so not begun" in limits.late(cell)

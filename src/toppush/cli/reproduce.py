@@ -49,7 +49,7 @@ def _compared(sets: str, methods: str) -> Callable[[Callable[..., None]], Callab
             type=float,
             default=3600.0,
             show_default=True,
-            help="Seconds that all trials of a method on a data set may take together.",
+            help="CPU seconds that all trials of a method on a data set may take together.",
         ),
         click.option(
             "--store",

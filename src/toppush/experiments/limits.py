@@ -83,7 +83,7 @@ class Limits:
     def late(self, cell: Cell) -> str:
         """The limit, and how long all trials would take as far as one can tell."""
         n_trials, n_done = self.plan.n_trials(cell[0]), self.finished[cell]
-        limit = f"more than {self.plan.time_limit:g} s for all trials"
+        limit = f"more than {self.plan.time_limit:g} CPU s for all trials"
         if n_done:
             needed = in_words(self.spent[cell] / n_done * n_trials)
             return f"{limit}; about {needed} by {n_done} of {n_trials}"

@@ -35,6 +35,9 @@ from toppush.experiments.protocol import (
 from toppush.experiments.store import DONE, FAILED, OUT_OF_TIME, Json, Record, Store, key_of
 from toppush.types import Mask, Matrix
 
+SHARED = 4.0
+"""Times its CPU seconds, work may take on a machine that is shared before it is stopped."""
+
 
 class Known(Protocol):
     """What every method of a plan says of itself."""
@@ -76,7 +79,7 @@ class Plan:
     jobs : int
         Processes at a time; each computes with one thread.
     time_limit : float
-        Seconds that all trials of one method on one data set may take together.
+        CPU seconds that all trials of one method on one data set may take together.
     directory : str, optional
         Where the data sets' files are.
     sizes : dict
@@ -194,6 +197,13 @@ def begin_process() -> None:
     threading.Thread(target=watch, daemon=True).start()
 
 
+def timed(work: Callable[..., Json], *arguments: Any) -> Json:
+    """What a piece of work found, with the CPU seconds that it took."""
+    began = time.process_time()
+    found = work(*arguments)
+    return {**found, "seconds": time.process_time() - began}
+
+
 @dataclass(frozen=True)
 class Event:
     """What the runner tells about: a piece of work that begins or ends."""
@@ -277,26 +287,26 @@ class Runner:
             # Other processes know only the methods that modules they import put there.
             method = self.plan.method(config["method"])
             packed = wrap_non_picklable_objects(method, keep_wrapper=False)
-            arguments = (config, self.plan.directory, packed)
-            future = self.pool.schedule(self.plan.work, args=arguments, timeout=left)
+            arguments = (self.plan.work, config, self.plan.directory, packed)
+            future = self.pool.schedule(timed, args=arguments, timeout=SHARED * left)
             running[future] = config, time.monotonic()
             if len(running) >= jobs:
                 break
         return bool(running)
 
     def _keep(self, future: Future[Json], config: Json, began: float) -> None:
-        seconds = time.monotonic() - began
         error = future.exception()
+        result: Json = {"seconds": time.monotonic() - began} if error else future.result()
+        seconds = result["seconds"]
         self.limits.spend(config, seconds, DONE if error is None else FAILED)
         if error is None:
-            result = future.result()
             self._keep_beside(config, result.pop("also", {}))
-            self._write(config, DONE, {**result, "seconds": seconds})
+            self._write(config, DONE, result)
         elif isinstance(error, TimeoutError):
             self._write_late(config, seconds)
         else:
             message = f"{type(error).__name__}: {error}"
-            self._write(config, FAILED, {"seconds": seconds}, message)
+            self._write(config, FAILED, result, message)
 
     def _keep_beside(self, config: Json, results: Mapping[str, Json]) -> None:
         """Keep what a trial found for methods that share its fits; it took no time of theirs."""
