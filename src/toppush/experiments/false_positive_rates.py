@@ -237,7 +237,7 @@ def _notes(plan: Plan, summaries: Mapping[tuple[str, str], Summary]) -> Iterator
         "inside: the published mean is in our 95 % interval (t, over splits); above, below: ours "
         "is beyond it. Splits share rows and the published mean has an error of its own, so a "
         "difference near the interval's end says little. Where LR is above the published figures "
-        "too, their fits fell short for another reason than the method."
+        "too, the difference is not the method's alone."
     )
     yield "A threshold takes all rows of a tie or none; the published code's rule is not known."
     for method in plan.methods:
