@@ -26,10 +26,12 @@ def draw_winners(ranks: Ranks, measure: str, titles: dict[str, str]) -> Picture:
     figure, (axis,) = new_axes(1, 3.0 + 0.72 * n_sets, 1.6 + 0.32 * n_rankers)
     order = ranks.order
     shown = (ranks.table[:, order].T - 1.0) / max(n_rankers - 1, 1)
-    axis.imshow(shown, cmap=colours, aspect="auto", vmin=0.0, vmax=1.0)
+    missing = np.isnan(ranks.means[:, order].T)
+    axis.imshow(np.where(missing, np.nan, shown), cmap=colours, aspect="auto", vmin=0.0, vmax=1.0)
     for row, ranker in enumerate(order):
         for column in range(n_sets):
-            _write(axis, row, column, ranks.means[column, ranker], dark=shown[row, column] < 0.3)
+            value, is_dark = ranks.means[column, ranker], shown[row, column] < 0.3
+            _write(axis, row, column, value, dark=is_dark and not missing[row, column])
     axis.set_xticks(range(n_sets), [titles[one] for one in ranks.sets], rotation=35, ha="left")
     axis.xaxis.tick_top()
     labels = [f"{ranks.names[i]}   {ranks.mean[i]:.1f}" for i in order]
@@ -39,8 +41,8 @@ def draw_winners(ranks: Ranks, measure: str, titles: dict[str, str]) -> Picture:
     axis.spines[:].set_visible(False)
     axis.tick_params(length=0)
     axis.set_xlabel(
-        f"{measure.capitalize()} negatives, mean over splits; darker: better rank on the set. "
-        "Behind the names: mean rank.",
+        f"{measure.capitalize()} negatives: mean over random splits. Darker is better on that set; "
+        "a dash did not finish.\nBehind the names: mean rank over the sets. Green names are ours.",
         loc="left",
     )
     words = f"{measure} of {n_rankers} rankers on {n_sets} data sets, in the order of mean ranks."
@@ -48,7 +50,7 @@ def draw_winners(ranks: Ranks, measure: str, titles: dict[str, str]) -> Picture:
 
 
 def _write(axis: "Axes", row: int, column: int, value: float, *, dark: bool) -> None:
-    text = "-" if np.isnan(value) else f"{value:.2f}".removeprefix("0")
+    text = "-" if np.isnan(value) else f"{value:.{2 if value >= 0.1 else 3}f}".removeprefix("0")
     colour = "white" if dark else INK
     axis.text(column, row, text, ha="center", va="center", fontsize=8.5, color=colour)
 

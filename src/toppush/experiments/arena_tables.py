@@ -54,8 +54,8 @@ def result(plan: Plan, store: Store, titles: dict[str, str]) -> Result:
     order = ranks["ap"].order
     shown = [overview(plan, summaries, tested, titles, order, key) for key in SHOWN]
     figures = {
-        "arena": draw_winners(ranks["before_10"], TITLES["before_10"], titles),
-        "arena-ranks": draw_ranks({TITLES[key]: ranks[key] for key in DRAWN}),
+        "arena": draw_winners(ranks["before_10"].of_most(), TITLES["before_10"], titles),
+        "arena-ranks": draw_ranks({TITLES[key]: ranks[key].of_most() for key in DRAWN}),
     }
     return Result(
         "arena",

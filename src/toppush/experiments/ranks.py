@@ -54,6 +54,11 @@ class Ranks:
         """Rankers from the best mean rank to the worst."""
         return [int(i) for i in np.argsort(self.mean, kind="stable")]
 
+    def of_most(self) -> "Ranks":
+        """Those alone that have a result on at least half of the sets, ranked anew."""
+        kept = np.flatnonzero(2 * self.n_finished >= len(self.sets))
+        return Ranks(self.sets, [self.names[i] for i in kept], self.means[:, kept])
+
     @property
     def critical_difference(self) -> float:
         """Nemenyi's at 0.05: mean ranks that are less apart may be those of equal rankers."""
