@@ -203,6 +203,7 @@ def _run(plan: "Plan", store: "Store") -> None:
     with bar(console, left="left") as progress:
         task = progress.add_task("starting", total=None, left="?")
         running: list[str] = []
+        troubles: set[tuple[str, str, str]] = set()
 
         def tell(event: "Event") -> None:
             config, trial = event.config, event.config["trial"]
@@ -212,10 +213,12 @@ def _run(plan: "Plan", store: "Store") -> None:
                 running.append(name)
             elif name in running:
                 running.remove(name)
-            if event.record is not None and event.record.status != "done":
-                console.print(f"{name}: {event.record.status}: {event.record.message}")
             if event.record is not None:
                 left.note(event.record)
+                trouble = (config["data"], config["method"], event.record.message)
+                if event.record.status != "done" and trouble not in troubles:
+                    troubles.add(trouble)  # thirty trials have one between them
+                    console.print(f"{name}: {event.record.status}: {event.record.message}")
             seconds = left.seconds()
             progress.update(
                 task,

@@ -185,7 +185,7 @@ COSTS: dict[str, object] = {"tol": EPSILON, "max_iter": 100, "random_state": 0}
 LAM, C = {"lam": POWERS}, {"C": POWERS}
 IN_PAPER = (
     Method("toppush", "TopPush (paper)", _toppush(**PAPER), LAM),
-    Method("lr", "LR", _baseline("LogisticRanker", tol=EPSILON), C),
+    Method("lr", "LR", _baseline("LogisticRanker", tol=EPSILON), C, revision=2),
     Method(
         "cs-svm",
         "cs-SVM",
@@ -218,7 +218,7 @@ BEYOND = (
         "toppush-average",
         "TopPushCV, average",
         by_estimator(partial(TopPushCV, combine="average", n_threads=1)),
-        revision=2,
+        revision=3,
     ),
     Method(
         "lr-top",
@@ -226,6 +226,7 @@ BEYOND = (
         _baseline("LogisticRanker", tol=EPSILON),
         C,
         TOP_RULE,
+        revision=2,
         shares="lr",
     ),
     Method(
