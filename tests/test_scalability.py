@@ -95,3 +95,10 @@ def test_scalability_by_one_command(tmp_path):
     assert ran.exit_code == 0, ran.output
     assert "made data" in ran.stdout
     assert len((out / "figure-scalability.csv").read_text().splitlines()) == 1 + 6 * (2 + 2 + 1)
+
+
+def test_made_rows_are_as_many_and_as_full_as_said():
+    rows = scalability.made_rows(500, seed=0)
+    assert rows.X.shape == (500 + scalability.N_HELD_OUT, scalability.MADE_COLUMNS)
+    assert np.all(rows.X.sum(axis=1) == scalability.MADE_DRAWS)
+    assert scalability.sizes_up_to(2_000_000)[-3:] == [125_000, 500_000, 2_000_000]
