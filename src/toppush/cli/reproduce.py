@@ -11,6 +11,7 @@ from threadpoolctl import threadpool_limits
 
 from toppush.cli import common
 from toppush.cli.interrupts import INTERRUPTED
+from toppush.system.extras import not_installed
 
 if TYPE_CHECKING:
     from toppush.experiments.results import Result
@@ -161,7 +162,7 @@ def _methods(kind: "type[Plan]", methods: tuple[str, ...], *, show: bool) -> lis
     wanted = [kind.known[name] for name in methods or kind.known]
     for method in wanted:
         if not (show or method.is_available):
-            click.echo(f"{method.title} is left out: pip install {method.needs}", err=True)
+            click.echo(f"{method.title} is left out: {not_installed(method.needs)}", err=True)
     return [method.key for method in wanted if show or method.is_available]
 
 
