@@ -4,6 +4,7 @@ python3 tasks.py install  set up what the tests need, no more
 python3 tasks.py demo     install the package with its command line, run `toppush demo`
 python3 tasks.py test     install what the tests need, then lint, types and tests
 python3 tasks.py long     the tests that take long, and all laws with more examples
+python3 tasks.py docs     install what the site needs, build it, print where it begins
 """
 
 import hashlib
@@ -77,8 +78,17 @@ def long(arguments: list[str]) -> None:
     run(BIN / "python", "-m", "pytest", *more, *arguments)
 
 
+def docs(arguments: list[str]) -> None:
+    """Build the site, offline, with warnings as errors; arguments go to sphinx-build."""
+    install("docs")
+    site = ROOT / "build" / "site"
+    kept = ["-d", ROOT / "build" / "doctrees"]
+    run(BIN / "sphinx-build", "-W", "--keep-going", "-q", *kept, *arguments, "docs", site)
+    print(site / "index.html")
+
+
 if __name__ == "__main__":
-    tasks = {"install": setup, "demo": demo, "test": test, "long": long}
+    tasks = {"install": setup, "demo": demo, "test": test, "long": long, "docs": docs}
     if sys.version_info < (3, 11):  # noqa: UP036 - older Pythons run this file too
         sys.exit(f"toppush needs Python 3.11 or newer; this is {sys.version.split()[0]}.")
     if len(sys.argv) < 2 or sys.argv[1] not in tasks:

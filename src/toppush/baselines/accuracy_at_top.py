@@ -35,7 +35,7 @@ TIE = 1e-10
 class AccuracyAtTop(WeightedRanker):
     """Linear ranker that puts positives above, and negatives below, a quantile of the scores.
 
-    Minimises 1/2 |w|^2 + C sum_i hinge of row i against q, where q is the top-`tau` quantile of
+    Minimises ``1/2 |w|^2 + C sum_i hinge of row i against q``, where q is the top-`tau` quantile of
     the scores of all rows: one convex problem for each row whose score may be q. Of the problems
     whose solution has that row at the quantile, the one of least objective is taken; if there is
     none, the solution whose row is nearest to the quantile (Boyd et al. 2012). Or, of all

@@ -47,7 +47,7 @@ class PairRanker(WeightedRanker):
 class InfinitePush(PairRanker):
     """Linear ranker that pushes down the negative that beats most positives, over all pairs.
 
-    Minimises lam/2 |w|^2 + max_j mean_i l(w.z_j - w.x_i) over the positives x_i and negatives
+    Minimises ``lam/2 |w|^2 + max_j mean_i l(w.z_j - w.x_i)`` over the positives x_i and negatives
     z_j, by gradient steps on one dual variable per pair, each projected (Agarwal 2011). An
     iteration takes O(mn + (m+n)d) time; memory is 8 mn bytes, 24 mn by default. For a
     non-decreasing loss the optimum is that of TopPush, which finds it in linear time: use this to

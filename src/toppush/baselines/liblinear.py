@@ -87,9 +87,9 @@ class _LiblinearRanker(WeightedRanker):
 class LogisticRanker(_LiblinearRanker):
     """Logistic regression by LIBLINEAR: scikit-learn's weights as a ranker.
 
-    Minimises 1/2 (|w|^2 + b^2) + C sum_i log(1 + exp(-y_i (w.x_i + b))), y_i = +1 or -1, exactly
-    as `LogisticRegression(solver="liblinear")`. A pass over the data is linear in its stored
-    entries; a few dozen passes are usual.
+    Minimises ``1/2 (|w|^2 + b^2) + C sum_i log(1 + exp(-y_i (w.x_i + b)))``, y_i = +1 or -1,
+    exactly as `LogisticRegression(solver="liblinear")`. A pass over the data is linear in its
+    stored entries; a few dozen passes are usual.
 
     Parameters
     ----------
@@ -143,9 +143,9 @@ class LogisticRanker(_LiblinearRanker):
 class CostSensitiveSVM(_LiblinearRanker):
     """Linear SVM by LIBLINEAR in which an error on a positive costs more, or less.
 
-    Minimises 1/2 (|w|^2 + b^2) + C sum_i c_i (1 - y_i (w.x_i + b))_+^2 with c_i = `positive_cost`
-    for positives and 1 for negatives, exactly as `LinearSVC` with those class weights. A pass
-    over the data is linear in its stored entries; a few dozen passes are usual.
+    Minimises ``1/2 (|w|^2 + b^2) + C sum_i c_i (1 - y_i (w.x_i + b))_+^2`` with c_i =
+    `positive_cost` for positives and 1 for negatives, exactly as `LinearSVC` with those class
+    weights. A pass over the data is linear in its stored entries; a few dozen passes are usual.
 
     Parameters
     ----------

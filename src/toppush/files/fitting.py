@@ -152,7 +152,7 @@ def fit(
     loss : str, optional
     kernel : str, optional
         "nystroem:500", or with a width "nystroem:500:0.1": 500 features of a Gaussian kernel
-        exp(-gamma |x - z|^2); gamma is 1 / (columns x variance) unless it is given.
+        ``exp(-gamma |x - z|^2)``; gamma is 1 / (columns x variance) unless it is given.
     scale : {"maxabs", "standard", "none"}, optional
         "maxabs" where columns are scaled at all.
     members : int or sequence of str, optional

@@ -91,7 +91,7 @@ def fit_parts(
     Parameters
     ----------
     where : path
-        A folder, a pattern such as "rows/part-*.parquet", or one file.
+        A folder, a pattern such as ``"rows/part-*.parquet"``, or one file.
     label, positive, lam, top, loss, scale, drop, categorical, missing, cv, kind, verbose
         As for `fit`.
 

@@ -103,6 +103,12 @@ class Metric:
 
 
 METRICS: dict[str, Metric] = {}
+"""Every metric by its name; `metric` puts one there.
+
+>>> from toppush.metrics import METRICS
+>>> METRICS["auc"]([0, 1, 0, 1], [0.1, 0.9, 0.5, 0.4])
+0.75
+"""
 
 
 def metric(
@@ -390,7 +396,12 @@ FOUR = (
     Headline("ndcg", "ndcg", "NDCG"),
     Headline("auc", "auc", "AUC"),
 )
-"""The measures of the paper's tables, in its order."""
+"""The measures of the paper's tables, in its order.
+
+>>> from toppush.metrics import FOUR
+>>> [one.title for one in FOUR]
+['Pos@Top', 'AP', 'NDCG', 'AUC']
+"""
 
 
 def summary(

@@ -105,7 +105,7 @@ class Features:
         return self.given[row][self.columns[feature]]
 
     def influence(self) -> Array:
-        """|w_j| times the spread of feature j: how far it moves scores apart."""
+        """``|w_j|`` times the spread of feature j: how far it moves scores apart."""
         return np.asarray(np.abs(self.weights) * self.spread)
 
 

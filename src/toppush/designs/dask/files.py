@@ -60,7 +60,7 @@ def read_parquet(
     Parameters
     ----------
     paths : path or sequence of paths
-        Files, a folder of them, or a pattern such as "part-*.parquet".
+        Files, a folder of them, or a pattern such as ``"part-*.parquet"``.
     label : str
         The column that becomes y.
     columns : sequence of str, optional
@@ -94,7 +94,7 @@ def read_libsvm(
     Parameters
     ----------
     paths : path or sequence of paths
-        Files, or a pattern such as "part-*.svm". They are read by the workers, so every worker
+        Files, or a pattern such as ``"part-*.svm"``. They are read by the workers, so every worker
         must see them under these names.
     n_features : int, optional
         Columns of X. If it is not given, the files are read once more to find it.
