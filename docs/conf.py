@@ -34,7 +34,8 @@ source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
 exclude_patterns = ["_build", "gallery/*.ipynb", "gallery/*.py"]
 templates_path = ["_templates"]
 default_role = "py:obj"
-nitpicky = False
+smartquotes = False  # it would make a dash of the two in --model
+highlight_language = "none"
 
 # Markdown
 myst_enable_extensions = ["colon_fence", "deflist"]

@@ -37,7 +37,13 @@ def module_name(path):
 
 
 EXAMPLES = [
-    pytest.param(path, line, text, id=f"{path.relative_to(SOURCE).as_posix()}:{line}")
+    pytest.param(
+        path,
+        line,
+        text,
+        id=f"{path.relative_to(SOURCE).as_posix()}:{line}",
+        marks=[pytest.mark.long] if "Client(" in text else [],
+    )
     for path in sorted(SOURCE.rglob("*.py"))
     for line, text in texts(path)
 ]
@@ -70,6 +76,19 @@ def public_names():
 def module_of(package):
     last = package.rpartition(".")[2]
     return getattr(toppush, last) if last in ("cluster", "on_disk") else import_module(package)
+
+
+def own_example(dotted):
+    """Whether the docstring of a name, or the text below a constant, has an example that is run."""
+    package, _, name = dotted.rpartition(".")
+    found = getattr(module_of(package), name)
+    if callable(found) or inspect.ismodule(found):
+        return re.search(r">>> (?!.*SKIP)", found.__doc__ or "") is not None
+    return any(f"import {name}" in one.values[2] for one in EXAMPLES)
+
+
+def test_every_public_name_has_an_example_of_its_own():
+    assert [one for one in public_names() if not own_example(one)] == []
 
 
 def test_every_public_name_has_a_page():

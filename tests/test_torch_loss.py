@@ -1,8 +1,6 @@
 """The loss for training loops: against slow code over all pairs, with its memory, over ranks."""
 
-import doctest
 import math
-from importlib import import_module
 
 import numpy as np
 import pytest
@@ -335,7 +333,3 @@ def test_ranks_find_the_gradient_of_one_process(n_ranks, tmp_path):
             for here, there in zip(one, other, strict=True):
                 assert_allclose(here, there, rtol=1e-10, atol=1e-14)
         assert all(torch.equal(value, loss.state_dict()[name]) for name, value in state.items())
-
-
-def test_the_docstring_is_right():
-    assert doctest.testmod(import_module("toppush.torch.loss")).failed == 0

@@ -1,6 +1,7 @@
 """A page for each command of `toppush`, from the command itself."""
 
 import inspect
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -21,14 +22,17 @@ def shown(parameter: click.Parameter, context: click.Context) -> tuple[str, str]
 def options_of(command: click.Command, context: click.Context) -> str:
     """A list of options, each with what it does."""
     found = [one for each in command.get_params(context) if (one := shown(each, context))]
-    return "\n".join(f"`{name}`\n: {text or 'See above.'}\n" for name, text in found)
+    return "\n".join(f"`{name}`\n: {text}\n" for name, text in found if text)
 
 
 def paragraphs(text: str) -> list[str]:
     """Click's help as Markdown: a bar of backspaces keeps lines, which become a block of code."""
     parts = [part.strip("\n") for part in text.split("\n\n")]
     kept = [part for part in parts if not part.startswith("Example: ")]
-    return [as_code(part[2:]) if part[0] == "\b" else " ".join(part.split()) for part in kept]
+    return [
+        as_code(textwrap.dedent(part[2:])) if part[0] == "\b" else " ".join(part.split())
+        for part in kept
+    ]
 
 
 def examples(text: str) -> list[str]:

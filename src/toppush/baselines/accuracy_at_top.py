@@ -90,6 +90,17 @@ class AccuracyAtTop(WeightedRanker):
     References
     ----------
     S. Boyd, C. Cortes, M. Mohri, A. Radovanovic. Accuracy at the Top. NIPS 2012.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from toppush.baselines import AccuracyAtTop
+    >>> rng = np.random.default_rng(0)
+    >>> X, y = rng.normal(size=(40, 2)), np.arange(40) < 10
+    >>> X[y] += 3.0
+    >>> ranker = AccuracyAtTop(tau=0.25).fit(X, y)
+    >>> round(ranker.score(X, y), 2)
+    1.0
     """
 
     feasible_: bool

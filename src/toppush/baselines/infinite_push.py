@@ -95,6 +95,17 @@ class InfinitePush(PairRanker):
     ----------
     S. Agarwal. The Infinite Push: A New Support Vector Ranking Algorithm that Directly Optimizes
     Accuracy at the Absolute Top of the List. SDM 2011.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from toppush.baselines import InfinitePush
+    >>> rng = np.random.default_rng(0)
+    >>> X, y = rng.normal(size=(40, 2)), np.arange(40) < 10
+    >>> X[y] += 3.0
+    >>> ranker = InfinitePush(lam=0.1).fit(X, y)
+    >>> round(ranker.score(X, y), 2)
+    1.0
     """
 
     _remedy = NO_SOLUTION

@@ -64,6 +64,17 @@ class PNormPush(WeightedRanker):
     ----------
     C. Rudin. The P-Norm Push: A Simple Convex Ranking Algorithm that Concentrates at the Top of
     the List. JMLR 10, 2009.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from toppush.baselines import PNormPush
+    >>> rng = np.random.default_rng(0)
+    >>> X, y = rng.normal(size=(40, 2)), np.arange(40) < 10
+    >>> X[y] += 3.0
+    >>> ranker = PNormPush(p=4.0, lam=0.1).fit(X, y)
+    >>> round(ranker.score(X, y), 2)
+    1.0
     """
 
     _remedy = "Lower lam or p."

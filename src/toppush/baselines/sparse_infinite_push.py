@@ -46,6 +46,17 @@ class SparseInfinitePush(PairRanker):
     References
     ----------
     A. Rakotomamonjy. Sparse Support Vector Infinite Push. ICML 2012.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from toppush.baselines import SparseInfinitePush
+    >>> rng = np.random.default_rng(0)
+    >>> X, y = rng.normal(size=(40, 4)), np.arange(40) < 10
+    >>> X[y, 0] += 4.0  # the other columns are noise
+    >>> ranker = SparseInfinitePush(lam=1.0).fit(X, y)
+    >>> int(np.count_nonzero(ranker.coef_))
+    2
     """
 
     _remedy = f"Lower lam. {NO_SOLUTION}"

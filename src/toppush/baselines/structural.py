@@ -155,6 +155,16 @@ class MAPSVM(CuttingPlaneRanker):
     ----------
     Y. Yue, T. Finley, F. Radlinski, T. Joachims. A Support Vector Method for Optimizing Average
     Precision. SIGIR 2007.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.preprocessing import maxabs_scale
+    >>> from toppush.baselines import MAPSVM
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> ranker = MAPSVM(C=10.0).fit(maxabs_scale(X), y)
+    >>> round(ranker.score(maxabs_scale(X), y), 2)
+    0.99
     """
 
     def _risk(self, positive_weight: Array, negative_weight: Array) -> AveragePrecisionHinge:
@@ -187,6 +197,16 @@ class PartialAUCSVM(CuttingPlaneRanker):
     ----------
     H. Narasimhan, S. Agarwal. SVM_pAUC^tight: A New Support Vector Method for Optimizing Partial
     AUC Based on a Tight Convex Upper Bound. KDD 2013.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.preprocessing import maxabs_scale
+    >>> from toppush.baselines import PartialAUCSVM
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> ranker = PartialAUCSVM(fpr_high=0.1, C=10.0).fit(maxabs_scale(X), y)
+    >>> round(ranker.score(maxabs_scale(X), y), 2)
+    1.0
     """
 
     _parameter_constraints: ClassVar[Constraints] = {
@@ -241,6 +261,16 @@ class OWPC(CuttingPlaneRanker):
     ----------
     N. Usunier, D. Buffoni, P. Gallinari. Ranking with Ordered Weighted Pairwise Classification.
     ICML 2009.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.preprocessing import maxabs_scale
+    >>> from toppush.baselines import OWPC
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> ranker = OWPC(C=10.0).fit(maxabs_scale(X), y)
+    >>> round(ranker.score(maxabs_scale(X), y), 2)
+    1.0
     """
 
     _parameter_constraints: ClassVar[Constraints] = {

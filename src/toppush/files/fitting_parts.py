@@ -98,6 +98,18 @@ def fit_parts(
     Returns
     -------
     Model
+
+    Examples
+    --------
+    >>> from distributed import Client
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from toppush import files
+    >>> load_breast_cancer(as_frame=True).frame.to_csv("train.csv", index=False)
+    >>> with Client(processes=False, dashboard_address=None):
+    ...     model = files.fit_parts("train.csv", label="target", lam=0.01, top=0.1)
+    ...
+    >>> type(model.ranker).__name__
+    'TopPush'
     """
     from toppush.designs.dask import LostRows, on_workers
 
