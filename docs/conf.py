@@ -55,6 +55,7 @@ sphinx_gallery_conf = {
     "filename_pattern": rf"/{needs_torch}\w+\.py$",
     "within_subsection_order": "gallery_order.by_story",
     "abort_on_example_error": True,
+    "capture_repr": ("_repr_html_",),
     "download_all_examples": False,
     "image_scrapers": ("matplotlib",),
     "matplotlib_animations": False,
@@ -62,6 +63,7 @@ sphinx_gallery_conf = {
     "remove_config_comments": True,
     "show_memory": False,
     "show_signature": False,
+    "write_computation_times": False,
     "reference_url": {},
 }
 warnings.filterwarnings("ignore", message=".*is non-interactive.*")
@@ -73,6 +75,7 @@ html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_show_sourcelink = False
 html_copy_source = False
+html_show_search_summary = False  # it would be fetched, which browsers forbid for files
 html_theme_options = {
     "navbar_align": "left",
     "navbar_end": ["theme-switcher"],

@@ -33,7 +33,7 @@ pd.DataFrame(ranker.leaderboard_)[shown].round(3)
 # How good is the list? Of the first rows nearly all are malignant, and the curve of precision says from
 # where on they are not.
 
-axes = plt.figure(figsize=(7, 4)).gca()
+axes = plt.figure(figsize=(7, 4), layout="constrained").gca()
 TopCurveDisplay.from_predictions(y_test, scores, ax=axes, plot_chance_level=True)
 
 # %%

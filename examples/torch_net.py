@@ -30,7 +30,7 @@ X, X_test, y, y_test = train_test_split(
 # the time that so many rows were looked at.
 
 lists = {}
-axes = plt.figure(figsize=(7, 4)).gca()
+axes = plt.figure(figsize=(7, 4), layout="constrained").gca()
 for loss in ("pairwise", "cross_entropy"):
     net = TopPushNet(loss=loss, n_members=4, hidden=(64, 32), max_steps=300, random_state=0)
     lists[loss] = net.fit(X, y).decision_function(X_test)

@@ -1,6 +1,7 @@
 """What lies below what. Pages are plain Markdown; their tables of contents are kept here."""
 
 import re
+from importlib.util import find_spec
 from typing import Any
 
 CONTENTS: dict[str, dict[str, list[str]]] = {
@@ -33,9 +34,23 @@ def as_downloads(text: str) -> str:
     return re.sub(r"\]\((\.\./results/[\w./-]+\.md)\)", r"](path:\1)", text)
 
 
+NOT_RUN = """
+.. warning::
+
+   torch was not there when this page was made, so its code was not run: no output, no pictures.
+"""
+
+
+def with_warning(text: str) -> str:
+    """A story that was not run says so below its title."""
+    return re.sub(r"(\n===+\n)", lambda found: found[1] + NOT_RUN, text, count=1)
+
+
 def add_contents(app: Any, page: str, source: list[str]) -> None:
     """Append its table of contents to a page that has one."""
     source[0] = as_downloads(source[0])
+    if page.startswith("gallery/torch_") and not find_spec("torch"):
+        source[0] = with_warning(source[0])
     for heading, names in CONTENTS.get(page, {}).items():
         source[0] += toctree(heading, names)
 
