@@ -5,19 +5,26 @@ python3 tasks.py demo     install the package with its command line, run `toppus
 python3 tasks.py test     install what the tests need, then lint, types and tests
 python3 tasks.py long     the tests that take long, and all laws with more examples
 python3 tasks.py docs     install what the site needs, build it, print where it begins
+python3 tasks.py build    wheel and sdist in dist/, checked; the wheel installed by itself
+python3 tasks.py notes    what CHANGELOG.md says of a tag, into a file: notes v1.2.3 notes.md
 """
 
 import hashlib
 import os
+import re
+import shutil
 import subprocess
 import sys
+import tempfile
 import venv
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent
 VENV = ROOT / ".venv"
 QUICK, LONG = "not slow and not long", "(long or hypothesis) and not slow"
-BIN = VENV / ("Scripts" if os.name == "nt" else "bin")
+DIST = ROOT / "dist"
+SCRIPTS = "Scripts" if os.name == "nt" else "bin"
+BIN = VENV / SCRIPTS
 
 
 def run(*command: str | Path) -> None:
@@ -87,8 +94,50 @@ def docs(arguments: list[str]) -> None:
     print(site / "index.html")
 
 
+def build(arguments: list[str]) -> None:
+    """Build wheel and sdist, check both, and try the wheel where nothing else is installed."""
+    install("build")
+    shutil.rmtree(DIST, ignore_errors=True)
+    run(BIN / "python", "-m", "build", *arguments)
+    run(BIN / "twine", "check", "--strict", *sorted(DIST.iterdir()))
+    (wheel,) = DIST.glob("*.whl")
+    run(BIN / "check-wheel-contents", wheel)
+    with tempfile.TemporaryDirectory() as folder:
+        venv.create(folder, with_pip=True)
+        python = Path(folder) / SCRIPTS / "python"
+        run(python, "-m", "pip", "--disable-pip-version-check", "install", "--quiet", wheel)
+        run(python, "tests/bare.py")
+    for package in sorted(DIST.iterdir()):
+        print(f"{package.relative_to(ROOT)}: {package.stat().st_size / 1000:.0f} KB")
+
+
+def notes(arguments: list[str]) -> None:
+    """Write the changelog's section of a tag into a file."""
+    tag, path = arguments
+    version = re.search(r'^__version__ = "(.+)"$', text_of("src/toppush/__init__.py"), re.MULTILINE)
+    found = section_of(tag, version.group(1) if version else "", text_of("CHANGELOG.md"))
+    Path(path).write_text(found, encoding="utf-8", newline="\n")
+
+
+def text_of(path: str) -> str:
+    """A file of ours."""
+    return (ROOT / path).read_text(encoding="utf-8")
+
+
+def section_of(tag: str, version: str, changelog: str) -> str:
+    """What a changelog says of a tag; one that is not of the source's version is refused."""
+    if tag != f"v{version}":
+        sys.exit(f"the tag is {tag}, but the source is of version {version}")
+    section = rf"^## \[{re.escape(version)}\] - \d{{4}}-\d\d-\d\d\n(.*?)(?=^## |^\[|\Z)"
+    found = re.search(section, changelog, re.MULTILINE | re.DOTALL)
+    if found is None:
+        sys.exit(f"CHANGELOG.md has no section '## [{version}] - YYYY-MM-DD'")
+    return found.group(1).strip() + "\n"
+
+
 if __name__ == "__main__":
-    tasks = {"install": setup, "demo": demo, "test": test, "long": long, "docs": docs}
+    tasks = {"install": setup, "demo": demo, "test": test, "long": long}
+    tasks |= {"docs": docs, "build": build, "notes": notes}
     if sys.version_info < (3, 11):  # noqa: UP036 - older Pythons run this file too
         sys.exit(f"toppush needs Python 3.11 or newer; this is {sys.version.split()[0]}.")
     if len(sys.argv) < 2 or sys.argv[1] not in tasks:

@@ -8,6 +8,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.svm import LinearSVC
 
 from toppush.baselines import CostSensitiveSVM, LogisticRanker
+from toppush.designs.repeats import merge_repeats
 
 BOTH = [LogisticRanker, CostSensitiveSVM]
 
@@ -30,16 +31,16 @@ def test_powers_of_two_change_nothing_but_the_units(kind, power, forms, rows):
     assert_allclose(found.coef_ * 2.0**power, known.coef_ * 2.0**55, rtol=1e-12)
 
 
-@pytest.mark.parametrize(
-    "ours, theirs",
-    [
-        (LogisticRanker(C=0.5), LogisticRegression(C=0.5, solver="liblinear", random_state=0)),
-        (
-            CostSensitiveSVM(C=0.5, positive_cost=3.0),
-            LinearSVC(C=0.5, class_weight={True: 3.0, False: 1.0}),
-        ),
-    ],
-)
+PAIRS = [
+    (LogisticRanker(C=0.5), LogisticRegression(C=0.5, solver="liblinear", random_state=0)),
+    (
+        CostSensitiveSVM(C=0.5, positive_cost=3.0),
+        LinearSVC(C=0.5, class_weight={True: 3.0, False: 1.0}),
+    ),
+]
+
+
+@pytest.mark.parametrize("ours, theirs", PAIRS)
 def test_other_units_give_what_scikit_learn_gives(ours, theirs, rows, rng):
     X, y = rows[0] * 2.0**58, rows[1]  # from 2^50 on units are changed; these still work without
     weight = rng.uniform(0.5, 2.0, len(y))
@@ -80,3 +81,47 @@ def test_a_large_cost_counts_like_large_rows(rows):
 def test_rows_of_zeros_are_left_as_they_are(kind, rows):
     found = kind().fit(np.zeros_like(rows[0]), rows[1])
     assert not found.coef_.any()
+
+
+# Rows that repeat.
+
+
+def repeated(rng, n_rows=60, times=5):
+    """Rows of counts, many of them equal, in any order."""
+    X = rng.integers(0, 3, size=(n_rows, 6)).astype(float)
+    where = rng.permutation(np.repeat(np.arange(n_rows), times))
+    return sparse.csr_array(X[where]), rng.uniform(size=len(where)) < 0.2 + 0.6 * (X[where, 0] > 1)
+
+
+@pytest.mark.parametrize(
+    "n_columns", [6, 200], ids=["few columns", "more columns than rows remain"]
+)
+@pytest.mark.parametrize("ours, theirs", PAIRS)
+def test_rows_that_repeat_are_read_once_and_change_nothing(ours, theirs, n_columns, rng):
+    X, y = repeated(rng)
+    X = sparse.csr_array(sparse.hstack([X, sparse.csr_array((X.shape[0], n_columns - 6))]))
+    merged, _, count = merge_repeats(X, y, None)
+    assert merged.shape[0] < 0.5 * X.shape[0]
+    assert count.sum() == X.shape[0]
+    for weight in (None, rng.uniform(0.5, 2.0, len(y)), rng.integers(0, 2, len(y)).astype(float)):
+        found = ours.fit(X, y, weight)
+        expected = theirs.fit(X, y, weight)
+        assert found.n_iter_ == np.max(expected.n_iter_)  # the tolerance is that of all rows
+        assert_allclose(found.coef_, expected.coef_, rtol=1e-9, atol=1e-12)
+
+
+def test_merged_rows_are_those_that_a_dictionary_finds(rng):
+    X, y = repeated(rng)
+    weight = rng.uniform(size=len(y))
+    known = {}
+    for row, label, one in zip(X.toarray(), y, weight, strict=True):
+        known[tuple(row), label] = known.get((tuple(row), label), 0.0) + one
+    merged, labels, weights = merge_repeats(X, y, weight)
+    found = zip(map(tuple, merged.toarray()), labels, strict=True)
+    assert dict(zip(found, weights, strict=True)) == pytest.approx(known)
+
+
+def test_rows_that_differ_or_are_dense_stay_as_they_are(rows):
+    X, y = rows
+    for form in (X, sparse.csr_array(X)):
+        assert merge_repeats(form, y, None)[0] is form

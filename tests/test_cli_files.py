@@ -10,7 +10,7 @@ import pytest
 
 from files import made_rows, write
 from test_cli import run
-from toppush import files
+from toppush import __version__, files
 from toppush.cli import main
 from toppush.cli.common import FilePath
 from toppush.files.model.exports import export_json, export_onnx
@@ -173,7 +173,7 @@ def test_a_checkout_that_is_not_installed_works(arguments, folder, monkeypatch):
     written = () if arguments == ("--version",) else ("-o", "new")
     run(*arguments, *written)
     if written:
-        assert files.load("new").about["versions"]["toppush"] == "0+unknown"
-        assert "toppush 0+unknown" in run("info", "new").stdout
+        assert files.load("new").about["versions"]["toppush"] == __version__
+        assert f"toppush {__version__}" in run("info", "new").stdout
         run("report", "new", "parts/a.csv", "-o", "page.html")
-        assert "toppush 0+unknown" in (folder / "page.html").read_text(encoding="utf-8")
+        assert f"toppush {__version__}" in (folder / "page.html").read_text(encoding="utf-8")

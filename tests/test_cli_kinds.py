@@ -13,6 +13,7 @@ from test_files_models import archive_of, forged
 from toppush import files
 from toppush.experiments import compare as experiments_compare
 from toppush.files.kinds import KINDS
+from toppush.system.extras import EXTRAS
 
 every_kind = pytest.mark.parametrize("kind", EVERY_KIND)
 FIT = ("--label", "fraud", "--drop", "id", "--threads", "1")
@@ -171,7 +172,7 @@ def test_without_the_engine_a_fit_names_the_extra(kind, folder, tmp_path, monkey
 
     monkeypatch.setattr(base, "find_spec", lambda name: None)
     ran = run("fit", folder / "train.csv", "-o", tmp_path / "m", "--model", kind, code=1)
-    assert f"pip install 'toppush[{KINDS[kind].engine[1]}]'" in ran.stderr
+    assert f"pip install 'toppush[{EXTRAS[KINDS[kind].engine]}]'" in ran.stderr
 
 
 def test_compare_sets_kinds_beside_or_names_them_as_left_out(folder, monkeypatch):

@@ -6,8 +6,9 @@ import json
 import re
 import subprocess
 import sys
+from collections import Counter
 from contextlib import contextmanager
-from itertools import product
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -18,13 +19,13 @@ from numpy.testing import assert_allclose
 from scipy import sparse, stats
 from sklearn.datasets import dump_svmlight_file, load_breast_cancer
 
-from toppush import datasets
 from toppush.cli import main
 from toppush.experiments import errata as errata_module
-from toppush.experiments.figures import scalability
+from toppush.experiments.forecast import forecast, in_words
 from toppush.experiments.growth import Growth, Timed, as_table, draw, measure
+from toppush.experiments.limits import Limits, TimeLeft
 from toppush.experiments.methods import IN_PAPER, METHODS, POWERS, Grid, Method
-from toppush.experiments.protocol import choose, extend, pick, run_trial
+from toppush.experiments.protocol import N_FOLDS, choose, extend, pick, run_trial
 from toppush.experiments.published import PUBLISHED
 from toppush.experiments.results import Result, report
 from toppush.experiments.runner import Plan, run, usual_settings
@@ -48,7 +49,7 @@ def directory(tmp_path_factory, rows):
     return str(folder)
 
 
-PLANNED = {"data": ["diabetes"], "methods": ["lr", "lr-top"], "trials": 2}
+PLANNED = {"data": ["diabetes"], "methods": ["lr", "svm-rank"], "trials": 2}
 N_RECORDS = 4 + 2
 """Trials, and a timing of each method."""
 
@@ -62,7 +63,7 @@ def plan(directory):
 def whole(tmp_path_factory, directory):
     """What the command says that makes this table, and where it put its files."""
     out = tmp_path_factory.mktemp("whole")
-    words = ["reproduce", "table2", "--sets", "diabetes,url", "--methods", "lr,lr-top"]
+    words = ["reproduce", "table2", "--sets", "diabetes,url", "--methods", "lr,svm-rank"]
     words += ["--trials", "2", "--jobs", "2", "--data", directory, "--out", str(out)]
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TOPPUSH_CACHE", str(out / "cache"))
@@ -138,9 +139,47 @@ def test_ties_go_to_the_middle_of_the_grid():
 @pytest.mark.parametrize("key", ["toppush", "lr", "toppush-cv", "lr-top", "svm-rank"])
 def test_a_trial_repeats(key, rows):
     once, again = (run_trial(METHODS[key], *rows, seed=3) for _ in range(2))
-    for name in ("pos_at_top", "ap", "ndcg", "auc", "setting", "n_settings"):
+    for name in RESULTS:
         assert once[name] == again[name]
     assert once["ap"] > 0.9
+
+
+RESULTS = ("pos_at_top", "ap", "ndcg", "auc", "setting", "n_settings")
+
+
+@pytest.mark.parametrize("key", ["lr-top", "toppush-auto"])
+def test_shared_fits_give_what_own_fits_give(key, rows):
+    X, y = rows
+    method = METHODS[key]
+    alone = run_trial(method, X[:240], y[:240], seed=3)
+    maker = replace(METHODS[method.shares], beside=(method,))
+    shared = run_trial(maker, X[:240], y[:240], seed=3)["also"][key]
+    assert {name: shared[name] for name in RESULTS} == {name: alone[name] for name in RESULTS}
+    assert shared["seconds_choosing"] > 0.2 * alone["seconds_choosing"]  # as if it had made them
+
+
+def test_a_fit_that_is_shared_is_made_once(rows):
+    X, y = rows
+    made = []
+
+    def fit(X, y, **setting):
+        made.append((len(y), *setting.values()))
+        return METHODS["lr"].fit(X, y, **setting)
+
+    beside = (METHODS["lr-top"],)
+    run_trial(replace(METHODS["lr"], fit=fit, beside=beside), X[:240], y[:240], seed=3)
+    assert len(made) >= 7 * N_FOLDS
+    assert max(Counter(made).values()) <= N_FOLDS  # folds may be as large as one another
+
+
+def test_a_run_keeps_the_results_of_shared_fits(tmp_path, directory):
+    store, events = Store(tmp_path / "records.sqlite"), []
+    plan = Plan(["diabetes"], ["lr-top", "lr"], trials=1, directory=directory)
+    run(plan, store, events.append)
+    assert [e.config["method"] for e in events if e.config["trial"] == 0] == ["lr", "lr"]
+    done = {r.config["method"]: r.result for r in store.records(plan.configs())}
+    assert done["lr-top"]["seconds"] == 0.0 < done["lr"]["seconds"]
+    assert "also" not in done["lr"]
 
 
 @pytest.mark.long
@@ -267,6 +306,78 @@ def test_what_fails_or_takes_too_long_is_a_row_that_says_so(tmp_path, rows, dire
     late = [record for record in store.records() if record.status == OUT_OF_TIME]
     assert [record.config["trial"] for record in late] == [0, 1]
     assert "more than 0.01 s" in late[0].message
+
+
+def test_a_method_that_would_take_too_long_is_not_begun(tmp_path, directory):
+    store = Store(tmp_path / "records.sqlite")
+    plan = Plan(["diabetes"], ["aatp"], trials=3, directory=directory, time_limit=0.5)
+    run(plan, store, lambda event: event.record or pytest.fail("begun"))
+    found = store.records()
+    assert [(one.status, one.result["seconds"]) for one in found] == [(OUT_OF_TIME, 0.0)] * 3
+    assert found[0].result["foreseen"]["sizes"] == [64, 128, 240]
+    shown = table2(plan, summarise(plan, store), {"diabetes": "diabetes"}).markdown()
+    said = (
+        r"more than 0.5 CPU s for all trials: about \S+ \S+ by fits on up to 240 rows, so not begun"
+    )
+    assert re.search(said, shown)
+
+
+def test_a_method_that_runs_out_of_time_says_what_all_trials_would_take(plan):
+    limits = Limits(plan)
+    cell = ("diabetes", "lr")
+    assert limits.late(cell) == "more than 3600 CPU s for all trials"
+    limits.foreseen[cell] = {"seconds_trial": 7200.0, "sizes": [128, 240]}
+    assert limits.left(cell) == 0.0
+    assert "about 4 h by fits on up to 240 rows, so not begun" in limits.late(cell)
+    limits.spend(plan.config(*cell, 0), 3000.0, DONE)
+    assert limits.left(cell) == 600.0  # a trial that ended knows better
+    assert limits.late(cell).endswith("; about 1.7 h by 1 of 2")
+    assert in_words(100.0) == "1.7 min"
+    assert in_words(0.0) == "0 s"
+
+
+def test_time_left_is_by_what_trials_of_a_cell_take(plan):
+    def ended(method, trial, seconds, status=DONE):
+        return Record(plan.config("diabetes", method, trial), status, {"seconds": seconds})
+
+    left = TimeLeft(plan, [])
+    assert left.seconds() is None
+    left.note(ended("lr", 0, 10.0))
+    assert left.seconds() == 10.0 + 2 * 10.0  # svm-rank as the others on the set
+    left.note(ended("svm-rank", 0, 1000.0))
+    assert left.seconds() == 10.0 + 1000.0
+    left.note(Record(plan.timing_config("diabetes", "lr", {}), DONE, {"seconds": 5.0}))
+    assert left.seconds() == 10.0 + 1000.0
+    left.note(ended("svm-rank", 1, 5.0, OUT_OF_TIME))
+    assert left.seconds() == 10.0
+    assert TimeLeft(plan, [ended("lr", 0, 10.0), ended("lr", 1, 10.0)]).seconds() == 20.0
+
+
+def test_time_left_of_shared_fits_is_none(directory):
+    plan = Plan(["diabetes"], ["lr", "lr-top"], trials=2, jobs=2, directory=directory)
+    left = TimeLeft(plan, [Record(plan.config("diabetes", "lr", 0), DONE, {"seconds": 8.0})])
+    assert left.seconds() == 8.0 / 2
+
+
+def test_a_forecast_follows_the_growth_of_fits(monkeypatch):
+    clock = [0.0]
+    monkeypatch.setattr("toppush.experiments.forecast.time.process_time", lambda: clock[0])
+
+    def fit(X, y):
+        assert 0 < y.sum() < len(y)
+        if len(y) > 2000:
+            raise MemoryError
+        clock[0] += 1e-6 * len(y) ** 2
+
+    X, y = np.zeros((50_000, 1)), np.arange(50_000) % 500 == 0
+    found = forecast(fit, X, y)
+    assert found.sizes == [2000]  # four positives at least
+    y = np.arange(50_000) % 10 == 0
+    found = forecast(fit, X, y)
+    assert found.sizes == [64, 128, 256, 512, 1024]  # then it fails
+    assert found.at(50_000) == pytest.approx(1e-6 * 50_000**2)
+    assert forecast(fit, X, y, patience=0.3).sizes == [64, 128, 256]
+    assert forecast(fit, X[:300], y[:300]).sizes == [64, 128, 256, 300]  # all rows end it
 
 
 WAITING_RUN = """
@@ -510,28 +621,6 @@ def test_influence_by_one_command(what, ask, tmp_path):
     assert iterations[0] > 2 * iterations[-1]
     assert (out / f"figure-{what}.svg").exists()
     assert (out / f"figure-{what}.png").exists()
-
-
-def test_scalability_has_a_time_for_each_size_solver_and_lam():
-    rows = datasets.made("made-real-sim", n_rows=320)
-    dataset = datasets.Dataset("made-real-sim", *rows, files=(), is_made=True)
-    found = scalability(dataset, [1.0, 10.0], [80, 160, 320], seed=0, tell=lambda text: None)
-    assert "made data" in found.title
-    (table,) = found.tables
-    cases = [(row[0], row[1], row[2]) for row in table.rows]
-    assert cases == list(product(["80", "160", "320"], ["paper", "newton"], ["1", "10"]))
-    assert min(float(row[3]) for row in table.rows) > 0
-    assert [note.count("(lam") for note in table.notes] == [2, 2]
-
-
-@pytest.mark.long
-def test_scalability_by_one_command(ask, tmp_path):
-    out = tmp_path / "out"
-    words = ["reproduce", "figure-scalability", "--set", "made-url", "--largest", "2000"]
-    ran = ask(*words, "--lams", "1,10", "--out", str(out))
-    assert ran.exit_code == 0, ran.output
-    assert "made data" in ran.stdout
-    assert len((out / "figure-scalability.csv").read_text().splitlines()) == 1 + 7 * 2 * 2
 
 
 def test_table2_by_one_command(ask, whole):

@@ -23,6 +23,7 @@ from toppush.files.kinds.base import Kind
 from toppush.files.model import saving
 from toppush.files.model.exports import export_json, export_onnx
 from toppush.files.scaling import SCALES
+from toppush.system.extras import EXTRAS
 
 pytestmark = pytest.mark.filterwarnings("ignore::toppush.DegenerateWarning")
 every_kind = pytest.mark.parametrize("kind", EVERY_KIND)
@@ -64,7 +65,7 @@ def test_kinds_say_what_they_are():
         assert kind.scale is None or kind.scale in SCALES
         made = kind.class_()
         assert kind_of(made) is kind
-        assert kind.engine is None or kind.engine[0] == ENGINES[name]
+        assert kind.engine is None or kind.engine == ENGINES[name]
     assert kind_of(builtins) is None
 
 
@@ -319,7 +320,7 @@ def test_fitting_without_the_engine_is_refused_before_any_work(kind, monkeypatch
     from toppush.files.kinds import base
 
     monkeypatch.setattr(base, "find_spec", lambda name: None)
-    extra = KINDS[kind].engine[1]
+    extra = EXTRAS[KINDS[kind].engine]
     with pytest.raises(ImportError, match=rf"pip install 'toppush\[{extra}\]'"):
         files.fit("nowhere.csv", model=kind)
 

@@ -317,7 +317,7 @@ def test_it_ranks_better_than_chance_on_rows_it_has_not_seen():
 BAD = {
     "no two rows": (lambda X, y: (X, np.arange(len(y)) == 5), "class True has 1 rows"),
     "one class": (lambda X, y: (X, np.zeros(len(y))), "two classes"),
-    "infinite": (lambda X, y: (np.where(X[0, 0] == X, np.inf, X), y), "infinity"),
+    "infinite": (lambda X, y: (np.where(np.indices(X.shape).any(0), X, np.inf), y), "infinity"),
 }  # fmt: skip
 
 

@@ -3,8 +3,6 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from toppush.system.versions import UNKNOWN, version_of
-
 if TYPE_CHECKING:
     from toppush.auto.ranker import TopRanker
     from toppush.designs import dask as cluster
@@ -34,7 +32,7 @@ __all__ = [
     "on_disk",
     "toppush_path",
 ]
-__version__ = version_of("toppush") or UNKNOWN
+__version__ = "0.1.0"
 
 _HOMES = {
     "DegenerateWarning": "toppush.estimators",

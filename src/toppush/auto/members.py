@@ -22,6 +22,7 @@ from toppush.nonlinear.held_out import Fold, drawn_folds, within
 from toppush.nonlinear.kernel import TopPushKernel
 from toppush.nonlinear.net import TopPushNet
 from toppush.nonlinear.trees import TopPushTrees
+from toppush.system.extras import not_installed
 from toppush.system.threads import go_on
 from toppush.types import Array, Mask, Matrix, Where
 
@@ -141,8 +142,8 @@ class Member:
     """A kind of ranker that may take part; `make` gives a fresh one."""
 
     make: Maker
-    engine: tuple[str, str] | None = None
-    """A package that it needs, and the extra that brings it."""
+    engine: str | None = None
+    """A package that it needs and that does not come with toppush."""
     refuses: Callable[[Given], str | None] = lambda given: None
     """Why it cannot be fitted to some rows, if so."""
     raw: bool = False
@@ -151,9 +152,8 @@ class Member:
 
     def left_out(self, given: Given) -> str | None:
         """Why it does not take part, if so."""
-        if self.engine is not None and find_spec(self.engine[0]) is None:
-            name, extra = self.engine
-            return f"{name} is not installed: pip install 'toppush[{extra}]'"
+        if self.engine is not None and find_spec(self.engine) is None:
+            return not_installed(self.engine)
         return self.refuses(given)
 
     def fit(self, given: Given, settings: Settings) -> Fitted:
@@ -302,7 +302,7 @@ def sparse_gaps(rows: Matrix) -> bool:
     return bool(not can_be_shifted(rows) and np.isnan(stored(rows)).any())
 
 
-LIGHTGBM, TORCH = ("lightgbm", "trees"), ("torch", "gpu")
+LIGHTGBM, TORCH = "lightgbm", "torch"
 MEMBERS: dict[str, Member] = {
     "logistic": Member(_logistic, refuses=_no_sparse_gaps, cross_fits=True),
     "linear": Member(_linear, refuses=_no_sparse_gaps, cross_fits=True),

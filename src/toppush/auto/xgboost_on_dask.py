@@ -15,6 +15,7 @@ from toppush.estimators.base import Ranker, refuse_elsewhere
 from toppush.nonlinear.boosting import PATIENCE, SAMPLE_COLUMNS
 from toppush.objectives import XGBOOST_PARAMS, TopPushObjective, XGBoostMetric
 from toppush.objectives.teams import of_xgboost
+from toppush.system.extras import not_installed
 from toppush.types import Array, Matrix, Where
 
 PARAMS = {**XGBOOST_PARAMS, "max_leaves": 31, "colsample_bynode": SAMPLE_COLUMNS}
@@ -145,7 +146,7 @@ def types_of(categorical: list[int], width: int) -> dict[str, Any]:
 def why_not(dealt: Dealt) -> str | None:
     """Why XGBoost cannot grow trees on these rows, if so."""
     if find_spec("xgboost") is None:
-        return "xgboost is not installed: pip install 'toppush[xgboost]'"
+        return not_installed("xgboost")
     if not dealt.rows.has_own_processes:
         return "xgboost.dask needs workers that are processes of their own: Client(processes=True)"
     if not can_be_shifted(dealt.few.X):

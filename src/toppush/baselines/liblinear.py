@@ -9,6 +9,9 @@ without any rounding. What remains is k = C |x|^2, the weight of the losses agai
 LIBLINEAR squares gradients, of size C |x|, multiplies that with k, and squares weights, of size
 1 / |x|; where these leave the range of numbers it runs on for ever. In units in which C |x| = 1
 they are k and 1 / k^2.
+
+Where rows repeat, the primal is given each once with its number as weight: the same sums in fewer
+reads, and the same tolerance on the gradient.
 """
 
 import math
@@ -21,17 +24,26 @@ from sklearn.svm import LinearSVC
 
 from toppush.baselines.ranker import COUNT, POSITIVE, Constraints, WeightedRanker, read_local_rows
 from toppush.designs.local import narrow_indices
+from toppush.designs.repeats import merge_repeats
 from toppush.estimators.base import unchanged_on_failure
-from toppush.types import Array, Labels, Matrix
+from toppush.types import Array, Labels, Mask, Matrix
 
 UNSCALED = 100
 """Powers of two that k may have before units are changed."""
+
+
+def rarer_share(positive: Mask, weight: Array | None) -> float:
+    """The share of the rarer class among rows that count, by which the primal's tol is scaled."""
+    counted = positive if weight is None else positive[weight > 0.0]
+    n_pos = int(np.count_nonzero(counted))
+    return max(min(n_pos, len(counted) - n_pos), 1) / max(len(counted), 1)
 
 
 class _LiblinearRanker(WeightedRanker):
     """Hands the rows to a scikit-learn classifier and takes over its weights."""
 
     C: float
+    tol: float
     _largest_power: ClassVar[int]
     """Powers of two that k may have; beyond, LIBLINEAR has been seen to run on for ever."""
     _largest_entry: ClassVar[int]
@@ -41,11 +53,18 @@ class _LiblinearRanker(WeightedRanker):
         with unchanged_on_failure(self):
             given = read_local_rows(self, X, y, sample_weight)
             tasks = given.tasks(self, 0)  # LIBLINEAR tells of no iteration
-            X, weight = given.rows.given, given.sample_weight
+            X, positive, weight = given.rows.given, given.positive, given.sample_weight
             unit = self._unit(X, weight)
-            X = narrow_indices(X if unit == 1.0 else X.astype(np.float64) / unit)
             model = self._model(self.C * unit**2, 1.0 / unit)
-            model.fit(X, given.positive, sample_weight=weight)
+            if not self._is_dual(X):
+                before = rarer_share(positive, weight)
+                X, positive, weight = merge_repeats(X, positive, weight)
+                # Fewer rows than columns would make scikit-learn turn to the dual.
+                model.set_params(
+                    tol=self.tol * (before / rarer_share(positive, weight)), dual=False
+                )
+            X = narrow_indices(X if unit == 1.0 else X.astype(np.float64) / unit)
+            model.fit(X, positive, sample_weight=weight)
             self.classes_ = given.classes
             self.coef_ = model.coef_ / unit
             self.threshold_ = -float(model.intercept_[0])

@@ -2,10 +2,12 @@
 
 import sys
 
+from toppush.system.extras import needs
+
 try:
     import click
 except ImportError:
-    sys.exit("the command line needs more packages: pip install 'toppush[cli]'")
+    sys.exit(needs("the command line", "click"))
 
 from toppush import __version__
 from toppush.cli.check import check

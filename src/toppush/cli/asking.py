@@ -22,7 +22,7 @@ TITLES = {
 }
 
 
-class Amount(click.ParamType[float | str]):
+class Amount(click.ParamType):  # type: ignore[type-arg]
     """A number, or the name of a column that holds one for each row."""
 
     name = "number or column"

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 import click
 
 from toppush.cli.interrupts import INTERRUPTED, prompt_interrupts, say_stopped
+from toppush.system.extras import EXTRAS, not_installed
 from toppush.system.reading import KINDS, part_paths
 from toppush.system.writing import same_file
 
@@ -93,7 +94,7 @@ class OutputFile(FilePath):
         return path
 
 
-class ColumnOrFile(click.ParamType[str]):
+class ColumnOrFile(click.ParamType):  # type: ignore[type-arg]
     """The name of a column, or an NPY file with the labels, which is read."""
 
     name = "text"
@@ -179,6 +180,8 @@ def failure(error: Exception) -> Failure:
     """
     if isinstance(error, MemoryError):
         return Failure(f"there is not enough memory: {error or 'no more is free'}.", BAD_INPUT)
+    if isinstance(error, ModuleNotFoundError) and error.name in EXTRAS:
+        return Failure(not_installed(error.name), BAD_INPUT)
     if isinstance(error, (OSError, ImportError)) or _is_ours(error):
         return Failure(str(error), getattr(error, "exit_code", BAD_INPUT))
     from toppush.cli.crash import write_crash

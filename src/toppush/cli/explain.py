@@ -18,7 +18,7 @@ NOISE = 1e-9
 """Share of a difference of scores below which a part of it is only rounding."""
 
 
-class TwoRows(click.ParamType[tuple[int, int]]):
+class TwoRows(click.ParamType):  # type: ignore[type-arg]
     """Two row numbers, parted by a comma."""
 
     name = "row,row"

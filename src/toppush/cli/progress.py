@@ -62,10 +62,14 @@ def _print(out: io.TextIOBase, done: int, total: int, now: str, seconds: float) 
     out.write(f"{done} of {total} fits, {seconds:.0f} s{left}: {now}\n")
 
 
-def bar(console: "Console", **options: Any) -> "Progress":
-    """A bar with what runs, how much is done, the time spent and the time left."""
+def bar(console: "Console", left: str = "", **options: Any) -> "Progress":
+    """A bar with what runs, how much is done, the time spent and the time left.
+
+    The time left follows the steps' number; or it is the task's field of the name `left`.
+    """
     from rich import progress as rich
 
     done = (rich.BarColumn(), rich.MofNCompleteColumn(), rich.TimeElapsedColumn())
-    columns = ("{task.description}", *done, "left", rich.TimeRemainingColumn())
+    remaining = f"{{task.fields[{left}]}}" if left else rich.TimeRemainingColumn()
+    columns = ("{task.description}", *done, "left", remaining)
     return rich.Progress(*columns, console=console, **options)

@@ -11,6 +11,7 @@ from threadpoolctl import threadpool_limits
 
 from toppush.cli import common
 from toppush.cli.interrupts import INTERRUPTED
+from toppush.system.extras import not_installed
 
 if TYPE_CHECKING:
     from toppush.experiments.results import Result
@@ -49,7 +50,7 @@ def _compared(sets: str, methods: str) -> Callable[[Callable[..., None]], Callab
             type=float,
             default=3600.0,
             show_default=True,
-            help="Seconds that all trials of a method on a data set may take together.",
+            help="CPU seconds that all trials of a method on a data set may take together.",
         ),
         click.option(
             "--store",
@@ -101,6 +102,21 @@ def arena(**asked: Any) -> None:
         _compare(ArenaPlan, SETS, "arena.sqlite", result, **asked)
 
 
+@reproduce.command("recall-at-fpr")
+@_compared("all with published figures", "all")
+def recall_at_fpr(**asked: Any) -> None:
+    """Recall at fixed false-positive rates beside the published figures of TopPush and tau-FPL.
+
+    A run that was stopped goes on where it was when it is started again.
+
+    Example: toppush reproduce recall-at-fpr --sets diabetes --trials 10
+    """
+    from toppush.experiments.false_positive_rates import PUBLISHED, RatesPlan, result
+
+    with _plain_errors():
+        _compare(RatesPlan, list(PUBLISHED), "recall-at-fpr.sqlite", result, **asked)
+
+
 def _compare(
     kind: "type[Plan]",
     usual_sets: Sequence[str],
@@ -146,7 +162,7 @@ def _methods(kind: "type[Plan]", methods: tuple[str, ...], *, show: bool) -> lis
     wanted = [kind.known[name] for name in methods or kind.known]
     for method in wanted:
         if not (show or method.is_available):
-            click.echo(f"{method.title} is left out: pip install {method.needs}", err=True)
+            click.echo(f"{method.title} is left out: {not_installed(method.needs)}", err=True)
     return [method.key for method in wanted if show or method.is_available]
 
 
@@ -180,12 +196,15 @@ def _run(plan: "Plan", store: "Store") -> None:
     from rich.console import Console
 
     from toppush.cli.progress import bar
+    from toppush.experiments.forecast import in_words
+    from toppush.experiments.limits import TimeLeft
     from toppush.experiments.runner import run
 
-    console = Console(stderr=True)
-    with bar(console) as progress:
-        task = progress.add_task("starting", total=None)
+    console, left = Console(stderr=True), TimeLeft(plan, store.records(plan.configs()))
+    with bar(console, left="left") as progress:
+        task = progress.add_task("starting", total=None, left="?")
         running: list[str] = []
+        troubles: set[tuple[str, str, str]] = set()
 
         def tell(event: "Event") -> None:
             config, trial = event.config, event.config["trial"]
@@ -195,10 +214,20 @@ def _run(plan: "Plan", store: "Store") -> None:
                 running.append(name)
             elif name in running:
                 running.remove(name)
-            if event.record is not None and event.record.status != "done":
-                console.print(f"{name}: {event.record.status}: {event.record.message}")
-            shown = ", ".join(running) or "waiting"
-            progress.update(task, description=shown, completed=event.n_done, total=event.n_all)
+            if event.record is not None:
+                left.note(event.record)
+                trouble = (config["data"], config["method"], event.record.message)
+                if event.record.status != "done" and trouble not in troubles:
+                    troubles.add(trouble)  # thirty trials have one between them
+                    console.print(f"{name}: {event.record.status}: {event.record.message}")
+            seconds = left.seconds()
+            progress.update(
+                task,
+                description=", ".join(running) or "waiting",
+                completed=event.n_done,
+                total=event.n_all,
+                left="?" if seconds is None else f"about {in_words(seconds)}",
+            )
 
         try:
             run(plan, store, tell)
@@ -231,8 +260,13 @@ def table1(out: Path, as_json: bool, methods: tuple[str, ...], seconds: float) -
 @common.seed_option
 @common.json_option
 @click.option("--set", "name", default="url", show_default=True, help="Data set, or made-url.")
-@common.list_option("--lams", "Penalties, with commas.", default=["0.1,1,10"], show_default=True)
-@click.option("--largest", type=int, default=200_000, show_default=True, help="Most rows.")
+@common.list_option(
+    "--lams", "Penalties, with commas.", default=["0.01,0.001,0.0001"], show_default=True
+)
+@click.option("--largest", type=int, default=2_000_000, show_default=True, help="Most rows.")
+@click.option(
+    "--limit", type=float, default=60.0, show_default=True, help="CPU seconds of a rival's fit."
+)
 def figure_scalability(
     data: str | None,
     out: Path,
@@ -241,26 +275,28 @@ def figure_scalability(
     name: str,
     lams: tuple[str, ...],
     largest: int,
+    limit: float,
 ) -> None:
-    """Training time against the number of rows, for several lambdas.
+    """Training time against the number of rows, beside the paper's method and LIBLINEAR.
 
-    Only a part of url, or none, is on most machines; then made data of its size are used, and
-    every table says so.
+    Only a part of url, or none, is on most machines; then made data with a signal are used, with
+    fewer columns, and every table says so.
 
     Example: toppush reproduce figure-scalability --set made-url --largest 100000
     """
     from toppush import datasets
-    from toppush.experiments.figures import scalability
+    from toppush.experiments.scalability import N_HELD_OUT, made_rows, scalability, sizes_up_to
 
     with _plain_errors(), threadpool_limits(1), _saying() as tell:
         found = None if name == "made-url" else datasets.find(name, data)
         if name != "made-url" and (found is None or found[0].part):
             click.echo(f"{name} is not here whole; taking made-url instead.", err=True)
             name = "made-url"
-        loaded = datasets.load(name, data, most_made=largest)
-        most = min(largest, loaded.y.size)
-        sizes = [most // 2**power for power in range(6, -1, -1)]
-        made = scalability(loaded, [float(lam) for lam in lams], sizes, seed, tell)
+        tell(f"{name}: reading")
+        rows = made_rows(largest, seed) if name == "made-url" else datasets.load(name, data)
+        sizes = sizes_up_to(min(largest, rows.y.size - N_HELD_OUT))
+        penalties = [float(lam) for lam in lams]
+        made = scalability(rows, penalties, sizes, seed=seed, limit=limit, tell=tell)
         _hand_over(made, out, as_json)
 
 

@@ -160,7 +160,7 @@ ENTRIES = (
             FileSet(("hiv-ecfp4.svm",)),
             _file("https://deepchemdata.s3-us-west-1.amazonaws.com/datasets/HIV.csv", read_hiv),
         ),
-        note="Made from HIV.csv of MoleculeNet with RDKit (pip install rdkit).",
+        note="Made from HIV.csv of MoleculeNet with RDKit.",
     ),
     Entry(
         "hiva",

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from toppush.datasets.catalogue import Entry
+from toppush.system.extras import needs
 from toppush.system.writing import write_text
 
 Progress = Callable[[int, int], None]
@@ -105,8 +106,6 @@ def _pooch() -> Any:
     try:
         import pooch
     except ImportError as error:
-        raise ImportError(
-            "fetching data needs pooch: pip install 'toppush[experiments]'"
-        ) from error
+        raise ImportError(needs("fetching data", "pooch")) from error
     pooch.get_logger().setLevel("WARNING")
     return pooch

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from toppush.system.extras import needs
 from toppush.types import Mask
 
 if TYPE_CHECKING:
@@ -62,7 +63,10 @@ RAW_TABLES = {
 
 def read_frame(name: str, path: Path) -> tuple["DataFrame", Mask]:
     """Columns of a raw table, texts as categories, and labels."""
-    from pandas import read_csv
+    try:
+        from pandas import read_csv
+    except ImportError as error:
+        raise ImportError(needs("a data frame", "pandas")) from error
 
     known = RAW_TABLES[name]
     table = read_csv(path, sep=known.separator)

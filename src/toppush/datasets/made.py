@@ -40,6 +40,7 @@ def made(
     *,
     n_rows: int | None = None,
     n_columns: int | None = None,
+    per_row: int | None = None,
     noise: float = NOISE,
     share: float | None = None,
     seed: int = 0,
@@ -55,8 +56,8 @@ def made(
     Parameters
     ----------
     name : {"made-real-sim", "made-url", "degenerate-real-sim", "degenerate-url"}
-    n_rows, n_columns : int, optional
-        By default as many as the real set has.
+    n_rows, n_columns, per_row : int, optional
+        Sizes, and draws of a column for each row; by default as many as the real set has.
     noise : float
         Its deviation in deviations of the scores.
     share : float, optional
@@ -74,6 +75,7 @@ def made(
     size = size._replace(
         n_rows=size.n_rows if n_rows is None else n_rows,
         n_columns=size.n_columns if n_columns is None else n_columns,
+        per_row=size.per_row if per_row is None else per_row,
         share=size.share if share is None else share,
     )
     rng = np.random.default_rng(seed)

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 
 from toppush.system import libsvm
+from toppush.system.extras import needs
 from toppush.system.reading import DataError, opened_text
 from toppush.types import Mask
 
@@ -82,7 +83,7 @@ def read_hiv(paths: Sequence[Path], n_features: int, labels: Sequence[float]) ->
         from rdkit import Chem, RDLogger
         from rdkit.Chem import rdFingerprintGenerator
     except ImportError as error:
-        raise ImportError("hiv-ecfp4 is made with RDKit: pip install rdkit") from error
+        raise ImportError(needs("making hiv-ecfp4", "rdkit")) from error
     RDLogger.DisableLog("rdApp.*")
     header, *table = read_table(paths[0])
     smiles, active = header.index("smiles"), header.index("HIV_active")

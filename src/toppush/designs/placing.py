@@ -9,6 +9,7 @@ from scipy import sparse
 
 from toppush.designs.here import LocalRows
 from toppush.designs.protocol import PlacedRows
+from toppush.system.extras import needs
 from toppush.types import Array, Matrix
 
 
@@ -40,14 +41,13 @@ BACKENDS = {
         "a torch tensor",
         "X.numpy(force=True)",
         "toppush.designs.torch",
-        "device={device!r} needs torch: pip install 'toppush[gpu]', or leave device=None.",
+        needs("device={device!r}", "torch") + ", or leave device=None.",
     ),
     "dask": Backend(
         "a Dask collection",
         "X.compute()",
         "toppush.designs.dask",
-        "X is a Dask collection, and fits on it need dask and distributed: "
-        "pip install 'toppush[dask]'.",
+        needs("a fit on a Dask collection", "dask", "distributed"),
     ),
     "disk": Backend("rows on disk", "numpy.load", "toppush.designs.disk"),
 }

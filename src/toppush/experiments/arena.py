@@ -23,6 +23,7 @@ from toppush import datasets, metrics
 from toppush.designs.columns import is_thin
 from toppush.designs.in_memory import dense, for_engine
 from toppush.experiments.contestants import CONTESTANTS
+from toppush.experiments.forecast import forecast
 from toppush.experiments.protocol import TEST_SHARE
 from toppush.experiments.runner import Known, Plan
 from toppush.experiments.store import Json
@@ -176,6 +177,13 @@ class ArenaPlan(Plan):
     def work(config: Json, directory: str | None, method: Any) -> Json:
         """What a process does: one trial."""
         return run_trial(method, *load(config["data"], directory), config["seed"])
+
+    @staticmethod
+    def foresee(name: str, directory: str | None, method: Any) -> Json:
+        """What a process does for a slow ranker first: how long a trial would take."""
+        X, y = load(name, directory)
+        found = forecast(lambda X, y: method.fit(X, y, 0), X, y)
+        return {"seconds_trial": found.at((1.0 - TEST_SHARE) * y.size), **found.as_json()}
 
     def n_trials(self, data: str) -> int:
         """Fewer where there are many rows."""

@@ -34,6 +34,7 @@ from toppush.files.folds import Folds, folds_of
 from toppush.files.id_columns import caution
 from toppush.files.kinds import DEFAULT, KINDS, named
 from toppush.files.kinds.base import FitRows, Kind, OptionError, Options
+from toppush.system.extras import not_installed
 from toppush.system.reading import DataError
 from toppush.types import Array, Matrix, Where
 
@@ -206,7 +207,7 @@ class Boosted:
                 fold.inner, fold.scorer, seed=fold.seed, n_threads=fold.n_threads, coded=coded
             )
         except ImportError:
-            raise LeftOut("not installed") from None
+            raise LeftOut(not_installed("lightgbm")) from None
 
 
 @dataclass(frozen=True)

@@ -80,6 +80,11 @@ class Contestant:
         """Whether the package that it needs is installed."""
         return not self.needs or find_spec(self.needs) is not None
 
+    @property
+    def is_slow(self) -> bool:
+        """Whether it is asked how long a trial would take before the first begins."""
+        return self.kind == "paper"
+
 
 class Refused(ValueError):
     """A ranker that cannot take these rows, and why."""

@@ -19,6 +19,7 @@ from scipy import sparse
 
 from toppush import TopPush, TopPushCV, TopPushKernel
 from toppush.baselines import BASELINES
+from toppush.estimators.toppush import AUTO_TOL
 from toppush.types import Array, Mask, Matrix
 
 RULE, TOP_RULE = "positives_at_top", "top_recall"
@@ -50,6 +51,11 @@ POWERS = Grid(tuple(10.0**power for power in range(-3, 4)), least=1e-6, greatest
 TAUS = Grid(tuple(2.0**power for power in range(-5, 1)), step=2.0, least=2.0**-8, greatest=1.0)
 
 
+def as_it_is(score: Scorer, X: Matrix, y: Mask, **setting: float) -> Scorer:
+    """The fit that was shared."""
+    return score
+
+
 @dataclass(frozen=True)
 class Method:
     """How a row of the table is fitted.
@@ -68,6 +74,14 @@ class Method:
         Package that must be installed.
     revision : int
         Goes up when `fit` changes, so that older records do not count.
+    shares : str
+        Key of a method with the same grids whose trials make this one's too, from its fits.
+    derive : callable
+        What this method makes of such a fit, given as a scorer, the rows, labels and setting.
+    is_slow : bool
+        Whether it is asked how long a trial would take before the first begins.
+    beside : tuple of Method
+        Those of a plan that share its fits; the plan sets it.
     """
 
     key: str
@@ -77,6 +91,10 @@ class Method:
     rule: str = RULE
     needs: str = ""
     revision: int = 1
+    shares: str = ""
+    derive: Callable[..., Scorer] = as_it_is
+    is_slow: bool = False
+    beside: tuple["Method", ...] = ()
 
     @property
     def is_available(self) -> bool:
@@ -106,6 +124,12 @@ def _baseline(name: str, **options: object) -> Callable[..., Scorer]:
 
 def _toppush(**options: object) -> Callable[..., Scorer]:
     return by_estimator(lambda **setting: TopPush(**{"n_threads": 1, **options, **setting}))
+
+
+def _auto_from_exact(score: Scorer, X: Matrix, y: Mask, lam: float) -> Scorer:
+    """With `top="auto"` a top of one negative stays if it beats weights of zero, which lose 1."""
+    ranker = getattr(score, "__self__")  # noqa: B009
+    return score if ranker.solution_.upper < 1.0 - AUTO_TOL else _toppush(top="auto")(X, y, lam=lam)
 
 
 def _fit_partial_auc(X: Matrix, y: Mask, C: float) -> Scorer:
@@ -161,33 +185,50 @@ COSTS: dict[str, object] = {"tol": EPSILON, "max_iter": 100, "random_state": 0}
 LAM, C = {"lam": POWERS}, {"C": POWERS}
 IN_PAPER = (
     Method("toppush", "TopPush (paper)", _toppush(**PAPER), LAM),
-    Method("lr", "LR", _baseline("LogisticRanker", tol=EPSILON), C),
+    Method("lr", "LR", _baseline("LogisticRanker", tol=EPSILON), C, revision=2),
     Method(
         "cs-svm",
         "cs-SVM",
         _baseline("CostSensitiveSVM", **COSTS),
         C | {"positive_cost": POWERS},
-        revision=2,
+        revision=3,
     ),
     Method("svm-rank", "SVM-Rank", _baseline("RankSVM", **STRUCTURAL), C),
-    Method("svm-map", "SVM-MAP", _baseline("MAPSVM", **STRUCTURAL), C),
-    Method("svm-pauc", "SVM-pAUC", _fit_partial_auc, C),
-    Method("infinite-push", "InfinitePush", _baseline("InfinitePush"), LAM),
-    Method("aatp", "AATP", _fit_accuracy_at_top, C | {"tau": TAUS}),
+    Method("svm-map", "SVM-MAP", _baseline("MAPSVM", **STRUCTURAL), C, is_slow=True),
+    Method("svm-pauc", "SVM-pAUC", _fit_partial_auc, C, is_slow=True),
+    Method("infinite-push", "InfinitePush", _baseline("InfinitePush"), LAM, is_slow=True),
+    Method("aatp", "AATP", _fit_accuracy_at_top, C | {"tau": TAUS}, is_slow=True),
 )
 BEYOND = (
     Method("toppush-lam1", "TopPush (paper), lam = 1", _toppush(lam=1.0, **PAPER)),
     Method("toppush-lam0.001", "TopPush (paper), lam = 0.001", _toppush(lam=0.001, **PAPER)),
     Method("toppush-exact", "TopPush, exact", _toppush(), LAM),
-    Method("toppush-auto", 'TopPush, top="auto"', _toppush(top="auto"), LAM, TOP_RULE, revision=2),
+    Method(
+        "toppush-auto",
+        'TopPush, top="auto"',
+        _toppush(top="auto"),
+        LAM,
+        TOP_RULE,
+        revision=2,
+        shares="toppush-exact",
+        derive=_auto_from_exact,
+    ),
     Method("toppush-cv", "TopPushCV", by_estimator(partial(TopPushCV, n_threads=1)), revision=4),
     Method(
         "toppush-average",
         "TopPushCV, average",
         by_estimator(partial(TopPushCV, combine="average", n_threads=1)),
-        revision=2,
+        revision=3,
     ),
-    Method("lr-top", "LR, top recall", _baseline("LogisticRanker", tol=EPSILON), C, TOP_RULE),
+    Method(
+        "lr-top",
+        "LR, top recall",
+        _baseline("LogisticRanker", tol=EPSILON),
+        C,
+        TOP_RULE,
+        revision=2,
+        shares="lr",
+    ),
     Method(
         "nystroem",
         "TopPushKernel",

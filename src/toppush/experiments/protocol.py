@@ -10,13 +10,15 @@ import math
 import time
 import warnings
 from collections.abc import Mapping, Sequence
+from functools import cached_property, partial
 from itertools import product
 
 import numpy as np
 from sklearn.model_selection import StratifiedKFold, train_test_split
 
 from toppush import metrics
-from toppush.experiments.methods import Grid, Method, Setting
+from toppush.experiments.forecast import forecast
+from toppush.experiments.methods import Grid, Method, Scorer, Setting
 from toppush.experiments.store import Json
 from toppush.types import Array, Mask, Matrix
 
@@ -27,24 +29,75 @@ N_FOLDS = 5
 Rows = tuple[Matrix, Mask]
 
 
+class Fits:
+    """Fits to a training part and to its folds, each made once for all methods that share them."""
+
+    def __init__(self, maker: Method, rows: Rows, seed: int) -> None:
+        self.maker, self.rows, self.seed = maker, rows, seed
+        self.reused = 0.0
+        """CPU seconds that were spared by fits that were there."""
+        self._made: dict[tuple[object, ...], tuple[Scorer, float]] = {}
+
+    @cached_property
+    def folds(self) -> list[tuple[Rows, Rows]]:
+        """Training and held-out rows of each fold."""
+        X, y = self.rows
+        splitter = StratifiedKFold(N_FOLDS, shuffle=True, random_state=self.seed)
+        return [((X[a], y[a]), (X[b], y[b])) for a, b in splitter.split(X, y)]
+
+    def of(self, method: Method, setting: Setting, fold: int | None = None) -> Scorer:
+        """What a method learns from a fold's training rows, or from all."""
+        rows = self.rows if fold is None else self.folds[fold][0]
+        key = (fold, *setting.values())
+        if key in self._made:
+            self.reused += self._made[key][1]
+        else:
+            began = time.process_time()
+            score = self.maker.fit(*rows, **setting)
+            self._made[key] = score, time.process_time() - began
+        made = self._made[key][0]
+        return made if method is self.maker else method.derive(made, *rows, **setting)
+
+
 def run_trial(method: Method, X: Matrix, y: Mask, seed: int) -> Json:
-    """One split: choose, fit, measure. Times are CPU seconds of this process."""
+    """One split: choose, fit, measure. Times are CPU seconds of this process.
+
+    Under "also" are the results of the methods beside it, which share its fits.
+    """
     train, test = train_test_split(np.arange(y.size), test_size=TEST_SHARE, random_state=seed)
-    began = time.process_time()
+    fits, unseen = Fits(method, (X[train], y[train]), seed), (X[test], y[test])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        setting, n_settings = choose(method, (X[train], y[train]), seed)
-        chosen = time.process_time()
-        score = method.fit(X[train], y[train], **setting)
-        fitted = time.process_time()
-        scores = score(X[test])
+        found = _measured(method, fits, unseen)
+        also = {one.key: _measured(one, fits, unseen) for one in method.beside}
+    return {**found, "also": also} if also else found
+
+
+def _measured(method: Method, fits: Fits, test: Rows) -> Json:
+    """What a method chooses, how its list does, and its times as if it had made all fits."""
+    began, reused = time.process_time(), fits.reused
+    setting, n_settings = search(method, fits)
+    chosen, reused_choosing = time.process_time(), fits.reused
+    score = fits.of(method, setting)
+    fitted = time.process_time()
     return {
-        **metrics.summary(y[test], scores, by="key"),
+        **metrics.summary(test[1], score(test[0]), by="key"),
         "setting": setting,
         "n_settings": n_settings,
-        "seconds_choosing": chosen - began,
-        "seconds_fitting": fitted - chosen,
+        "seconds_choosing": chosen - began + reused_choosing - reused,
+        "seconds_fitting": fitted - chosen + fits.reused - reused_choosing,
     }
+
+
+def foresee_trial(method: Method, X: Matrix, y: Mask) -> Json:
+    """CPU seconds that a trial would take, with the middle setting for all; and its forecast."""
+    middle = {name: grid.values[len(grid.values) // 2] for name, grid in method.grids.items()}
+    found = forecast(partial(method.fit, **middle), X, y)
+    n_train = (1.0 - TEST_SHARE) * y.size
+    n_settings = math.prod(len(grid.values) for grid in method.grids.values())
+    n_fits = n_settings * N_FOLDS if method.grids else 0
+    seconds = n_fits * found.at((1.0 - 1.0 / N_FOLDS) * n_train) + found.at(n_train)
+    return {"seconds_trial": seconds, **found.as_json()}
 
 
 def by_measure(parts: Sequence[Mapping[str, float]]) -> dict[str, Array]:
@@ -67,26 +120,30 @@ def time_fit(method: Method, X: Matrix, y: Mask, setting: Setting, repeats: int 
 
 def choose(method: Method, rows: Rows, seed: int) -> tuple[Setting, int]:
     """The best setting and how many were tried."""
+    return search(method, Fits(method, rows, seed))
+
+
+def search(method: Method, fits: Fits) -> tuple[Setting, int]:
+    """The same, by fits that others may have made."""
     if not method.grids:
         return {}, 1
-    X, y = rows
-    splitter = StratifiedKFold(N_FOLDS, shuffle=True, random_state=seed)
-    folds = [((X[a], y[a]), (X[b], y[b])) for a, b in splitter.split(X, y)]
     values = {name: list(grid.values) for name, grid in method.grids.items()}
     found: dict[tuple[float, ...], float] = {}
     while True:
         for point in product(*values.values()):
             if point not in found:
-                found[point] = held_out(method, dict(zip(values, point, strict=True)), folds)
+                found[point] = held_out(method, dict(zip(values, point, strict=True)), fits)
         best = pick(found, method.grids)
         if not extend(values, dict(zip(values, best, strict=True)), method.grids):
             return dict(zip(values, best, strict=True)), len(found)
 
 
-def held_out(method: Method, setting: Setting, folds: list[tuple[Rows, Rows]]) -> float:
+def held_out(method: Method, setting: Setting, fits: Fits) -> float:
     """Mean of the method's rule over the folds."""
     rule = metrics.METRICS[method.rule]
-    values = [rule(y, method.fit(*train, **setting)(X)) for train, (X, y) in folds]
+    values = [
+        rule(y, fits.of(method, setting, fold)(X)) for fold, (_, (X, y)) in enumerate(fits.folds)
+    ]
     return float(np.mean(values))
 
 

@@ -26,6 +26,7 @@ ORDER = (
     "table1",
     "table2",
     "beyond",
+    "recall-at-fpr",
     "figure-scalability",
     "figure-epsilon",
     "figure-lambda",

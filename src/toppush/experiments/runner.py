@@ -12,7 +12,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, TimeoutError, wait
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from multiprocessing import get_context
 from typing import Any, ClassVar, Protocol
@@ -21,11 +21,22 @@ from joblib import wrap_non_picklable_objects
 from pebble import ProcessPool
 
 from toppush import datasets
+from toppush.experiments.limits import Limits, cell_of
 from toppush.experiments.machine import machine
 from toppush.experiments.methods import METHODS
-from toppush.experiments.protocol import N_FOLDS, TEST_SHARE, VERSION, run_trial, time_fit
+from toppush.experiments.protocol import (
+    N_FOLDS,
+    TEST_SHARE,
+    VERSION,
+    foresee_trial,
+    run_trial,
+    time_fit,
+)
 from toppush.experiments.store import DONE, FAILED, OUT_OF_TIME, Json, Record, Store, key_of
 from toppush.types import Mask, Matrix
+
+SHARED = 4.0
+"""Times its CPU seconds, work may take on a machine that is shared before it is stopped."""
 
 
 class Known(Protocol):
@@ -68,7 +79,7 @@ class Plan:
     jobs : int
         Processes at a time; each computes with one thread.
     time_limit : float
-        Seconds that all trials of one method on one data set may take together.
+        CPU seconds that all trials of one method on one data set may take together.
     directory : str, optional
         Where the data sets' files are.
     sizes : dict
@@ -108,6 +119,11 @@ class Plan:
             return time_fit(method, *rows, config["setting"])
         return run_trial(method, *rows, config["seed"])
 
+    @staticmethod
+    def foresee(name: str, directory: str | None, method: Any) -> Json:
+        """What a process does for a slow method first: how long a trial would take."""
+        return foresee_trial(method, *_load(name, directory))
+
     def n_trials(self, data: str) -> int:
         """How many trials a data set has."""
         return self.trials
@@ -125,13 +141,27 @@ class Plan:
         }
 
     def configs(self) -> list[Json]:
-        """Every trial, those of one data set together."""
+        """Every trial, those of one data set together; at its end what others make as well."""
         return [
             self.config(data, method, trial)
             for data in self.data
+            for follows in (False, True)
             for trial in range(self.n_trials(data))
             for method in self.methods
+            if bool(self.shared_by(method)) == follows
         ]
+
+    def method(self, key: str) -> Known:
+        """What a process is given: a method, with those that share its fits."""
+        beside = [name for name in self.methods if self.shared_by(name) == key]
+        if not beside:
+            return self.known[key]
+        return replace(METHODS[key], beside=tuple(METHODS[name] for name in beside))
+
+    def shared_by(self, method: str) -> str:
+        """The method of this plan whose trials make those of this one, if there is one."""
+        maker = getattr(self.known[method], "shares", "")
+        return maker if maker in self.methods else ""
 
     def timing_config(self, data: str, method: str, setting: dict[str, float]) -> Json:
         """All that decides a training time on the full data."""
@@ -165,6 +195,13 @@ def begin_process() -> None:
         os._exit(1)
 
     threading.Thread(target=watch, daemon=True).start()
+
+
+def timed(work: Callable[..., Json], *arguments: Any) -> Json:
+    """What a piece of work found, with the CPU seconds that it took."""
+    began = time.process_time()
+    found = work(*arguments)
+    return {**found, "seconds": time.process_time() - began}
 
 
 @dataclass(frozen=True)
@@ -213,16 +250,17 @@ class Runner:
     ) -> None:
         self.plan, self.store, self.tell, self.pool = plan, store, tell, pool
         self.machine = machine("xgboost", "lightgbm", "catboost", "torch")
+        self.limits = Limits(plan)
 
     def run(self, configs: list[Json], jobs: int) -> None:
         """Do what is not done and nobody else does."""
         known = self.store.records(configs)
-        self.spent: dict[tuple[str, str], float] = defaultdict(float)
-        for record in known:
-            self._spend(record.config, record.result.get("seconds", 0.0))
+        self.limits.count(known)
         self.n_done, self.n_all = len(known), len(configs)
         done = {record.key for record in known}
-        queue = (config for config in configs if key_of(config) not in done)
+        left = [config for config in configs if key_of(config) not in done]
+        self.limits.foresee(left, self.pool, jobs)
+        queue = iter(left)
         running: dict[Future[Json], tuple[Json, float]] = {}
         try:
             while self._fill(queue, running, jobs):
@@ -238,41 +276,48 @@ class Runner:
     ) -> bool:
         """Start work until every process has some; whether any is under way."""
         for config in queue:
-            left = self.plan.time_limit - self.spent[config["data"], config["method"]]
+            left = self.limits.left(cell_of(config))
             if not self.store.claim(config):
                 self.n_done += 1
                 continue
             if left <= 0.0:
-                self._write(config, OUT_OF_TIME, {}, self._late())
+                self._write_late(config, 0.0)
                 continue
             self.tell(Event(config, None, self.n_done, self.n_all))
             # Other processes know only the methods that modules they import put there.
-            method = self.plan.known[config["method"]]
+            method = self.plan.method(config["method"])
             packed = wrap_non_picklable_objects(method, keep_wrapper=False)
-            arguments = (config, self.plan.directory, packed)
-            future = self.pool.schedule(self.plan.work, args=arguments, timeout=left)
+            arguments = (self.plan.work, config, self.plan.directory, packed)
+            future = self.pool.schedule(timed, args=arguments, timeout=SHARED * left)
             running[future] = config, time.monotonic()
             if len(running) >= jobs:
                 break
         return bool(running)
 
     def _keep(self, future: Future[Json], config: Json, began: float) -> None:
-        seconds = time.monotonic() - began
-        self._spend(config, seconds)
         error = future.exception()
+        result: Json = {"seconds": time.monotonic() - began} if error else future.result()
+        seconds = result["seconds"]
+        self.limits.spend(config, seconds, DONE if error is None else FAILED)
         if error is None:
-            self._write(config, DONE, {**future.result(), "seconds": seconds})
+            self._keep_beside(config, result.pop("also", {}))
+            self._write(config, DONE, result)
         elif isinstance(error, TimeoutError):
-            self._write(config, OUT_OF_TIME, {"seconds": seconds}, self._late())
+            self._write_late(config, seconds)
         else:
             message = f"{type(error).__name__}: {error}"
-            self._write(config, FAILED, {"seconds": seconds}, message)
+            self._write(config, FAILED, result, message)
 
-    def _late(self) -> str:
-        return f"more than {self.plan.time_limit:g} s for all trials"
+    def _keep_beside(self, config: Json, results: Mapping[str, Json]) -> None:
+        """Keep what a trial found for methods that share its fits; it took no time of theirs."""
+        for method, result in results.items():
+            other = self.plan.config(config["data"], method, config["trial"])
+            self.store.write(Record(other, DONE, {**result, "seconds": 0.0}, "", self.machine))
 
-    def _spend(self, config: Json, seconds: float) -> None:
-        self.spent[config["data"], config["method"]] += seconds
+    def _write_late(self, config: Json, seconds: float) -> None:
+        cell = cell_of(config)
+        result = {"seconds": seconds, "foreseen": self.limits.foreseen.get(cell)}
+        self._write(config, OUT_OF_TIME, result, self.limits.late(cell))
 
     def _write(self, config: Json, status: str, result: Json, message: str = "") -> None:
         record = Record(config, status, result, message, self.machine)

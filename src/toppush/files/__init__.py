@@ -6,7 +6,8 @@
 >>> files.rank(files.load("fraud.toppush"), "new.parquet", limit=100)  # doctest: +SKIP
 """
 
-from toppush.files.errors import ModelError, need
+from toppush.files.errors import ModelError
+from toppush.system.extras import needs
 from toppush.system.reading import DataError
 
 try:
@@ -20,7 +21,7 @@ try:
     from toppush.files.ranking import rank
     from toppush.files.scoring import labelled
 except ModuleNotFoundError as error:
-    raise need("files", error) from None
+    raise ImportError(needs("toppush.files", error.name or "pyarrow")) from None
 
 __all__ = [
     "Columns",

@@ -71,11 +71,6 @@ class ModelError(DataError):
     """
 
 
-def need(extra: str, error: ImportError) -> ImportError:
-    """An import error that names the extra to install."""
-    return ImportError(f"{error}; this needs more packages: pip install 'toppush[{extra}]'")
-
-
 def absent(wanted: Iterable[str], found: Collection[str]) -> str | None:
     """The columns that are not there, with what may be meant by them; None if all are."""
     gone = [f"{name!r}{like(name, found)}" for name in dict.fromkeys(wanted) if name not in found]

@@ -13,6 +13,7 @@ from toppush import metrics
 from toppush.estimators.progress import Line
 from toppush.nonlinear.held_out import Fold
 from toppush.objectives import label_rows, push
+from toppush.system.extras import needs
 from toppush.system.threads import go_on
 from toppush.types import Array, Mask, Matrix, Where
 
@@ -30,9 +31,7 @@ def lightgbm() -> Any:
     try:
         import lightgbm
     except ImportError:
-        raise ImportError(
-            "TopPushTrees needs LightGBM; install it with pip install 'toppush[trees]'."
-        ) from None
+        raise ImportError(needs("TopPushTrees", "lightgbm")) from None
     return lightgbm
 
 

@@ -30,6 +30,7 @@ from toppush.estimators.contributions import shapley, some_background
 from toppush.estimators.progress import Line
 from toppush.nonlinear.net_columns import PART_ROWS, Columns
 from toppush.problem.objective import count_top
+from toppush.system.extras import needs
 from toppush.types import Array, Labels, Matrix
 
 MOST_WEIGHTS = 1 << 28
@@ -274,7 +275,7 @@ def import_training() -> Any:
     try:
         from toppush.nonlinear import net_training
     except ImportError as error:
-        raise ImportError("TopPushNet needs torch to fit: pip install 'toppush[gpu]'.") from error
+        raise ImportError(needs("a fit of TopPushNet", "torch")) from error
     return net_training
 
 

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from toppush.system.extras import needs
 from toppush.types import Array
 
 
@@ -100,7 +101,7 @@ def of_xgboost(name: str) -> Any:
     try:
         return import_module(f"xgboost.{name}")
     except ImportError as error:
-        raise ImportError("This needs XGBoost: pip install 'toppush[xgboost]'.") from error
+        raise ImportError(needs(f"xgboost.{name}", "xgboost")) from error
 
 
 def xgboost_team() -> Team:

@@ -2,12 +2,14 @@
 
 from typing import TYPE_CHECKING
 
+from toppush.system.extras import needs
+
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from toppush.problem.solution import Iteration
 
-NEEDS_MATPLOTLIB = "pictures need matplotlib: pip install 'toppush[cli]'"
+NEEDS_MATPLOTLIB = needs("a picture", "matplotlib")
 
 
 def draw_history(history: "tuple[Iteration, ...]") -> "Figure":

@@ -6,6 +6,8 @@ into a file. It needs the extra: ``pip install 'toppush[report]'``.
 
 from typing import TYPE_CHECKING, Any
 
+from toppush.system.extras import needs
+
 if TYPE_CHECKING:
     from toppush.report.budget import Budget
     from toppush.report.drivers import Features
@@ -35,5 +37,5 @@ def __getattr__(name: str) -> Any:
     try:
         home = import_module(f"toppush.report.{_HOMES.get(name, 'page')}")
     except ImportError as error:
-        raise ImportError("reports need more packages: pip install 'toppush[report]'") from error
+        raise ImportError(needs("a report", error.name or "altair")) from error
     return getattr(home, name)

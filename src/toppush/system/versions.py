@@ -4,12 +4,16 @@ import platform
 from collections.abc import Iterable
 from importlib import metadata
 
+from toppush import __version__
+
 UNKNOWN = "0+unknown"
 """What stands for the version of a package that is not installed."""
 
 
 def version_of(package: str) -> str | None:
     """The version of an installed package; None if it is not installed."""
+    if package == "toppush":
+        return __version__
     try:
         return metadata.version(package)
     except metadata.PackageNotFoundError:

@@ -3,10 +3,12 @@
 `TopPushLoss` takes the scores and labels of a batch, from any sampler and with any optimiser.
 """
 
+from toppush.system.extras import needs
+
 try:
     import torch as _torch  # noqa: F401
 except ImportError as error:
-    raise ImportError("toppush.torch needs torch: pip install 'toppush[gpu]'.") from error
+    raise ImportError(needs("toppush.torch", "torch")) from error
 
 from toppush.torch.loss import TopPushLoss
 

@@ -19,6 +19,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from toppush.system.extras import needs
+
 try:
     from distributed import Client
 
@@ -28,9 +30,7 @@ try:
     from toppush.designs.dask.rows import DaskRows, place
     from toppush.designs.dask.workers import LostRows, on_workers
 except ImportError as error:
-    raise ImportError(
-        "toppush.cluster needs dask and distributed: pip install 'toppush[dask]'."
-    ) from error
+    raise ImportError(needs("toppush.cluster", "dask", "distributed")) from error
 
 __all__ = [
     "DaskDesign",

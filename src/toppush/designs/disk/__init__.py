@@ -15,6 +15,7 @@ from pathlib import Path
 
 from toppush.designs.disk.files import DenseFile, Source, find_array, find_csr
 from toppush.designs.disk.rows import OnDisk
+from toppush.system.extras import needs
 
 __all__ = ["OnDisk", "open"]
 
@@ -76,9 +77,8 @@ def _source(path: Path, columns: Sequence[str] | None, n_features: int | None) -
         try:
             from toppush.designs.disk.arrow import ArrowFile
         except ImportError as error:
-            raise ImportError(
-                f"{path} needs pyarrow: pip install 'toppush[files]', or save the rows as NPY."
-            ) from error
+            otherwise = ", or save the rows as NPY."
+            raise ImportError(needs(str(path), "pyarrow") + otherwise) from error
         return ArrowFile(path, columns)
     return DenseFile(find_array(path))
 

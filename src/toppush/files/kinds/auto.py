@@ -64,7 +64,7 @@ class Auto(Kind):
 
     def packages(self, ranker: Any) -> list[str]:
         kinds = [_kind_of_member(*one) for one in ranker.members_.items()]
-        return sorted({kind.engine[0] for kind in kinds if kind.engine is not None})
+        return sorted({kind.engine for kind in kinds if kind.engine is not None})
 
     def is_told(self, warning: Warning) -> bool:
         return "alone ranks the held-out rows better" in str(warning)

@@ -14,11 +14,12 @@ from sklearn.base import BaseEstimator
 from sklearn.metrics import get_scorer_names
 
 from toppush.files.columns import Columns
-from toppush.files.errors import ModelError, like, need
+from toppush.files.errors import ModelError, like
 from toppush.files.folds import Folds, folds_of
 from toppush.files.labels import LabelRule
 from toppush.files.roles import NOTHING, RoleValues
 from toppush.metrics import METRICS
+from toppush.system.extras import needs
 from toppush.system.reading import DataError
 from toppush.types import Array, Labels, Mask, Matrix
 
@@ -107,8 +108,8 @@ class Kind(ABC):
     """Options of a fit that it takes, besides those that all do."""
     form = "filled"
     """What is made of the columns of a table."""
-    engine: tuple[str, str] | None = None
-    """The package that fits it, if it is not installed with the files' own, and its extra."""
+    engine: str | None = None
+    """The package that fits it, if it is not installed with the files' own."""
     scale: str | None = "maxabs"
     """How columns are scaled unless the option says; None if they never are."""
 
@@ -127,13 +128,12 @@ class Kind(ABC):
 
     def packages(self, ranker: Any) -> list[str]:
         """What a fitted ranker needs besides what every model does."""
-        return [] if self.engine is None else [self.engine[0]]
+        return [] if self.engine is None else [self.engine]
 
     def require_engine(self) -> None:
         """Refuse before any work if what fits the model is not installed."""
-        if self.engine is not None and find_spec(self.engine[0]) is None:
-            package, extra = self.engine
-            raise need(extra, ImportError(f"--model {self.name} is fitted by {package}"))
+        if self.engine is not None and find_spec(self.engine) is None:
+            raise ImportError(needs(f"--model {self.name}", self.engine))
 
     def check_options(self, options: Options) -> None:
         """Refuse values that cannot be."""

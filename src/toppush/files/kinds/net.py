@@ -27,7 +27,7 @@ class Net(Kind):
     name = "net"
     home = "toppush.nonlinear.net.TopPushNet"
     takes = ("top", "loss", "members", "threads")
-    engine = ("torch", "gpu")
+    engine = "torch"
     scale = None
 
     @property

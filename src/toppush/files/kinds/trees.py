@@ -32,7 +32,7 @@ class Trees(Kind):
     name = "trees"
     home = "toppush.nonlinear.trees.TopPushTrees"
     takes = ("top", "loss", "members", "cv", "groups", "threads")
-    engine = ("lightgbm", "trees")
+    engine = "lightgbm"
     form = "codes"
     scale = None
 

@@ -8,9 +8,10 @@ from numpy.typing import ArrayLike, DTypeLike
 
 from toppush.files.column_types import Category, Number
 from toppush.files.columns import Columns
-from toppush.files.errors import ModelError, need
+from toppush.files.errors import ModelError
 from toppush.files.kinds.base import Steps
 from toppush.files.model.linear import scaling
+from toppush.system.extras import needs
 from toppush.types import Array
 
 OPSET, ML_OPSET = 17, 3
@@ -27,7 +28,7 @@ class Graph:
         try:
             import onnx
         except ImportError as error:
-            raise need("onnx", error) from None
+            raise ImportError(needs("an export to ONNX", "onnx")) from error
         self.onnx = onnx
         self.nodes: list[Any] = []
         self.constants: list[Any] = []

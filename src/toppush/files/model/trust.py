@@ -12,9 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from toppush.files.errors import ModelError, need
+from toppush.files.errors import ModelError
 from toppush.files.kinds import homes
 from toppush.files.model.archive import Archive
+from toppush.system.extras import needs
 
 SCHEMA = "schema.json"
 OWN = {
@@ -95,7 +96,7 @@ def _import_skops() -> None:
     try:
         import skops.io  # noqa: F401
     except ImportError as error:
-        raise need("files", error) from None
+        raise ImportError(needs("a model file", "skops")) from error
 
 
 @contextmanager

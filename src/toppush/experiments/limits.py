@@ -1,0 +1,129 @@
+"""What a method may take on a data set, what it took, and what it is foreseen to take."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from concurrent.futures import Future, wait
+from statistics import fmean
+from typing import TYPE_CHECKING
+
+from joblib import wrap_non_picklable_objects
+
+from toppush.experiments.forecast import in_words
+from toppush.experiments.store import DONE, OUT_OF_TIME, Json, Record
+
+if TYPE_CHECKING:
+    from pebble import ProcessPool
+
+    from toppush.experiments.runner import Plan
+
+FORESEEING = 120.0
+"""Seconds after which a forecast is given up."""
+Cell = tuple[str, str]
+"""A data set and a method."""
+
+
+def cell_of(config: Json) -> Cell:
+    """Where a piece of work belongs."""
+    return config["data"], config["method"]
+
+
+class Limits:
+    """Seconds of a plan's cells."""
+
+    def __init__(self, plan: "Plan") -> None:
+        self.plan = plan
+        self.spent: dict[Cell, float] = defaultdict(float)
+        self.finished: Counter[Cell] = Counter()
+        self.foreseen: dict[Cell, Json] = {}
+
+    def count(self, records: Iterable[Record]) -> None:
+        """Take over what earlier runs took."""
+        self.spent.clear()
+        self.finished.clear()
+        for record in records:
+            self.spend(record.config, record.result.get("seconds", 0.0), record.status)
+
+    def spend(self, config: Json, seconds: float, status: str) -> None:
+        """Note what a piece of work took, and how it ended."""
+        self.spent[cell_of(config)] += seconds
+        self.finished[cell_of(config)] += status == DONE
+
+    def foresee(self, configs: Iterable[Json], pool: "ProcessPool", jobs: int) -> None:
+        """Ask how long the trials of slow methods would take that have finished none."""
+        cells = {cell_of(config) for config in configs if config["trial"] is not None}
+        asked = [cell for cell in sorted(cells - set(self.foreseen)) if self._is_open(cell)]
+        for at in range(0, len(asked), jobs):
+            futures = {cell: self._schedule(pool, *cell) for cell in asked[at : at + jobs]}
+            wait(futures.values())
+            # What fails here fails again in its trial, which says so.
+            found = {cell: one for cell, one in futures.items() if one.exception() is None}
+            self.foreseen |= {cell: one.result() for cell, one in found.items()}
+
+    def _is_open(self, cell: Cell) -> bool:
+        """Whether a method is slow and nobody knows how long it takes here."""
+        is_slow = getattr(self.plan.known[cell[1]], "is_slow", False)
+        return is_slow and not (self.finished[cell] or self.spent[cell])
+
+    def _schedule(self, pool: "ProcessPool", data: str, method: str) -> Future[Json]:
+        packed = wrap_non_picklable_objects(self.plan.known[method], keep_wrapper=False)
+        arguments = (data, self.plan.directory, packed)
+        return pool.schedule(self.plan.foresee, args=arguments, timeout=FORESEEING)
+
+    def left(self, cell: Cell) -> float:
+        """Seconds for further trials; none if all are foreseen to take longer than allowed."""
+        if not self.finished[cell] and self._needed(cell) > self.plan.time_limit:
+            return 0.0
+        return self.plan.time_limit - self.spent[cell]
+
+    def _needed(self, cell: Cell) -> float:
+        """Seconds of all trials as foreseen, 0 if they are not."""
+        one = self.foreseen.get(cell, {}).get("seconds_trial", 0.0)
+        return float(one * self.plan.n_trials(cell[0]))
+
+    def late(self, cell: Cell) -> str:
+        """The limit, and how long all trials would take as far as one can tell."""
+        n_trials, n_done = self.plan.n_trials(cell[0]), self.finished[cell]
+        limit = f"more than {self.plan.time_limit:g} CPU s for all trials"
+        if n_done:
+            needed = in_words(self.spent[cell] / n_done * n_trials)
+            return f"{limit}; about {needed} by {n_done} of {n_trials}"
+        if cell not in self.foreseen:
+            return limit
+        needed, most = in_words(self._needed(cell)), max(self.foreseen[cell]["sizes"])
+        begun = "" if self.spent[cell] else ", so not begun"
+        return f"{limit}: about {needed} by fits on up to {most:,} rows{begun}"
+
+
+class TimeLeft:
+    """Seconds until a plan is done: for each cell its trials left times what one took so far."""
+
+    def __init__(self, plan: "Plan", records: Iterable[Record]) -> None:
+        own = [config for config in plan.configs() if not plan.shared_by(config["method"])]
+        self.jobs, self.n_left = plan.jobs, Counter(cell_of(config) for config in own)
+        self.costs: dict[Cell, list[float]] = defaultdict(list)
+        for record in records:
+            self.note(record)
+
+    def note(self, record: Record) -> None:
+        """Count a trial that ended; one that ran out of time ends those after it."""
+        cell = cell_of(record.config)
+        if record.config["trial"] is None or cell not in self.n_left:
+            return
+        self.costs[cell].append(record.result.get("seconds", 0.0))
+        self.n_left[cell] -= 1
+        if record.status == OUT_OF_TIME:
+            self.n_left[cell] = 0
+
+    def seconds(self) -> float | None:
+        """None while no trial has ended."""
+        if not self.costs:
+            return None
+        return sum(n * self._cost(cell) for cell, n in self.n_left.items() if n > 0) / self.jobs
+
+    def _cost(self, cell: Cell) -> float:
+        """Mean seconds of a trial; where none ended that of other methods on the set, or of all."""
+        if cell in self.costs:
+            return fmean(self.costs[cell])
+        means = {other: fmean(costs) for other, costs in self.costs.items()}
+        beside = [mean for (data, _), mean in means.items() if data == cell[0]]
+        return fmean(beside or means.values())
