@@ -2,6 +2,7 @@
 
 import re
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 CONTENTS: dict[str, dict[str, list[str]]] = {
@@ -20,6 +21,18 @@ CONTENTS: dict[str, dict[str, list[str]]] = {
 }
 """Pages below a page, by the heading that they stand under."""
 TITLES = {"guide": "User guide", "gallery/index": "Gallery", "reference/index": "Reference"}
+
+
+FROM_ROOT = {"changes": "CHANGELOG.md", "contributing": "CONTRIBUTING.md"}
+"""Pages that show a file of the repository's root."""
+
+
+def shown_from_root(app: Any, name: str) -> str:
+    """A file of the root, with links as they are from here, and without those of a forge."""
+    path = Path(app.srcdir).parent / name
+    app.env.note_dependency(str(path))
+    text = path.read_text(encoding="utf-8").replace("](docs/", "](")
+    return re.sub(r"^\[[^]]+\]: \.\./\.\./.*$", "", text, flags=re.MULTILINE)
 
 
 def toctree(heading: str, names: list[str]) -> str:
@@ -48,6 +61,8 @@ def with_warning(text: str) -> str:
 
 def add_contents(app: Any, page: str, source: list[str]) -> None:
     """Append its table of contents to a page that has one."""
+    if page in FROM_ROOT:
+        source[0] = shown_from_root(app, FROM_ROOT[page])
     source[0] = as_downloads(source[0])
     if page.startswith("gallery/torch_") and not find_spec("torch"):
         source[0] = with_warning(source[0])
