@@ -4,6 +4,7 @@ python3 tasks.py install  set up what the tests need, no more
 python3 tasks.py demo     install the package with its command line, run `toppush demo`
 python3 tasks.py test     install what the tests need, then lint, types and tests
 python3 tasks.py long     the tests that take long, and all laws with more examples
+python3 tasks.py docs     install what the site needs, build it, print where it begins
 python3 tasks.py build    wheel and sdist in dist/, checked; the wheel installed by itself
 python3 tasks.py notes    what CHANGELOG.md says of a tag, into a file: notes v1.2.3 notes.md
 """
@@ -84,6 +85,15 @@ def long(arguments: list[str]) -> None:
     run(BIN / "python", "-m", "pytest", *more, *arguments)
 
 
+def docs(arguments: list[str]) -> None:
+    """Build the site, offline, with warnings as errors; arguments go to sphinx-build."""
+    install("docs")
+    site = ROOT / "build" / "site"
+    kept = ["-d", ROOT / "build" / "doctrees"]
+    run(BIN / "sphinx-build", "-W", "--keep-going", "-q", *kept, *arguments, "docs", site)
+    print(site / "index.html")
+
+
 def build(arguments: list[str]) -> None:
     """Build wheel and sdist, check both, and try the wheel where nothing else is installed."""
     install("build")
@@ -127,7 +137,7 @@ def section_of(tag: str, version: str, changelog: str) -> str:
 
 if __name__ == "__main__":
     tasks = {"install": setup, "demo": demo, "test": test, "long": long}
-    tasks |= {"build": build, "notes": notes}
+    tasks |= {"docs": docs, "build": build, "notes": notes}
     if sys.version_info < (3, 11):  # noqa: UP036 - older Pythons run this file too
         sys.exit(f"toppush needs Python 3.11 or newer; this is {sys.version.split()[0]}.")
     if len(sys.argv) < 2 or sys.argv[1] not in tasks:

@@ -54,6 +54,27 @@ def test_files_and_commands_exist(page):
         assert (page.parent / link).exists(), link
 
 
+def anchors(page):
+    """What headings of a page are called in links, as forges and the site do it."""
+    bare = re.sub(r"^```.*?^```", "", text_of(page), flags=re.DOTALL | re.MULTILINE)
+    heads = re.findall(r"^#+ (.+)$", bare, flags=re.MULTILINE)
+    plain = (re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", head).strip().lower() for head in heads)
+    return {re.sub(r"[^\w\- ]", "", head).replace(" ", "-") for head in plain}
+
+
+@by_page
+def test_anchors_exist(page):
+    for file, anchor in re.findall(r"\]\((?!http)([^)#]*)#([^)]+)\)", text_of(page)):
+        target = page.parent / file if file else page
+        assert anchor in anchors(target), f"{file}#{anchor}"
+
+
+@by_page
+def test_addresses_elsewhere_have_a_form(page):
+    for address in re.findall(r"\]\((https?:[^)]*)\)", text_of(page)):
+        assert re.fullmatch(r"https://[\w-]+(\.[\w-]+)+(/[\w./~%#?=&+-]*)?", address), address
+
+
 def walks():
     """Title and steps of each walk through the code: indent, file, function."""
     sections = re.split(r"^## ", text_of(ROOT / "docs/architecture.md"), flags=re.MULTILINE)

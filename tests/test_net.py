@@ -1,6 +1,5 @@
 """TopPushNet: scikit-learn's contract, what it stores, few rows, interrupts, and what it learns."""
 
-import doctest
 import pickle
 import subprocess
 import sys
@@ -15,7 +14,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 torch = pytest.importorskip("torch", reason="needs torch, the extra [gpu]")
 from toppush import TopPushNet, metrics  # noqa: E402
-from toppush.nonlinear import net, net_training  # noqa: E402
+from toppush.nonlinear import net_training  # noqa: E402
 from toppush.nonlinear.net_batches import Shuffled, dealt_folds  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("one_torch_thread")
@@ -54,10 +53,6 @@ def rows(rng):
 @pytest.fixture
 def fitted(rows):
     return small().fit(*rows)
-
-
-def test_the_docstring_is_right():
-    assert doctest.testmod(net).failed == 0
 
 
 def test_it_learns_what_no_line_can(rng):

@@ -1,9 +1,7 @@
 """Laws of the pairwise push: against all pairs one by one, exact and on the grid."""
 
-import doctest
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
-from importlib import import_module
 from threading import Barrier, get_ident
 
 import numpy as np
@@ -265,11 +263,6 @@ def test_one_class_is_refused(n_rows):
 def test_a_top_out_of_range_is_refused(top):
     with pytest.raises(ValueError, match="give a count from 1 to 5, or a share"):
         push(np.zeros(10), label_rows(np.arange(10) % 2), top=top)
-
-
-@pytest.mark.parametrize("name", ["push", "boosting"])
-def test_examples_run(name):
-    assert doctest.testmod(import_module(f"toppush.objectives.{name}")).failed == 0
 
 
 class Threads:

@@ -58,6 +58,12 @@ BASELINES = Baselines(
     RankSVM="structural",
     SparseInfinitePush="sparse_infinite_push",
 )
+"""Every baseline by its name; a ranker that is put there is one like the others.
+
+>>> from toppush.baselines import BASELINES
+>>> BASELINES["InfinitePush"].__name__
+'InfinitePush'
+"""
 
 
 def __getattr__(name: str) -> Any:

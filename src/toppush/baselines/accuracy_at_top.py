@@ -35,7 +35,7 @@ TIE = 1e-10
 class AccuracyAtTop(WeightedRanker):
     """Linear ranker that puts positives above, and negatives below, a quantile of the scores.
 
-    Minimises 1/2 |w|^2 + C sum_i hinge of row i against q, where q is the top-`tau` quantile of
+    Minimises ``1/2 |w|^2 + C sum_i hinge of row i against q``, where q is the top-`tau` quantile of
     the scores of all rows: one convex problem for each row whose score may be q. Of the problems
     whose solution has that row at the quantile, the one of least objective is taken; if there is
     none, the solution whose row is nearest to the quantile (Boyd et al. 2012). Or, of all
@@ -90,6 +90,17 @@ class AccuracyAtTop(WeightedRanker):
     References
     ----------
     S. Boyd, C. Cortes, M. Mohri, A. Radovanovic. Accuracy at the Top. NIPS 2012.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from toppush.baselines import AccuracyAtTop
+    >>> rng = np.random.default_rng(0)
+    >>> X, y = rng.normal(size=(40, 2)), np.arange(40) < 10
+    >>> X[y] += 3.0
+    >>> ranker = AccuracyAtTop(tau=0.25).fit(X, y)
+    >>> round(ranker.score(X, y), 2)
+    1.0
     """
 
     feasible_: bool

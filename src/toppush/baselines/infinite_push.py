@@ -47,7 +47,7 @@ class PairRanker(WeightedRanker):
 class InfinitePush(PairRanker):
     """Linear ranker that pushes down the negative that beats most positives, over all pairs.
 
-    Minimises lam/2 |w|^2 + max_j mean_i l(w.z_j - w.x_i) over the positives x_i and negatives
+    Minimises ``lam/2 |w|^2 + max_j mean_i l(w.z_j - w.x_i)`` over the positives x_i and negatives
     z_j, by gradient steps on one dual variable per pair, each projected (Agarwal 2011). An
     iteration takes O(mn + (m+n)d) time; memory is 8 mn bytes, 24 mn by default. For a
     non-decreasing loss the optimum is that of TopPush, which finds it in linear time: use this to
@@ -95,6 +95,17 @@ class InfinitePush(PairRanker):
     ----------
     S. Agarwal. The Infinite Push: A New Support Vector Ranking Algorithm that Directly Optimizes
     Accuracy at the Absolute Top of the List. SDM 2011.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from toppush.baselines import InfinitePush
+    >>> rng = np.random.default_rng(0)
+    >>> X, y = rng.normal(size=(40, 2)), np.arange(40) < 10
+    >>> X[y] += 3.0
+    >>> ranker = InfinitePush(lam=0.1).fit(X, y)
+    >>> round(ranker.score(X, y), 2)
+    1.0
     """
 
     _remedy = NO_SOLUTION

@@ -26,11 +26,11 @@ LARGEST = 1e300
 class PNormPush(WeightedRanker):
     """Linear ranker that presses on negatives the more, the more positives they beat.
 
-    Minimises lam/2 |w|^2 + (mean_j h_j^p)^(1/p), where h_j = mean_i l(w.z_j - w.x_i) is how badly
-    the negative z_j does, by limited-memory quasi-Newton steps. The published objective is
+    Minimises ``lam/2 |w|^2 + (mean_j h_j^p)^(1/p)``, where h_j = mean_i l(w.z_j - w.x_i) is how
+    badly the negative z_j does, by limited-memory quasi-Newton steps. The published objective is
     sum_j h_j^p without a penalty; the root leaves its minimiser in place, keeps `lam` comparable
-    across p, and makes InfinitePush the limit: p = 1 is the pairwise ranking loss, p = infinity
-    the Infinite Push.
+    across p, and makes InfinitePush the limit: p = 1 is the pairwise ranking loss, p = infinity the
+    Infinite Push.
 
     An iteration takes O((m+n)d) time for the exponential loss and O((m+n)(d + log(m+n))) for the
     others; memory is O(m+n) for all.
@@ -53,8 +53,8 @@ class PNormPush(WeightedRanker):
     coef_, threshold_, classes_, n_iter_
         As for `InfinitePush`.
     solution_ : Solution
-        `lower` is the objective less |gradient|^2 / (2 lam), which strong convexity proves to lie
-        below the optimum; `dual` is empty.
+        `lower` is the objective less ``|gradient|^2 / (2 lam)``, which strong convexity proves to
+        lie below the optimum; `dual` is empty.
 
     Notes
     -----
@@ -64,6 +64,17 @@ class PNormPush(WeightedRanker):
     ----------
     C. Rudin. The P-Norm Push: A Simple Convex Ranking Algorithm that Concentrates at the Top of
     the List. JMLR 10, 2009.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from toppush.baselines import PNormPush
+    >>> rng = np.random.default_rng(0)
+    >>> X, y = rng.normal(size=(40, 2)), np.arange(40) < 10
+    >>> X[y] += 3.0
+    >>> ranker = PNormPush(p=4.0, lam=0.1).fit(X, y)
+    >>> round(ranker.score(X, y), 2)
+    1.0
     """
 
     _remedy = "Lower lam or p."
@@ -96,7 +107,7 @@ class PNormPush(WeightedRanker):
 
 @dataclass(frozen=True)
 class PNormProblem:
-    """lam/2 |w|^2 + (mean_j h_j^p)^(1/p) and its gradient; two passes over the data."""
+    """``lam/2 |w|^2 + (mean_j h_j^p)^(1/p)`` and its gradient; two passes over the data."""
 
     rows: TwoClasses
     norm: PushNorm

@@ -15,7 +15,7 @@ from toppush.problem.solution import Solution
 class SparseInfinitePush(PairRanker):
     """Linear ranker on few features that pushes down the worst negative, over all pairs.
 
-    Minimises lam (l1_ratio |w|_1 + (1 - l1_ratio)/2 |w|^2) + max_j mean_i l(w.z_j - w.x_i) over
+    Minimises ``lam (l1_ratio |w|_1 + (1 - l1_ratio)/2 |w|^2) + max_j mean_i l(w.z_j - w.x_i)`` over
     the positives x_i and negatives z_j, by alternating directions with one multiplier per pair
     (Rakotomamonjy 2012). An iteration takes O(mn + (m+n)d) time; memory is 8 mn bytes.
 
@@ -46,6 +46,17 @@ class SparseInfinitePush(PairRanker):
     References
     ----------
     A. Rakotomamonjy. Sparse Support Vector Infinite Push. ICML 2012.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from toppush.baselines import SparseInfinitePush
+    >>> rng = np.random.default_rng(0)
+    >>> X, y = rng.normal(size=(40, 4)), np.arange(40) < 10
+    >>> X[y, 0] += 4.0  # the other columns are noise
+    >>> ranker = SparseInfinitePush(lam=1.0).fit(X, y)
+    >>> int(np.count_nonzero(ranker.coef_))
+    2
     """
 
     _remedy = f"Lower lam. {NO_SOLUTION}"

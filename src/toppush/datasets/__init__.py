@@ -58,6 +58,15 @@ class Dataset:
     is_made : bool
     whole : int, optional
         Rows of the whole set, if this is only a part of it.
+
+    Examples
+    --------
+    >>> from toppush import datasets
+    >>> found = datasets.load("made-real-sim", most_made=1000)
+    >>> found.X.shape, found.n_pos
+    ((1000, 20958), 308)
+    >>> found.title
+    'made-real-sim (made data)'
     """
 
     name: str
@@ -93,7 +102,16 @@ class Dataset:
 
 
 def title_of(name: str, n_rows: int) -> str:
-    """A data set's name, marked if its rows are made or only a part."""
+    """A data set's name, marked if its rows are made or only a part.
+
+    Examples
+    --------
+    >>> from toppush import datasets
+    >>> datasets.title_of("mammography", 11_183)
+    'mammography'
+    >>> datasets.title_of("made-url", 1000)
+    'made-url (made data)'
+    """
     if name in MADE:
         return f"{name} (made data)"
     whole = CATALOGUE[name].size[0] if name in CATALOGUE else n_rows
@@ -101,7 +119,14 @@ def title_of(name: str, n_rows: int) -> str:
 
 
 def names(*, in_paper: bool = False) -> list[str]:
-    """Names of all data sets, or of those in the paper."""
+    """Names of all data sets, or of those in the paper.
+
+    Examples
+    --------
+    >>> from toppush import datasets
+    >>> datasets.names(in_paper=True)[:3]
+    ['diabetes', 'news20-forsale', 'nslkdd']
+    """
     if in_paper:
         return [name for name, entry in CATALOGUE.items() if entry.in_paper]
     return [*CATALOGUE, *MADE]
@@ -131,6 +156,15 @@ def load(
     Returns
     -------
     Dataset
+
+    Examples
+    --------
+    >>> from sklearn.datasets import dump_svmlight_file
+    >>> from toppush import datasets
+    >>> rows, y = [[0.5, 0.0], [0.0, 1.0]], [1, -1]
+    >>> dump_svmlight_file(rows, y, "mammography.svm", zero_based=False)
+    >>> datasets.load("mammography", data=".").y
+    array([ True, False])
     """
     if name in MADE:
         n_rows = min(MADE[name].n_rows, MADE[name].n_rows if most_made is None else most_made)
@@ -155,7 +189,18 @@ def load(
 def find(
     name: str, data: str | os.PathLike[str] | None = None
 ) -> tuple[FileSet, list[Path]] | None:
-    """The files of a data set in the given directory, TOPPUSH_DATA or the cache; None if absent."""
+    """The files of a data set in the given directory, TOPPUSH_DATA or the cache; None if absent.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import dump_svmlight_file
+    >>> from toppush import datasets
+    >>> rows, y = [[0.5, 0.0], [0.0, 1.0]], [1, -1]
+    >>> dump_svmlight_file(rows, y, "mammography.svm", zero_based=False)
+    >>> source, files = datasets.find("mammography", data=".")
+    >>> [file.name for file in files]
+    ['mammography.svm']
+    """
     listing = _listing(data)
     for source in _entry(name).sources:
         if all(file in listing for file in source.files):
@@ -171,6 +216,16 @@ def load_frame(name: str, data: str | os.PathLike[str] | None = None) -> tuple["
     name : str
     data : path, optional
         Directory with the file, plain or compressed; by default TOPPUSH_DATA.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from toppush import datasets
+    >>> rows = pd.DataFrame({"age": [30, 41], "job": ["cook", "clerk"], "y": ["yes", "no"]})
+    >>> rows.to_csv("bank-marketing.csv", sep=";", index=False)
+    >>> table, y = datasets.load_frame("bank-marketing", data=".")
+    >>> list(table.columns), y.tolist()
+    (['age', 'job'], [True, False])
     """
     file, listing = RAW_TABLES[name].file, _listing(data)
     if file not in listing:
@@ -179,7 +234,19 @@ def load_frame(name: str, data: str | os.PathLike[str] | None = None) -> tuple["
 
 
 def fetch(name: str, progress: Progress | None = None) -> list[Path]:
-    """Fetch a data set's files from their publisher into the cache, unless they are there."""
+    """Fetch a data set's files from their publisher into the cache, unless they are there.
+
+    Examples
+    --------
+    >>> from toppush import datasets
+    >>> datasets.fetch("mammography")  # doctest: +SKIP
+    >>> try:
+    ...     datasets.fetch("made-url")
+    ... except datasets.FetchError as error:
+    ...     print(error)
+    ...
+    made-url is made, not fetched: load it.
+    """
     if name in MADE:
         raise FetchError(f"{name} is made, not fetched: load it.")
     return fetch_files(_entry(name), progress)

@@ -197,3 +197,9 @@ ENTRIES = (
     ),
 )
 CATALOGUE = {entry.name: entry for entry in ENTRIES}
+"""What is known of each data set, by its name: what it is about, its shape, where its files are.
+
+>>> from toppush.datasets import CATALOGUE
+>>> CATALOGUE["mammography"].about
+'X-ray findings, microcalcifications (+) against the rest'
+"""

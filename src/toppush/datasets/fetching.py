@@ -19,7 +19,18 @@ PATIENCE = 60
 
 
 class FetchError(RuntimeError):
-    """A file could not be fetched; the message says what to do."""
+    """A file could not be fetched; the message says what to do.
+
+    Examples
+    --------
+    >>> from toppush import datasets
+    >>> try:
+    ...     datasets.fetch("made-url")
+    ... except datasets.FetchError as error:
+    ...     print(error)
+    ...
+    made-url is made, not fetched: load it.
+    """
 
 
 def cache_directory() -> Path:

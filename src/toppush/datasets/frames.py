@@ -53,6 +53,12 @@ RAW_TABLES = {
         "borrowers, in serious arrears within two years (+) or not; gaps in two columns",
     ),
 }
+"""Tables as their publishers give them, with texts and gaps; `load_frame` reads one.
+
+>>> from toppush.datasets import RAW_TABLES
+>>> sorted(RAW_TABLES)
+['bank-marketing', 'give-me-some-credit']
+"""
 
 
 def read_frame(name: str, path: Path) -> tuple["DataFrame", Mask]:

@@ -63,6 +63,13 @@ def made(
     share : float, optional
         Of positives; by default that of the real set.
     seed : int
+
+    Examples
+    --------
+    >>> from toppush import datasets
+    >>> found = datasets.made("made-real-sim", n_rows=500, n_columns=100)
+    >>> found.X.shape
+    (500, 100)
     """
     size = MADE[name]
     size = size._replace(

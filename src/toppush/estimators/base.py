@@ -36,7 +36,21 @@ TIE = 8
 
 
 class DegenerateWarning(UserWarning):
-    """Weights of zero are optimal, or better than those found: the ranking may be noise."""
+    """Weights of zero are optimal, or better than those found: the ranking may be noise.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> import numpy as np
+    >>> from toppush import DegenerateWarning, TopPush
+    >>> X, y = np.array([[0.0], [1.0], [0.5]]), np.array([0, 0, 1])  # the positive lies between
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     ranker = TopPush().fit(X, y)
+    ...
+    >>> caught[0].category is DegenerateWarning
+    True
+    """
 
 
 class Ranker(ClassifierMixin, BaseEstimator):

@@ -123,6 +123,18 @@ class TopPushCV(LinearRanker):
         As `TopPush`. An average has length 1, and its threshold is that of `top_`.
     solution_ : Solution
         As `TopPush`; only with "best".
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import MaxAbsScaler
+    >>> from toppush import TopPushCV
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> chooser = TopPushCV([0.1, 0.001], tops=[1, 0.1], cv=3)
+    >>> ranker = make_pipeline(MaxAbsScaler(), chooser).fit(X, y)
+    >>> ranker[-1].lam_, ranker[-1].top_
+    (0.001, 0.1)
     """
 
     lam_: float

@@ -96,6 +96,18 @@ def toppush_path(
     Returns
     -------
     SolutionPath
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.preprocessing import maxabs_scale
+    >>> from toppush import toppush_path
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> path = toppush_path(maxabs_scale(X), y, lams=[1.0, 0.1, 0.01], tops=[1, 0.1])
+    >>> path.coefs.shape  # tops, lams, columns
+    (2, 3, 30)
+    >>> path.solutions[1][2].status.value  # of top=0.1 and lam=0.01
+    'The duality gap fell below tol.'
     """
     ranker = TopPush(pairwise=pairwise, loss=loss, tol=tol, n_threads=n_threads, device=device)
     ranker._validate_params()

@@ -35,11 +35,11 @@ FAMILIES: dict[bool, type[TopProblem]] = {False: TopPushProblem, True: PairwiseP
 class TopPush(LinearRanker):
     """Linear ranker that puts positives above the highest negatives.
 
-    Minimises lam/2 |w|^2 + mean_i l(T(w) - w.x_i) over the positives x_i, where T(w) is the mean
-    of the `top` greatest scores of negatives; `top=1`, the greatest, is the paper's problem. With
-    `pairwise=True` every positive is held against each of these negatives instead of their mean:
-    lam/2 |w|^2 + the mean over the `top` highest negatives z_j of mean_i l(w.z_j - w.x_i). The
-    default solver reads the data some tens of times, and proves how close it came.
+    Minimises ``lam/2 |w|^2 + mean_i l(T(w) - w.x_i)`` over the positives x_i, where T(w) is the
+    mean of the `top` greatest scores of negatives; `top=1`, the greatest, is the paper's problem.
+    With `pairwise=True` every positive is held against each of these negatives instead of their
+    mean: ``lam/2 |w|^2 + the mean over the top highest negatives z_j of mean_i l(w.z_j - w.x_i)``.
+    The default solver reads the data some tens of times, and proves how close it came.
 
     Parameters
     ----------
@@ -92,7 +92,7 @@ class TopPush(LinearRanker):
     solution_ : Solution
         The weights with upper and lower bound of the objective, and how the solve ended.
     n_features_in_ : int
-    feature_names_in_ : array of shape (n_features_in_,)
+    feature_names_in_ : array of shape (n_features,)
         If X has column names that are strings.
 
     Examples

@@ -76,6 +76,15 @@ def check(
     Returns
     -------
     Checked
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from toppush import files
+    >>> load_breast_cancer(as_frame=True).frame.to_csv("train.csv", index=False)
+    >>> model = files.fit("train.csv", label="target", lam=0.01, top=0.1)
+    >>> files.check(model, "train.csv").moved()
+    []
     """
     before, scale = read_watched(model.about), model.scale
     if scale is None:

@@ -55,7 +55,20 @@ def each(read: Callable[[Given], Made], given: Iterable[Given]) -> list[Made]:
 
 
 class ModelError(DataError):
-    """A model file that is not one, is damaged, or holds what a model has no use for."""
+    """A model file that is not one, is damaged, or holds what a model has no use for.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from toppush import files
+    >>> _ = Path("not-a-model.toppush").write_text("hello")
+    >>> try:
+    ...     files.load("not-a-model.toppush")
+    ... except files.ModelError as error:
+    ...     print(error)
+    ...
+    not-a-model.toppush: it is not a model file of this version of toppush.
+    """
 
 
 def absent(wanted: Iterable[str], found: Collection[str]) -> str | None:

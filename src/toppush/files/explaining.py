@@ -105,6 +105,16 @@ def explain_rows(
     Returns
     -------
     list of Placed, list of PlacedPair
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from toppush import files
+    >>> load_breast_cancer(as_frame=True).frame.to_csv("train.csv", index=False)
+    >>> model = files.fit("train.csv", label="target", lam=0.01, top=0.1)
+    >>> rows, pairs = files.explain_rows(model, "train.csv", rows=[20])
+    >>> rows[0].rank
+    317
     """
     seen = seen or ScoringNotes()
     with reading(path, kind) as file:

@@ -152,7 +152,7 @@ def fit(
     loss : str, optional
     kernel : str, optional
         "nystroem:500", or with a width "nystroem:500:0.1": 500 features of a Gaussian kernel
-        exp(-gamma |x - z|^2); gamma is 1 / (columns x variance) unless it is given.
+        ``exp(-gamma |x - z|^2)``; gamma is 1 / (columns x variance) unless it is given.
     scale : {"maxabs", "standard", "none"}, optional
         "maxabs" where columns are scaled at all.
     members : int or sequence of str, optional
@@ -190,6 +190,16 @@ def fit(
     Returns
     -------
     Model
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from toppush import files
+    >>> table = load_breast_cancer(as_frame=True).frame
+    >>> table.to_csv("train.csv", index=False)
+    >>> model = files.fit("train.csv", label="target", lam=0.01, top=0.1)
+    >>> type(model.ranker).__name__, model.ranker.top
+    ('TopPush', 0.1)
     """
     asked: Options = {
         "lam": lam, "top": top, "loss": loss, "kernel": kernel, "scale": scale, "cv": cv,

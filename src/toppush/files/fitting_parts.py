@@ -91,13 +91,25 @@ def fit_parts(
     Parameters
     ----------
     where : path
-        A folder, a pattern such as "rows/part-*.parquet", or one file.
+        A folder, a pattern such as ``"rows/part-*.parquet"``, or one file.
     label, positive, lam, top, loss, scale, drop, categorical, missing, cv, kind, verbose
         As for `fit`.
 
     Returns
     -------
     Model
+
+    Examples
+    --------
+    >>> from distributed import Client
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from toppush import files
+    >>> load_breast_cancer(as_frame=True).frame.to_csv("train.csv", index=False)
+    >>> with Client(processes=False, dashboard_address=None):
+    ...     model = files.fit_parts("train.csv", label="target", lam=0.01, top=0.1)
+    ...
+    >>> type(model.ranker).__name__
+    'TopPush'
     """
     from toppush.designs.dask import LostRows, on_workers
 

@@ -184,6 +184,15 @@ def rank(
     Returns
     -------
     pyarrow.Table
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from toppush import files
+    >>> load_breast_cancer(as_frame=True).frame.to_csv("train.csv", index=False)
+    >>> model = files.fit("train.csv", label="target", lam=0.01, top=0.1)
+    >>> files.rank(model, "train.csv", limit=3, columns=("mean area",)).column_names
+    ['rank', 'points', 'share', 'score', 'row', 'mean area']
     """
     seen, best = seen or ScoringNotes(), Best(limit) if by is None else BestOfGroups(limit, by)
     columns = columns if by is None else tuple(dict.fromkeys((by, *columns)))

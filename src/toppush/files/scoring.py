@@ -64,7 +64,18 @@ def labelled(
     kind: str | None = None,
     seen: ScoringNotes | None = None,
 ) -> tuple[Mask, Array]:
-    """Which rows of a file are positive, and their scores, both in its order."""
+    """Which rows of a file are positive, and their scores, both in its order.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from toppush import files, metrics
+    >>> load_breast_cancer(as_frame=True).frame.to_csv("train.csv", index=False)
+    >>> model = files.fit("train.csv", label="target", lam=0.01, top=0.1)
+    >>> y, scores = files.labelled(model, "train.csv")
+    >>> round(metrics.average_precision(y, scores), 2)
+    1.0
+    """
     seen, needs = seen or ScoringNotes(), model.needs(labels=True, label=label)
     with reading(path, kind) as file:
         parts = list(scored(model, file, needs, seen))

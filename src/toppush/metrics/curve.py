@@ -37,6 +37,15 @@ class TopCurve:
         Weight of the negatives.
     thresholds : array of shape (n_scores + 1,)
         The distinct scores, highest first, after infinity, at which nothing is above.
+
+    Examples
+    --------
+    >>> from toppush.metrics import top_curve
+    >>> curve = top_curve([0, 1, 0, 1], [0.1, 0.9, 0.5, 0.4])
+    >>> curve.n_pos, curve.n_neg
+    (2.0, 2.0)
+    >>> float(curve.hits_within(3))  # positives among the first three rows
+    2.0
     """
 
     hits: Array
@@ -71,6 +80,19 @@ def register(kind: type, curve: Callable[..., TopCurve]) -> None:
     """Let lists whose scores are of another kind be measured; `curve` is their `top_curve`.
 
     It may join negatives that no positive separates into one point: no measure tells them apart.
+
+    Examples
+    --------
+    >>> from toppush.metrics import auc, register, top_curve
+    >>> class Points(list):
+    ...     pass
+    ...
+    >>> def curve_of_points(y, points, weight=None, label=None):
+    ...     return top_curve(y, list(points), weight, label)
+    ...
+    >>> register(Points, curve_of_points)
+    >>> auc([0, 1, 0, 1], Points([1, 9, 5, 4]))
+    0.75
     """
     KINDS[kind] = curve
 
@@ -89,6 +111,15 @@ def top_curve(
     ----------
     y_true, y_score, sample_weight, pos_label
         The list, as at the head of `toppush.metrics.measures`.
+
+    Examples
+    --------
+    >>> from toppush.metrics import top_curve
+    >>> curve = top_curve([0, 1, 0, 1], [0.1, 0.9, 0.5, 0.4])
+    >>> curve.thresholds
+    array([inf, 0.9, 0.5, 0.4, 0.1])
+    >>> curve.hits
+    array([0., 1., 1., 2., 2.])
     """
     if (elsewhere := KINDS.get(type(y_score))) is not None:
         return elsewhere(y_true, y_score, sample_weight, pos_label)

@@ -55,6 +55,17 @@ class Metric:
     """A measure of ranked lists: called with labels and scores, or `of` a curve or a stack of them.
 
     The other attributes are as for `metric`.
+
+    Examples
+    --------
+    >>> from toppush.metrics import auc, top_curve
+    >>> y, scores = [0, 1, 0, 1], [0.1, 0.9, 0.5, 0.4]
+    >>> auc(y, scores)
+    0.75
+    >>> float(auc.of(top_curve(y, scores)))
+    0.75
+    >>> auc.is_loss
+    False
     """
 
     of: Callable[..., Values]
@@ -103,6 +114,12 @@ class Metric:
 
 
 METRICS: dict[str, Metric] = {}
+"""Every metric by its name; `metric` puts one there.
+
+>>> from toppush.metrics import METRICS
+>>> METRICS["auc"]([0, 1, 0, 1], [0.1, 0.9, 0.5, 0.4])
+0.75
+"""
 
 
 def metric(
@@ -176,6 +193,14 @@ def positives_at_top(curve: TopCurve) -> Values:
 
     weight{i : s_i > max_j s_j} / n_pos, over positives i and negatives j; O(N).
     A positive tied with the highest negative does not count. Pos@Top in the paper.
+
+    Examples
+    --------
+    >>> from toppush.metrics import positives_at_top
+    >>> positives_at_top([0, 1, 0, 1], [0.1, 0.9, 0.5, 0.4])
+    0.5
+    >>> positives_at_top([0, 1, 0, 1], [0.1, 0.5, 0.5, 0.4])  # a tie is not above
+    0.0
     """
     return _recall_within(curve, 0.0)
 
@@ -192,6 +217,12 @@ def top_recall(curve: TopCurve, *, n_false: float = 5) -> Values:
     Parameters
     ----------
     n_false : float, default=5
+
+    Examples
+    --------
+    >>> from toppush.metrics import top_recall
+    >>> top_recall([0, 1, 0, 1], [0.1, 0.9, 0.5, 0.4], n_false=2)  # (1/2 + 1) / 2
+    0.75
     """
     if not n_false > 0:
         raise ValueError(f"n_false must be above 0, got {n_false}.")
@@ -207,6 +238,14 @@ def average_precision(curve: TopCurve) -> Values:
     1/n_pos sum_i (positives at or above s_i) / (rows at or above s_i); O(N log N).
     Tied rows share one threshold, so all of them count as above it, as in scikit-learn's
     ``average_precision_score``.
+
+    Examples
+    --------
+    >>> from toppush.metrics import average_precision
+    >>> average_precision([0, 1, 0, 1], [0.1, 0.9, 0.5, 0.6])
+    1.0
+    >>> average_precision([0, 1, 0, 1], [0.1, 0.9, 0.5, 0.4])  # (1 + 2/3) / 2
+    0.8333333333333333
     """
     precision = curve.hits[..., 1:] / np.maximum(curve.depth[..., 1:], TINY)
     return _total(np.diff(curve.hits) * precision) / curve.n_pos
@@ -221,6 +260,12 @@ def ndcg(curve: TopCurve) -> Values:
     ``ndcg_score`` of one list with ``ignore_ties=False``. A row of weight v fills v ranks; part
     of a rank earns that part of its discount. So unlike the other measures this one, and those
     at k, change when all weights are multiplied by one number.
+
+    Examples
+    --------
+    >>> from toppush.metrics import ndcg
+    >>> round(ndcg([0, 1, 0, 1], [0.1, 0.9, 0.5, 0.4]), 3)
+    0.92
     """
     discounts, best = _discounts(curve.depth), float(_discounts(np.array([curve.n_pos]))[0])
     filled = np.diff(curve.depth)
@@ -248,6 +293,12 @@ def auc(curve: TopCurve) -> Values:
 
     1/(n_pos n_neg) sum_ij [I(s_i > s_j) + I(s_i = s_j) / 2]; O(N log N).
     A tied pair counts one half, as in scikit-learn's ``roc_auc_score``.
+
+    Examples
+    --------
+    >>> from toppush.metrics import auc
+    >>> auc([0, 1, 0, 1], [0.1, 0.9, 0.5, 0.4])  # three of the four pairs are in order
+    0.75
     """
     return np.asarray(np.trapezoid(curve.hits / curve.n_pos, curve.alarms) / curve.n_neg)
 
@@ -259,6 +310,12 @@ def ranking_loss(curve: TopCurve) -> Values:
     1/(n_pos n_neg) sum_ij I(s_i <= s_j), a pair weighing the product of its weights;
     O(N log N). A tie is a whole loss here and half of one in `auc`; without ties
     ``ranking_loss == 1 - auc``.
+
+    Examples
+    --------
+    >>> from toppush.metrics import ranking_loss
+    >>> ranking_loss([0, 1, 0, 1], [0.1, 0.9, 0.5, 0.4])
+    0.25
     """
     missed = (curve.n_pos - curve.hits[..., :-1]) / curve.n_pos
     return _total(np.diff(curve.alarms) * missed) / curve.n_neg
@@ -270,6 +327,12 @@ def top_loss(curve: TopCurve) -> Values:
 
     1/n_pos sum_i I(s_i <= max_j s_j) = 1 - `positives_at_top`; O(N).
     A tie with the highest negative is a loss.
+
+    Examples
+    --------
+    >>> from toppush.metrics import top_loss
+    >>> top_loss([0, 1, 0, 1], [0.1, 0.9, 0.5, 0.4])
+    0.5
     """
     return 1.0 - _recall_within(curve, 0.0)
 
@@ -290,6 +353,12 @@ def partial_auc(curve: TopCurve, *, max_fpr: float, standardized: bool = False) 
     standardized : bool, default=False
         Return McClish's (1 + (A - max_fpr^2 / 2) / (max_fpr - max_fpr^2 / 2)) / 2 instead,
         which is 1/2 for a random list: scikit-learn's ``roc_auc_score(max_fpr=...)``.
+
+    Examples
+    --------
+    >>> from toppush.metrics import partial_auc
+    >>> partial_auc([0, 1, 0, 1], [0.1, 0.9, 0.5, 0.4], max_fpr=0.5)
+    0.5
     """
     _check_share("max_fpr", max_fpr)
     limit = max_fpr * curve.n_neg
@@ -316,6 +385,12 @@ def lift_at(curve: TopCurve, *, fraction: float) -> Values:
     ----------
     fraction : float in (0, 1]
         The head's share of the list.
+
+    Examples
+    --------
+    >>> from toppush.metrics import lift_at
+    >>> lift_at([0, 1, 0, 0], [0.1, 0.9, 0.5, 0.4], fraction=0.25)
+    4.0
     """
     _check_share("fraction", fraction)
     depth = fraction * (curve.n_pos + curve.n_neg)
@@ -334,6 +409,12 @@ def precision_at_k(curve: TopCurve, *, k: int) -> Values:
     ----------
     k : int from 1 to the length of the list
         How far down the list to look.
+
+    Examples
+    --------
+    >>> from toppush.metrics import precision_at_k
+    >>> precision_at_k([0, 1, 0, 1], [0.1, 0.9, 0.5, 0.4], k=2)
+    0.5
     """
     return _hits_in_first(k, curve) / k
 
@@ -343,6 +424,12 @@ def recall_at_k(curve: TopCurve, *, k: int) -> Values:
     """Share of all positives that the first k rows of the list hold.
 
     E(positives in the first k) / n_pos; O(N log N). Ties, weights and k as in `precision_at_k`.
+
+    Examples
+    --------
+    >>> from toppush.metrics import recall_at_k
+    >>> recall_at_k([0, 1, 0, 1], [0.1, 0.9, 0.5, 0.4], k=3)
+    1.0
     """
     return _hits_in_first(k, curve) / curve.n_pos
 
@@ -366,6 +453,12 @@ def recall_at_fpr(curve: TopCurve, *, max_fpr: float) -> Values:
     ----------
     max_fpr : float in (0, 1]
         False positive rate that the threshold may reach.
+
+    Examples
+    --------
+    >>> from toppush.metrics import recall_at_fpr
+    >>> recall_at_fpr([0, 1, 0, 1], [0.1, 0.9, 0.5, 0.4], max_fpr=0.4)
+    0.5
     """
     _check_share("max_fpr", max_fpr)
     return _recall_within(curve, max_fpr * curve.n_neg)
@@ -390,7 +483,12 @@ FOUR = (
     Headline("ndcg", "ndcg", "NDCG"),
     Headline("auc", "auc", "AUC"),
 )
-"""The measures of the paper's tables, in its order."""
+"""The measures of the paper's tables, in its order.
+
+>>> from toppush.metrics import FOUR
+>>> [one.title for one in FOUR]
+['Pos@Top', 'AP', 'NDCG', 'AUC']
+"""
 
 
 def summary(

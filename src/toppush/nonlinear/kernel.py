@@ -43,10 +43,10 @@ class Tried(NamedTuple):
 class TopPushKernel(FeatureRanker):
     """Ranker by similarity to rows of the training set, at the top of the list.
 
-    The columns are standardised, then each row is seen by its Gaussian similarity exp(-gamma
-    |x - z|^2) to `n_components` training rows z (Nystroem's features), on which `TopPush` is
-    fitted: convex, and solved with a certificate. gamma is chosen together with lam and top, on the
-    same folds. The features use no labels, so they are made once for each width.
+    The columns are standardised, then each row is seen by its Gaussian similarity
+    ``exp(-gamma |x - z|^2)`` to `n_components` training rows z (Nystroem's features), on which
+    `TopPush` is fitted: convex, and solved with a certificate. gamma is chosen together with lam
+    and top, on the same folds. The features use no labels, so they are made once for each width.
 
     Parameters
     ----------

@@ -73,7 +73,7 @@ class TopPushNet(Ranker):
     weights_, biases_ : lists of float32 arrays
         Of each layer, of shapes (n_members, inputs, outputs) and (n_members, outputs).
     mean_, scale_ : arrays of shape (n_features,)
-        A network sees arcsinh((x - mean_) / scale_).
+        A network sees ``arcsinh((x - mean_) / scale_)``.
     background_ : array of shape (n, n_features)
         Training rows with which `contributions` compares others: 16, fewer for wide rows.
     offsets_ : array of shape (n_members,)

@@ -116,7 +116,7 @@ class TopPushTrees(Ranker):
     classes_ : array of shape (2,)
         The second class is the positive one.
     n_features_in_ : int
-    feature_names_in_ : array of shape (n_features_in_,)
+    feature_names_in_ : array of shape (n_features,)
         If X has column names that are strings.
 
     Examples

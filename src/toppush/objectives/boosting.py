@@ -15,7 +15,13 @@ LIGHTGBM_PARAMS: dict[str, Any] = {
     "min_sum_hessian_in_leaf": 1e-3,
 }
 """A start for LightGBM; what is not named may stay as it is. The curvatures of all rows sum to half
-the positives' weight at most, so a leaf must not be asked for much of it."""
+the positives' weight at most, so a leaf must not be asked for much of it.
+
+>>> from toppush.objectives import LIGHTGBM_PARAMS, TopPushObjective
+>>> params = {**LIGHTGBM_PARAMS, "objective": TopPushObjective(), "num_leaves": 7}
+>>> params["learning_rate"]
+0.1
+"""
 XGBOOST_PARAMS: dict[str, Any] = {
     "learning_rate": 0.1,
     "max_leaves": 15,
@@ -26,7 +32,12 @@ XGBOOST_PARAMS: dict[str, Any] = {
     "disable_default_eval_metric": True,
 }
 """A start for XGBoost: trees as LightGBM grows them; its own 1 for `min_child_weight` is much where
-positives are few. Scores may start anywhere, and 0.5 is allowed everywhere."""
+positives are few. Scores may start anywhere, and 0.5 is allowed everywhere.
+
+>>> from toppush.objectives import XGBOOST_PARAMS
+>>> XGBOOST_PARAMS["grow_policy"]
+'lossguide'
+"""
 
 
 class Seen(NamedTuple):

@@ -25,7 +25,16 @@ CURVATURE_FLOOR = 1e-6
 
 
 class Push(NamedTuple):
-    """Where a boosting round should go, with an entry for each row."""
+    """Where a boosting round should go, with an entry for each row.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from toppush.objectives import label_rows, push
+    >>> found = push(np.zeros(4), label_rows([0, 1, 0, 1]), top=1.0)
+    >>> found.gradient  # boosting steps against it: positives up, negatives down
+    array([ 0.5, -0.5,  0.5, -0.5])
+    """
 
     gradient: NDArray[np.floating]
     curvature: NDArray[np.floating]

@@ -20,6 +20,13 @@ class LabelledRows:
         1 for a positive, 0 for a negative.
     weight : array or None
         Weight of each row; None if all weigh 1.
+
+    Examples
+    --------
+    >>> from toppush.objectives import label_rows
+    >>> rows = label_rows([1, 0, 0, 1], weight=[1.0, 1.0, 0.5, 2.0])
+    >>> rows.n_negatives, rows.weight_of_negatives
+    (2, 1.5)
     """
 
     kind: Where
@@ -54,6 +61,12 @@ def label_rows(labels: ArrayLike, weight: ArrayLike | None = None) -> LabelledRo
     """Rows by their labels 0 and 1, or -1 and +1, and weights.
 
     Both classes are asked for when gradients are, since other workers may have the rest.
+
+    Examples
+    --------
+    >>> from toppush.objectives import label_rows
+    >>> label_rows([1, -1, -1, 1]).positive
+    array([ True, False, False,  True])
     """
     given = np.asarray(labels)
     positive = given == 1

@@ -41,7 +41,29 @@ class EngineMetric:
 
 
 class LightGBMMetric(EngineMetric):
-    """``feval`` of ``lightgbm.train``, ``eval_metric`` of ``LGBMClassifier.fit``."""
+    """``feval`` of ``lightgbm.train``, ``eval_metric`` of ``LGBMClassifier.fit``.
+
+    Examples
+    --------
+    >>> import lightgbm
+    >>> import numpy as np
+    >>> from toppush.objectives import LightGBMMetric, TopPushObjective
+    >>> rng = np.random.default_rng(0)
+    >>> X, y = rng.normal(size=(300, 3)), np.arange(300) < 60
+    >>> X[y] += 1.0
+    >>> params = {"objective": TopPushObjective(), "verbose": -1, "num_threads": 1}
+    >>> rows, seen = lightgbm.Dataset(X, y), {}
+    >>> booster = lightgbm.train(
+    ...     params,
+    ...     rows,
+    ...     20,
+    ...     valid_sets=[rows],
+    ...     feval=LightGBMMetric("average_precision"),
+    ...     callbacks=[lightgbm.record_evaluation(seen)],
+    ... )
+    >>> len(seen["training"]["average_precision"])
+    20
+    """
 
     def __call__(self, first: Any, second: Any, weight: Any = None) -> tuple[str, float, bool]:
         """Name, value, and whether more is better."""
@@ -54,6 +76,14 @@ class XGBoostMetric(EngineMetric):
     XGBoost takes less for better unless told: stop by `early_stopping`, or pass
     ``maximize=True``. On several workers it would average their measures; here each first sends
     its scores to all, and all measure the whole list.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from toppush.objectives import XGBoostMetric
+    >>> measure = XGBoostMetric("recall_at_fpr", max_fpr=0.4)
+    >>> measure(np.array([0, 1, 0, 1]), np.array([0.1, 0.9, 0.5, 0.4]))
+    0.5
     """
 
     def __call__(self, first: Any, second: Any, sample_weight: Any = None) -> Any:

@@ -48,6 +48,17 @@ class CurvesDisplay:
     ----------
     axes_ : list of matplotlib Axes
     figure_ : matplotlib Figure
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from toppush import TopPushAdditive
+    >>> from toppush.plots import CurvesDisplay
+    >>> X, y = load_breast_cancer(return_X_y=True, as_frame=True)
+    >>> ranker = TopPushAdditive([0.1], tops=[0.1]).fit(X.iloc[:, :3], y)
+    >>> display = CurvesDisplay.from_estimator(ranker)
+    >>> len(display.axes_)
+    3
     """
 
     curves: Sequence[DrawnCurve]

@@ -32,7 +32,16 @@ ALL_UP_TO = 100
 
 
 def list_lengths(longest: float, *, per_decade: int = 200) -> NDArray[np.int64]:
-    """Whole numbers from 1 to `longest`: each up to 100, then about `per_decade` a decade."""
+    """Whole numbers from 1 to `longest`: each up to 100, then about `per_decade` a decade.
+
+    Examples
+    --------
+    >>> from toppush.plots import list_lengths
+    >>> list_lengths(5)
+    array([1, 2, 3, 4, 5])
+    >>> list_lengths(1000, per_decade=4)[-3:]
+    array([ 398,  631, 1000])
+    """
     last = int(longest)
     decades = max(np.log10(max(last, 1) / ALL_UP_TO), 0.0)
     grid = np.geomspace(min(ALL_UP_TO, last), last, 2 + int(decades * per_decade))
@@ -265,6 +274,13 @@ class TopRocDisplay(_Display):
         As at the head of this module.
     line_
         The curve.
+
+    Examples
+    --------
+    >>> from toppush.plots import TopRocDisplay
+    >>> display = TopRocDisplay.from_predictions([0, 1, 0, 1], [0.1, 0.9, 0.5, 0.4])
+    >>> display.tpr
+    array([0. , 0.5, 0.5, 1. , 1. ])
     """
 
     axes = ("false positive rate", "recall")

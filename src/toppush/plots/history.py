@@ -13,7 +13,20 @@ NEEDS_MATPLOTLIB = needs("a picture", "matplotlib")
 
 
 def draw_history(history: "tuple[Iteration, ...]") -> "Figure":
-    """Bounds of the objective against reads of the data and against seconds."""
+    """Bounds of the objective against reads of the data and against seconds.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from toppush import TopPush
+    >>> from toppush.plots import draw_history
+    >>> rng = np.random.default_rng(0)
+    >>> X, y = rng.normal(size=(200, 3)), np.arange(200) < 40
+    >>> X[y] += 2.0
+    >>> figure = draw_history(TopPush(top=5).fit(X, y).solution_.history)
+    >>> len(figure.axes)
+    2
+    """
     try:
         from matplotlib.figure import Figure
     except ImportError as error:

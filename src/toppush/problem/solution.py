@@ -11,7 +11,16 @@ from toppush.types import Array
 
 
 class Status(Enum):
-    """How a solve ended, as a sentence the user can act on."""
+    """How a solve ended, as a sentence the user can act on.
+
+    Examples
+    --------
+    >>> from toppush import Status
+    >>> Status.MAX_ITER.value
+    'max_iter came first; raise it or loosen tol.'
+    >>> Status.MAX_ITER.success
+    False
+    """
 
     CONVERGED = "The duality gap fell below tol."
     SETTLED = "The dual objective changed by less than tol (relative); see gap for how close it is."
@@ -74,6 +83,20 @@ class Solution:
     n_iter : int
     status : Status
     history : tuple of Iteration
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.preprocessing import maxabs_scale
+    >>> from toppush import TopPush
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> solution = TopPush(lam=0.01).fit(maxabs_scale(X), y).solution_
+    >>> solution.lower <= solution.upper
+    True
+    >>> solution.relative_gap < 1e-4
+    True
+    >>> solution.status.value
+    'The duality gap fell below tol.'
     """
 
     weights: Array

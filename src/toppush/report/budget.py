@@ -44,6 +44,15 @@ class Budget:
         What a hit is worth, and what a look costs.
     per_day, rows_per_day : int, optional
         Rows that can be looked at on a day, and rows that come.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from toppush import report
+    >>> y, scores = np.arange(200) < 40, -np.arange(200.0)
+    >>> page = report.build(y, scores, budget=report.Budget(value=120.0, cost=5.0))
+    >>> "120" in page
+    True
     """
 
     value: ArrayLike | None = None

@@ -35,6 +35,16 @@ class Features:
         The column that each feature is made of; by default each is its own.
     given : mapping from row number to mapping, optional
         Values of the columns in these rows, where they are not the features themselves.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from toppush.report import Features
+    >>> X = np.array([[1.0, 0.0], [3.0, 4.0]])
+    >>> weights = np.array([0.5, -1.0])
+    >>> features = Features(["age", "amount"], weights, X.mean(0), X.std(0), {0: X[0]})
+    >>> features.influence()
+    array([0.5, 2. ])
     """
 
     names: Sequence[str]
@@ -105,7 +115,7 @@ class Features:
         return self.given[row][self.columns[feature]]
 
     def influence(self) -> Array:
-        """|w_j| times the spread of feature j: how far it moves scores apart."""
+        """``|w_j|`` times the spread of feature j: how far it moves scores apart."""
         return np.asarray(np.abs(self.weights) * self.spread)
 
 

@@ -112,6 +112,17 @@ def from_estimator(
     Returns
     -------
     str
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from toppush import report
+    >>> X, y = load_breast_cancer(return_X_y=True, as_frame=True)
+    >>> X = (X - X.mean()) / X.std()
+    >>> ranker = LogisticRegression().fit(X[::2], y[::2])
+    >>> page = report.from_estimator(ranker, X[1::2], y[1::2], title="The other half")
+    >>> report.write("report.html", page)
     """
     ranker = getattr(ranker, "best_estimator_", ranker)
     prepare, final = (ranker[:-1], ranker[-1]) if isinstance(ranker, Pipeline) else (None, ranker)

@@ -56,6 +56,16 @@ class Rival:
     name : str
     note : str
         How it was made, said under the table.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from toppush import report
+    >>> y, scores = np.arange(200) < 40, -np.arange(200.0)
+    >>> rival = report.Rival(scores[::-1], name="last year's model")
+    >>> page = report.build(y, scores, rival=rival)
+    >>> "last year" in page
+    True
     """
 
     scores: ArrayLike
@@ -123,6 +133,14 @@ def build(
     Returns
     -------
     str
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from toppush import report
+    >>> y, scores = np.arange(200) < 40, -np.arange(200.0)
+    >>> page = report.build(y, scores, title="Claims to look at", k=20)
+    >>> report.write("report.html", page)
     """
     ranking = Ranking.of(y_true, y_score)
     k = min(100, ranking.n_pos) if k is None else k
@@ -178,12 +196,26 @@ def _reliability(ranking: Ranking, shares: ArrayLike | None) -> list[Reliability
 
 
 def list_order(y_true: ArrayLike, y_score: ArrayLike) -> Indices:
-    """Row numbers by falling score, as the report lists them; negatives first among ties."""
+    """Row numbers by falling score, as the report lists them; negatives first among ties.
+
+    Examples
+    --------
+    >>> from toppush import report
+    >>> report.list_order([0, 1, 0, 1], [0.1, 0.9, 0.5, 0.4])
+    array([1, 2, 3, 0])
+    """
     return Ranking.of(y_true, y_score).order
 
 
 def first_false_alarms(y_true: ArrayLike, y_score: ArrayLike) -> Indices:
-    """Row numbers of the false alarms that a report explains, best first."""
+    """Row numbers of the false alarms that a report explains, best first.
+
+    Examples
+    --------
+    >>> from toppush import report
+    >>> report.first_false_alarms([0, 1, 0, 1], [0.1, 0.9, 0.5, 0.4])
+    array([2, 0])
+    """
     ranking = Ranking.of(y_true, y_score)
     return ranking.order[ranking.false_alarms(N_ALARMS)]
 
@@ -197,6 +229,11 @@ def write(path: str | os.PathLike[str], page: str) -> None:
         An existing file is replaced in one step.
     page : str
         What `build` or `from_estimator` returned.
+
+    Examples
+    --------
+    >>> from toppush import report
+    >>> report.write("report.html", "<!doctype html><title>A page</title>")
     """
     write_text(path, page)
 

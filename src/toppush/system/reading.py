@@ -52,6 +52,18 @@ class DataError(ValueError):
         Row of the data, from 1, where lines have no meaning.
     column : int or str, optional
         Number from 1 or name of a column, or the position in the line.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from toppush import files
+    >>> pd.DataFrame({"a": [1, 2], "label": ["yes", "yes"]}).to_csv("rows.csv")
+    >>> try:
+    ...     files.fit("rows.csv")
+    ... except files.DataError as error:
+    ...     print(str(error).split(";")[0])
+    ...
+    rows.csv, column label: every label is 'yes'
     """
 
     def __init__(

@@ -2,11 +2,16 @@
 
 Nothing else imports Dask. Users find this package as `toppush.cluster`.
 
->>> from distributed import Client  # doctest: +SKIP
->>> from toppush import TopPush, cluster  # doctest: +SKIP
->>> client = Client("tcp://scheduler:8786")  # doctest: +SKIP
->>> X, y = cluster.read_parquet("rows/*.parquet", label="y")  # doctest: +SKIP
->>> ranker = TopPush().fit(X, y)  # doctest: +SKIP
+>>> import dask.array as da
+>>> import numpy as np
+>>> from distributed import Client  # or Client("tcp://scheduler:8786")
+>>> from toppush import TopPush
+>>> X, y = np.eye(50), np.arange(50) < 25
+>>> with Client(processes=False, dashboard_address=None):
+...     ranker = TopPush(top=0.5).fit(da.from_array(X, chunks=(20, 50)), y)
+...
+>>> ranker.predict(X)[:3]
+array([ True,  True,  True])
 """
 
 import logging
@@ -49,6 +54,20 @@ def connected(where: str) -> Iterator[Any]:
     ----------
     where : str
         Such as "tcp://10.0.0.1:8786".
+
+    Examples
+    --------
+    >>> from toppush import cluster
+    >>> with cluster.connected("local") as client:  # doctest: +SKIP
+    ...     len(client.nthreads())
+    ...
+    >>> try:
+    ...     with cluster.connected("somewhere"):
+    ...         pass
+    ... except ValueError as error:
+    ...     print(str(error).split(";")[0])
+    ...
+    cluster is 'somewhere'
     """
     if where == "local":
         made = Client(threads_per_worker=1, dashboard_address=None, silence_logs=logging.CRITICAL)

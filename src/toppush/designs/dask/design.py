@@ -87,6 +87,20 @@ class DaskDesign(Design):
         Its partitions hold whole rows, as NumPy arrays or SciPy sparse matrices.
     positive : Dask array of bool, in the partitions of X
     sample_weight : Dask array, optional
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> import numpy as np
+    >>> from distributed import Client
+    >>> from toppush import cluster
+    >>> X, y = np.arange(12.0).reshape(6, 2), np.arange(6) < 3
+    >>> with Client(processes=False, dashboard_address=None):
+    ...     rows = da.from_array(X, chunks=(3, 2)), da.from_array(y, chunks=3)
+    ...     with cluster.DaskDesign(*rows) as design:
+    ...         print(design.n_pos, design.n_neg)
+    ...
+    3 3
     """
 
     arrays = NUMPY

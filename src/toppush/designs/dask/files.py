@@ -23,6 +23,20 @@ class Parts:
 
     A worker runs `prepare` for each path, which makes the rows and the labels of that part; what
     else is given is passed on to it, and sent to the workers once.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from distributed import Client
+    >>> from toppush import cluster
+    >>> def rows_of(path, n_columns):
+    ...     return np.ones((2, n_columns)), np.array([True, False])
+    ...
+    >>> with Client(processes=False, dashboard_address=None):
+    ...     parts = cluster.Parts(rows_of, ["one", "two"], 3)
+    ...     parts.ask(np.shape)
+    ...
+    [(2, 3), (2, 3)]
     """
 
     def __init__(
@@ -60,7 +74,7 @@ def read_parquet(
     Parameters
     ----------
     paths : path or sequence of paths
-        Files, a folder of them, or a pattern such as "part-*.parquet".
+        Files, a folder of them, or a pattern such as ``"part-*.parquet"``.
     label : str
         The column that becomes y.
     columns : sequence of str, optional
@@ -70,6 +84,18 @@ def read_parquet(
     -------
     X : Dask data frame
     y : Dask series
+
+    Examples
+    --------
+    >>> from distributed import Client
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from toppush import TopPush, cluster
+    >>> load_breast_cancer(as_frame=True).frame.to_parquet("rows.parquet")
+    >>> with Client(processes=False, dashboard_address=None):
+    ...     X, y = cluster.read_parquet("rows.parquet", label="target")
+    ...     TopPush(top=0.1).fit(X / X.max(), y).coef_.shape
+    ...
+    (1, 30)
     """
     import dask.dataframe as dd
 
@@ -94,7 +120,7 @@ def read_libsvm(
     Parameters
     ----------
     paths : path or sequence of paths
-        Files, or a pattern such as "part-*.svm". They are read by the workers, so every worker
+        Files, or a pattern such as ``"part-*.svm"``. They are read by the workers, so every worker
         must see them under these names.
     n_features : int, optional
         Columns of X. If it is not given, the files are read once more to find it.
@@ -105,6 +131,18 @@ def read_libsvm(
     Returns
     -------
     X, y : Dask arrays
+
+    Examples
+    --------
+    >>> from distributed import Client
+    >>> from sklearn.datasets import dump_svmlight_file, load_breast_cancer
+    >>> from toppush import cluster
+    >>> dump_svmlight_file(*load_breast_cancer(return_X_y=True), "rows.svm", zero_based=False)
+    >>> with Client(processes=False, dashboard_address=None):
+    ...     X, y = cluster.read_libsvm("rows.svm", n_features=30)
+    ...     X.compute().shape
+    ...
+    (569, 30)
     """
     if isinstance(paths, str | PathLike):
         names = sorted(glob(fspath(paths)))

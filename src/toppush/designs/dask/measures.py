@@ -1,4 +1,14 @@
-"""Measures of lists whose scores are Dask's arrays: two passes, one answer per partition each."""
+"""Measures of lists whose scores are Dask's arrays: two passes, one answer per partition each.
+
+>>> import dask.array as da
+>>> from distributed import Client
+>>> from toppush import cluster, metrics
+>>> scores = da.from_array([0.1, 0.9, 0.5, 0.4], chunks=2)
+>>> with Client(processes=False, dashboard_address=None):
+...     metrics.auc([0, 1, 0, 1], scores)
+...
+0.75
+"""
 
 from typing import Any
 

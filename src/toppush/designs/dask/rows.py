@@ -21,7 +21,15 @@ from toppush.types import Array, Matrix, Where
 
 
 def place(X: Any, device: str | None = None) -> "DaskRows":
-    """Rows of a Dask array or data frame."""
+    """Rows of a Dask array or data frame.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> from toppush import cluster
+    >>> cluster.place(da.ones((100, 3), chunks=(50, 3))).lazy.numblocks
+    (2, 1)
+    """
     rows = DaskRows(X)
     return rows if device is None else rows.on_device(device)
 
@@ -35,6 +43,14 @@ class DaskRows(PlacedRows):
         Its blocks are NumPy arrays or SciPy sparse matrices.
     template : array or data frame without rows
         What tells scikit-learn of the columns.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> from toppush import cluster
+    >>> rows = cluster.place(da.ones((100, 3), chunks=(50, 3)))
+    >>> rows.shape
+    (100, 3)
     """
 
     library = "dask"

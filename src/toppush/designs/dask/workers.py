@@ -19,7 +19,14 @@ POLL = 0.5
 
 
 class LostRows(RuntimeError):
-    """Rows that workers cannot keep, or no worker to hold them."""
+    """Rows that workers cannot keep, or no worker to hold them.
+
+    Examples
+    --------
+    >>> from toppush import cluster
+    >>> issubclass(cluster.LostRows, RuntimeError)
+    True
+    """
 
 
 def running_client() -> Any:
@@ -90,5 +97,15 @@ def shared_out(
 def on_workers(
     function: Callable[..., Answer], parts: Iterable[object], *given: object
 ) -> list[Answer]:
-    """`function` of each part, run by the workers, in order."""
+    """`function` of each part, run by the workers, in order.
+
+    Examples
+    --------
+    >>> from distributed import Client
+    >>> from toppush import cluster
+    >>> with Client(processes=False, dashboard_address=None):
+    ...     cluster.on_workers(pow, [2, 3, 4], 2)
+    ...
+    [4, 9, 16]
+    """
     return list(dask.compute(*(dask.delayed(function)(part, *given) for part in parts)))

@@ -1,4 +1,12 @@
-"""Rows in files larger than memory, to be fitted and scored within a memory limit."""
+"""Rows in files larger than memory, to be fitted and scored within a memory limit.
+
+>>> import numpy as np
+>>> from toppush import TopPush, on_disk
+>>> np.save("rows.npy", np.eye(50))
+>>> rows = on_disk.open("rows.npy", memory_limit="4GiB")
+>>> TopPush(top=0.5).fit(rows, np.arange(50) < 25).predict(rows)[:3]
+array([ True,  True,  True])
+"""
 
 import re
 from collections.abc import Sequence
@@ -51,9 +59,10 @@ def open(  # called as on_disk.open
     >>> rng = np.random.default_rng(0)
     >>> X, y = rng.normal(size=(500, 3)), np.arange(500) < 50
     >>> X[y] += 2.0
-    >>> np.save("rows.npy", X)  # doctest: +SKIP
-    >>> rows = on_disk.open("rows.npy", memory_limit="1GiB")  # doctest: +SKIP
-    >>> TopPush(top=0.1).fit(rows, y).decision_function(rows)  # doctest: +SKIP
+    >>> np.save("rows.npy", X)
+    >>> rows = on_disk.open("rows.npy", memory_limit="4GiB")
+    >>> TopPush(top=0.1).fit(rows, y).decision_function(rows).shape
+    (500,)
     """
     where = Path(path)
     if not where.exists():

@@ -60,6 +60,15 @@ class OnDisk(RowsHere):
         Bytes that the process may hold.
     bytes_read : int
         From the files so far, by all fits and scorings.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from toppush import on_disk
+    >>> np.save("rows.npy", np.zeros((500, 3)))
+    >>> rows = on_disk.open("rows.npy", memory_limit="4GiB")
+    >>> rows.shape, rows.dtype
+    ((500, 3), dtype('float64'))
     """
 
     library = "disk"

@@ -74,6 +74,15 @@ def save(model: Model | Pipeline | Ranker, path: str | Path) -> None:
     path : path
         It is replaced when the new file is complete; a crash leaves the old one. The rows that the
         model was fitted to are never replaced.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from toppush import TopPush, files
+    >>> X, y = load_breast_cancer(return_X_y=True, as_frame=True)
+    >>> files.save(TopPush(top=0.1).fit(X / X.max(), y), "ranker.toppush")
+    >>> files.load("ranker.toppush").ranker.top
+    0.1
     """
     model = as_model(model)
     require_no_training_rows(path, model.about)
@@ -96,6 +105,15 @@ def load(path: str | Path) -> Model:
     ModelError
         If the file is not a model, is truncated or altered, or names a type that models do not
         need.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from toppush import files
+    >>> load_breast_cancer(as_frame=True).frame.to_csv("train.csv", index=False)
+    >>> files.save(files.fit("train.csv", label="target", lam=0.01, top=0.1), "model.toppush")
+    >>> type(files.load("model.toppush").ranker).__name__
+    'TopPush'
     """
     path = Path(path)
     try:
