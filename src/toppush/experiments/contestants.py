@@ -128,6 +128,13 @@ def searched(model: Any, grid: Any) -> GridSearchCV:
     return GridSearchCV(model, grid, scoring="average_precision", cv=3)
 
 
+def _fit_logistic(X: Any, y: Mask, seed: int) -> Scorer:
+    """By the solver that suits the rows: LIBLINEAR took 27 s where lbfgs took 144 on url."""
+    solver = "lbfgs" if can_be_shifted(X) else "liblinear"
+    model = LogisticRegression(solver=solver, max_iter=1000)
+    return on_columns(lambda seed: searched(model, {"C": COSTS}))(X, y, seed)
+
+
 def _linear_svm(seed: int, **grid: list[Any]) -> GridSearchCV:
     return searched(LinearSVC(random_state=seed), {"C": COSTS[:4], **grid})
 
@@ -315,9 +322,10 @@ CONTESTANTS = {
         Contestant(
             "lr",
             "LR",
-            f"{SCALED}C of {COSTS} by average precision on three folds.",
-            on_columns(lambda seed: searched(LogisticRegression(max_iter=1000), {"C": COSTS})),
+            f"{SCALED}C of {COSTS} by average precision on three folds; sparse rows by LIBLINEAR.",
+            _fit_logistic,
             "linear",
+            revision=2,
         ),
         Contestant(
             "linear-svc",
