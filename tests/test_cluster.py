@@ -307,6 +307,9 @@ def test_parts_in_parquet(client, tmp_path, rng):
         cluster.read_parquet(tmp_path / "*.parquet", label="y")
 
 
+@pytest.mark.skipif(
+    pd.__version__ < "3", reason="Dask loses two persisted parts of one Parquet source by pandas 2"
+)
 def test_the_block_on_the_page_runs_to_its_last_line(client, tmp_path, monkeypatch, rng):
     """Dask may read y in fewer partitions than X, as it does here."""
     X, y = made("dense", rng)
