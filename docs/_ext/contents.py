@@ -42,8 +42,10 @@ def toctree(heading: str, names: list[str]) -> str:
     return "\n".join(["", "```{toctree}", ":hidden:", *caption, "", *lines, "```", ""])
 
 
-def as_downloads(text: str) -> str:
-    """Let links to Markdown files of results, which are no pages here, lead to the files."""
+def with_links_of_the_site(text: str) -> str:
+    """Links to examples lead to their stories; those to Markdown of results to the files."""
+    text = text.replace("](../examples/README.rst)", "](gallery/index.rst)")
+    text = re.sub(r"\]\(\.\./examples/(\w+)\.py\)", r"](gallery/\1.rst)", text)
     return re.sub(r"\]\((\.\./results/[\w./-]+\.md)\)", r"](path:\1)", text)
 
 
@@ -63,7 +65,7 @@ def add_contents(app: Any, page: str, source: list[str]) -> None:
     """Append its table of contents to a page that has one."""
     if page in FROM_ROOT:
         source[0] = shown_from_root(app, FROM_ROOT[page])
-    source[0] = as_downloads(source[0])
+    source[0] = with_links_of_the_site(source[0])
     if page.startswith("gallery/torch_") and not find_spec("torch"):
         source[0] = with_warning(source[0])
     for heading, names in CONTENTS.get(page, {}).items():

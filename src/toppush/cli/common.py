@@ -237,6 +237,7 @@ def output_option(text: str, **more: Any) -> Decorator:
 def listed(given: Collection[str], known: Collection[str] = ()) -> tuple[str, ...]:
     """The names in the values of an option: a value that is a known name, else its parts.
 
+    >>> from toppush.cli.common import listed
     >>> listed(("id,age", "city, state"), known=("city, state", "id", "age"))
     ('id', 'age', 'city, state')
     """

@@ -113,6 +113,7 @@ def _as_text(found: "pa.Table", model: "Model") -> "Table":
 def percent(share: float) -> str:
     """A share in percent, with three digits; not 100 for what is not all.
 
+    >>> from toppush.cli.rank import percent
     >>> percent(0.8333), percent(0.000123), percent(0.99996)
     ('83.3%', '0.0123%', '99.99%')
     """

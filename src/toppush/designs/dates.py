@@ -79,6 +79,8 @@ def date_parts(values: Dates, *, hour: bool | None = None) -> tuple[tuple[str, .
 
     Examples
     --------
+    >>> import numpy as np
+    >>> from toppush.designs.dates import date_parts
     >>> names, parts = date_parts(np.array(["2026-11-16T18:00", "NaT"], "datetime64[m]"))
     >>> names, parts[0].tolist()
     (('days', 'month', 'day', 'weekday', 'hour'), [20773.75, 11.0, 16.0, 0.0, 18.0])

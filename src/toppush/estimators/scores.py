@@ -30,6 +30,7 @@ def scores_of(estimator: Any, X: Matrix, positive: object = None) -> Array:
 
     Examples
     --------
+    >>> from toppush.estimators.scores import scores_of
     >>> from sklearn.linear_model import LogisticRegression
     >>> fitted = LogisticRegression().fit([[0.0], [1.0], [2.0], [3.0]], list("aabb"))
     >>> bool((scores_of(fitted, [[1.0]]) == -scores_of(fitted, [[1.0]], positive="a")).all())

@@ -72,6 +72,7 @@ class Columns(TransformerMixin, BaseEstimator):
 
     Examples
     --------
+    >>> from toppush.files import Columns
     >>> import pyarrow as pa
     >>> table = pa.table({"age": [30, None, 50], "city": ["Lyon", "Oslo", "Lyon"]})
     >>> Columns().fit_transform(table)

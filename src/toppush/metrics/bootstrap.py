@@ -141,6 +141,8 @@ def intervals(
     --------
     A perfect list of 50 rows does not promise that the next one will be:
 
+    >>> import numpy as np
+    >>> from toppush.metrics.bootstrap import intervals, measure
     >>> found = intervals(np.arange(50) < 10, -np.arange(50), {"top": measure("positives_at_top")})
     >>> found["top"].value, found["top"].low < 0.1, found["top"].high
     (1.0, True, 1.0)

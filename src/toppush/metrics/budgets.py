@@ -113,6 +113,8 @@ def expected_hits(
     --------
     Ten hits above a score among 1000 rows, so with 5000 more:
 
+    >>> import numpy as np
+    >>> from toppush.metrics.budgets import expected_hits
     >>> positive = np.arange(1000) % 10 == 0
     >>> expected_hits(positive, -np.arange(1000), rows=5000, above=-100)
     Forecast(expected=50.0, low=22.0, high=95.0)
@@ -278,6 +280,8 @@ def threshold_for_budget(
 
     Examples
     --------
+    >>> import numpy as np
+    >>> from toppush.metrics.budgets import threshold_for_budget
     >>> found = threshold_for_budget(np.arange(1000.0), budget=50, rows_per_day=5000)
     >>> found.score, found.above, found.rows.expected
     (990.0, 9, 45.0)

@@ -185,6 +185,8 @@ def points(scores: ArrayLike, reference: ArrayLike, weight: ArrayLike | None = N
 
     Examples
     --------
+    >>> import numpy as np
+    >>> from toppush.metrics.calibration import points
     >>> points([5.0, 99.0], np.arange(10))
     array([ 55., 100.])
     """
@@ -215,6 +217,8 @@ def shares(
 
     Examples
     --------
+    >>> import numpy as np
+    >>> from toppush.metrics.calibration import shares
     >>> shares([10.0, -10.0], np.arange(10) >= 6, np.arange(10)).round(3)
     array([0.883, 0.06 ])
     """

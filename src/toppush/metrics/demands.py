@@ -134,6 +134,8 @@ def answers(y_true: ArrayLike, y_score: ArrayLike, demands: Demands) -> list[Ans
 
     Examples
     --------
+    >>> import numpy as np
+    >>> from toppush.metrics.demands import Demands, answers
     >>> good = np.arange(1000) < 200
     >>> for one in answers(good, -np.arange(1000.0), Demands(precision=0.9, recall=0.8)):
     ...     print(one.wanted, one.rows)
@@ -166,6 +168,7 @@ def _promised(kind: str, level: float, positive: Mask, scores: Array, sure: floa
 def percent(share: float) -> str:
     """A share as it was asked for.
 
+    >>> from toppush.metrics.demands import percent
     >>> percent(0.9), percent(0.001)
     ('90%', '0.1%')
     """

@@ -219,6 +219,7 @@ def judged(changes: Sequence[Change], alpha: float) -> list[Change]:
 def holm(p: Sequence[float]) -> list[float]:
     """Probabilities corrected for there being many, by Holm's method.
 
+    >>> from toppush.metrics.drift import holm
     >>> holm([0.01, 0.5, 0.02])
     [0.03, 0.5, 0.04]
     """

@@ -95,6 +95,7 @@ def grouped_lists(
 
     Examples
     --------
+    >>> from toppush.metrics.groups import grouped_lists
     >>> days, score = ["mon", "mon", "mon", "tue", "tue"], [3, 2, 1, 2, 1]
     >>> found = grouped_lists([1, 0, 1, 0, 0], score, days, budget=2)
     >>> found.measures["hits"].tolist(), found.without_positives
@@ -178,6 +179,14 @@ def group_means(
     """Means of the measures over groups, with intervals; O(draws x groups).
 
     Measures that no group has are left out.
+
+    Examples
+    --------
+    >>> from toppush.metrics.groups import group_means, grouped_lists
+    >>> days, score = ["mon", "mon", "mon", "tue", "tue"], [3, 2, 1, 2, 1]
+    >>> means = group_means(grouped_lists([1, 0, 1, 0, 0], score, days, budget=2))
+    >>> means["hits"].mean.value, means["hits"].groups
+    (0.5, 2)
     """
     found = {}
     for name, values in lists.measures.items():

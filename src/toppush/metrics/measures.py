@@ -26,6 +26,7 @@ its intervals (`toppush.metrics.bootstrap`), of `scorer` and of ``toppush evalua
 Paper: m -> n_pos, n -> n_neg (sums of weights), f -> score, L_rank -> `ranking_loss`,
 L -> `top_loss`.
 
+>>> from toppush.metrics import positives_at_top
 >>> positives_at_top([0, 1, 0, 1], [0.1, 0.9, 0.5, 0.4])
 0.5
 """
@@ -146,6 +147,7 @@ def metric(
 
     Examples
     --------
+    >>> from toppush.metrics import METRICS, metric
     >>> @metric()
     ... def missed_loss(curve, *, k):
     ...     return 1 - curve.hits_within(k) / curve.n_pos
@@ -509,6 +511,7 @@ def summary(
 
     Examples
     --------
+    >>> from toppush.metrics import summary
     >>> summary([1, 0, 1], [3.0, 2.0, 1.0], by="title")["Pos@Top"]
     0.5
     """
@@ -538,6 +541,7 @@ def scorer(name: str, **params: object) -> Callable[..., float]:
 
     Examples
     --------
+    >>> from toppush.metrics import scorer
     >>> scorer("recall_at_fpr", max_fpr=0.01)  # doctest: +ELLIPSIS
     make_scorer(recall_at_fpr, ...)
     """

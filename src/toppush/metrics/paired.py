@@ -127,6 +127,8 @@ def side_by_side(
 
     Examples
     --------
+    >>> import numpy as np
+    >>> from toppush.metrics.paired import side_by_side
     >>> from toppush.metrics.bootstrap import measure
     >>> y, rng = np.arange(300) < 100, np.random.default_rng(0)
     >>> lists = {"good": y + rng.normal(size=300) / 2, "chance": rng.normal(size=300)}

@@ -17,6 +17,7 @@ Panel = dict[str, tuple[str, dict[str, float]]]
 def panel(n_rows: int, n_negatives: int) -> Panel:
     """Every measure with its parameters, those that so many rows can show.
 
+    >>> from toppush.metrics.panel import panel
     >>> list(panel(60, 50))[-3:]
     ['precision_at_k(50)', 'recall_at_k(50)', 'recall_at_fpr(0.1)']
     """
@@ -39,6 +40,7 @@ def panel(n_rows: int, n_negatives: int) -> Panel:
 def chosen(n_rows: int, n_negatives: int, names: Collection[str]) -> Panel:
     """Some of the measures of the panel, each named once.
 
+    >>> from toppush.metrics.panel import chosen
     >>> chosen(60, 50, ["auc", "precision_at_k(10)"])
     {'auc': ('auc', {}), 'precision_at_k(10)': ('precision_at_k', {'k': 10})}
     """

@@ -97,6 +97,7 @@ def profit_curve(
 
     Examples
     --------
+    >>> from toppush.metrics.profit import profit_curve
     >>> profit_curve([1, 1, 0, 1, 0], [5, 4, 3, 2, 1], value=3, cost=2).profits.tolist()
     [0.0, 1.0, 2.0, 0.0, 1.0, -1.0]
     """
@@ -139,6 +140,8 @@ def best_length(
 
     Examples
     --------
+    >>> import numpy as np
+    >>> from toppush.metrics.profit import best_length
     >>> found = best_length(np.arange(300) % 30 < 3, -(np.arange(300) % 30), value=5, cost=2)
     >>> found.length, found.hits, found.observed
     (30, 30, 90.0)

@@ -109,6 +109,7 @@ class Guarantee:
 def negatives_needed(max_fpr: float, confidence: float) -> int:
     """Least number of negatives that can bound a rate: the least n with (1 - a)^n <= 1 - c.
 
+    >>> from toppush.metrics.thresholds import negatives_needed
     >>> negatives_needed(0.001, 0.95)
     2995
     """
@@ -146,6 +147,7 @@ def threshold_at_fpr(scores: ArrayLike, *, max_fpr: float, confidence: float = 0
 
     Examples
     --------
+    >>> from toppush.metrics.thresholds import threshold_at_fpr
     >>> import numpy as np
     >>> threshold_at_fpr(np.arange(100.0), max_fpr=0.05).score
     98.0
@@ -207,6 +209,8 @@ def threshold_at_recall(
 
     Examples
     --------
+    >>> import numpy as np
+    >>> from toppush.metrics.thresholds import threshold_at_recall
     >>> threshold_at_recall(np.arange(100) < 60, -np.arange(100.0), min_recall=0.95).hits
     60
     """
@@ -247,6 +251,8 @@ def threshold_at_precision(
 
     Examples
     --------
+    >>> import numpy as np
+    >>> from toppush.metrics.thresholds import threshold_at_precision
     >>> threshold_at_precision(np.arange(500) < 120, -np.arange(500.0), min_precision=0.9).rows
     110
     """

@@ -71,6 +71,7 @@ class TopPushObjective:
 
     Examples
     --------
+    >>> from toppush.objectives import TopPushObjective
     >>> import numpy as np
     >>> objective = TopPushObjective(top=1)
     >>> gradient, curvature = objective(np.array([0, 1, 0, 1]), np.zeros(4))  # labels, scores

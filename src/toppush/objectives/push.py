@@ -41,6 +41,7 @@ def push(
 
     Examples
     --------
+    >>> from toppush.objectives import push
     >>> import numpy as np
     >>> from toppush.objectives import label_rows
     >>> found = push(np.zeros(4), label_rows([0, 1, 0, 1]), top=1)

@@ -202,6 +202,7 @@ class TopCurveDisplay(_Display):
 
     Examples
     --------
+    >>> from toppush.plots import TopCurveDisplay
     >>> display = TopCurveDisplay.from_predictions([0, 1, 0, 1], [0.1, 0.9, 0.5, 0.4])
     >>> display.precision.round(2).tolist()
     [1.0, 0.5, 0.67, 0.5]

@@ -42,6 +42,7 @@ class Model:
 
     Examples
     --------
+    >>> from sklearn.pipeline import Pipeline
     >>> from sklearn.datasets import load_breast_cancer
     >>> from toppush import TopPush, files
     >>> X, y = load_breast_cancer(return_X_y=True)

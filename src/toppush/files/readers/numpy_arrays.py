@@ -154,6 +154,8 @@ def _values(array: NDArray[Any]) -> NDArray[Any]:
 def native(X: Matrix) -> Matrix:
     """A matrix in this machine's byte order and a precision that solvers know, copied if need be.
 
+    >>> import numpy as np
+    >>> from toppush.files.readers.numpy_arrays import native
     >>> native(np.array([[1, 2]], ">i4")).dtype.isnative
     True
     """
