@@ -17,6 +17,7 @@ from toppush.baselines import (
     InfinitePush,
     PNormPush,
     SparseInfinitePush,
+    interior_point,
     pair_admm,
 )
 from toppush.baselines.accuracy_at_top import Quantile
@@ -355,6 +356,23 @@ def test_interior_points_close_the_gap_and_bound_every_problem(seed, C, n_rows):
             assert bound >= batch.lower[row] * (1 - 1e-7) or row != first
         pull = batch.duals[:, row] @ difference
         assert batch.lower[row] == pytest.approx(batch.duals[:, row].sum() - 0.5 * pull @ pull)
+
+
+@pytest.mark.parametrize("held", [0, 1 << 20])
+def test_sums_of_interior_points_against_their_definition(held, monkeypatch):
+    monkeypatch.setattr(interior_point, "HELD_PRODUCTS", held)
+    rng, which = np.random.default_rng(0), np.array([4, 0, 9])
+    sign = np.where(rng.random(10) < 0.4, 1.0, -1.0)
+    machines = ShiftedMachines(rng.normal(size=(10, 4)), sign, np.ones(10))
+    weights, scale = rng.normal(size=(3, 4)), rng.random((10, 3))
+    margins, sums = machines.margins(which, weights), machines.combine(which, scale)
+    systems = machines.systems(which, scale)
+    for at, row in enumerate(which):
+        d = sign[:, None] * (machines.rows - machines.rows[row])
+        np.testing.assert_allclose(margins[:, at], d @ weights[at], atol=1e-13)
+        np.testing.assert_allclose(sums[at], d.T @ scale[:, at], atol=1e-13)
+        expected = np.eye(4) + d.T @ (scale[:, [at]] * d)
+        np.testing.assert_allclose(systems[at], expected, atol=1e-13)
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(1, 12), st.floats(0.01, 0.99))

@@ -21,6 +21,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg.blas import daxpy
 
 from toppush.designs import Block, Design
 from toppush.problem.solution import Solution, Status, proven_below
@@ -232,13 +233,18 @@ class _Model:
     idle: Array = field(default_factory=lambda: np.empty(0))
 
     def add(self, plane: Array, offset: float) -> None:
-        """One more cut; its products with the others cost one pass over the cuts."""
+        """One more cut."""
         self.cuts.append(plane[self.columns])
-        products = np.array([cut @ self.cuts[-1] for cut in self.cuts])
-        self.gram = np.pad(self.gram, (0, 1))
-        self.gram[-1, :] = self.gram[:, -1] = products
         self.offsets = np.append(self.offsets, offset)
         self.shares, self.idle = np.pad(self.shares, ((0, 0), (0, 1))), np.append(self.idle, 0.0)
+
+    def _multiply_new(self) -> None:
+        """Products of the new cuts with all: one pass over the cuts, however many are new."""
+        n_known = len(self.gram)
+        new = np.stack(self.cuts[n_known:])
+        products = np.array([new @ cut for cut in self.cuts])
+        self.gram = np.pad(self.gram, (0, len(new)))
+        self.gram[:, n_known:], self.gram[n_known:] = products, products.T
 
     def penalty(self, weights: Array) -> float:
         """lam/2 |w|^2."""
@@ -246,6 +252,7 @@ class _Model:
 
     def minimise(self) -> tuple[Array, float]:
         """Minimiser and least value of the model; cuts that had no share for long go."""
+        self._multiply_new()
         self._keep(np.flatnonzero(self.idle < MAX_IDLE))
         shares = minimise_on_simplex(self.gram / self.lam, self.offsets, 1.0, self.shares[0])
         self.shares[0] = shares
@@ -266,8 +273,10 @@ class _Model:
         return weights, self.penalty(weights) + float(np.max(lifted - gram @ shares))
 
     def _mix(self, shares: Array) -> Array:
-        used = np.flatnonzero(shares)
-        return np.asarray(sum(shares[k] * self.cuts[k] for k in used))
+        total = np.zeros(len(self.cuts[0]))
+        for k in np.flatnonzero(shares):
+            total = daxpy(self.cuts[k], total, a=shares[k])  # in place
+        return total
 
     def _spread(self, entries: Array) -> Array:
         weights = np.zeros(len(self.columns))
