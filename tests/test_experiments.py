@@ -305,7 +305,7 @@ def test_what_fails_or_takes_too_long_is_a_row_that_says_so(tmp_path, rows, dire
     run(hurried, store)
     late = [record for record in store.records() if record.status == OUT_OF_TIME]
     assert [record.config["trial"] for record in late] == [0, 1]
-    assert "more than 0.01 s" in late[0].message
+    assert "more than 0.01 CPU s" in late[0].message
 
 
 def test_a_method_that_would_take_too_long_is_not_begun(tmp_path, directory):

@@ -366,7 +366,7 @@ def report(out: Path) -> None:
 @click.option(
     "--page",
     "path",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=common.FilePath(dir_okay=False),
     default=Path("docs/results.md"),
     show_default=True,
     help="Where to write it.",

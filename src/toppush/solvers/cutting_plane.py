@@ -274,6 +274,8 @@ class _Model:
 
     def _mix(self, shares: Array) -> Array:
         total = np.zeros(len(self.cuts[0]))
+        if not total.size:  # no column varies, and BLAS takes no empty vector
+            return total
         for k in np.flatnonzero(shares):
             total = daxpy(self.cuts[k], total, a=shares[k])  # in place
         return total
