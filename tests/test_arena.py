@@ -1,6 +1,7 @@
 """The arena: its measures, tests and ranks, every ranker on every form of rows, and its tables."""
 
 import csv
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -155,7 +156,8 @@ def ran(tmp_path_factory):
     words = ["--sets", "diabetes,cover,bank-marketing", "--trials", "3", "--data", str(folder)]
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TOPPUSH_CACHE", str(out / "cache"))
-        patch.setitem(CONTESTANTS, "top-ranker", CONTESTANTS["lr"])  # as quick, and as good
+        quicker = replace(CONTESTANTS["top-ranker"], fit=CONTESTANTS["lr"].fit)
+        patch.setitem(CONTESTANTS, "top-ranker", quicker)
         return run("--methods", METHODS, "--out", str(out), *words), out
 
 
