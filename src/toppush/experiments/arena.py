@@ -18,6 +18,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 import psutil
 from sklearn.model_selection import train_test_split
+from sklearn.utils import _safe_indexing
 
 from toppush import datasets, metrics
 from toppush.designs.columns import is_thin
@@ -97,7 +98,7 @@ def run_trial(contestant: Any, X: Any, y: Mask, seed: int) -> Json:
     """One split: fit, with every choice that it takes, and measure."""
     rows = np.arange(y.size)
     train, test = train_test_split(rows, test_size=TEST_SHARE, random_state=seed, stratify=y)
-    inside, outside = _taken(X, train), _taken(X, test)
+    inside, outside = _safe_indexing(X, train), _safe_indexing(X, test)
     with peak_memory() as peak:
         began = time.process_time()
         score = contestant.fit(inside, y[train], seed)
@@ -107,10 +108,6 @@ def run_trial(contestant: Any, X: Any, y: Mask, seed: int) -> Json:
     found = measure(y[test], np.asarray(scores, dtype=np.float64))
     times = {"seconds_fitting": fitted - began, "seconds_scoring": ended - fitted}
     return {**found, **times, "megabytes": peak.megabytes}
-
-
-def _taken(X: Any, where: Array) -> Any:
-    return X.iloc[where] if hasattr(X, "iloc") else X[where]
 
 
 @dataclass

@@ -23,6 +23,7 @@ from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MaxAbsScaler, OneHotEncoder, StandardScaler
 from sklearn.svm import LinearSVC
+from sklearn.utils import _safe_indexing
 
 from toppush import (
     TopPushAdditive,
@@ -153,27 +154,26 @@ def _fit_forest(X: Any, y: Mask, seed: int) -> Scorer:
 
 
 def _fit_network(X: Any, y: Mask, seed: int) -> Scorer:
+    _check_first_layer(X, 100)
     model = MLPClassifier((100,), early_stopping=True, random_state=seed)
-    if X.shape[1] * 100 > MOST_WEIGHTS:
-        raise Refused(f"{X.shape[1]:,} columns make more than {MOST_WEIGHTS:,.0f} weights")
     return on_columns(lambda seed: model)(X, y, seed)
 
 
 def _fit_our_network(X: Any, y: Mask, seed: int) -> Scorer:
     net = TopPushNet(n_threads=1, random_state=seed)
-    if X.shape[1] * net.hidden[0] * net.n_members > MOST_WEIGHTS:
-        raise Refused(f"{X.shape[1]:,} columns make more than {MOST_WEIGHTS:,.0f} weights")
+    _check_first_layer(X, net.hidden[0] * net.n_members)
     return on_columns(lambda seed: net)(X, y, seed)
+
+
+def _check_first_layer(X: Any, n_units: int) -> None:
+    if X.shape[1] * n_units > MOST_WEIGHTS:
+        raise Refused(f"{X.shape[1]:,} columns make more than {MOST_WEIGHTS:,.0f} weights")
 
 
 def _parted(y: Mask, seed: int) -> list[Array]:
     """Three quarters of the rows, and the rest to stop by."""
     parts = train_test_split(np.arange(y.size), test_size=0.25, random_state=seed, stratify=y)
     return [np.sort(part) for part in parts]
-
-
-def _rows(X: Any, where: Array) -> Any:
-    return X.iloc[where] if hasattr(X, "iloc") else X[where]
 
 
 def _fit_lightgbm(X: Any, y: Mask, seed: int) -> Scorer:
@@ -184,9 +184,9 @@ def _fit_lightgbm(X: Any, y: Mask, seed: int) -> Scorer:
     kept, held = _parted(y, seed)
     found = lightgbm.train(
         options,
-        lightgbm.Dataset(_rows(X, kept), y[kept]),
+        lightgbm.Dataset(_safe_indexing(X, kept), y[kept]),
         MOST_ROUNDS,
-        valid_sets=[lightgbm.Dataset(_rows(X, held), y[held])],
+        valid_sets=[lightgbm.Dataset(_safe_indexing(X, held), y[held])],
         callbacks=[lightgbm.early_stopping(PATIENCE, verbose=False)],
     )
     model = lightgbm.train(options, lightgbm.Dataset(X, y), found.best_iteration)
@@ -202,9 +202,9 @@ def _fit_xgboost(X: Any, y: Mask, seed: int) -> Scorer:
     kept, held = _parted(y, seed)
     found = xgboost.train(
         options,
-        matrix(_rows(X, kept), y[kept]),
+        matrix(_safe_indexing(X, kept), y[kept]),
         MOST_ROUNDS,
-        evals=[(matrix(_rows(X, held), y[held]), "held")],
+        evals=[(matrix(_safe_indexing(X, held), y[held]), "held")],
         early_stopping_rounds=PATIENCE,
         verbose_eval=False,
     )
@@ -221,7 +221,9 @@ def _fit_catboost(X: Any, y: Mask, seed: int) -> Scorer:
     options |= {"allow_writing_files": False, "cat_features": texts}
     kept, held = _parted(y, seed)
     first = catboost.CatBoostClassifier(MOST_ROUNDS, early_stopping_rounds=PATIENCE, **options)
-    first.fit(_rows(X, kept), labels[kept], eval_set=(_rows(X, held), labels[held]))
+    first.fit(
+        _safe_indexing(X, kept), labels[kept], eval_set=(_safe_indexing(X, held), labels[held])
+    )
     model = catboost.CatBoostClassifier(max(first.tree_count_, 1), **options)
     model.set_params(learning_rate=first.learning_rate_).fit(X, labels)
     return lambda rows: np.asarray(model.predict(rows, prediction_type="RawFormulaVal"))

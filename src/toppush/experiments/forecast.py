@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
+from sklearn.utils import _safe_indexing
 
 from toppush.experiments.store import Json
 from toppush.types import Mask, Where
@@ -58,7 +59,7 @@ def forecast(
     n_rows = min(max(SMALLEST, math.ceil(FEWEST * y.size / max(n_rarer, 1))), y.size)
     while n_rows:
         part = order[:n_rows]
-        seconds = _seconds(fit, X.iloc[part] if hasattr(X, "iloc") else X[part], y[part], found)
+        seconds = _seconds(fit, _safe_indexing(X, part), y[part], found)
         if seconds is None:
             break
         found.sizes.append(n_rows)
