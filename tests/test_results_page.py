@@ -158,6 +158,15 @@ def test_what_is_missing_is_said_with_its_reason(folder):
     )
 
 
+def test_means_of_few_splits_are_named(folder):
+    rows = (folder / "arena.csv").read_text(encoding="utf-8")
+    few = rows.replace(f"{SETS[1]},LR,30", f"{SETS[1]},LR,4")
+    (folder / "arena.csv").write_text(few, encoding="utf-8")
+    found = page(folder)
+    assert cells(section(found, "Set by set"), SETS[1])[2] == "LR 0.910 (4)"
+    assert cells(section(found, "What is missing"), "LR")[1] == f"{SETS[1]} 4 of 30"
+
+
 def test_every_figure_is_in_a_file(folder):
     """Means and differences as the files have them; ranks and shares are counted above."""
     text = page(folder)

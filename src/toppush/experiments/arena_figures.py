@@ -32,7 +32,8 @@ def draw_winners(ranks: Ranks, measure: str, titles: dict[str, str]) -> Picture:
         for column in range(n_sets):
             value, is_dark = ranks.means[column, ranker], shown[row, column] < 0.3
             _write(axis, row, column, value, dark=is_dark and not missing[row, column])
-    axis.set_xticks(range(n_sets), [titles[one] for one in ranks.sets], rotation=35, ha="left")
+    labels = [_short(titles[one]) for one in ranks.sets]
+    axis.set_xticks(range(n_sets), labels, rotation=35, ha="left")
     axis.xaxis.tick_top()
     labels = [f"{ranks.names[i]}   {ranks.mean[i]:.1f}" for i in order]
     axis.set_yticks(range(n_rankers), labels)
@@ -42,11 +43,18 @@ def draw_winners(ranks: Ranks, measure: str, titles: dict[str, str]) -> Picture:
     axis.tick_params(length=0)
     axis.set_xlabel(
         f"{measure.capitalize()} negatives: mean over random splits. Darker is better on that set; "
-        "a dash did not finish.\nBehind the names: mean rank over the sets. Green names are ours.",
+        "a dash did not finish.\nBehind the names: mean rank over the sets. Green names are ours. "
+        "A star: a part of the set.",
         loc="left",
     )
     words = f"{measure} of {n_rankers} rankers on {n_sets} data sets, in the order of mean ranks."
     return figure, words
+
+
+def _short(title: str) -> str:
+    """A set's name, with a star instead of the share of it that there is."""
+    name, is_part, _ = title.partition(" (")
+    return f"{name}*" if is_part else name
 
 
 def _write(axis: "Axes", row: int, column: int, value: float, *, dark: bool) -> None:

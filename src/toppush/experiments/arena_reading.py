@@ -85,6 +85,15 @@ class Arena:
         found = {row["set"]: int(row["splits"]) for row in self.means if row["ranker"] == OURS}
         return {name: found[name] for name in self.sets}
 
+    def n_splits(self, data: str, ranker: str) -> int:
+        """How many splits a mean is of."""
+        (row,) = (one for one in self.means if (one["set"], one["ranker"]) == (data, ranker))
+        return int(row["splits"])
+
+    def n_planned(self, data: str) -> int:
+        """The most splits that any ranker has there."""
+        return max(int(row["splits"]) for row in self.means if row["set"] == data)
+
     def by_ranker(self, data: str, measure: str) -> dict[str, float]:
         """The means of all that finished a set."""
         rows = [row for row in self.means if row["set"] == data]

@@ -38,7 +38,7 @@ def page(folder: Path, files: str = "../results") -> str:
         _winners(arena),
         _losses(arena),
         _what_to_use(arena),
-        _missing(arena),
+        _missing(arena, files),
         against_paper(folder, files),
     ]
     paragraphs = "\n\n".join(sections).split("\n\n")
@@ -133,7 +133,9 @@ def _winners(arena: Arena) -> str:
         for measure in MEASURES:
             found, best = arena.by_ranker(data, measure), arena.best(data, measure)
             mark = {-1: " ○"}.get(verdicts.get((data, best, measure), 0), "")
-            cells.append(f"{_bold(best)} {found[best]:.3f}{mark}")
+            few = arena.n_splits(data, best)
+            count = f" ({few})" if few < arena.splits[data] else ""
+            cells.append(f"{_bold(best)} {found[best]:.3f}{count}{mark}")
             cells.append(f"{found[OURS]:.3f}")
         rows.append([data, str(arena.splits[data]), *cells])
     head = ["data", "splits"]
@@ -144,8 +146,9 @@ def _winners(arena: Arena) -> str:
     ]
     return f"""## Set by set
 
-The greatest mean of all, and that of {OURS} beside it; ○ where the best is better by more than
-chance. Of {len(arena.sets)} sets {OURS} is first on {listed(firsts)}.
+The greatest mean of all (in brackets its splits, if they are fewer), and that of {OURS} beside it;
+○ where the best is better by more than chance. Of {len(arena.sets)} sets {OURS} is first on
+{listed(firsts)}.
 
 {markdown_table(head, rows)}"""
 
@@ -235,7 +238,7 @@ def _hurry(arena: Arena) -> list[list[str]]:
     ]
 
 
-def _missing(arena: Arena) -> str:
+def _missing(arena: Arena, files: str) -> str:
     """Rankers without a result on a set, by the reason."""
     reasons: dict[str, dict[str, list[str]]] = {}
     for row in arena.means:
@@ -247,9 +250,27 @@ def _missing(arena: Arena) -> str:
         + "; ".join(f"{name} on {_where(arena, sets)}" for name, sets in all_of.items())
         for why, all_of in reasons.items()
     ]
-    return "## What is missing\n\n" + (
-        "\n".join(bullets) or "Every ranker has a result on every set."
-    )
+    none = "\n".join(bullets) or "Every ranker has a result on every set."
+    return f"## What is missing\n\n{none}{_few_splits(arena, files)}"
+
+
+def _few_splits(arena: Arena, files: str) -> str:
+    """Rankers that stopped before the last split of a set."""
+    found: dict[str, list[str]] = {}
+    for row in arena.means:
+        n_all = arena.n_planned(row["set"])
+        if 0 < int(row["splits"]) < n_all:
+            found.setdefault(row["ranker"], []).append(f"{row['set']} {row['splits']} of {n_all}")
+    rows = [[_bold(name), ", ".join(sets)] for name, sets in found.items()]
+    if not rows:
+        return ""
+    return f"""
+
+Rankers that stopped before the last split of a set, and how many splits their means there are of.
+Why, and about how long all splits would take, says the last column of
+[arena.csv]({files}/arena.csv):
+
+{markdown_table(["ranker", "sets and splits"], rows)}"""
 
 
 def _where(arena: Arena, sets: Sequence[str]) -> str:
