@@ -45,10 +45,10 @@ def lists() -> dict[str, np.ndarray]:
 
 def draw(found: dict[str, np.ndarray], theme: str) -> None:
     """Lists as squares in lines, the top first; false alarms have another colour and a cross."""
-    figure, axes = plt.subplots(figsize=(10, 3.6))
+    figure, axes = plt.subplots(figsize=(10, 3.9))
     for number, (name, order) in enumerate(found.items()):
-        draw_list(axes, -4.4 * number, name, order[:SHOWN], COLOURS[theme])
-    axes.set(xlim=(-0.6, LINE), ylim=(-7.1, 1.8), aspect="equal")
+        draw_list(axes, -5.1 * number, name, order[:SHOWN], COLOURS[theme])
+    axes.set(xlim=(-0.6, LINE), ylim=(-7.8, 1.8), aspect="equal")
     axes.axis("off")
     where = HERE / f"two-lists-{theme}.svg"
     figure.savefig(where, transparent=True, bbox_inches="tight", metadata={"Date": None})
