@@ -332,6 +332,11 @@ def test_a_method_that_runs_out_of_time_says_what_all_trials_would_take(plan):
     limits.spend(plan.config(*cell, 0), 3000.0, DONE)
     assert limits.left(cell) == 600.0  # a trial that ended knows better
     assert limits.late(cell).endswith("; about 1.7 h by 1 of 2")
+    longer = Limits(replace(plan, trials=10))
+    longer.spend(plan.config(*cell, 0), 700.0, DONE)
+    assert longer.left(cell) == 2900.0  # half of the trials, or more, can be had
+    longer.spend(plan.config(*cell, 1), 800.0, DONE)
+    assert longer.left(cell) == 0.0
     assert in_words(100.0) == "1.7 min"
     assert in_words(0.0) == "0 s"
 

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 FORESEEING = 120.0
 """Seconds after which a forecast is given up."""
+HOPELESS = 2.0
+"""Trials that ended stop those after them if all would take more than so many times the limit."""
 Cell = tuple[str, str]
 """A data set and a method."""
 
@@ -70,14 +72,17 @@ class Limits:
         return pool.schedule(self.plan.foresee, args=arguments, timeout=FORESEEING)
 
     def left(self, cell: Cell) -> float:
-        """Seconds for further trials; none if all are foreseen to take longer than allowed."""
-        if not self.finished[cell] and self._needed(cell) > self.plan.time_limit:
+        """Seconds for further trials; none if all are foreseen to take far longer than allowed."""
+        enough = HOPELESS if self.finished[cell] else 1.0
+        if self._needed(cell) > enough * self.plan.time_limit:
             return 0.0
         return self.plan.time_limit - self.spent[cell]
 
     def _needed(self, cell: Cell) -> float:
-        """Seconds of all trials as foreseen, 0 if they are not."""
+        """Seconds of all trials by those that ended, or as foreseen; 0 if nobody knows."""
         one = self.foreseen.get(cell, {}).get("seconds_trial", 0.0)
+        if self.finished[cell]:
+            one = self.spent[cell] / self.finished[cell]
         return float(one * self.plan.n_trials(cell[0]))
 
     def late(self, cell: Cell) -> str:
@@ -85,8 +90,7 @@ class Limits:
         n_trials, n_done = self.plan.n_trials(cell[0]), self.finished[cell]
         limit = f"more than {self.plan.time_limit:g} CPU s for all trials"
         if n_done:
-            needed = in_words(self.spent[cell] / n_done * n_trials)
-            return f"{limit}; about {needed} by {n_done} of {n_trials}"
+            return f"{limit}; about {in_words(self._needed(cell))} by {n_done} of {n_trials}"
         if cell not in self.foreseen:
             return limit
         needed, most = in_words(self._needed(cell)), max(self.foreseen[cell]["sizes"])
