@@ -339,6 +339,7 @@ def test_a_method_that_runs_out_of_time_says_what_all_trials_would_take(plan):
     assert longer.left(cell) == 0.0
     assert in_words(100.0) == "1.7 min"
     assert in_words(0.0) == "0 s"
+    assert in_words(1e8) == "3.2 years"
 
 
 def test_time_left_is_by_what_trials_of_a_cell_take(plan):

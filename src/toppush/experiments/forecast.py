@@ -96,7 +96,8 @@ def _dealt(y: Mask) -> Where:
 
 def in_words(seconds: float) -> str:
     """A time with about two digits, in the unit that suits it."""
-    for unit, size in (("days", 86400.0), ("h", 3600.0), ("min", 60.0)):
+    units = (("years", 365 * 86400.0), ("days", 86400.0), ("h", 3600.0), ("min", 60.0))
+    for unit, size in units:
         if seconds >= 1.5 * size:
             return f"{_two_digits(seconds / size)} {unit}"
     return f"{_two_digits(seconds)} s"
