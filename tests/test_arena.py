@@ -18,6 +18,7 @@ from toppush.experiments import arena
 from toppush.experiments.arena import ArenaPlan, measure, peak_memory, run_trial
 from toppush.experiments.contestants import CONTESTANTS, Refused
 from toppush.experiments.ranks import Ranks, holm, overlapping_p
+from toppush.experiments.runner import Plan
 
 # Tests of many comparisons.
 
@@ -198,5 +199,7 @@ def read(path):
 
 
 def test_sets_of_many_rows_have_ten_trials():
-    plan = ArenaPlan(["a", "b"], ["lr"], sizes={"a": (50_000, 50_000, 3), "b": (1, 100_000, 3)})
-    assert [plan.n_trials(name) for name in plan.data] == [30, 10]
+    sizes = {"a": (50_000, 50_000, 3), "b": (1, 100_000, 3)}
+    for kind in (Plan, ArenaPlan):
+        plan = kind(["a", "b"], ["lr"], sizes=sizes)
+        assert [plan.n_trials(name) for name in plan.data] == [30, 10]

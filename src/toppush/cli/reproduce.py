@@ -41,7 +41,13 @@ def _compared(sets: str, methods: str) -> Callable[[Callable[..., None]], Callab
         common.json_option,
         common.list_option("--sets", f"Data sets, with commas; {sets} by default."),
         common.list_option("--methods", f"Methods, with commas; {methods} by default."),
-        click.option("--trials", type=click.IntRange(1), default=30, show_default=True),
+        click.option(
+            "--trials",
+            type=click.IntRange(1),
+            default=30,
+            show_default=True,
+            help="Random splits; at most 10 of sets with more than 100,000 rows.",
+        ),
         click.option(
             "--jobs", type=click.IntRange(1), default=1, show_default=True, help="Processes."
         ),

@@ -33,8 +33,6 @@ from toppush.types import Array, Mask
 
 VERSION = "arena 1"
 """Part of every record's configuration; changes when results would."""
-MANY_ROWS, FEW_TRIALS = 100_000, 10
-"""Sets of more rows have fewer trials."""
 DENSE = 0.1
 """Filled to more than this share, the rows of a file of entries are an array."""
 LOOK = 0.02
@@ -181,11 +179,6 @@ class ArenaPlan(Plan):
         X, y = load(name, directory)
         found = forecast(lambda X, y: method.fit(X, y, 0), X, y)
         return {"seconds_trial": found.at((1.0 - TEST_SHARE) * y.size), **found.as_json()}
-
-    def n_trials(self, data: str) -> int:
-        """Fewer where there are many rows."""
-        n_pos, n_neg, _ = self.sizes[data]
-        return min(self.trials, FEW_TRIALS) if n_pos + n_neg > MANY_ROWS else self.trials
 
     def config(self, data: str, method: str, trial: int) -> Json:
         """All that decides the result of one trial."""

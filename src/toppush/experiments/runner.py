@@ -35,6 +35,8 @@ from toppush.experiments.protocol import (
 from toppush.experiments.store import DONE, FAILED, OUT_OF_TIME, Json, Record, Store, key_of
 from toppush.types import Mask, Matrix
 
+MANY_ROWS, FEW_TRIALS = 100_000, 10
+"""Sets of more rows have fewer trials."""
 SHARED = 4.0
 """Times its CPU seconds, work may take on a machine that is shared before it is stopped."""
 
@@ -125,8 +127,9 @@ class Plan:
         return foresee_trial(method, *_load(name, directory))
 
     def n_trials(self, data: str) -> int:
-        """How many trials a data set has."""
-        return self.trials
+        """How many trials a data set has: fewer where there are many rows."""
+        n_pos, n_neg, _ = self.sizes[data]
+        return min(self.trials, FEW_TRIALS) if n_pos + n_neg > MANY_ROWS else self.trials
 
     def config(self, data: str, method: str, trial: int) -> Json:
         """All that decides the result of one trial."""
