@@ -15,10 +15,12 @@ from sklearn.datasets import dump_svmlight_file, load_breast_cancer
 
 from toppush.cli import main
 from toppush.experiments import arena
-from toppush.experiments.arena import ArenaPlan, measure, peak_memory, run_trial
+from toppush.experiments.arena import COSTS, MEASURES, ArenaPlan, measure, peak_memory, run_trial
+from toppush.experiments.arena_tables import enough, long_table
 from toppush.experiments.contestants import CONTESTANTS, Refused
 from toppush.experiments.ranks import Ranks, holm, overlapping_p
 from toppush.experiments.runner import Plan
+from toppush.experiments.summaries import Summary
 
 # Tests of many comparisons.
 
@@ -203,3 +205,15 @@ def test_sets_of_many_rows_have_ten_trials():
     for kind in (Plan, ArenaPlan):
         plan = kind(["a", "b"], ["lr"], sizes=sizes)
         assert [plan.n_trials(name) for name in plan.data] == [30, 10]
+
+
+@pytest.mark.parametrize(
+    "n_done, n_all, is_shown", [(4, 30, False), (5, 30, True), (3, 3, True), (2, 3, False)]
+)
+def test_means_of_few_splits_are_not_shown(n_done, n_all, is_shown):
+    plan = ArenaPlan(["a"], ["lr"], trials=n_all, sizes={"a": (9, 9, 3)})
+    values = {one.key: np.ones(n_done) for one in (*MEASURES, *COSTS)}
+    found = Summary("a", "lr", values, list(range(n_done)), "", np.nan, np.nan)
+    (row,) = long_table(plan, {("a", "lr"): enough(plan, found)}, {"a": "a"}).rows
+    assert (row[2], bool(row[3])) == (str(n_done if is_shown else 0), is_shown)
+    assert row[-1] == ("" if is_shown else f"only {n_done} of {n_all} splits")

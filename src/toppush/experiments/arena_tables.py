@@ -1,7 +1,7 @@
 """The arena's tables: every mean, who is better than whom and how surely, and mean ranks."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -22,6 +22,8 @@ LEVEL = 0.05
 SHOWN = ("pos_at_top", "before_10", "ap", "seconds_fitting")
 """Measures that have a table of their own."""
 DRAWN = ("pos_at_top", "before_10", "ap")
+FEWEST = 5
+"""A mean of fewer splits says nothing and is not shown, unless no more were asked for."""
 Summaries = dict[tuple[str, str], Summary]
 TITLES = {one.key: one.title for one in (*MEASURES, *COSTS)}
 
@@ -48,7 +50,7 @@ class Tested:
 
 def result(plan: Plan, store: Store, titles: dict[str, str]) -> Result:
     """All tables and pictures of the arena, from what is in the store."""
-    summaries = summarise(plan, store)
+    summaries = {pair: enough(plan, one) for pair, one in summarise(plan, store).items()}
     tested = [one for measure in MEASURES for one in compare(plan, summaries, measure.key)]
     ranks = {measure.key: ranked(plan, summaries, measure.key) for measure in MEASURES}
     order = ranks["ap"].order
@@ -65,6 +67,15 @@ def result(plan: Plan, store: Store, titles: dict[str, str]) -> Result:
         {"trials": plan.trials, "seed": plan.seed, "methods": list(plan.methods), "data": titles},
         files=[long_table(plan, summaries, titles), differences(tested, titles)],
     )
+
+
+def enough(plan: Plan, summary: Summary) -> Summary:
+    """A summary, without means if they are of too few splits."""
+    n_done, n_all = len(summary.trials), plan.n_trials(summary.data)
+    if not 0 < n_done < min(FEWEST, n_all):
+        return summary
+    why = f" ({summary.trouble})" if summary.trouble else ""
+    return replace(summary, values={}, trials=[], trouble=f"only {n_done} of {n_all} splits{why}")
 
 
 def compare(plan: Plan, summaries: Summaries, measure: str) -> list[Tested]:
@@ -118,7 +129,8 @@ def overview(
         ]
         rows.append([CONTESTANTS[method].title, *cells])
     notes = [
-        "Means over the splits (in brackets how many, if not all of them). ● and ○: TopRanker is "
+        "Means over the splits (in brackets how many, if not all of them; fewer than "
+        f"{FEWEST} are not shown). ● and ○: TopRanker is "
         f"better and worse, by paired t-tests at {LEVEL} with Holm's correction for all rivals and "
         "sets. Rankers in the order of their mean rank by average precision."
     ]
