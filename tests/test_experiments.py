@@ -342,6 +342,12 @@ def test_a_method_that_runs_out_of_time_says_what_all_trials_would_take(plan):
     assert in_words(1e8) == "3.2 years"
 
 
+def test_sets_that_only_the_store_knows_are_not_in_the_notes(plan):
+    other = replace(plan, sizes=plan.sizes | {"w8a": (1, 2, 3)})
+    notes = table2(other, {}, {"diabetes": "diabetes"}).notes
+    assert notes[-1].startswith("diabetes: ")
+
+
 def test_time_left_is_by_what_trials_of_a_cell_take(plan):
     def ended(method, trial, seconds, status=DONE):
         return Record(plan.config("diabetes", method, trial), status, {"seconds": seconds})

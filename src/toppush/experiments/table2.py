@@ -40,12 +40,13 @@ def table2(plan: Plan, summaries: Summaries, titles: dict[str, str]) -> Table:
         f"{LEVEL}. Time: CPU seconds of one thread on the full data; ▲ and ★ mark at least 10 and "
         "100 times that of TopPush (paper); that of the TopPushCV rows includes the choice of lam "
         "and top. Protocol: CPU seconds a trial, cross-validation included.",
-        *(
-            f"{titles[data]}: {m:,} positives, {n:,} negatives, {d:,} features."
-            for data, (m, n, d) in plan.sizes.items()
-        ),
+        *(_size(titles[data], *plan.sizes[data]) for data in plan.data),
     ]
     return Table("table2", "Table 2: the top of the list", columns, rows, notes, group=True)
+
+
+def _size(title: str, n_pos: int, n_neg: int, n_columns: int) -> str:
+    return f"{title}: {n_pos:,} positives, {n_neg:,} negatives, {n_columns:,} features."
 
 
 def _row(summary: Summary, summaries: Summaries, title: str, trials: int) -> list[str]:
