@@ -150,12 +150,16 @@ def smoothed_top(losses: Array, k: int, mu: float) -> SmoothedTop:
 
 
 def _heights(losses: Array, k: int, mu: float, edge: float) -> Array:
-    """Losses above the level, in units of mu, at which logistic functions of them sum to k."""
+    """Losses above the level, in units of mu, at which logistic functions of them sum to k.
+
+    The level is counted from the edge: it is a few mu away, and as a loss it would be rounded to
+    many of them where mu is small.
+    """
+    above = (losses - edge) / mu
 
     def surplus(level: float) -> tuple[float, float, float]:
-        inside = expit((losses - level) / mu)
-        return float(inside.sum()) - k, -float((inside * (1.0 - inside)).sum()) / mu, float(k)
+        inside = expit(above - level)
+        return float(inside.sum()) - k, -float((inside * (1.0 - inside)).sum()), float(k)
 
-    reach = mu * (40.0 + np.log(len(losses)))
-    level = root(surplus, edge - reach, float(losses.max()) + reach, edge)
-    return np.asarray((losses - level) / mu)
+    reach = 40.0 + np.log(len(losses))
+    return np.asarray(above - root(surplus, -reach, float(above.max()) + reach, 0.0))
