@@ -50,12 +50,13 @@ class Fits:
         rows = self.rows if fold is None else self.folds[fold][0]
         key = (fold, *setting.values())
         if key in self._made:
-            self.reused += self._made[key][1]
+            made, seconds = self._made[key]
+            self.reused += seconds
         else:
             began = time.process_time()
-            score = self.maker.fit(*rows, **setting)
-            self._made[key] = score, time.process_time() - began
-        made = self._made[key][0]
+            made = self.maker.fit(*rows, **setting)
+            if self.maker.beside:  # nobody else would ask, and weights of url take 25 MB a fit
+                self._made[key] = made, time.process_time() - began
         return made if method is self.maker else method.derive(made, *rows, **setting)
 
 
