@@ -22,6 +22,7 @@ from toppush.cli.progress import NowAndThen, lines_to_stderr
 from toppush.experiments import compare as experiments_compare
 from toppush.files.fitting import read_training_file
 from toppush.files.ranking import COLUMNS
+from toppush.system.extras import EXTRAS
 
 COMMANDS = ("fit", "rank", "evaluate", "compare", "threshold", "info", "demo")
 
@@ -231,6 +232,14 @@ def test_info_says_what_the_model_is(folder):
 
 
 @pytest.mark.long
+def test_the_demo_needs_no_more_than_the_command_line():
+    """The README's first command installs the extra [cli] alone."""
+    beyond = [name for name, extra in EXTRAS.items() if extra == "experiments"]
+    assert "psutil" in beyond
+    code = f"import sys; sys.modules |= dict.fromkeys({beyond}); import toppush.experiments.demo"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
 def test_demo_shows_the_default_beside_rivals(tmp_path, monkeypatch):
     from toppush.experiments import demo
 

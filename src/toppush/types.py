@@ -13,3 +13,5 @@ Where = NDArray[np.integer[Any]]
 Matrix = Any
 """An array, sparse matrix, data frame or tensor; validated on entry, so no type says more."""
 Labels = Any
+Json = dict[str, Any]
+"""A configuration, a result or a machine, as they are kept."""

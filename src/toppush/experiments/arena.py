@@ -27,9 +27,8 @@ from toppush.experiments.contestants import CONTESTANTS
 from toppush.experiments.forecast import forecast
 from toppush.experiments.protocol import TEST_SHARE
 from toppush.experiments.runner import Known, Plan
-from toppush.experiments.store import Json
 from toppush.metrics.curve import TopCurve
-from toppush.types import Array, Mask
+from toppush.types import Array, Json, Mask
 
 VERSION = "arena 1"
 """Part of every record's configuration; changes when results would."""

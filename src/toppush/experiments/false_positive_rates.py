@@ -22,10 +22,10 @@ from toppush import TopPushCV, metrics
 from toppush.experiments.protocol import N_FOLDS, TEST_SHARE
 from toppush.experiments.results import Result
 from toppush.experiments.runner import Known, Plan
-from toppush.experiments.store import Json, Store
+from toppush.experiments.store import Store
 from toppush.experiments.summaries import Summary, summarise
 from toppush.experiments.tables import Table
-from toppush.types import Array, Mask, Matrix
+from toppush.types import Array, Json, Mask, Matrix
 
 NAME = "recall-at-fpr"
 VERSION = "recall at rates 1"

@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils import _safe_indexing
 
-from toppush.experiments.store import Json
-from toppush.types import Mask, Where
+from toppush.types import Json, Mask, Where
 
 PATIENCE = 10.0
 """CPU seconds that a forecast takes, about."""

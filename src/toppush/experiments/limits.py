@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from joblib import wrap_non_picklable_objects
 
 from toppush.experiments.forecast import in_words
-from toppush.experiments.store import DONE, OUT_OF_TIME, Json, Record
+from toppush.experiments.store import DONE, OUT_OF_TIME, Record
+from toppush.types import Json
 
 if TYPE_CHECKING:
     from pebble import ProcessPool

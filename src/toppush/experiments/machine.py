@@ -4,8 +4,8 @@ import os
 import platform
 from pathlib import Path
 
-from toppush.experiments.store import Json
 from toppush.system.versions import version_of
+from toppush.types import Json
 
 PACKAGES = ("toppush", "numpy", "scipy", "scikit-learn")
 

@@ -19,8 +19,7 @@ from sklearn.model_selection import StratifiedKFold, train_test_split
 from toppush import metrics
 from toppush.experiments.forecast import forecast
 from toppush.experiments.methods import Grid, Method, Scorer, Setting
-from toppush.experiments.store import Json
-from toppush.types import Array, Mask, Matrix
+from toppush.types import Array, Json, Mask, Matrix
 
 VERSION = 1
 """Part of every record's configuration; goes up when results would change."""

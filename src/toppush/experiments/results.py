@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from toppush.experiments.machine import machine
-from toppush.experiments.store import Json
 from toppush.experiments.tables import Table
 from toppush.system.writing import write_text, written_whole
+from toppush.types import Json
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

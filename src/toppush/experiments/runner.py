@@ -32,8 +32,8 @@ from toppush.experiments.protocol import (
     run_trial,
     time_fit,
 )
-from toppush.experiments.store import DONE, FAILED, OUT_OF_TIME, Json, Record, Store, key_of
-from toppush.types import Mask, Matrix
+from toppush.experiments.store import DONE, FAILED, OUT_OF_TIME, Record, Store, key_of
+from toppush.types import Json, Mask, Matrix
 
 MANY_ROWS, FEW_TRIALS = 100_000, 10
 """Sets of more rows have fewer trials."""

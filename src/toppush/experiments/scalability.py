@@ -22,14 +22,13 @@ from toppush.datasets import Dataset, made
 from toppush.designs import LocalDesign
 from toppush.experiments.figures import INK, LINES, Tell, new_axes
 from toppush.experiments.results import Result
-from toppush.experiments.store import Json
 from toppush.experiments.tables import Table
 from toppush.metrics import average_precision
 from toppush.problem.losses import LOSSES
 from toppush.problem.objective import TopPushProblem
 from toppush.problem.solution import Iteration, Solution
 from toppush.solvers import solve
-from toppush.types import Array, Mask, Matrix
+from toppush.types import Array, Json, Mask, Matrix
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

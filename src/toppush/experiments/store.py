@@ -14,12 +14,12 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self
 
 import psutil
 
-Json = dict[str, Any]
-"""A configuration, a result or a machine, as they are kept."""
+from toppush.types import Json
+
 PATIENCE = 60.0
 """Seconds to wait for another process that writes."""
 SCHEMA = """

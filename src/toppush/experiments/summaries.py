@@ -10,8 +10,8 @@ import numpy as np
 
 from toppush.experiments.protocol import by_measure
 from toppush.experiments.runner import Plan, usual_settings
-from toppush.experiments.store import DONE, Json, Record, Store
-from toppush.types import Array
+from toppush.experiments.store import DONE, Record, Store
+from toppush.types import Array, Json
 
 LEVEL = 0.9
 """Of the paper's pairwise t-test."""
