@@ -22,6 +22,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent
 VENV = ROOT / ".venv"
 QUICK, LONG = "not slow and not long", "(long or hypothesis) and not slow"
+HUNG = ["-o", "faulthandler_timeout=600", "-o", "faulthandler_exit_on_timeout=true"]
+"""A test that waits for ever says where all its threads are, and ends."""
 DIST = ROOT / "dist"
 SCRIPTS = "Scripts" if os.name == "nt" else "bin"
 BIN = VENV / SCRIPTS
@@ -75,13 +77,13 @@ def test(arguments: list[str]) -> None:
     run(BIN / "ruff", "check", ".")
     run(BIN / "ruff", "format", "--check", ".")
     run(BIN / "mypy")
-    run(BIN / "python", "-m", "pytest", *(arguments or ["-m", QUICK, "-n", "auto"]))
+    run(BIN / "python", "-m", "pytest", *(arguments or ["-m", QUICK, "-n", "auto", *HUNG]))
 
 
 def long(arguments: list[str]) -> None:
     """What `test` leaves out, but for the slow checks; arguments go to pytest."""
     install("test")
-    more = ["-m", LONG, "-n", "auto", "--hypothesis-profile", "thorough"]
+    more = ["-m", LONG, "-n", "auto", "--hypothesis-profile", "thorough", *HUNG]
     run(BIN / "python", "-m", "pytest", *more, *arguments)
 
 

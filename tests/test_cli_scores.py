@@ -9,8 +9,9 @@ from sklearn.linear_model import LogisticRegression
 
 from files import made_rows, write
 from test_cli import run
-from test_sources import TREE, fitted
+from test_sources import TREE, fitted, read
 from toppush import files
+from toppush.files.sources import open_source
 
 skops_io = pytest.importorskip("skops.io", reason="needs skops, an extra")
 SCORES = ("scored.csv", "--scores", "s", "--label", "fraud")
@@ -30,14 +31,9 @@ def folder(tmp_path_factory):
     skops_io.dump(logistic, folder / "lr.skops")
     (folder / "lr.pkl").write_bytes(pickle.dumps(logistic))
     mine = {"s": scores.tolist(), "low": (-scores).tolist(), "gap": [None] + [1.0] * 299}
-    mine["lr"] = read_scores(logistic, held)
+    mine["lr"] = read(open_source(folder / "lr.skops"), folder / "held.csv").scores.tolist()
     write(folder / "scored.csv", held | mine | {"flat": [1.0] * 300, "one": ["yes"] * 300})
     return folder
-
-
-def read_scores(estimator, table):
-    pd = pytest.importorskip("pandas", reason="needs pandas, an extra")
-    return estimator.decision_function(pd.DataFrame(table)).tolist()
 
 
 @pytest.fixture(autouse=True)

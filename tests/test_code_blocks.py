@@ -64,7 +64,11 @@ def test_sketches_are_python(page):
         compile(code, page.name, "exec")
 
 
-@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::toppush.DegenerateWarning")
+@pytest.mark.filterwarnings(
+    "ignore::ResourceWarning",
+    "ignore::toppush.DegenerateWarning",
+    "ignore:X does not have valid feature names, but LGBM",  # LightGBM 4.6, of any array
+)
 @pytest.mark.parametrize(
     "page", [marked(page, page.name in QUICK) for page in WITH_PYTHON if page.name not in SKETCHES]
 )
