@@ -43,10 +43,14 @@ LocalDesign.__enter__, LocalDesign.__exit__ = entered, left
 """Fold threads tell when they begin, go on until they are told to stop, and tell if they end."""
 
 
+HEARS = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+"""What a shell starts in the background, tests too, does not hear Ctrl-C."""
+
+
 def interrupted(script, *arguments, at):
     """Send Ctrl-C after these lines of the output; what else it says, errors, exit code."""
     process = subprocess.Popen(
-        [sys.executable, "-c", script, *map(str, arguments)], text=True,
+        [sys.executable, "-c", HEARS + script, *map(str, arguments)], text=True,
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=os.environ | {"OMP_NUM_THREADS": "2"},
     )  # fmt: skip
     for line in at:
