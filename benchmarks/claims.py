@@ -66,11 +66,7 @@ def of_parts() -> Iterator[Claim]:
     yield "explain", "greatest error of a sum of contributions", max(column("explain", "error"))
 
 
-def of_rankers() -> Iterator[Claim]:
-    by = {key: rows[0] for key, rows in group(read("ranker"), "set", "method").items()}
-    gains = [by[one, "TopRanker"]["AP"] / row["AP"] - 1 for (one, method), row in by.items()
-             if method == "logistic regression"]  # fmt: skip
-    yield from ends("ranker", "gain in AP over logistic regression", gains)
+def of_rows() -> Iterator[Claim]:
     tops = group(read("diabetes_top"), "method").values()
     moved = [abs(_mean(rows, "weakest equal") - _mean(rows, "Pos@Top")) for rows in tops]
     yield "diabetes_top", "greatest change by the weakest of equal penalties", max(moved)
@@ -96,7 +92,7 @@ def of_clusters() -> Iterator[Claim]:
 
 
 def claims() -> Iterator[Claim]:
-    for some in (of_fits, of_parts, of_rankers, of_clusters):
+    for some in (of_fits, of_parts, of_rows, of_clusters):
         for file, claim, value in some():
             yield file, claim, value if isinstance(value, str) else f"{value:.6g}"
 

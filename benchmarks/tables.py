@@ -4,8 +4,19 @@ from collections.abc import Callable
 from functools import partial
 from statistics import mean
 
-from benchmarks.common import RESULTS
-from benchmarks.summary import Empty, Grid, Number, Rows, as_is, grid, group, of, read, top_of
+from benchmarks.summary import (
+    EVIDENCE,
+    Empty,
+    Grid,
+    Number,
+    Rows,
+    as_is,
+    grid,
+    group,
+    of,
+    read,
+    top_of,
+)
 from benchmarks.tables_promised import PROMISED
 from benchmarks.tables_scaling import SCALING
 
@@ -95,7 +106,7 @@ def choice_ranking() -> Grid:
 # Rankers beside each other, with a star where a difference is more than noise.
 
 
-def contest(name: str, ours: str, methods: list[str], *, times: str = "") -> Grid:
+def contest(name: str, ours: str, methods: list[str]) -> Grid:
     """A line for each set and measure of a file of means and one of differences."""
     found = group(read(f"{name}-differences"), "set", "against", "measure")
     stars = {key for key, rows in found.items() if rows[0]["p"] < 0.05}
@@ -109,13 +120,20 @@ def contest(name: str, ours: str, methods: list[str], *, times: str = "") -> Gri
                 for one in methods
             ]
             lines.append([data, f"{splits}", measure, *cells])
-        if times:
-            base = by[times]["CPU seconds"]
-            cells = [
-                f"{by[one]['CPU seconds'] / base:.1f}x" if one in by else "" for one in methods
-            ]
-            lines.append([data, "", f"CPU, {times} {base:.2f} s", *cells])
     return [["data", "splits", "measure", *methods], *lines]
+
+
+def arena_times() -> Grid:
+    """CPU seconds of LightGBM in the arena, and those of others in units of them."""
+    lines = []
+    for (data,), rows in group(read("arena", EVIDENCE), "set").items():
+        seconds = {f"{row['ranker']}": row["CPU s"] for row in rows if row["splits"]}
+        base = seconds.get("LightGBM")
+        if base:
+            times = [seconds[one] / base if one in seconds else None for one in BESIDE_LIGHTGBM]
+            cells = ["" if one is None else f"{one:.1f}" for one in times]
+            lines.append([data, f"{base}", *cells])
+    return [["data", "LightGBM, CPU s", *BESIDE_LIGHTGBM], *lines]
 
 
 def _mean(row: dict[str, Number] | None, measure: str, most: Number, star: bool) -> str:
@@ -126,15 +144,7 @@ def _mean(row: dict[str, Number] | None, measure: str, most: Number, star: bool)
     return f"{row[measure]:.3s}" + "*" * star + fewer
 
 
-RANKER = [
-    "TopRanker",
-    "TopRanker, quick",
-    "LightGBM",
-    "XGBoost",
-    "logistic regression",
-    "random forest",
-    "TopPushCV",
-]
+BESIDE_LIGHTGBM = ["TopRanker", "TopRanker, quick", "XGBoost", "CatBoost", "random forest", "LR"]
 TREES = [
     "TopPushTrees",
     "binary, as many members",
@@ -290,7 +300,7 @@ TABLES: dict[str, Callable[[], Grid]] = {
         "data": "{data}", "hardest lam": "{hardest lam:g}", "one fit": "{one fit:.3g}",
         "7 x 5 fits and the last": "{7 x 5 fits and the last:.3g}", "ratio": "{ratio:.1f}",
     }),
-    "ranker": partial(contest, "ranker", "TopRanker", RANKER, times="LightGBM"),
+    "arena-times": arena_times,
     "trees": partial(contest, "trees", "TopPushTrees", TREES),
     "trees-time": of("trees-time", {
         "data": "{set}", "trees grown": "{trees grown}",
@@ -307,7 +317,6 @@ TABLES: dict[str, Callable[[], Grid]] = {
         | {one: f"{{{one}:.1f}}" for one in STEPS}
         | {"outside of fits": "{share outside of fits:.0%}"},
     ),
-    "ranker-ranks": partial(as_is, "ranker-ranks", RESULTS),
     "before-after-wide": of("before-after-wide", {
         "data": "{data}", "before, ms": "{before ms:.1f}", "after, ms": "{after ms:.1f}",
         "after / before": "{after / before:.2f}",

@@ -43,7 +43,7 @@ def draw_winners(ranks: Ranks, measure: str, titles: dict[str, str]) -> Picture:
     axis.tick_params(length=0)
     axis.set_xlabel(
         f"{measure.capitalize()} negatives: mean over random splits. Darker is better on that set; "
-        "a dash did not finish.\nBehind the names: mean rank over the sets. Green names are ours. "
+        "a dash: too few splits.\nBehind the names: mean rank over the sets. Green names are ours. "
         "A star: a part of the set.",
         loc="left",
     )

@@ -166,8 +166,9 @@ def mean_ranks(plan: Plan, ranks: dict[str, Ranks], tested: Sequence[Tested]) ->
     """Mean rank by each measure, and how often TopRanker is better, level and worse."""
     rows = []
     for measure in MEASURES:
-        found = ranks[measure.key]
-        for i in found.order:
+        found, most = ranks[measure.key], ranks[measure.key].of_most()
+        mean = dict(zip(most.names, most.mean, strict=True))
+        for i in sorted(found.order, key=lambda i: mean.get(found.names[i], np.inf)):
             of_rival = [
                 one.verdict
                 for one in tested
@@ -178,16 +179,17 @@ def mean_ranks(plan: Plan, ranks: dict[str, Ranks], tested: Sequence[Tested]) ->
                 [
                     measure.title,
                     found.names[i],
-                    f"{found.mean[i]:.2f}",
+                    f"{mean[found.names[i]]:.2f}" if found.names[i] in mean else "",
                     str(found.n_finished[i]),
                     *(counts if of_rival else ["", "", ""]),
                 ]
             )
     columns = ["measure", "ranker", "mean rank", "sets", "wins", "ties", "losses"]
     notes = [
-        "Mean rank over the sets; who did not finish a set comes last there. Wins, ties and losses "
-        "are TopRanker's against this ranker, by the corrected tests. Two mean ranks differ at "
-        f"{LEVEL} if they are {ranks['ap'].critical_difference:.1f} apart (Nemenyi).",
+        "Mean rank over the sets, of the rankers with a result on at least half of them; who did "
+        "not finish a set comes last there. Wins, ties and losses are TopRanker's against this "
+        "ranker, by the corrected tests. Two mean ranks differ at "
+        f"{LEVEL} if they are {ranks['ap'].of_most().critical_difference:.1f} apart (Nemenyi).",
     ]
     return Table("arena-ranks", "Mean ranks", columns, rows, notes, group=True)
 

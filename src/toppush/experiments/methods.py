@@ -2,8 +2,8 @@
 
 The paper's grids are 10^-3, ..., 10^3 for lam, C and the cost of a positive, and 2^-5, ..., 1
 times m/(m+n) for AATP's tau. `RULE` is the paper's rule of choice. `TOP_RULE` is the measure
-`top_recall`, by which LR, the trees and `top="auto"` have rows. `TopPushCV` chooses by itself, by
-the rule `by_the_top` of `toppush.estimators.choice`.
+`top_recall`, by which LR and `top="auto"` have rows. `TopPushCV` chooses by itself, by the rule
+`by_the_top` of `toppush.estimators.choice`.
 
 A method that is put into `METHODS`, from any file, is a row like the others.
 """
@@ -15,9 +15,8 @@ from importlib.util import find_spec
 from typing import Protocol, Self
 
 import numpy as np
-from scipy import sparse
 
-from toppush import TopPush, TopPushCV, TopPushKernel
+from toppush import TopPush, TopPushCV
 from toppush.baselines import BASELINES
 from toppush.estimators.toppush import AUTO_TOL
 from toppush.types import Array, Mask, Matrix
@@ -143,40 +142,6 @@ def _fit_accuracy_at_top(X: Matrix, y: Mask, C: float, tau: float) -> Scorer:
     return _baseline("AccuracyAtTop", tau=tau * float(np.mean(y)))(X, y, C=C)
 
 
-def _fit_xgboost(X: Matrix, y: Mask, depth: float, trees: float) -> Scorer:
-    from xgboost import XGBClassifier
-
-    model = XGBClassifier(
-        n_estimators=int(trees), max_depth=int(depth), learning_rate=0.1, n_jobs=1, verbosity=0
-    ).fit(X, y)
-    return lambda rows: np.asarray(model.predict(rows, output_margin=True), np.float64)
-
-
-def _fit_lightgbm(X: Matrix, y: Mask, leaves: float, trees: float) -> Scorer:
-    """LightGBM knows sparse matrices, not sparse arrays."""
-    from lightgbm import LGBMClassifier
-
-    model = LGBMClassifier(
-        n_estimators=int(trees),
-        num_leaves=int(leaves),
-        learning_rate=0.1,
-        n_jobs=1,
-        verbosity=-1,
-        random_state=0,
-    ).fit(sparse.csr_matrix(X), y)
-
-    return lambda rows: np.asarray(
-        model.predict_proba(sparse.csr_matrix(rows), raw_score=True), np.float64
-    )
-
-
-def _trees(
-    package: str, title: str, fit: Callable[..., Scorer], size: str, values: tuple[float, ...]
-) -> Method:
-    grids = {size: Grid(values, step=1.0), "trees": Grid((100.0, 300.0), step=1.0)}
-    return Method(package, title, fit, grids, TOP_RULE, needs=package)
-
-
 PAPER: dict[str, object] = {"solver": "paper", "tol": EPSILON}
 STRUCTURAL: dict[str, object] = {"tol": 1e-3, "n_threads": 1}
 """The tolerance of a structural SVM is a proven relative gap."""
@@ -229,14 +194,6 @@ BEYOND = (
         revision=2,
         shares="lr",
     ),
-    Method(
-        "nystroem",
-        "TopPushKernel",
-        by_estimator(partial(TopPushKernel, n_threads=1)),
-        revision=3,
-    ),
-    _trees("xgboost", "XGBoost", _fit_xgboost, "depth", (3.0, 6.0)),
-    _trees("lightgbm", "LightGBM", _fit_lightgbm, "leaves", (15.0, 63.0)),
 )
 METHODS = {method.key: method for method in (*IN_PAPER, *BEYOND)}
 REFERENCE = "toppush"

@@ -16,6 +16,7 @@ from toppush.experiments.arena_reading import (
     SECONDS,
     Arena,
     Compared,
+    Row,
 )
 from toppush.experiments.paper_section import against_paper
 from toppush.experiments.tables import markdown_table
@@ -101,7 +102,8 @@ def _ranks(arena: Arena) -> str:
     return f"""## All sets together
 
 The best mean rank has {listed(first)}. Against rankers that are not ours, a set at a time, {OURS}
-is better / level / worse: {listed(duels)}.
+is better / level / worse: {listed(duels)}. Those with a result on fewer than half of the sets have
+no rank.
 
 {markdown_table(head, rows)}"""
 
@@ -110,9 +112,14 @@ def _bold(name: str) -> str:
     return f"**{name}**" if KIND.get(name) == "ours" else name
 
 
+def _by_rank(arena: Arena, measure: str) -> list[Row]:
+    """Rows of the file of ranks, the best first; few sets give no rank."""
+    rows = [row for row in arena.ranks if row["measure"] == measure and row["mean rank"]]
+    return sorted(rows, key=lambda row: float(row["mean rank"]))
+
+
 def _first(arena: Arena, measure: str) -> str:
-    rows = [row for row in arena.ranks if row["measure"] == measure]
-    best = min(rows, key=lambda row: float(row["mean rank"]))
+    best = _by_rank(arena, measure)[0]
     return f"{best['ranker']} ({best['mean rank']})"
 
 
@@ -211,8 +218,7 @@ most `{NEAR}` below the best on the set; times are medians over the sets of CPU 
 
 def _first_known(arena: Arena, measure: str) -> str:
     """The first three of the file of ranks."""
-    rows = [row for row in arena.ranks if row["measure"] == measure]
-    first = sorted(rows, key=lambda row: float(row["mean rank"]))[:3]
+    first = _by_rank(arena, measure)[:3]
     return ", ".join(f"{_bold(row['ranker'])} {row['mean rank']}" for row in first)
 
 
