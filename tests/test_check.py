@@ -306,9 +306,9 @@ def test_folds_that_tell_what_scores_mean_keep_groups_together(folder, tmp_path,
 
 def test_dates_that_went_on_are_told(tmp_path):
     def dated(year, seed):
-        days = np.random.default_rng(seed).integers(0, 360, 900)
-        start = np.datetime64(f"{year}-01-01")
-        return made_rows(900, seed=seed) | {"day": [str(start + int(one)) for one in days]}
+        days = np.random.default_rng(seed).integers(0, 360, 900).astype("m8[D]")
+        dates = np.datetime64(f"{year}-01-01") + days
+        return made_rows(900, seed=seed) | {"day": [str(one) for one in dates]}
 
     model = quick_fit("linear", write(tmp_path / "t.csv", dated(2023, 0)), **FRAUD)
     found = files.check(model, write(tmp_path / "n.csv", dated(2024, 1)))

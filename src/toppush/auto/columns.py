@@ -113,7 +113,7 @@ def _as_dates(values: NDArray[Any], name: Any) -> NDArray[np.datetime64]:
 
 def _as_date(value: Any, name: Any) -> Any:
     if is_gap(value):
-        return np.datetime64("NaT")
+        return np.datetime64("NaT", "us")
     if hasattr(value, "to_timestamp"):  # a period
         value = value.to_timestamp()
     if getattr(value, "tzinfo", None) is not None:
