@@ -145,6 +145,25 @@ def test_a_network_refuses_rows_that_would_not_fit():
         CONTESTANTS["mlp"].fit(sparse.csr_matrix((2, 3_231_961)), np.array([True, False]), 0)
 
 
+def test_the_papers_rivals_are_foreseen_by_their_middle_setting(monkeypatch, table):
+    """A search on few rows may meet settings that take longer there than on all of them."""
+    frame, y = table
+    monkeypatch.setattr(arena, "load", lambda name, directory: (frame, y))
+    settings = []
+
+    def fit(X, y, C):
+        settings.append(C)
+        return lambda rows: np.zeros(rows.shape[0])
+
+    rival = CONTESTANTS["paper-svm-map"]
+    told = replace(rival, method=replace(rival.method, fit=fit))
+    found = ArenaPlan.foresee("made", None, told)
+    assert set(settings) == {1.0}
+    assert found["sizes"][-1] == y.size
+    assert found["seconds_trial"] > 0.0
+    assert ArenaPlan.foresee("made", None, CONTESTANTS["lr-default"])["sizes"][-1] == y.size
+
+
 # The command.
 
 METHODS = "top-ranker,lr-default,linear-svc"
@@ -215,5 +234,6 @@ def test_means_of_few_splits_are_not_shown(n_done, n_all, is_shown):
     values = {one.key: np.ones(n_done) for one in (*MEASURES, *COSTS)}
     found = Summary("a", "lr", values, list(range(n_done)), "", np.nan, np.nan)
     (row,) = long_table(plan, {("a", "lr"): enough(plan, found)}, {"a": "a"}).rows
-    assert (row[2], bool(row[3])) == (str(n_done if is_shown else 0), is_shown)
+    assert row[2:4] == [str(n_done if is_shown else 0), str(n_all)]
+    assert bool(row[4]) == is_shown
     assert row[-1] == ("" if is_shown else f"only {n_done} of {n_all} splits")

@@ -211,7 +211,10 @@ def test_a_record_comes_back_as_it_was(tmp_path):
     (found,) = store.records()
     assert (found.config, found.status, found.result) == (record.config, DONE, record.result)
     assert store.records([config(2)]) == []
-    assert store.forget(DONE) == 1
+    store.write(Record(config(2), DONE, {}))
+    assert store.forget(FAILED, [config(1)]) == 0
+    assert store.forget(DONE, [config(1), config(3)]) == 1
+    assert [one.config for one in store.records()] == [config(2)]  # others' work is not touched
 
 
 def test_work_is_claimed_once(tmp_path):
@@ -322,6 +325,14 @@ def test_a_method_that_would_take_too_long_is_not_begun(tmp_path, directory):
     assert re.search(said, shown)
 
 
+def test_a_method_that_was_thought_quick_is_foreseen_when_it_is_late(tmp_path, directory):
+    store = Store(tmp_path / "records.sqlite")
+    run(Plan(["diabetes"], ["lr"], trials=2, directory=directory, time_limit=0.001), store)
+    found = store.records()
+    assert [one.status for one in found] == [OUT_OF_TIME] * 2
+    assert all(re.search(r"about \S+ \S+ by fits on up to 240 rows$", one.message) for one in found)
+
+
 def test_a_method_that_runs_out_of_time_says_what_all_trials_would_take(plan):
     limits = Limits(plan)
     cell = ("diabetes", "lr")
@@ -329,6 +340,9 @@ def test_a_method_that_runs_out_of_time_says_what_all_trials_would_take(plan):
     limits.foreseen[cell] = {"seconds_trial": 7200.0, "sizes": [128, 240]}
     assert limits.left(cell) == 0.0
     assert "about 4 h by fits on up to 240 rows, so not begun" in limits.late(cell)
+    limits.spend(plan.config(*cell, 0), 10800.0, OUT_OF_TIME)
+    assert limits.late(cell).endswith("about 6 h by fits on up to 240 rows")  # it took 3 at least
+    limits.count([])
     limits.spend(plan.config(*cell, 0), 3000.0, DONE)
     assert limits.left(cell) == 600.0  # a trial that ended knows better
     assert limits.late(cell).endswith("; about 1.7 h by 1 of 2")

@@ -24,6 +24,7 @@ MEANS = {
     "LightGBM": [0.28, None, 0.50],
 }
 SECONDS = {"TopRanker": 10.0, "TopPushCV": 2.0, "LR": 0.5, "LightGBM": 1.0}
+LATE = "out of time (more than 300 CPU s for all trials: about 2.1 h by fits on up to 64 rows)"
 WORSE = ("url (1.0% of it)", "LR", "AP")
 
 
@@ -50,11 +51,12 @@ def folder(tmp_path):
     for i, data in enumerate(SETS):
         for ranker in RANKERS:
             if (found := MEANS[ranker][i]) is None:
-                means.append([data, ranker, 0, *[""] * (len(TITLES) + 2), "took too long"])
+                means.append([data, ranker, 0, 30, *[""] * (len(TITLES) + 2), LATE])
                 continue
             costs = [f"{SECONDS[ranker]:.2g}", "100", ""]
-            means.append([data, ranker, 30 if i else 10, *[f"{found:.3f}"] * len(TITLES), *costs])
-    head = ["set", "ranker", "splits", *TITLES, *(one.title for one in COSTS), "trouble"]
+            n = 30 if i else 10
+            means.append([data, ranker, n, n, *[f"{found:.3f}"] * len(TITLES), *costs])
+    head = ["set", "ranker", "splits", "of", *TITLES, *(one.title for one in COSTS), "trouble"]
     write(tmp_path, "arena", head, means)
     head = ["set", "against", "measure", "splits", "difference", "low", "high"]
     head += ["p", "p (Holm)", "p (splits overlap)"]
@@ -152,19 +154,45 @@ def test_who_is_quick_and_near(folder):
     assert "| **TopPushCV** |" not in found.split("near the best")[1]
 
 
-def test_what_is_missing_is_said_with_its_reason(folder):
-    assert section(page(folder), "What is missing").split("\n")[2] == (
-        "- took too long: LightGBM on url (1.0% of it)"
-    )
+def test_the_splits_of_every_mean_are_said(folder):
+    found = section(page(folder), "Splits, and what is missing")
+    assert cells(found, "ranker")[1:] == ["diabetes: 10", "url: 30", "bank-marketing: 30"]
+    assert cells(found, "LR")[1:] == ["10", "30", "30"]
+    assert cells(found, "LightGBM")[1:] == ["10", "0 (2.1 h)", "30"]
+    assert "failed" not in found
+
+
+@pytest.mark.parametrize(
+    "trouble, said",
+    [
+        ("not run", "not run"),
+        ("only 1 of 30 splits", "1"),
+        (
+            "only 2 of 30 splits (out of time (above 9 s; about 3 min by 2 of 30))",
+            "2 (3 min)",
+        ),
+        ("failed (Refused: too wide)", "failed"),
+    ],
+)
+def test_why_a_mean_is_missing(folder, trouble, said):
+    path = folder / "arena.csv"
+    path.write_text(path.read_text(encoding="utf-8").replace(LATE, trouble), encoding="utf-8")
+    found = section(page(folder), "Splits, and what is missing")
+    assert cells(found, "LightGBM")[2] == said
+    assert ("- LightGBM on url (1.0% of it): Refused: too wide" in found) == (said == "failed")
 
 
 def test_means_of_few_splits_are_named(folder):
-    rows = (folder / "arena.csv").read_text(encoding="utf-8")
-    few = rows.replace(f"{SETS[1]},LR,30", f"{SETS[1]},LR,4")
-    (folder / "arena.csv").write_text(few, encoding="utf-8")
+    late = "out of time (more than 9 CPU s for all trials; about 3 min by 4 of 30)"
+    rows = (folder / "arena.csv").read_text(encoding="utf-8").splitlines()
+    few = [
+        f"{line.replace('LR,30', 'LR,7')}{late}" if line.startswith(f"{SETS[1]},LR,") else line
+        for line in rows
+    ]
+    (folder / "arena.csv").write_text("\n".join(few), encoding="utf-8")
     found = page(folder)
-    assert cells(section(found, "Set by set"), SETS[1])[2] == "LR 0.910 (4)"
-    assert cells(section(found, "What is missing"), "LR")[1] == f"{SETS[1]} 4 of 30"
+    assert cells(section(found, "Set by set"), SETS[1])[2] == "LR 0.910 (7)"
+    assert cells(section(found, "Splits, and what is missing"), "LR")[2] == "7 (3 min)"
 
 
 def test_every_figure_is_in_a_file(folder):

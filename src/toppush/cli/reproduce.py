@@ -143,6 +143,7 @@ def _compare(
     show: bool,
 ) -> None:
     """Run what is missing of a comparison, and make its tables."""
+    from toppush.experiments.runner import timings
     from toppush.experiments.store import FAILED, OUT_OF_TIME, Store
 
     keys = _methods(kind, methods, show=show)
@@ -153,8 +154,9 @@ def _compare(
         names = _there(kind, names, data)
     plan = kind(names, keys, trials, seed, jobs, time_limit, data, sizes)
     if again:
+        configs = [*plan.configs(), *timings(plan, records)]
         for status in (FAILED, OUT_OF_TIME):
-            records.forget(status)
+            records.forget(status, configs)
     if not show:
         _run(plan, records)
     _hand_over(result(plan, records, _titles(plan)), out, as_json)

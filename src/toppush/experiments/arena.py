@@ -17,15 +17,16 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import psutil
+from scipy import sparse
 from sklearn.model_selection import train_test_split
 from sklearn.utils import _safe_indexing
 
 from toppush import datasets, metrics
 from toppush.designs.columns import is_thin
 from toppush.designs.in_memory import dense, for_engine
-from toppush.experiments.contestants import CONTESTANTS
+from toppush.experiments.contestants import CONTESTANTS, columns
 from toppush.experiments.forecast import forecast
-from toppush.experiments.protocol import TEST_SHARE
+from toppush.experiments.protocol import TEST_SHARE, foresee_trial
 from toppush.experiments.runner import Known, Plan
 from toppush.metrics.curve import TopCurve
 from toppush.types import Array, Json, Mask
@@ -176,6 +177,9 @@ class ArenaPlan(Plan):
     def foresee(name: str, directory: str | None, method: Any) -> Json:
         """What a process does for a slow ranker first: how long a trial would take."""
         X, y = load(name, directory)
+        if method.method is not None:  # its search is many fits: those of the middle setting tell
+            rows = sparse.csr_array(columns(X).fit_transform(X))
+            return foresee_trial(method.method, rows, y)
         found = forecast(lambda X, y: method.fit(X, y, 0), X, y)
         return {"seconds_trial": found.at((1.0 - TEST_SHARE) * y.size), **found.as_json()}
 

@@ -1,6 +1,7 @@
 """The arena's files, as they are read again to write a page about them."""
 
 import csv
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -90,10 +91,6 @@ class Arena:
         (row,) = (one for one in self.means if (one["set"], one["ranker"]) == (data, ranker))
         return int(row["splits"])
 
-    def n_planned(self, data: str) -> int:
-        """The most splits that any ranker has there."""
-        return max(int(row["splits"]) for row in self.means if row["set"] == data)
-
     def by_ranker(self, data: str, measure: str) -> dict[str, float]:
         """The means of all that finished a set."""
         rows = [row for row in self.means if row["set"] == data]
@@ -127,6 +124,20 @@ class Arena:
     def of_many_columns(self, *, many: bool) -> list[str]:
         """The sets with more columns than `MANY_COLUMNS`, or with fewer."""
         return [one for one in self.sets if (_columns(one) > MANY_COLUMNS) == many]
+
+
+def splits_in_words(row: Row) -> str:
+    """How many splits a ranker finished on a set; if not all, how long they would take, or why."""
+    few = re.search(r"only (\d+) of", row["trouble"])
+    n_done, foreseen = (
+        few[1] if few else row["splits"],
+        re.search(r"about (.+?) by", row["trouble"]),
+    )
+    if foreseen:
+        return f"{n_done} ({foreseen[1]})"
+    if n_done != "0" or not row["trouble"]:
+        return n_done
+    return row["trouble"].split(" (")[0]
 
 
 def _columns(title: str) -> int:

@@ -212,8 +212,9 @@ def long_table(plan: Plan, summaries: Summaries, titles: dict[str, str]) -> Tabl
                 n_splits, trouble = len(summary.trials), summary.trouble
             if summary is not None and n_splits:
                 means = [shown(float(summary.values[one.key].mean()), one.key) for one in measured]
-            rows.append([titles[data], CONTESTANTS[method].title, str(n_splits), *means, trouble])
-    columns = ["set", "ranker", "splits", *(one.title for one in measured), "trouble"]
+            splits = [str(n_splits), str(plan.n_trials(data))]
+            rows.append([titles[data], CONTESTANTS[method].title, *splits, *means, trouble])
+    columns = ["set", "ranker", "splits", "of", *(one.title for one in measured), "trouble"]
     return Table("arena", "Every mean", columns, rows)
 
 

@@ -36,7 +36,7 @@ from toppush import (
 from toppush.designs.columns import can_be_shifted
 from toppush.designs.in_memory import dense
 from toppush.estimators.scores import scores_of
-from toppush.experiments.methods import METHODS
+from toppush.experiments.methods import METHODS, Method
 from toppush.experiments.protocol import choose
 from toppush.types import Array, Mask
 
@@ -66,6 +66,8 @@ class Contestant:
         Package that must be installed.
     revision : int
         Goes up when `fit` changes, so that older records do not count.
+    method : Method, optional
+        What the paper's rivals are in Table 2.
     """
 
     key: str
@@ -75,6 +77,7 @@ class Contestant:
     kind: str
     needs: str = ""
     revision: int = 1
+    method: Method | None = None
 
     @property
     def is_available(self) -> bool:
@@ -229,12 +232,12 @@ def _fit_catboost(X: Any, y: Mask, seed: int) -> Scorer:
     return lambda rows: np.asarray(model.predict(rows, prediction_type="RawFormulaVal"))
 
 
-def _by_the_paper(key: str) -> Callable[[Any, Mask, int], Scorer]:
+def _by_the_paper(method: Method) -> Callable[[Any, Mask, int], Scorer]:
     """A method of Table 2, chosen as the paper chooses."""
 
     def fit(X: Any, y: Mask, seed: int) -> Scorer:
         prepare = columns(X).fit(X)
-        rows, method = sparse.csr_array(prepare.transform(X)), METHODS[key]
+        rows = sparse.csr_array(prepare.transform(X))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             setting, _ = choose(method, (rows, y), seed)
@@ -244,6 +247,7 @@ def _by_the_paper(key: str) -> Callable[[Any, Mask, int], Scorer]:
     return fit
 
 
+PAPER_KEYS = ("toppush", "svm-rank", "svm-map", "svm-pauc", "infinite-push", "aatp")
 PAPERS = "settings by the paper's protocol: its grid, Pos@Top on five folds."
 STOPPED = (
     f"Rounds by a quarter of the rows, patience {PATIENCE}, at most {MOST_ROUNDS}, then that many "
@@ -384,9 +388,14 @@ CONTESTANTS = {
         ),
         *(
             Contestant(
-                f"paper-{key}", METHODS[key].title, f"{SCALED}{PAPERS}", _by_the_paper(key), "paper"
+                f"paper-{one.key}",
+                one.title,
+                f"{SCALED}{PAPERS}",
+                _by_the_paper(one),
+                "paper",
+                method=one,
             )
-            for key in ("toppush", "svm-rank", "svm-map", "svm-pauc", "infinite-push", "aatp")
+            for one in (METHODS[key] for key in PAPER_KEYS)
         ),
     )
 }

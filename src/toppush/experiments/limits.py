@@ -1,7 +1,7 @@
 """What a method may take on a data set, what it took, and what it is foreseen to take."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from concurrent.futures import Future, wait
 from statistics import fmean
 from typing import TYPE_CHECKING
@@ -54,7 +54,14 @@ class Limits:
     def foresee(self, configs: Iterable[Json], pool: "ProcessPool", jobs: int) -> None:
         """Ask how long the trials of slow methods would take that have finished none."""
         cells = {cell_of(config) for config in configs if config["trial"] is not None}
-        asked = [cell for cell in sorted(cells - set(self.foreseen)) if self._is_open(cell)]
+        self._ask([cell for cell in sorted(cells) if self._is_open(cell)], pool, jobs)
+
+    def foresee_late(self, cell: Cell, pool: "ProcessPool") -> None:
+        """Ask the same of a method that ran out of time in its first trial."""
+        self._ask([] if self.finished[cell] else [cell], pool, 1)
+
+    def _ask(self, cells: Sequence[Cell], pool: "ProcessPool", jobs: int) -> None:
+        asked = [cell for cell in cells if cell not in self.foreseen]
         for at in range(0, len(asked), jobs):
             futures = {cell: self._schedule(pool, *cell) for cell in asked[at : at + jobs]}
             wait(futures.values())
@@ -81,7 +88,7 @@ class Limits:
 
     def _needed(self, cell: Cell) -> float:
         """Seconds of all trials by those that ended, or as foreseen; 0 if nobody knows."""
-        one = self.foreseen.get(cell, {}).get("seconds_trial", 0.0)
+        one = max(self.foreseen.get(cell, {}).get("seconds_trial", 0.0), self.spent[cell])
         if self.finished[cell]:
             one = self.spent[cell] / self.finished[cell]
         return float(one * self.plan.n_trials(cell[0]))

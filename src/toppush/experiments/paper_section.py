@@ -46,7 +46,7 @@ CPU seconds of a trial with its cross-validation:
 
 def _bare(title: str) -> str:
     """A name without what is said of it in brackets."""
-    return re.sub(r" \(\d+ splits\)| \([\d.]+% of it\)", "", title)
+    return re.sub(r" \(\d+ of \d+ splits\)| \([\d.]+% of it\)", "", title)
 
 
 def _mean(row: Row | None, measure: str) -> str:
@@ -96,5 +96,11 @@ def _costs(rows: Rows) -> list[list[str]]:
     for data, method in rows:
         if method == REFERENCE:
             names = [rows.get((data, name)) for name in (REFERENCE, *OURS)]
-            found.append([data, *(f"{float(row[PROTOCOL]):.3g}" if row else "" for row in names)])
+            found.append([data, *(_seconds(row) for row in names)])
     return found
+
+
+def _seconds(row: Row | None) -> str:
+    """Of a trial; what is said behind them, as of splits that ran out of time, is left out."""
+    found = row[PROTOCOL].split() if row else []
+    return f"{float(found[0]):.3g}" if found else ""

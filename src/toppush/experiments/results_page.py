@@ -17,7 +17,9 @@ from toppush.experiments.arena_reading import (
     Arena,
     Compared,
     Row,
+    splits_in_words,
 )
+from toppush.experiments.arena_tables import FEWEST
 from toppush.experiments.paper_section import against_paper
 from toppush.experiments.tables import markdown_table
 
@@ -245,39 +247,29 @@ def _hurry(arena: Arena) -> list[list[str]]:
 
 
 def _missing(arena: Arena, files: str) -> str:
-    """Rankers without a result on a set, by the reason."""
-    reasons: dict[str, dict[str, list[str]]] = {}
-    for row in arena.means:
-        if row["set"] in arena.sets and not int(row["splits"]):
-            why = row["trouble"] or "not run"
-            reasons.setdefault(why, {}).setdefault(row["ranker"], []).append(row["set"])
-    bullets = [
-        f"- {why}: "
-        + "; ".join(f"{name} on {_where(arena, sets)}" for name, sets in all_of.items())
-        for why, all_of in reasons.items()
+    """The splits of every ranker on every set, and those that could not be had."""
+    by = {(row["ranker"], row["set"]): row for row in arena.means}
+    names = list(dict.fromkeys(ranker for ranker, _ in by))
+    rows = [
+        [_bold(name), *(splits_in_words(by[name, data]) for data in arena.sets)] for name in names
     ]
-    none = "\n".join(bullets) or "Every ranker has a result on every set."
-    return f"## What is missing\n\n{none}{_few_splits(arena, files)}"
-
-
-def _few_splits(arena: Arena, files: str) -> str:
-    """Rankers that stopped before the last split of a set."""
-    found: dict[str, list[str]] = {}
+    planned = {data: by[OURS, data]["of"] for data in arena.sets}
+    head = ["ranker", *(f"{data.partition(' (')[0]}: {n}" for data, n in planned.items())]
+    failed: dict[str, dict[str, list[str]]] = {}
     for row in arena.means:
-        n_all = arena.n_planned(row["set"])
-        if 0 < int(row["splits"]) < n_all:
-            found.setdefault(row["ranker"], []).append(f"{row['set']} {row['splits']} of {n_all}")
-    rows = [[_bold(name), ", ".join(sets)] for name, sets in found.items()]
-    if not rows:
-        return ""
-    return f"""
+        if row["set"] in arena.sets and row["trouble"].startswith("failed"):
+            why = row["trouble"].removeprefix("failed (").removesuffix(")")
+            failed.setdefault(why, {}).setdefault(row["ranker"], []).append(row["set"])
+    bullets = [
+        f"- {listed([f'{name} on {listed(sets)}' for name, sets in all_of.items()])}: {why}"
+        for why, all_of in failed.items()
+    ]
+    refused = "\n\nWhat failed said why:\n\n" + "\n".join(bullets) if bullets else ""
+    return f"""## Splits, and what is missing
 
-Rankers that stopped before the last split of a set, and how many splits their means there are of.
-Why, and about how long all splits would take, says the last column of
-[arena.csv]({files}/arena.csv):
+How many splits each mean is of, and beside the set how many it has. Where some are missing their
+time was up, and about how long all would take stands in brackets; the limit, and what that is
+foreseen from, says the last column of [arena.csv]({files}/arena.csv). Fewer than {FEWEST} give no
+mean.
 
-{markdown_table(["ranker", "sets and splits"], rows)}"""
-
-
-def _where(arena: Arena, sets: Sequence[str]) -> str:
-    return "all sets" if len(sets) == len(arena.sets) else listed(sets)
+{markdown_table(head, rows)}{refused}"""

@@ -228,10 +228,8 @@ def run(plan: Plan, store: Store, tell: Callable[[Event], None] = lambda event: 
         while store.others_at_work(configs):  # what they leave undone is done here
             time.sleep(0.5)
             runner.run(configs, plan.jobs)
-        if plan.times_all_rows:
-            timings = [plan.timing_config(*which) for which in usual_settings(plan, store)]
-            # One at a time, so that a timing shares the machine with nothing of ours.
-            runner.run(timings, 1)
+        # One at a time, so that a timing shares the machine with nothing of ours.
+        runner.run(timings(plan, store), 1)
 
 
 @contextmanager
@@ -306,6 +304,8 @@ class Runner:
             self._keep_beside(config, result.pop("also", {}))
             self._write(config, DONE, result)
         elif isinstance(error, TimeoutError):
+            if config["trial"] is not None:
+                self.limits.foresee_late(cell_of(config), self.pool)
             self._write_late(config, seconds)
         else:
             message = f"{type(error).__name__}: {error}"
@@ -327,6 +327,13 @@ class Runner:
         self.store.write(record)
         self.n_done += 1
         self.tell(Event(config, record, self.n_done, self.n_all))
+
+
+def timings(plan: Plan, store: Store) -> list[Json]:
+    """The fits of all rows that a plan times, as far as its trials are in the store."""
+    if not plan.times_all_rows:
+        return []
+    return [plan.timing_config(*which) for which in usual_settings(plan, store)]
 
 
 def usual_settings(plan: Plan, store: Store) -> list[tuple[str, str, dict[str, float]]]:

@@ -143,10 +143,12 @@ class Store:
             database.execute(f"INSERT OR IGNORE INTO records VALUES ({', '.join('?' * 10)})", row)
             database.execute("DELETE FROM claims WHERE key = ?", (record.key,))
 
-    def forget(self, status: str) -> int:
-        """Drop the records of a status, so that their work is done anew; how many there were."""
+    def forget(self, status: str, configs: list[Json]) -> int:
+        """Drop these records if they are of a status, so that their work is done anew; how many."""
+        keys = [(key_of(config), status) for config in configs]
         with self._open() as database:
-            return database.execute("DELETE FROM records WHERE status = ?", (status,)).rowcount
+            dropped = database.executemany("DELETE FROM records WHERE key = ? AND status = ?", keys)
+            return dropped.rowcount
 
 
 class Claimant(NamedTuple):

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from toppush.experiments.protocol import by_measure
-from toppush.experiments.runner import Plan, usual_settings
+from toppush.experiments.runner import Plan, timings
 from toppush.experiments.store import DONE, Record, Store
 from toppush.types import Array, Json
 
@@ -95,8 +95,7 @@ def summarise(plan: Plan, store: Store) -> dict[tuple[str, str], Summary]:
     trials: dict[tuple[str, str], list[Record]] = defaultdict(list)
     for record in store.records(plan.configs()):
         trials[record.config["data"], record.config["method"]].append(record)
-    measured = _training_times(plan, store) if plan.times_all_rows else {}
-    times = defaultdict(lambda: math.nan, measured)
+    times = defaultdict(lambda: math.nan, _training_times(plan, store))
     return {pair: _summary(*pair, found, times[pair]) for pair, found in trials.items()}
 
 
@@ -124,9 +123,8 @@ def _numbers(result: Json) -> dict[str, float]:
 
 
 def _training_times(plan: Plan, store: Store) -> dict[tuple[str, str], float]:
-    wanted = [plan.timing_config(*which) for which in usual_settings(plan, store)]
     return {
         (record.config["data"], record.config["method"]): record.result["seconds_training"]
-        for record in store.records(wanted)
+        for record in store.records(timings(plan, store))
         if record.status == DONE
     }

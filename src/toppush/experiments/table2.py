@@ -5,7 +5,7 @@ import math
 from toppush.experiments.methods import METHODS, REFERENCE
 from toppush.experiments.published import PUBLISHED
 from toppush.experiments.results import Result
-from toppush.experiments.runner import Plan
+from toppush.experiments.runner import FEW_TRIALS, MANY_ROWS, Plan
 from toppush.experiments.store import Store
 from toppush.experiments.summaries import LEVEL, Difference, Summary, summarise
 from toppush.experiments.tables import Table
@@ -31,10 +31,11 @@ def table2(plan: Plan, summaries: Summaries, titles: dict[str, str]) -> Table:
     """The paper's table: each cell ours, then the published mean in brackets."""
     columns = ["data", "method", "time (s)", *TITLES.values(), "protocol (s)"]
     found = [summaries.get((data, method)) for data in plan.data for method in plan.methods]
-    rows = [_row(one, summaries, titles[one.data], plan.trials) for one in found if one]
+    rows = [_row(one, summaries, titles[one.data], plan.n_trials(one.data)) for one in found if one]
     notes = [
-        f"Mean ± standard deviation over {plan.trials} random splits (2/3 training, 1/3 test), or "
-        "as many as the method's name says; in brackets the mean that the paper prints, with ≠ "
+        f"Mean ± standard deviation over {plan.trials} random splits (2/3 training, 1/3 test), "
+        f"{FEW_TRIALS} of sets with more than {MANY_ROWS:,} rows, or as many as the "
+        "method's name says; in brackets the mean that the paper prints, with ≠ "
         "where ours is more than one published standard deviation away from it.",
         f"● (TopPush (paper) is better) and ○ (it is worse): significant by a paired t-test at "
         f"{LEVEL}. Time: CPU seconds of one thread on the full data; ▲ and ★ mark at least 10 and "
@@ -52,12 +53,12 @@ def _size(title: str, n_pos: int, n_neg: int, n_columns: int) -> str:
 def _row(summary: Summary, summaries: Summaries, title: str, trials: int) -> list[str]:
     name = METHODS[summary.method].title
     if 0 < len(summary.trials) < trials:
-        name += f" ({len(summary.trials)} splits)"
+        name += f" ({len(summary.trials)} of {trials} splits)"
     if not summary.trials:
         return [title, name, summary.trouble, *("" for _ in TITLES), ""]
     reference = summaries.get((summary.data, REFERENCE))
     cells = [_measured(summary, reference, measure) for measure in TITLES]
-    trouble = f" {len(summary.trials)} trials, then {summary.trouble}" if summary.trouble else ""
+    trouble = f" then {summary.trouble}" if summary.trouble else ""
     protocol = f"{summary.seconds_protocol:.2g}"
     return [title, name, _time(summary, reference), *cells, protocol + trouble]
 
