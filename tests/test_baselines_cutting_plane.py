@@ -344,7 +344,9 @@ class TestFits:
 
     def test_the_last_word_of_accuracy_is_rounding(self):
         X, y = small_data(seed=9)
-        record = RankSVM(1000.0, tol=0.0).fit(X, y).solution_
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # by the machine the gap is zero, or its last bit stays
+            record = RankSVM(1000.0, tol=0.0).fit(X, y).solution_
         assert record.relative_gap < 1e-12
 
 
