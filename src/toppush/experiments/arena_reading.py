@@ -129,11 +129,8 @@ class Arena:
 def splits_in_words(row: Row) -> str:
     """How many splits a ranker finished on a set; if not all, how long they would take, or why."""
     few = re.search(r"only (\d+) of", row["trouble"])
-    n_done, foreseen = (
-        few[1] if few else row["splits"],
-        re.search(r"about (.+?) by", row["trouble"]),
-    )
-    if foreseen:
+    n_done = few[1] if few else row["splits"]
+    if foreseen := re.search(r"about (.+?) by", row["trouble"]):
         return f"{n_done} ({foreseen[1]})"
     if n_done != "0" or not row["trouble"]:
         return n_done
