@@ -2,6 +2,9 @@
 
 import csv
 from dataclasses import replace
+from importlib import metadata
+from importlib.metadata import PackageNotFoundError
+from importlib.util import find_spec
 
 import numpy as np
 import pandas as pd
@@ -11,13 +14,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from scipy import sparse
+from sklearn.base import BaseEstimator
 from sklearn.datasets import dump_svmlight_file, load_breast_cancer
 
 from toppush.cli import main
-from toppush.experiments import arena
+from toppush.experiments import arena, contestants
 from toppush.experiments.arena import COSTS, MEASURES, ArenaPlan, measure, peak_memory, run_trial
-from toppush.experiments.arena_tables import enough, long_table
+from toppush.experiments.arena_tables import enough, long_table, overview
 from toppush.experiments.contestants import CONTESTANTS, Refused
+from toppush.experiments.machine import machine
 from toppush.experiments.ranks import Ranks, holm, overlapping_p
 from toppush.experiments.runner import Plan
 from toppush.experiments.summaries import Summary
@@ -145,6 +150,52 @@ def test_a_network_refuses_rows_that_would_not_fit():
         CONTESTANTS["mlp"].fit(sparse.csr_matrix((2, 3_231_961)), np.array([True, False]), 0)
 
 
+class OnDevice(BaseEstimator):
+    """Stands for a network, and takes whatever it is given."""
+
+    hidden, n_members = (256, 128), 8
+
+    def __init__(self, device=None, n_threads=None, random_state=None):
+        self.device, self.n_threads, self.random_state = device, n_threads, random_state
+
+    def fit(self, X, y):
+        self.n_features_in_ = X.shape[1]
+        return self
+
+    def decision_function(self, X):
+        return np.arange(X.shape[0], dtype=float)
+
+
+@pytest.mark.skipif(find_spec("torch") is None, reason="torch is not installed")
+def test_a_network_on_a_gpu_is_refused_nothing_and_has_no_cpu_seconds(monkeypatch):
+    rows, y = sparse.random(30, 20_000, format="csr", random_state=0), np.arange(30) % 2 == 0
+    monkeypatch.setattr(contestants, "TopPushNet", OnDevice)
+    for name, device in {"": None, "A 100": "cuda"}.items():
+        for module in (contestants, arena):
+            monkeypatch.setattr(module, "gpu_name", lambda name=name: name)
+        score = CONTESTANTS["net"].fit(rows[:, :9], y, 0)
+        assert score.args[0][-1].device == device
+    found = run_trial(CONTESTANTS["net"], rows, y, seed=0)
+    assert found["gpu"] == "A 100"
+    assert all(np.isnan(found[one.key]) for one in COSTS)
+    assert all(0.0 <= found[one.key] <= 1.0 for one in MEASURES)
+    assert "gpu" not in run_trial(CONTESTANTS["mlp"], rows, y, seed=0)
+    monkeypatch.setattr(contestants, "gpu_name", lambda: "")
+    with pytest.raises(Refused, match="20,000 columns"):
+        CONTESTANTS["net"].fit(rows, y, 0)
+
+
+def test_costs_that_nobody_measured_are_not_shown():
+    plan = ArenaPlan(["a"], ["net"], trials=3, sizes={"a": (9, 9, 3)})
+    values = {one.key: np.ones(3) for one in MEASURES}
+    values |= {one.key: np.full(3, np.nan) for one in COSTS}
+    found = {("a", "net"): Summary("a", "net", values, [0, 1, 2], "", np.nan, np.nan)}
+    (row,) = long_table(plan, found, {"a": "a"}).rows
+    assert row[-4:] == ["1.000", "", "", ""]
+    (row,) = overview(plan, found, [], {"a": "a"}, [0], "seconds_fitting").rows
+    assert row == ["TopPushNet", "GPU"]
+
+
 def test_the_papers_rivals_are_foreseen_by_their_middle_setting(monkeypatch, table):
     """A search on few rows may meet settings that take longer there than on all of them."""
     frame, y = table
@@ -162,6 +213,20 @@ def test_the_papers_rivals_are_foreseen_by_their_middle_setting(monkeypatch, tab
     assert found["sizes"][-1] == y.size
     assert found["seconds_trial"] > 0.0
     assert ArenaPlan.foresee("made", None, CONTESTANTS["lr-default"])["sizes"][-1] == y.size
+
+
+def test_the_version_of_a_build_for_the_cpu_is_recorded(monkeypatch):
+    """XGBoost without gigabytes for GPUs has another name."""
+    installed = {"xgboost-cpu": "3.2.0", "numpy": "2.2.0"}
+
+    def version(name):
+        if name not in installed:
+            raise PackageNotFoundError(name)
+        return installed[name]
+
+    monkeypatch.setattr(metadata, "version", version)
+    found = machine("xgboost", "catboost")
+    assert (found["xgboost"], found["numpy"], found["catboost"]) == ("3.2.0", "2.2.0", None)
 
 
 # The command.

@@ -325,6 +325,19 @@ def test_a_method_that_would_take_too_long_is_not_begun(tmp_path, directory):
     assert re.search(said, shown)
 
 
+def test_trials_that_fail_at_once_do_not_add_up_to_a_long_one():
+    """Each of thirty was refused within half a second; the last were called too late."""
+    plan = Plan(["a"], ["lr"], time_limit=30.0, sizes={"a": (9, 9, 3)})
+    limits, cell = Limits(plan), ("a", "lr")
+    for trial in range(29):
+        limits.spend(plan.config(*cell, trial), 0.5, FAILED)
+    assert limits.left(cell) == 15.5
+    limits.spend(plan.config(*cell, 29), 0.0, OUT_OF_TIME)  # written, never begun
+    assert limits.left(cell) == 15.5
+    limits.spend(plan.config(*cell, 29), 20.0, FAILED)
+    assert limits.left(cell) == 0.0
+
+
 def test_a_method_that_was_thought_quick_is_foreseen_when_it_is_late(tmp_path, directory):
     store = Store(tmp_path / "records.sqlite")
     run(Plan(["diabetes"], ["lr"], trials=2, directory=directory, time_limit=0.001), store)

@@ -154,6 +154,14 @@ def test_who_is_quick_and_near(folder):
     assert "| **TopPushCV** |" not in found.split("near the best")[1]
 
 
+def test_who_ran_on_a_gpu_is_ranked_but_has_no_time(folder):
+    path = folder / "arena.csv"
+    path.write_text(path.read_text(encoding="utf-8").replace(",1,100,", ",,,"), encoding="utf-8")
+    found = section(page(folder), "What to use when")
+    assert "LightGBM" in cells(found, "Tables of at most 1000 columns")[2]
+    assert "| LightGBM |" not in found.split("near the best")[1]
+
+
 def test_the_splits_of_every_mean_are_said(folder):
     found = section(page(folder), "Splits, and what is missing")
     assert cells(found, "ranker")[1:] == ["diabetes: 10", "url: 30", "bank-marketing: 30"]

@@ -24,7 +24,7 @@ from sklearn.utils import _safe_indexing
 from toppush import datasets, metrics
 from toppush.designs.columns import is_thin
 from toppush.designs.in_memory import dense, for_engine
-from toppush.experiments.contestants import CONTESTANTS, columns
+from toppush.experiments.contestants import CONTESTANTS, columns, gpu_name
 from toppush.experiments.forecast import forecast
 from toppush.experiments.protocol import TEST_SHARE, foresee_trial
 from toppush.experiments.runner import Known, Plan
@@ -104,8 +104,11 @@ def run_trial(contestant: Any, X: Any, y: Mask, seed: int) -> Json:
         scores = score(outside)
         ended = time.process_time()
     found = measure(y[test], np.asarray(scores, dtype=np.float64))
-    times = {"seconds_fitting": fitted - began, "seconds_scoring": ended - fitted}
-    return {**found, **times, "megabytes": peak.megabytes}
+    costs = {"seconds_fitting": fitted - began, "seconds_scoring": ended - fitted}
+    costs |= {"megabytes": peak.megabytes}
+    if contestant.is_on_gpu:
+        return {**found, **dict.fromkeys(costs, np.nan), "gpu": gpu_name()}
+    return {**found, **costs}
 
 
 @dataclass

@@ -135,7 +135,10 @@ def overview(
         "sets. Rankers in the order of their mean rank by average precision."
     ]
     if measure in (one.key for one in COSTS):
-        notes = ["CPU seconds of one thread to fit, with every choice that it takes, on average."]
+        notes = [
+            "CPU seconds of one thread to fit, with every choice that it takes, on average. GPU: "
+            "it ran on one, of which CPU seconds tell nothing."
+        ]
     name, columns = f"arena-{_file_name(measure)}", [titles[data] for data in plan.data]
     return Table(name, TITLES[measure], ["ranker", *columns], rows, notes)
 
@@ -152,11 +155,13 @@ def cell(plan: Plan, summary: Summary | None, data: str, measure: str) -> str:
         return summary.trouble.split(" (")[0]
     mean = float(summary.values[measure].mean())
     few = len(summary.trials) < plan.n_trials(data)
-    return shown(mean, measure) + (f" ({len(summary.trials)})" if few else "")
+    return (shown(mean, measure) or "GPU") + (f" ({len(summary.trials)})" if few else "")
 
 
 def shown(value: float, measure: str) -> str:
-    """Three digits behind the point, and costs as they are read."""
+    """Three digits behind the point, and costs as they are read; nothing if nobody measured."""
+    if np.isnan(value):
+        return ""
     if measure == "seconds_fitting":
         return f"{value:.2g}" if value < 10 else f"{value:.0f}"
     return f"{value:.0f}" if measure == "megabytes" else f"{value:.3f}"

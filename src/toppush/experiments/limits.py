@@ -37,12 +37,13 @@ class Limits:
         self.plan = plan
         self.spent: dict[Cell, float] = defaultdict(float)
         self.finished: Counter[Cell] = Counter()
+        self.begun: Counter[Cell] = Counter()
         self.foreseen: dict[Cell, Json] = {}
 
     def count(self, records: Iterable[Record]) -> None:
         """Take over what earlier runs took."""
-        self.spent.clear()
-        self.finished.clear()
+        for counted in (self.spent, self.finished, self.begun):
+            counted.clear()
         for record in records:
             self.spend(record.config, record.result.get("seconds", 0.0), record.status)
 
@@ -50,6 +51,7 @@ class Limits:
         """Note what a piece of work took, and how it ended."""
         self.spent[cell_of(config)] += seconds
         self.finished[cell_of(config)] += status == DONE
+        self.begun[cell_of(config)] += seconds > 0.0
 
     def foresee(self, configs: Iterable[Json], pool: "ProcessPool", jobs: int) -> None:
         """Ask how long the trials of slow methods would take that have finished none."""
@@ -88,9 +90,9 @@ class Limits:
 
     def _needed(self, cell: Cell) -> float:
         """Seconds of all trials by those that ended, or as foreseen; 0 if nobody knows."""
-        one = max(self.foreseen.get(cell, {}).get("seconds_trial", 0.0), self.spent[cell])
-        if self.finished[cell]:
-            one = self.spent[cell] / self.finished[cell]
+        one = self.spent[cell] / max(self.finished[cell] or self.begun[cell], 1)
+        if not self.finished[cell]:
+            one = max(one, self.foreseen.get(cell, {}).get("seconds_trial", 0.0))
         return float(one * self.plan.n_trials(cell[0]))
 
     def late(self, cell: Cell) -> str:

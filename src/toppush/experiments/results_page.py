@@ -230,13 +230,13 @@ def _first_three(arena: Arena, measure: str, sets: Sequence[str], rankers: Seque
 
 
 def _hurry(arena: Arena) -> list[list[str]]:
-    """Every ranker that is near on some set, the quickest first."""
+    """Every ranker that is near on some set, the quickest first; a GPU has no CPU seconds."""
     found = []
     for name in arena.rankers:
         near, times = 0, []
         for data in arena.sets:
             precision, seconds = arena.by_ranker(data, "AP"), arena.by_ranker(data, SECONDS)
-            if name in precision:
+            if name in seconds:
                 near += precision[name] >= max(precision.values()) - NEAR
                 times.append(seconds[name] / seconds[OURS])
         if near:

@@ -2,6 +2,7 @@
 
 import platform
 from collections.abc import Iterable
+from contextlib import suppress
 from importlib import metadata
 
 from toppush import __version__
@@ -11,13 +12,13 @@ UNKNOWN = "0+unknown"
 
 
 def version_of(package: str) -> str | None:
-    """The version of an installed package; None if it is not installed."""
+    """The version of an installed package, or of its build for the CPU; None without either."""
     if package == "toppush":
         return __version__
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return None
+    for name in (package, f"{package}-cpu"):
+        with suppress(metadata.PackageNotFoundError):
+            return metadata.version(name)
+    return None
 
 
 def versions_of(packages: Iterable[str], otherwise: str = UNKNOWN) -> dict[str, str]:
