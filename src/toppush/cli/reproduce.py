@@ -143,6 +143,7 @@ def _compare(
     show: bool,
 ) -> None:
     """Run what is missing of a comparison, and make its tables."""
+    from toppush.experiments.limits import forecasts
     from toppush.experiments.runner import timings
     from toppush.experiments.store import FAILED, OUT_OF_TIME, Store
 
@@ -155,6 +156,7 @@ def _compare(
     plan = kind(names, keys, trials, seed, jobs, time_limit, data, sizes)
     if again:
         configs = [*plan.configs(), *timings(plan, records)]
+        plan.foreseen = forecasts(records.records(configs))  # else hopeless trials would begin
         for status in (FAILED, OUT_OF_TIME):
             records.forget(status, configs)
     if not show:

@@ -80,11 +80,11 @@ def read_hiv(paths: Sequence[Path], n_features: int, labels: Sequence[float]) ->
     The first of rows with equal SMILES counts; molecules that RDKit refuses are left out.
     """
     try:
-        from rdkit import Chem, RDLogger
+        from rdkit import Chem, rdBase
         from rdkit.Chem import rdFingerprintGenerator
     except ImportError as error:
         raise ImportError(needs("making hiv-ecfp4", "rdkit")) from error
-    RDLogger.DisableLog("rdApp.*")
+    rdBase.DisableLog("rdApp.*")
     header, *table = read_table(paths[0])
     smiles, active = header.index("smiles"), header.index("HIV_active")
     generator = rdFingerprintGenerator.GetMorganGenerator(radius=2, fpSize=n_features)

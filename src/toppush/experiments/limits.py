@@ -30,6 +30,12 @@ def cell_of(config: Json) -> Cell:
     return config["data"], config["method"]
 
 
+def forecasts(records: Iterable[Record]) -> dict[Cell, Json]:
+    """What earlier runs foresaw of cells whose time was up."""
+    late = {cell_of(one.config): one.result for one in records if one.status == OUT_OF_TIME}
+    return {cell: one["foreseen"] for cell, one in late.items() if one.get("foreseen")}
+
+
 class Limits:
     """Seconds of a plan's cells."""
 
@@ -38,7 +44,7 @@ class Limits:
         self.spent: dict[Cell, float] = defaultdict(float)
         self.finished: Counter[Cell] = Counter()
         self.begun: Counter[Cell] = Counter()
-        self.foreseen: dict[Cell, Json] = {}
+        self.foreseen: dict[Cell, Json] = dict(plan.foreseen)
 
     def count(self, records: Iterable[Record]) -> None:
         """Take over what earlier runs took."""

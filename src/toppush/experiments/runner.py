@@ -86,6 +86,8 @@ class Plan:
         Where the data sets' files are.
     sizes : dict
         Positives, negatives and columns of data sets; those that are missing are counted.
+    foreseen : dict
+        How long trials take that were foreseen before, by data set and method.
     """
 
     data: Sequence[str]
@@ -96,6 +98,7 @@ class Plan:
     time_limit: float = 3600.0
     directory: str | None = None
     sizes: dict[str, tuple[int, int, int]] = field(default_factory=dict)
+    foreseen: dict[tuple[str, str], Json] = field(default_factory=dict)
 
     known: ClassVar[Mapping[str, Known]] = METHODS
     """All methods that there are."""
