@@ -1,10 +1,12 @@
 """The arena: its measures, tests and ranks, every ranker on every form of rows, and its tables."""
 
 import csv
+import warnings
 from dataclasses import replace
 from importlib import metadata
 from importlib.metadata import PackageNotFoundError
 from importlib.util import find_spec
+from io import BytesIO
 
 import numpy as np
 import pandas as pd
@@ -20,6 +22,7 @@ from sklearn.datasets import dump_svmlight_file, load_breast_cancer
 from toppush.cli import main
 from toppush.experiments import arena, contestants
 from toppush.experiments.arena import COSTS, MEASURES, ArenaPlan, measure, peak_memory, run_trial
+from toppush.experiments.arena_figures import draw_ranks, draw_winners
 from toppush.experiments.arena_tables import enough, long_table, overview
 from toppush.experiments.contestants import CONTESTANTS, Refused
 from toppush.experiments.machine import machine
@@ -227,6 +230,21 @@ def test_the_version_of_a_build_for_the_cpu_is_recorded(monkeypatch):
     monkeypatch.setattr(metadata, "version", version)
     found = machine("xgboost", "catboost")
     assert (found["xgboost"], found["numpy"], found["catboost"]) == ("3.2.0", "2.2.0", None)
+
+
+@pytest.mark.parametrize("n_sets, n_rankers", [(1, 2), (2, 13), (15, 23)])
+def test_pictures_have_room_for_their_words(n_sets, n_rankers):
+    titles = [one.title for one in CONTESTANTS.values()][:n_rankers]
+    sets = [f"set {i}" for i in range(n_sets)]
+    ranks = Ranks(sets, titles, np.random.default_rng(0).random((n_sets, n_rankers)))
+    names = {name: name for name in sets}
+    drawn = draw_winners(ranks, "recall before 10", names), draw_ranks(dict.fromkeys("abc", ranks))
+    for figure, _ in drawn:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")  # as of axes that collapse
+            figure.savefig(BytesIO(), format="svg")
+        right = figure.axes[0].xaxis.label.get_window_extent().x1
+        assert right <= figure.bbox.x1
 
 
 # The command.

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 Picture = tuple["Figure", str]
 KIND = {one.title: one.kind for one in CONTESTANTS.values()}
 OURS_INK = "#0b6e4f"
+SMALLEST = 11.0, 3.4
+"""Inches across and down in which the words have room, however few rankers there are."""
 
 
 def draw_winners(ranks: Ranks, measure: str, titles: dict[str, str]) -> Picture:
@@ -23,7 +25,8 @@ def draw_winners(ranks: Ranks, measure: str, titles: dict[str, str]) -> Picture:
 
     colours = LinearSegmentedColormap.from_list("ranks", ["#0b6e4f", "#7cc4a4", "#f4f4f0"])
     n_sets, n_rankers = ranks.means.shape
-    figure, (axis,) = new_axes(1, 3.0 + 0.72 * n_sets, 1.6 + 0.32 * n_rankers)
+    size = max(3.0 + 0.72 * n_sets, SMALLEST[0]), max(1.6 + 0.32 * n_rankers, SMALLEST[1])
+    figure, (axis,) = new_axes(1, *size)
     order = ranks.order
     shown = (ranks.table[:, order].T - 1.0) / max(n_rankers - 1, 1)
     missing = np.isnan(ranks.means[:, order].T)
@@ -72,7 +75,8 @@ def _colour_ours(axis: "Axes", names: list[str]) -> None:
 def draw_ranks(by_measure: dict[str, Ranks]) -> Picture:
     """Mean ranks by some measures; a bar joins rankers that chance may have parted."""
     n_rankers = max(len(ranks.names) for ranks in by_measure.values())
-    figure, axes = new_axes(len(by_measure), 4.6 * len(by_measure), 1.2 + 0.26 * n_rankers)
+    height = max(1.2 + 0.26 * n_rankers, SMALLEST[1])
+    figure, axes = new_axes(len(by_measure), 4.6 * len(by_measure), height)
     for axis, (measure, ranks) in zip(axes, by_measure.items(), strict=True):
         _draw_ladder(axis, ranks)
         axis.set_title(measure, loc="left")
