@@ -23,6 +23,8 @@ from toppush import DegenerateWarning, Status
 from toppush.baselines import MAPSVM, OWPC, CostSensitiveSVM, LogisticRanker, PartialAUCSVM, RankSVM
 from toppush.baselines.risks import AveragePrecisionHinge, OrderedHinge, PairHinge, PartialAreaHinge
 from toppush.baselines.structural import rank_range, rank_shares
+from toppush.designs import LocalDesign
+from toppush.solvers import cutting_plane
 from toppush.solvers.simplex import minimise_on_simplex
 
 pytestmark = pytest.mark.sampled(4)
@@ -219,6 +221,21 @@ def small_data(seed=0, n_rows=40):
     return rng.normal(size=(n_rows, 5)) + np.outer(y, [1.5, -1.5, 0.5, 0.5, 0.0]), y
 
 
+def wide_data(n_rows=60, n_columns=3000):
+    """A few rows of a few entries among many columns, with a signal."""
+    rng = np.random.default_rng(11)
+    y = np.arange(n_rows) % 3 == 0
+    X = sparse.random_array((n_rows, n_columns), density=0.01, rng=rng).tolil()
+    X[:, 0] = y + rng.normal(size=n_rows)
+    return X.tocsr(), y
+
+
+def space_of(X, y):
+    """Where the solver keeps its cuts of these rows."""
+    with LocalDesign(X, y, n_threads=1) as design:
+        return cutting_plane._space(design)
+
+
 def solve_by_cvxpy(X, y, C, pair_shares):
     """1/2 |w|^2 + C sum_i sum_r v_ir (r-th largest pair loss), pair_shares of shape (n_neg,)."""
     import cvxpy
@@ -334,6 +351,32 @@ class TestFits:
         one = kind(10.0, tol=1e-10, n_threads=1).fit(X, y)
         three = kind(10.0, tol=1e-10, n_threads=3).fit(X, y)
         np.testing.assert_allclose(one.coef_, three.coef_, atol=1e-4)
+
+    @pytest.mark.parametrize("kind", CUTTING_PLANE)
+    @pytest.mark.parametrize("n_threads", [1, 3])
+    def test_cuts_kept_by_rows_and_by_columns_lead_the_same_way(self, kind, n_threads, monkeypatch):
+        """The two differ in rounding alone: they see the same points and prove the same bounds."""
+        monkeypatch.setattr("toppush.designs.local.ENTRIES_PER_THREAD", 64)
+        X, y = wide_data()
+        found = []
+        for usual_cuts in (0, 1 << 20):
+            monkeypatch.setattr(cutting_plane, "USUAL_CUTS", usual_cuts)
+            found.append(kind(10.0, tol=1e-6, n_threads=n_threads).fit(X, y))
+        by_columns, by_rows = found
+        assert by_rows.solution_.status is Status.CONVERGED
+        apart = 0.5 * np.sum((by_rows.coef_ - by_columns.coef_) ** 2)
+        assert apart <= by_rows.solution_.gap + by_columns.solution_.gap  # both near one optimum
+        first = [np.array(one.solution_.history)[:8, :2] for one in found]
+        np.testing.assert_allclose(*first, rtol=1e-6)
+
+    def test_few_rows_of_few_entries_keep_cuts_by_rows(self):
+        """Not so rows that are dense, or more than the columns that they use."""
+        X, y = wide_data()
+        assert isinstance(space_of(X, y), cutting_plane._ByRows)
+        tall, labels = sparse.vstack([X[:, :20]] * 20).tocsr(), np.tile(y, 20)
+        assert isinstance(space_of(tall, labels), cutting_plane._ByColumns)
+        full = np.random.default_rng(0).normal(size=X.shape)
+        assert isinstance(space_of(full, y), cutting_plane._ByColumns)
 
     def test_weights_of_rank_svm_repeat_rows(self):
         X, y = small_data(seed=8)

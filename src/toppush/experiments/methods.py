@@ -158,9 +158,9 @@ IN_PAPER = (
         C | {"positive_cost": POWERS},
         revision=3,
     ),
-    Method("svm-rank", "SVM-Rank", _baseline("RankSVM", **STRUCTURAL), C),
-    Method("svm-map", "SVM-MAP", _baseline("MAPSVM", **STRUCTURAL), C, is_slow=True),
-    Method("svm-pauc", "SVM-pAUC", _fit_partial_auc, C, is_slow=True),
+    Method("svm-rank", "SVM-Rank", _baseline("RankSVM", **STRUCTURAL), C, revision=2),
+    Method("svm-map", "SVM-MAP", _baseline("MAPSVM", **STRUCTURAL), C, revision=2, is_slow=True),
+    Method("svm-pauc", "SVM-pAUC", _fit_partial_auc, C, revision=2, is_slow=True),
     Method("infinite-push", "InfinitePush", _baseline("InfinitePush"), LAM, is_slow=True),
     Method("aatp", "AATP", _fit_accuracy_at_top, C | {"tau": TAUS}, is_slow=True),
 )
