@@ -338,6 +338,18 @@ def test_trials_that_fail_at_once_do_not_add_up_to_a_long_one():
     assert limits.left(cell) == 0.0
 
 
+def test_the_more_trials_ended_the_sooner_hopeless_ones_are_not_begun():
+    """All of 30 would take 1.5 times the limit: four tell too little, five enough."""
+    plan = Plan(["a"], ["lr"], time_limit=200.0, sizes={"a": (9, 9, 3)})
+    limits, cell = Limits(plan), ("a", "lr")
+    left = []
+    for trial in range(5):
+        limits.spend(plan.config(*cell, trial), 10.0, DONE)
+        left.append(limits.left(cell))
+    assert left == [190.0, 180.0, 170.0, 160.0, 0.0]
+    assert limits.late(cell).endswith("about 5 min by 5 of 30")
+
+
 def test_a_method_that_was_thought_quick_is_foreseen_when_it_is_late(tmp_path, directory):
     store = Store(tmp_path / "records.sqlite")
     run(Plan(["diabetes"], ["lr"], trials=2, directory=directory, time_limit=0.001), store)

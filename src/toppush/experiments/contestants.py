@@ -409,7 +409,6 @@ CONTESTANTS = {
                 f"{SCALED}{PAPERS}",
                 _by_the_paper(one),
                 "paper",
-                revision=one.revision,
                 method=one,
             )
             for one in (METHODS[key] for key in PAPER_KEYS)

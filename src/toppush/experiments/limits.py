@@ -1,5 +1,6 @@
 """What a method may take on a data set, what it took, and what it is foreseen to take."""
 
+import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from concurrent.futures import Future, wait
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
 
 FORESEEING = 120.0
 """Seconds after which a forecast is given up."""
-HOPELESS = 2.0
-"""Trials that ended stop those after them if all would take more than so many times the limit."""
 Cell = tuple[str, str]
 """A data set and a method."""
 
@@ -34,6 +33,15 @@ def forecasts(records: Iterable[Record]) -> dict[Cell, Json]:
     """What earlier runs foresaw of cells whose time was up."""
     late = {cell_of(one.config): one.result for one in records if one.status == OUT_OF_TIME}
     return {cell: one["foreseen"] for cell, one in late.items() if one.get("foreseen")}
+
+
+def doubt(n_done: int) -> float:
+    """How many times the limit all trials may be foreseen to take before none begins any more.
+
+    Two after one that ended, fewer with every further one, whose mean tells more; one where no
+    trial tells.
+    """
+    return 1.0 + 1.0 / math.sqrt(n_done) if n_done else 1.0
 
 
 class Limits:
@@ -89,8 +97,7 @@ class Limits:
 
     def left(self, cell: Cell) -> float:
         """Seconds for further trials; none if all are foreseen to take far longer than allowed."""
-        enough = HOPELESS if self.finished[cell] else 1.0
-        if self._needed(cell) > enough * self.plan.time_limit:
+        if self._needed(cell) > doubt(self.finished[cell]) * self.plan.time_limit:
             return 0.0
         return self.plan.time_limit - self.spent[cell]
 
