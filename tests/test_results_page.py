@@ -190,7 +190,7 @@ def test_why_a_mean_is_missing(folder, trouble, said):
     assert ("- LightGBM on url (1.0% of it): Refused: too wide" in found) == (said == "failed")
 
 
-def test_means_of_few_splits_are_named(folder):
+def test_means_of_few_splits_are_no_best_and_are_named(folder):
     late = "out of time (more than 9 CPU s for all trials; about 3 min by 4 of 30)"
     rows = (folder / "arena.csv").read_text(encoding="utf-8").splitlines()
     few = [
@@ -199,8 +199,10 @@ def test_means_of_few_splits_are_named(folder):
     ]
     (folder / "arena.csv").write_text("\n".join(few), encoding="utf-8")
     found = page(folder)
-    assert cells(section(found, "Set by set"), SETS[1])[2] == "LR 0.910 (7)"
-    assert cells(section(found, "Splits, and what is missing"), "LR")[2] == "7 (3 min)"
+    assert cells(section(found, "Set by set"), SETS[1])[2] == "**TopRanker** 0.900"
+    missing = section(found, "Splits, and what is missing")
+    assert cells(missing, "LR")[2] == "7 (3 min)"
+    assert "where they did not suffice: 300 for 1 and 9 for 1." in flat(missing)
 
 
 def test_every_figure_is_in_a_file(folder):

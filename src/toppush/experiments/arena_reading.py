@@ -2,6 +2,7 @@
 
 import csv
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -97,9 +98,19 @@ class Arena:
         return {row["ranker"]: float(row[measure]) for row in rows if row[measure]}
 
     def best(self, data: str, measure: str) -> str:
-        """Who has the greatest mean; TopRanker among equals, else the first."""
+        """Who has the greatest mean of all splits; TopRanker among equals, else the first.
+
+        A mean of some splits may be the greatest because those were easy.
+        """
         found = self.by_ranker(data, measure)
-        return max(found, key=lambda name: (found[name], name == OURS))
+        whole = [name for name in found if self.n_splits(data, name) == self.splits[data]]
+        return max(whole, key=lambda name: (found[name], name == OURS))
+
+    @cached_property
+    def limits(self) -> Counter[str]:
+        """CPU seconds after which time was up, and how often."""
+        said = [re.search(r"more than (\S+) CPU s", row["trouble"]) for row in self.means]
+        return Counter(one[1] for one in said if one)
 
     def compared(self, measure: str) -> list[Compared]:
         """TopRanker against every rival on every set."""

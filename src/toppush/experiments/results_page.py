@@ -142,9 +142,7 @@ def _winners(arena: Arena) -> str:
         for measure in MEASURES:
             found, best = arena.by_ranker(data, measure), arena.best(data, measure)
             mark = {-1: " ○"}.get(verdicts.get((data, best, measure), 0), "")
-            few = arena.n_splits(data, best)
-            count = f" ({few})" if few < arena.splits[data] else ""
-            cells.append(f"{_bold(best)} {found[best]:.3f}{count}{mark}")
+            cells.append(f"{_bold(best)} {found[best]:.3f}{mark}")
             cells.append(f"{found[OURS]:.3f}")
         rows.append([data, str(arena.splits[data]), *cells])
     head = ["data", "splits"]
@@ -155,9 +153,8 @@ def _winners(arena: Arena) -> str:
     ]
     return f"""## Set by set
 
-The greatest mean of all (in brackets its splits, if they are fewer), and that of {OURS} beside it;
-○ where the best is better by more than chance. Of {len(arena.sets)} sets {OURS} is first on
-{listed(firsts)}.
+The greatest mean of those with all splits, and that of {OURS} beside it; ○ where the best is better
+by more than chance. Of {len(arena.sets)} sets {OURS} is first on {listed(firsts)}.
 
 {markdown_table(head, rows)}"""
 
@@ -246,6 +243,10 @@ def _hurry(arena: Arena) -> list[list[str]]:
     ]
 
 
+def _by_limit(item: tuple[str, int]) -> float:
+    return -float(item[0])
+
+
 def _missing(arena: Arena, files: str) -> str:
     """The splits of every ranker on every set, and those that could not be had."""
     by = {(row["ranker"], row["set"]): row for row in arena.means}
@@ -264,12 +265,14 @@ def _missing(arena: Arena, files: str) -> str:
         f"- {listed([f'{name} on {listed(sets)}' for name, sets in all_of.items()])}: {why}"
         for why, all_of in failed.items()
     ]
+    limits = [f"{limit} for {n}" for limit, n in sorted(arena.limits.items(), key=_by_limit)]
     refused = "\n\nWhat failed said why:\n\n" + "\n".join(bullets) if bullets else ""
     return f"""## Splits, and what is missing
 
 How many splits each mean is of, and beside the set how many it has. Where some are missing their
-time was up, and about how long all would take stands in brackets; the limit, and what that is
-foreseen from, says the last column of [arena.csv]({files}/arena.csv). Fewer than {FEWEST} give no
-mean.
+time was up, and about how long all would take stands in brackets, by those that ended or by fits on
+growing parts of the rows, which is a guess; the last column of [arena.csv]({files}/arena.csv) says
+which. CPU seconds that all splits of a ranker on a set might take, where they did not suffice:
+{listed(limits)}. Fewer than {FEWEST} splits give no mean.
 
 {markdown_table(head, rows)}{refused}"""
