@@ -265,7 +265,7 @@ def _missing(arena: Arena, files: str) -> str:
         f"- {listed([f'{name} on {listed(sets)}' for name, sets in all_of.items()])}: {why}"
         for why, all_of in failed.items()
     ]
-    limits = [f"{limit} for {n}" for limit, n in sorted(arena.limits.items(), key=_by_limit)]
+    limits = [f"{limit} in {n} cells" for limit, n in sorted(arena.limits.items(), key=_by_limit)]
     refused = "\n\nWhat failed said why:\n\n" + "\n".join(bullets) if bullets else ""
     return f"""## Splits, and what is missing
 
