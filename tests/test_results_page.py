@@ -202,7 +202,7 @@ def test_means_of_few_splits_are_no_best_and_are_named(folder):
     assert cells(section(found, "Set by set"), SETS[1])[2] == "**TopRanker** 0.900"
     missing = section(found, "Splits, and what is missing")
     assert cells(missing, "LR")[2] == "7 (3 min)"
-    assert "where they did not suffice: 300 in 1 cells and 9 in 1 cells." in flat(missing)
+    assert "in how many cells: 300 (1) and 9 (1)." in flat(missing)
 
 
 def test_every_figure_is_in_a_file(folder):

@@ -265,14 +265,14 @@ def _missing(arena: Arena, files: str) -> str:
         f"- {listed([f'{name} on {listed(sets)}' for name, sets in all_of.items()])}: {why}"
         for why, all_of in failed.items()
     ]
-    limits = [f"{limit} in {n} cells" for limit, n in sorted(arena.limits.items(), key=_by_limit)]
+    limits = [f"{limit} ({n})" for limit, n in sorted(arena.limits.items(), key=_by_limit)]
     refused = "\n\nWhat failed said why:\n\n" + "\n".join(bullets) if bullets else ""
     return f"""## Splits, and what is missing
 
 How many splits each mean is of, and beside the set how many it has. Where some are missing their
 time was up, and about how long all would take stands in brackets, by those that ended or by fits on
 growing parts of the rows, which is a guess; the last column of [arena.csv]({files}/arena.csv) says
-which. CPU seconds that all splits of a ranker on a set might take, where they did not suffice:
-{listed(limits)}. Fewer than {FEWEST} splits give no mean.
+which. CPU seconds that all splits of a ranker on a set might take where they did not suffice, and in
+brackets in how many cells: {listed(limits)}. Fewer than {FEWEST} splits give no mean.
 
 {markdown_table(head, rows)}{refused}"""
