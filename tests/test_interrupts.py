@@ -89,6 +89,33 @@ def test_a_command_in_cross_validation(table, tmp_path):
     assert {path.name for path in tmp_path.iterdir()} == {"rows.npy", "m.toppush"}
 
 
+UNENDING = """
+import sys, time
+from toppush.experiments import runner
+def run(plan, store, tell):
+    print("trials run", file=sys.__stdout__, flush=True)
+    try:
+        time.sleep(600)
+    finally:
+        time.sleep(600)  # as many processes take to end
+runner.run = run
+from toppush.cli import main
+main(sys.argv[1:])
+"""
+
+
+@posix
+def test_a_comparison_whose_processes_do_not_end_says_that_it_can_go_on(tmp_path):
+    y = np.arange(40) % 2
+    rows = [f"{2 * label - 1} 1:{i}" for i, label in enumerate(y)]
+    (tmp_path / "diabetes.svm").write_text("\n".join(rows), encoding="utf-8")
+    arguments = ["reproduce", "table2", "--sets", "diabetes", "--methods", "lr"]
+    folders = ["--data", tmp_path, "--out", tmp_path]
+    _, errors, code = interrupted(UNENDING, *arguments, *folders, at=["trials run"])
+    assert code == 130
+    assert errors.splitlines()[-1].endswith("records.sqlite, and the same command goes on.")
+
+
 HELD_UP = """
 import sys, time
 from toppush.nonlinear.forest import TopForest

@@ -18,6 +18,8 @@ GRACE = 0.5
 SAID = "Stopped by Ctrl-C. What was not finished has not been written."
 FINISHING = "Finishing with what is done. Ctrl-C again ends at once, and nothing is written."
 SHOW_CURSOR = "\x1b[?25h"
+_told = [SAID]
+"""The last is what is said when a command is ended."""
 _finishing = threading.Event()
 """Whether the next Ctrl-C lets what runs come to an end of its own."""
 
@@ -31,6 +33,16 @@ def first_finishes(wanted: bool) -> Iterator[None]:
         yield
     finally:
         _finishing.clear()
+
+
+@contextmanager
+def saying(told: str) -> Iterator[None]:
+    """Say this where an interrupt ends what runs inside."""
+    _told.append(told)
+    try:
+        yield
+    finally:
+        _told.pop()
 
 
 @contextmanager
@@ -80,7 +92,7 @@ def _leave() -> None:
 
 def say_stopped() -> None:
     """Tell that a command was ended."""
-    _say(SAID)
+    _say(_told[-1])
 
 
 def _say(told: str) -> None:

@@ -10,7 +10,7 @@ import click
 from threadpoolctl import threadpool_limits
 
 from toppush.cli import common
-from toppush.cli.interrupts import INTERRUPTED
+from toppush.cli.interrupts import INTERRUPTED, saying
 from toppush.system.extras import not_installed
 
 if TYPE_CHECKING:
@@ -239,13 +239,12 @@ def _run(plan: "Plan", store: "Store") -> None:
                 left="?" if seconds is None else f"about {in_words(seconds)}",
             )
 
+        stopped = f"stopped; what was finished is in {store.path}, and the same command goes on."
         try:
-            run(plan, store, tell)
+            with saying(stopped):  # ending many processes may take longer than Ctrl-C allows
+                run(plan, store, tell)
         except KeyboardInterrupt:
-            raise common.Failure(
-                f"stopped; what was finished is in {store.path}, and the same command goes on.",
-                INTERRUPTED,
-            ) from None
+            raise common.Failure(stopped, INTERRUPTED) from None
 
 
 @reproduce.command()

@@ -272,7 +272,7 @@ def _missing(arena: Arena, files: str) -> str:
 How many splits each mean is of, and beside the set how many it has. Where some are missing their
 time was up, and about how long all would take stands in brackets, by those that ended or by fits on
 growing parts of the rows, which is a guess; the last column of [arena.csv]({files}/arena.csv) says
-which. CPU seconds that all splits of a ranker on a set might take where they did not suffice, and in
-brackets in how many cells: {listed(limits)}. Fewer than {FEWEST} splits give no mean.
+which. CPU seconds that all splits of a ranker on a set might take where they did not suffice, and
+in brackets in how many cells: {listed(limits)}. Fewer than {FEWEST} splits give no mean.
 
 {markdown_table(head, rows)}{refused}"""
