@@ -243,10 +243,6 @@ def _hurry(arena: Arena) -> list[list[str]]:
     ]
 
 
-def _by_limit(item: tuple[str, int]) -> float:
-    return -float(item[0])
-
-
 def _missing(arena: Arena, files: str) -> str:
     """The splits of every ranker on every set, and those that could not be had."""
     by = {(row["ranker"], row["set"]): row for row in arena.means}
@@ -265,7 +261,8 @@ def _missing(arena: Arena, files: str) -> str:
         f"- {listed([f'{name} on {listed(sets)}' for name, sets in all_of.items()])}: {why}"
         for why, all_of in failed.items()
     ]
-    limits = [f"{limit} ({n})" for limit, n in sorted(arena.limits.items(), key=_by_limit)]
+    longest_first = sorted(arena.limits, key=float, reverse=True)
+    limits = [f"{limit} ({arena.limits[limit]})" for limit in longest_first]
     refused = "\n\nWhat failed said why:\n\n" + "\n".join(bullets) if bullets else ""
     return f"""## Splits, and what is missing
 

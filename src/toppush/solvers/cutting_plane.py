@@ -119,7 +119,7 @@ class Bundle:
     def __init__(self, problem: RiskProblem, tol: float) -> None:
         signs = problem.design.gather(_signs)
         self.positives, self.negatives = np.flatnonzero(signs > 0.0), np.flatnonzero(signs < 0.0)
-        self.problem, self.tol = problem, tol
+        self.problem, self.tol, self.n_rows = problem, tol, len(signs)
         self.model = _Model(problem.ridge / problem.C, _space(problem.design))
         self.bound, self.pull, self.n_quiet = 0.0, 1.0, 0
 
@@ -132,7 +132,7 @@ class Bundle:
         """One step from zero, with the cut there and the one that says R >= 0."""
         zero = np.zeros(self.problem.design.n_features)
         self.problem.design.each(_begin)
-        self.model.add(zero, self.problem.design.gather(_nothing), 0.0)
+        self.model.add(zero, np.zeros(self.n_rows), 0.0)
         self.here = self._look(zero, 0.0)
         self.advance()
 
@@ -204,7 +204,7 @@ class Bundle:
         offset, on_positives, on_negatives = self.problem.risk.cut(
             scores[self.positives], scores[self.negatives]
         )
-        coefficients = np.zeros(len(scores))
+        coefficients = np.zeros(self.n_rows)
         coefficients[self.positives], coefficients[self.negatives] = on_positives, on_negatives
         plane = _combined(design, coefficients)
         self.model.add(plane, coefficients, offset)
@@ -397,10 +397,6 @@ class Part:
 def _begin(block: Block) -> None:
     part = block.work.of(Part)
     part.here = part.target = np.zeros(block.rows.shape[0])
-
-
-def _nothing(block: Block) -> Array:
-    return np.zeros(block.rows.shape[0])
 
 
 def _scores_of(block: Block, weights: Array) -> Array:
