@@ -35,10 +35,12 @@ return [...document.querySelectorAll("article p, article dt, article dd, article
 def show(browser, page, theme="light", width=1280):
     size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 500}
     browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
-    browser.get((SITE / "index.html").as_uri())
-    browser.execute_script(f"localStorage.mode = localStorage.theme = '{theme}'")
+    # Set in the page itself: what another page stored may come too late for this one's process.
+    choice = {"source": f"localStorage.mode = localStorage.theme = '{theme}'"}
+    script = browser.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", choice)
     browser.get_log("performance")
     browser.get(f"{SITE.as_uri()}/{page}")
+    browser.execute_cdp_cmd("Page.removeScriptToEvaluateOnNewDocument", script)
     assert browser.execute_script("return document.documentElement.dataset.theme") == theme
 
 
