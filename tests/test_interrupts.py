@@ -108,7 +108,7 @@ main(sys.argv[1:])
 def test_a_comparison_whose_processes_do_not_end_says_that_it_can_go_on(tmp_path):
     y = np.arange(40) % 2
     rows = [f"{2 * label - 1} 1:{i}" for i, label in enumerate(y)]
-    (tmp_path / "diabetes.svm").write_text("\n".join(rows), encoding="utf-8")
+    (tmp_path / "diabetes_scale.svm").write_text("\n".join(rows), encoding="utf-8")
     arguments = ["reproduce", "table2", "--sets", "diabetes", "--methods", "lr"]
     folders = ["--data", tmp_path, "--out", tmp_path]
     _, errors, code = interrupted(UNENDING, *arguments, *folders, at=["trials run"])

@@ -153,6 +153,8 @@ def _compare(
     names = [name for name in sets or usual_sets if name in sizes or not show]
     if not show:
         names = _there(kind, names, data)
+    if not (names and keys):
+        raise click.ClickException(_why_nothing(names, records if show else None))
     plan = kind(names, keys, trials, seed, jobs, time_limit, data, sizes)
     if again:
         configs = [*plan.configs(), *timings(plan, records)]
@@ -189,6 +191,15 @@ def _there(kind: "type[Plan]", names: Sequence[str], data: str | None) -> list[s
         else:
             there.append(name)
     return there
+
+
+def _why_nothing(names: Sequence[str], shown: "Store | None") -> str:
+    """Why there is no table to make, and what to do."""
+    if shown is not None:
+        return f"{shown.path} has no records of these data sets; run without --show to make them."
+    if names:
+        return "no method is left; install what is missing, or name others with --methods."
+    return "no data set is left; put them into a directory and name it with --data."
 
 
 def _titles(plan: "Plan") -> dict[str, str]:
