@@ -351,11 +351,11 @@ def test_interior_points_close_the_gap_and_bound_every_problem(seed, C, n_rows):
     for row in which:
         difference = sign[:, None] * (machines.rows - machines.rows[row])
         for first in which:
-            bound = machines.lower_for_all(which[[first]], batch.duals[:, [first]])[row]
+            bound = machines.lower_for_all(which[[first]], batch.duals[[first]].T)[row]
             assert bound <= batch.upper[row] * (1 + 1e-9)
             assert bound >= batch.lower[row] * (1 - 1e-7) or row != first
-        pull = batch.duals[:, row] @ difference
-        assert batch.lower[row] == pytest.approx(batch.duals[:, row].sum() - 0.5 * pull @ pull)
+        pull = batch.duals[row] @ difference
+        assert batch.lower[row] == pytest.approx(batch.duals[row].sum() - 0.5 * pull @ pull)
 
 
 @pytest.mark.parametrize("held", [0, 1 << 20])
@@ -445,7 +445,32 @@ def test_accuracy_at_top_skips_what_cannot_win():
     ranker = AccuracyAtTop(10.0).fit(X, y)
     all_rows = ShiftedMachines(X - X.mean(axis=0), np.where(y == 1, 1.0, -1.0), np.full(90, 10.0))
     assert ranker.feasible_
-    assert ranker.n_iter_ < all_rows.solve(np.arange(90), tol=1e-4, max_iter=100).n_iter
+    assert ranker.n_iter_ < all_rows.solve(np.arange(90), tol=1e-4, max_iter=100).n_iter.sum()
+
+
+@pytest.mark.parametrize("options", [{}, {"candidates": 12}, {"choose": "objective", "C": 10.0}])
+def test_accuracy_at_top_of_many_taus_is_that_of_each(options, monkeypatch):
+    """And it solves the problem of no row twice."""
+    X, y = two_clouds(40, 50)
+    weight, taus = np.random.default_rng(0).uniform(0.5, 2.0, 90), [0.05, 0.2, 0.45]
+    plain = AccuracyAtTop(tol=1e-8, n_threads=1, **options)
+    alone = [clone(plain).set_params(tau=tau).fit(X, y, weight) for tau in taus]
+    solve, asked = ShiftedMachines.solve, []
+
+    def counting(self, which, **how):
+        asked.extend(which)
+        return solve(self, which, **how)
+
+    monkeypatch.setattr(ShiftedMachines, "solve", counting)
+    together = plain.fit_taus(X, y, taus, weight)
+    assert len(set(asked)) == len(asked)
+    assert not hasattr(plain, "coef_")
+    for one, other in zip(together, alone, strict=True):
+        assert one.get_params() == other.get_params()
+        assert one.coef_ == pytest.approx(other.coef_, rel=1e-6)
+        assert (one.n_iter_, one.feasible_) == (other.n_iter_, other.feasible_)
+        assert one.solution_.lower == pytest.approx(other.solution_.lower, rel=1e-6)
+        assert set(vars(one)) == set(vars(other))
 
 
 def test_accuracy_at_top_with_more_features_than_rows():

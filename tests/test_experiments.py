@@ -25,7 +25,7 @@ from toppush.experiments.forecast import forecast, in_words
 from toppush.experiments.growth import Growth, Timed, as_table, draw, measure
 from toppush.experiments.limits import Limits, TimeLeft
 from toppush.experiments.methods import IN_PAPER, METHODS, POWERS, Grid, Method
-from toppush.experiments.protocol import N_FOLDS, choose, extend, pick, run_trial
+from toppush.experiments.protocol import N_FOLDS, choose, extend, foresee_trial, pick, run_trial
 from toppush.experiments.published import PUBLISHED
 from toppush.experiments.results import Result, report
 from toppush.experiments.runner import Plan, run, usual_settings
@@ -121,6 +121,50 @@ def test_a_grid_grows_while_its_best_is_at_an_end(best, tried, chosen):
     setting, n_settings = choose(method, labelled(), seed=0)
     assert setting["lam"] == pytest.approx(chosen)
     assert n_settings == tried
+
+
+def test_fits_that_share_work_are_made_together():
+    """The same choice by one call a fold and C, and by one more for a tau beyond the grid."""
+    values = {(C, tau): 0.2 for C in (1.0, 10.0) for tau in (0.125, 0.25, 0.5, 1.0)}
+    values |= {(1.0, 0.5): 0.8, (1.0, 0.25): 0.9}
+    grids = {"C": Grid((1.0, 10.0), step=1.0), "tau": Grid((0.5, 1.0), step=2.0, greatest=1.0)}
+    alone = Method("x", "x", fixed(values), grids)
+    asked = []
+
+    def fit_together(X, y, taus, C):
+        asked.append((C, tuple(taus)))
+        return [fixed(values)(X, y, C=C, tau=tau) for tau in taus]
+
+    together = replace(alone, together="tau", fit_together=fit_together)
+    found = choose(together, labelled(), seed=0)
+    assert found == choose(alone, labelled(), seed=0)
+    assert found[0] == {"C": 1.0, "tau": 0.25}
+    beyond = [(0.25,), (0.125,)]
+    assert asked == [
+        (C, taus) for taus in [(0.5, 1.0), *beyond] for C in (1.0, 10.0) for _ in range(N_FOLDS)
+    ]
+
+
+def test_fits_that_are_made_together_are_foreseen_together():
+    asked = []
+
+    def fit_together(X, y, values, C):
+        asked.append((C, values))
+
+    grids = {"C": POWERS, "tau": Grid((0.25, 0.5, 1.0))}
+    method = Method("x", "x", fixed({}), grids, together="tau", fit_together=fit_together)
+    found = foresee_trial(method, *labelled())
+    assert set(asked) == {(1.0, (0.25, 0.5, 1.0))}
+    assert found["sizes"][-1] == 200
+
+
+@pytest.mark.parametrize("C", [0.1, 10.0])
+def test_aatp_of_many_taus_is_that_of_each(C):
+    X, y = (part[:60] for part in load_breast_cancer(return_X_y=True))
+    X, y, method = sparse.csr_array(X[:, :4] / X[:, :4].max(axis=0)), y == 1, METHODS["aatp"]
+    values = method.grids["tau"].values
+    for tau, score in zip(values, method.fit_together(X, y, values, C=C), strict=True):
+        assert_allclose(score(X), method.fit(X, y, C=C, tau=tau)(X), rtol=1e-6, atol=1e-9)
 
 
 def test_a_grid_ends_where_values_make_no_sense():
@@ -696,3 +740,25 @@ def test_table2_by_one_command(ask, whole):
     wrong = ask("reproduce", "table2", "--methods", "svm")
     assert wrong.exit_code == 2
     assert "no method 'svm'; there are toppush" in wrong.stderr
+
+
+@pytest.mark.parametrize(
+    "words, said",
+    [
+        (["--sets", "url"], "no data set is left; put them into a directory"),
+        (["--show"], "records.sqlite has no records of these data sets; run without --show"),
+    ],
+)
+def test_no_table_is_made_of_nothing(words, said, ask, tmp_path):
+    ran = ask("reproduce", "table2", *words, "--out", str(tmp_path / "empty"))
+    assert ran.exit_code == 1
+    assert said in " ".join(ran.stderr.split())
+    assert not list((tmp_path / "empty").glob("*.csv"))
+
+
+def test_no_table_is_made_by_nobody(ask, monkeypatch, tmp_path):
+    monkeypatch.setattr("toppush.experiments.contestants.find_spec", lambda name: None)
+    words = ["--sets", "diabetes", "--methods", "catboost", "--out", str(tmp_path)]
+    ran = ask("reproduce", "arena", *words)
+    assert ran.exit_code == 1
+    assert "no method is left; install what is missing" in " ".join(ran.stderr.split())

@@ -6,21 +6,24 @@ is not convex, as q moves with w; with the quantile held at the score of row k i
 row at the quantile of w is some k, so min_k min_w F_k(w) bounds F from below. Boyd et al. (2012).
 """
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from numbers import Real
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import clone
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from toppush.baselines.interior_point import Batch, ShiftedMachines
+from toppush.baselines.interior_point import Batch, Remembered, ShiftedMachines
 from toppush.baselines.ranker import COUNT, POSITIVE, SHARED, Constraints, Task, WeightedRanker
 from toppush.designs.rows import ExactRows
 from toppush.problem.solution import Solution, Status, proven_below
 from toppush.solvers.journal import Journal, Watch
 from toppush.system.threads import in_threads
-from toppush.types import Array, Where
+from toppush.types import Array, Labels, Matrix, Where
 
 EXACT_ROWS = 1000
 """`candidates="auto"` tries every row up to this many."""
@@ -106,6 +109,8 @@ class AccuracyAtTop(WeightedRanker):
     feasible_: bool
 
     _remedy = "Raise C."
+    _remembered: Remembered | None = None
+    """Problems that fits with other taus solved."""
     _parameter_constraints: ClassVar[Constraints] = {
         **SHARED,
         "C": POSITIVE,
@@ -129,6 +134,37 @@ class AccuracyAtTop(WeightedRanker):
         self.C, self.tau, self.candidates, self.choose = C, tau, candidates, choose
         self.tol, self.max_iter, self.n_threads = tol, max_iter, n_threads
 
+    def fit_taus(
+        self,
+        X: Matrix,
+        y: Labels,
+        taus: Sequence[float],
+        sample_weight: ArrayLike | None = None,
+    ) -> list[Self]:
+        """Rankers for several taus, as if each were fitted alone.
+
+        The problems of the rows are the same for every tau and are solved once, which takes most
+        of the time; their solutions are held meanwhile, up to N^2 numbers for N rows.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            As for `fit`.
+        taus : sequence of float
+
+        Returns
+        -------
+        list of AccuracyAtTop
+            One for each tau; this ranker stays as it is.
+        """
+        remembered, rankers = Remembered(), []
+        for tau in taus:
+            ranker = clone(self).set_params(tau=tau)
+            ranker._remembered = remembered
+            rankers.append(ranker.fit(X, y, sample_weight))
+            del ranker._remembered
+        return rankers
+
     def _solve(self, task: Task) -> tuple[Solution, float]:
         kept = np.flatnonzero(task.row_weights)
         basis = Basis.of(task.rows.subset(kept).exact(), task.form.scale)
@@ -140,10 +176,12 @@ class AccuracyAtTop(WeightedRanker):
         search = QuantileSearch(
             machines, quantile, n_candidates, by_quantile=self.choose == "quantile"
         )
+        known = self._remembered
+        solve = machines.solve if known is None else partial(known.solve, machines)
         solution = search.run(
             basis,
+            partial(solve, max_iter=self.max_iter),
             tol=self.tol,
-            max_iter=self.max_iter,
             n_threads=task.design.n_threads,
             watch=task.watch,
         )
@@ -280,13 +318,18 @@ class QuantileSearch:
         return float(self.machines.cost.sum())
 
     def run(
-        self, basis: Basis, *, tol: float, max_iter: int, n_threads: int, watch: Watch | None
+        self,
+        basis: Basis,
+        solve: Callable[..., Batch],
+        *,
+        tol: float,
+        n_threads: int,
+        watch: Watch | None,
     ) -> Solution:
         """Round after round, try the open rows nearest to the best weights' quantile."""
         journal, stopped = Journal(basis, watch), False
-        solve = partial(self.machines.solve, tol=tol, max_iter=max_iter)
         while not stopped and (batches := self._next(n_threads)):
-            for batch in in_threads(solve, batches, n_threads):
+            for batch in in_threads(partial(solve, tol=tol), batches, n_threads):
                 self.take(batch, tol)
             basis.passes = float(self.n_iter)
             latest = self._solution(basis, journal)
@@ -313,9 +356,9 @@ class QuantileSearch:
         """Learn bounds from a batch, and keep its best solution."""
         self.open[batch.which] = False
         self.n_tried += batch.which.size
-        self.n_iter += batch.n_iter
+        self.n_iter += int(batch.n_iter.sum())
         self.unfinished |= not np.all(batch.upper - batch.lower <= tol * batch.upper)
-        bounds = self.machines.lower_for_all(batch.which, batch.duals)
+        bounds = self.machines.lower_for_all(batch.which, batch.duals.T)
         bounds[batch.which] = np.fmax(bounds[batch.which], batch.lower)
         np.fmax(self.bound, bounds, out=self.bound)
         self.consider(batch.which, batch.weights)

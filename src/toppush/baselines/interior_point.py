@@ -15,6 +15,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from toppush.system.threads import go_on
 from toppush.types import Array, Mask, Where
@@ -33,11 +34,11 @@ class Batch(NamedTuple):
     weights: Array
     """Of shape (n_batch, n_features)."""
     duals: Array
-    """Of shape (n_rows, n_batch), inside the box."""
+    """Of shape (n_batch, n_rows), inside the box."""
     upper: Array
     lower: Array
-    n_iter: int
-    """Iterations, of all problems together."""
+    n_iter: NDArray[np.intp]
+    """Iterations of each."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,7 @@ class ShiftedMachines:
         n_problems, n_rows = which.size, self.sign.size
         weights, duals = np.zeros((n_problems, self.rows.shape[1])), np.zeros((n_rows, n_problems))
         upper, lower = np.full(n_problems, self.cost.sum()), np.zeros(n_problems)
-        place, n_iter = np.arange(n_problems), 0
+        place, n_iter = np.arange(n_problems), np.zeros(n_problems, np.intp)
         with np.errstate(all="ignore"):
             for n_round in range(max_iter + 1):
                 go_on()
@@ -73,9 +74,9 @@ class ShiftedMachines:
                 if not going.any() or n_round == max_iter:
                     break
                 state, place = state.keep(going), place[going]
-                n_iter += place.size
+                n_iter[place] += 1
                 state.step(self)
-        return Batch(which, weights, duals, upper, lower, n_iter)
+        return Batch(which, weights, duals.T, upper, lower, n_iter)
 
     def margins(self, which: Where, weights: Array) -> Array:
         """w.d_i for every row and problem."""
@@ -142,6 +143,23 @@ class ShiftedMachines:
         if n_rows * n_columns**2 > HELD_PRODUCTS:
             return None
         return (self.rows[:, :, None] * self.rows[:, None, :]).reshape(n_rows, -1)
+
+
+class Remembered:
+    """Problems that are solved when they are first asked for, and known from then on."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, Batch] = {}
+
+    def solve(self, machines: ShiftedMachines, which: Where, *, tol: float, max_iter: int) -> Batch:
+        """As the machines do; they, tol and max_iter are the same whenever somebody asks."""
+        new = np.array([row for row in which if int(row) not in self._known], which.dtype)
+        if new.size:
+            found = machines.solve(new, tol=tol, max_iter=max_iter)
+            for at, row in enumerate(new):
+                self._known[int(row)] = Batch._make(part[at : at + 1] for part in found)
+        asked = [self._known[int(row)] for row in which]
+        return Batch._make(map(np.concatenate, zip(*asked, strict=True)))
 
 
 @dataclass

@@ -8,7 +8,7 @@ times m/(m+n) for AATP's tau. `RULE` is the paper's rule of choice. `TOP_RULE` i
 A method that is put into `METHODS`, from any file, is a row like the others.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from importlib.util import find_spec
@@ -17,7 +17,7 @@ from typing import Protocol, Self
 import numpy as np
 
 from toppush import TopPush, TopPushCV
-from toppush.baselines import BASELINES
+from toppush.baselines import BASELINES, AccuracyAtTop
 from toppush.estimators.toppush import AUTO_TOL
 from toppush.types import Array, Mask, Matrix
 
@@ -79,6 +79,10 @@ class Method:
         What this method makes of such a fit, given as a scorer, the rows, labels and setting.
     is_slow : bool
         Whether it is asked how long a trial would take before the first begins.
+    together : str
+        A parameter for all of whose values fits to the same rows share work.
+    fit_together : callable
+        From rows, labels, its values and the other parameters to a scorer for each value.
     beside : tuple of Method
         Those of a plan that share its fits; the plan sets it.
     """
@@ -93,6 +97,8 @@ class Method:
     shares: str = ""
     derive: Callable[..., Scorer] = as_it_is
     is_slow: bool = False
+    together: str = ""
+    fit_together: Callable[..., list[Scorer]] | None = None
     beside: tuple["Method", ...] = ()
 
     @property
@@ -142,6 +148,11 @@ def _fit_accuracy_at_top(X: Matrix, y: Mask, C: float, tau: float) -> Scorer:
     return _baseline("AccuracyAtTop", tau=tau * float(np.mean(y)))(X, y, C=C)
 
 
+def _fit_taus(X: Matrix, y: Mask, values: Sequence[float], C: float) -> list[Scorer]:
+    taus = [tau * float(np.mean(y)) for tau in values]
+    return [one.decision_function for one in AccuracyAtTop(C).fit_taus(X, y, taus)]
+
+
 PAPER: dict[str, object] = {"solver": "paper", "tol": EPSILON}
 STRUCTURAL: dict[str, object] = {"tol": 1e-3, "n_threads": 1}
 """The tolerance of a structural SVM is a proven relative gap."""
@@ -162,7 +173,15 @@ IN_PAPER = (
     Method("svm-map", "SVM-MAP", _baseline("MAPSVM", **STRUCTURAL), C, revision=2, is_slow=True),
     Method("svm-pauc", "SVM-pAUC", _fit_partial_auc, C, revision=2, is_slow=True),
     Method("infinite-push", "InfinitePush", _baseline("InfinitePush"), LAM, is_slow=True),
-    Method("aatp", "AATP", _fit_accuracy_at_top, C | {"tau": TAUS}, is_slow=True),
+    Method(
+        "aatp",
+        "AATP",
+        _fit_accuracy_at_top,
+        C | {"tau": TAUS},
+        is_slow=True,
+        together="tau",
+        fit_together=_fit_taus,
+    ),
 )
 BEYOND = (
     Method("toppush-lam1", "TopPush (paper), lam = 1", _toppush(lam=1.0, **PAPER)),

@@ -9,7 +9,7 @@ middle of the paper's grid wins. The paper is silent on that.
 import math
 import time
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, partial
 from itertools import product
 
@@ -48,6 +48,8 @@ class Fits:
         """What a method learns from a fold's training rows, or from all."""
         rows = self.rows if fold is None else self.folds[fold][0]
         key = (fold, *setting.values())
+        if key not in self._made and fold is not None:
+            self._make_together(setting, fold)
         if key in self._made:
             made, seconds = self._made[key]
             self.reused += seconds
@@ -57,6 +59,18 @@ class Fits:
             if self.maker.beside:  # nobody else would ask, and weights of url take 25 MB a fit
                 self._made[key] = made, time.process_time() - began
         return made if method is self.maker else method.derive(made, *rows, **setting)
+
+    def _make_together(self, setting: Setting, fold: int) -> None:
+        """Fits for all values of a parameter at once, if the method can; of one beyond its grid."""
+        name, fit = self.maker.together, self.maker.fit_together
+        if fit is None:
+            return
+        values = self.maker.grids[name].values
+        values = values if setting[name] in values else (setting[name],)
+        others = {one: value for one, value in setting.items() if one != name}
+        scorers = fit(*self.folds[fold][0], values, **others)
+        for value, made in zip(values, scorers, strict=True):
+            self._made[fold, *(setting | {name: value}).values()] = made, 0.0
 
 
 def run_trial(method: Method, X: Matrix, y: Mask, seed: int) -> Json:
@@ -91,10 +105,14 @@ def _measured(method: Method, fits: Fits, test: Rows) -> Json:
 
 def foresee_trial(method: Method, X: Matrix, y: Mask) -> Json:
     """CPU seconds that a trial would take, with the middle setting for all; and its forecast."""
-    middle = {name: grid.values[len(grid.values) // 2] for name, grid in method.grids.items()}
-    found = forecast(partial(method.fit, **middle), X, y)
+    apart = {name: grid for name, grid in method.grids.items() if name != method.together}
+    middle = {name: grid.values[len(grid.values) // 2] for name, grid in apart.items()}
+    fit: Callable[..., object] = partial(method.fit, **middle)
+    if method.fit_together is not None:
+        fit = partial(method.fit_together, values=method.grids[method.together].values, **middle)
+    found = forecast(fit, X, y)
     n_train = (1.0 - TEST_SHARE) * y.size
-    n_settings = math.prod(len(grid.values) for grid in method.grids.values())
+    n_settings = math.prod(len(grid.values) for grid in apart.values())
     n_fits = n_settings * N_FOLDS if method.grids else 0
     seconds = n_fits * found.at((1.0 - 1.0 / N_FOLDS) * n_train) + found.at(n_train)
     return {"seconds_trial": seconds, **found.as_json()}
