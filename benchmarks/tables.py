@@ -5,7 +5,6 @@ from functools import partial
 from statistics import mean
 
 from benchmarks.summary import (
-    EVIDENCE,
     Empty,
     Grid,
     Number,
@@ -124,15 +123,13 @@ def contest(name: str, ours: str, methods: list[str]) -> Grid:
 
 
 def arena_times() -> Grid:
-    """CPU seconds of LightGBM in the arena, and those of others in units of them."""
+    """CPU seconds of LightGBM, and those of others in units of them."""
     lines = []
-    for (data,), rows in group(read("arena", EVIDENCE), "set").items():
-        seconds = {f"{row['ranker']}": row["CPU s"] for row in rows if row["splits"]}
-        base = seconds.get("LightGBM")
-        if base:
-            times = [seconds[one] / base if one in seconds else None for one in BESIDE_LIGHTGBM]
-            cells = ["" if one is None else f"{one:.1f}" for one in times]
-            lines.append([data, f"{base}", *cells])
+    for (data,), rows in group(read("arena-times"), "set").items():
+        seconds = {f"{row['ranker']}": row["CPU s"] for row in rows}
+        base = seconds["LightGBM"]
+        times = [seconds[one] / base if one in seconds else None for one in BESIDE_LIGHTGBM]
+        lines.append([data, f"{base}", *("" if one is None else f"{one:.1f}" for one in times)])
     return [["data", "LightGBM, CPU s", *BESIDE_LIGHTGBM], *lines]
 
 

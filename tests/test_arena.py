@@ -18,6 +18,7 @@ from numpy.testing import assert_allclose
 from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.datasets import dump_svmlight_file, load_breast_cancer
+from sklearn.ensemble import RandomForestClassifier
 
 from toppush.cli import main
 from toppush.experiments import arena, contestants
@@ -26,6 +27,7 @@ from toppush.experiments.arena_figures import draw_ranks, draw_winners
 from toppush.experiments.arena_tables import enough, long_table, overview
 from toppush.experiments.contestants import CONTESTANTS, Refused
 from toppush.experiments.machine import machine
+from toppush.experiments.methods import METHODS
 from toppush.experiments.ranks import Ranks, holm, overlapping_p
 from toppush.experiments.runner import Plan
 from toppush.experiments.summaries import Summary
@@ -218,6 +220,37 @@ def test_the_papers_rivals_are_foreseen_by_their_middle_setting(monkeypatch, tab
     assert ArenaPlan.foresee("made", None, CONTESTANTS["lr-default"])["sizes"][-1] == y.size
 
 
+@pytest.mark.parametrize("form", FORMS)
+def test_the_papers_rivals_see_columns_as_its_authors_had_them(form, table, monkeypatch):
+    """All from 0 to 1 in the training rows; sparse rows as they were published."""
+    frame, y = table
+    seen = []
+
+    def fit(X, y):
+        seen.append(X.toarray())
+        return lambda rows: np.zeros(rows.shape[0])
+
+    told = replace(METHODS["toppush"], fit=fit, grids={})
+    X = FORMS[form](frame)
+    contestants._by_the_paper(told)(X, y, 0)
+    if form == "sparse":
+        assert_allclose(seen[0], X.toarray())
+    else:
+        assert_allclose(seen[0].min(axis=0), 0.0, atol=1e-12)
+        assert_allclose(seen[0].max(axis=0), 1.0)
+    monkeypatch.setattr(arena, "load", lambda name, directory: (X, y))
+    rival = replace(CONTESTANTS["paper-toppush"], method=told)
+    ArenaPlan.foresee("made", None, rival)
+    assert_allclose(np.sort(seen[-1], axis=0), np.sort(seen[0], axis=0))  # in another order
+
+
+def test_a_forest_of_sparse_rows_is_that_of_the_array():
+    X, y = sparse.random(200, 40, 0.1, format="csr", random_state=0), np.arange(200) % 3 == 0
+    model = RandomForestClassifier(300, min_samples_leaf=2, random_state=5).fit(X.toarray(), y)
+    found = CONTESTANTS["forest"].fit(X, y, 5)(X)
+    assert_allclose(found, model.predict_proba(X.toarray())[:, 1])
+
+
 def test_the_version_of_a_build_for_the_cpu_is_recorded(monkeypatch):
     """XGBoost without gigabytes for GPUs has another name."""
     installed = {"xgboost-cpu": "3.2.0", "numpy": "2.2.0"}
@@ -249,7 +282,7 @@ def test_pictures_have_room_for_their_words(n_sets, n_rankers):
 
 # The command.
 
-METHODS = "top-ranker,lr-default,linear-svc"
+NAMED = "top-ranker,lr-default,linear-svc"
 
 
 @pytest.fixture(scope="module")
@@ -264,7 +297,7 @@ def ran(tmp_path_factory):
         patch.setenv("TOPPUSH_CACHE", str(out / "cache"))
         quicker = replace(CONTESTANTS["top-ranker"], fit=CONTESTANTS["lr"].fit)
         patch.setitem(CONTESTANTS, "top-ranker", quicker)
-        return run("--methods", METHODS, "--out", str(out), *words), out
+        return run("--methods", NAMED, "--out", str(out), *words), out
 
 
 def run(*words):
@@ -290,7 +323,7 @@ def test_a_run_writes_means_differences_ranks_and_pictures(ran):
 @pytest.mark.long
 def test_records_make_the_same_tables_again_without_data(ran, tmp_path):
     _, out = ran
-    shown = run("--show", "--methods", METHODS, "--trials", "3",
+    shown = run("--show", "--methods", NAMED, "--trials", "3",
                 "--store", str(out / "arena.sqlite"), "--out", str(tmp_path))  # fmt: skip
     assert shown.exit_code == 0, shown.output
     for path in out.glob("*.csv"):

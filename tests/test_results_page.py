@@ -190,18 +190,23 @@ def test_why_a_mean_is_missing(folder, trouble, said):
     assert ("- LightGBM on url (1.0% of it): Refused: too wide" in found) == (said == "failed")
 
 
-def test_means_of_few_splits_are_no_best_and_are_named(folder):
+@pytest.mark.parametrize(
+    "n_splits, best", [(7, "**TopRanker** 0.900"), (26, "**TopRanker** 0.900"), (27, "LR 0.910")]
+)
+def test_means_of_few_splits_are_no_best_and_are_named(folder, n_splits, best):
     late = "out of time (more than 9 CPU s for all trials; about 3 min by 4 of 30)"
     rows = (folder / "arena.csv").read_text(encoding="utf-8").splitlines()
     few = [
-        f"{line.replace('LR,30', 'LR,7')}{late}" if line.startswith(f"{SETS[1]},LR,") else line
+        f"{line.replace('LR,30', f'LR,{n_splits}')}{late}"
+        if line.startswith(f"{SETS[1]},LR,")
+        else line
         for line in rows
     ]
     (folder / "arena.csv").write_text("\n".join(few), encoding="utf-8")
     found = page(folder)
-    assert cells(section(found, "Set by set"), SETS[1])[2] == "**TopRanker** 0.900"
+    assert cells(section(found, "Set by set"), SETS[1])[2] == best
     missing = section(found, "Splits, and what is missing")
-    assert cells(missing, "LR")[2] == "7 (3 min)"
+    assert cells(missing, "LR")[2] == f"{n_splits} (3 min)"
     assert "in how many cells: 300 (1) and 9 (1)." in flat(missing)
 
 

@@ -24,7 +24,7 @@ from sklearn.utils import _safe_indexing
 from toppush import datasets, metrics
 from toppush.designs.columns import is_thin
 from toppush.designs.in_memory import dense, for_engine
-from toppush.experiments.contestants import CONTESTANTS, columns, gpu_name
+from toppush.experiments.contestants import CONTESTANTS, gpu_name, papers_columns
 from toppush.experiments.forecast import forecast
 from toppush.experiments.protocol import TEST_SHARE, foresee_trial
 from toppush.experiments.runner import Known, Plan
@@ -181,7 +181,7 @@ class ArenaPlan(Plan):
         """What a process does for a slow ranker first: how long a trial would take."""
         X, y = load(name, directory)
         if method.method is not None:  # its search is many fits: those of the middle setting tell
-            rows = sparse.csr_array(columns(X).fit_transform(X))
+            rows = sparse.csr_array(papers_columns(X).fit_transform(X))
             return foresee_trial(method.method, rows, y)
         found = forecast(lambda X, y: method.fit(X, y, 0), X, y)
         return {"seconds_trial": found.at((1.0 - TEST_SHARE) * y.size), **found.as_json()}

@@ -136,8 +136,9 @@ def overview(
     ]
     if measure in (one.key for one in COSTS):
         notes = [
-            "CPU seconds of one thread to fit, with every choice that it takes, on average. GPU: "
-            "it ran on one, of which CPU seconds tell nothing."
+            "CPU seconds of one thread to fit, with every choice that it takes, on average. Trials "
+            "ran on machines that differ in speed: a factor of two or three may be the machine's. "
+            "GPU: it ran on one, of which CPU seconds tell nothing."
         ]
     name, columns = f"arena-{_file_name(measure)}", [titles[data] for data in plan.data]
     return Table(name, TITLES[measure], ["ranker", *columns], rows, notes)
