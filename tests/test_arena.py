@@ -289,15 +289,20 @@ NAMED = "top-ranker,lr-default,linear-svc"
 def ran(tmp_path_factory):
     """A run on a small data set, and where it put its files."""
     folder, out = tmp_path_factory.mktemp("data"), tmp_path_factory.mktemp("out")
-    X, y = load_breast_cancer(return_X_y=True)
-    path = str(folder / "diabetes_scale.svm")
-    dump_svmlight_file(X[:240, :8], np.where(y[:240], 1, -1), path, zero_based=False)
+    write_rows(folder)
     words = ["--sets", "diabetes,cover,bank-marketing", "--trials", "3", "--data", str(folder)]
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TOPPUSH_CACHE", str(out / "cache"))
         quicker = replace(CONTESTANTS["top-ranker"], fit=CONTESTANTS["lr"].fit)
         patch.setitem(CONTESTANTS, "top-ranker", quicker)
         return run("--methods", NAMED, "--out", str(out), *words), out
+
+
+def write_rows(folder):
+    """Few rows under the name of diabetes."""
+    X, y = load_breast_cancer(return_X_y=True)
+    path = str(folder / "diabetes_scale.svm")
+    dump_svmlight_file(X[:240, :8], np.where(y[:240], 1, -1), path, zero_based=False)
 
 
 def run(*words):
@@ -328,6 +333,21 @@ def test_records_make_the_same_tables_again_without_data(ran, tmp_path):
     assert shown.exit_code == 0, shown.output
     for path in out.glob("*.csv"):
         assert (tmp_path / path.name).read_text() == path.read_text()
+
+
+def test_without_a_mean_there_are_tables_and_no_pictures(tmp_path, monkeypatch):
+    def fail(X, y, seed):
+        raise ValueError("no rows please")
+
+    write_rows(tmp_path)
+    monkeypatch.setitem(CONTESTANTS, "lr", replace(CONTESTANTS["lr"], fit=fail))
+    out = tmp_path / "out"
+    words = ["--sets", "diabetes", "--methods", "lr", "--trials", "1"]
+    said = run(*words, "--data", str(tmp_path), "--out", str(out))
+    assert said.exit_code == 0, said.output
+    (row,) = read(out / "arena.csv")
+    assert (row["splits"], "no rows please" in ",".join(row.values())) == ("0", True)
+    assert not list(out.glob("*.svg"))
 
 
 def read(path):

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from toppush.experiments.arena import COSTS, MEASURES
-from toppush.experiments.arena_figures import draw_ranks, draw_winners
+from toppush.experiments.arena_figures import Picture, draw_ranks, draw_winners
 from toppush.experiments.contestants import CONTESTANTS
 from toppush.experiments.protocol import TEST_SHARE
 from toppush.experiments.ranks import Ranks, holm, overlapping_p
@@ -55,18 +55,25 @@ def result(plan: Plan, store: Store, titles: dict[str, str]) -> Result:
     ranks = {measure.key: ranked(plan, summaries, measure.key) for measure in MEASURES}
     order = ranks["ap"].order
     shown = [overview(plan, summaries, tested, titles, order, key) for key in SHOWN]
-    figures = {
-        "arena": draw_winners(ranks["before_10"].of_most(), TITLES["before_10"], titles),
-        "arena-ranks": draw_ranks({TITLES[key]: ranks[key].of_most() for key in DRAWN}),
-    }
     return Result(
         "arena",
         "The arena: who ranks the top best",
         [*shown, mean_ranks(plan, ranks, tested), practices(plan)],
-        figures,
+        pictures(ranks, titles),
         {"trials": plan.trials, "seed": plan.seed, "methods": list(plan.methods), "data": titles},
         files=[long_table(plan, summaries, titles), differences(tested, titles)],
     )
+
+
+def pictures(ranks: dict[str, Ranks], titles: dict[str, str]) -> dict[str, Picture]:
+    """Of rankers with a result on most of the sets; none if nobody has."""
+    drawn = {key: ranks[key].of_most() for key in DRAWN}
+    if not drawn["before_10"].names:
+        return {}
+    return {
+        "arena": draw_winners(drawn["before_10"], TITLES["before_10"], titles),
+        "arena-ranks": draw_ranks({TITLES[key]: one for key, one in drawn.items()}),
+    }
 
 
 def enough(plan: Plan, summary: Summary) -> Summary:
