@@ -292,6 +292,7 @@ def blocks():
     ],
 )
 @pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::DeprecationWarning")
+@pytest.mark.filterwarnings("ignore:Port 8787 is already in use:UserWarning")  # by anybody here
 def test_what_the_page_says_runs(block):
     names = {"__name__": "__main__"}
     exec(block.replace("300", "10"), names)
