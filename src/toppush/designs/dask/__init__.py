@@ -7,7 +7,7 @@ Nothing else imports Dask. Users find this package as `toppush.cluster`.
 >>> from distributed import Client  # or Client("tcp://scheduler:8786")
 >>> from toppush import TopPush
 >>> X, y = np.eye(50), np.arange(50) < 25
->>> with Client(processes=False, dashboard_address=None):
+>>> with Client(processes=False, dashboard_address=":0"):
 ...     ranker = TopPush(top=0.5).fit(da.from_array(X, chunks=(20, 50)), y)
 ...
 >>> ranker.predict(X)[:3]
@@ -70,7 +70,7 @@ def connected(where: str) -> Iterator[Any]:
     cluster is 'somewhere'
     """
     if where == "local":
-        made = Client(threads_per_worker=1, dashboard_address=None, silence_logs=logging.CRITICAL)
+        made = Client(threads_per_worker=1, dashboard_address=":0", silence_logs=logging.CRITICAL)
     elif "://" in where:
         try:
             made = Client(where)
