@@ -2,6 +2,7 @@
 
 import csv
 import re
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -258,6 +259,26 @@ def test_few_sets_give_no_rank():
 def test_our_page_is_that_of_our_files():
     ours = RESULTS.parent / "docs" / "results.md"
     assert ours.read_text(encoding="utf-8") == page(RESULTS), "run toppush reproduce page"
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    "command, store, tables",
+    [
+        ("arena", "arena.sqlite", ["arena", "arena-ranks", "arena-pos-at-top"]),
+        ("table2", "records.sqlite", ["table2", "pos-top", "ap"]),
+    ],
+)
+def test_our_records_make_our_tables(command, store, tables, tmp_path):
+    """In a copy, as a store that is opened may be written to."""
+    shutil.copy(RESULTS / store, tmp_path)
+    shown = CliRunner().invoke(main, ["reproduce", command, "--show", "--out", str(tmp_path)])
+    assert shown.exit_code == 0, shown.output
+    for name in tables:
+        ours, made = (folder / f"{name}.csv" for folder in (RESULTS, tmp_path))
+        assert made.read_text(encoding="utf-8") == ours.read_text(encoding="utf-8"), (
+            f"run toppush reproduce {command} --show"
+        )
 
 
 @pytest.mark.parametrize(
