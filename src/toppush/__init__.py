@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from toppush.designs import dask as cluster
     from toppush.designs import disk as on_disk
     from toppush.estimators import DegenerateWarning, TopPush, TopPushCV, toppush_path
+    from toppush.metrics.positive import PositiveClassWarning
     from toppush.nonlinear.additive import TopPushAdditive
     from toppush.nonlinear.kernel import TopPushKernel
     from toppush.nonlinear.net import TopPushNet
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DegenerateWarning",
+    "PositiveClassWarning",
     "Solution",
     "Status",
     "TopPush",
@@ -36,6 +38,7 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "DegenerateWarning": "toppush.estimators",
+    "PositiveClassWarning": "toppush.metrics.positive",
     "Solution": "toppush.problem.solution",
     "Status": "toppush.problem.solution",
     "TopPush": "toppush.estimators",

@@ -19,6 +19,7 @@ from toppush.auto.quality import Judge
 from toppush.designs import dense
 from toppush.designs.columns import can_be_shifted, stored, times
 from toppush.estimators.base import (
+    LABEL,
     DegenerateWarning,
     Ranker,
     refuse_elsewhere,
@@ -87,6 +88,8 @@ class TopLinear(Ranker):
         What draws the folds.
     verbose : int, default=0
         Without effect.
+    positive : optional
+        The class to rank first; by default the greater of two numbers, the rarer of two strings.
 
     Attributes
     ----------
@@ -112,6 +115,7 @@ class TopLinear(Ranker):
         "n_threads": [Interval(Integral, 1, None, closed="left"), None],
         "random_state": ["random_state"],
         "verbose": ["verbose"],
+        "positive": LABEL,
     }
 
     form_: str
@@ -128,6 +132,7 @@ class TopLinear(Ranker):
         n_threads: int | None = None,
         random_state: int | np.random.RandomState | None = 0,
         verbose: int = 0,
+        positive: object = None,
     ) -> None:
         self.loss = loss
         self.form = form
@@ -136,6 +141,7 @@ class TopLinear(Ranker):
         self.n_threads = n_threads
         self.random_state = random_state
         self.verbose = verbose
+        self.positive = positive
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Matrix, y: Labels, sample_weight: ArrayLike | None = None) -> Self:
@@ -146,7 +152,7 @@ class TopLinear(Ranker):
         X : array, sparse matrix or data frame of shape (n_samples, n_features)
             Numbers; NaN is a missing value.
         y : array-like of shape (n_samples,)
-            Two classes; the greater one is positive.
+            Two classes, of which `positive` names the one to rank first.
         sample_weight : array-like of shape (n_samples,), optional
 
         Returns
@@ -213,7 +219,7 @@ class TopLinear(Ranker):
     ) -> tuple["Rows", list[Fold]]:
         refuse_elsewhere(self, X=X)
         X, y = validate_data(self, X, y, **READING)
-        self.classes_ = two_classes(y)
+        self.classes_ = two_classes(y, self.positive)
         weight = None if sample_weight is None else _check_sample_weight(sample_weight, X)
         refuse_negative(weight)
         counted = np.arange(len(y)) if weight is None else np.flatnonzero(weight > 0)

@@ -36,7 +36,13 @@ from toppush.auto.members import (
     sparse_gaps,
 )
 from toppush.designs import for_engine
-from toppush.estimators.base import Ranker, refuse_elsewhere, two_classes, unchanged_on_failure
+from toppush.estimators.base import (
+    LABEL,
+    Ranker,
+    refuse_elsewhere,
+    two_classes,
+    unchanged_on_failure,
+)
 from toppush.estimators.progress import Line
 from toppush.estimators.scores import scores_of
 from toppush.nonlinear.held_out import (
@@ -87,6 +93,8 @@ class TopRanker(Ranker):
     random_state : int, RandomState or None, default=0
     verbose : int, default=0
         1 shows a line that follows the fit.
+    positive : optional
+        The class to rank first; by default the greater of two numbers, the rarer of two strings.
 
     Attributes
     ----------
@@ -130,6 +138,7 @@ class TopRanker(Ranker):
         "n_threads": [Interval(Integral, 1, None, closed="left"), None],
         "random_state": ["random_state"],
         "verbose": ["verbose"],
+        "positive": LABEL,
     }
 
     members_: dict[str, Any]
@@ -152,6 +161,7 @@ class TopRanker(Ranker):
         n_threads: int | None = None,
         random_state: int | np.random.RandomState | None = 0,
         verbose: int = 0,
+        positive: object = None,
     ) -> None:
         self.members = members
         self.effort = effort
@@ -162,6 +172,7 @@ class TopRanker(Ranker):
         self.n_threads = n_threads
         self.random_state = random_state
         self.verbose = verbose
+        self.positive = positive
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(
@@ -179,7 +190,7 @@ class TopRanker(Ranker):
             NaN is a gap. Rows of Dask stay on the workers, and members that need them here are
             left out.
         y : array-like of shape (n_samples,)
-            Two classes; the greater one is positive.
+            Two classes, of which `positive` names the one to rank first.
         sample_weight : array-like of shape (n_samples,), optional
             Members are given them with mean 1; those that take none are left out.
         groups : array-like of shape (n_samples,), optional
@@ -288,7 +299,7 @@ class TopRanker(Ranker):
         refuse_elsewhere(self, X=X)
         X, numbers, y, columns = self._numbers_of_training(X, y)
         check_consistent_length(y, groups)
-        self.classes_ = two_classes(y)
+        self.classes_ = two_classes(y, self.positive)
         weight = None if sample_weight is None else _check_sample_weight(sample_weight, numbers)
         refuse_negative(weight)
         weight = None if weight is None else _with_mean_one(weight)

@@ -67,6 +67,8 @@ class AccuracyAtTop(WeightedRanker):
         Interior-point iterations of each problem.
     n_threads : int, optional
         Batches at a time; by default all cores, or OMP_NUM_THREADS if set.
+    positive : optional
+        The class to rank first; by default the greater of two numbers, the rarer of two strings.
 
     Attributes
     ----------
@@ -130,9 +132,11 @@ class AccuracyAtTop(WeightedRanker):
         tol: float = 1e-4,
         max_iter: int = 100,
         n_threads: int | None = None,
+        positive: object = None,
     ) -> None:
         self.C, self.tau, self.candidates, self.choose = C, tau, candidates, choose
         self.tol, self.max_iter, self.n_threads = tol, max_iter, n_threads
+        self.positive = positive
 
     def fit_taus(
         self,

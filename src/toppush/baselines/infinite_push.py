@@ -76,6 +76,8 @@ class InfinitePush(PairRanker):
         More pairs are refused before any memory is taken; the default allows 0.45 GiB.
     n_threads : int, optional
         Threads over blocks of rows; by default all cores, or OMP_NUM_THREADS if set.
+    positive : optional
+        The class to rank first; by default the greater of two numbers, the rarer of two strings.
 
     Attributes
     ----------
@@ -124,6 +126,7 @@ class InfinitePush(PairRanker):
         max_iter: int = 10_000,
         max_pairs: int = MAX_PAIRS,
         n_threads: int | None = None,
+        positive: object = None,
     ) -> None:
         self.lam, self.loss, self.solver = lam, loss, solver
         self.tol, self.max_iter, self.max_pairs, self.n_threads = (
@@ -132,6 +135,7 @@ class InfinitePush(PairRanker):
             max_pairs,
             n_threads,
         )
+        self.positive = positive
 
     def _solve(self, task: Task) -> tuple[Solution, float]:
         needed = BYTES_PER_PAIR[self.solver]

@@ -25,7 +25,10 @@ from sklearn.svm import LinearSVC
 from toppush.baselines.ranker import COUNT, POSITIVE, Constraints, WeightedRanker, read_local_rows
 from toppush.designs.local import narrow_indices
 from toppush.designs.repeats import merge_repeats
-from toppush.estimators.base import unchanged_on_failure
+from toppush.estimators.base import (
+    LABEL,
+    unchanged_on_failure,
+)
 from toppush.types import Array, Labels, Mask, Matrix
 
 UNSCALED = 100
@@ -117,6 +120,8 @@ class LogisticRanker(_LiblinearRanker):
     tol : float, default=1e-4
         LIBLINEAR's tolerance on the gradient.
     max_iter : int, default=100
+    positive : optional
+        The class to rank first; by default the greater of two numbers, the rarer of two strings.
 
     Attributes
     ----------
@@ -150,13 +155,16 @@ class LogisticRanker(_LiblinearRanker):
         "C": POSITIVE,
         "tol": POSITIVE,
         "max_iter": COUNT,
+        "positive": LABEL,
     }
 
     # scikit-learn lets no entry above 1e30 through to LIBLINEAR's logistic regression.
     _largest_power, _largest_entry = 360, 99
 
-    def __init__(self, C: float = 1.0, *, tol: float = 1e-4, max_iter: int = 100) -> None:
-        self.C, self.tol, self.max_iter = C, tol, max_iter
+    def __init__(
+        self, C: float = 1.0, *, tol: float = 1e-4, max_iter: int = 100, positive: object = None
+    ) -> None:
+        self.C, self.tol, self.max_iter, self.positive = C, tol, max_iter, positive
 
     def _model(self, C: float, intercept: float) -> LogisticRegression:
         return LogisticRegression(
@@ -187,6 +195,8 @@ class CostSensitiveSVM(_LiblinearRanker):
     max_iter : int, default=1000
     random_state : int, RandomState or None, default=None
         Order of the dual's coordinate steps, which are taken where rows are fewer than features.
+    positive : optional
+        The class to rank first; by default the greater of two numbers, the rarer of two strings.
 
     Attributes
     ----------
@@ -218,6 +228,7 @@ class CostSensitiveSVM(_LiblinearRanker):
         "tol": POSITIVE,
         "max_iter": COUNT,
         "random_state": ["random_state"],
+        "positive": LABEL,
     }
 
     _largest_power, _largest_entry = 480, 480
@@ -230,8 +241,10 @@ class CostSensitiveSVM(_LiblinearRanker):
         tol: float = 1e-4,
         max_iter: int = 1000,
         random_state: int | np.random.RandomState | None = None,
+        positive: object = None,
     ) -> None:
         self.C, self.positive_cost, self.tol = C, positive_cost, tol
+        self.positive = positive
         self.max_iter, self.random_state = max_iter, random_state
 
     def _most_cost(self) -> float:

@@ -45,7 +45,7 @@ class PNormPush(WeightedRanker):
         The published loss is the exponential.
     tol : float, default=1e-4
         Ends when the certified gap is at most this share of the objective.
-    max_iter, n_threads
+    max_iter, n_threads, positive
         As for `InfinitePush`.
 
     Attributes
@@ -94,9 +94,11 @@ class PNormPush(WeightedRanker):
         tol: float = 1e-4,
         max_iter: int = 10_000,
         n_threads: int | None = None,
+        positive: object = None,
     ) -> None:
         self.lam, self.p, self.loss = lam, p, loss
         self.tol, self.max_iter, self.n_threads = tol, max_iter, n_threads
+        self.positive = positive
 
     def _solve(self, task: Task) -> tuple[Solution, float]:
         both = TwoClasses(task.design, task.row_weights)

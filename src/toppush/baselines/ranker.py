@@ -13,6 +13,7 @@ from sklearn.utils._param_validation import Interval
 from toppush.designs import Form, LocalDesign, LocalRows
 from toppush.designs.usual import usual_rows
 from toppush.estimators.base import (
+    LABEL,
     DegenerateWarning,
     Following,
     LinearRanker,
@@ -36,6 +37,7 @@ SHARED: Constraints = {
     "tol": [Interval(Real, 0, None, closed="left")],
     "max_iter": COUNT,
     "n_threads": [None, *COUNT],
+    "positive": LABEL,
 }
 
 
@@ -164,7 +166,7 @@ class WeightedRanker(BaselineRanker):
             In memory or memory-mapped. It is copied if it is not of float64, if its entries are
             huge or tiny, or if a column lies far from zero.
         y : array of shape (n_samples,)
-            Two classes; the greater one is positive.
+            Two classes, of which `positive` names the one to rank first.
         sample_weight : array of shape (n_samples,), optional
             See the class for what a weight means; a row of weight zero is out.
 

@@ -48,9 +48,10 @@ class CuttingPlaneRanker(BaselineRanker):
         max_iter: int = 1000,
         n_threads: int | None = None,
         verbose: int = 0,
+        positive: object = None,
     ) -> None:
         self.C, self.tol, self.max_iter = C, tol, max_iter
-        self.n_threads, self.verbose = n_threads, verbose
+        self.n_threads, self.verbose, self.positive = n_threads, verbose, positive
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Matrix, y: Labels) -> Self:
@@ -98,6 +99,8 @@ class RankSVM(WeightedRanker, CuttingPlaneRanker):
         Threads over blocks of rows; by default all cores, or OMP_NUM_THREADS if set.
     verbose : int, default=0
         1 shows a line that follows the fit.
+    positive : optional
+        The class to rank first; by default the greater of two numbers, the rarer of two strings.
 
     Attributes
     ----------
@@ -143,7 +146,7 @@ class MAPSVM(CuttingPlaneRanker):
 
     Parameters
     ----------
-    C, tol, max_iter, n_threads, verbose
+    C, tol, max_iter, n_threads, verbose, positive
         As for `RankSVM`; C is the weight of the risk.
 
     Attributes
@@ -181,7 +184,7 @@ class PartialAUCSVM(CuttingPlaneRanker):
 
     Parameters
     ----------
-    C, tol, max_iter, n_threads, verbose
+    C, tol, max_iter, n_threads, verbose, positive
         As for `RankSVM`; C is the weight of the risk.
     fpr_low, fpr_high : float, default=0.0 and 0.1
         The range, as shares of the n negatives: ranks ceil(n fpr_low) + 1 to floor(n fpr_high)
@@ -225,8 +228,16 @@ class PartialAUCSVM(CuttingPlaneRanker):
         max_iter: int = 1000,
         n_threads: int | None = None,
         verbose: int = 0,
+        positive: object = None,
     ) -> None:
-        super().__init__(C, tol=tol, max_iter=max_iter, n_threads=n_threads, verbose=verbose)
+        super().__init__(
+            C,
+            tol=tol,
+            max_iter=max_iter,
+            n_threads=n_threads,
+            verbose=verbose,
+            positive=positive,
+        )
         self.fpr_low, self.fpr_high = fpr_low, fpr_high
 
     def _risk(self, positive_weight: Array, negative_weight: Array) -> PartialAreaHinge:
@@ -243,7 +254,7 @@ class OWPC(CuttingPlaneRanker):
 
     Parameters
     ----------
-    C, tol, max_iter, n_threads, verbose
+    C, tol, max_iter, n_threads, verbose, positive
         As for `RankSVM`; C is the weight of the mean loss.
     owa : {"inverse", "top", "mean"} or array, default="inverse"
         The shares: "inverse" is proportional to 1/r, "top" is 1/k for the first k ranks, "mean"
@@ -292,8 +303,16 @@ class OWPC(CuttingPlaneRanker):
         max_iter: int = 1000,
         n_threads: int | None = None,
         verbose: int = 0,
+        positive: object = None,
     ) -> None:
-        super().__init__(C, tol=tol, max_iter=max_iter, n_threads=n_threads, verbose=verbose)
+        super().__init__(
+            C,
+            tol=tol,
+            max_iter=max_iter,
+            n_threads=n_threads,
+            verbose=verbose,
+            positive=positive,
+        )
         self.owa, self.top = owa, top
 
     def _risk(self, positive_weight: Array, negative_weight: Array) -> OrderedHinge:

@@ -4,6 +4,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from toppush.designs.arrays import namespace, to_host
 from toppush.estimators.callbacks import CallbackSupportMixin, FitTasks
 from toppush.estimators.contributions import linear_contributions
 from toppush.estimators.progress import LiveLine
+from toppush.metrics.positive import choose, refuse_blanks
 from toppush.problem.objective import TopProblem
 from toppush.problem.solution import Iteration, Solution
 from toppush.solvers import zero_is_optimal
@@ -31,6 +33,8 @@ if TYPE_CHECKING:
     from toppush.estimators.explaining import Explanation, Pair
 
 DTYPES = [np.float64, np.float32]
+LABEL: list[Any] = [None, str, Real, "boolean"]
+"""What `positive` may be."""
 TIE = 8
 """Units of rounding within which a score ties with the threshold."""
 
@@ -61,6 +65,11 @@ class Ranker(ClassifierMixin, BaseEstimator):
     """
 
     classes_: NDArray[Any]
+
+    @property
+    def positive_class_(self) -> Any:
+        """The class that is ranked first, the second of `classes_`."""
+        return self.classes_.tolist()[1]
 
     @property
     def _n_explained(self) -> int:
@@ -302,6 +311,11 @@ class TrainingRows:
     positive: Mask
     sample_weight: Array | None
 
+    @property
+    def positive_class(self) -> Any:
+        """The class that is ranked first."""
+        return self.classes.tolist()[1]
+
     def design(self, n_threads: int | None) -> Design:
         """The rows as blocks, to be entered."""
         return self.rows.design(self.positive, self.sample_weight, n_threads=n_threads)
@@ -328,7 +342,7 @@ def read_training(
     else:
         X, y = validate_data(estimator, X, y, accept_sparse="csr", dtype=DTYPES)
         rows = place(X, device)
-    classes = two_classes(y)
+    classes = two_classes(y, getattr(estimator, "positive", None))
     weight = None if sample_weight is None else rows.weights(sample_weight)
     return TrainingRows(rows, y, classes, rows.mask(y, classes.tolist()[1]), weight)
 
@@ -353,14 +367,16 @@ def refuse_elsewhere(estimator: BaseEstimator, **given: Any) -> None:
             )
 
 
-def two_classes(y: Labels) -> NDArray[Any]:
-    """The two classes in order; the greater one is positive."""
+def two_classes(y: Labels, positive: object = None) -> NDArray[Any]:
+    """The negative and the positive class, by `toppush.metrics.positive`."""
     try:
         classes = to_host(namespace(y).unique(y))
     except TypeError:
         raise ValueError(
             "y holds labels that cannot be compared, such as texts and None; drop or relabel them."
         ) from None
+    labels = classes.tolist()
+    refuse_blanks(labels)
     if len(classes) > 2:
         kind = type_of_target(np.repeat(classes, 2), input_name="y", raise_unknown=True)
         if kind != "multiclass":
@@ -374,7 +390,8 @@ def two_classes(y: Labels) -> NDArray[Any]:
         )
     if len(classes) < 2:
         raise ValueError(f"y needs two classes, found one class, {classes!r}; add rows of another.")
-    return classes
+    chosen = choose(labels, lambda label: int(to_host((y == label).sum())), positive)
+    return classes if chosen == labels[1] else classes[::-1].copy()
 
 
 def require_both(design: Design, classes: NDArray[Any]) -> None:

@@ -170,12 +170,15 @@ def judge_by_scores(scoring: str | Scorer, rows: PlacedRows, classes: NDArray[An
     )
     from sklearn.metrics import get_scorer  # here: TopPush alone does without it
 
-    scorer, ranker = get_scorer(scoring) if isinstance(scoring, str) else scoring, _Scored(classes)
+    named = isinstance(scoring, str)
+    scorer = get_scorer(scoring) if named else scoring
+    # Scorers that are named by a string take the greater label as positive, and strings not at all.
+    labels = np.array([False, True]) if named else classes
+    ranker = _Scored(labels)
 
     def judge(_: PlacedRows, positive: Mask, lists: Lists, weight: Array | None) -> list[float]:
-        weighted = isinstance(scoring, str) and weight is not None
-        more = {"sample_weight": weight} if weighted else {}
-        y = classes[positive.astype(int)]
+        more = {"sample_weight": weight} if named and weight is not None else {}
+        y = labels[positive.astype(int)]
         return [float(scorer(ranker, scores[:, None], y, **more)) for scores in lists]
 
     return judge

@@ -13,6 +13,7 @@ from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 
 from toppush.designs import Block
 from toppush.estimators.base import (
+    LABEL,
     LinearRanker,
     TrainingRows,
     read_training,
@@ -97,6 +98,8 @@ class TopPushCV(LinearRanker):
         As for `TopPush`; the folds then run one after another.
     verbose : int, default=0
         1 shows a line that counts the folds' fits, and one that follows the final fit.
+    positive : optional
+        The class to rank first; by default the greater of two numbers, the rarer of two strings.
 
     Attributes
     ----------
@@ -155,6 +158,7 @@ class TopPushCV(LinearRanker):
         "n_threads": [None, Interval(Integral, 1, None, closed="left")],
         "device": [None, str],
         "verbose": ["verbose"],
+        "positive": LABEL,
     }
 
     def __init__(
@@ -171,11 +175,13 @@ class TopPushCV(LinearRanker):
         n_threads: int | None = None,
         device: str | None = None,
         verbose: int = 0,
+        positive: object = None,
     ) -> None:
         self.lams, self.tops, self.pairwise = lams, tops, pairwise
         self.loss, self.scoring = loss, scoring
         self.combine, self.cv, self.tol = combine, cv, tol
         self.n_threads, self.device, self.verbose = n_threads, device, verbose
+        self.positive = positive
 
     @_fit_context(prefer_skip_nested_validation=False)
     def fit(self, X: Matrix, y: Labels, sample_weight: ArrayLike | None = None) -> Self:

@@ -78,6 +78,7 @@ def toppush_path(
     sample_weight: ArrayLike | None = None,
     n_threads: int | None = None,
     device: str | None = None,
+    positive: object = None,
 ) -> SolutionPath:
     """Solutions for every lam and top, each solve begun at its neighbour's weights.
 
@@ -90,7 +91,7 @@ def toppush_path(
         1 % down to a ten-thousandth of it.
     tops : sequence of int or float
         Counts or shares of the negatives, or "auto", as for `TopPush`.
-    pairwise, loss, tol, n_threads, device
+    pairwise, loss, tol, n_threads, device, positive
         As for `TopPush`.
 
     Returns
@@ -109,7 +110,14 @@ def toppush_path(
     >>> path.solutions[1][2].status.value  # of top=0.1 and lam=0.01
     'The duality gap fell below tol.'
     """
-    ranker = TopPush(pairwise=pairwise, loss=loss, tol=tol, n_threads=n_threads, device=device)
+    ranker = TopPush(
+        pairwise=pairwise,
+        loss=loss,
+        tol=tol,
+        n_threads=n_threads,
+        device=device,
+        positive=positive,
+    )
     ranker._validate_params()
     if pairwise:
         require_pairwise(loss)

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from toppush.metrics.positive import classes_of
 from toppush.types import Array, Mask, Matrix
 
 METHODS = ("decision_function", "predict_proba")
@@ -49,18 +50,6 @@ def scores_of(estimator: Any, X: Matrix, positive: object = None) -> Array:
     return np.asarray(estimator.predict(X), np.float64)
 
 
-def classes_of(estimator: Any) -> list[Any] | None:
-    """The classes that an estimator was fitted to, if it knows of classes."""
-    classes = getattr(estimator, "classes_", None)
-    return None if classes is None else np.asarray(classes).tolist()
-
-
-def final_step(estimator: Any) -> Any:
-    """The last step of a pipeline, of the best one if it is a search."""
-    estimator = getattr(estimator, "best_estimator_", estimator)
-    return estimator.steps[-1][1] if hasattr(estimator, "steps") else estimator
-
-
 def _of_class(answers: Array, classes: list[Any], positive: object) -> Array:
     """The answers for one class, from one column of them or from one for each."""
     place = _place(classes, positive)
@@ -83,15 +72,15 @@ def _place(classes: list[Any], positive: object) -> int:
     raise ValueError(f"the classes are {', '.join(map(repr, classes))}; {wrong}.")
 
 
-def positives_of(estimator: Any, y: ArrayLike, positive: object = None) -> Mask:
-    """Which labels are of the positive class: the one named, the second of two, the greater.
+def positives_of(estimator: Any, y: ArrayLike, positive: object) -> Mask:
+    """Which labels are of the positive class, as `positive_label` found it.
 
-    Booleans say it themselves.
+    Booleans say it themselves if they are not the estimator's classes.
     """
     labels = np.asarray(y)
-    if labels.dtype == bool:
-        return np.asarray(labels == (positive if isinstance(positive, bool) else True))
+    if labels.dtype == bool and not isinstance(positive, (bool, np.bool_, int)):
+        return labels
     classes = classes_of(estimator) or np.unique(labels).tolist()
     if strange := set(np.unique(labels).tolist()) - set(classes):
         raise ValueError(f"y holds {min(strange, key=repr)!r}, which is none of {classes!r}.")
-    return np.asarray(labels == classes[_place(classes, positive)])
+    return np.asarray(labels == positive)

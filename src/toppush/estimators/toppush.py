@@ -10,6 +10,7 @@ from sklearn.utils._param_validation import Interval, RealNotInt, StrOptions
 
 from toppush.designs import Design
 from toppush.estimators.base import (
+    LABEL,
     Following,
     LinearRanker,
     read_training,
@@ -76,6 +77,8 @@ class TopPush(LinearRanker):
         that finds it goes on from there; a fit that ends removes it.
     verbose : int, default=0
         1 shows a line that follows the fit.
+    positive : optional
+        The class to rank first; by default the greater of two numbers, the rarer of two strings.
 
     Attributes
     ----------
@@ -130,6 +133,7 @@ class TopPush(LinearRanker):
         "warm_start": ["boolean"],
         "checkpoint": [None, str, PathLike],
         "verbose": ["verbose"],
+        "positive": LABEL,
     }
 
     def __init__(
@@ -147,11 +151,13 @@ class TopPush(LinearRanker):
         warm_start: bool = False,
         checkpoint: str | PathLike[str] | None = None,
         verbose: int = 0,
+        positive: object = None,
     ) -> None:
         self.lam, self.top, self.pairwise = lam, top, pairwise
         self.loss, self.solver = loss, solver
         self.tol, self.max_iter, self.n_threads, self.device = tol, max_iter, n_threads, device
         self.warm_start, self.checkpoint, self.verbose = warm_start, checkpoint, verbose
+        self.positive = positive
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Matrix, y: Labels, sample_weight: ArrayLike | None = None) -> Self:
@@ -164,7 +170,7 @@ class TopPush(LinearRanker):
             files (`toppush.on_disk.open`), as a torch tensor on any device, or as a Dask array or
             data frame whose partitions the workers of the running client hold.
         y : array, tensor or Dask array of shape (n_samples,)
-            Two classes; the greater one is positive.
+            Two classes, of which `positive` names the one to rank first.
         sample_weight : array of shape (n_samples,), optional
             A positive's weight scales its loss. A negative counts whole or, with weight
             zero, not at all: the top of the list is made of rows, not of weight.

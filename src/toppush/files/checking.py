@@ -13,11 +13,12 @@ from toppush.files.labels import are_there
 from toppush.files.model.fitted import UNSCALED, Model
 from toppush.files.readers import FileOrReader, reading
 from toppush.files.readers.base import Batch, Reader
-from toppush.files.scoring import ScoringNotes, placed, require_rows
+from toppush.files.scoring import ScoringNotes, caution, placed, positives, require_rows
 from toppush.files.watching import column_name, read_fitted, read_watched
 from toppush.metrics.drift import Limits
 from toppush.metrics.verdict import Checked, ColumnNow, verdict
 from toppush.metrics.watched import Before, Numbers, Scores, Texts
+from toppush.system.reading import DataError
 from toppush.types import Array, Mask, Matrix, Where
 
 
@@ -102,12 +103,13 @@ def check(
                 counts += scale.spread.count(scores)
                 fitted_tally.add(scores, None)
                 if labelled:
-                    there, positive = _labels(model, batch)
+                    there, positive = _labels(model, batch, notes)
                     known += scale.spread.count(scores[there])
                     hits += scale.spread.count(scores[there][positive])
             notes.rows += batch.n_rows
             notes.ignored += batch.ignored
         require_rows(notes, file)
+    caution(model, notes)
     scored = Scores(scale, counts, fitted=fitted.spread, fitted_counts=fitted_tally.counts)
     if known.any():
         scored = replace(scored, labelled=known, hits=hits)
@@ -122,13 +124,19 @@ def _is_labelled(model: Model, file: Reader, label: str | None) -> bool:
     return label is not None or (wanted is not None and wanted in file.names)
 
 
-def _labels(model: Model, batch: Batch) -> tuple[Mask, Mask]:
+def _labels(model: Model, batch: Batch, seen: ScoringNotes) -> tuple[Mask, Mask]:
     """Which rows have a label, and which of those are positive."""
     there = are_there(batch.labels)
     if there.all():
-        return there, model.label.positives(batch.labels)
-    some = batch.labels.filter(pa.array(there))
-    return there, model.label.positives(some)
+        return there, positives(model, batch.labels, seen)
+    labels = batch.labels
+    some = labels[there] if isinstance(labels, np.ndarray) else labels.filter(pa.array(there))
+    try:
+        return there, positives(model, some, seen)
+    except DataError as error:  # its row is counted among those with a label
+        if error.row is not None:
+            error.row = int(np.flatnonzero(there)[error.row - 1]) + 1
+        raise
 
 
 def _tallies(model: Model, before: dict[str, Before]) -> dict[str, Tally]:

@@ -145,5 +145,5 @@ def _count_all(tallies: Tallies, file: Reader) -> None:
             try:
                 tally.add(*one.read(batch.X.column(one.source), Counts()))
             except DataError as error:
-                raise error.at(file.path, after=rows) from None
+                raise file.placed(error, after=rows) from None
         rows += batch.n_rows

@@ -16,6 +16,8 @@ class Counts:
     unseen: Counter[str] = field(default_factory=Counter)
     larger: dict[str, float] = field(default_factory=dict)
     """How many times as large as any training value a value was, where that is over `LARGER`."""
+    blanks: int = 0
+    """Labels that were read without the blanks around them."""
 
     def note_larger(self, name: str, ratio: float) -> None:
         """Keep the greatest ratio of a column."""

@@ -15,7 +15,6 @@ from toppush import metrics
 from toppush.estimators.contributions import learn_reference
 from toppush.files.column_types import Column, Date, Number
 from toppush.files.columns import Columns
-from toppush.files.errors import BadColumns
 from toppush.files.id_columns import caution, id_like
 from toppush.files.kinds import chosen, kind_of
 from toppush.files.kinds.base import (
@@ -28,7 +27,7 @@ from toppush.files.kinds.base import (
     Steps,
 )
 from toppush.files.kinds.certificates import certificate
-from toppush.files.labels import LabelRule, choose, count
+from toppush.files.labels import LabelRule, caution_blanks, choose, count, count_blanks
 from toppush.files.model.fitted import Model
 from toppush.files.readers import FileOrReader, LoadedRows, Reader, reading
 from toppush.files.readers.base import Layout
@@ -94,6 +93,7 @@ def read_training_file(
         rows = file.load(label, [name for name in drop if name not in named], categorical)
     rows, held = with_file(take_roles, file, rows, roles)
     counts = with_file(count, file, rows.labels, rows.label)
+    caution_blanks(count_blanks(rows.labels), rows.label)
     rule = with_file(choose, file, counts, rows.label, positive)
     positives = rule.positives(rows.labels)
     ids = id_like(rows.X, categorical) if rows.label is not None else ()
@@ -354,12 +354,9 @@ def known(facts: About, layout: Layout, rule: LabelRule, ranker: Ranker) -> Abou
 def with_file(
     function: Callable[Given, Made], file: Reader, *arguments: Given.args, **more: Given.kwargs
 ) -> Made:
-    """Call, naming the file in an error, and the line where a text stands among numbers."""
+    """Call, naming the file in an error, and the line of a CSV file."""
     try:
         return function(*arguments, **more)
-    except BadColumns as error:
-        placed = [file.placed(one) for one in error.errors]
-        raise BadColumns(placed, error.names, file.path) from None
     except DataError as error:
         raise file.placed(error) from None
 

@@ -27,7 +27,14 @@ from toppush.files.columns import Columns
 from toppush.files.id_columns import caution, id_like
 from toppush.files.kinds.linear import Linear
 from toppush.files.kinds.searched import require_folds
-from toppush.files.labels import LabelRule, Value, choose, count
+from toppush.files.labels import (
+    LabelRule,
+    Value,
+    caution_blanks,
+    choose,
+    count,
+    count_blanks,
+)
 from toppush.files.model.fitted import Model
 from toppush.files.readers import reading
 from toppush.files.readers.base import Layout
@@ -64,6 +71,8 @@ class Seen(NamedTuple):
     fingerprint: str
     ids: tuple[str, ...]
     """Columns that look like ids."""
+    blanks: int
+    """Labels with blanks around them."""
 
 
 def fit_parts(
@@ -193,7 +202,10 @@ def look(path: str, how: ReadingOptions) -> Seen:
         ids = id_like(rows.X, how.categorical)
     labels = fitting.with_file(count, file, rows.labels, rows.label)
     n_rows = len(rows.labels)
-    return Seen(path, n_rows, labels, rows.label, rows.layout, columns, types, fingerprint, ids)
+    blanks = count_blanks(rows.labels)
+    return Seen(
+        path, n_rows, labels, rows.label, rows.layout, columns, types, fingerprint, ids, blanks
+    )
 
 
 class Common(NamedTuple):
@@ -243,6 +255,7 @@ def _in_common(seen: Sequence[Seen], positive: str | None, how: ReadingOptions) 
                 column=part.label,
             )
     labels = sum((part.labels for part in seen), Counter())
+    caution_blanks(sum(part.blanks for part in seen), first.label)
     rule = choose(labels, first.label, positive)
     columns = None if first.columns is None else merged(seen, how)
     return Common(rule, _layout(seen), columns)

@@ -1,5 +1,6 @@
 """Labels: which value is the positive one, and which rows have it."""
 
+import warnings
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,15 +13,14 @@ from numpy.typing import NDArray
 
 from toppush.files import arrow_values as arrow
 from toppush.files.errors import like, listed
+from toppush.metrics.positive import as_number, of_two
 from toppush.system.reading import DataError
 from toppush.types import Labels, Mask
 
 Value = str | float
-FLAGS = {"true": 1.0, "false": 0.0}
 MOST_OTHERS = 20
 """So many negative labels are listed in a model."""
-NAMED, RARER, GREATER = "as named", "the rarer of two texts", "the greater of two numbers"
-LATER = "the later of two equally frequent texts"
+NAMED = "as named"
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class LabelRule:
     others: tuple[Value, ...]
     """With one other, any third label is refused; with more, all of them are negatives."""
     why: str = NAMED
-    """Why that one is positive: it was named, or is the rarer or the greater of two."""
+    """Why that one is positive: it was named, or by `toppush.metrics.positive`."""
 
     @property
     def numeric(self) -> bool:
@@ -46,7 +46,7 @@ class LabelRule:
         return pa.float64() if self.numeric else pa.string()
 
     def positives(self, labels: Labels) -> Mask:
-        """Which rows are positive."""
+        """Which rows are positive; a row without a label is refused."""
         values = as_values(labels, self.column)
         if arrow.is_numeric(values.type) != self.numeric:
             raise DataError(
@@ -76,10 +76,7 @@ def count(labels: Labels, column: str | None) -> Counter[Value]:
 
 
 def choose(counts: Mapping[Value, int], column: str | None, positive: str | None) -> LabelRule:
-    """The rule for labels that are there so often: the positive one that is named, or one of two.
-
-    Of two texts the rarer is positive, of two numbers (also written as texts) the greater.
-    """
+    """The rule for labels with their counts: the one that is named is positive, or one of two."""
     found = sorted(counts)
     if len(found) == 1:
         raise DataError(
@@ -93,34 +90,17 @@ def choose(counts: Mapping[Value, int], column: str | None, positive: str | None
             "--positive, or the right column with --label.",
             column=column,
         )
-    wanted, why = _of_two(counts) if positive is None else (_named(positive, found, column), NAMED)
+    if positive is None:
+        wanted, why = of_two(found, counts.__getitem__)
+    else:
+        wanted, why = _named(positive.strip(), found, column), NAMED
     others = [value for value in found if value != wanted]
     return LabelRule(column, wanted, tuple(others[:MOST_OTHERS]), why)
 
 
-def _of_two(counts: Mapping[Value, int]) -> tuple[Value, str]:
-    """The positive one of two labels, and why."""
-    first, second = sorted(counts)
-    numbers = [_as_number(label) for label in (first, second)]
-    if None not in numbers and numbers[0] != numbers[1]:
-        return (first if numbers[0] > numbers[1] else second), GREATER  # type: ignore[operator]
-    if counts[first] == counts[second]:
-        return second, LATER
-    return min(counts, key=counts.__getitem__), RARER
-
-
-def _as_number(label: Value) -> float | None:
-    """A label that is a number, or true or false, or reads as one."""
-    if not isinstance(label, str):
-        return float(label)
-    if label.lower() in FLAGS:
-        return FLAGS[label.lower()]
-    return float(label) if arrow.is_number(label) else None
-
-
 def _named(positive: str, found: list[Value], column: str | None) -> Value:
     """The label that was named on a command line."""
-    wanted = positive if isinstance(found[0], str) else _as_number(positive)
+    wanted = positive if isinstance(found[0], str) else as_number(positive)
     if wanted is None:
         raise DataError(f"labels are numbers and --positive is {positive!r}.", column=column)
     if wanted not in found:
@@ -139,18 +119,39 @@ def are_there(labels: Labels) -> Mask:
         return ~np.isnan(numbers) if numbers.dtype.kind == "f" else np.ones(len(numbers), bool)
     values = arrow.whole(labels)
     if arrow.is_text(arrow.value_type(values.type)):
-        return ~arrow.no_text(values)
+        return ~arrow.no_text(pc.utf8_trim_whitespace(arrow.texts_of(values)))
     return np.asarray(values.is_valid().to_numpy(zero_copy_only=False))
 
 
+def count_blanks(labels: Labels) -> int:
+    """How many labels are strings with blanks around them, which are left out."""
+    if not isinstance(labels, (pa.Array, pa.ChunkedArray)):
+        return 0
+    values = arrow.whole(labels)
+    if not arrow.is_text(arrow.value_type(values.type)):
+        return 0
+    texts = arrow.texts_of(values)
+    return int(pc.sum(pc.not_equal(texts, pc.utf8_trim_whitespace(texts))).as_py() or 0)
+
+
+def caution_blanks(n_blanks: int, column: str | None) -> None:
+    """Warn of labels that were read without the blanks around them."""
+    if n_blanks:
+        where = "" if column is None else f" in column {column}"
+        warnings.warn(
+            f"{n_blanks:,} labels{where} have blanks around them, which are left out.",
+            stacklevel=3,
+        )
+
+
 def as_values(labels: Labels, column: str | None) -> pa.Array:
-    """Labels as float64 or text, none of them missing."""
+    """Labels as float64 or strings without blanks around them, none of them missing."""
     if not isinstance(labels, (pa.Array, pa.ChunkedArray)):
         labels = _as_arrow(np.asarray(labels), column)
     values = arrow.whole(labels)
     kind = arrow.value_type(values.type)
     if arrow.is_text(kind):
-        values = arrow.texts_of(values)
+        values = pc.utf8_trim_whitespace(arrow.texts_of(values))
         gaps = arrow.no_text(values)
     elif arrow.is_numeric(kind):
         numbers = arrow.as_floats("label", values)

@@ -10,11 +10,12 @@ import pyarrow as pa
 
 from toppush.designs.between import stacked
 from toppush.files.counts import Counts
+from toppush.files.labels import caution_blanks, count_blanks
 from toppush.files.model.fitted import Model
 from toppush.files.readers import FileOrReader, reading
 from toppush.files.readers.base import Needs, Reader
 from toppush.system.reading import DataError
-from toppush.types import Array, Mask, Matrix
+from toppush.types import Array, Labels, Mask, Matrix
 
 
 @dataclass
@@ -48,12 +49,25 @@ def scored(model: Model, file: Reader, needs: Needs, seen: ScoringNotes) -> Iter
     for batch in file.batches(needs):
         with placed(file, seen):
             scores = model.decision_function(batch.X, seen.counts)
-            positive = None if needs.label is None else model.label.positives(batch.labels)
+            positive = None if needs.label is None else positives(model, batch.labels, seen)
         yield Scores(scores, positive, batch.carried)
         seen.rows += batch.n_rows
         seen.ignored += batch.ignored
     require_rows(seen, file)
+    caution(model, seen)
+
+
+def positives(model: Model, labels: Labels, seen: ScoringNotes) -> Mask:
+    """Which rows of a batch are positive; blanks around labels are counted."""
+    seen.counts.blanks += count_blanks(labels)
+    return model.label.positives(labels)
+
+
+def caution(model: Model, seen: ScoringNotes) -> None:
+    """Warn of what was met in the rows of a file."""
     seen.counts.caution()
+    if seen.counts.blanks:
+        caution_blanks(seen.counts.blanks, model.label.column)
 
 
 def labelled(
@@ -99,13 +113,13 @@ def labelled_rows(
         needs = model.needs(labels=True, label=label, carry=columns, numbers=numbers)
         for batch in file.batches(needs):
             with placed(file, notes):
-                positive.append(model.label.positives(batch.labels))
+                positive.append(positives(model, batch.labels, notes))
                 if seen is not None:
                     model.look(batch.X, seen.counts)
             parts.append(batch)
             notes.rows += batch.n_rows
         require_rows(notes, file)
-    notes.counts.caution()
+    caution(model, notes)
     carried = [part.carried for part in parts if part.carried is not None]
     shown = pa.Table.from_batches(carried) if carried else None
     return LabelledRows(joined([part.X for part in parts]), np.concatenate(positive), shown)
@@ -113,11 +127,11 @@ def labelled_rows(
 
 @contextmanager
 def placed(file: Reader, seen: ScoringNotes) -> Iterator[None]:
-    """Name the file, and the row in it, in an error about rows of a batch."""
+    """Name the file, and the line or the row in it, in an error about rows of a batch."""
     try:
         yield
     except DataError as error:
-        raise error.at(file.path, after=seen.rows) from None
+        raise file.placed(error, after=seen.rows) from None
 
 
 def require_rows(seen: ScoringNotes, file: Reader) -> None:

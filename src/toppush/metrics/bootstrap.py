@@ -28,6 +28,7 @@ from numpy.typing import ArrayLike
 
 from toppush.metrics.curve import SLACK, TopCurve, Values, top_curve
 from toppush.metrics.measures import Metric, named
+from toppush.metrics.positive import as_mask
 from toppush.types import Array, Mask, Where
 
 __all__ = ["Compared", "Interval", "Measure", "compare", "intervals", "measure"]
@@ -147,7 +148,7 @@ def intervals(
     >>> found["top"].value, found["top"].low < 0.1, found["top"].high
     (1.0, True, 1.0)
     """
-    positive = np.asarray(y_true, bool)
+    positive = as_mask(y_true)
     lists = [np.asarray(y_score, np.float64)]
     worst, best = drawn(positive, lists, measures, draws, seed)
     curve = top_curve(positive, lists[0])
@@ -184,7 +185,7 @@ def compare(
     -------
     dict of Compared
     """
-    positive = np.asarray(y_true, bool)
+    positive = as_mask(y_true)
     lists = [np.asarray(score, np.float64) for score in (first, second)]
     own = [
         intervals(positive, score, measures, confidence=confidence, draws=draws, seed=seed)

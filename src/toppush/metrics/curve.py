@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from toppush.metrics.positive import choose
 from toppush.types import Array, Mask, Where
 
 Values = Array
@@ -199,14 +200,17 @@ def _as_weights(sample_weight: ArrayLike, positive: Mask) -> Array:
 def _is_positive(label: Column, pos_label: object) -> Mask:
     try:
         classes = _two_classes(label)
-        wanted = max(classes) if pos_label is None else pos_label
+        wanted = choose(
+            classes,
+            lambda one: int(np.count_nonzero(label == one)),
+            pos_label,
+            option="pos_label",
+        )
     except TypeError:
         raise ValueError(
             "y_true holds labels that cannot be compared with each other; "
             "drop missing labels and use one type."
         ) from None
-    if wanted not in classes:
-        raise ValueError(f"pos_label={wanted!r} is not in y_true; pass one of {classes}.")
     return np.asarray(label == wanted)
 
 

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 
 from toppush.metrics.bootstrap import Interval
 from toppush.metrics.budgets import Forecast, future_count, threshold_for_budget
+from toppush.metrics.positive import as_mask
 from toppush.metrics.profit import best_length
 from toppush.metrics.thresholds import (
     NoGuarantee,
@@ -142,7 +143,7 @@ def answers(y_true: ArrayLike, y_score: ArrayLike, demands: Demands) -> list[Ans
     precision >= 90% 172
     recall >= 80% 170
     """
-    positive, scores = np.asarray(y_true, bool), np.asarray(y_score, np.float64)
+    positive, scores = as_mask(y_true), np.asarray(y_score, np.float64)
     found = [
         _promised(kind, level, positive, scores, demands.confidence)
         for kind in PROMISES

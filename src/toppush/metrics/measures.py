@@ -11,7 +11,9 @@ sample_weight : array-like of shape (n_rows,), optional
     A row of weight 2 counts as two equal rows, a row of weight 0 as none. A depth in the
     list (``k``, the discount of `ndcg`) is counted in units of weight.
 pos_label : optional
-    The class that should be on top; by default the greater of the two.
+    The class that should be on top; by default the greater of two numbers. Of two strings the
+    rarer is taken, which a `PositiveClassWarning` reports: pass `pos_label`, as the rarer of some
+    rows may not be the rarer of others.
 
 Scores of Dask (`decision_function` of a Dask array) stay where they are, if `toppush` has worked
 on Dask's arrays before: each partition counts, and only the positives' scores travel.
@@ -36,13 +38,19 @@ import operator
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial, update_wrapper
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from toppush.metrics.curve import KINDS, SLACK, TopCurve, Values, between, read_rows, top_curve
 from toppush.types import Array, Mask
+
+if TYPE_CHECKING:
+    from toppush.metrics.scoring import RankingScorer
+
+TENTH = 10
+"""The place of the negative before which `recall_at_10_false_positives` is taken."""
 
 # Keeps the precision of a list that begins with rows of weight 0 defined; it is 0.
 TINY = np.finfo(np.float64).tiny
@@ -177,6 +185,10 @@ def _after_a_share(levels: Array, n_neg: int, max_fpr: float) -> Array:
     return np.full_like(levels, np.floor(max_fpr * n_neg * SLACK) + 1)
 
 
+def _before_the_tenth(levels: Array, n_neg: int) -> Array:
+    return np.full_like(levels, min(TENTH, n_neg + 1))
+
+
 def _share_on_top(positive: Mask, score: Array, weight: Array) -> float:
     on_top = positive & (score > score[~positive].max())
     return float(weight[on_top].sum() / weight[positive].sum())
@@ -231,6 +243,26 @@ def top_recall(curve: TopCurve, *, n_false: float = 5) -> Values:
     counted = np.minimum(curve.alarms, n_false)
     share = np.diff(counted) / counted[..., -1:]
     return np.minimum(_total(share * curve.hits[..., :-1] / curve.n_pos), 1.0)
+
+
+@metric(title="recall at 10 false positives", places=_before_the_tenth)
+def recall_at_10_false_positives(curve: TopCurve) -> Values:
+    """Share of the positives strictly above the tenth-highest negative.
+
+    weight{i : s_i > s_(10)} / n_pos; O(N log N). A positive that ties with the tenth negative does
+    not count; if there are fewer than ten negatives, all positives do. A negative of weight w
+    counts as w negatives.
+
+    Examples
+    --------
+    >>> from toppush.metrics import recall_at_10_false_positives
+    >>> y, scores = [1] * 4 + [0] * 20, [99, 12.5, 10.5, 10.0, *range(1, 21)]
+    >>> recall_at_10_false_positives(y, scores)  # the tenth negative has 11
+    0.5
+    """
+    above = curve.alarms < TENTH / SLACK
+    recall: Values = np.where(above, curve.hits, 0.0).max(axis=-1) / curve.n_pos
+    return recall
 
 
 @metric(title="average precision")
@@ -526,11 +558,13 @@ def named(name: str) -> Metric:
     return METRICS[name]
 
 
-def scorer(name: str, **params: object) -> Callable[..., float]:
+def scorer(name: str, **params: object) -> "RankingScorer":
     """Scikit-learn scorer of the metric called `name`, for ``scoring=``.
 
     It scores the estimator's ``decision_function``, or else its ``predict_proba``; losses are
-    negated, so that more is better. It can be pickled.
+    negated, so that more is better. It can be pickled. The positive class is `pos_label`, else the
+    one that a ranker of this package ranks first, else the greater of two numbers; for strings and
+    estimators of others `pos_label` is required.
 
     Parameters
     ----------
@@ -542,19 +576,14 @@ def scorer(name: str, **params: object) -> Callable[..., float]:
     Examples
     --------
     >>> from toppush.metrics import scorer
-    >>> scorer("recall_at_fpr", max_fpr=0.01)  # doctest: +ELLIPSIS
-    make_scorer(recall_at_fpr, ...)
+    >>> scorer("recall_at_fpr", max_fpr=0.01)
+    scorer('recall_at_fpr', max_fpr=0.01)
     """
-    from sklearn.metrics import make_scorer
+    from toppush.metrics.scoring import RankingScorer  # imports scikit-learn
 
     found = named(name)
     try:
         inspect.signature(found).bind(None, None, **params)
     except TypeError as error:
         raise TypeError(f"scorer({name!r}): {error}; pass the parameters of {name}.") from None
-    response = ("decision_function", "predict_proba")
-    better = not found.is_loss
-    made: Callable[..., float] = make_scorer(
-        found, response_method=response, greater_is_better=better, **params
-    )
-    return made
+    return RankingScorer(found, params)

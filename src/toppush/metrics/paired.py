@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 
 from toppush.metrics.bootstrap import Interval, Measure, differences, drawn, intervals
 from toppush.metrics.measures import METRICS
+from toppush.metrics.positive import as_mask
 
 __all__ = ["Lead", "SideBySide", "side_by_side"]
 
@@ -138,7 +139,7 @@ def side_by_side(
     """
     if len(lists) < 2:
         raise ValueError(f"two or more lists are compared, and there is {len(lists)}.")
-    positive = np.asarray(y_true, bool)
+    positive = as_mask(y_true)
     scores = [np.asarray(one, np.float64) for one in lists.values()]
     own = [
         intervals(positive, one, measures, confidence=confidence, draws=draws, seed=seed)

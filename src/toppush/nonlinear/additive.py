@@ -74,6 +74,8 @@ class TopPushAdditive(FeatureRanker):
         Folds at a time, and threads of the final fit.
     verbose : int, default=0
         1 shows a line that counts the folds' fits, and one that follows the final fit.
+    positive : optional
+        The class to rank first; by default the greater of two numbers, the rarer of two strings.
 
     Attributes
     ----------
@@ -131,11 +133,13 @@ class TopPushAdditive(FeatureRanker):
         cv: Any = 5,
         n_threads: int | None = None,
         verbose: int = 0,
+        positive: object = None,
     ) -> None:
         self.lams, self.tops, self.n_pieces = lams, tops, n_pieces
         self.categorical_features, self.scoring = categorical_features, scoring
         self.combine, self.cv = combine, cv
         self.n_threads, self.verbose = n_threads, verbose
+        self.positive = positive
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Matrix, y: Labels, sample_weight: ArrayLike | None = None) -> Self:
@@ -147,7 +151,7 @@ class TopPushAdditive(FeatureRanker):
             Numbers; NaN is a missing value. A value that half of a column's rows or more share
             costs nothing, so a sparse matrix stays sparse.
         y : array of shape (n_samples,)
-            Two classes; the greater one is positive.
+            Two classes, of which `positive` names the one to rank first.
         sample_weight : array of shape (n_samples,), optional
             As for `TopPush`; the knots count the weights of both classes.
 

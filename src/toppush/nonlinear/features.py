@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from toppush.designs import place
 from toppush.estimators.base import (
+    LABEL,
     LinearRanker,
     TrainingRows,
     decision,
@@ -53,6 +54,7 @@ class FeatureRanker(LinearRanker):
         "cv": ["cv_object", HasMethods(["split"])],
         "n_threads": [None, Interval(Integral, 1, None, closed="left")],
         "verbose": ["verbose"],
+        "positive": LABEL,
     }
     _lams: ClassVar[tuple[float, ...]]
     _tops: ClassVar[tuple[float, ...]]
@@ -91,7 +93,7 @@ class FeatureRanker(LinearRanker):
     def _read(self, X: Matrix, y: Labels, sample_weight: ArrayLike | None) -> TrainingRows:
         """Validate what a fit is given."""
         X, y = self._rows(X, y, reset=True)
-        rows, classes = place(X), two_classes(y)
+        rows, classes = place(X), two_classes(y, self.positive)
         weight = None if sample_weight is None else rows.weights(sample_weight)
         return TrainingRows(rows, y, classes, rows.mask(y, classes.tolist()[1]), weight)
 
@@ -200,7 +202,8 @@ class Pairs:
         if self.callbacks:
             ranker.set_callbacks(*self.callbacks)
         weight = given.sample_weight
-        fitted: TopPush | TopPushCV = ranker.fit(
-            features, given.positive[where], None if weight is None else weight[where]
+        y = given.classes[given.positive[where].astype(int)]  # scorers may name a class
+        fitted: TopPush | TopPushCV = ranker.set_params(positive=given.positive_class).fit(
+            features, y, None if weight is None else weight[where]
         )
         return fitted

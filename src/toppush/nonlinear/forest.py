@@ -16,7 +16,13 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from toppush.designs import dense
 from toppush.designs.columns import in_single, is_thin
 from toppush.designs.local import default_threads
-from toppush.estimators.base import Ranker, refuse_elsewhere, two_classes, unchanged_on_failure
+from toppush.estimators.base import (
+    LABEL,
+    Ranker,
+    refuse_elsewhere,
+    two_classes,
+    unchanged_on_failure,
+)
 from toppush.nonlinear.held_out import (
     Fold,
     folds_of,
@@ -55,6 +61,8 @@ class TopForest(Ranker):
     random_state : int, RandomState or None, default=0
     verbose : int, default=0
         Without effect.
+    positive : optional
+        The class to rank first; by default the greater of two numbers, the rarer of two strings.
 
     Attributes
     ----------
@@ -91,6 +99,7 @@ class TopForest(Ranker):
         "n_threads": [Interval(Integral, 1, None, closed="left"), None],
         "random_state": ["random_state"],
         "verbose": ["verbose"],
+        "positive": LABEL,
     }
 
     starts_: Where
@@ -111,6 +120,7 @@ class TopForest(Ranker):
         n_threads: int | None = None,
         random_state: int | np.random.RandomState | None = 0,
         verbose: int = 0,
+        positive: object = None,
     ) -> None:
         self.n_trees = n_trees
         self.min_rows = min_rows
@@ -118,6 +128,7 @@ class TopForest(Ranker):
         self.n_threads = n_threads
         self.random_state = random_state
         self.verbose = verbose
+        self.positive = positive
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Matrix, y: Labels, sample_weight: ArrayLike | None = None) -> Self:
@@ -128,7 +139,7 @@ class TopForest(Ranker):
         X : array, sparse matrix or data frame of shape (n_samples, n_features)
             Numbers; NaN is a missing value, in dense rows.
         y : array-like of shape (n_samples,)
-            Two classes; the greater one is positive.
+            Two classes, of which `positive` names the one to rank first.
         sample_weight : array-like of shape (n_samples,), optional
 
         Returns
@@ -140,7 +151,7 @@ class TopForest(Ranker):
             X, y = validate_data(
                 self, X, y, accept_sparse="csr", dtype=np.float64, ensure_all_finite="allow-nan"
             )
-            self.classes_ = two_classes(y)
+            self.classes_ = two_classes(y, self.positive)
             weight = None if sample_weight is None else _check_sample_weight(sample_weight, X)
             refuse_negative(weight)
             counted = np.arange(len(y)) if weight is None else np.flatnonzero(weight > 0)

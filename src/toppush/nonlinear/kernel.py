@@ -73,6 +73,8 @@ class TopPushKernel(FeatureRanker):
         Folds at a time, and threads of the final fit.
     verbose : int, default=0
         1 shows a line that counts the folds' fits for each width, and one for each final fit.
+    positive : optional
+        The class to rank first; by default the greater of two numbers, the rarer of two strings.
 
     Attributes
     ----------
@@ -123,10 +125,12 @@ class TopPushKernel(FeatureRanker):
         random_state: int = 0,
         n_threads: int | None = None,
         verbose: int = 0,
+        positive: object = None,
     ) -> None:
         self.lams, self.tops, self.widths, self.n_components = lams, tops, widths, n_components
         self.scoring, self.combine, self.cv = scoring, combine, cv
         self.random_state, self.n_threads, self.verbose = random_state, n_threads, verbose
+        self.positive = positive
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Matrix, y: Labels, sample_weight: ArrayLike | None = None) -> Self:
@@ -136,7 +140,7 @@ class TopPushKernel(FeatureRanker):
         ----------
         X : array, sparse matrix or data frame of shape (n_samples, n_features)
         y : array of shape (n_samples,)
-            Two classes; the greater one is positive.
+            Two classes, of which `positive` names the one to rank first.
         sample_weight : array of shape (n_samples,), optional
             As for `TopPush`; rows of weight 0 are not looked at.
 

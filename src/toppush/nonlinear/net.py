@@ -20,6 +20,7 @@ from toppush.designs import dense
 from toppush.designs.local import default_threads
 from toppush.estimators.base import (
     DTYPES,
+    LABEL,
     Ranker,
     TrainingRows,
     read_training,
@@ -67,6 +68,8 @@ class TopPushNet(Ranker):
         An int makes the same fit bit for bit on one machine with as many threads.
     verbose : int, default=0
         Above 0 a line on stderr tells how the fit goes.
+    positive : optional
+        The class to rank first; by default the greater of two numbers, the rarer of two strings.
 
     Attributes
     ----------
@@ -118,6 +121,7 @@ class TopPushNet(Ranker):
         "n_threads": [None, Interval(Integral, 1, None, closed="left")],
         "random_state": ["random_state"],
         "verbose": ["verbose"],
+        "positive": LABEL,
     }
 
     weights_: list[NDArray[np.float32]]
@@ -136,10 +140,12 @@ class TopPushNet(Ranker):
         n_threads: int | None = None,
         random_state: Any = 0,
         verbose: int = 0,
+        positive: object = None,
     ) -> None:
         self.top, self.loss, self.n_members, self.hidden = top, loss, n_members, hidden
         self.max_steps, self.learning_rate, self.device = max_steps, learning_rate, device
         self.n_threads, self.random_state, self.verbose = n_threads, random_state, verbose
+        self.positive = positive
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Matrix, y: Labels, sample_weight: ArrayLike | None = None) -> Self:
@@ -150,7 +156,7 @@ class TopPushNet(Ranker):
         X : array, sparse matrix or data frame of shape (n_samples, n_features)
             Without gaps: fill them first, as by SimpleImputer.
         y : array of shape (n_samples,)
-            Two classes; the greater one is positive.
+            Two classes, of which `positive` names the one to rank first.
         sample_weight : array of shape (n_samples,), optional
             How much a row counts in the loss; one of weight zero is out.
 

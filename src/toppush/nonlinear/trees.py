@@ -15,6 +15,7 @@ from toppush.designs import common_columns, dense, for_engine
 from toppush.designs.local import default_threads
 from toppush.estimators.base import (
     DTYPES,
+    LABEL,
     Ranker,
     refuse_elsewhere,
     two_classes,
@@ -93,6 +94,8 @@ class TopPushTrees(Ranker):
     random_state : int, RandomState or None, default=0
     verbose : int, default=0
         1 shows a line that follows the fit.
+    positive : optional
+        The class to rank first; by default the greater of two numbers, the rarer of two strings.
 
     Attributes
     ----------
@@ -145,6 +148,7 @@ class TopPushTrees(Ranker):
         "checkpoint": [str, PathLike, None],
         "random_state": ["random_state"],
         "verbose": ["verbose"],
+        "positive": LABEL,
     }
 
     texts_: list[str]
@@ -168,6 +172,7 @@ class TopPushTrees(Ranker):
         checkpoint: str | PathLike[str] | None = None,
         random_state: int | np.random.RandomState | None = 0,
         verbose: int = 0,
+        positive: object = None,
     ) -> None:
         self.top = top
         self.loss = loss
@@ -181,6 +186,7 @@ class TopPushTrees(Ranker):
         self.checkpoint = checkpoint
         self.random_state = random_state
         self.verbose = verbose
+        self.positive = positive
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Matrix, y: Labels, sample_weight: ArrayLike | None = None) -> Self:
@@ -191,7 +197,7 @@ class TopPushTrees(Ranker):
         X : array, sparse matrix or data frame of shape (n_samples, n_features)
             NaN is a gap.
         y : array-like of shape (n_samples,)
-            Two classes; the greater one is positive.
+            Two classes, of which `positive` names the one to rank first.
         sample_weight : array-like of shape (n_samples,), optional
 
         Returns
@@ -202,7 +208,7 @@ class TopPushTrees(Ranker):
         with unchanged_on_failure(self):
             self._read_boosters = None
             X, y = self._read_training(X, y)
-            self.classes_ = two_classes(y)
+            self.classes_ = two_classes(y, self.positive)
             weight = None if sample_weight is None else _check_sample_weight(sample_weight, X)
             refuse_negative(weight)
             counted = np.arange(len(y)) if weight is None else np.flatnonzero(weight > 0)

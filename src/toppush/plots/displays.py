@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from toppush.metrics import TopCurve, top_curve
+from toppush.metrics.positive import positive_label
 from toppush.plots.history import NEEDS_MATPLOTLIB
 from toppush.types import Array, Matrix, Where
 
@@ -76,7 +77,8 @@ class _Display(ABC):
         y : array of shape (n_rows,)
             Labels of two classes.
         pos_label : optional
-            The class that should be on top; by default the second of the estimator's classes.
+            The class that should be on top; by default the one that a ranker of this package
+            ranks first, else as at the head of `toppush.metrics.measures`.
         **kwargs
             As for `from_predictions`; the name in the legend is by default the estimator's class.
 
@@ -84,7 +86,7 @@ class _Display(ABC):
         -------
         display
         """
-        scores, pos_label = _responses(estimator, X, pos_label)
+        scores, pos_label = _responses(estimator, X, y, pos_label)
         kwargs = {"name": type(estimator).__name__} | kwargs
         return cls.from_predictions(y, scores, pos_label=pos_label, **kwargs)
 
@@ -318,15 +320,13 @@ def _new_axes() -> "Axes":
     return plt.figure(layout="constrained").add_subplot()
 
 
-def _responses(estimator: Any, X: Matrix, pos_label: object) -> tuple[Array, object]:
+def _responses(estimator: Any, X: Matrix, y: ArrayLike, pos_label: object) -> tuple[Array, object]:
     """Scores in favour of the positive class, and that class."""
-    classes = list(estimator.classes_)
+    classes = np.asarray(estimator.classes_).tolist()
     if len(classes) != 2:
         raise ValueError(f"The estimator knows {len(classes)} classes; fit one of two classes.")
-    wanted = classes[1] if pos_label is None else pos_label
-    if wanted not in classes:
-        raise ValueError(f"pos_label={wanted!r} is not a class; pass one of {classes}.")
-    second = wanted == classes[1]
+    wanted = positive_label(y, [estimator], pos_label, option="pos_label")
+    second = wanted in (None, classes[1])
     if hasattr(estimator, "decision_function"):
         scores = np.asarray(estimator.decision_function(X))
         return (scores if second else -scores), wanted

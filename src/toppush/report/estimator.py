@@ -13,14 +13,15 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.utils import _safe_indexing, get_tags
 
 from toppush.designs import dense
-from toppush.estimators.scores import classes_of, positives_of, scores_of
+from toppush.estimators.scores import positives_of, scores_of
 from toppush.estimators.sources import before_scaling, sources
+from toppush.metrics.positive import classes_of, positive_label
 from toppush.nonlinear.features import FeatureRanker
 from toppush.problem.losses import LOSSES
 from toppush.report.budget import Budget
 from toppush.report.drivers import Features, numbered
 from toppush.report.explained import SAMPLED, Explained, by_column, largest_curves, sampled
-from toppush.report.page import N_ALARMS, N_SHOWN, Rival, build
+from toppush.report.page import N_ALARMS, N_SHOWN, POSITIVE_CLASS, Rival, build
 from toppush.report.ranking import Indices, Ranking, Table, table_records
 from toppush.report.reasons import reasons_of
 from toppush.types import Array, Mask, Matrix
@@ -103,7 +104,8 @@ def from_estimator(
         The share of positives to expect by scores, such as `Model.share`; the page sets it beside
         what is found. None where it cannot tell.
     positive : optional
-        The class to rank first; the second of two by default.
+        The class to rank first; by default the one that a ranker of this package ranks first,
+        else the greater of two numbers or the rarer of two strings.
     scores : array of shape (n_rows,), optional
         The ranker's scores of X, if they are known already.
     budget : Budget, optional
@@ -127,6 +129,7 @@ def from_estimator(
     ranker = getattr(ranker, "best_estimator_", ranker)
     prepare, final = (ranker[:-1], ranker[-1]) if isinstance(ranker, Pipeline) else (None, ranker)
     prepared = _prepared(prepare, X)
+    positive = positive_label(y, [ranker], positive)
     scores = np.asarray(scores_of(ranker, X, positive) if scores is None else scores, np.float64)
     found = positives_of(ranker, y, positive)
     ranking = Ranking.of(found, scores)
@@ -162,7 +165,7 @@ def from_estimator(
         else None,
         solution=getattr(final, "solution_", None),
         rival=rival,
-        facts=_facts(ranker, final, features, X_train) | dict(facts or {}),
+        facts=_facts(ranker, final, features, X_train, positive) | dict(facts or {}),
         caution=_caution(final),
         budget=budget,
         shares=None if share is None else share(scores),
@@ -303,11 +306,12 @@ def _facts(
     final: BaseEstimator,
     features: Features | Explained | None,
     X_train: Matrix,
+    positive: object,
 ) -> dict[str, object]:
     classes = classes_of(ranker)
     facts: dict[str, object] = {}
-    if classes is not None and len(classes) == 2:
-        facts["Positive class"] = repr(classes[1])
+    if positive is not None or (classes is not None and len(classes) == 2):
+        facts[POSITIVE_CLASS] = positive if positive is not None or classes is None else classes[1]
     if isinstance(ranker, Pipeline):
         facts["Steps"] = " → ".join(type(step).__name__ for _, step in ranker.steps)
     parameters = final.get_params(deep=False)

@@ -9,11 +9,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from toppush.designs.local import one_blas_thread
-from toppush.estimators.scores import METHODS, final_step, positives_of, scores_of
+from toppush.estimators.scores import METHODS, positives_of, scores_of
 from toppush.metrics import FOUR
 from toppush.metrics.bootstrap import Interval, intervals
 from toppush.metrics.paired import HEADLINE, Lead, SideBySide, side_by_side
 from toppush.metrics.panel import chosen, measures, panel
+from toppush.metrics.positive import final_step, positive_label
 from toppush.metrics.thresholds import Threshold, threshold_at_fpr
 from toppush.types import Array, Mask, Matrix
 
@@ -35,6 +36,8 @@ class Evaluation:
     confidence : float
     name : str
         What gave the scores.
+    positive_class : object
+        The label that is ranked first; None if booleans said which rows are positive.
     """
 
     measures: dict[str, Interval]
@@ -42,6 +45,7 @@ class Evaluation:
     scores: Array
     confidence: float
     name: str
+    positive_class: object = None
 
     def __getitem__(self, measure: str) -> Interval:
         return self.measures[measure]
@@ -50,7 +54,7 @@ class Evaluation:
         rows = [[name, *_numbers(one)] for name, one in self.measures.items()]
         return "\n".join(
             [
-                f"{self.name}: {len(self.scores):,} rows, {int(self.positive.sum()):,} positive; "
+                f"{self.name}: {counted(self.positive, self.positive_class)}; "
                 f"{self.confidence:.0%} intervals",
                 *_aligned([["measure", "value", "from", "to"], *rows]),
             ]
@@ -64,9 +68,11 @@ class Evaluation:
 
     def report(self, path: str | PathLike[str], **page: Any) -> None:
         """Write the page of `toppush.report.build` about the list, with its options."""
-        from toppush.report.page import build, write
+        from toppush.report.page import POSITIVE_CLASS, build, write
 
-        write(path, build(self.positive, self.scores, **{"name": self.name} | page))
+        facts = {} if self.positive_class is None else {POSITIVE_CLASS: self.positive_class}
+        page = {"name": self.name} | page | {"facts": facts | dict(page.get("facts") or {})}
+        write(path, build(self.positive, self.scores, **page))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -79,10 +85,15 @@ class Comparison:
         Values of each list and differences of all pairs.
     by : str
         The measure that decides who is ahead.
+    positive : array of bool
+    positive_class : object
+        The label that is ranked first; None if booleans said which rows are positive.
     """
 
     found: SideBySide
+    positive: Mask
     by: str = HEADLINE
+    positive_class: object = None
 
     @property
     def lead(self) -> Lead:
@@ -104,7 +115,8 @@ class Comparison:
         ]
         titles = {one.name: one.title for one in FOUR}
         table = _aligned([["", *(titles.get(name, name) for name in shown)], *rows])
-        return "\n".join([*table, self.lead.sentence(self.found.confidence)])
+        rows_read = f"{counted(self.positive, self.positive_class)}."
+        return "\n".join([*table, rows_read, self.lead.sentence(self.found.confidence)])
 
 
 def evaluate(
@@ -131,7 +143,8 @@ def evaluate(
     y : array of shape (n_rows,)
         Labels.
     positive : optional
-        The label to rank first; the estimator's second class, or the greater label, by default.
+        The label to rank first; by default the one that a ranker of this package ranks first,
+        else the greater of two numbers or the rarer of two strings.
     confidence, draws, seed
         As for `toppush.metrics.bootstrap.intervals`.
 
@@ -146,12 +159,11 @@ def evaluate(
     >>> found["average_precision"].value
     1.0
     """
-    scores = _scores(ranker, X, y, positive)
-    found = _positives(ranker, y, positive)
+    (scores,), found, label = _judged([ranker], X, y, positive)
     wanted = measures(panel(len(scores), int((~found).sum())))
     with one_blas_thread():
         values = intervals(found, scores, wanted, confidence=confidence, draws=draws, seed=seed)
-    return Evaluation(values, found, scores, confidence, _name(ranker))
+    return Evaluation(values, found, scores, confidence, _name(ranker), label)
 
 
 def compare(
@@ -193,24 +205,33 @@ def compare(
     >>> compare(both, y=y).lead.first
     'good'
     """
-    lists = {name: _scores(one, X, y, positive) for name, one in rankers.items()}
-    found = {name: _positives(one, y, positive) for name, one in rankers.items()}
-    first = next(iter(found.values()), np.zeros(0, bool))
-    for name, one in found.items():
-        if not np.array_equal(one, first):
-            raise ValueError(f"{name} takes another class for the positive one; pass positive=.")
-    wanted = measures(chosen(len(first), int((~first).sum()), (by, *also)))
+    scores, found, label = _judged(rankers.values(), X, y, positive)
+    lists = dict(zip(rankers, scores, strict=True))
+    wanted = measures(chosen(len(found), int((~found).sum()), (by, *also)))
     with one_blas_thread():
-        both = side_by_side(first, lists, wanted, confidence=confidence, draws=draws, seed=seed)
-    return Comparison(both, by)
+        both = side_by_side(found, lists, wanted, confidence=confidence, draws=draws, seed=seed)
+    return Comparison(both, found, by, label)
 
 
-def _scores(ranker: Any, X: Matrix, y: ArrayLike | None, positive: object) -> Array:
-    """Finite scores of all rows."""
+def _judged(
+    rankers: Collection[Any], X: Matrix, y: ArrayLike | None, positive: object
+) -> tuple[list[Array], Mask, object]:
+    """Scores of all rows by each, which rows are positive, and the label that is ranked first."""
     if y is None:
         raise ValueError(
             "pass the labels as y: evaluate(estimator, X, y) or evaluate(scores, y=y)."
         )
+    estimators = [one for one in rankers if _is_estimator(one)]
+    label = positive_label(y, estimators, positive)
+    scores = [_scores(one, X, y, label) for one in rankers]
+    masks = [positives_of(one, y, label) for one in estimators or [None]]
+    if masks[0].all() or not masks[0].any():
+        raise ValueError("every row has the same label; both classes are needed.")
+    return scores, masks[0], label
+
+
+def _scores(ranker: Any, X: Matrix, y: ArrayLike, positive: object) -> Array:
+    """Finite scores of all rows."""
     fitted = _is_estimator(ranker)
     if fitted and X is None:
         raise ValueError(f"{_name(ranker)} needs rows to score; pass them as X.")
@@ -223,11 +244,10 @@ def _scores(ranker: Any, X: Matrix, y: ArrayLike | None, positive: object) -> Ar
     return scores
 
 
-def _positives(ranker: Any, y: ArrayLike | None, positive: object) -> Mask:
-    found = positives_of(ranker if _is_estimator(ranker) else None, np.asarray(y), positive)
-    if found.all() or not found.any():
-        raise ValueError("every row has the same label; both classes are needed.")
-    return found
+def counted(positive: Mask, label: object) -> str:
+    """How many rows there are, and how many are of the class that is ranked first."""
+    of_class = "" if label is None else f" ({label!r})"
+    return f"{len(positive):,} rows, {int(positive.sum()):,} positive{of_class}"
 
 
 def _is_estimator(ranker: Any) -> bool:

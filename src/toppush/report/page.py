@@ -73,6 +73,10 @@ class Rival:
     note: str = ""
 
 
+POSITIVE_CLASS = "Positive class"
+"""Under which the label that is ranked first stands among the facts of a page."""
+
+
 def build(
     y_true: ArrayLike,
     y_score: ArrayLike,

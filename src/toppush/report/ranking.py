@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from toppush.metrics import TopCurve, top_curve
+from toppush.metrics.positive import as_mask
 from toppush.plots import list_lengths
 from toppush.types import Array, Mask
 
@@ -47,7 +48,7 @@ class Ranking:
     @classmethod
     def of(cls, y_true: ArrayLike, y_score: ArrayLike) -> "Ranking":
         """Sort the rows; O(n log n)."""
-        positive, score = _as_booleans(y_true), np.asarray(y_score, np.float64)
+        positive, score = as_mask(y_true), np.asarray(y_score, np.float64)
         curve = top_curve(positive, score)
         if not np.isfinite(score).all():
             raise ValueError("y_score holds infinite scores, which no axis can show; replace them.")
@@ -90,16 +91,6 @@ class Ranking:
         after = max(int(np.searchsorted(hits, wanted)), 1)
         part = (wanted - hits[after - 1]) / (hits[after] - hits[after - 1])
         return int(np.ceil(depth[after - 1] + part * (depth[after] - depth[after - 1]) - 1e-9))
-
-
-def _as_booleans(y_true: ArrayLike) -> Mask:
-    labels = np.asarray(y_true)
-    if labels.dtype != bool and not np.isin(labels, (0, 1)).all():
-        raise ValueError(
-            f"y_true must say which rows are positive, got {labels[:3]!r} ...; "
-            "pass a comparison such as y == 'spam'."
-        )
-    return labels.astype(bool)
 
 
 def usual_lengths(n_rows: int) -> list[int]:

@@ -29,6 +29,7 @@ from toppush.metrics.parts import (
     curve_of,
     positives_of,
 )
+from toppush.metrics.positive import choose
 from toppush.types import Labels
 
 
@@ -40,9 +41,9 @@ def lazy_curve(
     classes = namespace(labels).unique(labels).tolist()
     if len(classes) != 2:
         raise ValueError(f"y_true needs two classes, found {classes[:3]}; relabel rows.")
-    wanted = classes[1] if pos_label is None else pos_label
-    if wanted not in classes:
-        raise ValueError(f"pos_label={wanted!r} is not in y_true; pass one of {classes}.")
+    wanted = choose(
+        classes, lambda one: int((labels == one).sum().compute()), pos_label, option="pos_label"
+    )
     vectors = [labels == wanted, y_score]
     if sample_weight is not None:
         vectors.append(aligned(y_score, sample_weight, "sample_weight", "y_score"))

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -71,6 +72,11 @@ class Model:
     def linear(self) -> LinearScore | None:
         """The pipeline as one linear score, if it is one."""
         return fold(self.pipeline.steps)
+
+    @property
+    def positive_class_(self) -> Any:
+        """The label that is ranked first."""
+        return self.label.positive if "label" in self.about else self.ranker.classes_.tolist()[1]
 
     @property
     def columns(self) -> Columns | None:

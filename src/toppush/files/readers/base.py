@@ -12,7 +12,7 @@ from typing import BinaryIO, ClassVar, NamedTuple, Self, TypedDict
 
 import pyarrow as pa
 
-from toppush.files.errors import absent, listed
+from toppush.files.errors import BadColumns, absent, listed
 from toppush.system.reading import DataError, fingerprint_of, unpacked
 from toppush.types import Labels, Matrix
 
@@ -108,9 +108,16 @@ class Reader(ABC):
         """An error about the file."""
         return DataError(message, file=self.path, **place)  # type: ignore[arg-type]
 
-    def placed(self, error: DataError) -> DataError:
-        """The same error with its place in the file."""
-        return error.at(self.path)
+    def placed(self, error: DataError, *, after: int = 0) -> DataError:
+        """The same error with its place in the file, of which `after` rows came before."""
+        if isinstance(error, BadColumns):
+            placed = [self.placed(one, after=after) for one in error.errors]
+            return BadColumns(placed, error.names, self.path)
+        return self._placed(error.at(self.path, after=after))
+
+    def _placed(self, error: DataError) -> DataError:
+        """An error with the place by which people find a row of such a file."""
+        return error
 
     @property
     def names(self) -> list[str]:

@@ -86,10 +86,13 @@ class CsvReader(TableReader, TextReader):
         """A second, slow reading."""
         return Faults(self.path, self.dialect)
 
-    def placed(self, error: DataError) -> DataError:
-        """The same error with its file, and the line where a text stands among numbers."""
+    def _placed(self, error: DataError) -> DataError:
+        """The error with the line of its row, or of the string that stands among numbers."""
         if not isinstance(error, MixedColumn):
-            return error.at(self.path)
+            line = None if error.row is None else self.faults.line_of(error.row)
+            if line is None:
+                return error
+            return DataError(error.message, file=self.path, line=line, column=error.column)
         name = str(error.column)
         wrong = self.faults.find_value(name, lambda text: not (text in MISSING or is_number(text)))
         return DataError(error.message, **wrong)

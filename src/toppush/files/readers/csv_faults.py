@@ -69,6 +69,14 @@ class Faults:
                         return self._place(line, number, name), name, value
         return None
 
+    def line_of(self, row: int) -> int | None:
+        """The line at which a row, counted from 1, begins; None if it is not found."""
+        with suppress(csv.Error, *UNREADABLE):
+            for number, (line, _, _) in enumerate(self.rows(), 1):
+                if number == row:
+                    return line
+        return None
+
     def find_value(self, column: str, wrong: Callable[[str], bool]) -> Place:
         """Place of the first value of a column that is `wrong`."""
         found = self.find_cell(lambda name, value: name == column and wrong(value))

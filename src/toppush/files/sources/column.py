@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from toppush.files.labels import choose, count
+from toppush.files.labels import caution_blanks, choose, count, count_blanks
 from toppush.files.readers.base import Reader
 from toppush.files.scoring import ScoringNotes
 from toppush.files.sources.base import ScoredRows, Source, Wanted, finite_numbers, further
@@ -29,6 +29,7 @@ class ColumnSource(Source):
         scores = finite_numbers(table, self.column)
         labels = None
         if wanted.labelled:
+            caution_blanks(count_blanks(table[label]), label)
             rule = choose(count(table[label], label), label, wanted.positive)
             labels = rule, rule.positives(table[label])
         return ScoredRows(scores, further(table, wanted), ScoringNotes(len(table)), labels)

@@ -10,17 +10,24 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from toppush.estimators.scores import classes_of, final_step, scores_of
+from toppush.estimators.scores import scores_of
 from toppush.files import arrow_values as arrow
 from toppush.files.errors import ModelError, listed
-from toppush.files.labels import LabelRule, Value, choose, count
+from toppush.files.labels import (
+    LabelRule,
+    Value,
+    caution_blanks,
+    choose,
+    count,
+    count_blanks,
+)
 from toppush.files.readers.base import Layout, Needs, Reader, TableReader
 from toppush.files.scoring import ScoringNotes, joined
 from toppush.files.sources.base import ScoredRows, Source, Wanted, further
+from toppush.metrics.positive import classes_of, final_step
 from toppush.system.reading import DataError
 from toppush.types import Array, Labels, Matrix
 
-SECOND_CLASS = "the estimator's second class"
 BOOSTERS = ("booster_", "get_booster")
 """By what the classes of LightGBM and XGBoost are known."""
 NO_NAMES = "X does not have valid feature names"
@@ -85,7 +92,8 @@ class EstimatorSource(Source):
         return None if names is None else [str(name) for name in names]
 
     def _rule(self, labels: Labels, column: str, positive: str | None) -> LabelRule:
-        """The second of the estimator's two classes is positive unless another is named."""
+        """Which label is positive; of an estimator's classes, whether DATA has both or not."""
+        caution_blanks(count_blanks(labels), column)
         counts, classes = count(labels, column), self._classes()
         if positive is not None or classes is None:
             return choose(counts, column, positive)
@@ -95,14 +103,14 @@ class EstimatorSource(Source):
                 f"{listed(classes, 5)}; name the positive label with --positive.",
                 column=column,
             )
-        return LabelRule(column, classes[1], (classes[0],), SECOND_CLASS)
+        return choose({one: counts[one] for one in classes}, column, None)
 
     def _classes(self) -> list[Value] | None:
         """Its classes, as labels are read from files: texts or floating-point numbers."""
         classes = classes_of(self.estimator)
         if classes is None:
             return None
-        return [one if isinstance(one, str) else float(one) for one in classes]
+        return [one.strip() if isinstance(one, str) else float(one) for one in classes]
 
     def positive_class(self, rule: LabelRule) -> Any:
         """The estimator's own class that the positive label is; None if it names it otherwise."""
