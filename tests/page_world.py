@@ -135,6 +135,11 @@ def of_explain():
     }  # fmt: skip
 
 
+def of_guide():
+    made = split_numbers()
+    return made | {name: np.where(made[name], "bad", "good") for name in ("y_train", "y_test")}
+
+
 def of_networks():
     import torch
 
@@ -172,6 +177,7 @@ WORLDS = {
     "auto.md": of_auto,
     "budgets.md": of_budgets,
     "explain.md": of_explain,
+    "guide.md": of_guide,
     "networks.md": of_networks,
     "nonlinear.md": of_nonlinear,
     "report.md": of_report,

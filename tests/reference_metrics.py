@@ -82,6 +82,10 @@ def top_recall(pos, neg, *, n_false):
     return sum(sum(p > n for p in pos) / len(pos) for n in highest) / len(highest)
 
 
+def recall_at_10_false_positives(pos, neg):
+    return sum(sum(n >= p for n in neg) < 10 for p in pos) / len(pos)
+
+
 def partial_auc(pos, neg, *, max_fpr):
     points, area = list(roc_points(pos, neg)), 0.0
     for (x0, y0), (x1, y1) in pairwise(points):

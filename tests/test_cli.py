@@ -228,7 +228,7 @@ def test_info_says_what_the_model_is(folder):
     assert found["watched"] == {"left_out": 0}
     shown = run("info", folder / "m.toppush").stdout
     assert "500 of train.csv" in shown
-    assert shown.startswith("Positive: fraud = yes, the rarer of two texts (negative: no).\n")
+    assert shown.startswith("Positive: fraud = yes, the rarer of two strings (negative: no).\n")
 
 
 @pytest.mark.long
@@ -399,12 +399,12 @@ def frauds(tmp_path_factory):
 def test_the_rarer_of_two_texts_is_positive(frauds):
     ran = run("fit", frauds / "train.csv", "-o", frauds / "again", "--lam", 1)
     assert ran.stdout.splitlines()[0] == (
-        "Positive: label = fraud, the rarer of two texts (negative: legit). --positive legit turns "
-        "it round."
+        "Positive: label = fraud, the rarer of two strings (negative: legit). Use --positive "
+        "legit to rank the other class first."
     )
     found = result("fit", frauds / "train.csv", "-o", frauds / "again", "--lam", 1)
     assert found["label"]["positive"] == "fraud"
-    assert found["label"]["why"] == "the rarer of two texts"
+    assert found["label"]["why"] == "the rarer of two strings"
     assert found["data"]["positives"] == 45
     turned = result("fit", frauds / "train.csv", "-o", frauds / "turned", "--lam", 1,
                     "--positive", "legit")  # fmt: skip
@@ -428,7 +428,7 @@ def test_every_command_says_which_label_is_positive_first(command, frauds, monke
 def test_compare_says_which_label_is_positive_first(frauds, comparison, monkeypatch):
     monkeypatch.setattr(experiments_compare, "compare", lambda *given, **options: comparison[1])
     ran = run("compare", frauds / "train.csv", "--cv", 2)
-    assert ran.stdout.startswith("Positive: label = fraud, the rarer of two texts")
+    assert ran.stdout.startswith("Positive: label = fraud, the rarer of two strings")
     assert "logistic regression" in ran.stdout
 
 

@@ -77,7 +77,7 @@ def test_every_source_has_a_page(arguments, tmp_path):
     run("report", *arguments, "--columns", "id", "-o", page)
     text = page.read_text(encoding="utf-8")
     assert "client " in text
-    assert "Positive label" in text
+    assert "Positive class" in text
     assert ("What moves the score" in text) == (arguments is not SCORES)
 
 

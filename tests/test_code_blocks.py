@@ -18,7 +18,9 @@ PAGES = [*sorted((ROOT / "docs").glob("*.md")), ROOT / "README.md"]
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 SKETCHES = {"extending.md"}
 """Whose code leaves parts out; `tests/test_extending.py` has it whole."""
-QUICK = {"README.md", "any-model.md", "budgets.md", "explain.md", "linear.md", "watching.md"}
+QUICK = {
+    "README.md", "any-model.md", "budgets.md", "explain.md", "guide.md", "linear.md", "watching.md",
+}  # fmt: skip
 PROMPT = {"explain", "info", "rank"}
 """Commands that are done at once."""
 ELSEWHERE = {"demo", "datasets", "reproduce"}

@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 from files import DROP, as_text, made_rows, write, write_csv
 from toppush import files
 from toppush.files import id_columns, readers
-from toppush.files import labels as labels_module
+from toppush.files.labels import NAMED
 from toppush.files.readers.csv_faults import MISSING
 from toppush.files.scoring import ScoringNotes
+from toppush.metrics import positive as rule
 from toppush.system.reading import DataError
 
 FORMATS = (".csv", ".tsv", ".parquet", ".feather", ".arrow")
@@ -368,15 +369,15 @@ def test_latin_1_is_refused_with_its_place_and_a_way_out(tmp_path):
 @pytest.mark.parametrize(
     "labels, positive, why",
     [
-        (["legit"] * 9 + ["fraud"] * 3, "fraud", labels_module.RARER),
-        (["fraud"] * 9 + ["legit"] * 3, "legit", labels_module.RARER),
-        (["a"] * 6 + ["b"] * 6, "b", labels_module.LATER),
-        (["0"] * 3 + ["1"] * 9, "1", labels_module.GREATER),
-        (["10"] * 9 + ["9"] * 3, "10", labels_module.GREATER),
-        (["False"] * 3 + ["True"] * 9, "True", labels_module.GREATER),
-        ([0] * 3 + [1] * 9, 1.0, labels_module.GREATER),
-        ([True] * 9 + [False] * 3, 1.0, labels_module.GREATER),
-        ([-1.0] * 3 + [1.0] * 9, 1.0, labels_module.GREATER),
+        (["legit"] * 9 + ["fraud"] * 3, "fraud", rule.RARER),
+        (["fraud"] * 9 + ["legit"] * 3, "legit", rule.RARER),
+        (["a"] * 6 + ["b"] * 6, "b", rule.LATER),
+        (["0"] * 3 + ["1"] * 9, "1", rule.GREATER),
+        (["10"] * 9 + ["9"] * 3, "10", rule.GREATER),
+        (["False"] * 3 + ["True"] * 9, "True", rule.GREATER),
+        ([0] * 3 + [1] * 9, 1.0, rule.GREATER),
+        ([True] * 9 + [False] * 3, 1.0, rule.GREATER),
+        ([-1.0] * 3 + [1.0] * 9, 1.0, rule.GREATER),
     ],
 )
 def test_which_of_two_labels_is_positive(labels, positive, why, tmp_path):
@@ -387,7 +388,7 @@ def test_which_of_two_labels_is_positive(labels, positive, why, tmp_path):
     files.save(found, tmp_path / "m")
     assert files.load(tmp_path / "m").label == found.label
     named = files.fit(path, lam=1.0, top=1, positive=str(labels[0]))
-    assert named.label.why == labels_module.NAMED
+    assert named.label.why == NAMED
     assert named.about["data"]["positives"] == labels.count(labels[0])
 
 

@@ -211,10 +211,13 @@ def test_estimators_and_scores_stand_side_by_side(data, logistic):
 
 def test_rankers_must_agree_on_the_positive_class(data, logistic):
     _, _, X, y = data
-    turned = LogisticRegression().fit(X, y)
-    turned.classes_ = np.array([1, 0])
-    with pytest.raises(ValueError, match="turned takes another class"):
-        toppush.compare({"logistic": logistic, "turned": turned}, X, y)
+    named = np.where(y == 1, "bad", "good")
+    both = {
+        label: toppush.TopPush(top=1.0, positive=label).fit(X, named) for label in ("bad", "good")
+    }
+    with pytest.raises(ValueError, match="'bad', 'good'"):
+        toppush.compare(both, X, named, draws=20)
+    toppush.compare(both, X, named, positive="bad", draws=20)
 
 
 def test_the_panel_is_what_rows_can_show():

@@ -138,7 +138,7 @@ def test_labels_and_constants_are_those_of_all_parts(client, frame, tmp_path):
     frame["number"] = np.arange(240)
     with pytest.warns(UserWarning, match="--drop number"):
         model = files.fit_parts(write_parts(frame, tmp_path / "rows"), **FIT)
-    assert (model.label.positive, model.label.why) == ("fraud", "the rarer of two texts")
+    assert (model.label.positive, model.label.why) == ("fraud", "the rarer of two strings")
     assert model.about["columns"]["constant"] == ["year"]
     part = {one.name: one for one in model.columns.columns_}["part"]
     assert (part.low, part.high) == (1.0, 3.0)

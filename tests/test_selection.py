@@ -742,7 +742,7 @@ def test_string_labels(fitted, rows):
     X, y = rows
     labels = np.array(["ham", "spam"])[y]
     for scoring in ("average_precision", "accuracy"):
-        named = TopPushCV(LAMS, tops=(1, 5), cv=3, scoring=scoring).fit(X, labels)
+        named = TopPushCV(LAMS, tops=(1, 5), cv=3, scoring=scoring, positive="spam").fit(X, labels)
         plain = TopPushCV(LAMS, tops=(1, 5), cv=3, scoring=scoring).fit(X, y)
         assert_array_equal(named.classes_, ["ham", "spam"])
         assert_array_equal(named.coef_, plain.coef_)

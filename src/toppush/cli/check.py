@@ -156,7 +156,8 @@ def _check(
             )
         model, seen = source.model, ScoringNotes()
         found = check_file(model, file, label=given.label, labels=labels, limits=limits, seen=seen)
-    return found, common.met(model, seen), common.met_text(model, seen)
+    said = [common.model_label_text(model), common.met_text(model, seen)]
+    return found, common.met(model, seen), "\n".join(filter(None, said))
 
 
 def column_table(columns: "Sequence[CheckedColumn]") -> "Table | str":

@@ -367,8 +367,14 @@ def label_text(label: dict[str, Any], why: str = "as in the model", hint: str = 
 def chosen_label_text(label: dict[str, Any]) -> str:
     """Which label of two was taken as positive, and how to take the other one."""
     other = shlex.quote(label_as_text(label["others"][0]))
-    hint = "" if label["why"] == "as named" else f" --positive {other} turns it round."
+    hint = f" Use --positive {other} to rank the other class first."
+    hint = "" if label["why"] == "as named" else hint
     return label_text(label, label["why"], hint)
+
+
+def model_label_text(model: "Model") -> str:
+    """Which label a model ranks first, if it knows."""
+    return label_text(model.about["label"]) if "label" in model.about else ""
 
 
 def label_as_text(value: str | float) -> str:

@@ -90,7 +90,8 @@ def explain(
     }
     parts = [part for one in told for part in _as_text(one, seen.rows, against)]
     parts += [part for pair in told_pairs for part in _pair_as_text(pair)]
-    common.show(as_json, result, common.met_text(ranker, seen), *parts)
+    said = [common.model_label_text(ranker), common.met_text(ranker, seen)]
+    common.show(as_json, result, *said, *parts)
 
 
 def _as_json(one: "Placed") -> dict[str, Any]:

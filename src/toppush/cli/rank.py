@@ -80,8 +80,7 @@ def rank(
         write_table(listed, output)
     written = None if output is None else str(output)
     result = common.met(ranker, seen) | {"listed": len(found), "output": written}
-    label = common.label_text(ranker.about["label"]) if "label" in ranker.about else ""
-    said = [label, common.met_text(ranker, seen), ranker.scale_text]
+    said = [common.model_label_text(ranker), common.met_text(ranker, seen), ranker.scale_text]
     if explain:
         said.append(f"Lifts are relative to {against}.")
         result["compared_with"] = against

@@ -147,6 +147,8 @@ def _page_of_scores(listed: Listed, **page: Any) -> str:
 
 
 def _facts(listed: Listed) -> dict[str, object]:
+    from toppush.report.page import POSITIVE_CLASS
+
     given = listed.given
     flatters = ", which the model was fitted to: these figures flatter" * listed.flatters
     by = (
@@ -154,7 +156,7 @@ def _facts(listed: Listed) -> dict[str, object]:
     )
     return by | {
         "Data": given.data.name + flatters,
-        "Positive label": listed.found.label.positive,
+        POSITIVE_CLASS: common.label_as_text(listed.found.label.positive),
     }
 
 
