@@ -387,40 +387,40 @@ def test_no_member_begins_when_time_is_over(monkeypatch):
     assert set(ranker.left_out_.values()) == {"there was no time left"}
 
 
+def interrupt(*given):
+    raise KeyboardInterrupt
+
+
+def unchanged(ranker, before):
+    return vars(ranker).keys() == before.keys() and all(
+        value is before[name] for name, value in vars(ranker).items()
+    )
+
+
 class Interrupted(LogisticRegression):
     def fit(self, X, y, sample_weight=None):
-        raise KeyboardInterrupt
+        interrupt()
 
 
-def test_an_interrupt_gives_the_best_so_far():
-    X, y = made()
-    ranker = TopRanker(["logistic", ("never", Interrupted()), "forest"]).fit(X, y)
-    assert list(ranker.members_) == ["logistic"]
-    assert ranker.left_out_ == dict.fromkeys(["never", "forest"], "the fit was interrupted")
-
-
-def test_an_interrupt_on_all_rows_gives_what_some_rows_gave(monkeypatch):
+@pytest.mark.parametrize("n_rows", [400, 6000], ids=["all rows", "some rows"])
+def test_an_interrupt_changes_nothing_although_a_member_is_done(n_rows, monkeypatch):
     monkeypatch.setattr(course, "RUNG_ROWS", 200)
-    X, y = made(6000)
-
-    class Late(LogisticRegression):
-        def fit(self, X, y, sample_weight=None):
-            if len(y) > 3000:
-                raise KeyboardInterrupt
-            return super().fit(X, y)
-
-    ranker = TopRanker([("late", Late()), ("later", Late(C=0.1))]).fit(X, y)
-    assert {row["rows"] for row in ranker.leaderboard_} < set(range(3000))
-    assert np.isfinite(ranker.decision_function(X)).all()
-
-
-def test_an_interrupt_before_anything_is_done_changes_nothing():
-    X, y = made()
-    ranker = TopRanker(["logistic"]).fit(X, y)
-    before = ranker.decision_function(X)
+    X, y = made(n_rows)
+    ranker = TopRanker(["logistic"]).fit(*made())
+    ranker.set_params(members=["logistic", ("never", Interrupted())])
+    before = dict(vars(ranker))
     with pytest.raises(KeyboardInterrupt):
-        ranker.set_params(members=[("never", Interrupted())]).fit(X, y)
-    np.testing.assert_array_equal(ranker.decision_function(X), before)
+        ranker.fit(X, y)
+    assert unchanged(ranker, before)
+
+
+def test_an_interrupt_when_all_members_are_done_changes_nothing(monkeypatch):
+    ranker = TopRanker(["logistic"]).fit(*made())
+    before = dict(vars(ranker))
+    monkeypatch.setattr(TopRanker, "_warn_if_behind", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        ranker.fit(*made(500))
+    assert unchanged(ranker, before)
 
 
 def test_progress_shows_members_and_ends_with_the_weights(capsys):

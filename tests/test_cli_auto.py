@@ -207,15 +207,6 @@ def test_what_is_no_date_is_said_once(tmp_path):
     assert str(found.value).count("soon") == 1
 
 
-def test_an_interrupt_gives_what_is_done(folder, monkeypatch):
-    stop = lambda *given, **more: (_ for _ in ()).throw(KeyboardInterrupt)  # noqa: E731
-    monkeypatch.setattr("toppush.nonlinear.forest.TopForest.fit", stop)
-    found = files.fit(folder / "train.csv", members=["logistic", "forest"], **QUICK)
-    assert found.about["left_out"] == {"forest": "the fit was interrupted"}
-    with pytest.raises(KeyboardInterrupt):
-        files.fit(folder / "train.csv", members=["forest"], **QUICK)
-
-
 # ---- the file
 
 

@@ -5,13 +5,13 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 
 import numpy as np
 import pytest
 
 from test_cli import run
 from toppush import files
-from toppush.cli import main
 from toppush.system import threads
 from toppush.system.threads import Stopped, go_on, in_threads
 
@@ -47,7 +47,7 @@ HEARS = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)
 """What a shell starts in the background, tests too, does not hear Ctrl-C."""
 
 
-def interrupted(script, *arguments, at):
+def interrupted(script, *arguments, at, times=1):
     """Send Ctrl-C after these lines of the output; what else it says, errors, exit code."""
     process = subprocess.Popen(
         [sys.executable, "-c", HEARS + script, *map(str, arguments)], text=True,
@@ -56,7 +56,9 @@ def interrupted(script, *arguments, at):
     for line in at:
         said = iter(process.stdout.readline, "")
         assert any(one == f"{line}\n" for one in said), process.communicate()[1]
-    process.send_signal(signal.SIGINT)
+    for _ in range(times):
+        process.send_signal(signal.SIGINT)
+        time.sleep(0.01)
     said, errors = process.communicate()
     return said, errors, process.returncode
 
@@ -77,7 +79,7 @@ def test_a_command_in_cross_validation(table, tmp_path):
     model = tmp_path / "m.toppush"
     model.write_bytes(b"an old model")
     said, errors, code = interrupted(
-        MARKED + "from toppush.cli import main; main(sys.argv[1:])",
+        MARKED + "from toppush.__main__ import run; run()",
         "fit", table, "-o", model, "--model", "linear", at=["in a fold"] * 2,
     )  # fmt: skip
     assert code == 130
@@ -99,8 +101,8 @@ def run(plan, store, tell):
     finally:
         time.sleep(600)  # as many processes take to end
 runner.run = run
-from toppush.cli import main
-main(sys.argv[1:])
+from toppush.__main__ import run
+run()
 """
 
 
@@ -118,28 +120,56 @@ def test_a_comparison_whose_processes_do_not_end_says_that_it_can_go_on(tmp_path
 
 HELD_UP = """
 import sys, time
-from toppush.nonlinear.forest import TopForest
-def fit(*given, **more):
-    print("a forest grows", file=sys.__stdout__, flush=True)
+from importlib import import_module
+
+def hold(*given, **more):
+    print("here", file=sys.__stdout__, flush=True)
     time.sleep(600)
-TopForest.fit = fit
+
+class Importing:
+    def find_spec(name, *more):
+        if name == "toppush.cli":
+            hold()
+
+where = sys.argv.pop(1)
+if where == "importing":
+    sys.meta_path.insert(0, Importing)
+else:
+    home, _, name = where.partition(":")
+    *owner, last = name.split(".")
+    home = import_module(home)
+    setattr(getattr(home, *owner) if owner else home, last, hold)
+from toppush.__main__ import run
+run()
 """
-"""A member that does not come to an end."""
+"""A function, or an import, that does not come to an end."""
 
 
 @pytest.mark.long
 @posix
-def test_the_first_interrupt_of_a_combination_finishes_with_what_is_done(table, tmp_path):
-    some = tmp_path / "some.npy"
-    np.save(some, np.load(table)[:2000])
-    said, errors, code = interrupted(
-        HELD_UP + "from toppush.cli import main; main(sys.argv[1:])",
-        "fit", some, "-o", tmp_path / "m.toppush", "--members", "logistic,forest",
-        at=["a forest grows"],
+@pytest.mark.parametrize(
+    ("where", "times"),
+    [
+        ("importing", 1),
+        ("importing", 3),
+        ("toppush.files.fitting:read_training_file", 3),
+        ("toppush.nonlinear.forest:TopForest.fit", 1),  # after another base model is done
+        ("toppush.nonlinear.forest:TopForest.fit", 3),
+        ("toppush.files.model.saving:to_bytes", 1),
+    ],
+)
+def test_a_fit_writes_nothing_wherever_it_is(where, times, table, tmp_path):
+    rows = tmp_path / "some.npy"
+    np.save(rows, np.load(table)[:500])
+    before = {path.name for path in tmp_path.iterdir()}
+    _, errors, code = interrupted(
+        HELD_UP, where, "fit", rows, "-o", tmp_path / "m.toppush", "--members", "logistic,forest",
+        at=["here"], times=times,
     )  # fmt: skip
-    assert (code, "Finishing with what is done" in errors) == (0, True)
-    assert "Left out: forest (the fit was interrupted)." in said
-    assert (tmp_path / "m.toppush").is_file()
+    assert code == 130
+    assert errors.endswith("Stopped by Ctrl-C. What was not finished has not been written.\n")
+    assert "Traceback" not in errors
+    assert {path.name for path in tmp_path.iterdir()} == before
 
 
 @posix
@@ -161,9 +191,9 @@ def test_a_choice_by_cross_validation_in_python(table):
 
 
 ENDLESS = """
-import hashlib, sys
+import hashlib
 import click
-from toppush import files
+from toppush.__main__ import run
 from toppush.cli import main
 from toppush.system.writing import written_whole
 
@@ -175,8 +205,20 @@ def endless(path):
         print("compiled code runs", flush=True)
         hashlib.pbkdf2_hmac("sha256", b"", b"", 2**31 - 1)
 
-main(sys.argv[1:])
+run()
 """
+
+
+@posix
+def test_ctrl_c_when_everything_is_done_changes_nothing(tmp_path):
+    script = (
+        "import atexit, time\n"
+        "def end(): print('ends', flush=True); time.sleep(0.2)\n"
+        "atexit.register(end)\n"
+        "from toppush.__main__ import run; run()"
+    )
+    _, errors, code = interrupted(script, "--version", at=["ends"])
+    assert (errors, code) == ("", 0)
 
 
 @posix
@@ -199,16 +241,6 @@ def test_every_command_ends_with_130_and_a_line(monkeypatch, tmp_path):
         ran = run(*arguments, code=130)
         assert ran.stderr == "Stopped by Ctrl-C. What was not finished has not been written.\n"
     assert list(tmp_path.iterdir()) == [path]
-
-
-def test_interrupts_are_watched_in_the_main_thread_alone():
-    before = signal.set_wakeup_fd(-1)
-    assert before == -1
-    other = threading.Thread(target=main, args=(["--version"],), kwargs={"standalone_mode": False})
-    other.start()
-    other.join()
-    run("--version")
-    assert signal.set_wakeup_fd(-1) == before
 
 
 # Threads.

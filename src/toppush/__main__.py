@@ -1,5 +1,15 @@
-"""`python -m toppush`."""
+"""The command `toppush` as a process, also `python -m toppush`."""
 
-from toppush.cli import main
+from toppush.system.interrupts import ended_by_interrupt
 
-main()
+
+def run() -> None:
+    """Run the command; Ctrl-C ends it with exit code 130, also while it imports."""
+    with ended_by_interrupt():
+        from toppush.cli import main
+
+        main()
+
+
+if __name__ == "__main__":
+    run()

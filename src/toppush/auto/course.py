@@ -1,7 +1,7 @@
 """The course of a fit: all members on some of the rows, then those worth it on all rows.
 
-Time is looked at before each member, never within one. What is done when time is over, or when
-somebody interrupts, is combined.
+Time is looked at before each member, never within one. What is done when time is over is combined;
+an interrupt ends the fit without a result.
 """
 
 import time
@@ -44,14 +44,13 @@ class Course:
     seconds: float | None = None
     line: Line | None = None
     left_out: dict[str, str] = field(default_factory=dict)
-    interrupted: bool = False
     _failure: Exception | None = None
     _began: float = field(default_factory=lambda: time.perf_counter())
 
     def run(self, given: Given) -> tuple[dict[str, Done], Where]:
         """Fit to some rows, drop those that are behind, and fit the others to all rows.
 
-        What was fitted, and to which rows: to some of them if it was interrupted.
+        What was fitted, and to which rows: to some of them if time was short.
         """
         names, everything = self._able(given), np.arange(given.n_rows)
         first: dict[str, Done] = {}
@@ -60,18 +59,14 @@ class Course:
             part = given.part(some)
             first = self._fit_each(names, part, {})
             names = self._worth(first, part)
-        if not self.interrupted:
-            scale = SLOWER * given.n_rows / len(some)
-            expected = {name: scale * one.seconds for name, one in first.items()}
-            names = sorted(names, key=lambda name: expected.get(name, 0.0))
-            if done := self._fit_each(names, given, expected):
-                return done, everything
-        if self.interrupted and not first:
-            raise KeyboardInterrupt
+        scale = SLOWER * given.n_rows / len(some)
+        expected = {name: scale * one.seconds for name, one in first.items()}
+        names = sorted(names, key=lambda name: expected.get(name, 0.0))
+        if done := self._fit_each(names, given, expected):
+            return done, everything
         self._require_some(list(first))
-        if not self.interrupted:  # time was short, and what some rows gave is used
-            for name in first:
-                self.left_out.pop(name, None)
+        for name in first:
+            self.left_out.pop(name, None)
         return first, some
 
     def close(self, weights: dict[str, float]) -> None:
@@ -99,7 +94,7 @@ class Course:
     def _fit_each(
         self, names: list[str], given: Given, expected: dict[str, float]
     ) -> dict[str, Done]:
-        """Fit members one after another, as long as there is time and nobody interrupts."""
+        """Fit members one after another, as long as there is time."""
         found: dict[str, Done] = {}
         for place, name in enumerate(names):
             if self._is_late(expected.get(name, 0.0)) and (found or expected):
@@ -112,10 +107,6 @@ class Course:
                     warnings.simplefilter("ignore", (ConvergenceWarning, DegenerateWarning))
                     fitted = self.members[name].fit(given, self.settings)
                     _require_finite(fitted, given)
-            except KeyboardInterrupt:
-                self.interrupted = True
-                self.left_out |= dict.fromkeys(names[place:], "the fit was interrupted")
-                break
             except Exception as error:
                 self._leave_out(name, error)
                 continue

@@ -81,7 +81,8 @@ class TopRanker(Ranker):
         "net". Estimators of your own are given the rows as they came. By default by `effort`.
     effort : {"quick", "normal", "thorough"}, default="normal"
     seconds : float, optional
-        Begin no member that would not be done by then.
+        Begin no base model that would not be done by then, and combine those that are done. An
+        interrupt ends `fit` with KeyboardInterrupt and leaves the estimator as it was.
     scoring : str, optional
         A measure of `toppush.metrics` by which weights are chosen instead.
     cv : int, splitter or iterable of (train, held-out) pairs, optional

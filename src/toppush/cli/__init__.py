@@ -32,7 +32,7 @@ def main() -> None:
 
     Exit codes: 0 done, 1 the data or the model cannot be used, 2 wrong usage, 3 the data cannot
     support what was asked for, 4 an error in toppush, with a file to send, 5 something has moved
-    (check), 130 stopped by Ctrl-C.
+    (check), 130 stopped by Ctrl-C, which leaves files as they were.
     """
 
 

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import click
 
-from toppush.cli.interrupts import INTERRUPTED, prompt_interrupts, say_stopped
 from toppush.system.extras import EXTRAS, not_installed
+from toppush.system.interrupts import INTERRUPTED, report_stopped, was_interrupted
 from toppush.system.reading import KINDS, part_paths
 from toppush.system.writing import same_file
 
@@ -157,16 +157,16 @@ class Commands(click.Group):
     command_class = Command
 
     def invoke(self, ctx: click.Context) -> Any:
-        with prompt_interrupts(), warnings.catch_warnings(record=True) as said:
+        with warnings.catch_warnings(record=True) as said:
             warnings.simplefilter("default")
             try:
                 return super().invoke(ctx)
-            except KeyboardInterrupt:
-                say_stopped()
-                ctx.exit(INTERRUPTED)
             except (click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError):
                 raise
-            except Exception as error:
+            except (Exception, KeyboardInterrupt) as error:
+                if was_interrupted() or isinstance(error, KeyboardInterrupt):
+                    report_stopped()
+                    ctx.exit(INTERRUPTED)
                 raise failure(error) from error
             finally:
                 for text in dict.fromkeys(str(warning.message) for warning in said):

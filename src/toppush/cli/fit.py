@@ -108,7 +108,8 @@ def read_members(
 @click.option(
     "--seconds",
     type=click.FloatRange(min=0.0, min_open=True),
-    help="After which auto begins nothing more.",
+    help="After which auto begins nothing more, and combines what is done. (Ctrl-C ends a fit "
+    "without a model.)",
 )
 @click.option(
     "--lam",
@@ -193,9 +194,7 @@ def fit(
     Example: toppush fit train.csv -o fraud.toppush --label fraud --drop id --model linear
     """  # noqa: D301 - a mark of click's
     from toppush import files
-    from toppush.cli.interrupts import first_finishes
     from toppush.cli.progress import lines_to_stderr
-    from toppush.files.kinds import DEFAULT, chosen
     from toppush.files.model.exports import export_json, export_onnx
 
     if cluster is None and not data.is_file():
@@ -204,8 +203,7 @@ def fit(
     options["verbose"] = int(not as_json)
     if not _was_given("cv"):
         options["cv"] = None
-    combined = cluster is None and chosen(**options).name == DEFAULT
-    with lines_to_stderr(), first_finishes(combined):
+    with lines_to_stderr():
         model = _fit(data, **options) if cluster is None else _fit_on(cluster, data, **options)
     files.save(model, output)
     if onnx is not None:

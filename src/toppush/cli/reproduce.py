@@ -10,8 +10,8 @@ import click
 from threadpoolctl import threadpool_limits
 
 from toppush.cli import common
-from toppush.cli.interrupts import INTERRUPTED, saying
 from toppush.system.extras import not_installed
+from toppush.system.interrupts import INTERRUPTED, message_when_stopped
 
 if TYPE_CHECKING:
     from toppush.experiments.results import Result
@@ -252,7 +252,9 @@ def _run(plan: "Plan", store: "Store") -> None:
 
         stopped = f"stopped; what was finished is in {store.path}, and the same command goes on."
         try:
-            with saying(stopped):  # ending many processes may take longer than Ctrl-C allows
+            with message_when_stopped(
+                stopped
+            ):  # ending many processes may take longer than Ctrl-C allows
                 run(plan, store, tell)
         except KeyboardInterrupt:
             raise common.Failure(stopped, INTERRUPTED) from None

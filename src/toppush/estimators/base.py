@@ -210,18 +210,17 @@ def decision(rows: PlacedRows, weights: Array, threshold: float) -> Array:
 
 @contextmanager
 def unchanged_on_failure(estimator: BaseEstimator) -> Iterator[None]:
-    """A fit that fails or is interrupted leaves the fitted attributes as they were.
+    """A fit that fails or is interrupted leaves the estimator as it was.
 
-    What was learned of the earlier fit's list is forgotten.
+    One that succeeds forgets what was learned of the earlier fit's ranking.
     """
-    before = {name: value for name, value in vars(estimator).items() if name.endswith("_")}
+    before = dict(vars(estimator))
     for name in ("reference_", "usual_"):
         vars(estimator).pop(name, None)
     try:
         yield
     except BaseException:
-        for name in [name for name in vars(estimator) if name.endswith("_")]:
-            delattr(estimator, name)
+        vars(estimator).clear()
         vars(estimator).update(before)
         raise
 
