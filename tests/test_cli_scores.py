@@ -119,7 +119,10 @@ def test_wrong_usage(arguments, said):
         (("scored.csv", "--scores", "z", "--label", "fraud"), "has no column 'z'"),
         (("scored.csv", "--scores", "s", "--label", "fraut"), "did you mean 'fraud'?"),
         (("scored.csv", "--scores", "s"), "has no column 'label'"),
-        (("scored.csv", "--scores", "gap", "--label", "fraud"), "row 1, column gap: the number is"),
+        (
+            ("scored.csv", "--scores", "gap", "--label", "fraud"),
+            "line 2, column gap: the number is",
+        ),
         (("scored.csv", "--scores", "city", "--label", "fraud"), "column city: holds string"),
         (("scored.csv", "--scores", "s", "--label", "one"), "every label is 'yes'"),
         (("scored.csv", "--scores", "s", "--label", "fraud", "--positive", "x"), "no label is 'x'"),
@@ -136,6 +139,8 @@ def test_what_cannot_be_used_is_a_sentence(command, arguments, said, tmp_path):
 
 def test_rows_of_one_class_are_told(tmp_path):
     one = ("lr.skops", "scored.csv", "--label", "one")
+    assert "--positive" in run("evaluate", *one, code=1).stderr
+    one = (*one, "--positive", "yes")
     assert "every row has the same label" in run("evaluate", *one, code=1).stderr
     run("report", *one, "-o", tmp_path / "p.html", code=1)
     assert "negatives" in run("threshold", *one, "--fpr", "0.1", code=3).stderr

@@ -96,7 +96,7 @@ def test_malformed_lines_are_placed(line, old, new, said, model, tmp_path):
 def test_infinite_number_is_refused(model, tmp_path):
     rows = made_rows(30, seed=4)
     rows["age"][11] = float("inf")
-    with pytest.raises(DataError, match="row 12, column age: is infinite"):
+    with pytest.raises(DataError, match="line 13, column age: is infinite"):
         files.rank(model, write(tmp_path / "new.csv", rows))
 
 
@@ -119,7 +119,7 @@ def _line(tmp_path, line):
         (b"1.5,2\n1,2\n", "line 1: the first line holds numbers only"),
         (b"a,b\n1,2\n", "has no column 'label'; its columns are 'a', 'b'"),
         (b"a,label\n", "holds no rows"),
-        (b"a,label\n1,0\n2,\n3,1\n", "row 2, column label: the label is missing"),
+        (b"a,label\n1,0\n2,\n3,1\n", "line 3, column label: the label is missing"),
         (b"a,label\n1,0\n2,1\n3,2\n", "3 different labels, 0.0, 1.0, 2.0"),
         (b"a,label\n1,0\n2,0\n", "every label is 0.0"),
         (b"a,when,label\n1,10:30:00,0\n2,11:30:00,1\n", "column when: holds dates or times"),
@@ -177,9 +177,9 @@ def test_missing_error(ending, tmp_path):
                    missing="error")  # fmt: skip
     rows["city"][7] = None
     path = write(tmp_path / f"b{ending}", rows)
-    with pytest.raises(DataError, match="row 8, column city: 1 values are missing"):
+    with pytest.raises(DataError, match="line 9, column city: 1 values are missing"):
         files.fit(path, label="fraud", drop=DROP, lam=1.0, missing="error")
-    with pytest.raises(DataError, match="row 8, column city: 1 values are missing"):
+    with pytest.raises(DataError, match="line 9, column city: 1 values are missing"):
         files.rank(whole, path)
 
 
@@ -212,7 +212,7 @@ def test_a_model_of_named_columns_needs_them(model, tmp_path):
 def test_labels_other_than_the_two(model, tmp_path):
     rows = made_rows(20)
     rows["fraud"][13] = "maybe"
-    with pytest.raises(DataError, match="row 14, column fraud: the label 'maybe' is neither"):
+    with pytest.raises(DataError, match="line 15, column fraud: the label 'maybe' is neither"):
         files.labelled(model, write(tmp_path / "new.csv", rows))
 
 

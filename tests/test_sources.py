@@ -190,8 +190,8 @@ def test_an_npz_file_may_hold_scores(tmp_path):
 @pytest.mark.parametrize(
     ("table", "said"),
     [
-        ({"s": [1.0, None], "y": [0, 1]}, "row 2, column s: the number is missing, as in 1 of 2"),
-        ({"s": [1.0, "inf"], "y": [0, 1]}, "row 2, column s: the number is inf"),
+        ({"s": [1.0, None], "y": [0, 1]}, "line 3, column s: the number is missing, as in 1 of 2"),
+        ({"s": [1.0, "inf"], "y": [0, 1]}, "line 3, column s: the number is inf"),
         ({"s": ["a", "2"], "y": [0, 1]}, r"column s: holds string \('a' for one\)"),
         ({"s": [1.0, 2.0], "y": [1, 1]}, "every label is 1"),
         ({"s": [1.0, 2.0, 3.0], "y": [0, 1, 2]}, "3 different labels"),

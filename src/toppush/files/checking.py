@@ -9,11 +9,11 @@ from toppush.designs.columns import ColumnReader
 from toppush.files.column_types import Category, Column
 from toppush.files.counts import Counts
 from toppush.files.errors import ModelError
-from toppush.files.labels import are_there
+from toppush.files.labels import are_there, caution_blanks
 from toppush.files.model.fitted import UNSCALED, Model
 from toppush.files.readers import FileOrReader, reading
 from toppush.files.readers.base import Batch, Reader
-from toppush.files.scoring import ScoringNotes, caution, placed, positives, require_rows
+from toppush.files.scoring import ScoringNotes, placed, positives, require_rows
 from toppush.files.watching import column_name, read_fitted, read_watched
 from toppush.metrics.drift import Limits
 from toppush.metrics.verdict import Checked, ColumnNow, verdict
@@ -109,7 +109,7 @@ def check(
             notes.rows += batch.n_rows
             notes.ignored += batch.ignored
         require_rows(notes, file)
-    caution(model, notes)
+    caution_blanks(notes.counts.blanks, model.about.get("label", {}).get("column"))
     scored = Scores(scale, counts, fitted=fitted.spread, fitted_counts=fitted_tally.counts)
     if known.any():
         scored = replace(scored, labelled=known, hits=hits)

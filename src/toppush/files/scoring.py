@@ -66,8 +66,7 @@ def positives(model: Model, labels: Labels, seen: ScoringNotes) -> Mask:
 def caution(model: Model, seen: ScoringNotes) -> None:
     """Warn of what was met in the rows of a file."""
     seen.counts.caution()
-    if seen.counts.blanks:
-        caution_blanks(seen.counts.blanks, model.label.column)
+    caution_blanks(seen.counts.blanks, model.about.get("label", {}).get("column"))
 
 
 def labelled(

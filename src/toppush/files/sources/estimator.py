@@ -24,7 +24,7 @@ from toppush.files.labels import (
 from toppush.files.readers.base import Layout, Needs, Reader, TableReader
 from toppush.files.scoring import ScoringNotes, joined
 from toppush.files.sources.base import ScoredRows, Source, Wanted, further
-from toppush.metrics.positive import classes_of, final_step
+from toppush.metrics.positive import LATER, RARER, classes_of, final_step
 from toppush.system.reading import DataError
 from toppush.types import Array, Labels, Matrix
 
@@ -95,15 +95,23 @@ class EstimatorSource(Source):
         """Which label is positive; of an estimator's classes, whether DATA has both or not."""
         caution_blanks(count_blanks(labels), column)
         counts, classes = count(labels, column), self._classes()
-        if positive is not None or classes is None:
+        known = classes is not None and set(counts) <= set(classes)
+        if classes is None or (positive is not None and not known):
             return choose(counts, column, positive)
-        if len(classes) != 2 or not set(counts) <= set(classes):
+        if not known or (positive is None and len(classes) != 2):
             raise DataError(
                 f"labels are {listed(counts, 5)}, and the estimator was fitted to the classes "
                 f"{listed(classes, 5)}; name the positive label with --positive.",
                 column=column,
             )
-        return choose({one: counts[one] for one in classes}, column, None)
+        rule = choose({one: counts[one] for one in classes}, column, positive)
+        if rule.why in (RARER, LATER) and len(counts) < len(classes):
+            raise DataError(
+                f"every label is {listed(counts, 1)}, so none is the rarer of the classes "
+                f"{listed(classes, 5)}; name the positive label with --positive.",
+                column=column,
+            )
+        return rule
 
     def _classes(self) -> list[Value] | None:
         """Its classes, as labels are read from files: texts or floating-point numbers."""
