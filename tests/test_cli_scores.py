@@ -121,7 +121,7 @@ def test_wrong_usage(arguments, said):
         (("scored.csv", "--scores", "s"), "has no column 'label'"),
         (
             ("scored.csv", "--scores", "gap", "--label", "fraud"),
-            "line 2, column gap: the number is",
+            "line 2, column gap: the number",
         ),
         (("scored.csv", "--scores", "city", "--label", "fraud"), "column city: holds string"),
         (("scored.csv", "--scores", "s", "--label", "one"), "every label is 'yes'"),

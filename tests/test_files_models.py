@@ -86,9 +86,9 @@ def test_fitted_pipelines_and_rankers_are_models(tmp_path, rng):
     X[:, 2] = rng.integers(0, 3, 60)
     encoded = ColumnTransformer([("codes", OneHotEncoder(), [2])], remainder="passthrough")
     for ranker in (
-        TopPush(top=0.2),
-        TopPushCV(),
-        make_pipeline(encoded, StandardScaler(), TopPush(np.float64(0.5), top=0.2)),
+        TopPush(top=0.2, positive="yes"),
+        TopPushCV(positive="yes"),
+        make_pipeline(encoded, StandardScaler(), TopPush(np.float64(0.5), top=0.2, positive="yes")),
     ):
         ranker.fit(X, y)
         files.save(ranker, tmp_path / "m")

@@ -92,7 +92,7 @@ def test_axes_name_and_chance(tied, display):
 @pytest.mark.parametrize(
     "estimator",
     [
-        make_pipeline(MaxAbsScaler(), TopPush(0.01)),
+        make_pipeline(MaxAbsScaler(), TopPush(0.01, positive="good")),
         make_pipeline(MaxAbsScaler(), LogisticRegression()),
         DecisionTreeClassifier(max_depth=3, random_state=0),
     ],
@@ -101,13 +101,13 @@ def test_axes_name_and_chance(tied, display):
 def test_from_estimator(display, estimator, cancer):
     X, y = cancer
     estimator.fit(X, y)
-    ours = display.from_estimator(estimator, X, y)
+    ours = display.from_estimator(estimator, X, y, pos_label="good")
     assert ours.name == type(estimator).__name__
     if hasattr(estimator, "decision_function"):
         scores = estimator.decision_function(X)
     else:
         scores = estimator.predict_proba(X)[:, 1]
-    theirs = display.from_predictions(y, scores)
+    theirs = display.from_predictions(y, scores, pos_label="good")
     for name in ("precision", "recall", "tpr", "fpr"):
         if hasattr(ours, name):
             assert_allclose(getattr(ours, name), getattr(theirs, name))
@@ -125,7 +125,7 @@ def test_the_other_class_may_be_wanted(display, cancer):
 def test_refusals(cancer):
     X, y = cancer
     ranker = DecisionTreeClassifier(max_depth=2).fit(X, y)
-    with pytest.raises(ValueError, match="pos_label='ugly' is not a class"):
+    with pytest.raises(ValueError, match="pos_label='ugly' is none"):
         TopCurveDisplay.from_estimator(ranker, X, y, pos_label="ugly")
     three = DecisionTreeClassifier(max_depth=2).fit(X[:3], [0, 1, 2])
     with pytest.raises(ValueError, match="knows 3 classes"):
@@ -135,7 +135,7 @@ def test_refusals(cancer):
         classes_ = ("bad", "good")
 
     with pytest.raises(ValueError, match="neither decision_function nor predict_proba"):
-        TopRocDisplay.from_estimator(Mute(), X, y)
+        TopRocDisplay.from_estimator(Mute(), X, y, pos_label="good")
 
 
 @pytest.mark.parametrize("longest", [1, 2, 99, 100, 101, 12_345, 10**7])

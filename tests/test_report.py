@@ -188,6 +188,7 @@ class TestComparison:
         found = {row.name: row.ours.value for row in compare(Ranking.of(positive, scores), None)}
         expected = {
             "positives above every negative": metrics.positives_at_top(positive, scores),
+            "recall at 10 false positives": metrics.recall_at_10_false_positives(positive, scores),
             "precision in the first 10": metrics.precision_at_k(positive, scores, k=10),
             "precision in the first 100": metrics.precision_at_k(positive, scores, k=100),
             "precision in the first 1,000": metrics.precision_at_k(positive, scores, k=1000),
@@ -415,7 +416,8 @@ def cancer():
 
 @pytest.fixture(scope="module")
 def ranker(cancer):
-    return make_pipeline(MaxAbsScaler(), TopPush(lam=0.01)).fit(*cancer[:2])
+    final = TopPush(lam=0.01, positive="malignant")
+    return make_pipeline(MaxAbsScaler(), final).fit(*cancer[:2])
 
 
 @pytest.fixture(scope="module")
@@ -461,7 +463,7 @@ class TestPage:
             assert told in text
         best = int(np.argmax(scores))
         assert f"{X['mean radius'].iloc[best]:.6g}" in text
-        for told in ("'malignant'", "lam=0.01", "MaxAbsScaler → TopPush", "285", "breast cancer"):
+        for told in ("malignant", "lam=0.01", "MaxAbsScaler → TopPush", "285", "breast cancer"):
             assert told in text
         assert f"{metrics.average_precision(positive, scores):.3f}" in text
 
@@ -592,11 +594,16 @@ class TestFromEstimator:
     @pytest.mark.parametrize(
         "estimator",
         [
-            TopPush(lam=0.1),
-            TopPushCV(lams=[0.1, 1.0], tops=[1, 0.1], cv=2),
-            make_pipeline(StandardScaler(), TopPushCV(lams=[0.1, 1.0], tops=[1, 0.1], cv=2)),
+            TopPush(lam=0.1, positive="malignant"),
+            TopPushCV(lams=[0.1, 1.0], tops=[1, 0.1], cv=2, positive="malignant"),
+            make_pipeline(
+                StandardScaler(),
+                TopPushCV(lams=[0.1, 1.0], tops=[1, 0.1], cv=2, positive="malignant"),
+            ),
             GridSearchCV(
-                make_pipeline(StandardScaler(), TopPush()), {"toppush__lam": [0.1, 1]}, cv=2
+                make_pipeline(StandardScaler(), TopPush(positive="malignant")),
+                {"toppush__lam": [0.1, 1]},
+                cv=2,
             ),
             make_pipeline(StandardScaler(), LogisticRegression()),
         ],
@@ -606,7 +613,7 @@ class TestFromEstimator:
         X_train, y_train, X, y = cancer
         scale = X_train.abs().max()
         estimator.fit(X_train / scale, y_train)
-        page = Page(report.from_estimator(estimator, X / scale, y))
+        page = Page(report.from_estimator(estimator, X / scale, y, positive="malignant"))
         scores = estimator.decision_function(X / scale)
         hits = 100 * metrics.precision_at_k(y == "malignant", scores, k=100)
         assert f"Of the first 100 rows, {hits:g} are positive." in page.text
@@ -624,7 +631,9 @@ class TestFromEstimator:
     def test_sparse_rows_without_names(self, cancer):
         X_train, y_train, X, y = cancer
         scale = X_train.abs().max().to_numpy()
-        ranker = make_pipeline(FunctionTransformer(accept_sparse=True), TopPush())
+        ranker = make_pipeline(
+            FunctionTransformer(accept_sparse=True), TopPush(positive="malignant")
+        )
         ranker.fit(sparse.csr_array(X_train.to_numpy() / scale), y_train)
         rows = sparse.csr_array(X.to_numpy() / scale)
         page = Page(report.from_estimator(ranker, rows, y))

@@ -51,6 +51,8 @@ if TYPE_CHECKING:
 
 TENTH = 10
 """The place of the negative before which `recall_at_10_false_positives` is taken."""
+LEAST_NEGATIVES = {"recall_at_10_false_positives": TENTH}
+"""Negatives that a list must have for a metric to say anything, where one is not enough."""
 
 # Keeps the precision of a list that begins with rows of weight 0 defined; it is 0.
 TINY = np.finfo(np.float64).tiny

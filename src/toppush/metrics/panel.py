@@ -3,7 +3,7 @@
 from collections.abc import Collection
 
 from toppush.metrics.bootstrap import Measure, measure
-from toppush.metrics.measures import METRICS
+from toppush.metrics.measures import LEAST_NEGATIVES, METRICS
 
 __all__ = ["Panel", "chosen", "measures", "panel"]
 
@@ -21,7 +21,11 @@ def panel(n_rows: int, n_negatives: int) -> Panel:
     >>> list(panel(60, 50))[-3:]
     ['precision_at_k(50)', 'recall_at_k(50)', 'recall_at_fpr(0.1)']
     """
-    wanted: Panel = {name: (name, {}) for name, metric in METRICS.items() if not metric.needs}
+    wanted: Panel = {
+        name: (name, {})
+        for name, metric in METRICS.items()
+        if not metric.needs and n_negatives >= LEAST_NEGATIVES.get(name, 1)
+    }
     for rate in RATES[1:]:
         wanted[f"partial_auc({rate:g})"] = ("partial_auc", {"max_fpr": rate})
     for fraction in FRACTIONS:

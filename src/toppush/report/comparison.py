@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from toppush.designs.local import one_blas_thread
 from toppush.metrics import METRICS, bootstrap
 from toppush.metrics.bootstrap import Interval, Measure, measure
+from toppush.metrics.measures import LEAST_NEGATIVES
 from toppush.report.ranking import Ranking
 
 MAX_ROWS = 1_000_000
@@ -24,7 +25,9 @@ class Compared:
 def measures_for(ranking: Ranking) -> dict[str, Measure]:
     """The measures that a list of this length supports: those with a title, and heads of it."""
     (first, at_top), *others = [
-        (one.title, measure(name)) for name, one in METRICS.items() if one.title and not one.needs
+        (one.title, measure(name))
+        for name, one in METRICS.items()
+        if one.title and not one.needs and ranking.n_neg >= LEAST_NEGATIVES.get(name, 1)
     ]
     chosen = {first: at_top}
     for k in (10, 100, 1000):
