@@ -146,7 +146,7 @@ def _page_of_scores(listed: Listed, **page: Any) -> str:
     )
 
 
-def _facts(listed: Listed) -> dict[str, object]:
+def _facts(listed: Listed) -> dict[str, str]:
     from toppush.report.page import POSITIVE_CLASS
 
     given = listed.given

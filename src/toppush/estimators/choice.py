@@ -171,7 +171,7 @@ def judge_by_scores(scoring: str | Scorer, rows: PlacedRows, classes: NDArray[An
     from sklearn.metrics import get_scorer  # here: TopPush alone does without it
 
     named = isinstance(scoring, str)
-    scorer = get_scorer(scoring) if named else scoring
+    scorer = get_scorer(scoring) if isinstance(scoring, str) else scoring
     # Scorers that are named by a string take the greater label as positive, and strings not at all.
     labels = np.array([False, True]) if named else classes
     ranker = _Scored(labels)

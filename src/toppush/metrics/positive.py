@@ -64,9 +64,9 @@ def of_two(labels: Iterable[Label], count: Callable[[Label], int]) -> tuple[Labe
     return (first if times[0] < times[1] else second), RARER
 
 
-def as_number(label: str | bytes) -> float | None:
+def as_number(label: object) -> float | None:
     """A string that is true or false or reads as a number, as a number."""
-    text = label.decode(errors="replace") if isinstance(label, bytes) else label
+    text = str(label)
     if text.lower() in FLAGS:
         return FLAGS[text.lower()]
     try:
