@@ -436,8 +436,8 @@ def mail():
     return X, np.array(["ham", "spam"])[y]
 
 
-def spam_scorer(name):
-    return metrics.scorer(name, **PARAMS.get(name, {}), pos_label="spam")
+def spam_scorer(name, label="spam"):
+    return metrics.scorer(name, **PARAMS.get(name, {}), pos_label=label)
 
 
 @every_metric
@@ -464,7 +464,7 @@ def test_scorers_score_each_fold(name, mail):
 @every_metric
 def test_scorers_survive_pickling(name, mail):
     model = LogisticRegression().fit(*mail)
-    scorer = spam_scorer(name)
+    scorer = spam_scorer(name, model.classes_[-1])
     assert pickle.loads(pickle.dumps(scorer))(model, *mail) == scorer(model, *mail)
 
 

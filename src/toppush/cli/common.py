@@ -280,7 +280,7 @@ training_options = together(
     label_option,
     click.option(
         "--positive",
-        help="The label to rank first [default: the rarer of two texts, the greater of two "
+        help="The label to rank first [default: the rarer of two strings, the greater of two "
         "numbers].",
     ),
     columns_option("--drop", "Columns to leave out."),

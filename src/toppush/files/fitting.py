@@ -144,7 +144,7 @@ def fit(
         Column of the labels; "label" in a table. Of an NPZ file the array, "y"; of an NPY file "0"
         or "-1", the first or last column, or another NPY file.
     positive : str, optional
-        The label to rank first; by default the rarer of two texts, the greater of two numbers.
+        The label to rank first; by default the rarer of two strings, the greater of two numbers.
     lam : float or "cv", optional
         Strength of the penalty, or chosen by cross-validation, which is linear's default.
     top : int, float, "auto" or "cv", optional
