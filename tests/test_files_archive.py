@@ -201,4 +201,4 @@ def test_rows_of_forged_width_are_not_made(parts):
     schema = json.loads(parts["schema.json"])
     wide = json.dumps(schema).replace('"content": "3"', '"content": "10000000000"')
     assert wide.count("10000000000") >= 1
-    refused(forged(parts | {"schema.json": wide}), r"asks for rows of 10,000,000,000 columns")
+    refused(forged(parts | {"schema.json": wide}), "10000000000")

@@ -205,14 +205,19 @@ class TopLinear(Ranker):
         if self.curves_ is None:
             found = dense(times(numbers, self.coef_[0]))
         else:
-            found = dense(numbers @ Curves.from_arrays(self.curves_).per_column(self.coef_[0]))
+            found = dense(numbers @ self._curves.per_column(self.coef_[0]))
         return np.column_stack([found, np.full(len(found), -self.threshold_)])
 
     def _numbers(self, X: Matrix) -> Matrix:
         """What the columns of rows to score become."""
         refuse_elsewhere(self, X=X)
         X = validate_data(self, X, reset=False, **READING)
-        return X if self.curves_ is None else Curves.from_arrays(self.curves_).transform(X)
+        return X if self.curves_ is None else self._curves.transform(X)
+
+    @property
+    def _curves(self) -> Curves:
+        assert self.curves_ is not None
+        return Curves.from_arrays(self.curves_)
 
     def _read_training(
         self, X: Matrix, y: Labels, sample_weight: ArrayLike | None

@@ -23,7 +23,7 @@ def refuse_texts(name: str, texts: list[str]) -> None:
     """Refuse texts that are numbers, names or dates that cannot be read, and no categories."""
     if not texts:
         return
-    kind, most = DataError, MOSTLY * len(texts)
+    most, mixed_in = MOSTLY * len(texts), ""
     commas = [text for text in texts if COMMAS.fullmatch(text)]
     others = [text for text in texts if not arrow.is_number(text)]
     numbers = len(texts) - len(others)
@@ -35,8 +35,8 @@ def refuse_texts(name: str, texts: list[str]) -> None:
     elif not others:
         wrong = f"numbers written as texts, such as {texts[0]!r}; store it as numbers,"
     elif numbers > most:
-        wrong = f"numbers, but also {others[0]!r}, which is not one; mend it,"
-        kind = MixedColumn
+        mixed_in = others[0]
+        wrong = f"numbers, but also {mixed_in!r}, which is not one; mend it,"
     elif looks_dated(texts):
         if arrow.parsed_dates(pa.array(texts, pa.large_string())) is not None:
             return
@@ -49,7 +49,10 @@ def refuse_texts(name: str, texts: list[str]) -> None:
     else:
         return
     keep = f"name it with --categorical {name} to keep it as it is, or --drop {name}"
-    raise kind(f"holds {wrong} {keep}.", column=name)
+    error = (MixedColumn if mixed_in else DataError)(f"holds {wrong} {keep}.", column=name)
+    if isinstance(error, MixedColumn):
+        error.text = mixed_in
+    raise error
 
 
 def looks_dated(texts: list[str]) -> bool:
@@ -59,4 +62,7 @@ def looks_dated(texts: list[str]) -> bool:
 
 
 class MixedColumn(DataError):
-    """A column of numbers with a few texts among them."""
+    """A column of numbers with a few strings among them."""
+
+    text = ""
+    """The string that the message names."""

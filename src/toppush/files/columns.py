@@ -120,7 +120,8 @@ class Columns(TransformerMixin, BaseEstimator):
         found = each(lambda name: learn(name, table[name], name in forced, counts), full)
         self.columns_ = [self._formed(column) for columns in found for column in columns]
         self._refuse_gaps(table, counts)
-        self.empty_ = [name for name in table.column_names if name not in set(full)]
+        with_values = set(full)
+        self.empty_ = [name for name in table.column_names if name not in with_values]
         self.filled_ = dict(counts.missing)
         return self
 
@@ -128,7 +129,8 @@ class Columns(TransformerMixin, BaseEstimator):
         """Leave out what never changes, and set what follows for a table with these names."""
         before = self.by_source()
         self.columns_ = [one for one in self.columns_ if not one.constant]
-        self.constant_ = [source for source in before if source not in self.by_source()]
+        changing = self.by_source()
+        self.constant_ = [source for source in before if source not in changing]
         if not self.columns_:
             left_out = ", ".join([*self.empty_, *self.constant_])
             seen = f" ({left_out} have no value, or one in every row)" if left_out else ""

@@ -8,6 +8,8 @@ from typing import TypeVar
 
 from toppush.system.reading import DataError
 
+MOST_ABSENT = 20
+"""Absent columns that a message names; each is compared with every column that is there."""
 Given = TypeVar("Given")
 Made = TypeVar("Made")
 
@@ -41,14 +43,14 @@ class BadColumns(DataError):
 def each(read: Callable[[Given], Made], given: Iterable[Given]) -> list[Made]:
     """What `read` makes of each of some columns; what is wrong with any is told at once."""
     made: list[Made] = []
-    errors: list[DataError] = []
+    found: dict[str, DataError] = {}  # by what it says: a date is several columns
     for one in given:
         try:
             made.append(read(one))
         except DataError as error:
-            if str(error) not in map(str, errors):  # a date is several columns
-                errors.append(error)
-    if errors:
+            found.setdefault(str(error), error)
+    if found:
+        errors = list(found.values())
         names = [str(error.column) for error in errors]
         raise errors[0] if len(errors) == 1 else BadColumns(errors, names)
     return made
@@ -72,9 +74,24 @@ class ModelError(DataError):
 
 
 def absent(wanted: Iterable[str], found: Collection[str]) -> str | None:
-    """The columns that are not there, with what may be meant by them; None if all are."""
-    gone = [f"{name!r}{like(name, found)}" for name in dict.fromkeys(wanted) if name not in found]
-    return f"{'column' if len(gone) == 1 else 'columns'} {', '.join(gone)}" if gone else None
+    """The columns that are not there, the first with what may be meant by them; None if all are."""
+    known = set(found)
+    gone = [name for name in dict.fromkeys(wanted) if name not in known]
+    if not gone:
+        return None
+    shown = ", ".join(f"{name!r}{like(name, found)}" for name in gone[:MOST_ABSENT])
+    more = f" and {len(gone) - MOST_ABSENT:,} more" * (len(gone) > MOST_ABSENT)
+    return f"{'column' if len(gone) == 1 else 'columns'} {shown}{more}"
+
+
+def repeated(names: Sequence[str]) -> tuple[int, str] | None:
+    """Number, from 1, and name of the first column whose name an earlier one has; None if none."""
+    seen: set[str] = set()
+    for number, name in enumerate(names, 1):
+        if name in seen:
+            return number, name
+        seen.add(name)
+    return None
 
 
 def listed(found: Iterable[object], most: int) -> str:

@@ -56,14 +56,11 @@ class Best:
             raise DataError("the file holds no rows.")
         self._sort_out()
         scores, rows, carried = self._parts[0]
-        own = {"rank": self._ranks(), "score": scores, "row": rows + 1}
-        found = pa.table(own)
+        found = pa.table({"rank": self._ranks(), "score": scores, "row": rows + 1})
         if carried is None:
             return found
-        for name in carried.column_names:
-            told = f"{name} (data)" if name in COLUMNS else name
-            found = found.append_column(told, carried[name])
-        return found
+        names = [f"{name} (data)" if name in COLUMNS else name for name in carried.column_names]
+        return pa.Table.from_arrays(found.columns + carried.columns, [*found.column_names, *names])
 
     def _ranks(self) -> Where:
         return np.arange(1, self._held + 1)

@@ -28,10 +28,9 @@ class Additive(Searched):
     def subject(self, settings: About) -> str:
         return f"The sum of a curve of each of {settings['curves']} columns: "
 
-    def restore(self, ranker: Any, about: About) -> None:
-        super().restore(ranker, about)
+    def n_weights(self, ranker: Any) -> int:
         parts = ranker.values_, ranker.common_, ranker.missing_
-        require_sound(ranker, ranker.levels_, *parts)
+        return require_sound(ranker, ranker.levels_, *parts, curves=lambda: ranker._curves)
 
     def graph(self, graph: "Graph", model: "Model") -> str:
         return _curved(model.ranker, model.is_member).on_graph(graph, model.columns)

@@ -96,8 +96,10 @@ class Auto(Kind):
         if len({tuple(sorted(table)) for table in tables}) != 1 or ranker.raw_:
             raise ModelError("its members and their weights do not belong together.")
         numbers = [value for table in tables[1:] for value in table.values()]
-        if not np.isfinite(numbers).all() or not all(ranker.scales_.values()):
+        if any(map(np.ndim, numbers)) or not np.isfinite(numbers).all():
             raise ModelError("its members have no finite weights.")
+        if not all(ranker.scales_.values()):
+            raise ModelError("its members have a scale of 0.")
         for name, one in ranker.members_.items():
             _kind_of_member(name, one).restore(one, {})
 

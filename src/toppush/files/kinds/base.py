@@ -197,8 +197,7 @@ class Kind(ABC):
 
     def restore(self, ranker: Any, about: About) -> None:
         """Undo `lighten`, and refuse what cannot be right before a library believes it."""
-        if np.shape(ranker.classes_) != (2,):
-            raise ModelError("its ranker has no two classes.")
+        require_shapes(ranker, classes_=(2,), threshold_=())
         for name in ("reference_", "usual_"):
             require_numbers(ranker, name, (ranker.n_features_in_ + 1,))
 
@@ -231,6 +230,13 @@ def require_numbers(ranker: Any, name: str, shape: tuple[int, ...]) -> None:
     numbers = isinstance(found, np.ndarray) and found.dtype == np.float64
     if not numbers or found.shape != shape or not np.isfinite(found).all():
         raise ModelError(f"its {name} is not {' x '.join(map(str, shape))} finite numbers.")
+
+
+def require_shapes(ranker: Any, **shapes: tuple[int, ...]) -> None:
+    """Refuse attributes of other shapes: forged ones would be spread over each other."""
+    for name, shape in shapes.items():
+        if (found := np.shape(getattr(ranker, name))) != shape:
+            raise ModelError(f"its {name} has the shape {found} and not {shape}.")
 
 
 def as_int_or_float(number: Any) -> int | float:

@@ -1,6 +1,6 @@
 """Rankers that are a sum of curves of the columns, as ONNX and as JSON."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -106,14 +106,26 @@ class Curved:
         return name | found | {"missing": shape.missing}
 
 
-def require_sound(ranker: Any, levels: NDArray[Any], *parts: Sequence[Any]) -> None:
-    """Refuse curves that are not those of the columns, or bend where there is no weight."""
+def require_sound(
+    ranker: Any, levels: NDArray[Any], *parts: Sequence[Any], curves: Callable[[], Any]
+) -> int:
+    """Refuse curves that are not those of the columns, or bend where there is no weight.
+
+    The number of weights, one for each that the curves make of a row.
+    """
     width = ranker.n_features_in_
     if any(len(part) != width for part in (levels, *parts)):
         raise ModelError(f"its curves are not those of {width} columns.")
     # A curve has 2^levels weights, and is walked down level by level.
     if np.max(levels) > np.log2(max(np.size(ranker.coef_), 1)):
         raise ModelError("its curves have more bends than weights.")
+    made = curves()
+    n_weights = int(made.starts[-1])
+    if any(np.ndim(column.values) != 1 for column in made.columns):
+        raise ModelError("its curves have values that are no lists.")
+    if np.shape(made.means) != (n_weights,):
+        raise ModelError(f"its curves make {n_weights} numbers of a row, and have other means.")
+    return n_weights
 
 
 class Shape(NamedTuple):

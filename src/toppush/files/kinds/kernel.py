@@ -31,6 +31,9 @@ class Kernel(Searched):
         width = max(ranker.widths_, key=ranker.widths_.__getitem__)
         return super().again(ranker).set_params(widths=[width])
 
+    def n_weights(self, ranker: Any) -> int:
+        return int(ranker.kernel_.components_.shape[0])
+
     def settings(self, ranker: Any, options: Options) -> About:
         found = {"gamma": float(ranker.gamma_), "centers": int(ranker.coef_.shape[1])}
         return super().settings(ranker, options) | found

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from toppush.files.errors import ModelError
-from toppush.files.kinds.base import About, FitRows, Kind, Options
+from toppush.files.kinds.base import About, FitRows, Kind, Options, require_shapes
 from toppush.files.kinds.curves import Curved, require_sound
 from toppush.types import Array
 
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from toppush.files.model.fitted import Model
     from toppush.files.model.graph import Graph
 
+NODES = ("feature_", "threshold_at_", "right_", "missing_left_", "value_")
 CURVES = {"values", "sizes", "levels", "common", "missing", "means"}
 
 
@@ -44,14 +45,18 @@ class Straight(MemberKind):
 
     def restore(self, ranker: Any, about: About) -> None:
         super().restore(ranker, about)
+        require_shapes(ranker, coef_=(1, self._n_weights(ranker)))
+
+    def _n_weights(self, ranker: Any) -> int:
         curves = ranker.curves_
         if curves is None:
-            return
+            return int(ranker.n_features_in_)
         if set(curves) != CURVES:
             raise ModelError("its curves are not described as they should be.")
-        require_sound(ranker, *(curves[name] for name in ("levels", "sizes", "common", "missing")))
         if len(curves["values"]) != np.sum(curves["sizes"]) or np.min(curves["sizes"]) < 0:
             raise ModelError("its curves have other values than they say.")
+        parts = (curves[name] for name in ("levels", "sizes", "common", "missing"))
+        return require_sound(ranker, *parts, curves=lambda: ranker._curves)
 
     def graph(self, graph: "Graph", model: "Model") -> str:
         ranker: Any = model.ranker
@@ -88,6 +93,11 @@ class Forest(MemberKind):
     def lighten(self, ranker: Any) -> None:
         super().lighten(ranker)
         ranker.cv = ranker._built = None
+
+    def restore(self, ranker: Any, about: About) -> None:
+        super().restore(ranker, about)
+        shape = (int(ranker.starts_[-1]),)
+        require_shapes(ranker, **dict.fromkeys(NODES, shape), starts_=(len(ranker.starts_),))
 
     def graph(self, graph: "Graph", model: "Model") -> str:
         ranker: Any = model.ranker

@@ -1,10 +1,12 @@
 """`--model net`: TopPushNet, an ensemble of small networks; torch fits it, NumPy scores."""
 
 from collections.abc import Collection
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from toppush.files.errors import ModelError
 from toppush.files.kinds.base import (
     About,
     FitRows,
@@ -13,6 +15,7 @@ from toppush.files.kinds.base import (
     as_int_or_float,
     feature_names,
     require_numbers,
+    require_shapes,
     top_text,
 )
 
@@ -56,8 +59,20 @@ class Net(Kind):
 
     def restore(self, ranker: Any, about: About) -> None:
         super().restore(ranker, about)
+        self._require_layers(ranker)
         n_rows = len(getattr(ranker, "background_", ()))
         require_numbers(ranker, "background_", (n_rows, ranker.n_features_in_))
+
+    def _require_layers(self, ranker: Any) -> None:
+        """Refuse layers that do not follow one another."""
+        n_members, width = len(ranker.offsets_), ranker.n_features_in_
+        require_shapes(ranker, offsets_=(n_members,), mean_=(width,), scale_=(width,))
+        sizes = [width, *(np.shape(biases)[-1] for biases in ranker.biases_)]
+        wanted = [(n_members, *pair) for pair in pairwise(sizes)]
+        found = [np.shape(weights) for weights in ranker.weights_]
+        hold = [np.shape(biases) for biases in ranker.biases_]
+        if found != wanted or hold != [(n_members, size) for size in sizes[1:]] or sizes[-1] != 1:
+            raise ModelError(f"its layers have weights of shapes {found}, which do not fit.")
 
     def graph(self, graph: "Graph", model: "Model") -> str:
         ranker: Any = model.ranker

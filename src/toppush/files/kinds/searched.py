@@ -6,7 +6,7 @@ from typing import Any
 from sklearn.base import clone
 
 from toppush.estimators import choice as rules
-from toppush.files.kinds.base import About, FitRows, Kind, Options, top_text
+from toppush.files.kinds.base import About, FitRows, Kind, Options, require_shapes, top_text
 from toppush.files.kinds.certificates import solution
 from toppush.files.labels import LabelRule
 from toppush.system.reading import DataError
@@ -92,8 +92,13 @@ class Searched(Kind):
         for name in ("solution_", "_skl_callbacks"):
             ranker.__dict__.pop(name, None)
 
+    def n_weights(self, ranker: Any) -> int:
+        """How many numbers the ranker makes of a row."""
+        return int(ranker.n_features_in_)
+
     def restore(self, ranker: Any, about: About) -> None:
         super().restore(ranker, about)
+        require_shapes(ranker, coef_=(1, self.n_weights(ranker)))
         if (known := about.get("certificate")) is not None:
             ranker.solution_ = solution(known, ranker.coef_[0], float(ranker.threshold_))
 

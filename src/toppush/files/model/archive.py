@@ -50,18 +50,22 @@ class Archive:
 
 
 def packed(parts: dict[str, bytes]) -> bytes:
-    """An archive of parts that `Archive` takes; zip files among them are written plain too."""
+    """An archive of parts that `Archive` takes; zip files among them are written plain too.
+
+    It holds no time, so the same parts make the same bytes.
+    """
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as file:
         for name, part in parts.items():
-            file.writestr(name, packed(unpacked(part)) if name.endswith(".npz") else part)
+            content = packed(unpacked(part)) if name.endswith(".npz") else part
+            file.writestr(zipfile.ZipInfo(name), content)
     return buffer.getvalue()
 
 
-def unpacked(body: bytes) -> dict[str, bytes]:
-    """The parts of an archive that we have just made; others are for `Archive`."""
+def unpacked(body: bytes, *names: str) -> dict[str, bytes]:
+    """All parts of an archive, or some, unchecked; a model is for `Archive`."""
     with zipfile.ZipFile(io.BytesIO(body)) as file:
-        return {name: file.read(name) for name in file.namelist()}
+        return {name: file.read(name) for name in names or file.namelist()}
 
 
 def _plain_parts(body: bytes | memoryview) -> dict[str, memoryview]:

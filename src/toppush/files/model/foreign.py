@@ -5,6 +5,7 @@ named it too, for what a type does when it is built is known to its author alone
 """
 
 import io
+import json
 import shlex
 import zipfile
 from collections.abc import Collection
@@ -12,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from toppush.files.errors import ModelError
-from toppush.files.model.archive import LARGEST, ZIP
+from toppush.files.model.archive import LARGEST, ZIP, unpacked
+from toppush.files.model.schema import SCHEMA, require_tree
 from toppush.files.model.trust import UntrustedError, skops_io
 from toppush.system.reading import require_file
 
@@ -93,7 +95,10 @@ def _estimator(body: bytes, trusted: Collection[str]) -> Any:
 
 def _require_trusted(skops: Any, body: bytes, trusted: Collection[str]) -> None:
     try:
+        require_tree(json.loads(unpacked(body, SCHEMA)[SCHEMA]))
         unknown = [name for name in skops.get_untrusted_types(data=body) if name not in trusted]
+    except ModelError:
+        raise
     except Exception as error:  # whatever a forged schema makes of the library
         raise ModelError(f"it is not a skops file, or is damaged: {error!r}.") from None
     if unknown:

@@ -13,6 +13,7 @@ import json
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -21,8 +22,15 @@ from sklearn.base import BaseEstimator
 from sklearn.compose import ColumnTransformer
 from sklearn.impute import SimpleImputer
 from sklearn.pipeline import FeatureUnion, Pipeline
-from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, OrdinalEncoder, TargetEncoder
+from sklearn.preprocessing import (
+    FunctionTransformer,
+    OneHotEncoder,
+    OrdinalEncoder,
+    PolynomialFeatures,
+    TargetEncoder,
+)
 
+from toppush.designs import can_be_shifted
 from toppush.files.column_types import Date, Number
 from toppush.files.columns import Columns
 from toppush.files.errors import ModelError
@@ -31,6 +39,8 @@ from toppush.files.kinds.base import About, Ranker
 from toppush.files.kinds.certificates import certificate
 from toppush.files.model.archive import LARGEST, ZIP, Archive, packed, unpacked
 from toppush.files.model.fitted import Model
+from toppush.files.model.schema import canonical
+from toppush.files.model.sizes import require_bounded
 from toppush.files.model.trust import UntrustedError, require_trusted, skops_io
 from toppush.system.reading import DataError, fingerprint, require_file
 from toppush.system.writing import write_bytes
@@ -41,8 +51,6 @@ DIGEST = 64
 """Characters of the checksum, in hexadecimal."""
 FIRST = len(MAGIC) + DIGEST + 1
 """Bytes of the first line."""
-WIDEST = 1 << 24
-"""Columns that a row may have, if there are not even more weights."""
 FAR, UNKNOWN_TEXT = 1e30, "\0unknown"
 """What no training row held, in all likelihood."""
 PICKY = (
@@ -52,10 +60,11 @@ PICKY = (
     OneHotEncoder,
     OrdinalEncoder,
     Pipeline,
+    PolynomialFeatures,
     SimpleImputer,
     TargetEncoder,
 )
-"""Steps that may refuse a row of ones."""
+"""Steps that may refuse a row of ones, or that make hundreds of bytes for each of its products."""
 GENERATORS = (np.random.RandomState, np.random.Generator)
 SAVED = (
     "a model may hold scikit-learn's scalers, encoders, simple imputers and other preprocessing, "
@@ -161,7 +170,7 @@ def require_ranker(pipeline: Pipeline) -> None:
 def to_bytes(model: Model) -> bytes:
     """The bytes of a model file, which `from_bytes` has been seen to open."""
     require_ranker(model.pipeline)
-    parts = unpacked(skops_io().dumps(_light(model)))
+    parts = canonical(unpacked(skops_io().dumps(_light(model))))
     parts[ABOUT] = json.dumps(model.about, allow_nan=False).encode()
     data = sealed(packed(parts))
     try:
@@ -189,7 +198,7 @@ def from_bytes(data: bytes) -> Model:
         with warnings.catch_warnings(record=True) as said:
             warnings.simplefilter("always")
             model = Model(skops_io().loads(body, trusted=trusted), about)
-            _restore(model)
+            _restore(model, len(body))
             _require_working(model)
     except (ModelError, ImportError):
         raise
@@ -238,7 +247,7 @@ def _light(model: Model) -> Pipeline:
     steps = [(name, copy.copy(step)) for name, step in model.pipeline.steps]
     model.kind.lighten(steps[-1][1])
     light = copy.deepcopy(Pipeline(steps))
-    for step in _estimators(light):
+    for step in _held(light):
         if hasattr(step, "bsplines_"):
             step.bsplines_ = [(one.t, one.c, one.k, one.extrapolate) for one in step.bsplines_]
         if isinstance(getattr(step, "random_state", None), GENERATORS):
@@ -246,8 +255,8 @@ def _light(model: Model) -> Pipeline:
     return light
 
 
-def _estimators(root: object) -> Iterator[BaseEstimator]:
-    """Every estimator in a pipeline, however deep."""
+def _held(root: object) -> Iterator[Any]:
+    """Every estimator and sparse matrix in a pipeline, however deep."""
     things, seen = [root], set()
     while things:
         thing = things.pop()
@@ -257,19 +266,31 @@ def _estimators(root: object) -> Iterator[BaseEstimator]:
         if isinstance(thing, BaseEstimator):
             yield thing
             things.extend(vars(thing).values())
+        elif not can_be_shifted(thing):
+            yield thing
         elif isinstance(thing, dict):
             things.extend(thing.values())
         elif isinstance(thing, (list, tuple)):
             things.extend(thing)
+        elif isinstance(thing, np.ndarray) and thing.dtype == object:
+            things.extend(thing.flat)
 
 
-def _restore(model: Model) -> None:
-    """Give the ranker its solution back, without the duals of the training rows, and splines."""
+def _restore(model: Model, n_bytes: int) -> None:
+    """Give the ranker its solution back, without the duals of the training rows, and splines.
+
+    What a file of so many bytes cannot hold is refused.
+    """
     require_ranker(model.pipeline)
-    for step in _estimators(model.pipeline):
+    held = list(_held(model.pipeline))
+    for step in held:
         if hasattr(step, "bsplines_"):
             step.bsplines_ = [BSpline(*arrays) for arrays in step.bsplines_]
+    require_bounded(model.pipeline, held, n_bytes)
     model.kind.restore(model.ranker, model.about)
+    width = model.about.get("layout", {}).get("width", 0)
+    if width and width != model.pipeline.n_features_in_:
+        raise ModelError(f"it says that rows have {width!r} columns, and its steps say otherwise.")
 
 
 def _require_working(model: Model) -> None:
@@ -291,10 +312,7 @@ def _require_working(model: Model) -> None:
             warnings.simplefilter("ignore")
             working.decision_function(odd)
         return
-    width = working.pipeline.n_features_in_
-    if width > max(WIDEST, np.size(getattr(model.ranker, "coef_", ()))):
-        raise ModelError(f"it asks for rows of {width:,} columns.")
-    row = np.ones((1, width))
+    row = np.ones((1, working.pipeline.n_features_in_))
     row[:, list(getattr(model.ranker, "dates_", {}))] = np.nan  # a number is no date
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "X does not have valid feature names")

@@ -6,6 +6,7 @@ generator of random numbers with a forged state has crashed the interpreter. A m
 
 import json
 import sys
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -15,9 +16,11 @@ import numpy as np
 from toppush.files.errors import ModelError
 from toppush.files.kinds import homes
 from toppush.files.model.archive import Archive
+from toppush.files.model.schema import SCHEMA, nodes, require_tree
 from toppush.system.extras import needs
 
-SCHEMA = "schema.json"
+MOST_FUNCTIONS = 1000
+"""For each skops holds a list of all functions that it trusts by default."""
 OWN = {
     "toppush.files.columns.Columns",
     *(f"toppush.files.column_types.{name}" for name in ("Number", "Date", "Category")),
@@ -112,13 +115,14 @@ def _out_of_reach(modules: Iterable[str]) -> Iterator[None]:
 
 
 def require_trusted(archive: Archive) -> list[str]:
-    """What skops is to trust; an archive that names other types, or one part twice, is refused.
+    """The types that an archive names, for skops to trust; refused if it names others.
 
-    A part that is named by several objects would be read for each of them.
+    No more than these: skops holds a list of what it trusts for each object.
     """
-    readers: dict[str, int] = {}
-    rankers = homes()
-    for node in _nodes(json.loads(archive.read(SCHEMA))):
+    schema = json.loads(archive.read(SCHEMA))
+    loaders: Counter[str] = Counter()
+    rankers, named = homes(), set()
+    for node in nodes(schema):
         loader, name = node["__loader__"], f"{node.get('__module__')}.{node.get('__class__')}"
         if name not in ALLOWED.get(str(loader), ()) and not (
             loader == "ObjectNode" and name in rankers
@@ -128,19 +132,9 @@ def require_trusted(archive: Archive) -> list[str]:
             )
             error.held = name
             raise error
-        if "file" in node and readers.setdefault(node["file"], node["__id__"]) != node["__id__"]:
-            raise ModelError(f"two of its objects read its part {node['file']!r}.")
-    return sorted(rankers.union(*ALLOWED.values()))
-
-
-def _nodes(node: Any) -> Iterator[dict[str, Any]]:
-    """Every object that the schema would build."""
-    nodes = [node]
-    while nodes:
-        node = nodes.pop()
-        if isinstance(node, dict):
-            if "__loader__" in node:
-                yield node
-            nodes.extend(node.values())
-        elif isinstance(node, list):
-            nodes.extend(node)
+        named.add(name)
+        loaders[loader] += 1
+    if loaders["FunctionNode"] > MOST_FUNCTIONS:
+        raise ModelError(f"it names {loaders['FunctionNode']:,} functions, which no model needs.")
+    require_tree(schema)
+    return sorted(named)

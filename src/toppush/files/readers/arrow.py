@@ -8,6 +8,7 @@ from typing import BinaryIO
 import pyarrow as pa
 from pyarrow import parquet
 
+from toppush.files.errors import repeated
 from toppush.files.readers.base import Schema, TableReader
 
 BATCH = 1 << 16
@@ -23,16 +24,16 @@ class _ArrowTable(TableReader):
     def names(self) -> list[str]:
         with self.readable():
             found: list[str] = self._schema().names
-        twice = next((name for name in found if found.count(name) > 1), None)
-        if twice is not None:
-            raise self.error(f"the column name {twice!r} is there twice; rename one.")
+        if twice := repeated(found):
+            raise self.error(f"the column name {twice[1]!r} is there twice; rename one.")
         return found
 
     @abstractmethod
     def _schema(self) -> pa.Schema: ...
 
     def _kept(self, drop: Collection[str]) -> list[str]:
-        return [name for name in self.names if name not in drop]
+        left_out = set(drop)
+        return [name for name in self.names if name not in left_out]
 
 
 class ParquetReader(_ArrowTable):

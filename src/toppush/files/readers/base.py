@@ -176,7 +176,8 @@ class TableReader(Reader):
 
     def columns(self, names: Collection[str], texts: Collection[str] = ()) -> pa.Table:
         self.require(names)
-        table = self.table([name for name in self.names if name not in names], texts)
+        wanted = set(names)
+        table = self.table([name for name in self.names if name not in wanted], texts)
         if not len(table):
             raise self.error("holds no rows.")
         return table

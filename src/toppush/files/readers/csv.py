@@ -22,6 +22,7 @@ from pyarrow import csv as arrow_csv
 
 from toppush.files.arrow_values import is_number
 from toppush.files.categories import MixedColumn
+from toppush.files.errors import repeated
 from toppush.files.readers.base import Schema, TableReader, TextReader
 from toppush.files.readers.csv_faults import MISSING, NOT_UTF8, Dialect, Faults, complaint
 from toppush.system.reading import UNREADABLE, DataError, text_of
@@ -68,10 +69,9 @@ class CsvReader(TableReader, TextReader):
         for number, name in enumerate(names, 1):
             if wrong := complaint(name, None):
                 raise self.error(wrong, line=1, column=number)
-        twice = next((name for name in names if names.count(name) > 1), None)
-        if twice is not None:
-            number = names.index(twice, names.index(twice) + 1) + 1
-            said = f"the column name {twice!r} is there twice; rename one."
+        if twice := repeated(names):
+            number, name = twice
+            said = f"the column name {name!r} is there twice; rename one."
             raise self.error(said, line=1, column=number)
         if all(is_number(name.strip()) for name in names):
             raise self.error(
@@ -87,15 +87,14 @@ class CsvReader(TableReader, TextReader):
         return Faults(self.path, self.dialect)
 
     def _placed(self, error: DataError) -> DataError:
-        """The error with the line of its row, or of the string that stands among numbers."""
+        """The error with the line of its row, or of the string that it names among numbers."""
         if not isinstance(error, MixedColumn):
             line = None if error.row is None else self.faults.line_of(error.row)
             if line is None:
                 return error
             return DataError(error.message, file=self.path, line=line, column=error.column)
-        name = str(error.column)
-        wrong = self.faults.find_value(name, lambda text: not (text in MISSING or is_number(text)))
-        return DataError(error.message, **wrong)
+        place = self.faults.find_value(str(error.column), error.text.__eq__)
+        return DataError(error.message, **place)
 
     def table(self, drop: Collection[str] = (), texts: Collection[str] = ()) -> pa.Table:
         names, types = self.names, {name: pa.string() for name in texts}
@@ -113,7 +112,8 @@ class CsvReader(TableReader, TextReader):
                 "marks.",
                 line=1,
             )
-        table = table.drop_columns(list(drop))
+        left_out = set(drop)
+        table = table.select([name for name in names if name not in left_out])
         for field in table.schema:
             if pa.types.is_binary(field.type):
                 place = self.faults.find_value(field.name, lambda text: bool(complaint(text, None)))

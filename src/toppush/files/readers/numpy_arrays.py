@@ -96,7 +96,11 @@ class NpzReader(_NumpyReader):
 
     def _content(self) -> dict[str, NDArray[Any]]:
         with self.readable(), np.load(self.file, allow_pickle=False) as archive:
-            return {name: archive[name] for name in archive.files}
+            arrays = {name: archive[name] for name in archive.files}
+        for name, content in arrays.items():
+            if not isinstance(content, np.ndarray):  # NumPy gives other files as their bytes
+                raise self.error(f"holds {name!r}, which is not an array; write it with np.savez.")
+        return arrays
 
     def _matrix(self, arrays: dict[str, NDArray[Any]]) -> Matrix:
         if not set(arrays) >= SPARSE_PARTS:
