@@ -45,7 +45,7 @@ for part in range(4):
     rows = pd.DataFrame(X[part::4], columns=columns).assign(y=y[part::4])
     rows.to_parquet(folder / f"part-{part}.parquet")
 
-with Client(processes=False, n_workers=2, threads_per_worker=1, dashboard_address=":0"):
+with Client(processes=False, n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0"):
     lazy_X, lazy_y = cluster.read_parquet(f"{folder}/part-*.parquet", label="y")
     solutions["on Dask"] = ranker.fit(lazy_X.persist(), lazy_y.persist()).solution_
 

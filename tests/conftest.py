@@ -61,7 +61,7 @@ def client():
     distributed = pytest.importorskip("distributed", reason="needs Dask, the extra [dask]")
     with (
         distributed.LocalCluster(
-            n_workers=3, threads_per_worker=1, processes=False, dashboard_address=":0"
+            n_workers=3, threads_per_worker=1, processes=False, dashboard_address="127.0.0.1:0"
         ) as workers,
         distributed.Client(workers) as client,
     ):

@@ -43,6 +43,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from memory import Peak
 from test_files_matrices import parsed, strict
 from test_files_models import archive_of, forged
+from test_files_preparation import CASES, Y
 from test_files_tables import csv_table
 
 FOLDER = Path(tempfile.mkdtemp(prefix="toppush-fuzz-"))
@@ -51,6 +52,8 @@ SOURCES = tuple(
 )
 SLOW, HUNG = 10, 60
 """Seconds after which an input is a finding, and after which the process ends with a traceback."""
+TRACED = 3
+"""Every third input is traced, which takes several times as long."""
 LONGEST = 1 << 14
 """Bytes to which inputs of text and arrays may grow."""
 ADDRESS_SPACE = 8 << 30
@@ -75,13 +78,16 @@ class Target(NamedTuple):
 # ---- changing inputs
 
 TOKENS = [
-    b"", b"0", b"1", b"-1", b"+1", b"1e999", b"-0.0", b"nan", b"inf", b"NA", b"#N/A", b"1_0", b"0x1F",
-    b"1,5", b'"', b'""', b"\n", b"\r\n", b"\r", b"\t", b";", b"|", b":", b"#", b"\x00", b"\xff", b"\xfe",
-    b"\xef\xbb\xbf", b"\xc3\xa9", b"true", b"2024-01-31", b"2024-01-31T00:00:00Z", b"qid:3", b"99999999999:1",
-    b"2147483647:1", b"1:1 1:2", b"label", b"=1+1", b" ", b"9" * 400, b"18446744073709551616",
+    b"", b"0", b"1", b"-1", b"+1", b"1e999", b"-0.0", b"nan", b"inf", b"NA", b"#N/A", b"1_0",
+    b"0x1F", b"1,5", b'"', b'""', b"\n", b"\r\n", b"\r", b"\t", b";", b"|", b":", b"#",
+    b"\x00", b"\xff", b"\xfe", b"\xef\xbb\xbf", b"\xc3\xa9", b"true", b"2024-01-31",
+    b"2024-01-31T00:00:00Z", b"qid:3", b"99999999999:1", b"2147483647:1", b"1:1 1:2", b"label",
+    b"=1+1", b" ", b"9" * 400, b"18446744073709551616",
 ]  # fmt: skip
-NUMBERS = [0, 1, -1, 2, 3, 7, 100, 1 << 16, 1 << 24, 1 << 31, 1 << 40, 1 << 63, -(1 << 63), 0.5, 1e300,
-           float("nan"), float("inf"), True, None]  # fmt: skip
+NUMBERS = [0, 1, -1, 2, 3, 7, 100, 1 << 16, 1 << 24, 1 << 31, 1 << 40, 1 << 63, -(1 << 63), 0.5,
+           1e300, float("nan"), float("inf"), True, None]  # fmt: skip
+
+PARTS = ["X.npy", "y.npy", "data.npy", "indices.npy", "indptr.npy", "shape.npy", "X", "y"]
 
 
 def changed_bytes(rng, data, pool):
@@ -124,8 +130,7 @@ def changed_npz(rng, data, pool):
         case 1:
             parts[name] = npy(any_array(rng))
         case 2:
-            known = ["X.npy", "y.npy", "data.npy", "indices.npy", "indptr.npy", "shape.npy", "X", "y"]
-            parts[known[rng.integers(len(known))]] = parts.pop(name, b"")
+            parts[PARTS[rng.integers(len(PARTS))]] = parts.pop(name, b"")
         case 3:
             parts.pop(name, None)
         case _:
@@ -213,7 +218,8 @@ def changed_text(rng, text):
         words = values.split(b" ")
         new = [b"%d" % rng.integers(-9, 99), words[rng.integers(len(words))]][rng.integers(2)]
         words[rng.integers(len(words))] = new
-        lines[rng.integers(len(lines)) if rng.random() < 0.1 else at] = key + b"=" + b" ".join(words)
+        place = rng.integers(len(lines)) if rng.random() < 0.1 else at
+        lines[place] = key + b"=" + b" ".join(words)
     text = b"\n".join(lines)
     if rng.random() < 0.8:
         trees = text.split(b"Tree=")[1:]
@@ -315,7 +321,7 @@ def read_npz(data):
     except DataError:
         return
     with np.load(path, allow_pickle=False) as arrays:
-        y, X = arrays["y"], arrays["X"] if "X" in arrays else None
+        y, X = arrays["y"], arrays.get("X")
         if {"data", "indices", "indptr", "shape"} <= set(arrays):
             parts = (arrays["data"], arrays["indices"], arrays["indptr"])
             X = sparse.csr_array(parts, shape=tuple(arrays["shape"])).toarray()
@@ -326,7 +332,7 @@ def read_npz(data):
 
 
 def small_models():
-    """A model file of each type."""
+    """A model file of each type, and one with each way to prepare rows."""
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(60, 3)), np.arange(60) % 2
     some = [None if at % 7 == 0 else float(value) for at, value in enumerate(X[:, 1])]
@@ -342,7 +348,10 @@ def small_models():
         [Columns(), TopPushNet(0.5, n_members=2, hidden=(3,), max_steps=20)],
     ]
     models = [saving.as_model(make_pipeline(*steps).fit(table, y)) for steps in rankers]
-    models.append(saving.as_model(prepared_by_everything().fit(X, y)))
+    models += [
+        saving.as_model(make_pipeline(step, TopPush(0.1, top=0.5)).fit(rows, Y))
+        for step, rows in CASES.values()
+    ]
     return [forged(archive_of(model)) for model in models]
 
 
@@ -352,18 +361,12 @@ def read_model(data):
     except ModelError:
         return
     table = pa.table({"a": [0.5, None], "b": [1.0, None], "c": ["x", None]}).to_batches()[0]
-    rows = np.ones((1, 3)) if model.columns is None else table
     try:
+        rows = table if model.columns else np.ones((1, model.pipeline.n_features_in_))
         scores = model.decision_function(rows)
     except (ModelError, DataError, ValueError, TypeError, IndexError, KeyError, AttributeError):
         return  # of other columns than these rows have
     assert np.isfinite(scores).all()
-
-
-def prepared_by_everything():
-    from files import preparation_of_every_type
-
-    return make_pipeline(*preparation_of_every_type(), TopPush(top=0.5))
 
 
 CSV = [b"a,b\n1,2\n", b'a;b\n"x ""y""";2\n', b"a\tb\n1e5\t\n", b"a,b\r\n1,true\r\n,\r\n",
@@ -451,19 +454,19 @@ def run(name, minutes, seed):
     pool, count, faults = [], 0, {}
     waiting, end = list(target.seeds), time.monotonic() + 60 * minutes
     while time.monotonic() < end:
-        if waiting:
+        if seeding := bool(waiting):
             data = waiting.pop()
         else:
             recent = rng.random() < 0.5
             start = max(0, len(pool) - 20) if recent else 0
             data = target.change(rng, pool[rng.integers(start, len(pool))], pool)
         count, lines.new = count + 1, 0
-        fault = fault_of(target, data, lines)
+        fault = fault_of(target, data, None if count % TRACED else lines)
         if fault is not None and fault[-200:] not in faults:
             faults[fault[-200:]] = fault
             path = written(f"finding-{len(faults)}", data)
             print(f"{path}:\n{fault}", flush=True)
-        if lines.new or count <= len(target.seeds):
+        if lines.new or seeding:
             pool.append(data)
     print(
         f"{name}: {minutes:g} minutes, {count:,} inputs, of which {len(pool):,} reached new lines; "

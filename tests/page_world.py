@@ -12,7 +12,9 @@ EXCHANGED = {
     "any-model.md": {"threshold(0.001)": "threshold(0.1)"},
     "networks.md": {'device="cuda"': "device=None, n_members=2, max_steps=20"},
     "scaling.md": {
-        'Client("tcp://scheduler:8786")': 'Client(processes=False, dashboard_address=":0")',
+        'Client("tcp://scheduler:8786")': (
+            'Client(processes=False, dashboard_address="127.0.0.1:0")'
+        ),
         'memory_limit="2GiB"': 'memory_limit="8GiB"',
         "TopRanker()": 'TopRanker(members=["linear"])',
     },

@@ -214,7 +214,7 @@ def processes():
     pytest.importorskip("xgboost", reason="needs XGBoost, the extra [xgboost]")
     with (
         distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, dashboard_address=":0"
+            n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0"
         ) as cluster,
         distributed.Client(cluster) as client,
     ):

@@ -1,5 +1,6 @@
 """The command `toppush`: results for people and programs, exit codes, and a whole run."""
 
+import errno
 import io as io_module
 import json
 import os
@@ -706,3 +707,36 @@ def test_a_whole_run(call, tmp_path, monkeypatch):
     assert told["rows"] == 1500
     assert "Beside logistic regression" in page
     assert "client " in page
+
+
+@pytest.mark.long
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full, which Linux has")
+@pytest.mark.parametrize(
+    "arguments", [["--help"], ["--version"], ["fit", "--help"], ["info"], ["info", "--json"]]
+)
+def test_output_that_cannot_be_written_is_reported(arguments, folder):
+    """A full disk with a sentence, a closed pipe without; also what is written at the end."""
+    if arguments[0] == "info":
+        arguments = [*arguments, folder / "m.toppush"]
+    command = [sys.executable, "-m", "toppush", *map(str, arguments)]
+    with open("/dev/full", "w") as full:
+        ended = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True)
+    assert ended.returncode == 1
+    assert len(ended.stderr.splitlines()) == 1
+    assert os.strerror(errno.ENOSPC) in ended.stderr
+    reader, writer = os.pipe()
+    os.close(reader)
+    with open(writer, "w") as closed:
+        ended = subprocess.run(command, stdout=closed, stderr=subprocess.PIPE, text=True)
+    assert (ended.returncode, ended.stderr) == (1, "")
+
+
+def test_formulas_are_written_as_they_are_if_asked(folder, tmp_path):
+    rows = made_rows(20, seed=4) | {"id": ["=1+1"] * 20}
+    new = write(tmp_path / "new.csv", rows)
+    for options, cell in (((), "'=1+1"), (("--raw-cells",), "=1+1")):
+        run(
+            "rank", folder / "m.toppush", new, "-o", tmp_path / "r.csv", "--columns", "id", *options
+        )
+        lines = (tmp_path / "r.csv").read_text().splitlines()
+        assert all(line.split(",")[-1].strip('"') == cell for line in lines[1:])

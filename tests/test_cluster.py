@@ -341,3 +341,20 @@ def test_parts_in_libsvm(client, tmp_path, rng):
     assert wide.dtype == np.float32
     with pytest.raises(FileNotFoundError, match="no file matches"):
         cluster.read_libsvm(tmp_path / "*.none")
+
+
+@pytest.mark.long
+def test_a_local_cluster_listens_on_loopback_alone():
+    """Its scheduler, workers, nannies and pages."""
+    psutil = pytest.importorskip("psutil", reason="needs psutil, of the extra [experiments]")
+    me = psutil.Process()
+    before = _listening(me)
+    with cluster.connected("local") as client:
+        client.submit(sum, [1, 2]).result()
+        found = _listening(me).union(*map(_listening, me.children(recursive=True))) - before
+    assert len(found) >= 3  # scheduler, its page, a worker
+    assert {address.ip for address in found} == {"127.0.0.1"}
+
+
+def _listening(process):
+    return {one.laddr for one in process.net_connections("inet") if one.status == "LISTEN"}

@@ -191,7 +191,10 @@ def processes(n_workers):
     with (
         dask.config.set(FORKED),
         distributed.LocalCluster(
-            n_workers=n_workers, threads_per_worker=1, processes=True, dashboard_address=":0"
+            n_workers=n_workers,
+            threads_per_worker=1,
+            processes=True,
+            dashboard_address="127.0.0.1:0",
         ) as workers,
         distributed.Client(workers) as client,
     ):

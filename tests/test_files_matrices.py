@@ -4,6 +4,7 @@ import bz2
 import gzip
 import lzma
 import re
+import zipfile
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from toppush import files
+from toppush.files import readers
 from toppush.files.scoring import ScoringNotes
 from toppush.system import libsvm
 from toppush.system.reading import DataError
@@ -194,6 +196,29 @@ def test_archives_that_are_no_matrix(arrays, said, tmp_path):
     np.savez(tmp_path / "a.npz", **arrays)
     with pytest.raises(DataError, match=said):
         files.fit(tmp_path / "a.npz")
+
+
+@pytest.mark.parametrize("name", ["X", "y", "data"])
+def test_archives_of_other_files_are_refused(name, tmp_path):
+    """NumPy gives a part that is no NPY file as its bytes."""
+    path = tmp_path / "a.npz"
+    arrays = {"X": np.eye(3), "y": np.arange(3)}
+    arrays.pop(name, None)
+    np.savez(path, **arrays)
+    with zipfile.ZipFile(path, "a") as file:
+        file.writestr(name, b"no array")
+    for read in (
+        lambda: files.fit(path),
+        lambda: files.fit(path, label=name),
+        lambda: read_columns(path, ["X", "y"]),
+    ):
+        with pytest.raises(DataError, match=f"{name!r}, which is not an array"):
+            read()
+
+
+def read_columns(path, names):
+    with readers.reading(path) as file:
+        return file.columns(names)
 
 
 def test_nan_in_a_matrix_is_refused(matrix, tmp_path):

@@ -1,9 +1,13 @@
 """Model files: the same model back, damage and forgery refused, old files kept; exports."""
 
+import copy
 import io as memory
 import json
 import os
+import subprocess
+import sys
 import zipfile
+from pathlib import Path
 
 import numpy as np
 import onnxruntime
@@ -56,6 +60,38 @@ def test_any_model_comes_back_the_same(any_model, folder, tmp_path):
         found = one.decision_function(pa.table(odd_rows()).to_batches()[0])
         np.testing.assert_array_equal(found, before)
     assert not hasattr(again.ranker, "out_of_fold_")
+
+
+def test_any_model_is_saved_as_the_same_bytes(any_model):
+    """Again, of a copy, and of what was read: no time, address or order of a set is in it."""
+    data = saving.to_bytes(any_model)
+    assert saving.to_bytes(any_model) == data
+    assert saving.to_bytes(copy.deepcopy(any_model)) == data
+    assert saving.to_bytes(saving.from_bytes(data)) == data
+
+
+@pytest.mark.parametrize("kind", EVERY_KIND)
+@pytest.mark.long
+def test_two_processes_save_the_same_bytes(kind, folder):
+    code = (
+        "import hashlib, sys; from files import DROP, quick_fit\n"
+        "from toppush.files.model.saving import to_bytes\n"
+        "model = quick_fit(sys.argv[1], sys.argv[2], label='fraud', drop=DROP)\n"
+        "for board in model.about.get('leaderboard', []): board['seconds'] = 0.0\n"
+        "print(hashlib.sha256(to_bytes(model)).hexdigest())"
+    )
+    found = {
+        subprocess.run(
+            [sys.executable, "-W", "ignore", "-c", code, kind, folder / "train.csv"],
+            cwd=Path(__file__).parent,
+            env=os.environ | {"PYTHONHASHSEED": seed},
+            check=True,
+            capture_output=True,
+            text=True,
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert len(found) == 1
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,7 @@
 """The best rows from a stream are the first of the whole list, ties by row number."""
 
+import csv as std_csv
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -113,3 +115,31 @@ def test_a_carried_column_may_be_called_score(model, tmp_path):
     rows = made_rows(20) | {"score": list(range(20)), "rank": list(range(20))}
     found = files.rank(model, write(tmp_path / "n.csv", rows), columns=("score", "rank"))
     assert found.column_names == [*COLUMNS, "score (data)", "rank (data)"]
+
+
+FORMULAS = ["=1+1", "+49 30", "-", "@SUM(A1)", "\t=1", "\r=1", "-cmd|' /C calc'!A0", "\uff1d1"]
+PLAIN = ["a=1", "'=1", "-3.5", "+1e5", "-1,5", ".5", "", "1-1"]
+
+
+@pytest.mark.parametrize("ending, delimiter", [(".csv", ","), (".tsv", "\t")])
+def test_cells_of_text_files_are_no_formulas(ending, delimiter, tmp_path):
+    """Column names too, and dictionaries; strings that are numbers stay, and so do numbers."""
+    cells = FORMULAS + PLAIN
+    coded = pa.array(cells).dictionary_encode()
+    table = pa.table({"=name": cells, "coded": coded, "number": [-1.5] * len(cells)})
+    path = tmp_path / f"r{ending}"
+    for escape, mark in ((True, "'"), (False, "")):
+        write_table(table, path, escape=escape)
+        with path.open(newline="", encoding="utf-8") as file:
+            names, *rows = std_csv.reader(file, delimiter=delimiter)
+        assert names == [f"{mark}=name", "coded", "number"]
+        expected = [mark + cell for cell in FORMULAS] + PLAIN
+        assert rows == [[cell, cell, "-1.5"] for cell in expected]
+
+
+def test_other_formats_keep_their_cells(tmp_path):
+    table = pa.table({"=name": FORMULAS})
+    for ending in (".parquet", ".feather"):
+        write_table(table, tmp_path / f"r{ending}")
+        with reading(tmp_path / f"r{ending}") as file:
+            assert file.table().equals(table)

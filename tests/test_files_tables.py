@@ -1,6 +1,8 @@
 """Tables of every format give the same model; what is wrong in them is refused, and placed."""
 
 import bz2
+import cProfile
+import csv
 import gzip
 import lzma
 
@@ -12,7 +14,7 @@ from hypothesis import strategies as st
 
 from files import DROP, as_text, made_rows, write, write_csv
 from toppush import files
-from toppush.files import id_columns, readers
+from toppush.files import errors, id_columns, readers
 from toppush.files.labels import NAMED
 from toppush.files.readers.csv_faults import MISSING
 from toppush.files.scoring import ScoringNotes
@@ -492,3 +494,72 @@ def test_quotes_that_only_one_reader_takes_are_no_crash(content, tmp_path):
     path = tmp_path / "rows.csv"
     path.write_bytes(content)
     assert csv_table(path).num_rows == 2
+
+
+@pytest.mark.parametrize("others", [[], ["-"], ["1.5\n"], ["2024-01-01", "true"]])
+def test_a_string_among_numbers_is_placed_where_it_stands(others, tmp_path):
+    """The one that the message names, also if another stands before it."""
+    rows = [[f"{row}.5", row % 2] for row in range(40)]
+    strings = [*others, "#N/A"]
+    for at, string in enumerate(strings):
+        rows[5 + 3 * at][0] = string
+    path = tmp_path / "rows.csv"
+    with path.open("w", newline="") as file:
+        csv.writer(file).writerows([["a", "label"], *rows])
+    with pytest.raises(DataError) as caught:
+        files.fit(path)
+    error = caught.value
+    with path.open(newline="") as file:
+        reader = csv.reader(file)
+        starts, line = {}, 1
+        for cells in reader:
+            starts.setdefault(cells[0], line)
+            line = reader.line_num + 1
+    named = next(string for string in sorted(strings) if repr(string) in error.message)
+    assert (error.line, error.column) == (starts[named], "1 (a)")
+
+
+class Compared(str):
+    """A column name that counts how often one is compared with another."""
+
+    times = 0
+
+    def __eq__(self, other):
+        Compared.times += 1
+        return str.__eq__(self, other)
+
+    __hash__ = str.__hash__
+
+
+def test_the_work_on_names_grows_with_their_number(tmp_path, monkeypatch):
+    """Each name is compared a few times, not with each other."""
+    width = 2000
+    names = [Compared(f"column {number}") for number in range(width)]
+    found = errors.repeated([*names, Compared("column 7")])
+    assert found == (width + 1, "column 7")
+    assert errors.repeated(names) is None
+    others = [Compared(f"other {number}") for number in range(width)]
+    asked = []
+    monkeypatch.setattr(errors, "like", lambda name, known: asked.append(name) or "")
+    assert errors.absent(names, names) is None
+    assert "and 1,980 more" in errors.absent(others, names)
+    assert len(asked) == errors.MOST_ABSENT
+    assert Compared.times < 20 * width
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("ending", [".csv", ".parquet"])
+def test_columns_of_a_wide_table_are_each_looked_at_a_few_times(ending, tmp_path):
+    """Calls of Python functions: quadratic work would be 25 times as much, not 5 times."""
+
+    def calls(width):
+        path = tmp_path / f"{width}{ending}"
+        table = {f"column {number}": [1.0, 1.0] for number in range(width)}
+        write(path, table | {"label": [0, 1]})
+        profile = cProfile.Profile()
+        for options in ({}, {"drop": list(table)}, {"label": "none"}):
+            with pytest.raises(DataError):
+                profile.runcall(files.fit, path, **options)
+        return sum(one.callcount for one in profile.getstats())
+
+    assert calls(5000) < 7 * calls(1000)

@@ -28,7 +28,7 @@ def workers(request):
     """Clients of clusters whose workers are processes: XGBoost's network is one per process."""
     with (
         distributed.LocalCluster(
-            n_workers=request.param, threads_per_worker=1, dashboard_address=":0"
+            n_workers=request.param, threads_per_worker=1, dashboard_address="127.0.0.1:0"
         ) as cluster,
         distributed.Client(cluster) as client,
     ):

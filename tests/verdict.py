@@ -40,7 +40,7 @@ class Holder:
 
         cluster = self._exits.enter_context(
             distributed.LocalCluster(
-                n_workers=2, threads_per_worker=1, processes=False, dashboard_address=":0"
+                n_workers=2, threads_per_worker=1, processes=False, dashboard_address="127.0.0.1:0"
             )
         )
         return self._exits.enter_context(distributed.Client(cluster))

@@ -1,5 +1,6 @@
 """What the commands share: options, exit codes, and output for people and for programs."""
 
+import errno
 import json
 import os
 import shlex
@@ -8,7 +9,7 @@ import traceback
 import warnings
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from glob import glob
 from importlib import import_module
 from itertools import chain
@@ -35,6 +36,8 @@ Decorated = TypeVar("Decorated", bound=Callable[..., object] | click.Command)
 SHARE = click.FloatRange(0.0, 1.0, min_open=True, max_open=True)
 BAD_INPUT = 1
 """Exit code when the data or the model cannot be used. Click exits with 2 on wrong usage."""
+DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+"""What the system says when it writes no more; of a file of ours, `WriteError` names it."""
 OUR_FAULT = 4
 """Exit code after an error that nobody foresaw."""
 
@@ -156,6 +159,24 @@ class Commands(click.Group):
 
     command_class = Command
 
+    def main(self, *arguments: Any, **options: Any) -> Any:
+        """Run a command; a full disk behind the standard output is reported, a closed pipe is not.
+
+        What is printed last is written only when the process ends, so it is flushed here.
+        """
+        try:
+            try:
+                return super().main(*arguments, **options)
+            finally:
+                if sys.stdout is not None:
+                    sys.stdout.flush()
+        except OSError as error:
+            with suppress(OSError):  # Python writes what is left when it ends
+                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            if not isinstance(error, BrokenPipeError):
+                failure(error).show()
+            sys.exit(BAD_INPUT)
+
     def invoke(self, ctx: click.Context) -> Any:
         with warnings.catch_warnings(record=True) as said:
             warnings.simplefilter("default")
@@ -182,6 +203,8 @@ def failure(error: Exception) -> Failure:
         return Failure(f"there is not enough memory: {error or 'no more is free'}.", BAD_INPUT)
     if isinstance(error, ModuleNotFoundError) and error.name in EXTRAS:
         return Failure(not_installed(error.name), BAD_INPUT)
+    if type(error) is OSError and error.errno in DISK_FULL and error.filename is None:
+        return Failure(f"the output cannot be written: {error.strerror}.", BAD_INPUT)
     if isinstance(error, (OSError, ImportError)) or _is_ours(error):
         return Failure(str(error), getattr(error, "exit_code", BAD_INPUT))
     from toppush.cli.crash import write_crash

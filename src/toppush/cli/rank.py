@@ -35,6 +35,12 @@ SHOWN = 20
     metavar="N",
     help="Say why each row is there: the N columns that lift it most, and what holds it back.",
 )
+@click.option(
+    "--raw-cells",
+    is_flag=True,
+    help="Write strings to CSV and TSV as they are. By default those that a spreadsheet would "
+    "evaluate as a formula (they begin with =, +, - or @) get an apostrophe before them.",
+)
 @common.format_option
 @common.json_option
 def rank(
@@ -45,6 +51,7 @@ def rank(
     by: str | None,
     columns: tuple[str, ...],
     explain: int | None,
+    raw_cells: bool,
     kind: str | None,
     as_json: bool,
 ) -> None:
@@ -77,7 +84,7 @@ def rank(
         if explain:
             listed = with_reasons(ranker, rows, listed, explain)
     if output is not None:
-        write_table(listed, output)
+        write_table(listed, output, escape=not raw_cells)
     written = None if output is None else str(output)
     result = common.met(ranker, seen) | {"listed": len(found), "output": written}
     said = [common.model_label_text(ranker), common.met_text(ranker, seen), ranker.scale_text]

@@ -114,7 +114,7 @@ def fit_parts(
     >>> from sklearn.datasets import load_breast_cancer
     >>> from toppush import files
     >>> load_breast_cancer(as_frame=True).frame.to_csv("train.csv", index=False)
-    >>> with Client(processes=False, dashboard_address=":0"):
+    >>> with Client(processes=False, dashboard_address="127.0.0.1:0"):
     ...     model = files.fit_parts("train.csv", label="target", lam=0.01, top=0.1)
     ...
     >>> type(model.ranker).__name__

@@ -9,9 +9,11 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyarrow import csv as arrow_csv
 from pyarrow import feather, parquet
 
+from toppush.files.arrow_values import is_text, value_type
 from toppush.files.explaining import with_reasons
 from toppush.files.model.fitted import Model
 from toppush.files.readers import FileOrReader, reading
@@ -26,6 +28,9 @@ DELIMITERS = {".csv": ",", ".tsv": "\t"}
 COLUMNS = ("rank", "points", "share", "score", "row")
 """What a list says of each row, before the columns of its data."""
 SHARE_DIGITS = 4
+FORMULA = r"\A([=+\-@\t\r\n\x{FF1D}\x{FF0B}\x{FF0D}\x{FF20}])"
+"""How cells begin that spreadsheets evaluate; the last four are of full width."""
+PLAIN_NUMBER = r"\A[+-]?(\d+[.,]?\d*|[.,]\d+)([eE][+-]?\d+)?\z"
 ENDINGS = (*DELIMITERS, ".parquet", ".arrow", ".feather")
 
 
@@ -222,16 +227,40 @@ def require_ending(path: Path) -> str:
     return ending
 
 
-def write_table(table: pa.Table, path: Path) -> None:
-    """Write a table as CSV, TSV, Parquet or Arrow by the path's ending, whole or not at all."""
+def write_table(table: pa.Table, path: Path, *, escape: bool = True) -> None:
+    """Write a table as CSV, TSV, Parquet or Arrow by the path's ending, whole or not at all.
+
+    In CSV and TSV, strings that a spreadsheet would evaluate as a formula get an apostrophe before
+    them, unless `escape` is false.
+    """
     ending = require_ending(path)
     with written_whole(path) as temporary:
         if ending in DELIMITERS:
-            _write_csv(table, temporary, DELIMITERS[ending])
+            _write_csv(escaped(table) if escape else table, temporary, DELIMITERS[ending])
         elif ending == ".parquet":
             parquet.write_table(table, temporary)
         else:
             feather.write_feather(table, str(temporary))
+
+
+def escaped(table: pa.Table) -> pa.Table:
+    """A table with an apostrophe before strings and column names that begin like a formula.
+
+    Strings that are numbers, such as "-3.5", stay as they are.
+    """
+    names = [escaped_cells(pa.array([name]))[0].as_py() for name in table.column_names]
+    columns = [
+        escaped_cells(column) if is_text(value_type(column.type)) else column
+        for column in table.columns
+    ]
+    return pa.Table.from_arrays(columns, names)
+
+
+def escaped_cells(cells: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
+    """Strings with an apostrophe before those that begin like a formula."""
+    strings = cells.cast(pa.large_string())
+    changed = pc.replace_substring_regex(strings, FORMULA, r"'\1")
+    return pc.if_else(pc.match_substring_regex(strings, PLAIN_NUMBER), strings, changed)
 
 
 def _write_csv(table: pa.Table, path: Path, delimiter: str) -> None:

@@ -7,7 +7,7 @@ Nothing else imports Dask. Users find this package as `toppush.cluster`.
 >>> from distributed import Client  # or Client("tcp://scheduler:8786")
 >>> from toppush import TopPush
 >>> X, y = np.eye(50), np.arange(50) < 25
->>> with Client(processes=False, dashboard_address=":0"):
+>>> with Client(processes=False, dashboard_address="127.0.0.1:0"):
 ...     ranker = TopPush(top=0.5).fit(da.from_array(X, chunks=(20, 50)), y)
 ...
 >>> ranker.predict(X)[:3]
@@ -45,10 +45,15 @@ __all__ = [
     "read_parquet",
 ]
 
+LOOPBACK = "127.0.0.1"
+"""Where a cluster of this machine listens, its pages too: whoever reaches them may send it work."""
+
 
 @contextmanager
 def connected(where: str) -> Iterator[Any]:
-    """A client of the cluster at an address, or of "local", a process for each core of this one.
+    """A client of the cluster at an address, or of "local", a process for each core.
+
+    The local cluster listens on 127.0.0.1 alone.
 
     Parameters
     ----------
@@ -70,7 +75,12 @@ def connected(where: str) -> Iterator[Any]:
     cluster is 'somewhere'
     """
     if where == "local":
-        made = Client(threads_per_worker=1, dashboard_address=":0", silence_logs=logging.CRITICAL)
+        made = Client(
+            host=LOOPBACK,
+            dashboard_address=f"{LOOPBACK}:0",
+            threads_per_worker=1,
+            silence_logs=logging.CRITICAL,
+        )
     elif "://" in where:
         try:
             made = Client(where)

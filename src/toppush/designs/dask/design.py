@@ -95,7 +95,7 @@ class DaskDesign(Design):
     >>> from distributed import Client
     >>> from toppush import cluster
     >>> X, y = np.arange(12.0).reshape(6, 2), np.arange(6) < 3
-    >>> with Client(processes=False, dashboard_address=":0"):
+    >>> with Client(processes=False, dashboard_address="127.0.0.1:0"):
     ...     rows = da.from_array(X, chunks=(3, 2)), da.from_array(y, chunks=3)
     ...     with cluster.DaskDesign(*rows) as design:
     ...         print(design.n_pos, design.n_neg)

@@ -32,7 +32,7 @@ class Parts:
     >>> def rows_of(path, n_columns):
     ...     return np.ones((2, n_columns)), np.array([True, False])
     ...
-    >>> with Client(processes=False, dashboard_address=":0"):
+    >>> with Client(processes=False, dashboard_address="127.0.0.1:0"):
     ...     parts = cluster.Parts(rows_of, ["one", "two"], 3)
     ...     parts.ask(np.shape)
     ...
@@ -91,7 +91,7 @@ def read_parquet(
     >>> from sklearn.datasets import load_breast_cancer
     >>> from toppush import TopPush, cluster
     >>> load_breast_cancer(as_frame=True).frame.to_parquet("rows.parquet")
-    >>> with Client(processes=False, dashboard_address=":0"):
+    >>> with Client(processes=False, dashboard_address="127.0.0.1:0"):
     ...     X, y = cluster.read_parquet("rows.parquet", label="target")
     ...     TopPush(top=0.1).fit(X / X.max(), y).coef_.shape
     ...
@@ -138,7 +138,7 @@ def read_libsvm(
     >>> from sklearn.datasets import dump_svmlight_file, load_breast_cancer
     >>> from toppush import cluster
     >>> dump_svmlight_file(*load_breast_cancer(return_X_y=True), "rows.svm", zero_based=False)
-    >>> with Client(processes=False, dashboard_address=":0"):
+    >>> with Client(processes=False, dashboard_address="127.0.0.1:0"):
     ...     X, y = cluster.read_libsvm("rows.svm", n_features=30)
     ...     X.compute().shape
     ...

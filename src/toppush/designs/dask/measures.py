@@ -4,7 +4,7 @@
 >>> from distributed import Client
 >>> from toppush import cluster, metrics
 >>> scores = da.from_array([0.1, 0.9, 0.5, 0.4], chunks=2)
->>> with Client(processes=False, dashboard_address=":0"):
+>>> with Client(processes=False, dashboard_address="127.0.0.1:0"):
 ...     metrics.auc([0, 1, 0, 1], scores)
 ...
 0.75

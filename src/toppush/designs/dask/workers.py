@@ -103,7 +103,7 @@ def on_workers(
     --------
     >>> from distributed import Client
     >>> from toppush import cluster
-    >>> with Client(processes=False, dashboard_address=":0"):
+    >>> with Client(processes=False, dashboard_address="127.0.0.1:0"):
     ...     cluster.on_workers(pow, [2, 3, 4], 2)
     ...
     [4, 9, 16]

@@ -30,7 +30,6 @@ from sklearn.preprocessing import (
     TargetEncoder,
 )
 
-from toppush.designs import can_be_shifted
 from toppush.files.column_types import Date, Number
 from toppush.files.columns import Columns
 from toppush.files.errors import ModelError
@@ -266,7 +265,7 @@ def _held(root: object) -> Iterator[Any]:
         if isinstance(thing, BaseEstimator):
             yield thing
             things.extend(vars(thing).values())
-        elif not can_be_shifted(thing):
+        elif hasattr(thing, "nnz"):
             yield thing
         elif isinstance(thing, dict):
             things.extend(thing.values())

@@ -34,7 +34,6 @@ from sklearn.preprocessing import (
     TargetEncoder,
 )
 
-from toppush.designs import can_be_shifted
 from toppush.files.column_types import Category, Date, Number
 from toppush.files.columns import FORMS, WAYS, Columns
 from toppush.files.errors import ModelError
@@ -53,7 +52,7 @@ def require_bounded(pipeline: Pipeline, held: Collection[Any], n_bytes: int) -> 
     """
     most = FREE_COLUMNS + n_bytes // np.dtype(np.float64).itemsize
     for thing in held:
-        if not can_be_shifted(thing):
+        if hasattr(thing, "nnz"):
             _require_rows(thing, most)
         else:
             _require_sound(thing, most)
