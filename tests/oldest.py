@@ -13,7 +13,7 @@ PROJECT = Path(__file__).resolve().parent.parent / "pyproject.toml"
 REQUIREMENT = re.compile(r"([\w-]+)(?:\[[\w,]+\])?>=([\w.]+)")
 UNASKED = {"pyparsing": "3.1"}
 """What others bring along: with pyparsing 3.3 matplotlib 3.9 warns, and warnings are errors."""
-TOOLS = ("build", "docs", "fuzz")
+TOOLS = ("build", "docs")
 """Extras that no test needs."""
 
 

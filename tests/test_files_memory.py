@@ -199,3 +199,16 @@ def test_sparse_matrices_stay_within_their_ends():
         np.savez(buffer, **held)
         with pytest.raises(ModelError):
             saving.from_bytes(forged(parts | {name: buffer.getvalue()}))
+
+
+@pytest.mark.parametrize("name", ["OneHotEncoder", "codes", "targets", "KBinsDiscretizer"])
+def test_encoders_have_categories_for_every_column(name):
+    """Rows of a forged width would be looked at column by column."""
+    step, rows = CASES[name]
+    parts = archive_of(saving.as_model(make_pipeline(step, TopPush(0.1, top=0.5)).fit(rows, Y)))
+    schema = json.loads(parts["schema.json"])
+    steps = schema["content"]["content"]["steps"]["content"]
+    fitted = steps[0]["content"][1]["content"]["content"]
+    fitted["n_features_in_"]["content"] = str(1 << 16)
+    with pytest.raises(ModelError, match="categories"):
+        saving.from_bytes(forged(parts | {"schema.json": json.dumps(schema)}))

@@ -21,7 +21,7 @@ from toppush.system.extras import EXTRAS, installing, needs, not_installed
 
 yaml = pytest.importorskip("yaml", reason="needs PyYAML, the extra [test]")
 ROOT = Path(__file__).resolve().parent.parent
-FOR_US = {"build", "docs", "fuzz", "test"}
+FOR_US = {"build", "docs", "test"}
 """Extras that no user wants."""
 NAMES = {"vl_convert": "vl-convert-python"}
 """Packages that are installed by another name than they are imported."""
@@ -76,7 +76,7 @@ def test_three_packages_come_with_the_core():
 def test_all_is_what_a_user_may_want():
     wanted = EXTRAS_OF_US.keys() - FOR_US - {"all"}
     assert brought_by("all") == set().union(*map(brought_by, wanted))
-    assert not brought_by("all") & {"pytest", "mypy", "sphinx", "atheris", "twine"}
+    assert not brought_by("all") & {"pytest", "mypy", "sphinx", "twine"}
 
 
 def test_sentences():

@@ -157,7 +157,14 @@ def _same(step: Any, width: int) -> int:
     return width
 
 
+def _encoded(step: OneHotEncoder | OrdinalEncoder | TargetEncoder, width: int) -> int:
+    if len(step.categories_) != width:
+        raise ModelError(f"its {type(step).__name__} has no categories for {width:,} columns.")
+    return width
+
+
 def _one_hot(step: OneHotEncoder, width: int) -> int:
+    _encoded(step, width)
     counts = [len(categories) for categories in step.categories_]
     outputs = step._n_features_outs
     if len(outputs) != len(counts) or any(
@@ -188,7 +195,7 @@ def _kernel(step: Nystroem, width: int) -> int:
 
 
 def _targets(step: TargetEncoder, width: int) -> int:
-    return width * (len(step.classes_) if step.target_type_ == "multiclass" else 1)
+    return _encoded(step, width) * (len(step.classes_) if step.target_type_ == "multiclass" else 1)
 
 
 def _splines(step: SplineTransformer, width: int) -> int:
@@ -225,7 +232,7 @@ WIDTHS: dict[type, Callable[[Any, int], int]] = {
     **dict.fromkeys(
         (
             Binarizer, FunctionTransformer, KernelCenterer, MaxAbsScaler, MinMaxScaler, Normalizer,
-            OrdinalEncoder, PowerTransformer, QuantileTransformer, RobustScaler, StandardScaler,
+            PowerTransformer, QuantileTransformer, RobustScaler, StandardScaler,
             TfidfTransformer,
         ),
         _same,
@@ -236,6 +243,7 @@ WIDTHS: dict[type, Callable[[Any, int], int]] = {
     MissingIndicator: _marked,
     Nystroem: _kernel,
     OneHotEncoder: _one_hot,
+    OrdinalEncoder: _encoded,
     PolynomialFeatures: _products,
     SimpleImputer: _imputed,
     SplineTransformer: _splines,
