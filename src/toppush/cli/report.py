@@ -102,15 +102,15 @@ def _page(listed: Listed, train: Path | None, **page: Any) -> str:
 
     source, found = listed.source, listed.found
     page["facts"] = _facts(listed)
+    named = _features(listed)
     if isinstance(source, ModelSource):
         ranker, steps, positive = source.model.pipeline, _rival_steps(source.model), None
     elif isinstance(source, EstimatorSource) and not source.lower_is_better:
-        ranker, steps = source.estimator, _plain_steps(found.rows)
+        ranker, steps = source.estimator, _plain_steps(named)
         positive = source.positive_class(found.label)
     else:
         return _page_of_scores(listed, **page)
     seen = None if train is None else read_training(listed.given, source, train)
-    named = found.rows if hasattr(found.rows, "column_names") else None
     return from_estimator(
         ranker,
         found.rows,
@@ -160,16 +160,32 @@ def _facts(listed: Listed) -> dict[str, str]:
     }
 
 
-def _plain_steps(rows: "Matrix") -> "Pipeline":
-    """How logistic regression is to prepare rows that an estimator of others takes."""
+def _features(listed: Listed) -> "Matrix | None":
+    """The rows without their label, if they are a table."""
+    rows, label = listed.found.rows, listed.found.label.column
+    if not hasattr(rows, "columns"):
+        return None
+    if hasattr(rows, "column_names"):  # of Arrow
+        return rows.select(listed.source.features(rows.column_names, label))
+    return rows[listed.source.features(rows.columns, label)]
+
+
+def _plain_steps(features: "Matrix | None") -> "Pipeline":
+    """How logistic regression is to prepare rows that an estimator of others takes.
+
+    An estimator may have been given the label among its columns; logistic regression must not.
+    """
+    from sklearn.compose import ColumnTransformer
     from sklearn.impute import SimpleImputer
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import MaxAbsScaler
 
     from toppush.files import Columns
 
-    filled = Columns() if hasattr(rows, "columns") else SimpleImputer(strategy="median")
-    return make_pipeline(filled, MaxAbsScaler())
+    if features is None:
+        return make_pipeline(SimpleImputer(strategy="median"), MaxAbsScaler())
+    columns = ColumnTransformer([("features", Columns(), list(features.columns))])
+    return make_pipeline(columns, MaxAbsScaler())
 
 
 def _rival_steps(model: "Model") -> "Pipeline | None":

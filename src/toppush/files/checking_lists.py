@@ -42,7 +42,7 @@ def check_against(
     For scores of others, estimators of others, models that keep no summaries, and to hold this
     month against the last. Columns are those of a table but labels, scores, and what looks like an
     id or a name; of matrices the scores alone are compared. Scores and the columns of `before` are
-    held in memory.
+    held in memory. Of a model that names its features, only these are compared.
 
     Parameters
     ----------
@@ -68,8 +68,7 @@ def check_against(
     if labels:
         hits = scale.spread.count(new.scores[new.positive])
         scores = Scores(scale, counts, counts, hits)
-    besides = {name for name in (getattr(source, "column", None), _label(source, label)) if name}
-    tallies = _counted(before, now, besides, kind)
+    tallies = _counted(source, before, now, label, kind)
     return verdict([tally.now(one.name) for one, tally in tallies], scores, limits or Limits())
 
 
@@ -102,13 +101,15 @@ def _scored(source: Source, path: str | Path, wanted: Wanted, kind: str | None) 
         return source.read(file, wanted)
 
 
-def _counted(before: str | Path, now: str | Path, besides: set[str], kind: str | None) -> Tallies:
-    """The columns of a table before, with the values of now counted in their places."""
+def _counted(
+    source: Source, before: str | Path, now: str | Path, label: str | None, kind: str | None
+) -> Tallies:
+    """The feature columns of a table before, with the values of now counted in their places."""
     with reading(before, kind) as file:
         if not isinstance(file, TableReader):
             return []
-        besides |= {file.usual_label}
-        table = file.table([name for name in file.names if name in besides])
+        others = getattr(source, "column", None), _label(source, label) or file.usual_label
+        table = file.columns(source.features(file.names, *others))
     columns = _learned(table)
     known = of_columns(table, columns, np.arange(len(table)), np.ones(len(table)))
     by_name = {one.name: one for one in columns}

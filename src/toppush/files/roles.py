@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from toppush.files import arrow_values as arrow
 from toppush.files.readers import LoadedRows
+from toppush.files.readers.base import feature_columns
 from toppush.system.reading import DataError
 from toppush.types import Array, Mask, Where
 
@@ -72,7 +73,8 @@ def take_roles(rows: LoadedRows, roles: Roles) -> tuple[LoadedRows, RoleValues]:
         _read(_groups, rows.X, roles.groups),
         _read(_times, rows.X, roles.time),
     )
-    return rows._replace(X=rows.X.drop_columns(list(roles.named.values()))), held
+    features = feature_columns(rows.X.column_names, *roles.named.values())
+    return rows._replace(X=rows.X.select(features)), held
 
 
 def _read(read: Callable[[str, pa.Array], Made], table: pa.Table, name: str | None) -> Made | None:

@@ -4,7 +4,7 @@ Rows are read whole to fit a model, or batch by batch to score with it.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
@@ -66,6 +66,16 @@ class Needs(NamedTuple):
     """Columns to hand on, which a text gives as texts."""
     numbers: tuple[str, ...] = ()
     """Columns to hand on as numbers."""
+
+
+def feature_columns(names: Iterable[str], *others: str | None) -> list[str]:
+    """The columns of a table that are features: all but the others.
+
+    Those are the label, sample weights, groups, times, dropped columns, and columns that are only
+    carried along; None stands for one that there is not.
+    """
+    left_out = set(others)
+    return [name for name in names if name not in left_out]
 
 
 class Reader(ABC):
@@ -172,12 +182,12 @@ class TableReader(Reader):
             raise self.error("holds no rows.")
         if label not in table.column_names:
             raise self.error(f"the column of labels, {label!r}, is dropped.")
-        return LoadedRows(table.drop_columns([label]), table[label], label, {})
+        features = feature_columns(table.column_names, label)
+        return LoadedRows(table.select(features), table[label], label, {})
 
     def columns(self, names: Collection[str], texts: Collection[str] = ()) -> pa.Table:
         self.require(names)
-        wanted = set(names)
-        table = self.table([name for name in self.names if name not in wanted], texts)
+        table = self.table(feature_columns(self.names, *names), texts)
         if not len(table):
             raise self.error("holds no rows.")
         return table
@@ -191,13 +201,22 @@ class TableReader(Reader):
         wanted |= dict.fromkeys(needs.numbers, pa.float64())
         handed_on = list(dict.fromkeys((*needs.carry, *needs.numbers)))
         if needs.label is not None and needs.label[0] is not None:
+            self._refuse_as_label(needs.label[0], needs.schema)
             wanted[needs.label[0]] = needs.label[1]
         wanted |= needs.schema
         self.require(wanted)
         for batch in self.stream(wanted):
             labels = None if needs.label is None else batch.column(needs.label[0])
             carried = batch.select(handed_on) if handed_on else None
-            yield Batch(batch, len(batch), labels, carried, 0)
+            yield Batch(batch.select(list(needs.schema)), len(batch), labels, carried, 0)
+
+    def _refuse_as_label(self, label: str, features: Collection[str]) -> None:
+        if label in features:
+            raise self.error(
+                "is a feature of the model, so it cannot be the label as well; name the column of "
+                "the labels with --label.",
+                column=label,
+            )
 
     def require(self, names: Collection[str]) -> None:
         """Refuse names of columns that are not there, all of them at once."""

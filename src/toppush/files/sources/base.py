@@ -1,7 +1,7 @@
 """The record that every source of scores reads a file into, and what the sources share."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from toppush.files import arrow_values as arrow
 from toppush.files.labels import LabelRule
-from toppush.files.readers.base import Reader
+from toppush.files.readers.base import Reader, feature_columns
 from toppush.files.scoring import ScoringNotes
 from toppush.system.reading import DataError
 from toppush.types import Array, Mask, Matrix
@@ -99,6 +99,16 @@ class Source(ABC):
 
     @abstractmethod
     def _read(self, file: Reader, wanted: Wanted) -> ScoredRows: ...
+
+    @property
+    def own_features(self) -> list[str] | None:
+        """Names of the columns that it scores by; None if it does not say, or they have none."""
+        return None
+
+    def features(self, names: Iterable[str], *others: str | None) -> list[str]:
+        """Of the columns of a table its features, see `feature_columns`; never the label."""
+        known = self.own_features
+        return feature_columns(names if known is None else known, *others)
 
     def was_fitted_to(self, file: Reader) -> bool:
         """Whether it is known to have learned from this very file, whose rows are still unread."""

@@ -21,7 +21,13 @@ from toppush.files.labels import (
     count,
     count_blanks,
 )
-from toppush.files.readers.base import Layout, Needs, Reader, TableReader
+from toppush.files.readers.base import (
+    Layout,
+    Needs,
+    Reader,
+    TableReader,
+    feature_columns,
+)
 from toppush.files.scoring import ScoringNotes, joined
 from toppush.files.sources.base import ScoredRows, Source, Wanted, further
 from toppush.metrics.positive import LATER, RARER, classes_of, final_step
@@ -59,18 +65,17 @@ class EstimatorSource(Source):
         """Rows as the estimator takes them, labels, and further columns."""
         if not isinstance(file, TableReader):
             return *self._matrix(file, wanted), None
-        names = self._names()
-        label = [wanted.label or file.usual_label] * wanted.labelled
-        besides = (*wanted.texts, *wanted.numbers, *label)
-        known = file.names if names is None else names
+        names = self.own_features
+        label = wanted.label or file.usual_label
+        besides = (*wanted.texts, *wanted.numbers, *[label] * wanted.labelled)
+        taken = feature_columns(file.names, label, *besides) if names is None else names
         texts = [name for name in wanted.texts if names is None or name not in names]
-        table = file.columns(list(dict.fromkeys((*known, *besides))), texts=texts)
-        taken = [name for name in known if names is not None or name not in besides]
+        table = file.columns(list(dict.fromkeys((*taken, *besides))), texts=texts)
         rows = as_rows(table.select(taken), named=names is not None, coded=self._codes_texts())
-        return rows, table[label[0]] if label else None, further(table, wanted)
+        return rows, table[label] if wanted.labelled else None, further(table, wanted)
 
     def _matrix(self, file: Reader, wanted: Wanted) -> tuple[Matrix, Labels]:
-        if (names := self._names()) is not None:
+        if (names := self.own_features) is not None:
             raise DataError(f"has no column names, and the estimator needs {listed(names, 5)}.")
         if (width := getattr(self.estimator, "n_features_in_", None)) is None:
             raise ModelError(f"{self.name} does not say how many columns it was fitted on.")
@@ -86,8 +91,9 @@ class EstimatorSource(Source):
         """Whether texts must be categories of pandas, as LightGBM and XGBoost take them."""
         return any(hasattr(self.estimator, name) for name in BOOSTERS)
 
-    def _names(self) -> list[str] | None:
-        """The columns that it was fitted on, if they had names."""
+    @property
+    def own_features(self) -> list[str] | None:
+        """The columns that it was fitted on, if they had names; one may be the label."""
         names = getattr(self.estimator, "feature_names_in_", None)
         return None if names is None else [str(name) for name in names]
 

@@ -48,6 +48,10 @@ class ModelSource(Source):
         scores = model.decision_function(X)
         return ScoredRows(scores, columns, seen, (model.label, positive), X)
 
+    @property
+    def own_features(self) -> list[str] | None:
+        return list(self.model.needs().schema) or None
+
     def was_fitted_to(self, file: Reader) -> bool:
         known = self.model.about.get("data", {}).get("fingerprint")
         return known is not None and file.fingerprint() == known
