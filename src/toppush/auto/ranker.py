@@ -45,6 +45,7 @@ from toppush.estimators.base import (
 )
 from toppush.estimators.progress import Line
 from toppush.estimators.scores import scores_of
+from toppush.metrics.paired import warn_of_perfect
 from toppush.nonlinear.held_out import (
     refuse_negative,
     require_two_of_each,
@@ -278,7 +279,8 @@ class TopRanker(Ranker):
         """Each member and the combination, best first, by their held-out scores."""
         check_is_fitted(self)
         if self._rows_of_board is None:
-            self._rows_of_board = self._board.rows() if self._board is not None else []
+            rows = self._rows_of_board = self._board.rows() if self._board is not None else []
+            warn_of_perfect({row["name"]: row["average_precision"] for row in rows})
         return self._rows_of_board
 
     @property

@@ -8,8 +8,8 @@ import click
 
 from toppush.cli import common
 from toppush.cli.compare_lists import are_wanted, compare_lists, lists_options, split_options
+from toppush.cli.side_by_side import DECIDES, side_by_side
 from toppush.cli.side_by_side import as_json as plain
-from toppush.cli.side_by_side import side_by_side
 
 
 @click.command(cls=common.Command)
@@ -54,6 +54,7 @@ def compare(
     from toppush.files.kinds.base import require_scoring
     from toppush.files.readers import reading
     from toppush.files.roles import Roles
+    from toppush.metrics.paired import warn_of_perfect
 
     with reading(data, kind) as file:
         for columns in ("drop", "categorical"):
@@ -64,6 +65,7 @@ def compare(
         require_scoring(options["scoring"])
     with steps(quiet=as_json) as tell:
         found = compare(given, tell=tell, **options)
+    warn_of_perfect({name: one[DECIDES].mean() for name, one in found.values.items()})
     label = asdict(given.rule)
     result = {
         "label": label,

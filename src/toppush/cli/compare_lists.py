@@ -93,7 +93,7 @@ def compare_lists(
     from rich.console import Console
 
     from toppush.metrics import FOUR
-    from toppush.metrics.paired import side_by_side
+    from toppush.metrics.paired import side_by_side, warn_of_perfect
     from toppush.metrics.panel import chosen, measures
 
     lists = _read(data, **source)
@@ -109,6 +109,7 @@ def compare_lists(
             draws=draws,
             seed=seed,
         )
+    warn_of_perfect(found.precisions)
     label = asdict(lists.label)
     shown = {name: titles.get(name, name.replace("(", "\n(")) for name in list(wanted)[:WIDEST]}
     common.show(

@@ -6,6 +6,7 @@ differences, and their intervals are widened so that all of them hold at once wi
 that is asked for (Bonferroni): otherwise the first of many lists would be ahead by selection.
 """
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import combinations
@@ -17,9 +18,11 @@ from toppush.metrics.bootstrap import Interval, Measure, differences, drawn, int
 from toppush.metrics.measures import METRICS
 from toppush.metrics.positive import as_mask
 
-__all__ = ["Lead", "SideBySide", "side_by_side"]
+__all__ = ["Lead", "SideBySide", "perfect_caution", "side_by_side", "warn_of_perfect"]
 
 HEADLINE = "average_precision"
+PERFECT = 0.9995
+"""Average precision from which it is printed as 1.000."""
 
 
 @dataclass(frozen=True)
@@ -91,12 +94,41 @@ class SideBySide:
         sign = 1.0 if _is_loss(by) else -1.0
         return sorted(self.values, key=lambda name: sign * self.values[name][by].value)
 
+    @property
+    def precisions(self) -> dict[str, float]:
+        """Average precision of each list, where it was measured."""
+        return {name: one[HEADLINE].value for name, one in self.values.items() if HEADLINE in one}
+
     def lead(self, by: str = HEADLINE) -> Lead:
         """Who is ahead of whom by a measure."""
         first, second = self.order(by)[:2]
         values = (self.values[first][by].value, self.values[second][by].value)
         pair = (second, first) if _is_loss(by) else (first, second)
         return Lead(by, first, second, values, self.difference(*pair, by))
+
+
+def perfect_caution(values: Mapping[str, float]) -> str:
+    """What to check where lists have an average precision of 1.000; empty if none has.
+
+    >>> from toppush.metrics.paired import perfect_caution
+    >>> perfect_caution({"trees": 1.0, "linear": 0.8}).split(",")[0]
+    'trees: average precision 1.000'
+    >>> perfect_caution({"trees": 0.98, "linear": 0.8})
+    ''
+    """
+    names = ", ".join(name for name, value in values.items() if value >= PERFECT)
+    if not names:
+        return ""
+    return (
+        f"{names}: average precision 1.000, which is rare on real data. Check whether a column "
+        "contains the label or was recorded after it."
+    )
+
+
+def warn_of_perfect(values: Mapping[str, float]) -> None:
+    """Give the caution as a warning, if there is one."""
+    if caution := perfect_caution(values):
+        warnings.warn(caution, UserWarning, stacklevel=3)
 
 
 def _is_loss(by: str) -> bool:

@@ -12,7 +12,7 @@ from toppush.designs.local import one_blas_thread
 from toppush.estimators.scores import METHODS, positives_of, scores_of
 from toppush.metrics import FOUR
 from toppush.metrics.bootstrap import Interval, intervals
-from toppush.metrics.paired import HEADLINE, Lead, SideBySide, side_by_side
+from toppush.metrics.paired import HEADLINE, Lead, SideBySide, perfect_caution, side_by_side
 from toppush.metrics.panel import chosen, measures, panel
 from toppush.metrics.positive import final_step, positive_label
 from toppush.metrics.thresholds import Threshold, threshold_at_fpr
@@ -115,8 +115,10 @@ class Comparison:
         ]
         titles = {one.name: one.title for one in FOUR}
         table = _aligned([["", *(titles.get(name, name) for name in shown)], *rows])
-        rows_read = f"{counted(self.positive, self.positive_class)}."
-        return "\n".join([*table, rows_read, self.lead.sentence(self.found.confidence)])
+        caution = perfect_caution(self.found.precisions)
+        said = [f"{counted(self.positive, self.positive_class)}."]
+        said += [self.lead.sentence(self.found.confidence)]
+        return "\n".join([*table, *said, *[f"Caution: {caution}"] * bool(caution)])
 
 
 def evaluate(

@@ -11,7 +11,9 @@ import numpy as np
 from markupsafe import Markup
 from numpy.typing import ArrayLike
 
+from toppush.metrics.bootstrap import measure
 from toppush.metrics.calibration import Reliability, reliability
+from toppush.metrics.paired import HEADLINE, perfect_caution, warn_of_perfect
 from toppush.problem.solution import Solution
 from toppush.report import driver_figures, drivers, figures
 from toppush.report.budget import Budget, budget_part
@@ -61,7 +63,7 @@ class Rival:
     --------
     >>> import numpy as np
     >>> from toppush import report
-    >>> y, scores = np.arange(200) < 40, -np.arange(200.0)
+    >>> y, scores = np.arange(200) % 5 == 0, -np.arange(200.0)
     >>> rival = report.Rival(scores[::-1], name="last year's model")
     >>> page = report.build(y, scores, rival=rival)
     >>> "last year" in page
@@ -154,6 +156,9 @@ def build(
     if rival is not None:
         other = Ranking.of(y_true, rival.scores)
         lists[rival.name if rival.name != name else f"{rival.name} (2)"] = other
+    precisions = {name: float(measure(HEADLINE).of(one.curve)) for name, one in lists.items()}
+    if rival is not None:
+        warn_of_perfect(precisions)
     records = table_records(preview) if preview is not None else []
     groups = score_groups(ranking)
     looking, looked = budget_part(ranking, budget or Budget())
@@ -161,7 +166,7 @@ def build(
     drawn += [figures.scores_figure(ranking), figures.calibration_figure(ranking, groups)]
     context: dict[str, object] = {
         "title": title,
-        "caution": caution,
+        "cautions": [caution, perfect_caution(precisions)],
         "name": name,
         "rival": rival,
         "ranking": ranking,
