@@ -2,18 +2,22 @@
 
 import json
 import re
+from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
+from scipy import sparse
 from sklearn.pipeline import make_pipeline
 from sklearn.svm import SVC
 
 from files import made_rows
-from toppush import TopPush, TopPushAdditive, TopPushKernel, TopPushTrees
+from toppush import TopPush, TopPushAdditive, TopPushKernel, TopPushTrees, TopRanker, metrics
 from toppush.estimators.explaining import explain
 from toppush.files import Columns
 from toppush.report import Features, from_estimator
+from toppush.report import estimator as report_estimator
 from toppush.report.explained import (
     Explained,
     Influence,
@@ -142,3 +146,88 @@ def test_the_reasons_of_weights_are_the_drivers(rng):
     added = ranker.contributions(X)[:, :-1]
     for row in range(5):
         np.testing.assert_allclose(features.contributions(row), added[row] - added.mean(axis=0))
+
+
+@pytest.fixture
+def built(monkeypatch):
+    """What pages would be made from; none is drawn."""
+    kept = []
+    monkeypatch.setattr(report_estimator, "build", lambda y, s, **page: kept.append(page))
+    return kept
+
+
+def numbers(n_rows=160):
+    rng = np.random.default_rng(5)
+    y = rng.random(n_rows) < 0.3
+    return np.column_stack([rng.normal(size=n_rows) + y, rng.normal(size=n_rows)]), y
+
+
+def frame_of(X, index=None):
+    return pd.DataFrame(X, columns=["age", "amount"], index=index)
+
+
+def as_polars(X):
+    return pytest.importorskip("polars").DataFrame({"age": X[:, 0], "amount": X[:, 1]})
+
+
+FORMS = {
+    "frame": frame_of,
+    "labels in another order": lambda X: frame_of(X, np.arange(len(X))[::-1]),
+    "labels that are texts": lambda X: frame_of(X, [f"row {row}" for row in range(len(X))]),
+    "equal labels": lambda X: frame_of(X, np.zeros(len(X), int)),
+    "polars": as_polars,
+    "arrow": lambda X: pa.Table.from_pandas(frame_of(X), preserve_index=False),
+    "csr": sparse.csr_array,
+    "coo": sparse.coo_matrix,
+    "lists": np.ndarray.tolist,
+}
+
+
+@pytest.fixture(scope="module")
+def rankers():
+    X, y = numbers()
+    known = {"linear": TopPush(0.1, top=0.3), "auto": TopRanker(["logistic", "forest"], cv=2)}
+    return {name: ranker.fit(frame_of(X[:80]), y[:80]) for name, ranker in known.items()}
+
+
+@pytest.mark.filterwarnings("ignore:X does not have valid feature names", "ignore:Weights of zero")
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("name", ["linear", "auto"])
+def test_rows_are_taken_by_position_whatever_holds_them(name, form, rankers, built):
+    """Row labels of a frame are neither positions nor looked at."""
+    X, y = numbers()
+    for make in (frame_of, FORMS[form]):
+        from_estimator(rankers[name], make(X[80:]), y[80:], make(X[:80]), y[:80])
+    plain, page = built
+    assert page["features"].rows.keys() == plain["features"].rows.keys()
+    for row in plain["features"].rows:
+        ours, theirs = (one["features"].contributions(row) for one in (page, plain))
+        np.testing.assert_allclose(ours, theirs, atol=1e-12)
+        values = [page["features"].value(row, column) for column in range(2)]
+        np.testing.assert_allclose(values, X[80:][row])
+    np.testing.assert_allclose(page["rival"].scores, plain["rival"].scores, atol=1e-6)
+    assert [card.number for card in page["reasons"].cards] == [
+        card.number for card in plain["reasons"].cards
+    ]
+
+
+@pytest.mark.parametrize("index", [None, range(200, 0, -1)], ids=["plain", "turned"])
+def test_the_first_example_of_the_docs_takes_a_frame(index, built, tmp_path, monkeypatch):
+    """Of texts, dates and missing values, as TopRanker takes them."""
+    monkeypatch.chdir(tmp_path)
+    table, y = rows(400)
+    frame = table.to_pandas().assign(day=np.arange(400) * np.timedelta64(1, "h"))
+    frame["day"] += np.datetime64("2024-01-01", "ns")
+    X_train, X_test, y_train, y_test = frame[:200], frame[200:], y[:200], y[200:]
+    X_test = X_test.set_index(pd.Index(index)) if index is not None else X_test
+    world = {"ranker": TopRanker(["logistic", "forest"], cv=2).fit(X_train, y_train)}
+    world |= {"X_test": X_test, "y_test": y_test, "X_train": X_train, "y_train": y_train}
+    text = (Path(__file__).parents[1] / "docs" / "report.md").read_text(encoding="utf-8")
+    example = re.search(r"```python\n(.*?)```", text, re.S).group(1)
+    exec(example.replace("report.write", "print"), world)
+    [page] = built
+    scores = world["ranker"].decision_function(X_test)
+    first = np.argsort(-scores, kind="stable")[0]
+    assert page["preview"].iloc[0].equals(X_test.iloc[first])
+    assert 0.3 < metrics.average_precision(y_test, page["rival"].scores) < 1.0
+    assert set(page["features"].names) == set(frame.columns)

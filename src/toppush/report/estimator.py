@@ -6,17 +6,22 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
+from sklearn.compose import ColumnTransformer
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import MaxAbsScaler, OneHotEncoder
 from sklearn.utils import _safe_indexing, get_tags
 
+from toppush.auto.columns import Columns
 from toppush.designs import dense
+from toppush.designs.between import sliceable
 from toppush.estimators.scores import positives_of, scores_of
 from toppush.estimators.sources import before_scaling, sources
 from toppush.metrics.positive import classes_of, positive_label
 from toppush.nonlinear.features import FeatureRanker
+from toppush.nonlinear.tables import FROM_DTYPE
 from toppush.problem.losses import LOSSES
 from toppush.report.budget import Budget
 from toppush.report.drivers import Features, numbered
@@ -90,7 +95,8 @@ def from_estimator(
     y : array of shape (n_rows,)
     X_train, y_train : optional
         The rows of the fit. If given, logistic regression learns from them, prepared as for the
-        ranker (what is missing then is filled with the median), and is compared with it.
+        ranker, and is compared with it. Where the ranker takes a data frame or missing values
+        itself, categories become columns and missing values the median.
     rows : data frame, Arrow table or sequence of dict, optional
         One entry per row of X, with the columns to show of the first rows; by default X itself
         if it is a data frame.
@@ -128,6 +134,7 @@ def from_estimator(
     """
     ranker = getattr(ranker, "best_estimator_", ranker)
     prepare, final = (ranker[:-1], ranker[-1]) if isinstance(ranker, Pipeline) else (None, ranker)
+    X, X_train = (one if one is None or _is_table(one) else sliceable(one) for one in (X, X_train))
     prepared = _prepared(prepare, X)
     positive = positive_label(y, [ranker], positive)
     scores = np.asarray(scores_of(ranker, X, positive) if scores is None else scores, np.float64)
@@ -145,11 +152,12 @@ def from_estimator(
     rival = None
     if X_train is not None and y_train is not None:
         trained_on = positives_of(ranker, y_train, positive)
-        if rival_steps is not None:
-            rival = _logistic(list(rival_steps), X_train, trained_on, X)
+        rows_of_both = X_train, X
+        if rival_steps is None:
+            steps, rows_of_both = _plain(final, _prepared(prepare, X_train), prepared)
         else:
-            fill = [SimpleImputer(strategy="median")] * get_tags(final).input_tags.allow_nan
-            rival = _logistic(fill, _prepared(prepare, X_train), trained_on, prepared)
+            steps = list(rival_steps)
+        rival = _logistic(steps, *rows_of_both, trained_on)
     table = rows if rows is not None else X if _is_table(X) else None
     return build(
         found,
@@ -215,7 +223,7 @@ def _features(
     """Weights of the features before scaling, and the columns of X that they are made of."""
     before, weights = before_scaling(prepare, np.ravel(final.coef_).astype(np.float64))
     names = names if names is not None else _names(ranker, before, final)
-    columns, given = _columns(before, X, rows)
+    columns, given = (None, None) if before is None else _columns(before, X, rows)
     return Features.of(
         _prepared(before, X), weights, names, rows=rows, columns=columns, given=given
     )
@@ -232,13 +240,13 @@ def _explained(
 ) -> Explained:
     """What the columns of X add to some scores, as the ranker itself tells."""
     before = prepare if prepare is not None and len(prepare) else None
-    owners, given = _columns(before, X, rows)
+    owners, given = (None, None) if before is None else _columns(before, X, rows)
     if owners is None or given is None:
         owners = list(names or _names(ranker, before, final) or numbered(prepared.shape[1]))
-        taken = zip(rows, dense(prepared[np.asarray(rows)]), strict=True)
-        given = {int(row): dict(zip(owners, values, strict=True)) for row, values in taken}
+        given = _held(_safe_indexing(prepared, rows), rows, owners)
     where = sampled(prepared.shape[0], rows, getattr(final, "_n_explained", SAMPLED))
-    added = final.contributions(prepared[where])[:, : len(owners)]  # trees add the rest after
+    # Trees add the rest after the columns.
+    added = final.contributions(_safe_indexing(prepared, where))[:, : len(owners)]
     called, amounts = by_column(added, owners)
     away = amounts - amounts[len(rows) :].mean(axis=0)
     sizes = np.abs(away[len(rows) :]).mean(axis=0)
@@ -257,19 +265,23 @@ def _texts(before: Pipeline | None, width: int) -> list[list[str] | None]:
 
 
 def _columns(
-    before: Pipeline | None, X: Matrix, rows: Indices
+    before: Pipeline, X: Matrix, rows: Indices
 ) -> tuple[list[str] | None, dict[int, dict[str, object]] | None]:
     """Name of the column that each feature is made of, and what some rows hold there."""
-    if before is None or (made_of := sources(before, before.n_features_in_)) is None:
+    if (made_of := sources(before, before.n_features_in_)) is None:
         return None, None
     numbered = [f"column {place + 1}" for place in range(before.n_features_in_)]
     called = [str(name) for name in getattr(before, "feature_names_in_", numbered)]
-    taken = _safe_indexing(X, np.asarray(rows))
-    if _is_table(X):
-        records = table_records(taken)
-    else:
-        records = [dict(zip(called, row, strict=True)) for row in dense(taken)]
-    return [called[one] for one in made_of], dict(zip(map(int, rows), records, strict=True))
+    return [called[one] for one in made_of], _held(_safe_indexing(X, rows), rows, called)
+
+
+def _held(taken: Matrix, rows: Indices, names: Sequence[str]) -> dict[int, dict[str, object]]:
+    """What some rows hold, by number and name of the column."""
+    values = (
+        [record.values() for record in table_records(taken)] if _is_table(taken) else dense(taken)
+    )
+    records = [dict(zip(names, row, strict=True)) for row in values]
+    return dict(zip(map(int, rows), records, strict=True))
 
 
 def _is_table(X: Matrix) -> bool:
@@ -289,7 +301,25 @@ def _names(
     return None if names is None else [str(name) for name in names]
 
 
-def _logistic(steps: Sequence[BaseEstimator], X_train: Matrix, positive: Mask, X: Matrix) -> Rival:
+def _plain(
+    final: BaseEstimator, X_train: Matrix, X: Matrix
+) -> tuple[list[BaseEstimator], tuple[Matrix, Matrix]]:
+    """Steps by which logistic regression takes what the ranker takes itself, and rows for them.
+
+    Categories of a table become one column each, missing values are filled, columns scaled.
+    """
+    if not get_tags(final).input_tags.allow_nan:
+        return [], (X_train, X)
+    fill = SimpleImputer(strategy="median")
+    if Columns.are_plain(X_train, FROM_DTYPE):
+        return [fill, MaxAbsScaler()], (X_train, X)
+    columns = Columns.of(X_train, FROM_DTYPE)
+    texts = OneHotEncoder(handle_unknown="ignore")
+    both = ColumnTransformer([("texts", texts, columns.categorical)], remainder=fill)
+    return [both, MaxAbsScaler()], (columns.numbers(X_train), columns.numbers(X))
+
+
+def _logistic(steps: Sequence[BaseEstimator], X_train: Matrix, X: Matrix, positive: Mask) -> Rival:
     """Logistic regression with scikit-learn's defaults and time to converge, after some steps."""
     rival = make_pipeline(*steps, LogisticRegression(max_iter=RIVAL_ITERATIONS))
     with warnings.catch_warnings(record=True) as said:
