@@ -5,6 +5,9 @@ browser, which adds hovering and the controls.
 """
 
 import json
+import subprocess
+import sys
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -24,9 +27,17 @@ from toppush.report.ranking import (
     roc_points,
     score_shares,
 )
+from toppush.system.memory import is_limited
 
 VEGA_LITE = ".".join(alt.SCHEMA_VERSION.lstrip("v").split(".")[:2])
 PICTURE_WIDTH = 760
+CONVERTER = """
+import json, sys, vl_convert
+function, texts, version = json.load(sys.stdin)
+convert = getattr(vl_convert, function)
+json.dump([convert(text, vl_version=version) for text in texts], sys.stdout)
+"""
+"""What a process of its own runs."""
 
 INK, FAINT, GRID = "var(--ink)", "var(--faint)", "var(--grid)"
 FIRST, SECOND = "var(--first)", "var(--second)"
@@ -84,16 +95,48 @@ class Figure:
         spec["config"]["legend"]["layout"] = {"top": {"anchor": "start", "direction": "vertical"}}
         return cls(name, description, spec)
 
-    def picture(self) -> str:
-        """The chart as SVG, for readers and printers without scripts."""
-        fixed = json.dumps(self.spec | {"width": PICTURE_WIDTH})
-        return str(vl_convert.vegalite_to_svg(fixed, vl_version=VEGA_LITE))
+
+def pictures(drawn: Sequence[Figure]) -> dict[str, str]:
+    """The charts as SVG, for readers and printers without scripts; none where that cannot be."""
+    specs = [json.dumps(one.spec | {"width": PICTURE_WIDTH}) for one in drawn]
+    try:
+        svgs = _converted("vegalite_to_svg", specs)
+    except MemoryError:
+        warnings.warn(
+            "the charts have no still pictures: the renderer reserves more than 64 GB of address "
+            "space, and this process may have less (ulimit -v). In a browser the page draws its "
+            "charts; for pictures in print and without scripts raise the limit.",
+            UserWarning,
+            stacklevel=2,
+        )
+        return {}
+    return dict(zip([one.name for one in drawn], svgs, strict=True))
 
 
 @cache
 def browser_library() -> str:
     """The JavaScript that draws charts in a browser: Vega, Vega-Lite and Vega-Embed."""
-    return str(vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;", vl_version=VEGA_LITE))
+    return _converted("javascript_bundle", ["window.vegaEmbed = vegaEmbed;"])[0]
+
+
+def _converted(function: str, texts: Sequence[str]) -> list[str]:
+    """What a function of vl_convert makes of each text.
+
+    Where memory is refused, vl_convert ends the process by a signal. So under a limit of the
+    address space it runs in a process of its own.
+    """
+    if not is_limited():
+        convert = getattr(vl_convert, function)
+        return [str(convert(text, vl_version=VEGA_LITE)) for text in texts]
+    given = json.dumps([function, list(texts), VEGA_LITE])
+    command = [sys.executable, "-c", CONVERTER]
+    ran = subprocess.run(command, input=given, capture_output=True, encoding="utf-8", check=False)
+    if ran.returncode:
+        raise MemoryError(
+            "the charts of the page need more address space than this process may have; raise the "
+            "limit (ulimit -v)"
+        )
+    return [str(one) for one in json.loads(ran.stdout)]
 
 
 def data(*parts: Rows) -> alt.InlineData:

@@ -388,7 +388,7 @@ def _render(context: dict[str, object], drawn: Sequence[figures.Figure]) -> str:
     return environment.get_template("page.html.jinja").render(
         **context,
         figures={one.name: one for one in drawn},
-        pictures={one.name: Markup(one.picture()) for one in drawn},
+        pictures={name: Markup(svg) for name, svg in figures.pictures(drawn).items()},
         specs={one.name: one.spec for one in drawn},
         style=Markup(read(environment, "page.css")[0]),
         scripts=[Markup(script) for script in scripts],
