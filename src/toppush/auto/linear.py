@@ -177,6 +177,9 @@ class TopLinear(Ranker):
     def decision_function(self, X: Matrix) -> Array:
         """Scores less the threshold; higher ranks first.
 
+        Only the order counts; a score above 0 exceeds that of the top training negatives and is
+        not a decision.
+
         Parameters
         ----------
         X : array, sparse matrix or data frame of shape (n_samples, n_features)

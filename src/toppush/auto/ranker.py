@@ -225,6 +225,9 @@ class TopRanker(Ranker):
     def decision_function(self, X: Matrix) -> Array:
         """Weighted mean of the members' scores less the threshold; higher ranks first.
 
+        Only the order counts; a score above 0 exceeds that of the top training negatives and is
+        not a decision.
+
         Parameters
         ----------
         X : data frame, array, sparse matrix or Dask collection of shape (n_samples, n_features)

@@ -59,7 +59,8 @@ def rank(
 
     Points are the percent of the training rows that score lower: 99.95 is better than all but one
     in 2,000. Share is the part of the rows with such a score that is positive, as far as the
-    training rows can tell.
+    training rows can tell. Only the order of scores counts: a score above 0 is not a decision. Take
+    as many rows as you can review, or a threshold by `toppush threshold`.
 
     Of equal scores the earlier row comes first. With --limit the file is streamed, and memory does
     not grow with it; without, the scores and --columns of all rows are sorted in memory. With --by

@@ -67,7 +67,10 @@ class FeatureRanker(LinearRanker):
         raise NotImplementedError
 
     def decision_function(self, X: Matrix) -> Array:
-        """Scores less the threshold; higher ranks first, above 0 beyond the top negatives.
+        """Scores less the threshold; higher ranks first.
+
+        Only the order counts; a score above 0 exceeds that of the top training negatives and is
+        not a decision.
 
         Parameters
         ----------

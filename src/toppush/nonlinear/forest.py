@@ -165,6 +165,9 @@ class TopForest(Ranker):
     def decision_function(self, X: Matrix) -> Array:
         """Share of positives in the rows' leaves, less the threshold; higher ranks first.
 
+        Only the order counts; a score above 0 exceeds that of the top training negatives and is
+        not a decision.
+
         Parameters
         ----------
         X : array, sparse matrix or data frame of shape (n_samples, n_features)

@@ -220,6 +220,9 @@ class TopPushNet(Ranker):
     def decision_function(self, X: Matrix) -> Array:
         """Mean score of the members less the threshold; higher ranks first.
 
+        Only the order counts; a score above 0 exceeds that of the top training negatives and is
+        not a decision.
+
         Parameters
         ----------
         X : array, sparse matrix or data frame of shape (n_samples, n_features)
@@ -227,7 +230,7 @@ class TopPushNet(Ranker):
         Returns
         -------
         array of shape (n_samples,)
-            In float64, above 0 beyond the negatives that make the top.
+            In float64.
         """
         check_is_fitted(self)
         X = validate_data(self, X, accept_sparse="csr", dtype=DTYPES, reset=False)

@@ -135,8 +135,8 @@ class Model:
     def decision_function(self, rows: Matrix, counts: Counts | None = None) -> Array:
         """Scores of rows: a table, record batch or data frame, or a matrix as it was fitted on.
 
-        Above 0 is beyond the training negatives that make the top. Gaps and unknown texts are
-        added to `counts`. Linear models take one pass over the values.
+        Only the order counts; a score above 0 exceeds that of the top training negatives and is
+        not a decision. Missing values and unknown categories are added to `counts`. Linear models take one pass over the values.
         """
         counts = Counts() if counts is None else counts
         if self.columns is not None and _is_batch(rows):
