@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from toppush.auto.columns import Columns
+from toppush.auto.columns import Columns, Seen
 from toppush.auto.linear import SEARCH_ROWS
 from toppush.auto.members import Given
 from toppush.nonlinear.held_out import Fold, some_rows, within
@@ -152,6 +152,6 @@ def as_numbers(rows: "DaskRows", categorical_features: Any) -> tuple["DaskRows",
     """Rows as numbers, and what was learned of their columns."""
     if Columns.are_plain(rows.template, categorical_features):
         return rows, Columns(rows.shape[1])
-    learn = partial(Columns.of, categorical_features=categorical_features)
-    columns = Columns.joined(rows.asked(learn))
+    look = partial(Seen.of, categorical_features=categorical_features)
+    columns = Seen.joined(rows.asked(look)).settled()
     return rows.mapped(columns.numbers, len(columns.sources)).kept(), columns

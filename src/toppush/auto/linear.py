@@ -13,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from toppush.auto.quality import Judge
 from toppush.designs import dense
@@ -27,6 +27,7 @@ from toppush.estimators.base import (
     unchanged_on_failure,
 )
 from toppush.estimators.toppush import TopPush
+from toppush.estimators.validation import validated
 from toppush.nonlinear.curves import Curves
 from toppush.nonlinear.held_out import (
     Fold,
@@ -214,7 +215,7 @@ class TopLinear(Ranker):
     def _numbers(self, X: Matrix) -> Matrix:
         """What the columns of rows to score become."""
         refuse_elsewhere(self, X=X)
-        X = validate_data(self, X, reset=False, **READING)
+        X = validated(self, X, reset=False, **READING)
         return X if self.curves_ is None else self._curves.transform(X)
 
     @property
@@ -226,7 +227,7 @@ class TopLinear(Ranker):
         self, X: Matrix, y: Labels, sample_weight: ArrayLike | None
     ) -> tuple["Rows", list[Fold]]:
         refuse_elsewhere(self, X=X)
-        X, y = validate_data(self, X, y, **READING)
+        X, y = validated(self, X, y, **READING)
         self.classes_ = two_classes(y, self.positive)
         weight = None if sample_weight is None else _check_sample_weight(sample_weight, X)
         refuse_negative(weight)

@@ -46,11 +46,8 @@ def read_training(ranker: Any, X: Any, y: Any, sample_weight: Any, groups: Any) 
     dealt = deal(rows, columns, read.positive, read.sample_weight, n_folds)
     require_two_of_each(dealt.given.positive, read.classes)
     require_both_in_each(dealt.given.folds, dealt.given.positive)
-    ranker.classes_, ranker.categories_, ranker.dates_ = (
-        read.classes,
-        columns.categories,
-        columns.dates,
-    )
+    ranker.classes_ = read.classes
+    ranker._keep_columns(columns)
     return dealt
 
 

@@ -46,12 +46,19 @@ from toppush.estimators.base import (
 from toppush.estimators.progress import Line
 from toppush.estimators.scores import scores_of
 from toppush.metrics.paired import warn_of_perfect
+from toppush.estimators.validation import require_columns, validated
 from toppush.nonlinear.held_out import (
     refuse_negative,
     require_two_of_each,
     top_mean,
 )
-from toppush.nonlinear.tables import FROM_DTYPE, Table
+from toppush.nonlinear.tables import (
+    FROM_DTYPE,
+    Table,
+    categorical_columns,
+    formats_from,
+    plain_formats,
+)
 from toppush.types import Array, Labels, Matrix, Where
 
 TOP = 0.01
@@ -71,7 +78,8 @@ class TopRanker(Ranker):
     Every member scores each training row by a fit that did not see it. Weights for a mean of the
     standardised scores are then chosen greedily, on bootstrap samples of these rows, by their
     average precision, NDCG and recall before ten negatives; members without a weight are dropped.
-    Data frames come as they are: texts, gaps, dates, categories.
+    Data frames and Arrow tables come as they are: strings, missing values, dates, categories, and
+    numbers written as text.
 
     Parameters
     ----------
@@ -292,7 +300,13 @@ class TopRanker(Ranker):
 
     @property
     def _columns(self) -> Columns:
-        return Columns(self.n_features_in_, self.categories_, self.dates_)
+        formats = formats_from(self.formats_)
+        return Columns(self.n_features_in_, self.categories_, formats, self.dates_)
+
+    def _keep_columns(self, columns: Columns) -> None:
+        """Set the fitted attributes that say how the columns of new rows are read."""
+        self.categories_, self.dates_ = columns.categories, columns.dates
+        self.formats_ = plain_formats(columns.formats)
 
     def _settings(self) -> Settings:
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
@@ -312,7 +326,7 @@ class TopRanker(Ranker):
         counted = np.arange(len(y)) if weight is None else np.flatnonzero(weight > 0)
         positive = np.asarray(y == self.classes_[1])
         require_two_of_each(positive[counted], self.classes_)
-        self.categories_, self.dates_ = columns.categories, columns.dates
+        self._keep_columns(columns)
         cv = EFFORTS[self.effort].n_folds if self.cv is None else self.cv
         folds = shared_folds(cv, positive, groups, counted, self._settings().seed)
         matter = groups is not None or not (self.cv is None or isinstance(self.cv, Integral))
@@ -323,11 +337,15 @@ class TopRanker(Ranker):
     def _numbers_of_training(self, X: Any, y: Any) -> tuple[Any, Matrix, Any, Columns]:
         """The rows as they came and as numbers, the labels, and what was learned of columns."""
         if Columns.are_plain(X, self.categorical_features):
-            X, y = validate_data(self, X, y, **READING)
+            X, y = validated(self, X, y, **READING)
             return X, for_engine(X), y, Columns(self.n_features_in_)
+        require_columns(X)
+        if not len(X):
+            raise ValueError(f"X has no rows, and {len(y)} labels came with it; give some of both.")
         columns = Columns.of(X, self.categorical_features)
-        if isinstance(self.categorical_features, str):  # FROM_DTYPE
-            columns.empty_ids(X)
+        wanted = self.categorical_features
+        keep = [] if isinstance(wanted, str) else categorical_columns(X, wanted)
+        columns = columns.without_ids(X, keep)
         validate_data(self, X, y, skip_check_array=True)
         numbers, y = check_X_y(columns.numbers(X), y, **READING)
         return X, numbers, y, columns
@@ -335,8 +353,8 @@ class TopRanker(Ranker):
     def _read(self, X: Matrix) -> Matrix:
         """Rows to score, as numbers."""
         refuse_elsewhere(self, X=X)
-        if not (self.categories_ or self.dates_ or Table(X).has_types):
-            return self._refuse_sparse_gaps(validate_data(self, X, reset=False, **READING))
+        if not (self.categories_ or self.formats_ or self.dates_ or Table(X).has_types):
+            return self._refuse_sparse_gaps(validated(self, X, reset=False, **READING))
         validate_data(self, X, reset=False, skip_check_array=True)
         return check_array(self._columns.numbers(X), **READING)
 

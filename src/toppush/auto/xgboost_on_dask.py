@@ -5,13 +5,13 @@ from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import validate_data
 
 from toppush.auto.dealt import Dealt, Lazy
 from toppush.auto.linear import READING
 from toppush.auto.members import Settings
 from toppush.designs.columns import can_be_shifted
 from toppush.estimators.base import Ranker, refuse_elsewhere
+from toppush.estimators.validation import validated
 from toppush.nonlinear.boosting import PATIENCE, SAMPLE_COLUMNS
 from toppush.objectives import XGBOOST_PARAMS, TopPushObjective, XGBoostMetric
 from toppush.objectives.teams import of_xgboost
@@ -72,7 +72,7 @@ class XGBoostTrees(Ranker):
     def _mean(self, X: Matrix, **asked: bool) -> Array:
         """Of what the boosters say."""
         refuse_elsewhere(self, X=X)
-        X = validate_data(self, X, reset=False, **READING)
+        X = validated(self, X, reset=False, **READING)
         rows = _xgboost().DMatrix(X, **types_of(self.categorical_, self.n_features_in_))
         answers = [one.predict(rows, **asked) for one in self._boosters()]
         return np.asarray(np.mean(answers, axis=0, dtype=np.float64))

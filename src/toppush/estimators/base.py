@@ -21,6 +21,7 @@ from toppush.designs.arrays import namespace, to_host
 from toppush.estimators.callbacks import CallbackSupportMixin, FitTasks
 from toppush.estimators.contributions import linear_contributions
 from toppush.estimators.progress import LiveLine
+from toppush.estimators.validation import validated
 from toppush.metrics.positive import choose, refuse_blanks
 from toppush.problem.objective import TopProblem
 from toppush.problem.solution import Iteration, Solution
@@ -197,7 +198,7 @@ class LinearRanker(CallbackSupportMixin, Ranker):
         """
         check_is_fitted(self)
         refuse_elsewhere(self, X=X)
-        rows = validate_data(self, X, accept_sparse="csr", dtype=DTYPES, reset=False)
+        rows = validated(self, X, accept_sparse="csr", dtype=DTYPES, reset=False)
         return linear_contributions(rows, self.coef_[0], self.threshold_)
 
     def _keep(self, solution: Solution, classes: NDArray[Any]) -> None:
@@ -352,7 +353,7 @@ def read_training(
         validate_data(estimator, rows.template, skip_check_array=True)
         y = rows.labels(y)
     else:
-        X, y = validate_data(estimator, X, y, accept_sparse="csr", dtype=DTYPES)
+        X, y = validated(estimator, X, y, accept_sparse="csr", dtype=DTYPES)
         rows = place(X, device)
     classes = two_classes(y, getattr(estimator, "positive", None))
     weight = None if sample_weight is None else rows.weights(sample_weight)
@@ -365,7 +366,7 @@ def read_rows(estimator: BaseEstimator, X: Matrix) -> PlacedRows:
         rows = place(X)
         validate_data(estimator, rows.template, reset=False, skip_check_array=True)
         return rows
-    return place(validate_data(estimator, X, accept_sparse="csr", dtype=DTYPES, reset=False))
+    return place(validated(estimator, X, accept_sparse="csr", dtype=DTYPES, reset=False))
 
 
 def refuse_elsewhere(estimator: BaseEstimator, **given: Any) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils import Tags
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from toppush.designs import place
 from toppush.estimators.base import (
@@ -23,6 +23,7 @@ from toppush.estimators.base import (
 from toppush.estimators.choice import Scorer
 from toppush.estimators.cross_validation import TopPushCV
 from toppush.estimators.toppush import TopPush
+from toppush.estimators.validation import validated
 from toppush.nonlinear.held_out import some_rows
 from toppush.types import Array, Labels, Matrix, Where
 
@@ -103,7 +104,7 @@ class FeatureRanker(LinearRanker):
     def _rows(self, X: Matrix, y: Any = "no_validation", *, reset: bool) -> Any:
         refuse_elsewhere(self, X=X)
         finite = "allow-nan" if self._allow_nan else True
-        return validate_data(
+        return validated(
             self, X, y, reset=reset, accept_sparse="csr", dtype=np.float64, ensure_all_finite=finite
         )
 

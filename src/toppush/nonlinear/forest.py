@@ -11,7 +11,7 @@ from sklearn.ensemble import ExtraTreesClassifier
 from sklearn.tree._tree import NODE_DTYPE, Tree
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils._param_validation import Interval
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from toppush.designs import dense
 from toppush.designs.columns import in_single, is_thin
@@ -23,6 +23,7 @@ from toppush.estimators.base import (
     two_classes,
     unchanged_on_failure,
 )
+from toppush.estimators.validation import validated
 from toppush.nonlinear.held_out import (
     Fold,
     folds_of,
@@ -148,7 +149,7 @@ class TopForest(Ranker):
         """
         with unchanged_on_failure(self):
             refuse_elsewhere(self, X=X)
-            X, y = validate_data(
+            X, y = validated(
                 self, X, y, accept_sparse="csr", dtype=np.float64, ensure_all_finite="allow-nan"
             )
             self.classes_ = two_classes(y, self.positive)
@@ -223,7 +224,7 @@ class TopForest(Ranker):
     def _read(self, X: Matrix) -> Matrix:
         """Rows to score, in single precision."""
         refuse_elsewhere(self, X=X)
-        X = validate_data(
+        X = validated(
             self,
             X,
             reset=False,

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import _fit_context
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, RealNotInt, StrOptions
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from toppush.designs import dense
 from toppush.designs.local import default_threads
@@ -29,6 +29,7 @@ from toppush.estimators.base import (
 )
 from toppush.estimators.contributions import shapley, some_background
 from toppush.estimators.progress import Line
+from toppush.estimators.validation import validated
 from toppush.nonlinear.net_columns import PART_ROWS, Columns
 from toppush.problem.objective import count_top
 from toppush.system.extras import needs
@@ -233,7 +234,7 @@ class TopPushNet(Ranker):
             In float64.
         """
         check_is_fitted(self)
-        X = validate_data(self, X, accept_sparse="csr", dtype=DTYPES, reset=False)
+        X = validated(self, X, accept_sparse="csr", dtype=DTYPES, reset=False)
         return self._scores(X) - self.threshold_
 
     @property
@@ -256,7 +257,7 @@ class TopPushNet(Ranker):
             Rows sum to `decision_function`.
         """
         check_is_fitted(self)
-        X = validate_data(self, X, accept_sparse="csr", dtype=DTYPES, reset=False)
+        X = validated(self, X, accept_sparse="csr", dtype=DTYPES, reset=False)
         background = getattr(self, "background_", self.mean_[None, :])  # of files that lack it
         found = shapley(self._scores, X, background)
         found[:, -1] -= self.threshold_

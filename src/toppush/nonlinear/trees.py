@@ -21,6 +21,7 @@ from toppush.estimators.base import (
     two_classes,
     unchanged_on_failure,
 )
+from toppush.estimators.validation import validated
 from toppush.nonlinear.boosting import (
     LEAST_ROWS,
     Grown,
@@ -43,9 +44,10 @@ from toppush.nonlinear.members_file import MembersFile
 from toppush.nonlinear.tables import (
     FROM_DTYPE,
     Categories,
-    categorical_columns,
-    categories_of,
+    TextColumns,
     coded,
+    formats_from,
+    plain_formats,
 )
 from toppush.problem.objective import count_top
 from toppush.system.threads import in_threads
@@ -116,6 +118,8 @@ class TopPushTrees(Ranker):
         they know all.
     categories_ : dict
         Number of a column -> its categories.
+    formats_ : dict
+        Number of a column of numbers written as text -> its decimal mark and its unit.
     classes_ : array of shape (2,)
         The second class is the positive one.
     n_features_in_ : int
@@ -154,6 +158,7 @@ class TopPushTrees(Ranker):
     texts_: list[str]
     threshold_: float
     categories_: Categories
+    formats_: dict[int, list[str]]
     columns_: Where | None
     _read_boosters: list[Any] | None
 
@@ -276,19 +281,27 @@ class TopPushTrees(Ranker):
     def _read_training(self, X: Matrix, y: Labels) -> tuple[Matrix, NDArray[Any]]:
         """The rows as numbers; what the columns hold is learned."""
         refuse_elsewhere(self, X=X)
-        self.categories_ = categories_of(X, categorical_columns(X, self.categorical_features))
-        if not self.categories_:
-            return validate_data(self, X, y, **READING)  # type: ignore[no-any-return]
+        self.categories_, self.formats_ = {}, {}
+        if self.categorical_features is not None:
+            texts = TextColumns.of(X, self.categorical_features)
+            self.categories_, formats = texts.settled()
+            self.formats_ = plain_formats(formats)
+        if not (self.categories_ or self.formats_):
+            return validated(self, X, y, **READING)  # type: ignore[no-any-return]
         validate_data(self, X, y, skip_check_array=True)
-        return check_X_y(coded(X, self.categories_), y, **READING)  # type: ignore[no-any-return]
+        return check_X_y(self._coded(X), y, **READING)  # type: ignore[no-any-return]
 
     def _read(self, X: Matrix) -> Matrix:
         """Rows to score, as numbers."""
         refuse_elsewhere(self, X=X)
-        if not self.categories_:
-            return self._kept(for_engine(validate_data(self, X, reset=False, **READING)))
+        if not (self.categories_ or self.formats_):
+            return self._kept(for_engine(validated(self, X, reset=False, **READING)))
         validate_data(self, X, reset=False, skip_check_array=True)
-        return check_array(coded(X, self.categories_), **READING)
+        return check_array(self._coded(X), **READING)
+
+    def _coded(self, X: Matrix) -> Array:
+        """A table as numbers."""
+        return coded(X, self.categories_, formats_from(self.formats_))
 
     def _kept(self, X: Matrix) -> Matrix:
         """The columns that the members know."""
