@@ -45,8 +45,8 @@ from toppush.estimators.base import (
 )
 from toppush.estimators.progress import Line
 from toppush.estimators.scores import scores_of
-from toppush.metrics.paired import warn_of_perfect
 from toppush.estimators.validation import require_columns, validated
+from toppush.metrics.paired import warn_of_perfect
 from toppush.nonlinear.held_out import (
     refuse_negative,
     require_two_of_each,

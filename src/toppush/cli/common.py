@@ -321,6 +321,7 @@ training_options = together(
         help="Column of dates or numbers: folds train on earlier rows and hold out later ones.",
     ),
     columns_option("--categorical", "Columns to take as categories even if they hold numbers."),
+    columns_option("--keep", "Columns to learn from although they look like ids."),
     click.option(
         "--missing",
         type=Registered("toppush.files.columns:WAYS"),
@@ -426,6 +427,7 @@ def met(model: "Model", seen: "ScoringNotes") -> dict[str, Any]:
         "rows": seen.rows,
         "missing": dict(seen.counts.missing),
         "unseen": dict(seen.counts.unseen),
+        "unread": dict(seen.counts.unread),
         "larger": dict(seen.counts.larger),
         "unknown_column_entries": seen.ignored,
     }
@@ -439,6 +441,8 @@ def met_text(model: "Model", seen: "ScoringNotes") -> str:
         said.append(f"Gaps{' filled' * filled}: {counted(seen.counts.missing)}.")
     if seen.counts.unseen:
         said.append(f"Texts that the model does not know: {counted(seen.counts.unseen)}.")
+    if seen.counts.unread:
+        said.append(f"Values that are no numbers, taken as missing: {counted(seen.counts.unread)}.")
     if seen.ignored:
         said.append(f"Entries in columns that the model does not know: {seen.ignored:,}.")
     return " ".join(said)

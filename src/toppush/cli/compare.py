@@ -57,9 +57,11 @@ def compare(
     from toppush.metrics.paired import warn_of_perfect
 
     with reading(data, kind) as file:
-        for columns in ("drop", "categorical"):
+        for columns in ("drop", "categorical", "keep"):
             options[columns] = common.named_columns(file, options[columns])
-        read = {name: options.pop(name) for name in ("label", "positive", "drop", "categorical")}
+        read = {
+            name: options.pop(name) for name in ("label", "positive", "drop", "categorical", "keep")
+        }
         given = read_training_file(file, roles=Roles(sample_weight, groups, time), **read)
     if options["scoring"] is not None:
         require_scoring(options["scoring"])

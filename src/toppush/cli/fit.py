@@ -237,7 +237,9 @@ def _fit(data: Path, *, kind: str | None, **options: Any) -> "Model":
 
 def _columns_of(rows: "Reader", options: dict[str, Any]) -> dict[str, tuple[str, ...]]:
     """The options that name columns, read with the names in a file."""
-    return {name: common.named_columns(rows, options[name]) for name in ("drop", "categorical")}
+    return {
+        name: common.named_columns(rows, options[name]) for name in ("drop", "categorical", "keep")
+    }
 
 
 def _fit_on(cluster: str, data: Path, *, model: str | None, seed: int, **options: Any) -> "Model":
@@ -325,15 +327,29 @@ def _columns(columns: dict[str, Any]) -> list[str]:
     kinds = Counter(one["kind"] for one in named)
     dates = f"{kinds['date']} of dates, " if kinds["date"] else ""
     said = [f"Columns: {kinds['number']} of numbers, {dates}{kinds['category']} of categories."]
+    written = [f"{one['name']}{_format(one)}" for one in named if "decimal" in one]
+    if written:
+        said.append(f"Read as numbers although written as text: {', '.join(written)}.")
     gaps = {one["name"]: one["missing"] for one in named if one["missing"]}
     if gaps:
         said.append(f"{GAPS[columns.get('form', 'filled')]}: {common.counted(gaps)}.")
-    left = {"dropped": "dropped", "empty": "empty", "constant": "the same in every row"}
+    left = {
+        "dropped": "dropped",
+        "ids": "ids",
+        "empty": "empty",
+        "constant": "the same in every row",
+    }
     for what, why in left.items():
         if columns.get(what):
             names = (repr(name) if "," in name else name for name in columns[what])
             said.append(f"Left out, {why}: {', '.join(names)}.")
     return said
+
+
+def _format(column: dict[str, Any]) -> str:
+    """The unit and the decimal comma of numbers written as text."""
+    parts = [column["unit"], "decimal comma" * (column["decimal"] == ",")]
+    return f" ({', '.join(filter(None, parts))})" if any(parts) else ""
 
 
 def _proof(proof: dict[str, Any]) -> str:

@@ -7,6 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from toppush.designs.number_texts import MISSING, NumberFormat
 from toppush.system.reading import DataError
 from toppush.types import Array, Mask, Matrix
 
@@ -88,6 +89,22 @@ def as_floats(name: str, column: pa.Array) -> Array:
         column = column.cast(pa.uint8())
     floats = column if column.type == pa.float64() else column.cast(pa.float64(), safe=False)
     return floats.to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
+
+
+def parsed_numbers(column: pa.Array, how: NumberFormat) -> Array:
+    """Numbers written as text as float64; NaN where there is none."""
+    encoded = texts_of(column).dictionary_encode()
+    numbers, _ = how.numbers(encoded.dictionary.to_pylist())
+    places = encoded.indices.fill_null(len(numbers)).to_numpy(zero_copy_only=False)
+    return np.append(numbers, np.nan)[places]
+
+
+def n_unread(column: pa.Array, numbers: Array) -> int:
+    """How many values of a column of text are neither numbers nor stand for a missing value."""
+    if not is_text(value_type(column.type)):
+        return 0
+    texts = texts_of(column).filter(pa.array(np.isnan(numbers))).drop_null()
+    return sum(text.strip().lower() not in MISSING for text in texts.to_pylist())
 
 
 def as_dates(name: str, column: pa.Array) -> NDArray[np.datetime64]:

@@ -4,6 +4,7 @@ import re
 
 import pyarrow as pa
 
+from toppush.designs.number_texts import CODE, preventing
 from toppush.files import arrow_values as arrow
 from toppush.system.reading import DataError
 
@@ -25,16 +26,15 @@ def refuse_texts(name: str, texts: list[str]) -> None:
         return
     most, mixed_in = MOSTLY * len(texts), ""
     commas = [text for text in texts if COMMAS.fullmatch(text)]
-    others = [text for text in texts if not arrow.is_number(text)]
+    others = [text for text in texts if not arrow.is_number(text) or CODE.fullmatch(text)]
+    others = preventing(texts) or others
     numbers = len(texts) - len(others)
     if commas and numbers + len(commas) > most:
         wrong = (
-            f"numbers with commas, such as {commas[0]!r}; write them with a decimal point and "
-            "without marks between thousands,"
+            f"numbers with commas, such as {commas[0]!r}, and it is not clear what the commas mean "
+            "in all of them; write them with a decimal point and without marks between thousands,"
         )
-    elif not others:
-        wrong = f"numbers written as texts, such as {texts[0]!r}; store it as numbers,"
-    elif numbers > most:
+    elif numbers > most and not all(map(CODE.fullmatch, others)):
         mixed_in = others[0]
         wrong = f"numbers, but also {mixed_in!r}, which is not one; mend it,"
     elif looks_dated(texts):

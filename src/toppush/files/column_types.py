@@ -9,6 +9,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from toppush.designs.dates import PARTS, date_part
+from toppush.designs.number_texts import NumberFormat
 from toppush.files import arrow_values as arrow
 from toppush.files.counts import LARGER, Counts
 from toppush.system.reading import DataError
@@ -40,11 +41,20 @@ class Number:
     """The range of its values when fitted."""
     kept: bool = False
     """Whether gaps stay gaps: NaN, without an output of their own."""
+    decimal: str = ""
+    """The decimal mark of numbers written as text; "" if the column holds numbers."""
+    unit: str = ""
+    """The unit of numbers written as text, such as "%"."""
 
     @property
     def source(self) -> str:
         """The column of the table that it is made of."""
         return self.name
+
+    @property
+    def format(self) -> NumberFormat | None:
+        """How its numbers are written, if they are text."""
+        return NumberFormat(self.decimal, self.unit) if self.decimal else None
 
     @property
     def marks(self) -> bool:
@@ -68,6 +78,8 @@ class Number:
     def read(self, column: pa.Array, counts: Counts) -> Cells:
         """Values with gaps filled; numbers that are not finite are refused."""
         values, gaps = self.floats(column), None
+        if self.format is not None and (wrong := arrow.n_unread(column, values)):
+            counts.unread[self.source] += wrong
         if not arrow.all_finite(values):
             gaps, infinite = np.isnan(values), np.isinf(values)
             if infinite.any():
@@ -81,6 +93,8 @@ class Number:
 
     def floats(self, column: pa.Array) -> Array:
         """Its values, NaN where there is none."""
+        if self.format is not None and arrow.is_text(arrow.value_type(column.type)):
+            return arrow.parsed_numbers(column, self.format)
         return arrow.as_floats(self.name, column)
 
     def _count(self, gaps: Mask, counts: Counts) -> None:

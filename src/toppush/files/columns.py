@@ -25,6 +25,7 @@ from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from toppush.designs.dates import PARTS
+from toppush.designs.number_texts import format_of
 from toppush.files import arrow_values as arrow
 from toppush.files.categories import looks_dated, refuse_texts
 from toppush.files.column_types import Category, Cells, Column, Date, Number
@@ -303,6 +304,9 @@ def _learn_texts(name: str, column: pa.ChunkedArray, forced: bool, counts: Count
     texts = arrow.texts_of(arrow.whole(column))
     found = sorted(text for text in pc.unique(texts).to_pylist() if text)
     if not forced:
+        if (how := format_of(found)) is not None:
+            blank = Number(name, 0.0, False, decimal=how.decimal, unit=how.unit)
+            return [_learn_numbers(blank, column, counts)]
         refuse_texts(name, found)
         if looks_dated(found):
             return _learn_dates(name, column, counts)

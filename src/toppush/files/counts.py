@@ -14,6 +14,9 @@ class Counts:
 
     missing: Counter[str] = field(default_factory=Counter)
     unseen: Counter[str] = field(default_factory=Counter)
+    unread: Counter[str] = field(default_factory=Counter)
+    """Values that are no numbers, in columns of numbers written as text; also counted as missing.
+    """
     larger: dict[str, float] = field(default_factory=dict)
     """How many times as large as any training value a value was, where that is over `LARGER`."""
     blanks: int = 0

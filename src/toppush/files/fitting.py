@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from time import perf_counter
 from typing import Any, ParamSpec, TypeVar
@@ -57,7 +57,7 @@ class Training:
     rule: LabelRule
     categorical: tuple[str, ...]
     ids: tuple[str, ...]
-    """Columns that look like ids."""
+    """Columns that look like ids and were left out."""
     roles: Roles = NO_ROLES
     held: RoleValues = NOTHING
     """Weights, groups and times of the rows."""
@@ -82,6 +82,7 @@ def read_training_file(
     positive: str | None = None,
     drop: Collection[str] = (),
     categorical: Collection[str] = (),
+    keep: Collection[str] = (),
     roles: Roles = NO_ROLES,
     kind: str | None = None,
 ) -> Training:
@@ -96,7 +97,9 @@ def read_training_file(
     caution_blanks(count_blanks(rows.labels), rows.label)
     rule = with_file(choose, file, counts, rows.label, positive)
     positives = rule.positives(rows.labels)
-    ids = id_like(rows.X, categorical) if rows.label is not None else ()
+    ids = id_like(rows.X, {*categorical, *keep}) if rows.label is not None else ()
+    if ids:
+        rows = replace(rows, X=rows.X.drop_columns(list(ids)))
     taken = tuple(categorical)
     return Training(file, fingerprint, rows, positives, rule, taken, ids, roles, held)
 
@@ -122,6 +125,7 @@ def fit(
     time: str | None = None,
     drop: Collection[str] = (),
     categorical: Collection[str] = (),
+    keep: Collection[str] = (),
     missing: str = "impute",
     cv: int | None = None,
     seed: int = 0,
@@ -175,6 +179,8 @@ def fit(
         These three columns are no features.
     drop, categorical : collection of str
         Columns to leave out, and columns to read as text whatever they hold.
+    keep : collection of str
+        Columns to learn from although they look like ids.
     missing : {"impute", "error"}
     cv : int, optional
         Folds of the linear model, 5.
@@ -212,8 +218,8 @@ def fit(
     clock = [perf_counter()]
     roles = Roles(sample_weight, groups, time)
     given = read_training_file(
-        path, label=label, positive=positive, drop=drop, categorical=categorical, roles=roles,
-        kind=kind,
+        path, label=label, positive=positive, drop=drop, categorical=categorical, keep=keep,
+        roles=roles, kind=kind,
     )  # fmt: skip
     clock.append(perf_counter())
     steps, X = _prepared(given, made, options, missing, seed)
@@ -234,7 +240,9 @@ def fit(
     found = Model(Pipeline([*steps, ("ranker", ranker)]))
     given_to = {"scale": _scale(made, options), "missing": missing, "seed": seed}
     found.about = known(_facts(given, rows), given.rows.layout, given.rule, ranker) | {
-        "columns": described(rows.columns, _types(given), int(given.rows.X.shape[1]), drop),
+        "columns": described(
+            rows.columns, _types(given), int(given.rows.X.shape[1]), drop, given.ids
+        ),
         "fit": made.settings(ranker, options) | given_to,
         "warnings": [*cautions, *said],
         "seconds": spent(clock),
@@ -367,12 +375,17 @@ def _learned(outputs: list[Column]) -> About:
     if isinstance(first, Date):
         return {"parts": [one.part for one in outputs if isinstance(one, Date)]}
     if isinstance(first, Number):
-        return {} if first.kept else {"fill": first.fill}
+        written = {"decimal": first.decimal, "unit": first.unit} if first.decimal else {}
+        return written | ({} if first.kept else {"fill": first.fill})
     return {"texts": len(first.texts)}
 
 
 def described(
-    columns: Columns | None, types: dict[str, str], width: int, drop: Collection[str]
+    columns: Columns | None,
+    types: dict[str, str],
+    width: int,
+    drop: Collection[str],
+    ids: Collection[str] = (),
 ) -> About:
     """What became of each column."""
     if columns is None:
@@ -391,6 +404,7 @@ def described(
         ],
         "form": columns.form,
         "dropped": sorted(drop),
+        "ids": sorted(ids),
         "empty": columns.empty_,
         "constant": columns.constant_,
     }

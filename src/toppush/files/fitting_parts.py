@@ -55,6 +55,7 @@ class ReadingOptions(NamedTuple):
     categorical: tuple[str, ...]
     missing: str
     kind: str | None
+    keep: tuple[str, ...] = ()
 
 
 class Seen(NamedTuple):
@@ -86,6 +87,7 @@ def fit_parts(
     scale: str = "maxabs",
     drop: Collection[str] = (),
     categorical: Collection[str] = (),
+    keep: Collection[str] = (),
     missing: str = "impute",
     cv: int = 5,
     kind: str | None = None,
@@ -101,7 +103,7 @@ def fit_parts(
     ----------
     where : path
         A folder, a pattern such as ``"rows/part-*.parquet"``, or one file.
-    label, positive, lam, top, loss, scale, drop, categorical, missing, cv, kind, verbose
+    label, positive, lam, top, loss, scale, drop, categorical, keep, missing, cv, kind, verbose
         As for `fit`.
 
     Returns
@@ -123,11 +125,12 @@ def fit_parts(
     from toppush.designs.dask import LostRows, on_workers
 
     clock = [time.perf_counter()]
-    how = ReadingOptions(label, tuple(drop), tuple(categorical), missing, kind)
+    how = ReadingOptions(label, tuple(drop), tuple(categorical), missing, kind, tuple(keep))
     paths = [str(path.absolute()) for path in part_paths(where)]
     seen = _all_sound(on_workers(looked, paths, how))
-    common = _in_common(seen, positive, how)
-    cautions = caution(sorted(set.intersection(*(set(part.ids) for part in seen))))
+    ids = sorted(set.intersection(*(set(part.ids) for part in seen)))
+    common = _in_common(seen, positive, how, ids)
+    cautions = caution(ids)
     clock.append(time.perf_counter())
     X, y, scaler = _prepared(seen, common, scale, how)
     clock.append(time.perf_counter())
@@ -158,7 +161,7 @@ def fit_parts(
     training = metrics.summary(y, ranker.decision_function(X))
     clock.append(time.perf_counter())
     model.about = fitting.known(facts, common.layout, common.rule, ranker) | {
-        "columns": fitting.described(common.columns, seen[0].types, width, drop),
+        "columns": fitting.described(common.columns, seen[0].types, width, drop, ids),
         "fit": linear.settings(ranker, options)
         | {"scale": scale, "missing": missing, "seed": None},
         "warnings": said,
@@ -199,7 +202,7 @@ def look(path: str, how: ReadingOptions) -> Seen:
         columns = Columns(categorical=how.categorical, missing=how.missing)
         fitting.with_file(columns.learn, file, rows.X)
         types = {column.name: str(column.type) for column in rows.X.schema}
-        ids = id_like(rows.X, how.categorical)
+        ids = id_like(rows.X, {*how.categorical, *how.keep})
     labels = fitting.with_file(count, file, rows.labels, rows.label)
     n_rows = len(rows.labels)
     blanks = count_blanks(rows.labels)
@@ -245,7 +248,9 @@ def column_moments(X: Matrix) -> ColumnMoments:
 # ---- what the parts have in common
 
 
-def _in_common(seen: Sequence[Seen], positive: str | None, how: ReadingOptions) -> Common:
+def _in_common(
+    seen: Sequence[Seen], positive: str | None, how: ReadingOptions, ids: Sequence[str]
+) -> Common:
     first = seen[0]
     for part in seen[1:]:
         if _kind(part) != _kind(first):
@@ -257,7 +262,7 @@ def _in_common(seen: Sequence[Seen], positive: str | None, how: ReadingOptions) 
     labels = sum((part.labels for part in seen), Counter())
     caution_blanks(sum(part.blanks for part in seen), first.label)
     rule = choose(labels, first.label, positive)
-    columns = None if first.columns is None else merged(seen, how)
+    columns = None if first.columns is None else merged(seen, how, ids)
     return Common(rule, _layout(seen), columns)
 
 
@@ -283,8 +288,8 @@ def _layout(seen: Sequence[Seen]) -> Layout:
     return layout
 
 
-def merged(seen: Sequence[Seen], how: ReadingOptions) -> Columns:
-    """The columns of all parts, as if they had been fitted at once."""
+def merged(seen: Sequence[Seen], how: ReadingOptions, ids: Sequence[str] = ()) -> Columns:
+    """The columns of all parts but ids, as if they had been fitted at once."""
     names = list(seen[0].types)
     for part in seen:
         if list(part.types) != names:
@@ -292,6 +297,7 @@ def merged(seen: Sequence[Seen], how: ReadingOptions) -> Columns:
             what = f"column {min(other)!r} is not in both" if other else "their order differs"
             raise DataError(f"has other columns than {seen[0].path}: {what}.", file=part.path)
     found = Columns(categorical=how.categorical, missing=how.missing)
+    names = [name for name in names if name not in ids]
     by_name = {name: _merged_columns(name, seen, how) for name in names}
     found.columns_ = [one for columns in by_name.values() for one in columns]
     found.empty_ = [name for name, columns in by_name.items() if not columns]
@@ -345,7 +351,19 @@ def _merged(
     fill = _weighted_median([one.fill for one in numbers], counts)
     ends = min(one.low for one in numbers), max(one.high for one in numbers)
     flag = all(one.flag for one in numbers)
-    return replace(numbers[0], fill=fill, gaps=gaps, flag=flag, low=ends[0], high=ends[1])
+    written = {(one.decimal, one.unit) for one in numbers if one.decimal}
+    if len(written) > 1:
+        raise DataError(
+            f"holds numbers written differently in other parts: {sorted(written)} are their "
+            f"decimal marks and units; correct it, or name it with --categorical {name} or --drop "
+            f"{name}.",
+            column=name,
+        )
+    decimal, unit = next(iter(written), ("", ""))
+    return replace(
+        numbers[0], fill=fill, gaps=gaps, flag=flag, low=ends[0], high=ends[1], decimal=decimal,
+        unit=unit,
+    )  # fmt: skip
 
 
 def _outputs(part: Seen, name: str) -> list[Column]:

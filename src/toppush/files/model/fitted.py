@@ -233,7 +233,7 @@ def _sliceable(rows: Matrix) -> Matrix:
 
 def read_as(column: Column) -> pa.DataType:
     """What the values of a column are in a file that does not say."""
-    if isinstance(column, Category | Date):
+    if isinstance(column, Category | Date) or column.format is not None:
         return pa.string()
     return pa.bool_() if column.flag else pa.float64()
 

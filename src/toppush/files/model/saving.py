@@ -325,6 +325,9 @@ def _made_rows(columns: Columns) -> list[pa.RecordBatch]:
         if isinstance(one, Date):
             known[one.source] = pa.array(["2000-01-01"], pa.string())
             odd[one.source] = pa.array([None, "0001-01-01", "9999-12-31"], pa.string())
+        elif isinstance(one, Number) and one.format is not None:
+            known[one.name] = pa.array(["1"], pa.string())
+            odd[one.name] = pa.array([None, UNKNOWN_TEXT, f"{FAR}"], pa.string())
         elif isinstance(one, Number):
             known[one.name] = pa.array([one.fill], pa.float64())
             odd[one.name] = pa.array([None, FAR, -FAR], pa.float64())

@@ -32,7 +32,9 @@ BLOCK = 1 << 22
 """Bytes parsed at a time when streaming."""
 HEX_PREFIX = re.compile(rb"0[xX]")
 HEXADECIMAL = re.compile(r"[+-]?0[xX][0-9a-fA-F]+")
-DECIMAL_COMMA, DECIMAL_POINT = re.compile(r"[+-]?\d+,\d+"), re.compile(r"[+-]?\d+\.\d+")
+DECIMAL_POINT = re.compile(r"[+-]?\d+\.\d+")
+DECIMAL_COMMA = re.compile(r"[+-]?(?:\d+,(?!\d{3}$)\d+|(?:0\d*|\d{4,}),\d{3})")
+"""A comma that does not separate thousands, as it may in 1,234."""
 QUOTED = re.compile(r'"[^"]*"')
 LONGEST_HEADER = 1 << 20
 SNIFFED = 1000
