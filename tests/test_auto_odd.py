@@ -33,7 +33,7 @@ def made(seed=0):
     [
         pd.Series(pd.to_timedelta([np.nan, *range(1, N_ROWS)], "h")),
         pd.Series(pd.period_range("2020-01-01", periods=N_ROWS, freq="D")),
-        pd.Series(np.arange(N_ROWS)).astype("Int64").mask(np.arange(N_ROWS) < 3),
+        pd.Series(np.arange(N_ROWS) % 90).astype("Int64").mask(np.arange(N_ROWS) < 3),
         pd.Series([None] * N_ROWS),
         pd.Series([1, "a"] * (N_ROWS // 2)),
     ],
@@ -255,7 +255,7 @@ def test_what_is_no_date_is_named():
 def test_texts_of_their_own_in_every_row_are_not_learned():
     X, y = made()
     table = pd.DataFrame(X, columns=list("abc")).assign(id=[f"T{row}" for row in range(N_ROWS)])
-    with pytest.warns(UserWarning, match="'id' has another text in nearly every row"):
+    with pytest.warns(UserWarning, match="'id'.* another value in nearly every row"):
         ranker = TopRanker(QUICK).fit(table, y)
     assert ranker.categories_ == {3: []}
     assert np.abs(ranker.contributions(table)[:, 3]).max() < 1e-9

@@ -167,7 +167,7 @@ def test_types_that_hold_neither(column, said):
 @pytest.mark.parametrize(
     "column, said",
     [
-        (["1", "2", None, "3.5"], r"numbers written as texts, such as '1'.*--categorical code"),
+        (["1,234", "2", None, "3"], r"numbers with commas, such as '1,234'.*--categorical code"),
         (["1", "2", "3", "4", "5", "6", "7", "8", "9", "x"], "but also 'x', which is not one"),
     ],
 )

@@ -36,6 +36,7 @@ from toppush.auto.members import (
     sparse_gaps,
 )
 from toppush.designs import for_engine
+from toppush.designs.leakage import LeakageWarning, caution, leaks_of_matrix
 from toppush.estimators.base import (
     LABEL,
     Ranker,
@@ -59,7 +60,7 @@ from toppush.nonlinear.tables import (
     formats_from,
     plain_formats,
 )
-from toppush.types import Array, Labels, Matrix, Where
+from toppush.types import Array, Labels, Mask, Matrix, Where
 
 TOP = 0.01
 """Share of the negatives that makes the top, by which scores are shifted."""
@@ -330,6 +331,7 @@ class TopRanker(Ranker):
         cv = EFFORTS[self.effort].n_folds if self.cv is None else self.cv
         folds = shared_folds(cv, positive, groups, counted, self._settings().seed)
         matter = groups is not None or not (self.cv is None or isinstance(self.cv, Integral))
+        _warn_of_leakage(numbers, X, columns, positive, counted)
         whole = Given(X, numbers, columns, positive, weight, [], matter)
         given = replace(whole if weight is None else whole.part(counted), folds=folds)
         return given, counted, len(positive)
@@ -405,6 +407,20 @@ class TopRanker(Ranker):
         tags.classifier_tags.poor_score = True  # `predict` marks the very top, not the classes
         tags.input_tags.allow_nan = True
         return tags
+
+
+def _warn_of_leakage(
+    numbers: Matrix, X: Any, columns: Columns, positive: Mask, counted: Where
+) -> None:
+    """Warn of columns that alone rank the rows that count almost perfectly."""
+    names = Table(X).names if Table(X).has_types else range(columns.width)
+    of_each = [names[source] for source in columns.sources]
+    every = len(counted) == len(positive)
+    rows = numbers if every else numbers[counted]
+    side = positive if every else positive[counted]
+    if leaks := leaks_of_matrix(rows, of_each, columns.categorical, side):
+        text = caution(leaks, "drop it from X before the fit")
+        warnings.warn(text, LeakageWarning, stacklevel=5)
 
 
 def _with_mean_one(weight: Array) -> Array:

@@ -66,6 +66,7 @@ def report(
     listed = read_list(given, columns=columns, numbers=amounts, rows=True)
     listed.require_both_classes()
     listed.caution()
+    _caution_of_leakage(listed)
     budget = _budget(listed, asked)
     shown = _without(listed, [name for name in amounts if name not in common.listed(columns)])
     write(output, _page(shown, train, title=title or given.data.name, k=k, budget=budget))
@@ -78,6 +79,21 @@ def report(
         *listed.sentences(),
         f"Written: {output} ({size / 1e6:.1f} MB).",
     )
+
+
+def _caution_of_leakage(listed: Listed) -> None:
+    """Warn if a column that the model learned from may hold the label."""
+    from toppush.files.leaks import leakage_cautions
+    from toppush.files.sources import ModelSource
+
+    if not isinstance(listed.source, ModelSource):
+        return
+    rows, columns = listed.found.rows, listed.source.model.columns
+    if columns is not None:
+        known = [name for name in columns.by_source() if name in rows.column_names]
+        leakage_cautions(rows.select(known), listed.found.positive, columns.categorical)
+    elif rows is not None:
+        leakage_cautions(rows, listed.found.positive)
 
 
 def _budget(listed: Listed, asked: dict[str, Any]) -> "Budget":

@@ -31,7 +31,6 @@ from toppush.files.columns import Columns
 from toppush.files.errors import like
 from toppush.files.fitting import Training, columns_of, with_file
 from toppush.files.folds import Folds, folds_of
-from toppush.files.id_columns import caution
 from toppush.files.kinds import DEFAULT, KINDS, named
 from toppush.files.kinds.base import FitRows, Kind, OptionError, Options
 from toppush.system.extras import not_installed
@@ -89,7 +88,7 @@ def compare(
     """
     names = chosen_methods(methods)
     _check_sizes(given, cv)
-    caution(given.ids)
+    given.cautions()
     y, weight = given.positive, given.held.weight
     values: defaultdict[str, list[dict[str, float]]] = defaultdict(list)
     seconds: defaultdict[str, float] = defaultdict(float)

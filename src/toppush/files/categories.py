@@ -27,16 +27,17 @@ def refuse_texts(name: str, texts: list[str]) -> None:
     most, mixed_in = MOSTLY * len(texts), ""
     commas = [text for text in texts if COMMAS.fullmatch(text)]
     others = [text for text in texts if not arrow.is_number(text) or CODE.fullmatch(text)]
-    others = preventing(texts) or others
-    numbers = len(texts) - len(others)
-    if commas and numbers + len(commas) > most:
+    mixed = preventing(texts)
+    if not mixed and len(others) < len(texts) - most and not all(map(CODE.fullmatch, others)):
+        mixed = others
+    if commas and len(texts) - len(others) + len(commas) > most:
         wrong = (
             f"numbers with commas, such as {commas[0]!r}, and it is not clear what the commas mean "
             "in all of them; write them with a decimal point and without marks between thousands,"
         )
-    elif numbers > most and not all(map(CODE.fullmatch, others)):
-        mixed_in = others[0]
-        wrong = f"numbers, but also {mixed_in!r}, which is not one; mend it,"
+    elif mixed:
+        mixed_in = mixed[0]
+        wrong = f"numbers, but also {mixed_in!r}, which is not one like them; correct it,"
     elif looks_dated(texts):
         if arrow.parsed_dates(pa.array(texts, pa.large_string())) is not None:
             return

@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from time import perf_counter
 from typing import Any, ParamSpec, TypeVar
@@ -12,6 +12,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils._param_validation import InvalidParameterError
 
 from toppush import metrics
+from toppush.designs.leakage import LeakageWarning
 from toppush.estimators.contributions import learn_reference
 from toppush.files.column_types import Column, Date, Number
 from toppush.files.columns import Columns
@@ -28,6 +29,7 @@ from toppush.files.kinds.base import (
 )
 from toppush.files.kinds.certificates import certificate
 from toppush.files.labels import LabelRule, caution_blanks, choose, count, count_blanks
+from toppush.files.leaks import leakage_cautions
 from toppush.files.model.fitted import Model
 from toppush.files.readers import FileOrReader, LoadedRows, Reader, reading
 from toppush.files.readers.base import Layout
@@ -74,6 +76,12 @@ class Training:
         scaler = scaler_of(scale, copy=not table)
         return steps if scaler is None else [*steps, ("scale", scaler)]
 
+    def cautions(self) -> list[str]:
+        """Warn of columns that look like ids or may hold the label; the texts of the warnings."""
+        first = self.rows.layout.get("first", 0)
+        leakage = leakage_cautions(self.rows.X, self.positive, self.categorical, first)
+        return caution(self.ids) + leakage
+
 
 def read_training_file(
     path: FileOrReader,
@@ -99,7 +107,7 @@ def read_training_file(
     positives = rule.positives(rows.labels)
     ids = id_like(rows.X, {*categorical, *keep}) if rows.label is not None else ()
     if ids:
-        rows = replace(rows, X=rows.X.drop_columns(list(ids)))
+        rows = rows._replace(X=rows.X.drop_columns(list(ids)))
     taken = tuple(categorical)
     return Training(file, fingerprint, rows, positives, rule, taken, ids, roles, held)
 
@@ -223,7 +231,7 @@ def fit(
     )  # fmt: skip
     clock.append(perf_counter())
     steps, X = _prepared(given, made, options, missing, seed)
-    cautions = caution(given.ids)
+    cautions = given.cautions()
     clock.append(perf_counter())
     rows = FitRows(given.positive, given.rule, given.file.path, columns_of(steps), given.held)
     ranker = made.ranker(options, rows, seed).set_params(verbose=verbose)
@@ -327,10 +335,13 @@ def fit_and_warn(
         except InvalidParameterError as error:
             raise OptionError(str(error)) from None
     for warning in said:
+        if warning.category is LeakageWarning:  # `Training.cautions` names columns of the file
+            continue
         if isinstance(warning.message, Warning) and is_told(warning.message):
             continue
         warnings.warn(warning.message, warning.category, stacklevel=3)
-    return sorted({str(warning.message) for warning in said})
+    others = [warning for warning in said if warning.category is not LeakageWarning]
+    return sorted({str(warning.message) for warning in others})
 
 
 def _forget_folds(ranker: Any) -> None:

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from toppush.designs.ids import NEARLY, all_differ, are_ids
-from toppush.designs.number_texts import format_of
+from toppush.designs.number_texts import format_of, preventing
 from toppush.files.arrow_values import (
     as_floats,
     is_text,
@@ -25,7 +25,7 @@ LOOK = 1000
 def id_like(table: pa.Table, asked_for: Collection[str] = ()) -> tuple[str, ...]:
     """Columns that look like ids, but those that were asked for.
 
-    Of strings another one in nearly every row, unless they are dates or numbers; of whole numbers
+    Of strings another one in nearly every row, unless they are dates or mostly numbers; of whole numbers
     those that fill a range, see `toppush.designs.ids`.
     """
     names = [name for name in table.column_names if name not in asked_for]
@@ -44,7 +44,9 @@ def _is_id(name: str, column: pa.ChunkedArray) -> bool:
     texts = [text for text in texts_of(whole(first)).to_pylist() if text]
     if (how := format_of(texts)) is not None:
         return are_ids(parsed_numbers(whole(column), how))
-    return not looks_dated(texts) and all_differ(_n_distinct(column), len(column))
+    return not (looks_dated(texts) or preventing(texts)) and all_differ(
+        _n_distinct(column), len(column)
+    )
 
 
 def _n_distinct(column: pa.ChunkedArray) -> int:
