@@ -154,7 +154,7 @@ def test_many_texts_are_names_unless_asked_for(tmp_path):
     assert asked.about["columns"]["named"][0]["texts"] == 1200
 
 
-@pytest.mark.filterwarnings("ignore::toppush.designs.leakage.LeakageWarning")
+@pytest.mark.filterwarnings("ignore::toppush.LeakageWarning")
 def test_numbers_as_categories_keep_their_digits(tmp_path):
     path = tmp_path / "train.csv"
     path.write_text("zip,label\n" + "007,1\n7,0\n" * 20)
@@ -332,7 +332,7 @@ def test_commas_in_numbers_that_may_mean_either_are_refused(tmp_path):
         files.fit(path, lam=1.0)
 
 
-@pytest.mark.filterwarnings("ignore::toppush.designs.leakage.LeakageWarning")
+@pytest.mark.filterwarnings("ignore::toppush.LeakageWarning")
 @pytest.mark.parametrize(("text", "value"), [("1,5", 1.5), ("-1,234,567.25", -1234567.25)])
 def test_commas_in_numbers_that_mean_one_thing_are_read(text, value, tmp_path):
     path = tmp_path / "rows.csv"
@@ -341,7 +341,7 @@ def test_commas_in_numbers_that_mean_one_thing_are_read(text, value, tmp_path):
     assert {column.low, column.high} == {value, 2.0}
 
 
-@pytest.mark.filterwarnings("ignore::toppush.designs.leakage.LeakageWarning")
+@pytest.mark.filterwarnings("ignore::toppush.LeakageWarning")
 def test_points_and_commas_in_one_file_are_read_by_column(tmp_path):
     path = tmp_path / "rows.csv"
     path.write_text("a;b;label\n" + "1.5;2,5;1\n2.5;3,5;0\n" * 20)

@@ -11,14 +11,16 @@ from toppush import (
     TopPushCV,
     TopPushKernel,
     TopPushNet,
-    TopPushPath,
     TopPushTrees,
     TopRanker,
+    toppush_path,
 )
+from toppush.baselines import BASELINES
 
 TABLE = pd.DataFrame({"a": np.arange(60.0), "kind": ["p", "q", "r"] * 20})
 Y = np.arange(60) % 3 == 0
-RANKERS = [TopPush(), TopPushCV(), TopPushPath(), TopPushAdditive(), TopPushKernel(), TopPushNet()]
+RANKERS = [TopPush(), TopPushCV(), TopPushAdditive(), TopPushKernel(), TopPushNet()]
+RANKERS += [BASELINES["RankSVM"](), BASELINES["LogisticRanker"]()]
 
 
 @pytest.mark.parametrize(
@@ -31,6 +33,11 @@ def test_columns_without_numbers_are_named(ranker, rows):
     name = "1" if isinstance(rows, np.ndarray) else "'kind'"
     with pytest.raises(ValueError, match=rf"{name} \(such as 'p'\).*TopRanker"):
         ranker.fit(rows, Y)
+
+
+def test_a_path_names_columns_without_numbers():
+    with pytest.raises(ValueError, match="'kind'"):
+        toppush_path(TABLE, Y)
 
 
 def test_columns_without_numbers_are_named_when_scoring():

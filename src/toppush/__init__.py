@@ -7,6 +7,7 @@ if TYPE_CHECKING:
     from toppush.auto.ranker import TopRanker
     from toppush.designs import dask as cluster
     from toppush.designs import disk as on_disk
+    from toppush.designs.leakage import LeakageWarning
     from toppush.estimators import DegenerateWarning, TopPush, TopPushCV, toppush_path
     from toppush.metrics.positive import PositiveClassWarning
     from toppush.nonlinear.additive import TopPushAdditive
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DegenerateWarning",
+    "LeakageWarning",
     "PositiveClassWarning",
     "Solution",
     "Status",
@@ -38,6 +40,7 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "DegenerateWarning": "toppush.estimators",
+    "LeakageWarning": "toppush.designs.leakage",
     "PositiveClassWarning": "toppush.metrics.positive",
     "Solution": "toppush.problem.solution",
     "Status": "toppush.problem.solution",

@@ -39,8 +39,7 @@ class LeakageWarning(UserWarning):
     --------
     >>> import warnings
     >>> import numpy as np
-    >>> from toppush import TopRanker
-    >>> from toppush.designs.leakage import LeakageWarning
+    >>> from toppush import LeakageWarning, TopRanker
     >>> rng = np.random.default_rng(0)
     >>> X, y = rng.normal(size=(200, 2)), np.arange(200) % 4 == 0
     >>> X[:, 1] = np.where(y, 7.0, np.nan)  # known for positives only

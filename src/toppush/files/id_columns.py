@@ -25,8 +25,8 @@ LOOK = 1000
 def id_like(table: pa.Table, asked_for: Collection[str] = ()) -> tuple[str, ...]:
     """Columns that look like ids, but those that were asked for.
 
-    Of strings another one in nearly every row, unless they are dates or mostly numbers; of whole numbers
-    those that fill a range, see `toppush.designs.ids`.
+    Of strings another one in nearly every row, unless they are dates or mostly numbers; of whole
+    numbers those that fill a range, see `toppush.designs.ids`.
     """
     names = [name for name in table.column_names if name not in asked_for]
     return tuple(name for name in names if _is_id(name, table[name]))

@@ -172,17 +172,21 @@ class TextColumns:
         return dict(sorted(found.items())), formats
 
     def _report(self, formats: Formats, others: Categories) -> None:
-        for number, how in formats.items():
-            if shown := _strings(self.open[number])[:1]:
-                warn(
-                    f"column {self.names[number]!r} holds numbers written as text, such as "
-                    f"{shown[0]!r}, and is read as numbers ({how.parse(shown[0]):g}). Name it in "
-                    "categorical_features if they are categories."
-                )
+        written = {n: texts[0] for n in formats if (texts := _strings(self.open[n]))}
+        if written:
+            shown = [
+                f"{self.names[number]!r} ({text!r} as {formats[number].parse(text):g})"
+                for number, text in written.items()
+            ]
+            more = f" and {len(shown) - SHOWN} more" * (len(shown) > SHOWN)
+            warn(
+                f"numbers written as text are read as numbers in column {', '.join(shown[:SHOWN])}"
+                f"{more}. Name a column in categorical_features if it holds categories."
+            )
         for number, values in others.items():
             if wrong := preventing([str(value) for value in values]):
                 warn(
-                    f"column {self.names[number]!r} holds mostly numbers, but is taken as "
+                    f"column {self.names[number]!r} holds mostly numbers, and is taken as "
                     f"categories because of {', '.join(map(repr, wrong[:SHOWN]))}. Correct or "
                     "remove these values, or name it in categorical_features."
                 )
