@@ -17,6 +17,7 @@ from toppush import (
 )
 from toppush.baselines import BASELINES
 
+pytestmark = pytest.mark.filterwarnings("ignore::toppush.DegenerateWarning")
 TABLE = pd.DataFrame({"a": np.arange(60.0), "kind": ["p", "q", "r"] * 20})
 Y = np.arange(60) % 3 == 0
 RANKERS = [TopPush(), TopPushCV(), TopPushAdditive(), TopPushKernel(), TopPushNet()]

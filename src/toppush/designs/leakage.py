@@ -142,7 +142,7 @@ def leaks_of_sparse(X: Matrix, names: Sequence[Any], positive: Mask) -> list[Lea
         pure = (share[:, 0] * RATIO <= share[:, 1]) & (share[:, 1] * totals[0] >= FEWEST)
         marked = np.where(pure, np.maximum(marked, share[:, 1]), marked)
     places = np.flatnonzero((aucs >= HIGHEST_AUC) | (marked >= SHARE))
-    return [Leak(names[j], float(aucs[j]), float(marked[j]), False) for j in places]
+    return [Leak(names[j], float(aucs[j]), float(marked[j]), False) for j in places.tolist()]
 
 
 def _is_suspicious(auc: float, marked: float) -> bool:
@@ -154,7 +154,7 @@ def separation(bins: NDArray[np.intp], positive: Mask) -> tuple[float, float]:
     half = np.random.default_rng(0).permutation(len(bins)) % 2
     cells, n_cells = 2 * bins + half, 2 * (int(bins.max(initial=0)) + 1)
     true, false = (np.bincount(cells[side], minlength=n_cells) for side in (positive, ~positive))
-    score = _rates(true, false)
+    score = _rates(true.astype(np.float64), false.astype(np.float64))
     order = np.argsort(-score, kind="stable")
     ends = np.flatnonzero(np.append(np.diff(score[order]) != 0.0, True))
     n_true, n_false = np.cumsum(true[order])[ends], np.cumsum(false[order])[ends]
@@ -168,7 +168,7 @@ def _rates(true: Array, false: Array) -> Array:
     """Rate of positives of each cell in the other half, drawn to their mean by one row."""
     mean = true.sum() / max(true.sum() + false.sum(), 1)
     true, false = (counts.reshape(-1, 2)[:, ::-1].ravel() for counts in (true, false))
-    return (true + mean) / (true + false + 1.0)
+    return np.asarray((true + mean) / (true + false + 1.0))
 
 
 def _bins(values: Array, is_category: bool) -> NDArray[np.intp]:

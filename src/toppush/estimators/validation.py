@@ -33,10 +33,10 @@ def validated(estimator: BaseEstimator, X: Matrix, y: Any = "no_validation", **h
 
 def require_columns(X: Any) -> None:
     """Refuse rows without columns."""
-    shape = getattr(X, "shape", ())
+    shape: tuple[int, ...] = tuple(getattr(X, "shape", ()))
     if len(shape) == 2 and shape[1] == 0:
         raise ValueError(
-            f"Found array with 0 feature(s) (shape={tuple(shape)}) while a minimum of 1 is "
+            f"Found array with 0 feature(s) (shape={shape}) while a minimum of 1 is "
             "required: X has no columns; name or add some."
         )
 

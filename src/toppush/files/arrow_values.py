@@ -96,7 +96,7 @@ def parsed_numbers(column: pa.Array, how: NumberFormat) -> Array:
     encoded = texts_of(column).dictionary_encode()
     numbers, _ = how.numbers(encoded.dictionary.to_pylist())
     places = encoded.indices.fill_null(len(numbers)).to_numpy(zero_copy_only=False)
-    return np.append(numbers, np.nan)[places]
+    return np.asarray(np.append(numbers, np.nan)[places])
 
 
 def n_unread(column: pa.Array, numbers: Array) -> int:

@@ -160,7 +160,7 @@ class TextColumns:
         """What a table holds, from its parts."""
         dates = sorted(set().union(*(part.dates for part in parts)))
         fixed, loose = ([getattr(part, name) for part in parts] for name in ("categories", "open"))
-        undated = [{n: one for n, one in part.items() if n not in dates} for part in loose]
+        undated = [{n: v for n, v in part.items() if n not in dates} for part in loose]
         return cls(parts[0].names, _union(fixed), _union(undated), dates, parts[0].from_dtype)
 
     def settled(self) -> tuple[Categories, Formats]:
