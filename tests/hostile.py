@@ -55,7 +55,7 @@ def run(first, problems=None, seconds=None, jobs=1):
 
 def table(found, by):
     """Lines of counts: one for every kind, one column for every outcome."""
-    columns = ["all", "fails", "CONVERGED", "SETTLED", "MAX_ITER", "STALLED", "gap>1%"]
+    columns = ["all", "fails", "CONVERGED", "SETTLED", "MAX_ITER", "STALLED", "refused", "gap>1%"]
     wrong = sorted({kind for one in found for kind in one.kinds})
     lines = [f"{by:24}" + "".join(f"{name:>11}" for name in [*columns, *wrong])]
     for kind in [*sorted({getattr(one, by) for one in found}), "all"]:

@@ -21,6 +21,7 @@ class Problem:
     top: float | str = 1
     loss: str = "truncated_quadratic"
     solver: str = "newton"
+    pairwise: bool = False
     tol: float = 1e-4
     max_iter: int = 10_000
     holding: str = "dense"
@@ -29,22 +30,32 @@ class Problem:
     shape: str = ""
     weighting: str = ""
 
-    def ranker(self):
+    def ranker(self, n_threads=1):
         options = {"loss": self.loss, "solver": self.solver, "tol": self.tol}
-        return TopPush(self.lam, top=self.top, max_iter=self.max_iter, n_threads=1, **options)
+        options |= {"pairwise": self.pairwise, "max_iter": self.max_iter}
+        return TopPush(self.lam, top=self.top, n_threads=n_threads, **options)
+
+    @property
+    def magnitudes(self):
+        """The sizes that a refusal may name: of the rows, and of weights beyond 1e+-100."""
+        names = {f"{np.abs(self.X).max():.3g}"}
+        weight = np.ones(0) if self.sample_weight is None else self.sample_weight
+        beyond = weight[(weight > 0.0) & ((weight < 1e-100) | (weight > 1e100))]
+        return names | {f"{one:g}" for one in beyond}
 
     @property
     def stiffness(self):
         """The power of ten of lam in units of the rows' size, in steps of eight."""
         size = np.ptp(self.X.astype(np.longdouble), axis=0).max()
-        power = np.log10(self.lam) - 2 * np.log10(max(size, np.longdouble(1e-300)))
+        power = np.log10(self.lam) - 2 * np.log10(max(size, np.longdouble("1e-330")))
         return f"lam/|x|^2 > 1e{min(max(8 * int(power // 8), -48), 16):+d}"
 
     def __str__(self):
         rows = f"{self.X.shape[0]} x {self.X.shape[1]} {self.X.dtype}, {self.y.sum()} positive"
         return (
             f"{self.number}: {self.values}; {self.shape}; weights {self.weighting}; "
-            f"{self.holding}; {rows}; {self.loss}, lam={self.lam:.3g}, top={self.top}, "
+            f"{self.holding}; {rows}; {self.loss}{', pairwise' * self.pairwise}, "
+            f"lam={self.lam:.3g}, top={self.top}, "
             f"{self.solver}, tol={self.tol:g}, max_iter={self.max_iter}"
         )
 
@@ -63,6 +74,7 @@ SHAPES = {
     "two rows": (0.3, lambda rng: (2, rng.integers(1, 4), 0.5)),
     "d > n": (2, lambda rng: (rng.integers(5, 41), rng.integers(41, 80), rng.uniform(0.2, 0.8))),
     "one column": (1.5, lambda rng: (rng.integers(5, 200), 1, rng.uniform(0.1, 0.9))),
+    "few rows": (3, lambda rng: (rng.integers(2, 9), rng.integers(1, 4), rng.uniform(0.2, 0.8))),
     "d > 1000": (0.3, lambda rng: (rng.integers(10, 60), rng.integers(1001, 1300), 0.5)),
 }
 
@@ -118,6 +130,27 @@ def _times(factor):
     return lambda rng, X: X * factor
 
 
+def _times_any(low, high):
+    return lambda rng, X: X * 10.0 ** (rng.choice([-1.0, 1.0]) * rng.uniform(low, high))
+
+
+def _one_huge(rng, X):
+    X[rng.integers(len(X)), rng.integers(X.shape[1])] = 10.0 ** rng.uniform(20, 300)
+    return X
+
+
+def _subnormal(rng, X):
+    """Entries next to the least there is, alone or beside common ones."""
+    tiny = X * 1e-310
+    return tiny if rng.random() < 0.3 else np.where(rng.random(X.shape) < 0.5, tiny, X)
+
+
+def _tiny_integers(rng, X):
+    """Two to eight rows of small integers, times a common factor."""
+    rows = rng.integers(-3, 4, X.shape)
+    return rows * float(rng.choice([1.0, 10.0, 1000.0, 1e-3]))
+
+
 def _single(change):
     return lambda rng, X: change(rng, X).astype(np.float32)
 
@@ -140,6 +173,10 @@ VALUES = {
     "x 1e30": (0.7, _times(1e30)),
     "x 1e80": (0.7, _times(1e80)),
     "x 1e-100": (0.7, _times(1e-100)),
+    "x 1e+-300": (0.7, _times_any(150, 300)),
+    "one huge entry": (0.7, _one_huge),
+    "subnormal": (0.7, _subnormal),
+    "tiny integers": (2, _tiny_integers),
     "Cauchy": (2, _cauchy),
     "ties": (1, _ties),
     "0/1": (1, _zeros_and_ones),
@@ -147,7 +184,7 @@ VALUES = {
     "holes": (1, _holes),
 }
 
-EXTREME = ("x 1e30", "x 1e80", "x 1e-100", "columns 1e+-150")
+EXTREME = ("x 1e30", "x 1e80", "x 1e-100", "columns 1e+-150", "x 1e+-300", "one huge entry")
 
 HOLDINGS = {
     "dense": 6, "Fortran order": 1, "CSR": 3, "disk": 0.7, "disk CSR": 0.7, "torch": 0.7,
@@ -160,6 +197,10 @@ WEIGHTINGS = {
     "some zero": (1, lambda rng, n: rng.choice([0.0, 0.5, 1.0, 3.0], n)),
     "all 1e-12": (0.5, lambda rng, n: np.full(n, 1e-12)),
     "all 1e12": (0.5, lambda rng, n: np.full(n, 1e12)),
+    "1e-99..1e99": (0.5, lambda rng, n: 10.0 ** rng.uniform(-99, 99, n)),
+    "some 1e308": (0.2, lambda rng, n: rng.choice([1.0, 1e308], n)),
+    "all 1e-165": (0.2, lambda rng, n: np.full(n, 1e-165)),
+    "1e-320..1e308": (0.2, lambda rng, n: 10.0 ** rng.uniform(-320, 308, n)),
 }
 
 
@@ -205,6 +246,7 @@ def _parameters(rng, n_neg):
     short = rng.integers(1, 12) if rng.random() < 0.04 else 10_000
     return {
         "top": _top(rng, n_neg),
+        "pairwise": bool(solver == "newton" and rng.random() < 0.1),
         "loss": str(rng.choice(LOSSES)),
         "solver": str(solver),
         "tol": float(rng.choice([1e-4, 1e-6, 1e-2], p=[0.7, 0.2, 0.1])),
@@ -220,7 +262,9 @@ def _lam(rng, X, values):
     """
     lam = rng.choice([10.0 ** rng.uniform(-8, 4), 1e-12, 1e200], p=[0.96, 0.02, 0.02])
     in_proportion = values in EXTREME and lam < 1e200 and rng.random() < 0.95
-    return float(lam * np.abs(X).max() ** 2) if in_proportion else float(lam)
+    fitting = lam * np.abs(X).max().astype(np.longdouble) ** 2
+    in_reach = np.finfo(np.float64).tiny < fitting < np.finfo(np.float64).max
+    return float(fitting) if in_proportion and in_reach else float(lam)
 
 
 def _top(rng, n_neg):

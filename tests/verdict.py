@@ -138,15 +138,28 @@ class Fit:
     caught: list[warnings.WarningMessage]
     seconds: float
 
+    def refused(self, problem):
+        """Whether the fit was refused, by an error that names the size that is out of reach."""
+        named = any(one in str(self.error) for one in problem.magnitudes)
+        return type(self.error) is ValueError and named
+
+    def same(self, other):
+        """Whether another fit of the same rows ended the same, bit for bit."""
+        if self.error is not None or other.error is not None:
+            return str(self.error) == str(other.error)
+        ends = [one.ranker.solution_ for one in (self, other)]
+        numbers = [(*one.weights, *one.dual, one.threshold, one.upper, one.lower) for one in ends]
+        return np.array_equal(*numbers) and ends[0].status is ends[1].status
+
     @property
     def warned(self):
         """Names of the kinds of warnings."""
         return sorted({one.category.__name__ for one in self.caught})
 
 
-def fit(problem, X, y, sample_weight):
+def fit(problem, X, y, sample_weight, n_threads=1):
     """Fit the rows, in whatever form, of a problem."""
-    ranker, failed, began = problem.ranker(), None, time.perf_counter()
+    ranker, failed, began = problem.ranker(n_threads), None, time.perf_counter()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
@@ -158,6 +171,8 @@ def fit(problem, X, y, sample_weight):
 
 def complaints(problem, done):
     """What is wrong with a fit, in sentences that begin with a word for the kind."""
+    if done.refused(problem):
+        return [f"warning: {one.category.__name__}: {one.message}" for one in done.caught]
     if done.error is not None:
         return [f"crash: {_told(done.error)}"]
     wrong = [*_about_solution(problem, done.ranker), *_about_warnings(problem, done)]
@@ -170,10 +185,13 @@ def judged(problem, holder):
     if not can_hold(problem.holding):
         return Outcome(**about, status="skipped", gap=0.0, warned="", seconds=0.0, complaints=())
     done = fit(problem, *holder.hold(problem))
+    again = fit(problem, *holder.hold(problem), n_threads=2)
     about |= {"warned": " ".join(done.warned), "seconds": done.seconds}
-    about["complaints"] = tuple(complaints(problem, done))
+    differs = [] if done.same(again) else ["bits: the same fit on two threads ends in other bits"]
+    about["complaints"] = (*complaints(problem, done), *differs)
     if done.error is not None:
-        return Outcome(**about, status="crash", gap=np.inf)
+        status = "refused" if done.refused(problem) else "crash"
+        return Outcome(**about, status=status, gap=np.inf)
     solution = done.ranker.solution_
     return Outcome(**about, status=solution.status.name, gap=float(solution.relative_gap))
 
@@ -192,7 +210,7 @@ def _about_solution(problem, ranker):
     wrong = [] if k == ranker.top_ else [f"top: {ranker.top_}, which should be {k}"]
     if solution.n_iter > problem.max_iter:
         wrong.append(f"status: {solution.n_iter} iterations of {problem.max_iter}")
-    terms = {"lam": problem.lam, "k": k, "loss": problem.loss}
+    terms = {"lam": problem.lam, "k": k, "loss": problem.loss, "pairwise": problem.pairwise}
     checker = Checker(problem.X, problem.y, sample_weight=weight, **terms)
     others = None if solution.dual.size else {"a fit in memory": _in_memory(problem, k)}
     return wrong + checker.complaints(solution, tol=problem.tol, others=others)

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from toppush.auto.columns import Columns, Seen
 from toppush.auto.linear import SEARCH_ROWS
 from toppush.auto.members import Given
+from toppush.metrics.weights import checked_weights
 from toppush.nonlinear.held_out import Fold, some_rows, within
 from toppush.types import Array, Mask, Matrix, Where
 
@@ -135,10 +136,7 @@ def _counts(positive: ArrayLike, weight: ArrayLike | None) -> Where:
     side = np.asarray(positive, bool)
     if weight is None:
         return np.bincount(side, minlength=2)
-    mass = np.asarray(weight, np.float64)
-    if not np.all((mass >= 0.0) & (mass < np.inf)):
-        raise ValueError("sample_weight must be finite and at least 0; correct it or drop rows.")
-    return np.bincount(side[mass > 0], minlength=2)
+    return np.bincount(side[checked_weights(weight) > 0], minlength=2)
 
 
 def _listed(hands: Any, positive: Any, weight: Any, n_folds: int) -> Listed:

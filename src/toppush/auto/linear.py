@@ -13,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 
 from toppush.auto.quality import Judge
 from toppush.designs import dense
@@ -32,10 +32,10 @@ from toppush.nonlinear.curves import Curves
 from toppush.nonlinear.held_out import (
     Fold,
     folds_of,
-    refuse_negative,
     require_two_of_each,
     some_rows,
     top_mean,
+    weights_of,
     within,
 )
 from toppush.system.threads import go_on
@@ -229,8 +229,7 @@ class TopLinear(Ranker):
         refuse_elsewhere(self, X=X)
         X, y = validated(self, X, y, **READING)
         self.classes_ = two_classes(y, self.positive)
-        weight = None if sample_weight is None else _check_sample_weight(sample_weight, X)
-        refuse_negative(weight)
+        weight = weights_of(sample_weight, X)
         counted = np.arange(len(y)) if weight is None else np.flatnonzero(weight > 0)
         positive = np.asarray(y == self.classes_[1])
         require_two_of_each(positive[counted], self.classes_)

@@ -17,7 +17,7 @@ from sklearn.utils import (
     check_X_y,
 )
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from toppush import metrics
 from toppush.auto import on_dask
@@ -49,9 +49,9 @@ from toppush.estimators.scores import scores_of
 from toppush.estimators.validation import require_columns, validated
 from toppush.metrics.paired import warn_of_perfect
 from toppush.nonlinear.held_out import (
-    refuse_negative,
     require_two_of_each,
     top_mean,
+    weights_of,
 )
 from toppush.nonlinear.tables import (
     FROM_DTYPE,
@@ -321,8 +321,7 @@ class TopRanker(Ranker):
         X, numbers, y, columns = self._numbers_of_training(X, y)
         check_consistent_length(y, groups)
         self.classes_ = two_classes(y, self.positive)
-        weight = None if sample_weight is None else _check_sample_weight(sample_weight, numbers)
-        refuse_negative(weight)
+        weight = weights_of(sample_weight, numbers)
         weight = None if weight is None else _with_mean_one(weight)
         counted = np.arange(len(y)) if weight is None else np.flatnonzero(weight > 0)
         positive = np.asarray(y == self.classes_[1])

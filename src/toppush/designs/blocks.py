@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from toppush.designs.arrays import NUMPY, namespace
+from toppush.designs.arrays import NUMPY, namespace, number
 from toppush.designs.records import Records
 from toppush.designs.rows import PLAIN, Form, Rows
 from toppush.designs.views import MaskedRows, precise
@@ -52,6 +52,8 @@ class Block:
         Weight of each positive's loss.
     scores : (Array, Array)
         Scores of the positives and of the negatives, set by `score`.
+    sizes : (Array, Array)
+        Bounds of the sums of |x_j w_j| in the same scores, set by `read_again`.
     work : Records
         Of the solve under way: what solvers hold per row.
     known : Records
@@ -74,6 +76,7 @@ class Block:
         self._room = rows.room
         self._outer: list[dict[str, Any]] = []
         self.scores: tuple[Array, Array] = (self.arrays.empty(0), self.arrays.empty(0))
+        self.sizes = self.scores
 
     @property
     def n_pos(self) -> int:
@@ -175,10 +178,6 @@ class Block:
         """X+'a - X-'b."""
         return self.rows.combine(self._signed(on_positives, on_negatives))
 
-    def precise_push(self, on_positives: Array, on_negatives: Array) -> Array:
-        """The same in float64, whatever the rows are."""
-        return self.precise_rows.combine(self._signed(on_positives, on_negatives))
-
     def _signed(self, on_positives: Array, on_negatives: Array) -> Array:
         signed = self.join(0.0, on_negatives)
         self.arrays.negative(signed, out=signed)
@@ -189,9 +188,29 @@ class Block:
         """Score every row and keep the scores."""
         self.scores = self.split(self.rows.scores(weights))
 
-    def score_precisely(self, weights: Array) -> None:
-        """The same in float64, whatever the rows are."""
-        self.scores = self.split(self.precise_rows.scores(weights))
+    def read_again(
+        self, weights: Array, on_positives: Array, on_negatives: Array
+    ) -> tuple[Array, float, float]:
+        """Score every row in float64, whatever the rows are, and keep scores and their sizes.
+
+        Returns X+'a - X-'b, the sum of the lengths of its terms, and how many roundings it has:
+        it is summed a few rows at a time, all in one read.
+        """
+        xp, signed = self.arrays, self._signed(on_positives, on_negatives)
+        scores, sizes, lengths = (xp.empty(len(signed)) for _ in range(3))
+        push, n_parts, most = xp.zeros(self.rows.shape[1]), 0, 0
+        squares = xp.square(weights)
+        for where, rows in self.given.parts():
+            if not (rows.is_double and self._form.is_plain):
+                rows = rows.in_form(self._form)
+            scores[where], lengths[where] = rows.scores(weights), xp.sqrt(rows.squared_norms())
+            sizes[where] = xp.sqrt(self.rows.shape[1] * rows.squared().scores(squares))
+            push += rows.combine(signed[where])
+            n_parts, most = n_parts + 1, max(most, rows.shape[0])
+        longest = lengths * xp.sqrt(squares.sum())
+        sizes = xp.where(sizes < longest, sizes, longest)
+        self.scores, self.sizes = self.split(scores), self.split(sizes)
+        return push, number(abs(signed) @ lengths), float(n_parts + most)
 
 
 def _indices(mask: Mask) -> Where:

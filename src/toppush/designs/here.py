@@ -12,6 +12,7 @@ from toppush.designs.local import LocalDesign, default_threads, rows_of
 from toppush.designs.protocol import PlacedRows, T
 from toppush.designs.rows import PLAIN, Rows
 from toppush.designs.views import precise
+from toppush.metrics.weights import checked_weights
 from toppush.types import Array, Labels, Mask, Matrix, Where
 
 ENTRIES_PER_FIT = 1 << 18
@@ -35,10 +36,7 @@ class RowsHere(PlacedRows):
     def weights(self, sample_weight: Any) -> Array:
         from sklearn.utils.validation import _check_sample_weight
 
-        checked: Array = _check_sample_weight(
-            to_host(sample_weight), self, dtype=np.float64, ensure_non_negative=True
-        )
-        return checked
+        return checked_weights(_check_sample_weight(to_host(sample_weight), self, dtype=np.float64))
 
     def mask(self, labels: Any, wanted: Any) -> Mask:
         return to_host(labels == wanted)

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from toppush.files import arrow_values as arrow
 from toppush.files.readers import LoadedRows
 from toppush.files.readers.base import feature_columns
+from toppush.metrics.weights import LEAST, MOST, usable
 from toppush.system.reading import DataError
 from toppush.types import Array, Mask, Where
 
@@ -86,8 +87,8 @@ def _weights(name: str, column: pa.Array) -> Array:
     if not arrow.is_numeric(arrow.value_type(column.type)):
         raise DataError(f"holds {column.type}, and weights are numbers; name another.", column=name)
     weights = arrow.as_floats(name, column)
-    wrong = ~(np.isfinite(weights) & (weights >= 0.0))
-    _refuse(wrong, name, "the weight is missing, negative or infinite; give a number from 0 on.")
+    why = f"the weight is missing, negative or not 0 and beyond {LEAST:g} to {MOST:g}; correct it."
+    _refuse(~usable(weights), name, why)
     if not weights.any():
         raise DataError("all weights are 0; give some rows a weight.", column=name)
     return weights

@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from toppush.metrics.spread import Spread, numbers, rounded, top_levels
+from toppush.metrics.weights import checked_weights
 from toppush.types import Array, Mask
 
 __all__ = ["FEWEST", "ScoreScale", "points", "reliability", "shares"]
@@ -83,7 +84,7 @@ class ScoreScale:
         fewest : int, default=20
             Positives, and negatives, below which there are none either.
         """
-        weights = np.ones(len(scores)) if weight is None else np.asarray(weight, np.float64)
+        weights = np.ones(len(scores)) if weight is None else checked_weights(weight)
         spread = Spread.of(scores, weights, levels=top_levels(int(np.sum(weights > 0.0))))
         place = np.minimum(np.searchsorted(spread.knots, scores), len(spread.knots) - 1)
         hits = np.bincount(place, weights * positive, len(spread.knots)) / weights.sum()
@@ -191,7 +192,7 @@ def points(scores: ArrayLike, reference: ArrayLike, weight: ArrayLike | None = N
     array([ 55., 100.])
     """
     known = np.asarray(reference, np.float64)
-    weights = None if weight is None else np.asarray(weight, np.float64)
+    weights = None if weight is None else checked_weights(weight)
     spread = Spread.of(known, weights, levels=top_levels(len(known)))
     return np.asarray(100.0 * spread.share_below(np.asarray(scores, np.float64)))
 
@@ -222,7 +223,7 @@ def shares(
     >>> shares([10.0, -10.0], np.arange(10) >= 6, np.arange(10)).round(3)
     array([0.883, 0.06 ])
     """
-    weights = None if weight is None else np.asarray(weight, np.float64)
+    weights = None if weight is None else checked_weights(weight)
     known = np.asarray(positive, bool), np.asarray(reference, np.float64)
     found = ScoreScale.learn(*known, weights, fewest=0).share(scores)
     assert found is not None

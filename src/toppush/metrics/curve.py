@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from toppush.metrics.positive import choose
+from toppush.metrics.weights import checked_weights
 from toppush.types import Array, Mask, Where
 
 Values = Array
@@ -182,13 +183,8 @@ def _as_scores(score: Column) -> Column:
 
 
 def _as_weights(sample_weight: ArrayLike, positive: Mask) -> Array:
-    weight = np.asarray(sample_weight, dtype=np.float64)
+    weight = checked_weights(sample_weight)
     _check_shape("sample_weight", weight, positive)
-    if (wrong := ~(weight >= 0) | np.isinf(weight)).any():
-        raise ValueError(
-            f"sample_weight must be finite and at least 0, found {weight[wrong][0]}; "
-            "correct it or drop the row."
-        )
     for name, members in (("positives", positive), ("negatives", ~positive)):
         if not weight[members].any():
             raise ValueError(

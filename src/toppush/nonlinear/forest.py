@@ -11,7 +11,7 @@ from sklearn.ensemble import ExtraTreesClassifier
 from sklearn.tree._tree import NODE_DTYPE, Tree
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils._param_validation import Interval
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 
 from toppush.designs import dense
 from toppush.designs.columns import in_single, is_thin
@@ -27,9 +27,9 @@ from toppush.estimators.validation import validated
 from toppush.nonlinear.held_out import (
     Fold,
     folds_of,
-    refuse_negative,
     require_two_of_each,
     top_mean,
+    weights_of,
 )
 from toppush.system.threads import in_threads
 from toppush.types import Array, Labels, Mask, Matrix, Where
@@ -153,8 +153,7 @@ class TopForest(Ranker):
                 self, X, y, accept_sparse="csr", dtype=np.float64, ensure_all_finite="allow-nan"
             )
             self.classes_ = two_classes(y, self.positive)
-            weight = None if sample_weight is None else _check_sample_weight(sample_weight, X)
-            refuse_negative(weight)
+            weight = weights_of(sample_weight, X)
             counted = np.arange(len(y)) if weight is None else np.flatnonzero(weight > 0)
             positive = np.asarray(y == self.classes_[1])
             require_two_of_each(positive[counted], self.classes_)

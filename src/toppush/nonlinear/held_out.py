@@ -7,9 +7,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.model_selection import StratifiedKFold, check_cv
 from sklearn.utils import check_random_state
+from sklearn.utils.validation import _check_sample_weight
 
+from toppush.metrics.weights import checked_weights
 from toppush.problem.objective import count_top
-from toppush.types import Array, Mask, Where
+from toppush.types import Array, Mask, Matrix, Where
 
 Fold = tuple[Where, Where]
 """Rows to learn from, and rows that are held out."""
@@ -44,12 +46,11 @@ def drawn_folds(positive: Mask, n_members: int, rng: np.random.RandomState) -> l
     return list(split.split(positive, positive))
 
 
-def refuse_negative(weight: Array | None) -> None:
-    """Refuse weights below zero."""
-    if weight is not None and weight.min() < 0:
-        raise ValueError(
-            f"sample_weight has {weight.min():g}, and a weight cannot be negative; give 0 or more."
-        )
+def weights_of(sample_weight: ArrayLike | None, X: Matrix) -> Array | None:
+    """A weight for each row of X, or a refusal; None if there are none."""
+    if sample_weight is None:
+        return None
+    return checked_weights(_check_sample_weight(sample_weight, X, dtype=np.float64))
 
 
 def require_two_of_each(positive: Mask, classes: NDArray[Any]) -> None:

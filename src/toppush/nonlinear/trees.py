@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import _fit_context
 from sklearn.utils import Tags, check_array, check_random_state, check_X_y
 from sklearn.utils._param_validation import Interval, RealNotInt, StrOptions
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from toppush.designs import common_columns, dense, for_engine
 from toppush.designs.local import default_threads
@@ -36,9 +36,9 @@ from toppush.nonlinear.held_out import (
     drawn_folds,
     given_folds,
     joined,
-    refuse_negative,
     require_two_of_each,
     top_mean,
+    weights_of,
 )
 from toppush.nonlinear.members_file import MembersFile
 from toppush.nonlinear.tables import (
@@ -214,8 +214,7 @@ class TopPushTrees(Ranker):
             self._read_boosters = None
             X, y = self._read_training(X, y)
             self.classes_ = two_classes(y, self.positive)
-            weight = None if sample_weight is None else _check_sample_weight(sample_weight, X)
-            refuse_negative(weight)
+            weight = weights_of(sample_weight, X)
             counted = np.arange(len(y)) if weight is None else np.flatnonzero(weight > 0)
             positive = np.asarray(y == self.classes_[1])[counted]
             require_two_of_each(positive, self.classes_)

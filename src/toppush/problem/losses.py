@@ -4,6 +4,7 @@ A loss acts on the violation t = T(w) - w.x of a positive x. Its conjugate
 l*(a) = sup_t a t - l(t) acts on the positive's dual a (the paper's alpha).
 """
 
+import math
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
@@ -11,6 +12,9 @@ import numpy as np
 
 from toppush.designs.arrays import namespace
 from toppush.types import Array as Array
+
+HUGE = 1e300
+"""Means of losses from which nothing is asked of their size any more."""
 
 
 class Loss(Protocol):
@@ -36,6 +40,9 @@ class Loss(Protocol):
 
     def conjugate_slope(self, dual: Array) -> Array:
         """l*'(a), which is the violation that belongs to a."""
+
+    def raised(self, mean: float, by: float) -> float:
+        """A bound on the mean of losses if no violation rises by more than `by`."""
 
     def dual_prox(self, point: Array, stiffness: Array | float) -> tuple[Array, Array]:
         """Minimiser a of l*(a) + stiffness/2 (a - point)^2, and da/dpoint."""
@@ -69,6 +76,10 @@ class TruncatedQuadratic:
     def conjugate_slope(self, dual: Array) -> Array:
         """l*'(a); continued as a straight line below 0, where momentum points may fall."""
         return 0.5 * dual - 1.0
+
+    def raised(self, mean: float, by: float) -> float:
+        """The root of the mean is a norm of (1 + t)_+, which rises by no more than t."""
+        return (math.sqrt(mean) + by) ** 2 if mean < HUGE else mean
 
     def dual_prox(self, point: Array, stiffness: Array | float) -> tuple[Array, Array]:
         xp = namespace(point)
@@ -105,6 +116,10 @@ class Logistic:
         xp = namespace(dual)
         with np.errstate(divide="ignore", invalid="ignore"):
             return xp.log(dual) - xp.log1p(-dual)
+
+    def raised(self, mean: float, by: float) -> float:
+        """The slope is at most 1, and at most the loss."""
+        return min(mean + by, mean * _exp(by))
 
     def dual_prox(self, point: Array, stiffness: Array | float) -> tuple[Array, Array]:
         """Newton on the violation t in t + stiffness l'(t) = stiffness point.
@@ -152,6 +167,10 @@ class Exponential:
         with np.errstate(divide="ignore", invalid="ignore"):
             return namespace(dual).log(dual)
 
+    def raised(self, mean: float, by: float) -> float:
+        """The slope is the loss."""
+        return mean * _exp(by)
+
     def dual_prox(self, point: Array, stiffness: Array | float) -> tuple[Array, Array]:
         """Stiffness a + log(stiffness a) = stiffness point + log stiffness: Wright's omega."""
         xp = namespace(point)
@@ -187,10 +206,19 @@ class Hinge:
         """-1, the violation at the kink."""
         return np.full_like(dual, -1.0)
 
+    def raised(self, mean: float, by: float) -> float:
+        """The slope is at most 1."""
+        return mean + by
+
     def dual_prox(self, point: Array, stiffness: Array | float) -> tuple[Array, Array]:
         """Minimiser of -a + stiffness/2 (a - point)^2 on [0, 1], and da/dpoint."""
         free = point + 1.0 / stiffness
         return np.clip(free, 0.0, 1.0), np.where((free > 0.0) & (free < 1.0), 1.0, 0.0)
+
+
+def _exp(power: float) -> float:
+    """e^t, infinite where it overflows."""
+    return math.exp(power) if power < 709.0 else math.inf
 
 
 LOSSES: dict[str, Loss] = {

@@ -16,8 +16,9 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from toppush.designs import Block, Design, only_asks
-from toppush.designs.arrays import number
+from toppush.designs.arrays import CHUNK, number
 from toppush.problem.losses import Loss
+from toppush.problem.rounding import SUMMED, TINY, grown
 from toppush.problem.tops import chunks, mass_above, top_mean
 from toppush.types import Array
 
@@ -80,6 +81,10 @@ class TopPushProblem(TopProblem):
         losses = self.design.sum(_total_loss, self.loss, threshold)
         return float(0.5 * self.lam * weights @ weights + losses / self.design.total_cost)
 
+    def penalty(self, weights: Array) -> float:
+        """lam/2 |w|^2."""
+        return float(0.5 * self.lam * weights @ weights)
+
     def rise(self, size: float, off: float) -> float:
         """How much a lower bound rises by an error of `off` in a push of that size."""
         return off * (size + 0.5 * off) / (self.scale * self.design.total_cost)
@@ -89,9 +94,15 @@ class TopPushProblem(TopProblem):
         quadratic = push @ push / (2.0 * self.scale)
         return float(-(quadratic + conjugates) / self.design.total_cost)
 
+    @property
+    def roundings(self) -> float:
+        """Roundings of a sum over the positives or the negatives, taken chunk by chunk."""
+        n_rows = self.design.n_pos + self.design.n_neg
+        return SUMMED + min(CHUNK, n_rows) + n_rows / CHUNK
+
 
 class Proof(NamedTuple):
-    """Bounds of the optimum from all rows in float64, owing nothing to how they were found."""
+    """Bounds of the optimum in float64, rounded outward: they hold whatever rounding did."""
 
     threshold: float
     upper: float
@@ -104,69 +115,112 @@ class Proof(NamedTuple):
 Dual = Callable[[Block], tuple[Array, Array]]
 """A block's part of a dual point: of its positives and of its negatives."""
 
-CROSSED = 1e-9
-"""Share of the objective by which rounding may put the lower bound above the upper one."""
+
+class DualSums(NamedTuple):
+    """Sums over a dual point that take no row."""
+
+    positives: float
+    negatives: float
+    conjugates: float
+    sizes: float
+    """Sum of the sizes of all terms in the conjugates."""
+
+    @property
+    def balance(self) -> float:
+        """What brings the negatives' sum to that of the positives; 0 if that is impossible."""
+        usable = 0.0 < self.positives < math.inf and 0.0 < self.negatives < math.inf
+        return self.positives / self.negatives if usable else 0.0
 
 
+STEEP = 1e3
+"""Slope of a conjugate above which it no longer counts: that of a float64 below 1 is 37."""
 UNDERFLOWN = 1e-150
 """Share of the objective at zero below which a bound is taken for zero: its squares are."""
 
 
-def prove(problem: TopPushProblem, weights: Array, dual: Dual, length: float = math.inf) -> Proof:
-    """Objective of the weights, and the bound that a dual point proves.
-
-    `length` is a bound on the length of a row, if known, which rounding goes by.
-    """
+def prove(problem: TopPushProblem, weights: Array, dual: Dual) -> Proof:
+    """Objective of the weights, and the bound that a dual point proves: one read of the rows."""
     design = problem.design
-    design.tell(Block.score_precisely, weights)
+    sums: DualSums = design.sum(dual_sums, dual, problem.loss)
+    push, terms, n_terms = design.sum(_read_again, weights, dual, sums.balance)
     threshold = problem.threshold()
-    upper = problem.upper(weights, threshold)
-    positives, negatives = design.sum(_dual_mass, dual)
-    if not (positives > 0.0 and negatives > 0.0):
-        return Proof(threshold, upper, 0.0, 0.0)
-    balance = positives / negatives
-    push, conjugates = design.sum(_dual_sums, dual, problem.loss, balance)
-    known = math.isfinite(length)
-    terms = 2.0 * positives * length if known else design.sum(_lengths_of_terms, dual, balance)
-    lower = problem.lower(push, conjugates) - rounding(
-        problem, math.sqrt(float(push @ push)), terms
-    )
+    upper = _upper_of_rounded(problem, weights)
+    off = grown(n_terms) * terms
+    return Proof(threshold, upper, *proven_by(problem, sums, _norm(push), off, terms))
+
+
+def proven_by(
+    problem: TopPushProblem, sums: DualSums, size: float, off: float, terms: float
+) -> tuple[float, float]:
+    """The lower bound and the balance of a dual point.
+
+    Its push has the length `size` up to an error of `off`, and its terms' lengths sum to `terms`.
+    A cap that rounding overstepped costs what is above it.
+    """
+    balance = sums.balance
+    if balance == 0.0:
+        return 0.0, 0.0
+    over = abs(balance - 1.0) * terms if problem.k > 1 else 0.0
+    off = off + over + grown(SUMMED) * terms + grown(problem.design.n_features) * size
+    quadratic = size * size / (2.0 * problem.scale)
+    lost = grown(problem.roundings) * (quadratic + sums.sizes) / problem.design.total_cost
+    lower = -(quadratic + sums.conjugates) / problem.design.total_cost
+    lower = float(lower - lost - problem.rise(size, off))
     if not lower > UNDERFLOWN * problem.at_zero():
-        return Proof(threshold, upper, 0.0, 0.0)  # no dual at all proves as much
-    if lower > upper * (1.0 + CROSSED):
-        raise AssertionError(
-            f"the bounds cross: {lower!r} is proven from below and {upper!r} reached; this is a "
-            "defect of toppush, please report it."
-        )
-    return Proof(threshold, upper, min(lower, upper), balance)
+        return 0.0, 0.0  # no dual at all proves as much
+    return lower, balance
 
 
-def rounding(problem: TopPushProblem, size: float, terms: float) -> float:
-    """What rounding may add to a bound; |X+'a - X-'b| is `size`, its terms add up to `terms`."""
+def upper_of(problem: TopPushProblem, penalty: float, losses: float, off: float) -> float:
+    """A bound above P(w) from its two parts in float64, the scores being off by at most `off`."""
+    unit = grown(problem.roundings + problem.design.n_features)
+    raised = problem.loss.raised(losses * (1.0 + unit), 2.0 * off + grown(0.0))
+    return (penalty + raised) * (1.0 + unit) + TINY
+
+
+def _upper_of_rounded(problem: TopPushProblem, weights: Array) -> float:
+    """The same at scores that every row's own error has moved for the worse."""
     design = problem.design
-    unit = float(np.finfo(np.float64).eps) * (8.0 + math.sqrt(design.n_pos + design.n_neg))
-    return problem.rise(size, unit * terms)
+    design.tell(_against_weights, grown(design.n_features))
+    high, low = design.max(negatives_range)
+    threshold = high
+    if problem.k > 1:
+        mean, level = top_of(design, negative_scores, problem.k, -low, high)
+        threshold = mean + grown(problem.roundings) * (abs(high) + abs(level))
+    losses = design.sum(_total_loss, problem.loss, threshold) / design.total_cost
+    return upper_of(problem, problem.penalty(weights), losses, 0.0)
+
+
+def _norm(vector: Array) -> float:
+    return math.sqrt(float(vector @ vector))
+
+
+def _read_again(
+    block: Block, weights: Array, dual: Dual, balance: float
+) -> tuple[Array, float, float]:
+    """Score the rows anew; X+'a - X-'b, the sum of the lengths of its terms, and of how many."""
+    on_positives, on_negatives = dual(block)
+    return block.read_again(weights, on_positives, balance * on_negatives)
+
+
+def _against_weights(block: Block, unit: float) -> None:
+    """Lower the positives' scores and raise the negatives' by what rounding may be in them."""
+    (positives, negatives), sizes = block.scores, block.sizes
+    block.scores = positives - unit * sizes[0], negatives + unit * sizes[1]
 
 
 @only_asks
-def _lengths_of_terms(block: Block, dual: Dual, balance: float) -> float:
+def dual_sums(block: Block, dual: Dual, loss: Loss) -> DualSums:
+    """Of a block's part of a dual point."""
     on_positives, on_negatives = dual(block)
-    lengths = block.arrays.sqrt(block.precise_rows.squared_norms())
-    return number(block.join(on_positives, balance * on_negatives) @ lengths)
-
-
-@only_asks
-def _dual_mass(block: Block, dual: Dual) -> tuple[float, float]:
-    on_positives, on_negatives = dual(block)
-    return number(on_positives.sum()), number(on_negatives.sum())
-
-
-@only_asks
-def _dual_sums(block: Block, dual: Dual, loss: Loss, balance: float) -> tuple[Array, float]:
-    """X+'a - X-'b, and the sum of conjugates."""
-    on_positives, on_negatives = dual(block)
-    conjugates = number(block.cost @ loss.conjugate(on_positives / block.cost))
-    return block.precise_push(on_positives, balance * on_negatives), conjugates
+    conjugates = sizes = 0.0
+    for cost, entries in chunks(block.cost, on_positives):
+        xp, share = block.arrays, entries / cost
+        terms = loss.conjugate(share)
+        slopes = xp.clip(abs(xp.where(share > 0.0, loss.conjugate_slope(share), 0.0)), 0.0, STEEP)
+        conjugates += number(cost @ terms)
+        sizes += number(cost @ (abs(terms) + (1.0 + slopes) * share))
+    return DualSums(number(on_positives.sum()), number(on_negatives.sum()), conjugates, sizes)
 
 
 def balanced(block: Block, dual: Dual, balance: float) -> Array:

@@ -33,6 +33,9 @@ FEW_PAIRS = 1 << 14
 class PairSums(Protocol):
     """Sums over all pairs of some scores."""
 
+    left_out: float
+    """Most that a mean of losses is too small because distant pairs are left out."""
+
     def over_positives(self, f: Array, order: int) -> Array:
         """For every negative, the sum of f_i times the loss or a derivative."""
 
@@ -45,6 +48,8 @@ class SquaredHingeSums:
 
     All terms that are added are of one sign if f is, so no digits cancel wherever the scores lie.
     """
+
+    left_out = 0.0
 
     def __init__(self, positives: Array, negatives: Array) -> None:
         points = np.concatenate([positives - 1.0, negatives])
@@ -82,6 +87,8 @@ def _parabolas(mass: Array, gaps: Array, order: int) -> Array:
 class AllPairs:
     """Any loss, all pairs written down: for few rows the quickest way."""
 
+    left_out = 0.0
+
     def __init__(self, loss: Loss, positives: Array, negatives: Array) -> None:
         self._kinds = loss.value, loss.slope, loss.curvature
         self._violations = negatives[:, None] - positives
@@ -110,6 +117,8 @@ def logistic_sums(positives: Array, negatives: Array) -> PairSums:
 
 class LogisticSums:
     """l(t) = log(1 + e^t) by panels of the scores' axis, each a polynomial in either score."""
+
+    left_out = float(np.exp(1.0 - FAR))
 
     def __init__(self, positives: Array, negatives: Array) -> None:
         middle = 0.5 * (_least(positives, negatives) - _least(-positives, -negatives))
@@ -216,6 +225,8 @@ def _tables(order: int, sign: float) -> Array:
 
 class ExponentialSums:
     """l(t) = e^t = e^s e^-x: a product of two sums, all scores less the greatest negative's."""
+
+    left_out = 0.0
 
     def __init__(self, positives: Array, negatives: Array) -> None:
         top = negatives.max()

@@ -24,6 +24,8 @@ FAR, FAR_SINGLE = 1e3, 1e1
 digits count. Below that a shift costs digits: it is exact only for rows that share it."""
 SQUARED = 1e100
 """Size up to which entries may be squared and added up."""
+MOST_SIZE, MOST_RATIO = 960.0, 1400.0
+"""Powers of two that the greatest entry may be from 1, and its square from lam."""
 BALANCE = 1e100
 """Most that the entries' square may exceed lam, or fall below it, before they share the size."""
 
@@ -56,7 +58,8 @@ def refine(problem: TopProblem) -> bool:
 
 def in_form(problem: Problem) -> Problem:
     """The same problem on the rows as they are seen: lam shrinks as weights grow."""
-    return replace(problem, lam=problem.lam * seen(problem).form.scale ** 2)
+    scale = seen(problem).form.scale
+    return replace(problem, lam=problem.lam * scale * scale)
 
 
 def answer_in(form: Form, weights: Array, threshold: float) -> tuple[Array, float]:
@@ -81,6 +84,7 @@ def _look(problem: TopProblem, n_sample: int | None) -> Seen:
     double = all(part.is_double for part in parts)
     if size == 0.0:
         return Seen(PLAIN, final, double, 0.0)
+    require_reach(size, problem.lam)
     shares = [part.size / size for part in parts]
     n_rows = sum(part.n_rows for part in parts)
     mean = sum(part.total * share for part, share in zip(parts, shares, strict=True)) / n_rows
@@ -95,9 +99,24 @@ def _look(problem: TopProblem, n_sample: int | None) -> Seen:
     return Seen(Form(scale, scale * size * mean if shifted else None), final, double)
 
 
+def require_reach(size: float, lam: float) -> None:
+    """Refuse rows whose squares are too far from lam for float64, however they are scaled."""
+    if abs(math.log2(size)) > MOST_SIZE or abs(_ratio(size, lam)) > MOST_RATIO:
+        raise ValueError(
+            f"the largest entry of X is {size:.3g} and lam is {lam:.3g}: their weights would be "
+            "beyond float64. Scale the columns, such as by MaxAbsScaler, or correct entries that "
+            "are not meant to be so far from 1."
+        )
+
+
+def _ratio(size: float, lam: float) -> float:
+    """The power of two by which squared entries exceed lam."""
+    return 2.0 * math.log2(size) - math.log2(lam)
+
+
 def _scale(size: float, lam: float) -> float:
     """A power of two that brings entries near 1, or half of the way if lam is far from them."""
-    ratio = 2.0 * math.log2(size) - math.log2(lam)
+    ratio = _ratio(size, lam)
     excess = math.copysign(max(abs(ratio) - math.log2(BALANCE), 0.0), ratio) / 4.0
     return math.ldexp(1.0, round(excess - math.log2(size)))
 

@@ -131,7 +131,7 @@ class DualAscent:
         """The record of the latest point, or of weights of zero if its objective overflows."""
         finite = np.isfinite(self.upper)
         weights = self.push / self.problem.scale if finite else 0.0 * self.push
-        proof = prove(self.problem, weights, _dual_pair, self.how.length)
+        proof = prove(self.problem, weights, _dual_pair)
         if status is not Status.STOPPED and not self.upper <= FAR * self.problem.at_zero():
             status = Status.DIVERGED
         weights, threshold = answer_in(self.how.form, weights, proof.threshold)

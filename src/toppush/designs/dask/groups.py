@@ -21,6 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 from toppush.designs.block_design import by_entry, quietly
 from toppush.designs.blocks import Block, only_asks
 from toppush.designs.local import blocks_of, hold_blas, narrow_indices, release_blas
+from toppush.metrics.weights import checked_weights
 from toppush.types import Array, Matrix
 
 UNUSABLE = "partition"
@@ -114,9 +115,7 @@ def read_part(
             raise ValueError(f"it has {X.shape[1]} columns and X has {n_columns}")
         vectors = [np.asarray(positive, bool).reshape(-1)]
         if sample_weight is not None:
-            vectors.append(np.asarray(sample_weight, np.float64).reshape(-1))
-            if not np.all((vectors[1] >= 0.0) & (vectors[1] < np.inf)):
-                raise ValueError("sample_weight must be finite and at least 0")
+            vectors.append(checked_weights(sample_weight).reshape(-1))
         for vector, name in zip(vectors, ("y", "sample_weight"), strict=False):
             if len(vector) != X.shape[0]:
                 raise ValueError(f"X has {X.shape[0]} rows there and {name} {len(vector)}")

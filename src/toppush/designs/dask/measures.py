@@ -30,6 +30,7 @@ from toppush.metrics.parts import (
     positives_of,
 )
 from toppush.metrics.positive import choose
+from toppush.metrics.weights import checked_weights
 from toppush.types import Labels
 
 
@@ -65,11 +66,9 @@ def lazy_curve(
 def read_list(positive: ArrayLike, scores: ArrayLike, weight: ArrayLike | None = None) -> ListPart:
     """Check the rows of a part."""
     scores = np.asarray(scores, np.float64)
-    weight = np.ones(len(scores)) if weight is None else np.asarray(weight, np.float64)
+    weight = np.ones(len(scores)) if weight is None else checked_weights(weight)
     if np.isnan(scores).any():
         raise ValueError("y_score holds NaN; fill or drop those rows.")
-    if not np.all((weight >= 0.0) & (weight < np.inf)):
-        raise ValueError("sample_weight must be finite and at least 0; correct it or drop rows.")
     return ListPart(np.asarray(positive, bool), scores, weight)
 
 

@@ -12,7 +12,8 @@ from typing import NamedTuple
 import numpy as np
 
 from toppush.problem.losses import Loss
-from toppush.problem.objective import TopPushProblem, prove, rounding
+from toppush.problem.objective import Proof, TopPushProblem, dual_sums, prove, proven_by, upper_of
+from toppush.problem.rounding import grown
 from toppush.problem.tops import root
 from toppush.solvers.forms import Seen
 from toppush.solvers.newton import band, duals, positives
@@ -20,9 +21,9 @@ from toppush.solvers.newton.pulls import Pulls
 from toppush.solvers.newton.systems import norm
 from toppush.types import Array
 
-SURE, ROUNDINGS = 1e-7, 16
-"""Share of the objective up to which rounding in its bounds is let be, and the roundings of a
-score beside one for each feature."""
+SURE, OF_TOL = 1e-7, 0.1
+"""Share of the objective, and of tol, up to which bounds may be rounded outward by what is known of
+the steps; else they are proven from the rows, which leaves less to rounding."""
 
 
 class Mass(NamedTuple):
@@ -31,6 +32,18 @@ class Mass(NamedTuple):
     total: float
     squares: float
     product: Array
+
+
+class Push(NamedTuple):
+    """What is known of the best dual point's X+'a - X-'b."""
+
+    size: float = 0.0
+    mass: float = 0.0
+    """Sum of all entries of the dual point."""
+    scale: float = 0.0
+    """What its pulls are multiplied by."""
+    off: float = 0.0
+    """Rounding of the Gram matrix in it."""
 
 
 class Bounds:
@@ -47,34 +60,43 @@ class Bounds:
         self.threshold = 0.0
         self.balance: float | None = None
         """The dual's, once the bounds are proven or need no proof."""
-        self._push, self._least_steepness = (0.0, 0.0), np.inf
+        self._push, self._least_steepness = Push(), np.inf
 
     # ---- proof
 
-    def settle(self, pulls: Pulls, path: float) -> None:
-        """Prove the bounds from all rows, unless they are sure; `path` is how far weights went."""
-        if self._are_sure(pulls, path):
-            self.balance = 1.0
-            return
-        proof = prove(self.problem, self.weights, duals.best_pair, self.how.length)
-        self.threshold, self.upper, self.lower = proof.threshold, proof.upper, proof.lower
-        self.balance = proof.balance
+    def settle(self, pulls: Pulls, path: float, n_steps: int) -> None:
+        """Round the bounds outward: by what is known of the steps, or else by a read of the rows.
 
-    def _are_sure(self, pulls: Pulls, path: float) -> bool:
-        """Whether rounding cannot have touched the bounds, so that they need no proof.
+        `path` is how far the weights went, in so many steps.
+        """
+        proof = self._without_reading(pulls, path, n_steps)
+        if proof is None:
+            proof = prove(self.problem, self.weights, duals.best_pair)
+        self.threshold, self.upper, self.lower, self.balance = proof
+
+    def _without_reading(self, pulls: Pulls, path: float, n_steps: int) -> Proof | None:
+        """The bounds as rounding can have left them; None if that is too little.
 
         Scores add up the products of all steps, each rounded in proportion to the length of the
         row and of the step. Pulls from the Gram matrix are those of exact scores, and the dual's
         are not.
         """
-        problem, length, (push, mass) = self.problem, self.how.length, self._push
-        unit = float(np.finfo(np.float64).eps) * (problem.design.n_features + ROUNDINGS)
-        slip = 4.0 * unit * length * path
-        off = slip * max(pulls.total / self.m, 1.0)
-        off = max(off, rounding(problem, push, mass * length))
+        problem, how, push = self.problem, self.how, self._push
+        if not how.double or how.final or not math.isfinite(how.length):
+            return None
+        design, unit = problem.design, grown(problem.roundings + problem.design.n_features)
+        slip = grown(2.0 * (design.n_features + n_steps)) * how.length * path
+        off = push.off + grown(design.n_pos + design.n_neg) * push.mass * how.length
         if pulls.from_gram:
-            off = max(off, problem.rise(push, 2.0 * slip * self.m * length))
-        return self.how.double and not self.how.final and off <= SURE * self.upper
+            off += 2.0 * push.scale * self.m * slip * how.length
+        sums = design.sum(dual_sums, duals.best_pair, problem.loss)
+        lower, balance = proven_by(problem, sums, push.size, off, push.mass * how.length)
+        penalty = problem.penalty(self.weights)
+        losses = max(self.upper - penalty, 0.0) + unit * self.upper
+        upper = upper_of(problem, penalty, losses, slip + unit * how.length * path)
+        lost = upper - self.upper + self.lower - lower
+        sure = lost <= min(SURE, OF_TOL * self.tol) * self.upper
+        return Proof(self.threshold, upper, lower, balance) if sure else None
 
     # ---- from above
 
@@ -154,7 +176,9 @@ class Bounds:
             bound /= self.m
             if bound > self.lower:
                 self.lower, by = bound, scale * mass.total
-                self._push = scale * norm(push), 2.0 * by
+                self._push = Push(
+                    scale * norm(push), 2.0 * by, scale, scale * pulls.rounding_of_gram()
+                )
                 design.tell(duals.keep_dual, by_steps, scale, by / total, by * lift, by / k)
 
     def _lift_into_cap(self, total: float) -> float:

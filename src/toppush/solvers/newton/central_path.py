@@ -7,7 +7,7 @@ import numpy as np
 
 from toppush.designs import Block
 from toppush.problem.objective import TopPushProblem, negatives_range, top_of
-from toppush.problem.solution import Solution, Status, closed, relative_gap
+from toppush.problem.solution import Solution, Status, relative_gap
 from toppush.solvers.driver import Standing
 from toppush.solvers.forms import Seen, answer_in
 from toppush.solvers.newton import band, duals, positives, starts
@@ -30,8 +30,9 @@ TO_BOUNDARY = 0.99
 SHORT_STEP, MANY_SHORT, MAX_RESCUES = 0.03, 3, 8
 PATIENCE = 40
 """Iterations without a better gap after which the solve is given up."""
-MAX_REFUTED = 3
-"""Times that the rows may refute the bounds of a careful solve before it is given up."""
+MAX_REFUTED, NEARLY = 3, 3.0
+"""Times that rounding may refute the bounds of a careful solve before it is given up, or of another
+one with a gap of so many tol."""
 PREDICTOR_RTOL, CORRECTOR_RTOL = 0.2, 0.015
 
 
@@ -59,7 +60,7 @@ class CentralPath(Beginning):
         self.n_band, self.step, self.has_stepped = 0, 1.0, False
         self.at_dual = False
         """Whether the band still has the pushes of the start's dual, and no slacks."""
-        self.n_short = self.n_rescues = self.n_idle = self.n_refuted = 0
+        self.n_steps = self.n_short = self.n_rescues = self.n_idle = self.n_refuted = 0
         self.best_gap = self.least_complementarity = np.inf
 
     # ---- as every method
@@ -124,11 +125,13 @@ class CentralPath(Beginning):
 
     def _proven(self) -> Status | None:
         """How the solve ends where the bounds agree; a careful one goes on if rows refute them."""
-        self.bounds.settle(self.pulls, self.path)
-        if closed(self.bounds.upper, self.bounds.lower, self.tol):
+        self.bounds.settle(self.pulls, self.path, self.n_steps)
+        gap = relative_gap(self.bounds.upper, self.bounds.lower)
+        if gap <= self.tol:
             return Status.CONVERGED
         self.n_refuted += 1
-        if not self.how.final or self.n_refuted > MAX_REFUTED:
+        near = self.how.final or gap <= NEARLY * self.tol
+        if not near or self.n_refuted > MAX_REFUTED:
             return Status.STALLED
         self.bounds.balance = None
         self.problem.design.tell(Block.score, self.weights)
@@ -138,7 +141,7 @@ class CentralPath(Beginning):
         """The record of the best points, proven."""
         bounds = self.bounds
         if bounds.balance is None:
-            bounds.settle(self.pulls, self.path)
+            bounds.settle(self.pulls, self.path, self.n_steps)
         upper, lower, weights, threshold = self.standing()
         self.problem.design.tell(starts.leave_dual)
         dual = self.problem.design.over_rows(duals.best_dual, bounds.balance)
@@ -235,6 +238,7 @@ class CentralPath(Beginning):
     def _go(self, step: float, moves: Array, change: Array) -> None:
         """Take the step, here and in the blocks."""
         design, self.step = self.problem.design, step
+        self.n_steps += 1
         self.weights = self.weights + step * moves
         self.path += step * norm(moves)
         self.level += step * change[0]

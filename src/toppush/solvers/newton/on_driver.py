@@ -22,6 +22,7 @@ from scipy.linalg import qr, solve_triangular
 from toppush.designs import Block, Design, Form, only_asks
 from toppush.designs.arrays import to_host
 from toppush.problem.objective import TopPushProblem, balanced, prove
+from toppush.problem.rounding import SUMMED, TINY, UNIT, grown
 from toppush.problem.solution import Solution, Status, closed, relative_gap
 from toppush.solvers.driver import Standing, follow
 from toppush.solvers.forms import answer_in, in_form, seen
@@ -39,6 +40,9 @@ then, if that did not get there, with caution."""
 SHORT_STEP = 0.3
 """Step below which one back to the central path is tried."""
 PATIENCE, MAX_HALVINGS = 80, 60
+WIDE_UNIT = 0.5 * float(np.finfo(np.longdouble).eps)
+ALMOST = 0.999
+"""Share of tol at which the path ends: the rest is for rounding in the bounds."""
 
 
 def fits_driver(design: Design) -> bool:
@@ -68,7 +72,7 @@ def solve_on_driver(
     weights = design.arrays.asarray(path.best_weights)
     proof = prove(formed, weights, _received_dual)
     upper, threshold = path.objective(to_host(weights))
-    lower = min(proof.lower, upper)
+    upper, lower = min(upper, proof.upper), proof.lower
     weights, threshold = answer_in(form, weights, threshold)
     return Solution(
         weights=weights,
@@ -182,12 +186,19 @@ class ExactPath:
             self.best_dual = scale * self.dual, scale * mass * on_negatives
 
     def objective(self, weights: Array) -> tuple[float, float]:
-        """P(w) and T(w), in long double where the machine has it: long rows cost digits."""
-        positives, negatives, k = self._all
+        """A bound above P(w), and T(w), in long double where there is one: it has more digits."""
         wide = weights.astype(np.longdouble)
-        threshold = np.sort(negatives @ wide)[-k:].mean()
-        losses = self.cost @ self.loss.value(threshold - positives @ wide)
-        return float(0.5 * self.lam * (wide @ wide) + losses), float(threshold)
+        unit = grown(SUMMED + len(wide) + len(self.cost) + self.n_neg, WIDE_UNIT)
+        *rows, k = self._all
+        scores = [side @ wide for side in rows]
+        threshold = np.sort(scores[1])[-k:].mean()
+        # Scores that each row's own rounding has moved for the worse.
+        off = [unit * (np.abs(side) @ np.abs(wide)) for side in rows]
+        highest = np.sort(scores[1] + off[1])[-k:]
+        violations = highest.mean() + unit * np.abs(highest).max() - (scores[0] - off[0])
+        losses = self.cost @ self.loss.value(violations + unit)
+        upper = (0.5 * self.lam * (wide @ wide) + losses) * (1.0 + max(unit, 4.0 * UNIT)) + TINY
+        return float(upper), float(threshold)
 
     def ended(self) -> Status | None:
         """Whether the gap is closed, or nothing gets better any more."""
@@ -197,7 +208,7 @@ class ExactPath:
         self.n_idle = 0 if ahead else self.n_idle + 1
         if ahead:
             self.record = self.upper, self.lower, min(left, least)
-        if gap <= self.tol:
+        if gap <= ALMOST * self.tol:
             return Status.CONVERGED
         return Status.STALLED if self.n_idle >= PATIENCE or not np.isfinite(self.pull) else None
 

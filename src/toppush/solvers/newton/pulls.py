@@ -1,6 +1,10 @@
 """Sums over the positives at a point: their pulls, their bends and, if formed, the Gram matrix."""
 
+import math
+
+from toppush.designs.arrays import namespace
 from toppush.problem.objective import TopPushProblem
+from toppush.problem.rounding import grown
 from toppush.problem.tops import ROUNDING
 from toppush.solvers.newton import positives
 from toppush.solvers.newton.state import Gram
@@ -84,13 +88,24 @@ class Pulls:
         design = self._problem.design
         design.known.take(Gram)
         matrix, product = design.sum(positives.update_gram, before is None)
-        largest = 0.0, 0.0
+        largest = turnover = 0.0, 0.0
+        trace = 0.0
         if before is not None:
             matrix, product = before.matrix + matrix, before.bend_product + product
-            largest = before.largest
+            largest, turnover, trace = before.largest, before.turnover, _trace(before.matrix)
         sizes = norm(matrix.reshape(-1)), norm(product)
         largest = max(largest[0], sizes[0]), max(largest[1], sizes[1])
-        design.known.keep(Gram(matrix, product, largest))
+        bends = 2.0 * design.total_cost / (self._problem.loss.conjugate_curvature or 1.0)
+        turnover = turnover[0] + 2.0 * bends, turnover[1] + trace + _trace(matrix)
+        design.known.keep(Gram(matrix, product, largest, turnover))
+
+    def rounding_of_gram(self) -> float:
+        """Most that rounding in the Gram matrix may have added to a product taken from it."""
+        if not self.from_gram:
+            return 0.0
+        design, (mass, squares) = self._problem.design, self.gram.turnover
+        size = abs(1.0 + self._threshold) * math.sqrt(mass * squares)
+        return grown(design.n_pos + design.n_features) * (size + squares * norm(self._weights))
 
     def in_doubt(self, push: Array, sure: float) -> bool:
         """Whether pulls taken from the Gram matrix lost digits that a bound needs.
@@ -104,3 +119,7 @@ class Pulls:
         off, length = ROUNDING * size, norm(push)
         known = length**2 / self._problem.scale + curvature * self.squares
         return bool(off * (2.0 * length + off) / self._problem.scale > sure * known)
+
+
+def _trace(matrix: Array) -> float:
+    return float(namespace(matrix).diagonal(matrix).sum())

@@ -61,7 +61,9 @@ class Gram:
     bend_product: Array
     """X'bend."""
     largest: tuple[float, float]
-    """Greatest lengths that the two had while they were summed up, which rounding goes by."""
+    """Greatest lengths that the two had while they were summed up."""
+    turnover: tuple[float, float]
+    """Sums of the bends, and of the traces, that were added and taken away: rounding goes by it."""
 
 
 @dataclass(frozen=True)
