@@ -22,6 +22,8 @@ EPS = np.finfo(LONG).eps
 IS_LONG = np.finfo(LONG).maxexp > 2 * np.finfo(np.float64).maxexp
 MARGIN = 1e-6
 """How far a stated number that is no bound may be off, as a share of the objective."""
+NEXT_TO_NOTHING = 1e-20
+"""An objective below which an upper bound need not come close."""
 SMALLEST = LONG(np.finfo(np.float64).tiny)
 """Below this a float64 loses digits, and so may what is stated."""
 
@@ -118,11 +120,11 @@ class Checker:
     def _over_pairs(self, w):
         """F(w), all pairs written down."""
         t = (self.neg @ w)[:, None] - self.pos @ w
-        means = np.array([[self._mean(kind(self.loss, row)) for kind in (loss, slope)] for row in t])
-        top = np.argsort(means[:, 0])[-self.k :]
-        value = self.lam / 2 * (w @ w) + means[top, 0].sum() / self.k
+        losses = np.sort([self._mean(loss(self.loss, row)) for row in t])
+        steepest = max(self._mean(slope(self.loss, row)) for row in t)
+        value = self.lam / 2 * (w @ w) + losses[-self.k :].sum() / self.k
         size = max((np.abs(rows) @ np.abs(w)).max() for rows in (self.pos, self.neg))
-        return Value(value, 16 * EPS * (size * means[:, 1].max() + value))
+        return Value(value, 16 * EPS * (size * steepest + value))
 
     def _mean(self, values):
         return self.cost @ values / self.m
@@ -193,7 +195,8 @@ class Checker:
         found = self.objective(solution.weights)
         if not upper >= found.value - found.noise:
             yield f"upper: {upper:.18g} is stated, the objective is {found.value:.18g}"
-        if not upper <= found.value * (1 + margin) + SMALLEST + found.noise:
+        of_float64 = 64 * len(solution.weights) * np.finfo(np.float64).eps / EPS * found.noise
+        if not upper <= found.value * (1 + margin) + of_float64 + NEXT_TO_NOTHING:
             yield f"loose: upper {upper:.12g} is stated, the objective is {found.value:.12g}"
         if not lower <= upper:
             yield f"crossed: lower {lower:.18g} is above upper {upper:.18g}"

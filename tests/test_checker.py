@@ -118,9 +118,10 @@ def _one_more(dual, y, excess):
 FALSE = {
     "lower raised above the optimum": ("crossed", lambda s, y: {"lower": s.upper * 1.01}),
     "lower raised above zero's": ("false", lambda s, y: {"lower": 1.1}),
-    "lower raised a little": ("unproven", lambda s, y: {"lower": s.lower + 3e-6 * s.upper}),
-    "upper lowered a little": ("upper", lambda s, y: {"upper": s.upper * (1 - 3e-6)}),
-    "upper raised a little": ("upper", lambda s, y: {"upper": s.upper * (1 + 3e-6)}),
+    "lower raised a little": ("unproven", lambda s, y: {"lower": s.lower + 1e-9 * s.upper}),
+    "bounds crossed by a rounding": ("crossed", lambda s, y: {"lower": np.nextafter(s.upper, 1)}),
+    "upper lowered a little": ("upper", lambda s, y: {"upper": s.upper * (1 - 1e-9)}),
+    "upper raised a little": ("loose", lambda s, y: {"upper": s.upper * (1 + 3e-6)}),
     "weights changed": ("upper", lambda s, y: {"weights": s.weights * 0.9}),
     "threshold changed": ("threshold", lambda s, y: {"threshold": s.threshold + 1e-4}),
     "dual zero": ("unproven", lambda s, y: {"dual": np.zeros_like(s.dual)}),
@@ -162,7 +163,8 @@ def test_without_a_dual_the_bound_is_compared_with_objectives(name):
     assert checker.complaints(without, tol=1e-4) == []
     assert checker.complaints(replace(without, lower=1.01 * solution.upper), tol=1e-4)
     at_zero = float(loss(name, np.longdouble(0)))
-    zero = {"weights": np.zeros_like(solution.weights), "upper": at_zero, "threshold": 0.0}
+    above = np.nextafter(at_zero, 1.0)
+    zero = {"weights": np.zeros_like(solution.weights), "upper": above, "threshold": 0.0}
     poor = replace(without, **zero, lower=0.5 * (solution.upper + at_zero))
     assert checker.complaints(poor) == []
     assert checker.complaints(poor, others={"better weights": solution.weights})

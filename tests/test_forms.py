@@ -1,5 +1,6 @@
 """Rows in another form, and the solver for few rows of very different size."""
 
+import re
 from itertools import pairwise
 
 import numpy as np
@@ -14,12 +15,12 @@ from toppush.designs.local import rows_of
 from toppush.designs.rows import PLAIN, Form
 from toppush.designs.views import PreciseRows, precise
 from toppush.problem.losses import LOSSES
-from toppush.problem.objective import TopPushProblem, prove
+from toppush.problem.objective import TopPushProblem
 from toppush.problem.solution import Status
 from toppush.solvers import SOLVERS
 from toppush.solvers.forms import refine, seen
 from toppush.solvers.journal import Journal
-from toppush.solvers.newton import duals, on_driver
+from toppush.solvers.newton import on_driver
 
 KINDS = {
     "dense": lambda X: rows_of(X),
@@ -152,16 +153,29 @@ def test_rows_of_sixteen_powers_of_ten(name, seed):
     assert found.status is Status.CONVERGED
 
 
-def test_crossed_bounds_are_refused(monkeypatch):
+@pytest.mark.parametrize("exponent", [-1000, -720, 720, 1000])
+def test_rows_out_of_reach_are_refused_by_their_size(exponent):
+    """Beside a lam of 1 their weights are no float64; beside one of their size they are."""
     X, positive = some_classes(0)
-    with LocalDesign(X, positive) as design:
-        problem = TopPushProblem(design, LOSSES["truncated_quadratic"], 0.1)
-        found = SOLVERS["newton"](problem, tol=1e-4)
-        proof = prove(problem, found.weights, duals.best_pair)
-        assert proof.lower <= found.upper
-        monkeypatch.setattr(TopPushProblem, "lower", lambda *_: 1.01 * found.upper)
-        with pytest.raises(AssertionError, match="the bounds cross"):
-            prove(problem, found.weights, duals.best_pair)
+    X = np.ldexp(X, exponent)
+    largest = f"{np.abs(X).max():.3g}"
+    for solver in SOLVERS.values():
+        with LocalDesign(X, positive) as design:
+            problem = TopPushProblem(design, LOSSES["logistic"], 1.0)
+            with pytest.raises(ValueError, match=re.escape(largest)):
+                solver(problem, tol=1e-4, max_iter=10)
+
+
+def test_a_power_of_two_changes_no_bit():
+    X, positive = some_classes(0)
+    found = []
+    for exponent in (40, 200, 400):
+        with LocalDesign(np.ldexp(X, exponent), positive) as design:
+            problem = TopPushProblem(design, LOSSES["logistic"], 2.0 ** (2 * exponent - 5))
+            found.append(SOLVERS["newton"](problem, tol=1e-6))
+    for one, exponent in zip(found, (40, 200, 400), strict=True):
+        assert (one.upper, one.lower) == (found[0].upper, found[0].lower)
+        np.testing.assert_array_equal(np.ldexp(one.weights, exponent - 40), found[0].weights)
 
 
 def test_a_careful_solve_goes_on_where_rows_are_many(monkeypatch):

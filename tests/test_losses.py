@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
 
 import reference
 from toppush.problem.losses import LOSSES
@@ -258,3 +259,18 @@ def test_elementwise(loss, shape, rng):
 def test_names():
     assert {name: loss.name for name, loss in LOSSES.items()} == {name: name for name in LOSSES}
     assert all(loss == type(loss)() for loss in LOSSES.values())
+
+
+@given(
+    many=arrays(np.float64, st.integers(1, 20), elements=violations),
+    by=st.floats(0.0, 3.0),
+    seed=st.integers(0, 99),
+)
+@every_loss
+def test_a_raised_mean_is_above_that_of_raised_violations(loss, many, by, seed):
+    """Whatever the rows weigh and whichever of them rise."""
+    rng = np.random.default_rng(seed)
+    weight = rng.exponential(size=len(many))
+    raised = many + by * rng.uniform(-1.0, 1.0, len(many))
+    means = [weight @ loss.value(values) / weight.sum() for values in (many, raised)]
+    assert means[1] <= loss.raised(means[0], by) * (1.0 + 1e-12)

@@ -130,7 +130,8 @@ class DualAscent:
     def solution(self, status: Status, n_iter: int) -> Solution:
         """The record of the latest point, or of weights of zero if its objective overflows."""
         finite = np.isfinite(self.upper)
-        weights = self.push / self.problem.scale if finite else 0.0 * self.push
+        zeros = self.problem.design.arrays.zeros(self.problem.design.n_features)
+        weights = self.push / self.problem.scale if finite else zeros
         proof = prove(self.problem, weights, _dual_pair)
         if status is not Status.STOPPED and not self.upper <= FAR * self.problem.at_zero():
             status = Status.DIVERGED
