@@ -232,7 +232,7 @@ def test_weight_zero_is_no_row(name, case, extra):
 
 @pytest.mark.parametrize("name", sorted(SHARES | {"average_precision", "lift_at"}))
 @quick
-@given(case=weighted_lists(), scale=st.sampled_from([1e-200, 0.1, 7.0, 1e200]))
+@given(case=weighted_lists(), scale=st.sampled_from([1e-90, 0.1, 7.0, 1e90]))
 def test_the_unit_of_weight_is_free(name, case, scale):
     y, score, weight = case
     scaled = measure(name, y, score, sample_weight=scale * weight)
@@ -383,7 +383,7 @@ def test_refuses_lists(name, y, score, message):
 @pytest.mark.parametrize(
     "weight, message",
     [
-        ([1, 1, -2, 1, 1], r"finite and at least 0, found -2\.0; correct it or drop"),
+        ([1, 1, -2, 1, 1], r"finite and at least 0, found -2; correct it or drop"),
         ([1, np.nan, 1, 1, 1], "finite and at least 0, found nan"),
         ([1, np.inf, 1, 1, 1], "finite and at least 0, found inf"),
         ([1, 1], r"sample_weight has shape \(2,\)"),
@@ -504,3 +504,11 @@ def test_scorer_refuses_what_cannot_be_scored():
         metrics.scorer("precision_at_k")
     with pytest.raises(TypeError, match="unexpected keyword argument 'depth'"):
         metrics.scorer("auc", depth=3)
+
+
+@every_metric
+@pytest.mark.parametrize("weight", [1e308, 1e-165, 5e-324])
+def test_weights_beyond_float64_are_refused_by_their_size(name, weight):
+    """Their sum overflowed, or was lost."""
+    with pytest.raises(ValueError, match=f"{weight:g}".replace("+", r"\+")):
+        measure(name, [0, 1, 0, 1], [1.0, 2.0, 3.0, 4.0], sample_weight=[1.0, weight, weight, 1.0])

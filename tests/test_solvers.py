@@ -257,7 +257,7 @@ def test_passes_are_the_products_made(name, kind, monkeypatch):
     passes = np.diff([0.0, *(entry.passes for entry in solution.history)])
     assert set(passes) <= set(range(2, 60))
     assert passes[-2] == 2
-    assert passes[-1] == 4  # two more prove the bounds
+    assert passes[-1] == 5  # three more prove the bounds
 
 
 @every_loss
