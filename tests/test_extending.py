@@ -51,6 +51,9 @@ class DoubleQuadratic:
     def conjugate_slope(self, dual):
         return 0.25 * dual - 1.0
 
+    def raised(self, mean, by):
+        return (np.sqrt(mean) + np.sqrt(2.0) * by) ** 2
+
     def dual_prox(self, point, stiffness):
         xp = namespace(point)
         dual = xp.maximum(1.0 + stiffness * point, 0.0) / (stiffness + 0.25)

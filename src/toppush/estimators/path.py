@@ -147,9 +147,10 @@ def lam_grid(design: Design, loss: str, n_lams: int = N_LAMS) -> Array:
     Along g = mean positive - mean negative, and so along any better direction, the objective
     falls by at most (l'(0) |g|)^2 / (2 lam).
     """
-    difference = design.sum(mean_difference, design.total_cost, design.n_neg)
     zero = np.zeros(1)
-    steep = float(LOSSES[loss].slope(zero)[0]) ** 2 * float(difference @ difference)
+    with np.errstate(over="ignore", invalid="ignore"):  # the solver refuses such rows
+        difference = design.sum(mean_difference, design.total_cost, design.n_neg)
+        steep = float(LOSSES[loss].slope(zero)[0]) ** 2 * float(difference @ difference)
     first = steep / (2.0 * FIRST_GAIN * float(LOSSES[loss].value(zero)[0]))
     return (first or 1.0) * np.geomspace(1.0, LAM_RANGE, n_lams)
 

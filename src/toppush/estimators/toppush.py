@@ -172,8 +172,9 @@ class TopPush(LinearRanker):
         y : array, tensor or Dask array of shape (n_samples,)
             Two classes, of which `positive` names the one to rank first.
         sample_weight : array of shape (n_samples,), optional
-            A positive's weight scales its loss. A negative counts whole or, with weight
-            zero, not at all: the top of the list is made of rows, not of weight.
+            Each 0 or from 1e-100 to 1e100. A positive's weight scales its loss. A negative counts
+            whole or, with weight zero, not at all: the top of the list is made of rows, not of
+            weight.
 
         Returns
         -------

@@ -8,8 +8,8 @@ y_score : array-like of shape (n_rows,)
     Scores, the highest at the top of the list. Only their order counts, so infinite scores
     are allowed; NaN has no place in an order and is refused.
 sample_weight : array-like of shape (n_rows,), optional
-    A row of weight 2 counts as two equal rows, a row of weight 0 as none. A depth in the
-    list (``k``, the discount of `ndcg`) is counted in units of weight.
+    0 or from 1e-100 to 1e100. A row of weight 2 counts as two equal rows, a row of weight 0 as
+    none. A depth in the list (``k``, the discount of `ndcg`) is counted in units of weight.
 pos_label : optional
     The class that should be on top; by default the greater of two numbers. Of two strings the
     rarer is taken, which a `PositiveClassWarning` reports: pass `pos_label`, as the rarer of some

@@ -47,4 +47,4 @@ def checked_weights(sample_weight: ArrayLike) -> Array:
 
 def usable(weight: Array) -> Mask:
     """Which weights can be used."""
-    return (weight >= LEAST) & (weight <= MOST) | (weight == 0.0)
+    return np.asarray((weight >= LEAST) & (weight <= MOST) | (weight == 0.0))

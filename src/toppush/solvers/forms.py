@@ -101,7 +101,7 @@ def _look(problem: TopProblem, n_sample: int | None) -> Seen:
 
 def require_reach(size: float, lam: float) -> None:
     """Refuse rows whose squares are too far from lam for float64, however they are scaled."""
-    if abs(math.log2(size)) > MOST_SIZE or abs(_ratio(size, lam)) > MOST_RATIO:
+    if not (abs(math.log2(size)) <= MOST_SIZE and abs(_ratio(size, lam)) <= MOST_RATIO):
         raise ValueError(
             f"the largest entry of X is {size:.3g} and lam is {lam:.3g}: their weights would be "
             "beyond float64. Scale the columns, such as by MaxAbsScaler, or correct entries that "
