@@ -24,6 +24,8 @@ from toppush.auto.quality import Judge
 from toppush.nonlinear.forest import TopForest
 
 QUICK = ["logistic", "forest"]
+pytestmark = pytest.mark.filterwarnings("ignore:base model:UserWarning")
+"""Estimators of one's own, whose limits are reported."""
 
 
 def made(n_rows=400, n_columns=5, seed=0):

@@ -16,6 +16,8 @@ from toppush.auto import course
 from toppush.auto.members import MEMBERS, NO_SPARSE_GAPS, _weight_name
 
 QUICK = ["logistic", "forest"]
+pytestmark = pytest.mark.filterwarnings("ignore:base model:UserWarning")
+"""Estimators of one's own, whose limits are reported."""
 N_ROWS = 200
 
 

@@ -6,17 +6,22 @@ import json
 import numpy as np
 import pyarrow as pa
 import pytest
+from numpy.testing import assert_array_equal
 from scipy import sparse
 from sklearn.datasets import dump_svmlight_file
 from sklearn.linear_model import LogisticRegression
+from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import Pipeline
 
 from files import DROP, made_rows, odd_rows, write
 from test_cli import result, run
-from toppush import TopRanker, files
+from toppush import TopPush, TopRanker, files
+from toppush.auto import members
+from toppush.auto.members import Member
 from toppush.cli.leaderboard import leaderboard, verdict
 from toppush.files import ModelError
 from toppush.files.kinds import KINDS, chosen, kind_of
+from toppush.files.kinds import base as kinds_base
 from toppush.files.kinds.base import FitRows
 from toppush.files.model import saving
 from toppush.files.model.exports import export_json, export_onnx
@@ -232,11 +237,62 @@ def test_saving_leaves_the_model_as_it_was(model):
     assert len(model.ranker.out_of_fold_) == 300
 
 
+@pytest.mark.filterwarnings("ignore:base model:UserWarning")
 def test_members_without_a_name_cannot_be_saved(rng, tmp_path):
     X, y = rng.normal(size=(80, 3)), rng.random(80) < 0.4
     ranker = TopRanker([LogisticRegression()], effort="quick").fit(X, y)
-    with pytest.raises(ModelError, match="member 'logisticregression' is a LogisticRegression"):
+    with pytest.raises(ModelError, match="'logisticregression' is a LogisticRegression"):
         files.save(ranker, tmp_path / "m")
+
+
+def test_rankers_of_toppush_that_are_given_can_be_saved(rng, tmp_path):
+    X, y = rng.normal(size=(80, 3)), rng.random(80) < 0.4
+    ranker = TopRanker([("mine", TopPush(0.1, top=0.1)), "logistic"]).fit(X, y)
+    assert "mine" in ranker.raw_
+    files.save(ranker, tmp_path / "m")
+    assert_array_equal(files.load(tmp_path / "m").decision_function(X), ranker.decision_function(X))
+
+
+def test_members_that_no_file_can_hold_are_refused_before_the_fit(folder, tmp_path, monkeypatch):
+    monkeypatch.setitem(members.MEMBERS, "own", Member(lambda given, settings: GaussianNB()))
+    monkeypatch.setattr(TopRanker, "fit", None)
+    told = run("fit", folder / "train.csv", "-o", tmp_path / "m", "--label", "fraud", "--drop",
+               "id", "--members", "logistic,own", code=2).stderr  # fmt: skip
+    assert "'own'" in told
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("options", "missing", "code"),
+    [
+        (["--kernel", "nystroem:5", "--weights"], None, 2),
+        (["--onnx"], "onnx", 1),
+        (["--model", "trees", "--onnx"], "onnx", 1),
+        (["--weights"], "skops", 1),
+    ],
+)
+def test_exports_that_cannot_be_are_refused_before_anything_is_read(
+    options, missing, code, tmp_path, monkeypatch
+):
+    found = kinds_base.find_spec
+    monkeypatch.setattr(
+        kinds_base, "find_spec", lambda name: None if name == missing else found(name)
+    )
+    rows = tmp_path / "empty.csv"
+    rows.touch()
+    told = run("fit", rows, "-o", tmp_path / "m", *options, tmp_path / "x", code=code).stderr
+    assert (missing or "--kernel") in told
+    assert list(tmp_path.iterdir()) == [rows]
+
+
+def test_an_export_that_fails_leaves_no_model(folder, tmp_path, monkeypatch):
+    def fail(*given):
+        raise ModelError("no")
+
+    monkeypatch.setattr(type(KINDS["linear"]), "graph", fail)
+    run("fit", folder / "train.csv", "-o", tmp_path / "m", "--label", "fraud", "--drop", "id",
+        "--lam", "1", "--top", "10%", "--onnx", tmp_path / "x", code=1)  # fmt: skip
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize(
@@ -245,9 +301,9 @@ def test_members_without_a_name_cannot_be_saved(rng, tmp_path):
         (lambda ranker: ranker.weights_.pop("trees"), "do not belong together"),
         (lambda ranker: ranker.weights_.update(trees=float("nan")), "no finite weights"),
         (lambda ranker: ranker.scales_.update(trees=0.0), "no finite weights"),
-        (lambda ranker: setattr(ranker, "raw_", ["trees"]), "do not belong together"),
-        (lambda ranker: ranker.members_.update(trees=LogisticRegression()), "cannot hold"),
-        (lambda ranker: ranker.members_.update(trees=ranker), "cannot hold"),
+        (lambda ranker: setattr(ranker, "raw_", ["nobody"]), "do not belong together"),
+        (lambda ranker: ranker.members_.update(trees=LogisticRegression()), "can hold"),
+        (lambda ranker: ranker.members_.update(trees=ranker), "can hold"),
         (lambda ranker: ranker.members_["trees"].texts_.append("x"), "no LightGBM text"),
         (lambda ranker: setattr(ranker.members_["forest"], "right_", _ones(ranker)), "no tree"),
         (lambda ranker: _curves(ranker)["levels"].fill(60), "more bends than weights"),

@@ -11,9 +11,12 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.datasets import dump_svmlight_file
-from sklearn.linear_model import LogisticRegression
+from sklearn.ensemble import VotingClassifier
+from sklearn.linear_model import LogisticRegression, Perceptron
+from sklearn.model_selection import GridSearchCV
+from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import MaxAbsScaler, PolynomialFeatures
+from sklearn.preprocessing import MaxAbsScaler, PolynomialFeatures, StandardScaler
 
 from files import EVERY_KIND, made_rows, odd_rows, quick_fit, write
 from toppush import (
@@ -36,8 +39,8 @@ from toppush.estimators.contributions import (
     shapley,
     some_background,
 )
-from toppush.estimators.explaining import Explanation, Reason, explain
-from toppush.estimators.shares import as_text
+from toppush.estimators.explaining import Explanation, Reason, explain, explain_pair
+from toppush.estimators.shares import OTHER, as_text
 
 RANKERS = {
     "linear": TopPush(0.1, top=0.3),
@@ -491,3 +494,74 @@ def test_a_ranker_need_not_tell():
     assert not hasattr(ranker, "reference_")
     with pytest.raises(ValueError, match="Silent does not tell"):
         ranker.explain(X)
+
+
+# Base models of a combination that cannot share out their scores.
+
+
+class PredictsAlone:
+    """A regressor that is no estimator of scikit-learn."""
+
+    def get_params(self, deep=True):
+        return {}
+
+    def set_params(self):
+        return self
+
+    def fit(self, X, y):
+        self.weights = np.linalg.lstsq(X, y.astype(float))[0]
+        return self
+
+    def predict(self, X):
+        return X @ self.weights
+
+
+OWN = {
+    "predict_proba": GaussianNB(),
+    "decision_function": Perceptron(),
+    "predict": PredictsAlone(),
+    "pipeline": make_pipeline(StandardScaler(), LogisticRegression()),
+    "search": GridSearchCV(LogisticRegression(), {"C": [0.1, 1.0]}, scoring="roc_auc"),
+}
+
+
+@pytest.mark.parametrize("name", OWN)
+@pytest.mark.parametrize("others", [[], ["logistic"]], ids=["alone", "with another"])
+def test_what_base_models_cannot_share_out_is_other(name, others, rng):
+    y = rng.random(150) < 0.3
+    X = rng.normal(size=(150, 3)) + y[:, None]
+    with pytest.warns(UserWarning, match=r"base model 'own': .*\(other\)"):
+        ranker = TopRanker([("own", OWN[name]), *others]).fit(X, y)
+    assert ranker.unexplained_ == ["own"] * ("own" in ranker.members_)
+    added = ranker.contributions(X)
+    assert_allclose(added.sum(axis=1), ranker.decision_function(X), atol=1e-9)
+    learn_reference(ranker, X, y)
+    for why in explain(ranker, X[:4], n_columns=4):
+        lifts = {reason.column: reason.lift for reason in (*why.lifted, *why.lowered)}
+        assert sum(lifts.values()) == pytest.approx(why.lift, rel=1e-2, abs=1e-6)
+        if not others:
+            assert set(lifts) == {OTHER}
+    pair = explain_pair(ranker, X[0], X[1], n_columns=4)
+    told = sum(part.lift for part in pair.differences)
+    assert told + pair.rest == pytest.approx(pair.score - pair.other, abs=1e-9)
+    if not others:
+        assert [str(part) for part in pair.differences] == [f"{OTHER} ({told:+.2g})"]
+
+
+def test_rankers_of_toppush_in_pipelines_are_shared_out(rng):
+    y = rng.random(150) < 0.3
+    X = rng.normal(size=(150, 3)) + y[:, None]
+    own = make_pipeline(StandardScaler(), TopPush(0.1, top=0.1))
+    with pytest.warns(UserWarning, match="base model 'pipeline': neither a model file"):
+        ranker = TopRanker([own]).fit(X, y)
+    assert ranker.unexplained_ == []
+    added = ranker.contributions(X)
+    assert np.ptp(added[:, -1]) < 1e-12
+    assert_allclose(added.sum(axis=1), ranker.decision_function(X), atol=1e-9)
+
+
+def test_estimators_without_scores_are_refused_before_the_fit():
+    hard = VotingClassifier([("a", LogisticRegression())])
+    for estimator in (hard, StandardScaler()):
+        with pytest.raises(ValueError, match="gives no scores"):
+            TopRanker([estimator]).fit([[0.0], [1.0]] * 10, [0, 1] * 10)

@@ -15,7 +15,7 @@ from toppush.auto.columns import Columns
 from toppush.auto.leaderboard import COMBINATION
 from toppush.auto.linear import TopLinear
 from toppush.designs.columns import can_be_shifted, stored
-from toppush.estimators.scores import scores_of
+from toppush.estimators.scores import gives_scores, scores_of
 from toppush.nonlinear.additive import TopPushAdditive
 from toppush.nonlinear.forest import TopForest
 from toppush.nonlinear.held_out import Fold, drawn_folds, within
@@ -27,6 +27,7 @@ from toppush.system.threads import go_on
 from toppush.types import Array, Mask, Matrix, Where
 
 WEIGHT = "sample_weight"
+NO_FILE = "neither a model file nor an ONNX export can hold it"
 MANY_COLUMNS = 50_000
 """Columns beyond which trees of a forest are not worth their time."""
 
@@ -156,6 +157,13 @@ class Member:
             return not_installed(self.engine)
         return self.refuses(given)
 
+    def limits(self, given: Given, settings: Settings) -> str | None:
+        """What cannot be done with it once it is fitted, if anything."""
+        ranker = self.make(given, settings)
+        if not hasattr(_last(ranker), "contributions"):
+            return f"explanations count its part as '(other)', and {NO_FILE}"
+        return None if _last(ranker) is ranker else NO_FILE
+
     def fit(self, given: Given, settings: Settings) -> Fitted:
         """Fit to all rows, and score each by a fit that did not see it."""
         ranker = self.make(given, settings)
@@ -211,6 +219,13 @@ def _fit(ranker: Any, X: Any, given: Given, where: Where | None = None) -> Any:
     return ranker.fit(
         X if where is None else _safe_indexing(X, rows), given.positive[rows], **weight
     )
+
+
+def _last(ranker: Any) -> Any:
+    """What gives the scores of a search or a pipeline, not fitted."""
+    if isinstance(ranker, BaseSearchCV):
+        return _last(ranker.estimator)
+    return _last(ranker.steps[-1][1]) if hasattr(ranker, "steps") else ranker
 
 
 def _weight_name(ranker: Any) -> str:
@@ -349,4 +364,9 @@ def _member(asked: Any) -> tuple[str, Member]:
     name, estimator = asked if is_pair else (type(asked).__name__.lower(), asked)
     if isclass(estimator) or not hasattr(estimator, "fit"):
         raise ValueError(f"members has {asked!r}, which is neither a name nor an estimator.")
+    if not gives_scores(estimator):
+        raise ValueError(
+            f"members has {asked!r}, which gives no scores: a classifier needs decision_function "
+            "or predict_proba, a regressor predict; calibrate it, or take another."
+        )
     return str(name), Member(lambda given, settings: clone(estimator), raw=True)

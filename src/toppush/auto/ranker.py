@@ -31,6 +31,7 @@ from toppush.auto.members import (
     NO_SPARSE_GAPS,
     Candidate,
     Given,
+    Member,
     Settings,
     named_members,
     sparse_gaps,
@@ -46,6 +47,7 @@ from toppush.estimators.base import (
 )
 from toppush.estimators.progress import Line
 from toppush.estimators.scores import scores_of
+from toppush.estimators.shares import ColumnShares
 from toppush.estimators.validation import require_columns, validated
 from toppush.metrics.paired import warn_of_perfect
 from toppush.nonlinear.held_out import (
@@ -88,7 +90,8 @@ class TopRanker(Ranker):
         Names, estimators of scikit-learn, or pairs of a name and an estimator. Names are
         "logistic" (regression on columns or curves), "linear" (`TopPush`, likewise), "boosted"
         (LightGBM's log loss), "trees" (`TopPushTrees`), "forest", "additive", "kernel" and
-        "net". Estimators of your own are given the rows as they came. By default by `effort`.
+        "net". Estimators of your own are given the rows as they came; a warning reports those
+        that explanations, model files and ONNX cannot express. By default by `effort`.
     effort : {"quick", "normal", "thorough"}, default="normal"
     seconds : float, optional
         Begin no base model that would not be done by then, and combine those that are done. An
@@ -221,6 +224,7 @@ class TopRanker(Ranker):
                 members = on_dask.members_for(dealt, asked)
             else:
                 given, counted, n_rows = self._read_training(X, y, sample_weight, groups)
+                self._warn_of_limits(asked, given)
             line = Line() if self.verbose else None
             course = Course(members, self._settings(), self.scoring, self.seconds, line)
             done, where = course.run(given)
@@ -259,8 +263,8 @@ class TopRanker(Ranker):
     def contributions(self, X: Matrix) -> Array:
         """What each column adds to a row's score; the last column is the rest.
 
-        The weighted mean of what it adds to the members' scores. Estimators of your own that cannot
-        tell are in the rest.
+        The weighted mean of what it adds to the base models' scores. The rest includes the whole
+        score of base models that have no `contributions`, which are in `unexplained_`.
 
         Parameters
         ----------
@@ -278,13 +282,23 @@ class TopRanker(Ranker):
         home = np.append(self._columns.sources, self.n_features_in_)
         for name, ranker in self.members_.items():
             part = self.weights_[name] / self.scales_[name]
-            if name in self.raw_:
-                found[:, -1] += part * (scores_of(ranker, X) - self.centers_[name])
-                continue
-            own = ranker.contributions(numbers)
-            own[:, -1] -= self.centers_[name]
-            np.add.at(found.T, home, part * own.T)
+            rows, places = (X, np.arange(len(found[0]))) if name in self.raw_ else (numbers, home)
+            found[:, -1] -= part * self.centers_[name]
+            if name in self.unexplained_:
+                found[:, -1] += part * scores_of(ranker, rows)
+            else:
+                np.add.at(found.T, places, part * ColumnShares.of(ranker).contributions(rows).T)
         return found
+
+    @property
+    def unexplained_(self) -> list[str]:
+        """Names of the base models whose scores cannot be shared out among the columns."""
+        widths = dict.fromkeys(self.raw_, self.n_features_in_)
+        return [
+            name
+            for name, ranker in self.members_.items()
+            if not ColumnShares.explains(ranker, widths.get(name, len(self._columns.sources)))
+        ]
 
     @property
     def leaderboard_(self) -> list[dict[str, Any]]:
@@ -389,6 +403,13 @@ class TopRanker(Ranker):
             for place, (name, one) in enumerate(done.items())
         ]
         self._board, self._rows_of_board = Board(entries, lists), None
+
+    def _warn_of_limits(self, members: Mapping[str, Member], given: Given) -> None:
+        """Report before the fit what cannot be done with base models of one's own."""
+        settings = Settings(EFFORTS[self.effort], self.n_threads, seed=0)
+        for name, member in members.items():
+            if member.left_out(given) is None and (limits := member.limits(given, settings)):
+                warnings.warn(f"base model {name!r}: {limits}.", UserWarning, stacklevel=4)
 
     def _warn_if_behind(self) -> None:
         """Say so if a member ranks better than the combination by more than noise."""

@@ -193,31 +193,42 @@ def fit(
 
     Example: toppush fit train.csv -o fraud.toppush --label fraud --drop id --model linear
     """  # noqa: D301 - a mark of click's
-    from toppush import files
     from toppush.cli.progress import lines_to_stderr
-    from toppush.files.model.exports import export_json, export_onnx
+    from toppush.files.kinds import chosen
 
     if cluster is None and not data.is_file():
         said = "is a folder, which only --cluster reads" if data.is_dir() else "does not exist"
         raise click.BadParameter(f"{data} {said}.", param_hint="DATA")
+    paths = {"model": output, "onnx": onnx, "weights": weights}
+    paths = {what: path for what, path in paths.items() if path is not None}
+    chosen(**options).require_exports(paths, options)
     options["verbose"] = int(not as_json)
     if not _was_given("cv"):
         options["cv"] = None
     with lines_to_stderr():
         model = _fit(data, **options) if cluster is None else _fit_on(cluster, data, **options)
-    files.save(model, output)
-    if onnx is not None:
-        export_onnx(model, onnx)
-    if weights is not None:
-        export_json(model, weights)
-    wanted = {"model": output, "onnx": onnx, "weights": weights}
-    written = {what: str(path) for what, path in wanted.items() if path is not None}
+    _write(model, paths)
+    written = {what: str(path) for what, path in paths.items()}
     saved = ", ".join(f"{path} ({what})" for what, path in written.items())
     about = model.about
     first = " ".join([common.chosen_label_text(about["label"]), *behind(about)])
     table = None if as_json else leaderboard(about)
     told = [first, *describe(about), table, *verdict(about), f"Written: {saved}."]
     common.show(as_json, without_history(about) | {"written": written}, *told)
+
+
+def _write(model: "Model", paths: dict[str, Path]) -> None:
+    """Write the model and its exports, once all of them are made."""
+    from toppush.files.model.exports import json_bytes, onnx_bytes
+    from toppush.files.model.saving import require_no_training_rows, to_bytes
+    from toppush.system.writing import write_bytes
+
+    makers = {"model": to_bytes, "onnx": onnx_bytes, "weights": json_bytes}
+    contents = {path: makers[what](model) for what, path in paths.items()}
+    for path in contents:
+        require_no_training_rows(path, model.about)
+    for path, content in contents.items():
+        write_bytes(path, content)
 
 
 def _was_given(option: str) -> bool:

@@ -14,7 +14,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils import _safe_indexing
 
-from toppush.estimators.shares import ColumnShares, Values
+from toppush.estimators.shares import OTHER, ColumnShares, Values
 from toppush.types import Array, Mask, Matrix, Where
 
 NEGLIGIBLE = 1e-3
@@ -28,8 +28,9 @@ class Reason:
     Attributes
     ----------
     column : str
+        Or "(other)", for the part of base models that cannot share out their scores.
     value : str or None
-        What the row holds there; None if it is missing.
+        What the row holds there; None if it is missing, empty for "(other)".
     lift : float
         What the column adds to the row's score, less what it adds to those it is compared with.
     """
@@ -41,10 +42,14 @@ class Reason:
     @property
     def told(self) -> str:
         """The column and its value, such as "age = 61" or "age is missing"."""
+        if self.column == OTHER:
+            return OTHER
         return f"{self.column} {'is missing' if self.value is None else f'= {self.value}'}"
 
     def __str__(self) -> str:
         """The shortest, such as "age 61 (+0.4)"."""
+        if self.column == OTHER:
+            return f"{OTHER} ({self.lift:+.2g})"
         value = "missing" if self.value is None else self.value
         return f"{self.column} {value} ({self.lift:+.2g})"
 
@@ -126,6 +131,8 @@ class Difference:
     lift: float
 
     def __str__(self) -> str:
+        if self.column == OTHER:
+            return f"{OTHER} ({self.lift:+.2g})"
         value, other = ("missing" if one is None else one for one in (self.value, self.other))
         return f"{self.column} {value} against {other} ({self.lift:+.2g})"
 
@@ -175,12 +182,12 @@ class Explainer:
             self._last = int(row), added[place]
 
     def _one(self, added: Array, cells: Values, place: int, row: int, score: float) -> Explanation:
-        lifts = (added - self.reference)[:-1]
+        told = self.columns.told
 
         def reasons(amounts: Array, sign: int) -> tuple[Reason, ...]:
             return tuple(
-                Reason(self.columns.names[at], cells(place, at), float(amounts[at]))
-                for at in where_largest(sign * amounts, self.n_columns)
+                Reason(told[at], cells(place, at), float(amounts[at]))
+                for at in where_largest(sign * amounts[: len(told)], self.n_columns)
             )
 
         above, ahead = (None, added) if self._last is None else self._last
@@ -189,10 +196,10 @@ class Explainer:
             row,
             score,
             score - float(self.reference.sum()),
-            lifted=reasons(lifts, +1),
-            lowered=reasons(lifts, -1),
-            above_usual=reasons((added - usual)[:-1], +1),
-            held_back=reasons((added - ahead)[:-1], -1),
+            lifted=reasons(added - self.reference, +1),
+            lowered=reasons(added - self.reference, -1),
+            above_usual=reasons(added - usual, +1),
+            held_back=reasons(added - ahead, -1),
             above=above,
             alike=bool(score > (self.reference.sum() + usual.sum()) / 2),
         )
@@ -282,11 +289,10 @@ def explain_pair(
     rows = [_one_row(row) for row in (x, y)]
     one, other = (columns.contributions(row)[0] for row in rows)
     cells, others = (Values(row, columns.names) for row in rows)
-    lifts = (one - other)[:-1]
+    lifts = (one - other)[: len(columns.told)]
     chosen = where_largest(np.abs(lifts), n_columns)
     differences = tuple(
-        Difference(columns.names[at], cells(0, at), others(0, at), float(lifts[at]))
-        for at in chosen
+        Difference(columns.told[at], cells(0, at), others(0, at), float(lifts[at])) for at in chosen
     )
     scores = [float(columns.estimator.decision_function(row)[0]) for row in rows]
     rest = float((one - other).sum() - lifts[chosen].sum())

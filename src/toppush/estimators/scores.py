@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator, is_classifier
 
 from toppush.metrics.positive import classes_of
 from toppush.types import Array, Mask, Matrix
@@ -48,6 +49,14 @@ def scores_of(estimator: Any, X: Matrix, positive: object = None) -> Array:
             "predict_proba; calibrate it, or take another."
         )
     return np.asarray(estimator.predict(X), np.float64)
+
+
+def gives_scores(estimator: Any) -> bool:
+    """Whether an estimator gives scores once it is fitted, as far as its type tells."""
+    if any(hasattr(estimator, method) for method in METHODS):
+        return True
+    is_known = isinstance(estimator, BaseEstimator)
+    return hasattr(estimator, "predict") and not (is_known and is_classifier(estimator))
 
 
 def _of_class(answers: Array, classes: list[Any], positive: object) -> Array:

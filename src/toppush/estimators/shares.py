@@ -25,6 +25,8 @@ from toppush.estimators.contributions import (
 from toppush.estimators.sources import sources
 from toppush.types import Array, Matrix, Where
 
+OTHER = "(other)"
+"""Stands for a column: the part of the scores that base models cannot share out among columns."""
 WHOLE = 1e15
 """Up to which whole numbers are written without an exponent."""
 
@@ -69,6 +71,20 @@ class ColumnShares:
         if called is None:
             called = [f"x{place}" for place in range(width)]
         return cls(estimator, [str(name) for name in called], np.asarray(made_of))
+
+    @classmethod
+    def explains(cls, estimator: BaseEstimator, width: int) -> bool:
+        """Whether all of a fitted ranker's scores can be shared out among so many columns."""
+        try:
+            found = cls.of(estimator)
+        except ValueError:
+            return False
+        return len(found.names) == width == len(found.told)
+
+    @property
+    def told(self) -> list[str]:
+        """The columns, and `OTHER` if a part of the scores cannot be shared out among them."""
+        return [*self.names, *[OTHER] * bool(getattr(self.final, "unexplained_", None))]
 
     @property
     def final(self) -> Any:
@@ -141,7 +157,9 @@ class Values:
         return hasattr(self._X, "column_names") or hasattr(self._X, "columns")
 
     def __call__(self, row: int, column: int) -> str | None:
-        """The value of a row in a column; None if there is none."""
+        """The value of a row in a column; None if it is missing, and no text for `OTHER`."""
+        if column == len(self._names):
+            return ""
         if not self._is_table:
             return as_text(self._X[row, column])
         if column not in self._columns:

@@ -251,6 +251,8 @@ def _explained(
     away = amounts - amounts[len(rows) :].mean(axis=0)
     sizes = np.abs(away[len(rows) :]).mean(axis=0)
     told = TOLD.get(type(final).__name__, SHARED_OUT)
+    if left_out := getattr(final, "unexplained_", None):
+        told += f" The scores of {', '.join(left_out)} cannot be shared out, and are not counted."
     found = dict(zip(map(int, rows), away, strict=False))
     first = {name: list(owners).index(name) for name in called}
     curves = largest_curves(final, first, sizes, _texts(before, len(owners)))

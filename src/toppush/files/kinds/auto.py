@@ -1,6 +1,7 @@
 """`--model auto`: TopRanker, which chooses among rankers of several kinds and combines them."""
 
 import copy
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -42,6 +43,7 @@ class Auto(Kind):
         if "members" in given:
             given["members"] = list(given["members"])
         _require_two_of_each(rows)
+        _require_savable(given.get("members", ()), rows)
         if "cv" in given:
             require_folds(rows.rule, rows.n_positives, rows.n_rows, given["cv"], rows.path)
         if rows.make_folds:
@@ -93,7 +95,8 @@ class Auto(Kind):
     def restore(self, ranker: Any, about: About) -> None:
         super().restore(ranker, about)
         tables = ranker.members_, ranker.weights_, ranker.centers_, ranker.scales_
-        if len({tuple(sorted(table)) for table in tables}) != 1 or ranker.raw_:
+        alike = len({tuple(sorted(table)) for table in tables}) == 1
+        if not alike or not set(ranker.raw_) <= set(ranker.members_):
             raise ModelError("its members and their weights do not belong together.")
         numbers = [value for table in tables[1:] for value in table.values()]
         if any(map(np.ndim, numbers)) or not np.isfinite(numbers).all():
@@ -162,10 +165,22 @@ def _kind_of_member(name: str, ranker: Any) -> Kind:
     kind = kind_of(ranker)
     if kind is None or isinstance(kind, Auto):
         raise ModelError(
-            f"its member {name!r} is a {type(ranker).__name__}, which a model file cannot hold; "
-            "fit TopRanker without it, with members such as 'linear'."
+            f"its base model {name!r} is a {type(ranker).__name__}, which neither a model file nor "
+            "an export can hold; fit TopRanker without it, with members such as 'linear'."
         )
     return kind
+
+
+def _require_savable(names: Sequence[str], rows: FitRows) -> None:
+    """Refuse before the fit base models that no file can hold afterwards."""
+    from toppush.auto.columns import Columns
+    from toppush.auto.members import EFFORTS, MEMBERS, Given, Settings
+
+    given = Given(None, np.empty((rows.n_rows, 0)), Columns(0), rows.positive, None, [])
+    settings = Settings(EFFORTS["normal"], None, seed=0)
+    for name in names:
+        if limits := MEMBERS[name].limits(given, settings):
+            raise OptionError(f"members has {name!r}: {limits}; leave it out.")
 
 
 def _require_two_of_each(rows: FitRows) -> None:

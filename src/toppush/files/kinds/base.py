@@ -31,6 +31,8 @@ About = dict[str, Any]
 """What JSON can hold."""
 Options = dict[str, Any]
 """Options of a fit that were given, by name."""
+EXPORTS = {"onnx": "graph", "weights": "exported"}
+"""Exports by their option, and the method that makes each."""
 Steps = list[tuple[str, BaseEstimator]]
 
 
@@ -134,6 +136,16 @@ class Kind(ABC):
         """Refuse before any work if what fits the model is not installed."""
         if self.engine is not None and find_spec(self.engine) is None:
             raise ImportError(needs(f"--model {self.name}", self.engine))
+
+    def require_exports(self, wanted: Collection[str], options: Options) -> None:
+        """Refuse before any work what could not be written afterwards: "onnx" or "weights"."""
+        packages = ["skops", *(["onnx"] if "onnx" in wanted else [])]
+        for package in packages:
+            if find_spec(package) is None:
+                raise ImportError(needs("writing the model", package))
+        for what, method in EXPORTS.items():
+            if what in wanted and getattr(type(self), method) is getattr(Kind, method):
+                raise OptionError(f"there is no --{what} export of --model {self.name}.")
 
     def check_options(self, options: Options) -> None:
         """Refuse values that cannot be."""

@@ -1,6 +1,7 @@
 """`--model linear`: TopPush and TopPushCV, on the columns or on features of a kernel."""
 
 import warnings
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,15 +16,13 @@ from toppush.estimators.cross_validation import TopPushCV
 from toppush.estimators.toppush import TopPush
 from toppush.files.column_types import Number
 from toppush.files.errors import ModelError
-from toppush.files.kinds.base import About, FitRows, Options, Steps
+from toppush.files.kinds.base import About, FitRows, OptionError, Options, Steps
 from toppush.files.kinds.searched import Searched
 from toppush.files.model.linear import ColumnPart, LinearScore
 from toppush.problem.losses import LOSSES
 from toppush.types import Matrix
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
-
     from toppush.files.model.fitted import Model
     from toppush.files.model.graph import Graph
 
@@ -103,6 +102,11 @@ class Linear(Searched):
         super().lighten(ranker)
         if isinstance(ranker, TopPush):
             ranker.checkpoint = None
+
+    def require_exports(self, wanted: Collection[str], options: Options) -> None:
+        super().require_exports(wanted, options)
+        if "weights" in wanted and options.get("kernel") is not None:
+            raise OptionError("--weights are those of columns: leave out --kernel, or these.")
 
     def graph(self, graph: "Graph", model: "Model") -> str:
         linear = model.linear

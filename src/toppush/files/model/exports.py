@@ -6,7 +6,7 @@ from pathlib import Path
 from toppush.files.model.fitted import Model
 from toppush.files.model.graph import Graph
 from toppush.files.model.saving import require_no_training_rows
-from toppush.system.writing import write_bytes, write_text
+from toppush.system.writing import write_bytes
 
 
 def export_json(model: Model, path: str | Path) -> None:
@@ -22,8 +22,13 @@ def export_json(model: Model, path: str | Path) -> None:
     path : path
     """
     require_no_training_rows(path, model.about)
+    write_bytes(path, json_bytes(model))
+
+
+def json_bytes(model: Model) -> bytes:
+    """What `export_json` writes."""
     found = model.kind.exported(model) | {"label": model.about.get("label")}
-    write_text(path, json.dumps(found, indent=1, allow_nan=False) + "\n")
+    return (json.dumps(found, indent=1, allow_nan=False) + "\n").encode()
 
 
 def export_onnx(model: Model, path: str | Path) -> None:
@@ -39,5 +44,10 @@ def export_onnx(model: Model, path: str | Path) -> None:
     path : path
     """
     require_no_training_rows(path, model.about)
+    write_bytes(path, onnx_bytes(model))
+
+
+def onnx_bytes(model: Model) -> bytes:
+    """What `export_onnx` writes."""
     graph = Graph()
-    write_bytes(path, graph.finish(model.kind.graph(graph, model)))
+    return graph.finish(model.kind.graph(graph, model))
