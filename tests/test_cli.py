@@ -4,6 +4,7 @@ import errno
 import io as io_module
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -489,6 +490,30 @@ def test_all_bad_columns_are_named_at_once(tmp_path):
     assert "column day: holds dates" in ran.stderr
 
 
+def test_help_shows_whole_sentences(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    for group in (main, main.commands["reproduce"]):
+        shown = run(*[group.name] * (group is not main), "--help").stdout
+        words = " ".join(shown[shown.index("Commands:") :].split())
+        for name, command in group.commands.items():
+            first = " ".join(command.help.split()).split(". ")[0].split(" Example:")[0]
+            assert f"{name} {first.rstrip('.')}" in words
+
+
+def test_whole_numbers_of_a_carried_column_are_shown_without_a_point(tmp_path, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "120")
+    rows = made_rows(100)
+    rows["number"] = [None if row == 3 else 2478 + 3 * (row % 50) for row in range(100)]
+    write(tmp_path / "train.csv", rows)
+    model = tmp_path / "m"
+    run("fit", tmp_path / "train.csv", "-o", model, "--label", "fraud", "--drop", "id,city",
+        "--lam", "1", "--top", "30%")  # fmt: skip
+    shown = run("rank", model, tmp_path / "train.csv", "--columns", "number").stdout
+    numbers = re.findall(r"\b2[456]\d\d\b[.0]*", shown)
+    assert numbers
+    assert all(number.isdigit() for number in numbers)
+
+
 @pytest.mark.parametrize(
     "arguments, said",
     [
@@ -496,6 +521,8 @@ def test_all_bad_columns_are_named_at_once(tmp_path):
         (["fit", "train.csv", "-o", "x", "--label", "fraud", "--drop", "Id,agee,q"],
          "has no columns 'Id' (did you mean 'id'?), 'agee' (did you mean 'age'?), 'q'"),
         (["rank", "m.toppush", "held.csv", "--columns", "idd"], "'idd' (did you mean 'id'?)"),
+        (["fit", "train.csv", "-o", "x", "--label", "fraud", "--drop", "frauds"], "'frauds';"),
+        (["fit", "train.csv", "-o", "x", "--label", "fraud", "--groups", "frauds"], "'frauds';"),
         (["fit", "train.csv", "-o", "x", "--label", "fraud", "--positive", "ys"],
          "no label is 'ys' (did you mean 'yes'?)"),
         (["fit", "train.csv", "-o", "x", "--lable", "fraud"], "--label"),

@@ -33,11 +33,14 @@ if TYPE_CHECKING:
 Param = click.Parameter | None
 Context = click.Context | None
 Decorated = TypeVar("Decorated", bound=Callable[..., object] | click.Command)
+LONGEST_SENTENCE = 1000
 SHARE = click.FloatRange(0.0, 1.0, min_open=True, max_open=True)
 BAD_INPUT = 1
 """Exit code when the data or the model cannot be used. Click exits with 2 on wrong usage."""
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 """What the system says when it writes no more; of a file of ours, `WriteError` names it."""
+WHOLE = 1e15
+"""Up to which whole numbers are written without an exponent."""
 OUR_FAULT = 4
 """Exit code after an error that nobody foresaw."""
 
@@ -140,7 +143,14 @@ def _refuse_overlap(kind: FilePath, path: Path, param: Param, ctx: Context) -> N
     given[param] = kind, path
 
 
-class Command(click.Command):
+class WholeSentence(click.Command):
+    """A command whose line in the help of its group is its whole first sentence."""
+
+    def get_short_help_str(self, limit: int = 45) -> str:
+        return super().get_short_help_str(LONGEST_SENTENCE)
+
+
+class Command(WholeSentence):
     """A command that refuses to forget: an option for one value is given once."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -154,7 +164,7 @@ class Command(click.Command):
         return super().parse_args(ctx, args)
 
 
-class Commands(click.Group):
+class Commands(WholeSentence, click.Group):
     """A group whose commands end with a sentence and a code rather than a traceback."""
 
     command_class = Command
@@ -403,7 +413,20 @@ def model_label_text(model: "Model") -> str:
 
 def label_as_text(value: str | float) -> str:
     """A label as one would type it."""
-    return value if isinstance(value, str) else f"{value:g}"
+    return cell_text(value)
+
+
+def cell_text(value: object) -> str:
+    """A value of a table as one would type it: whole numbers without a point, nothing if missing.
+
+    >>> from toppush.cli.common import cell_text
+    >>> cell_text(2478.0), cell_text(1234567), cell_text(0.25), cell_text(None)
+    ('2478', '1234567', '0.25', '')
+    """
+    if value is None:
+        return ""
+    whole = isinstance(value, float) and value.is_integer() and abs(value) < WHOLE
+    return f"{value:.0f}" if whole else str(value)
 
 
 @contextmanager

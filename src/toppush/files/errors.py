@@ -73,13 +73,20 @@ class ModelError(DataError):
     """
 
 
-def absent(wanted: Iterable[str], found: Collection[str]) -> str | None:
-    """The columns that are not there, the first with what may be meant by them; None if all are."""
-    known = set(found)
-    gone = [name for name in dict.fromkeys(wanted) if name not in known]
+def absent(
+    wanted: Iterable[str], found: Collection[str], used: Collection[str | None] = ()
+) -> str | None:
+    """The columns that are not there, the first with what may be meant by them; None if all are.
+
+    Columns that are wanted themselves, or used otherwise, are not suggested.
+    """
+    asked, known = dict.fromkeys(wanted), set(found)
+    gone = [name for name in asked if name not in known]
     if not gone:
         return None
-    shown = ", ".join(f"{name!r}{like(name, found)}" for name in gone[:MOST_ABSENT])
+    unused = known - asked.keys() - set(used)
+    free = [name for name in found if name in unused]
+    shown = ", ".join(f"{name!r}{like(name, free)}" for name in gone[:MOST_ABSENT])
     more = f" and {len(gone) - MOST_ABSENT:,} more" * (len(gone) > MOST_ABSENT)
     return f"{'column' if len(gone) == 1 else 'columns'} {shown}{more}"
 

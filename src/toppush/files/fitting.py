@@ -98,7 +98,7 @@ def read_training_file(
     named = roles.named.values()
     with reading(path, kind) as file:
         fingerprint = file.fingerprint()
-        file.require(list(named))
+        file.require(list(named), used=(label, *drop))
         rows = file.load(label, [name for name in drop if name not in named], categorical)
     rows, held = with_file(take_roles, file, rows, roles)
     counts = with_file(count, file, rows.labels, rows.label)

@@ -142,8 +142,8 @@ class Reader(ABC):
         )
 
     @abstractmethod
-    def require(self, names: Collection[str]) -> None:
-        """Refuse names of columns that are not there."""
+    def require(self, names: Collection[str], used: Collection[str | None] = ()) -> None:
+        """Refuse names of columns that are not there; those in use otherwise are not suggested."""
 
     @abstractmethod
     def load(self, label: str | None, drop: Collection[str], texts: Collection[str]) -> LoadedRows:
@@ -218,16 +218,16 @@ class TableReader(Reader):
                 column=label,
             )
 
-    def require(self, names: Collection[str]) -> None:
+    def require(self, names: Collection[str], used: Collection[str | None] = ()) -> None:
         """Refuse names of columns that are not there, all of them at once."""
-        if gone := absent(names, self.names):
+        if gone := absent(names, self.names, used):
             raise self.error(f"has no {gone}; its columns are {listed(self.names, 20)}.")
 
 
 class MatrixReader(Reader):
     """Rows with numbered columns."""
 
-    def require(self, names: Collection[str]) -> None:
+    def require(self, names: Collection[str], used: Collection[str | None] = ()) -> None:
         """Refuse names: there are none."""
         if names:
             raise self.error(
