@@ -441,3 +441,23 @@ def test_refused_rows_leave_the_fit_as_it_was():
     with pytest.raises(ValueError, match="infinity"):
         ranker.fit(X, y)
     np.testing.assert_array_equal(ranker.decision_function(np.nan_to_num(X))[1:], before[1:])
+
+
+# ---- few positives
+
+
+@pytest.mark.filterwarnings("default:the ranking cannot be trusted:UserWarning")
+@pytest.mark.parametrize("n_positives", [5, 29, 30])
+def test_few_positives_are_reported_with_the_interval(n_positives):
+    X, _ = made(300)
+    y = np.arange(300) < n_positives
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        ranker = TopRanker(["logistic"]).fit(X, y)
+    told = [str(one.message) for one in said if "trusted" in str(one.message)]
+    assert len(told) == (n_positives < 30)
+    if told:
+        row = ranker.leaderboard_[0]
+        assert f"{n_positives} positives" in told[0]
+        for name in ("", "_low", "_high"):
+            assert f"{row['average_precision' + name]:.3f}" in told[0]

@@ -1,10 +1,12 @@
 """Every kind of model by commands: from fit to report, and what is said on the way."""
 
 import json
+import re
 import signal
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
 from files import ENGINES, EVERY_KIND, QUICK, made_rows, odd_rows, write
@@ -230,3 +232,19 @@ def test_a_killed_fit_leaves_the_old_model(fitted, folder, tmp_path):
     run(*given)
     assert result("info", model)["data"]["rows"] == 600
     assert list(tmp_path.iterdir()) == [model]
+
+
+@pytest.mark.filterwarnings("default:the ranking cannot be trusted:UserWarning")
+@pytest.mark.parametrize("model", ["linear", "trees", "auto"])
+def test_a_fit_of_few_positives_is_not_to_be_trusted(model, tmp_path):
+    rng = np.random.default_rng(0)
+    y = np.arange(200) < 5
+    np.save(tmp_path / "rows.npy", np.column_stack([rng.normal(size=(200, 2)) + y[:, None], y]))
+    options = {"auto": ["--members", "logistic"], "linear": ["--lam", "1", "--top", "10%"]}
+    ran = run("fit", tmp_path / "rows.npy", "-o", tmp_path / "m", "--model", model,
+              *options.get(model, []))  # fmt: skip
+    warned = [line for line in ran.stderr.splitlines() if line.startswith("Warning: the ranking")]
+    assert len(warned) == 1
+    assert "5 positives" in warned[0]
+    assert re.search(r"average precision is \d\.\d+, .* \d\.\d+ to \d\.\d+", warned[0])
+    assert warned[0].removeprefix("Warning: ") in files.load(tmp_path / "m").about["warnings"]

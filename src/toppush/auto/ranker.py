@@ -50,6 +50,7 @@ from toppush.estimators.scores import scores_of
 from toppush.estimators.shares import ColumnShares
 from toppush.estimators.validation import require_columns, validated
 from toppush.metrics.paired import warn_of_perfect
+from toppush.metrics.trust import few_positives
 from toppush.nonlinear.held_out import (
     require_two_of_each,
     top_mean,
@@ -233,6 +234,8 @@ class TopRanker(Ranker):
             self.left_out_ = course.left_out
             course.close(self.weights_)
             self._warn_if_behind()
+            if why := few_positives(used.positive, self.out_of_fold_[counted[where]]):
+                warnings.warn(why, UserWarning, stacklevel=3)
         return self
 
     def decision_function(self, X: Matrix) -> Array:

@@ -110,7 +110,10 @@ def _as_text(found: "pa.Table", model: "Model") -> "Table":
     forms: dict[str, Callable[[Any], str]] = {"score": "{:.4g}".format, "share": percent}
     if model.scale is not None:
         forms["points"] = f"{{:.{model.scale.digits}f}}".format
-    rows = [[forms.get(name, common.cell_text)(row[name]) for name in shown] for row in found.to_pylist()]
+    rows = [
+        [forms.get(name, common.cell_text)(row[name]) for name in shown]
+        for row in found.to_pylist()
+    ]
     made = common.table(*shown, rows=rows)
     if shown[-1] == "why":
         made.columns[-1].justify = "left"

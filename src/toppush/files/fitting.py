@@ -237,6 +237,8 @@ def fit(
     ranker = made.ranker(options, rows, seed).set_params(verbose=verbose)
     said = fit_and_warn(ranker, X, given.positive, given.held.weight, made.is_told)
     more = made.after(ranker, X, rows)
+    for text in (few := made.cautions(ranker, X, rows, seed)):
+        warnings.warn(text, UserWarning, stacklevel=2)
     clock.append(perf_counter())
     _forget_folds(ranker)
     measured = {"scores": meaning(made, ranker, rows, X, seed)}
@@ -252,7 +254,7 @@ def fit(
             rows.columns, _types(given), int(given.rows.X.shape[1]), drop, given.ids
         ),
         "fit": made.settings(ranker, options) | given_to,
-        "warnings": [*cautions, *said],
+        "warnings": [*cautions, *said, *few],
         "seconds": spent(clock),
         **measured,
         **more,

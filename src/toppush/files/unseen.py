@@ -57,6 +57,18 @@ def learned_scale(
     return ScoreScale.learn(positive[known], scores[known], some, held_out=held_out)
 
 
+def held_out_scores(
+    kind: Kind, ranker: Ranker, X: Matrix, positive: Mask, weight: Array | None, seed: int
+) -> Array | None:
+    """Out-of-fold scores of the training rows, by further fits if need be; None without folds."""
+    scores = getattr(ranker, "out_of_fold_", None)
+    weights = np.ones(len(positive)) if weight is None else np.asarray(weight, np.float64)
+    folds = stratified(positive, weights, seed) if scores is None else []
+    if not folds or (again := kind.again(ranker)) is None:
+        return scores
+    return cross_fitted(ranker, again, X, positive, weights, folds)
+
+
 def stratified(positive: Mask, weights: Array, seed: int | None) -> Folds:
     """Five folds of the rows that count, or as many as the rarer class has rows; none if one."""
     counted = np.flatnonzero(weights > 0.0)

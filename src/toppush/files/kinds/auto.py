@@ -68,6 +68,9 @@ class Auto(Kind):
         kinds = [_kind_of_member(*one) for one in ranker.members_.items()]
         return sorted({kind.engine for kind in kinds if kind.engine is not None})
 
+    def cautions(self, ranker: Any, X: Matrix, rows: FitRows, seed: int) -> list[str]:
+        return []  # its fit has warned
+
     def is_told(self, warning: Warning) -> bool:
         return "alone ranks the held-out rows better" in str(warning)
 

@@ -19,6 +19,7 @@ from toppush.files.folds import Folds, folds_of
 from toppush.files.labels import LabelRule
 from toppush.files.roles import NOTHING, RoleValues
 from toppush.metrics import METRICS
+from toppush.metrics.trust import few_positives
 from toppush.system.extras import needs
 from toppush.system.reading import DataError
 from toppush.types import Array, Labels, Mask, Matrix
@@ -183,6 +184,18 @@ class Kind(ABC):
     def after(self, ranker: Ranker, X: Matrix, rows: FitRows) -> About:
         """What else is known once it is fitted."""
         return {}
+
+    def cautions(self, ranker: Ranker, X: Matrix, rows: FitRows, seed: int) -> list[str]:
+        """What is to be warned of once it is fitted: too few positives, with the measured interval.
+
+        Few positives alone are worth the further fits that measure it.
+        """
+        from toppush.files.unseen import held_out_scores
+
+        if few_positives(rows.positive) is None:
+            return []
+        scores = held_out_scores(self, ranker, X, rows.positive, rows.held.weight, seed)
+        return [why] if (why := few_positives(rows.positive, scores)) else []
 
     def is_told(self, warning: Warning) -> bool:
         """Whether a warning of its fit is told by what is known of it, and need not be given on."""
