@@ -89,6 +89,7 @@ def test_as_the_rows_in_one_place(client, rng, kind, weighted):
     assert_allclose(scores.compute(), there.decision_function(X), atol=1e-12)
 
 
+@pytest.mark.filterwarnings("ignore::toppush.PositiveClassWarning")
 def test_tables_with_texts_gaps_and_dates(client, rng):
     frame, y = table(rng)
     labels = pd.Series(np.where(y, "yes", "no"))

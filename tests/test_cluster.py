@@ -32,6 +32,7 @@ N_ROWS = 300
 # What Dask may be given.
 
 
+@pytest.mark.filterwarnings("ignore::toppush.PositiveClassWarning")
 def test_weights_and_classes(client, rng):
     X, y = made("dense", rng)
     weight = rng.integers(0, 3, size=N_ROWS).astype(float)
@@ -69,6 +70,7 @@ def test_persisted_rows_stay_where_they_are(client, rng):
     check_same(solved(kept, y), solved(X, y))
 
 
+@pytest.mark.filterwarnings("ignore::toppush.PositiveClassWarning")
 def test_scores_and_labels_are_lazy(client, rng):
     for kind in ("dense", "CSR"):
         X, y = made(kind, rng)

@@ -347,6 +347,7 @@ def test_a_fit_is_that_of_the_array(holder, held, number, monkeypatch):
     assert right.lower <= found.upper * (1.0 + 1e-5)
 
 
+@pytest.mark.filterwarnings("ignore::toppush.PositiveClassWarning")
 @every_fit
 def test_scores_and_labels(holder, held):
     names = np.where(POSITIVE, "yes", "no")

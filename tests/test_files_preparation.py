@@ -46,7 +46,7 @@ def rows(n_rows=80):
     rng = np.random.default_rng(5)
     X = rng.normal(size=(n_rows, 4))
     X[:, 3] = rng.integers(0, 3, n_rows)
-    y = np.where(X[:, 0] + rng.normal(size=n_rows) > 0.5, "yes", "no")
+    y = X[:, 0] + rng.normal(size=n_rows) > 0.5
     gaps = X.copy()
     gaps[::7, 1] = np.nan
     table = pd.DataFrame({"a": X[:, 0], "b": gaps[:, 1], "c": X[:, 3].astype(int)})
