@@ -129,6 +129,8 @@ class TopRanker(Ranker):
         Mean of the greatest held-out scores of negatives, 1 % of them.
     classes_ : array of shape (2,)
         The second class is the positive one.
+    formats_ : dict
+        Number of a column of numbers written as text -> its decimal mark and its unit.
     n_features_in_ : int
     feature_names_in_ : array of shape (n_features,)
         If X has column names that are strings.

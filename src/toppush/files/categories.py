@@ -1,6 +1,7 @@
 """Texts that are categories, and texts that are something else, which are refused."""
 
 import re
+from os import PathLike
 
 import pyarrow as pa
 
@@ -67,3 +68,9 @@ class MixedColumn(DataError):
 
     text = ""
     """The string that the message names."""
+
+    def at(self, file: "str | PathLike[str] | None", *, after: int = 0) -> "MixedColumn":
+        """The same error, with the file named."""
+        moved = MixedColumn(self.message, file=file, row=self.row, column=self.column)
+        moved.text = self.text
+        return moved

@@ -165,7 +165,7 @@ class TextColumns:
 
     def settled(self) -> tuple[Categories, Formats]:
         """The categories, and the formats of the columns whose values are all numbers."""
-        formats = {n: found for n, values in self.open.items() if (found := _format(values))}
+        formats = {n: how for n, values in self.open.items() if (how := _format(values))}
         others = {n: one for n, one in self.open.items() if n not in formats and self.from_dtype}
         self._report(formats, others)
         found = self.categories | {number: _in_order(set(one)) for number, one in others.items()}
