@@ -41,7 +41,10 @@ def workers(n_workers):
     get_mp_context().set_forkserver_preload(PRELOADED)
     with (
         LocalCluster(
-            n_workers=n_workers, threads_per_worker=1, processes=True, dashboard_address="127.0.0.1:0"
+            n_workers=n_workers,
+            threads_per_worker=1,
+            processes=True,
+            dashboard_address="127.0.0.1:0",
         ) as cluster,
         Client(cluster) as client,
     ):

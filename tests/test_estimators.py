@@ -472,7 +472,7 @@ def test_verbose_follows_the_fit(rows, capsys):
         ({"X": np.empty((120, 0))}, r"0 feature\(s\)"),
         ({"X": np.zeros(120)}, "Expected 2D array, got 1D array"),
         ({"X": np.zeros((120, 2, 2))}, "dim 3"),
-        ({"X": np.full((120, 6), "a")}, "could not convert string"),
+        ({"X": np.full((120, 6), "a")}, r"0 \(such as .a.\).*TopRanker"),
         ({"X": np.ones((120, 6), complex)}, "Complex data not supported"),
         ({"X": np.full((120, 6), np.nan)}, "Input X contains NaN"),
         ({"X": np.full((120, 6), np.inf)}, "Input X contains infinity"),
