@@ -65,7 +65,8 @@ def canonical(parts: dict[str, bytes]) -> dict[str, bytes]:
     skops takes them from addresses in memory. Only arrays need ids, by which several objects share
     one; they are numbered in the order of the schema.
     """
-    schema, names = json.loads(parts[SCHEMA]), {}
+    schema = json.loads(parts[SCHEMA])
+    names: dict[str, int] = {}
     for node in nodes(schema):
         node.pop("__id__", None)
         if isinstance(name := node.get("file"), str):

@@ -79,7 +79,7 @@ def _require_sound(step: BaseEstimator, most: int) -> None:
     if isinstance(step, Columns):
         _require_columns(step)
     if type(step) in WIDTHS and hasattr(step, "n_features_in_"):
-        _through(step, width, most)
+        _through(step, int(width), most)
     for name in ("n_jobs", "n_threads"):
         wanted = getattr(step, name, None)
         if wanted is not None and wanted > (cores := os.cpu_count() or 1):
@@ -202,7 +202,7 @@ def _splines(step: SplineTransformer, width: int) -> int:
     n_splines = {one.c.shape[1] for one in step.bsplines_}
     if len(n_splines) != 1 or any(one.k != step.degree for one in step.bsplines_):
         raise ModelError("its splines are not of one shape.")
-    count = width * n_splines.pop()
+    count = int(width * n_splines.pop())
     if step.n_features_out_ + width * (1 - step.include_bias) != count:
         raise ModelError("its splines have other outputs than they say.")
     return count
