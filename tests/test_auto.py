@@ -2,6 +2,7 @@
 
 import itertools
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -357,10 +358,8 @@ def test_a_member_that_is_better_is_said():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         ranker.fit(X, y)
-    ranker._board.entries[:] = [
-        type(one)(one.name, float(one.name == "bad"), one.seconds, one.n_rows, one.ranker)
-        for one in ranker._board.entries
-    ]
+    bad = [one.name for one in ranker._board.entries].index("bad")
+    ranker._board = replace(ranker._board, combined=ranker._board.lists.scores[bad])
     assert set(ranker._board.behind()) == {"good"}
     with pytest.warns(UserWarning, match="good alone ranks the held-out rows better"):
         ranker._warn_if_behind()

@@ -5,12 +5,14 @@ with which the mean of the chosen makes the best list; the mean of some such cho
 another sample, is the combination. A single choice is luck; see docs/auto.md for the figures.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from toppush.auto.quality import Judge
-from toppush.types import Array, Mask
+from toppush.nonlinear.held_out import Fold, Turn, in_unit, scored_in_turn
+from toppush.types import Array, Mask, Where
 
 N_SAMPLES, N_STEPS = 8, 12
 """Samples of the rows, and members chosen on each at most."""
@@ -36,6 +38,10 @@ class Lists:
     def combined(self, weights: Array) -> Array:
         """Scores of the combination."""
         return np.asarray(weights @ self.scores)
+
+    def part(self, where: Where) -> "Lists":
+        """Some of the rows."""
+        return Lists(self.scores[:, where], self.positive[where], self.weight[where])
 
     def sample(self, rng: np.random.Generator, most: int = MOST_ROWS) -> "Lists":
         """All rows near the top of some list, and some others that stand for the rest."""
@@ -71,6 +77,22 @@ def choose_weights(lists: Lists, scoring: str | None, seed: int) -> Array:
     weights = total / total.sum()
     weights[weights < LEAST_WEIGHT] = 0.0
     return np.asarray(weights / weights.sum())
+
+
+def unseen_scores(
+    lists: Lists, folds: Sequence[Fold], weights: Array, scoring: str | None, seed: int
+) -> Array:
+    """Scores of each fold's rows by weights that other rows chose, in the unit of all rows' weights.
+
+    The weights that all rows choose would flatter the rows that chose them.
+    """
+    whole = lists.combined(weights)
+
+    def score(turn: Turn) -> Array:
+        own = lists.combined(choose_weights(lists.part(turn.choosing), scoring, seed))
+        return in_unit(own, own, whole)[turn.judged]
+
+    return scored_in_turn(folds, lists.positive, score)
 
 
 def _greedy(scores: Array, judge: Judge) -> Array:

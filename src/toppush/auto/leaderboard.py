@@ -4,8 +4,6 @@ import pickle
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from toppush import metrics
 from toppush.auto.combination import Lists
 from toppush.auto.quality import Judge
@@ -42,11 +40,8 @@ class Board:
 
     entries: list[Entry]
     lists: Lists
-
-    @property
-    def weights(self) -> Array:
-        """Of all members, also of those that have none."""
-        return np.array([one.weight for one in self.entries])
+    combined: Array
+    """Scores of the combination, of each row by weights that were chosen without it."""
 
     def rows(self) -> list[dict[str, Any]]:
         """A row for each member and the combination, the best first."""
@@ -58,7 +53,7 @@ class Board:
             max(one.n_rows for one in self.entries),
             [one.ranker for one in chosen],
         )
-        scores = [*self.lists.scores, self.lists.combined(self.weights)]
+        scores = [*self.lists.scores, self.combined]
         rows = map(self._row, [*self.entries, whole], scores)
         return sorted(rows, key=lambda row: (-row["score"], row["name"] != COMBINATION))
 
@@ -95,7 +90,7 @@ class Board:
     def compared(self, name: str) -> bootstrap.Interval:
         """Average precision of the combination less that of a member, with its interval."""
         place = [one.name for one in self.entries].index(name)
-        first, second = self.lists.combined(self.weights), self.lists.scores[place]
+        first, second = self.combined, self.lists.scores[place]
         measures = {AP: bootstrap.measure(AP)}
         found = bootstrap.compare(self.lists.positive, first, second, measures, draws=DRAWS)
         return found[AP].difference
@@ -105,7 +100,7 @@ class Board:
         if self.lists.is_weighted:
             return {}
         judge = Judge(self.lists.positive, self.lists.weight)
-        own = judge.parts(self.lists.combined(self.weights)[None])[0][0]
+        own = judge.parts(self.combined[None])[0][0]
         found = {}
         for entry, scores in zip(self.entries, self.lists.scores, strict=True):
             if judge.parts(scores[None])[0][0] > own:

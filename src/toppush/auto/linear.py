@@ -2,6 +2,7 @@
 
 import warnings
 from dataclasses import dataclass
+from functools import cache
 from numbers import Integral
 from typing import Any, ClassVar, Self
 
@@ -31,8 +32,11 @@ from toppush.estimators.validation import validated
 from toppush.nonlinear.curves import Curves
 from toppush.nonlinear.held_out import (
     Fold,
+    Turn,
     folds_of,
+    in_unit,
     require_two_of_each,
+    scored_in_turn,
     some_rows,
     top_mean,
     weights_of,
@@ -162,10 +166,11 @@ class TopLinear(Ranker):
         """
         with unchanged_on_failure(self):
             rows, folds = self._read_training(X, y, sample_weight)
-            form, penalty, scores = self._choose(rows, folds)
+            tried = self._try(rows, folds)
+            best = tried.best(np.arange(len(rows.positive)))
+            form, penalty = tried.settings[best]
             made = Features.of(rows, form)
-            if scores is None:
-                scores = held_scores(self.loss, made.matrix, rows, folds, penalty)
+            scores = tried.unseen(self.loss, rows, folds, best)
             weights, shift = fit_weights(self.loss, made.matrix, rows, penalty)
             self.form_, self.penalty_ = form, list(penalty)
             self.coef_ = (weights * made.factor)[None, :]
@@ -238,8 +243,8 @@ class TopLinear(Ranker):
         rows = Rows(X, positive, weight, categorical)
         return rows, folds_of(self.cv, y, positive, counted, self.random_state)
 
-    def _choose(self, rows: "Rows", folds: list[Fold]) -> tuple[str, Penalty, Array | None]:
-        """Form and penalty whose list of some held-out rows is the best; that list, if of all."""
+    def _try(self, rows: "Rows", folds: list[Fold]) -> "Tried":
+        """Scores of some held-out rows by each form and penalty."""
         where = some_rows(rows.positive, SEARCH_ROWS)
         some, parts = rows.part(where), [within(fold, where) for fold in folds]
         settings, lists = [], []
@@ -248,10 +253,7 @@ class TopLinear(Ranker):
             for penalty in PENALTIES[self.loss]:
                 settings.append((form, penalty))
                 lists.append(held_scores(self.loss, matrix, some, parts, penalty))
-        known = ~np.isnan(lists[0])
-        judge = Judge(some.positive[known], some.mass[known])
-        best = int(np.argmax(np.round(judge(np.array(lists)[:, known]), 12)))
-        return *settings[best], lists[best] if len(where) == len(rows.positive) else None
+        return Tried(settings, np.array(lists), where, some.positive, some.mass)
 
     def _forms(self, rows: "Rows") -> list[str]:
         """Forms that are tried."""
@@ -311,6 +313,39 @@ class Features:
         pieces = PIECES if form == "curves" else 0
         curves = Curves.of(rows.X, rows.weight, pieces, rows.categorical)
         return cls(curves.transform(rows.X), curves)
+
+
+@dataclass(frozen=True)
+class Tried:
+    """Scores of some held-out rows by each setting, a form and a penalty."""
+
+    settings: list[tuple[str, Penalty]]
+    lists: Array
+    where: Where
+    """Which rows these are."""
+    positive: Mask
+    mass: Array
+
+    def best(self, rows: Where) -> int:
+        """The setting that ranks best those of these rows that were tried."""
+        known = ~np.isnan(self.lists[0]) & np.isin(self.where, rows)
+        judge = Judge(self.positive[known], self.mass[known])
+        return int(np.argmax(np.round(judge(self.lists[:, known]), 12)))
+
+    def unseen(self, loss: str, rows: "Rows", folds: list[Fold], best: int) -> Array:
+        """Scores of all held-out rows by settings chosen without them, in the unit of the best."""
+        matrix_of = cache(lambda form: Features.of(rows, form).matrix)
+
+        def score(turn: Turn) -> Array:
+            place = self.best(turn.choosing)
+            scores = self.lists[place]
+            if len(scores) < len(rows.positive):
+                form, penalty = self.settings[place]
+                fold = folds[turn.fold][0], turn.judged
+                scores = held_scores(loss, matrix_of(form), rows, [fold], penalty)
+            return in_unit(scores, self.lists[place], self.lists[best])[turn.judged]
+
+        return scored_in_turn(folds, rows.positive, score)
 
 
 def held_scores(

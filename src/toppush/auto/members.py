@@ -18,7 +18,7 @@ from toppush.designs.columns import can_be_shifted, stored
 from toppush.estimators.scores import gives_scores, scores_of
 from toppush.nonlinear.additive import TopPushAdditive
 from toppush.nonlinear.forest import TopForest
-from toppush.nonlinear.held_out import Fold, drawn_folds, within
+from toppush.nonlinear.held_out import Fold, drawn_folds, in_unit, within
 from toppush.nonlinear.kernel import TopPushKernel
 from toppush.nonlinear.net import TopPushNet
 from toppush.nonlinear.trees import TopPushTrees
@@ -192,7 +192,7 @@ class Member:
         drawn = drawn_folds(given.positive, len(given.folds), rng)
         final = self.make(replace(given, folds=drawn), settings)
         _fit(final, given.numbers, given)
-        return Fitted(final, _in_unit(unseen, final.out_of_fold_, ~given.positive), self.raw)
+        return Fitted(final, in_unit(unseen, unseen, final.out_of_fold_), self.raw)
 
 
 def _unit(ranker: Any, X: Any, positive: Mask) -> tuple[float, float]:
@@ -202,14 +202,6 @@ def _unit(ranker: Any, X: Any, positive: Mask) -> tuple[float, float]:
     """
     scores = scores_of(ranker, X)
     return float(scores[~positive].mean()), float(scores.std()) or 1.0
-
-
-def _in_unit(scores: Array, other: Array, negative: Mask) -> Array:
-    """Scores with the deviation of others, and negatives with the same mean."""
-    known = ~(np.isnan(scores) | np.isnan(other))
-    spread = float(np.std(other[known])) / (float(np.std(scores[known])) or 1.0)
-    known &= negative
-    return np.asarray((scores - scores[known].mean()) * spread + other[known].mean())
 
 
 def _fit(ranker: Any, X: Any, given: Given, where: Where | None = None) -> Any:

@@ -22,7 +22,7 @@ from toppush.designs import BACKENDS, backend_of, place
 from toppush.estimators.base import read_training as read_placed
 from toppush.nonlinear.held_out import joined, require_both_in_each, require_two_of_each, top_mean
 from toppush.system.threads import go_on
-from toppush.types import Array, Mask, Where
+from toppush.types import Array, Where
 
 IN_MEMORY = "it works on rows in memory, and these are of Dask"
 
@@ -109,15 +109,15 @@ class OnDask:
             go_on()
             folds.append(grower.fold(number))
             parts.append((held, self.dealt.held_scores(number, folds[-1].decision_function)))
-        found = (_side_by_side if grower.in_one_unit else joined)(parts, given.positive)
+        found = (_side_by_side if grower.in_one_unit else joined)(parts, given.n_rows)
         ranker, above = grower.whole(folds), top_mean(found[~given.positive], TOP)
         ranker.threshold_ += above
         return Fitted(ranker, found - above, raw=False)
 
 
-def _side_by_side(parts: list[tuple[Where, Array]], positive: Mask) -> Array:
-    """Scores of held-out rows as one list."""
-    found = np.empty(len(positive))
+def _side_by_side(parts: list[tuple[Where, Array]], n_rows: int) -> Array:
+    """Scores of held-out rows as one ranking."""
+    found = np.empty(n_rows)
     for held, own in parts:
         found[held] = own
     return found

@@ -22,7 +22,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from toppush import metrics
 from toppush.auto import on_dask
 from toppush.auto.columns import Columns
-from toppush.auto.combination import choose_weights
+from toppush.auto.combination import choose_weights, unseen_scores
 from toppush.auto.course import Course, Done, held_scores, standardised
 from toppush.auto.folds import groups_of, shared_folds
 from toppush.auto.leaderboard import Board, Entry
@@ -55,6 +55,7 @@ from toppush.nonlinear.held_out import (
     require_two_of_each,
     top_mean,
     weights_of,
+    within,
 )
 from toppush.nonlinear.tables import (
     FROM_DTYPE,
@@ -391,8 +392,10 @@ class TopRanker(Ranker):
     def _combine(self, done: dict[str, Done], given: Given, counted: Where, n_rows: int) -> None:
         """Choose the weights, and set the fitted attributes."""
         lists, centers, scales = standardised(done, given)
-        weights = choose_weights(lists, self.scoring, self._settings().seed)
-        combined = lists.combined(weights)
+        known, seed = np.flatnonzero(held_scores(done)[1]), self._settings().seed
+        weights = choose_weights(lists, self.scoring, seed)
+        folds = [within(fold, known) for fold in given.folds]
+        combined = unseen_scores(lists, folds, weights, self.scoring, seed)
         self.threshold_ = top_mean(combined[~lists.positive], TOP)
         chosen = [(place, name) for place, name in enumerate(done) if weights[place] > 0.0]
         self.members_ = {name: done[name].fitted.ranker for _, name in chosen}
@@ -400,14 +403,13 @@ class TopRanker(Ranker):
         self.centers_ = {name: float(centers[place]) for place, name in chosen}
         self.scales_ = {name: float(scales[place]) for place, name in chosen}
         self.raw_ = [name for _, name in chosen if done[name].fitted.raw]
-        known = held_scores(done)[1]
         self.out_of_fold_ = np.full(n_rows, np.nan)
         self.out_of_fold_[counted[known]] = combined - self.threshold_
         entries = [
             Entry(name, float(weights[place]), one.seconds, one.n_rows, one.fitted.ranker)
             for place, (name, one) in enumerate(done.items())
         ]
-        self._board, self._rows_of_board = Board(entries, lists), None
+        self._board, self._rows_of_board = Board(entries, lists, combined), None
 
     def _warn_of_limits(self, members: Mapping[str, Member], given: Given) -> None:
         """Report before the fit what cannot be done with base models of one's own."""

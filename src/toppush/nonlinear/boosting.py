@@ -1,13 +1,13 @@
-"""Boosted trees grown by LightGBM, member by member, each stopped by rows that it does not see."""
+"""Boosted trees grown by LightGBM, member by member, and how many rounds all of them keep."""
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from threading import Lock
 from typing import Any
 
 import numpy as np
-from scipy.special import logit
+from numpy.typing import NDArray
 
 from toppush import metrics
 from toppush.estimators.progress import Line
@@ -18,8 +18,8 @@ from toppush.system.threads import go_on
 from toppush.types import Array, Mask, Matrix, Where
 
 PATIENCE, EVERY = 40, 5
-"""Rounds without a better list after which a member ends; rounds between two looks at the list:
-on 10,000 rows a look takes as long as a tree."""
+"""Rounds without a better ranking after which a member stops growing; rounds between two
+evaluations of the ranking: on 10,000 rows an evaluation takes as long as a tree."""
 SAMPLE_ROWS, SAMPLE_COLUMNS = 0.7, 0.3
 """Shares of the rows that a round sees, and of the columns that a split chooses from."""
 LEAST_ROWS = 5
@@ -67,13 +67,20 @@ class Growth:
 
 @dataclass(frozen=True)
 class Grown:
-    """A member, and what it says of the rows that it did not see."""
+    """A member with all its rounds, and how well it ranked its held-out rows after some of them."""
 
     text: str
     held: Where
-    scores: Array
-    n_rounds: int
+    quality: Array
+    """NDCG of the held-out rows, evaluated every few rounds."""
+    n_trees: NDArray[np.int64]
+    """Trees that the member had at each evaluation; a round without a split adds none."""
     n_tried: int
+
+    def n_trees_at(self, evaluation: int) -> int:
+        """Trees to keep: at least one if there is any, as LightGBM takes 0 for all."""
+        count = self.n_trees[min(evaluation, len(self.n_trees) - 1)]
+        return int(max(count, min(1, self.n_trees[-1])))
 
 
 class Rows:
@@ -112,27 +119,44 @@ def grow(
     n_threads: int,
     tell: Callable[[], None] = lambda: None,
 ) -> Grown:
-    """Boost on a fold's training rows until the list of the others, by NDCG, gets no better."""
+    """Boost on a fold's training rows until the NDCG of the held-out rows stops rising."""
     train, held = (np.sort(part) for part in fold)
     booster = lightgbm().Booster(growth.parameters(seed, n_threads), rows.part(train))
     booster.add_valid(rows.part(held), "held")
     ask, judge = _objective(rows, growth, train), _judge(rows, held)
-    best, highest, n_tried = Grown("", held, np.empty(0), 0, 0), -np.inf, 0
-    while n_tried < growth.max_rounds and n_tried - best.n_tried < PATIENCE:
+    quality: list[float] = []
+    n_trees: list[int] = []
+    best = n_tried = 0
+    while n_tried < growth.max_rounds and n_tried - best < PATIENCE:
         go_on()
         booster.update(fobj=ask)  # without a split no tree; the next round has other columns
         tell()
         n_tried += 1
         if n_tried % EVERY == 0 or n_tried == growth.max_rounds:
-            scores = _held_scores(booster, growth.loss)
-            quality, n_rounds = judge(scores), booster.current_iteration()
-            if quality > highest:
-                highest, best = (
-                    quality,
-                    replace(best, scores=scores, n_rounds=n_rounds, n_tried=n_tried),
-                )
-    text = booster.model_to_string(num_iteration=best.n_rounds)
-    return replace(best, text=text, n_tried=n_tried)
+            value = judge(_held_scores(booster))
+            if value > max(quality, default=-np.inf):
+                best = n_tried
+            quality.append(value)
+            n_trees.append(booster.current_iteration())
+    text = booster.model_to_string(num_iteration=-1)
+    return Grown(text, held, np.array(quality), np.array(n_trees), n_tried)
+
+
+def choose_rounds(members: Sequence[Grown]) -> Callable[[Where], int]:
+    """Returns a function that chooses the evaluation with the best mean NDCG of some members.
+
+    A member that stopped earlier than others counts with its last NDCG from there on.
+    """
+    last = max(len(one.quality) for one in members)
+    curves = [np.pad(one.quality, (0, last - len(one.quality)), "edge") for one in members]
+    return lambda some: int(np.argmax(np.mean([curves[place] for place in some], axis=0)))
+
+
+def others_than(place: int, members: Sequence[Grown]) -> list[int]:
+    """Members that hold out none of the rows that a member holds out; all if there are none."""
+    held = members[place].held
+    apart = [at for at, one in enumerate(members) if not np.isin(one.held, held).any()]
+    return apart or list(range(len(members)))
 
 
 def _judge(rows: Rows, held: Where) -> Callable[[Array], float]:
@@ -149,10 +173,10 @@ def _objective(rows: Rows, growth: Growth, train: Where) -> Callable[..., Any] |
     return lambda scores, _: push(scores, known, top=growth.top)
 
 
-def _held_scores(booster: Any, loss: str) -> Array:
-    """Scores of the rows that are held out, which the booster keeps up to date.
+def _held_scores(booster: Any) -> Array:
+    """Scores of the held-out rows, which the booster keeps up to date.
 
-    Of its own loss LightGBM hands out probabilities, and models score by their log-odds.
+    For its own loss LightGBM returns probabilities, which rank the rows as the scores do.
     """
     kept: list[Array] = []
 
@@ -161,10 +185,7 @@ def _held_scores(booster: Any, loss: str) -> Array:
         return "kept", 0.0, True
 
     booster.eval_valid(keep)
-    if loss != "binary":
-        return kept[0]
-    sure = np.finfo(np.float64).eps
-    return np.asarray(logit(np.clip(kept[0], sure, 1.0 - sure)))
+    return kept[0]
 
 
 def _of(weight: Array | None, where: Where) -> Array | None:

@@ -1,7 +1,8 @@
 """Folds that the members of an ensemble leave out in turn, and what is asked of their rows."""
 
+from collections.abc import Callable, Iterator, Sequence
 from numbers import Integral
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -111,17 +112,78 @@ def _evenly(where: Where, share: float, at_least: int) -> Where:
     return where[np.linspace(0, len(where) - 1, n_taken).astype(np.intp)] if n_taken else where
 
 
-def joined(parts: list[tuple[Where, Array]], positive: Mask) -> Array:
-    """Scores of held-out rows by several fits as one list, NaN where no fit left a row out.
+def joined(parts: list[tuple[Where, Array]], n_rows: int) -> Array:
+    """Scores of held-out rows by several fits as one ranking, NaN where no fit left a row out.
 
-    Fits differ in the size and the place of their scores, so each is given the mean spread, and
-    its negatives the same mean.
+    Fits differ in the location and the scale of their scores, so each part is given the same mean
+    and standard deviation. No labels are used: those of a fold would improve its own ranking.
     """
-    shifts = [float(np.mean(scores[~positive[held]])) for held, scores in parts]
-    spreads = [float(np.std(scores)) or 1.0 for _, scores in parts]
-    total, times = np.zeros(len(positive)), np.zeros(len(positive))
-    for (held, scores), shift, spread in zip(parts, shifts, spreads, strict=True):
-        total[held] += (scores - shift) * (np.mean(spreads) / spread)
+    means, spreads = ([float(of(scores)) for _, scores in parts] for of in (np.mean, np.std))
+    total, times = np.zeros(n_rows), np.zeros(n_rows)
+    for (held, scores), mean, spread in zip(parts, means, spreads, strict=True):
+        total[held] += (scores - mean) * (np.mean(spreads) / (spread or 1.0))
         times[held] += 1
     with np.errstate(invalid="ignore"):
-        return np.asarray(total / times + np.mean(shifts))
+        return np.asarray(total / times + np.mean(means))
+
+
+def in_unit(scores: Array, source: Array, target: Array) -> Array:
+    """Scores shifted and scaled so that `source` gets the mean and the spread of `target`.
+
+    The latter two score the same rows, NaN where a score is unknown.
+    """
+    known = ~(np.isnan(source) | np.isnan(target))
+    ratio = float(np.std(target[known])) / (float(np.std(source[known])) or 1.0)
+    return np.asarray((scores - source[known].mean()) * ratio + target[known].mean())
+
+
+class Turn(NamedTuple):
+    """Held-out rows on which a setting is chosen, and others on which it is judged."""
+
+    fold: int
+    choosing: Where
+    judged: Where
+
+
+def in_turn(folds: Sequence[Fold], positive: Mask) -> Iterator[Turn]:
+    """For each fold, the rows that other folds hold out, and those that it holds out itself.
+
+    A choice judged on the rows that made it looks better than it is: on pure noise, average
+    precision by a tenth (benchmarks/noise_leaderboard.py). Halves of a single fold choose for each
+    other.
+    """
+    is_held = np.zeros(len(positive), bool)
+    is_held[np.concatenate([held for _, held in folds])] = True
+    for number, (_, held) in enumerate(folds):
+        others = is_held.copy()
+        others[held] = False
+        choosing = np.flatnonzero(others)
+        if _has_both(positive[choosing]):
+            yield Turn(number, choosing, held)
+        else:
+            first, second = _halves(held, positive)
+            yield Turn(number, first, second)
+            yield Turn(number, second, first)
+
+
+def _halves(rows: Where, positive: Mask) -> tuple[Where, Where]:
+    """Every other row of each class; all rows twice if a half would lack a class."""
+    sides = rows[positive[rows]], rows[~positive[rows]]
+    halves = [np.sort(np.concatenate([side[at::2] for side in sides])) for at in (0, 1)]
+    return (
+        (halves[0], halves[1]) if all(_has_both(positive[one]) for one in halves) else (rows, rows)
+    )
+
+
+def _has_both(positive: Mask) -> bool:
+    return bool(positive.any() and not positive.all())
+
+
+def scored_in_turn(folds: Sequence[Fold], positive: Mask, score: Callable[[Turn], Array]) -> Array:
+    """Scores of all held-out rows, those of each turn by the setting that it chose; else NaN."""
+    total, times = np.zeros(len(positive)), np.zeros(len(positive))
+    for turn in in_turn(folds, positive):
+        total[turn.judged] += score(turn)
+        times[turn.judged] += 1
+    with np.errstate(invalid="ignore"):
+        return np.asarray(total / times)

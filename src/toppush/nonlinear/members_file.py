@@ -1,6 +1,5 @@
 """Members of a fit in a file, so that a fit that was stopped goes on with the next one."""
 
-import json
 import os
 from pathlib import Path
 from threading import Lock
@@ -47,10 +46,9 @@ class MembersFile:
         arrays: dict[str, Any] = {"about": self.about, "numbers": numbers}
         for number in numbers:
             one = self.done[number]
-            counts = json.dumps([one.n_rounds, one.n_tried])
             arrays |= {f"text {number}": np.frombuffer(one.text.encode(), np.uint8)}
-            arrays |= {f"held {number}": one.held, f"scores {number}": one.scores}
-            arrays |= {f"counts {number}": counts}
+            arrays |= {f"held {number}": one.held, f"quality {number}": one.quality}
+            arrays |= {f"trees {number}": one.n_trees, f"tried {number}": one.n_tried}
         return arrays
 
     def _read(self) -> dict[int, Grown]:
@@ -78,6 +76,6 @@ class MembersFile:
 
 
 def _member(arrays: Any, number: int) -> Grown:
-    n_rounds, n_tried = json.loads(str(arrays[f"counts {number}"]))
     text = arrays[f"text {number}"].tobytes().decode()
-    return Grown(text, arrays[f"held {number}"], arrays[f"scores {number}"], n_rounds, n_tried)
+    held, quality, n_trees = (arrays[f"{name} {number}"] for name in ("held", "quality", "trees"))
+    return Grown(text, held, quality, n_trees, int(arrays[f"tried {number}"]))

@@ -28,8 +28,10 @@ from toppush.nonlinear.boosting import (
     Growth,
     GrowthLine,
     Rows,
+    choose_rounds,
     grow,
     lightgbm,
+    others_than,
 )
 from toppush.nonlinear.held_out import (
     Fold,
@@ -223,8 +225,9 @@ class TopPushTrees(Ranker):
             X = for_engine(X) if len(counted) == len(y) else for_engine(X)[counted]
             self.columns_ = common_columns(X, LEAST_ROWS)
             folds = given_folds(self.cv, y, counted)
-            members = self._grow(self._kept(X), positive, weight, folds)
-            self._keep(members, counted, positive, len(y))
+            X = self._kept(X)
+            members = self._grow(X, positive, weight, folds)
+            self._keep(members, X, counted, positive, len(y))
         return self
 
     def decision_function(self, X: Matrix) -> Array:
@@ -242,10 +245,10 @@ class TopPushTrees(Ranker):
         array of shape (n_samples,)
         """
         check_is_fitted(self)
-        rows, n_threads = self._read(X), self._threads()
+        rows = self._read(X)
         scores = np.zeros(rows.shape[0])
         for booster in self._boosters():
-            scores += booster.predict(rows, raw_score=True, num_threads=n_threads)
+            scores += self._raw_scores(booster, rows)
         return np.asarray(scores / len(self.texts_) - self.threshold_)
 
     def contributions(self, X: Matrix) -> Array:
@@ -351,16 +354,34 @@ class TopPushTrees(Ranker):
             f"{self.n_features_in_} features, {len(seeds)} members from seed {seeds[0]}, {growth}"
         )
 
-    def _keep(self, members: list[Grown], counted: Where, positive: Mask, n_rows: int) -> None:
-        """Set the fitted attributes."""
-        self.texts_ = [one.text for one in members]
-        self._boosters()
-        self.n_rounds_ = [one.n_rounds for one in members]
+    def _keep(
+        self, members: list[Grown], X: Matrix, counted: Where, positive: Mask, n_rows: int
+    ) -> None:
+        """Set the fitted attributes: all members keep as many rounds as suit their mean best."""
+        choose, everyone = choose_rounds(members), np.arange(len(members))
+        whole = [lightgbm().Booster(model_str=one.text) for one in members]
+        n_trees = [one.n_trees_at(choose(everyone)) for one in members]
+        self.texts_ = [
+            booster.model_to_string(num_iteration=count)
+            for booster, count in zip(whole, n_trees, strict=True)
+        ]
+        self.n_rounds_ = n_trees
         self.n_tried_ = [one.n_tried for one in members]
-        scores = joined([(one.held, one.scores) for one in members], positive)
+        parts = []
+        for place, (member, booster) in enumerate(zip(members, whole, strict=True)):
+            rounds = member.n_trees_at(choose(others_than(place, members)))
+            parts.append((member.held, self._raw_scores(booster, X[member.held], rounds)))
+        scores = joined(parts, len(positive))
         self.threshold_ = top_mean(scores[~positive], self.top)
         self.out_of_fold_ = np.full(n_rows, np.nan)
         self.out_of_fold_[counted] = scores - self.threshold_
+
+    def _raw_scores(self, booster: Any, rows: Matrix, n_trees: int = -1) -> Array:
+        """Scores by the first trees of a member; by all if -1."""
+        found: Array = booster.predict(
+            rows, raw_score=True, num_iteration=n_trees, num_threads=self._threads()
+        )
+        return found
 
     def _threads(self) -> int:
         return default_threads() if self.n_threads is None else self.n_threads
