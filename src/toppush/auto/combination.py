@@ -82,7 +82,7 @@ def choose_weights(lists: Lists, scoring: str | None, seed: int) -> Array:
 def unseen_scores(
     lists: Lists, folds: Sequence[Fold], weights: Array, scoring: str | None, seed: int
 ) -> Array:
-    """Scores of each fold's rows by weights that other rows chose, in the unit of all rows' weights.
+    """Scores of each fold's rows by weights that other rows chose, in the unit of `weights`.
 
     The weights that all rows choose would flatter the rows that chose them.
     """

@@ -1,5 +1,6 @@
 """Linear rankers whose form of columns and strength of penalty the folds choose."""
 
+import itertools
 import warnings
 from dataclasses import dataclass
 from functools import cache
@@ -34,7 +35,9 @@ from toppush.nonlinear.held_out import (
     Fold,
     Turn,
     folds_of,
+    in_turn,
     in_unit,
+    nested,
     require_two_of_each,
     scored_in_turn,
     some_rows,
@@ -167,10 +170,9 @@ class TopLinear(Ranker):
         with unchanged_on_failure(self):
             rows, folds = self._read_training(X, y, sample_weight)
             tried = self._try(rows, folds)
-            best = tried.best(np.arange(len(rows.positive)))
-            form, penalty = tried.settings[best]
+            form, penalty = tried.settings[tried.best]
             made = Features.of(rows, form)
-            scores = tried.unseen(self.loss, rows, folds, best)
+            scores = tried.unseen(self.loss, rows, folds)
             weights, shift = fit_weights(self.loss, made.matrix, rows, penalty)
             self.form_, self.penalty_ = form, list(penalty)
             self.coef_ = (weights * made.factor)[None, :]
@@ -244,16 +246,24 @@ class TopLinear(Ranker):
         return rows, folds_of(self.cv, y, positive, counted, self.random_state)
 
     def _try(self, rows: "Rows", folds: list[Fold]) -> "Tried":
-        """Scores of some held-out rows by each form and penalty."""
+        """Scores of some held-out rows by each form and penalty, and again for each turn."""
         where = some_rows(rows.positive, SEARCH_ROWS)
         some, parts = rows.part(where), [within(fold, where) for fold in folds]
-        settings, lists = [], []
+        turns = [
+            Turn(turn.fold, *within((turn.choosing, turn.judged), where))
+            for turn in in_turn(folds, rows.positive)
+        ]
+        settings, lists, inner = [], [], []
         for form in self._forms(rows):
             matrix = Features.of(some, form).matrix
             for penalty in PENALTIES[self.loss]:
                 settings.append((form, penalty))
-                lists.append(held_scores(self.loss, matrix, some, parts, penalty))
-        return Tried(settings, np.array(lists), where, some.positive, some.mass)
+                fits = Fits(self.loss, matrix, some, penalty)
+                lists.append(fits.held_scores(parts))
+                inner.append(
+                    [fits.held_scores(nested(parts, turn, some.positive)) for turn in turns]
+                )
+        return Tried(settings, np.array(lists), np.array(inner), some)
 
     def _forms(self, rows: "Rows") -> list[str]:
         """Forms that are tried."""
@@ -285,13 +295,11 @@ class Rows:
         """Weights, 1 if none were given."""
         return np.ones(len(self.positive)) if self.weight is None else self.weight
 
-    def part(self, where: Where) -> "Rows":
-        """Some of them."""
-        return Rows(self.X[where], self.positive[where], _of(self.weight, where), self.categorical)
-
-
-def _of(weight: Array | None, where: Where) -> Array | None:
-    return None if weight is None else weight[where]
+    def part(self, where: Where, X: Matrix | None = None) -> "Rows":
+        """Some of them, as they are or as `X` has them."""
+        weight = None if self.weight is None else self.weight[where]
+        X = self.X if X is None else X
+        return Rows(X[where], self.positive[where], weight, self.categorical)
 
 
 @dataclass(frozen=True)
@@ -321,46 +329,68 @@ class Tried:
 
     settings: list[tuple[str, Penalty]]
     lists: Array
-    where: Where
-    """Which rows these are."""
-    positive: Mask
-    mass: Array
+    """A row of scores for each setting."""
+    inner: Array
+    """The same for each turn, by fits that did not see the rows that it judges."""
+    rows: "Rows"
 
-    def best(self, rows: Where) -> int:
-        """The setting that ranks best those of these rows that were tried."""
-        known = ~np.isnan(self.lists[0]) & np.isin(self.where, rows)
-        judge = Judge(self.positive[known], self.mass[known])
-        return int(np.argmax(np.round(judge(self.lists[:, known]), 12)))
+    @property
+    def best(self) -> int:
+        """The setting with the best ranking of all rows."""
+        return self._best(self.lists)
 
-    def unseen(self, loss: str, rows: "Rows", folds: list[Fold], best: int) -> Array:
+    def best_in(self, turn: int) -> int:
+        """The setting with the best ranking of the rows that choose in a turn."""
+        return self._best(self.inner[:, turn])
+
+    def _best(self, lists: Array) -> int:
+        known = ~np.isnan(lists[0])
+        judge = Judge(self.rows.positive[known], self.rows.mass[known])
+        return int(np.argmax(np.round(judge(lists[:, known]), 12)))
+
+    def unseen(self, loss: str, rows: "Rows", folds: list[Fold]) -> Array:
         """Scores of all held-out rows by settings chosen without them, in the unit of the best."""
         matrix_of = cache(lambda form: Features.of(rows, form).matrix)
+        turns = itertools.count()
 
         def score(turn: Turn) -> Array:
-            place = self.best(turn.choosing)
+            place = self.best_in(next(turns))
             scores = self.lists[place]
             if len(scores) < len(rows.positive):
                 form, penalty = self.settings[place]
                 fold = folds[turn.fold][0], turn.judged
-                scores = held_scores(loss, matrix_of(form), rows, [fold], penalty)
-            return in_unit(scores, self.lists[place], self.lists[best])[turn.judged]
+                scores = Fits(loss, matrix_of(form), rows, penalty).held_scores([fold])
+            return in_unit(scores, self.lists[place], self.lists[self.best])[turn.judged]
 
         return scored_in_turn(folds, rows.positive, score)
 
 
-def held_scores(
-    loss: str, matrix: Matrix, rows: Rows, folds: list[Fold], penalty: Penalty
-) -> Array:
-    """Scores of every row by weights that did not see it, as one list."""
-    total, times = np.zeros(len(rows.positive)), np.zeros(len(rows.positive))
-    for train, held in folds:
-        go_on()
-        seen = Rows(matrix[train], rows.positive[train], _of(rows.weight, train), rows.categorical)
-        weights, shift = fit_weights(loss, seen.X, seen, penalty)
-        total[held] += matrix[held] @ weights - shift
-        times[held] += 1
-    with np.errstate(invalid="ignore"):  # NaN where no fold held a row out
-        return np.asarray(total / times)
+class Fits:
+    """Fits of one penalty to parts of the rows, each made once."""
+
+    def __init__(self, loss: str, matrix: Matrix, rows: Rows, penalty: Penalty) -> None:
+        self._loss, self._matrix, self._rows, self._penalty = loss, matrix, rows, penalty
+        self._scores: dict[bytes, Array] = {}
+
+    def held_scores(self, folds: list[Fold]) -> Array:
+        """Scores of the held-out rows by weights that did not see them, NaN of others."""
+        n_rows = len(self._rows.positive)
+        total, times = np.zeros(n_rows), np.zeros(n_rows)
+        for train, held in folds:
+            total[held] += self._scores_by(train)[held]
+            times[held] += 1
+        with np.errstate(invalid="ignore"):
+            return np.asarray(total / times)
+
+    def _scores_by(self, train: Where) -> Array:
+        """Scores of all rows by a fit to some; two folds share the fit without either of them."""
+        train = np.sort(train)
+        if (key := train.tobytes()) not in self._scores:
+            go_on()
+            rows = self._rows.part(train, self._matrix)
+            weights, shift = fit_weights(self._loss, rows.X, rows, self._penalty)
+            self._scores[key] = np.asarray(self._matrix @ weights) - shift
+        return self._scores[key]
 
 
 def fit_weights(loss: str, matrix: Matrix, rows: Rows, penalty: Penalty) -> tuple[Array, float]:
@@ -402,7 +432,8 @@ def _newton(Z: Array, positive: Mask, mass: Array, strength: float) -> Array:
     for _ in range(MOST_STEPS):
         share = expit(Z @ weights)
         slope = Z.T @ (mass * (share - positive)) + ridge * weights
-        bend = (Z.T * (mass * share * (1.0 - share))) @ Z + np.diag(ridge + TINY)
+        scaled = Z * np.sqrt(mass * share * (1.0 - share))[:, None]
+        bend = scaled.T @ scaled + np.diag(ridge + TINY)  # half the work of two different factors
         step = np.linalg.solve(bend, slope)
         weights -= step / max(1.0, float(np.abs(step).max()) / LARGEST_STEP)
         if np.abs(step).max() < STILL:

@@ -166,6 +166,19 @@ def in_turn(folds: Sequence[Fold], positive: Mask) -> Iterator[Turn]:
             yield Turn(number, second, first)
 
 
+def nested(folds: Sequence[Fold], turn: Turn, positive: Mask) -> list[Fold]:
+    """Folds of the rows that choose in a turn, which do not learn from the rows that it judges.
+
+    A fold that would learn from one class alone keeps its training rows, as each of two folds does.
+    """
+    inner = []
+    for train, held in folds:
+        choosing, others = np.intersect1d(held, turn.choosing), np.setdiff1d(train, turn.judged)
+        if len(choosing):
+            inner.append((others if _has_both(positive[others]) else train, choosing))
+    return inner
+
+
 def _halves(rows: Where, positive: Mask) -> tuple[Where, Where]:
     """Every other row of each class; all rows twice if a half would lack a class."""
     sides = rows[positive[rows]], rows[~positive[rows]]
