@@ -25,7 +25,7 @@ def refuse_texts(name: str, texts: list[str]) -> None:
     """Refuse texts that are numbers, names or dates that cannot be read, and no categories."""
     if not texts:
         return
-    kind, most = DataError, MOSTLY * len(texts)
+    most, mixed_in = MOSTLY * len(texts), ""
     commas = [text for text in texts if COMMAS.fullmatch(text)]
     others = [text for text in texts if not arrow.is_number(text) or CODE.fullmatch(text)]
     mixed = preventing(texts)
