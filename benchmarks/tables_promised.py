@@ -83,6 +83,33 @@ def _ends(rows: Rows, name: str) -> str:
     return f"{least:.3s} to {most:.3s}"
 
 
+def noise_leaderboard() -> Grid:
+    """Average precision on noise, now and with choices judged by the rows that made them."""
+    before = {row["ranker"]: row for row in read("noise-leaderboard-before")}
+    shown = "{average precision:.3f} ± {standard error:.3f}".format_map
+    lines = [
+        [row["ranker"], shown(row), shown(before[row["ranker"]])]
+        for row in read("noise-leaderboard")
+    ]
+    return [["ranker", "average precision", "before"], *lines]
+
+
+def leaderboard_coverage() -> Grid:
+    """Least and greatest coverage over the base models, and that of the combination."""
+    lines = []
+    for about, rows in group(read("leaderboard-coverage"), "rows", "positives", "signal").items():
+        whole = next(row for row in rows if row["member"] == "combination")
+        alone = [row for row in rows if row is not whole]
+        values = [
+            f"{whole[name]:.3f}" for name in ("leaderboard AP", "fold models AP", "fitted AP")
+        ]
+        held = [f"{whole['coverage']:.3f}", _ends(alone, "coverage")]
+        lines.append([*map(str, about), *values, *held])
+    head = ["combination: leaderboard AP", "of the fold models", "of the fitted ranker"]
+    held = ["coverage", "coverage, base models"]
+    return [["rows", "positives", "signal", *head, *held], *lines]
+
+
 METHODS = {
     "TopPush": ('TopPush, `solver="paper"`', "toppush"),
     "InfinitePush": ('InfinitePush, `solver="published"`', "infinite-push"),
@@ -126,6 +153,8 @@ PROMISED: dict[str, Callable[[], Grid]] = {
     "guarantees": guarantees,
     "guarantees-rows": promised_rows,
     "coverage": coverage,
+    "noise-leaderboard": noise_leaderboard,
+    "leaderboard-coverage": leaderboard_coverage,
     "diabetes_top": diabetes_top,
     "diabetes_fixed": diabetes_fixed,
 }

@@ -13,16 +13,19 @@ from scipy import sparse
 from sklearn.datasets import load_breast_cancer
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import GroupKFold, TimeSeriesSplit
+from sklearn.model_selection import GroupKFold, StratifiedKFold, TimeSeriesSplit
 from sklearn.naive_bayes import GaussianNB
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from toppush import TopRanker, metrics
+from toppush import TopPushTrees, TopRanker, metrics
 from toppush.auto import course, members
 from toppush.auto.combination import Lists, choose_weights
+from toppush.auto.linear import Rows as LinearRows
 from toppush.auto.linear import TopLinear
 from toppush.auto.quality import Judge
+from toppush.nonlinear.boosting import Grown, choose_rounds, others_than
 from toppush.nonlinear.forest import TopForest
+from toppush.nonlinear.held_out import in_turn, nested
 
 QUICK = ["logistic", "forest"]
 pytestmark = pytest.mark.filterwarnings("ignore:base model:UserWarning")
@@ -363,6 +366,99 @@ def test_a_member_that_is_better_is_said():
     assert set(ranker._board.behind()) == {"good"}
     with pytest.warns(UserWarning, match="good alone ranks the held-out rows better"):
         ranker._warn_if_behind()
+
+
+# ---- choices are judged on other rows than those that made them
+
+
+@settings(max_examples=20)
+@given(st.integers(0, 10_000), st.integers(3, 5))
+def test_a_fold_has_no_say_in_what_scores_it(seed, n_folds):
+    """Other labels in a fold leave the weights, penalties and rounds for its rows as they are."""
+    rng = np.random.default_rng(seed)
+    positive = np.arange(120) % 3 == 0
+    folds = list(
+        StratifiedKFold(n_folds, shuffle=True, random_state=seed).split(positive, positive)
+    )
+    lists = Lists(rng.standard_normal((3, 120)) + positive, positive, np.ones(120))
+    fold, rows = int(rng.integers(n_folds)), np.arange(120)
+    held = folds[fold][1]
+    other = positive.copy()
+    other[held] = rng.permutation(positive[held])
+
+    chosen = [
+        choose_weights(replace(lists, positive=labels).part(turn.choosing), None, seed)
+        for labels in (positive, other)
+        for turn in in_turn(folds, labels)
+        if turn.fold == fold
+    ]
+    np.testing.assert_array_equal(*chosen)
+    curves = rng.random((n_folds, 6))
+    grown = [
+        Grown("", part, curve, rows[:6], 6) for (_, part), curve in zip(folds, curves, strict=True)
+    ]
+    others = others_than(fold, grown)
+    assert others == [place for place in range(n_folds) if place != fold]
+    assert choose_rounds(grown)(others) == int(np.argmax(curves[others].mean(axis=0)))
+
+
+@settings(max_examples=10)
+@given(st.integers(0, 10_000))
+def test_linear_settings_for_a_fold_do_not_depend_on_its_labels(seed):
+    rng = np.random.default_rng(seed)
+    X, y = rng.standard_normal((90, 3)), rng.permutation(np.arange(90) < 30)
+    folds = list(StratifiedKFold(3, shuffle=True, random_state=seed).split(X, y))
+    turned = y.copy()
+    turned[folds[1][1]] = rng.permutation(y[folds[1][1]])
+    chosen = [
+        TopLinear()._try(LinearRows(X, labels, None, np.zeros(3, bool)), folds).best_in(1)
+        for labels in (y, turned)
+    ]
+    assert chosen[0] == chosen[1]
+
+
+@given(st.integers(0, 10_000), st.integers(1, 5))
+def test_rows_that_choose_and_rows_that_are_judged_are_apart(seed, n_folds):
+    rng = np.random.default_rng(seed)
+    positive = rng.permutation(np.arange(60) < 20)
+    everything = np.arange(60)
+    folds = [(np.setdiff1d(everything, held), held)
+             for held in np.array_split(rng.permutation(60), n_folds + 1)][:n_folds]  # fmt: skip
+    turns = list(in_turn(folds, positive))
+    judged = np.concatenate([turn.judged for turn in turns])
+    assert sorted(judged) == sorted(np.concatenate([held for _, held in folds]))
+    for turn in turns:
+        assert not np.isin(turn.choosing, turn.judged).any()
+        for train, choosing in nested(folds, turn, positive):
+            assert not np.isin(turn.judged, choosing).any()
+            assert not np.isin(train, choosing).any()
+            assert n_folds == 2 or not np.isin(turn.judged, train).any()
+
+
+@pytest.mark.long
+def test_noise_is_not_ranked_better_than_chance():
+    """Two standard errors, of 20 data sets; benchmarks/noise_leaderboard.py has more."""
+    found = {}
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        X, y = rng.standard_normal((300, 10)), rng.permutation(np.arange(300) < 60)
+        for row in TopRanker(random_state=seed, n_threads=1).fit(X, y).leaderboard_:
+            found.setdefault(row["name"], []).append(row["average_precision"])
+    chance = 0.2143
+    for name, values in found.items():
+        assert np.mean(values) < chance + 2.0 * np.std(values) / np.sqrt(len(values)), name
+
+
+@pytest.mark.long
+def test_rounds_are_not_chosen_by_the_rows_they_score():
+    """Stopped by the fold that they are judged on, trees have .27 on this noise; chance is .214."""
+    values = []
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        X, y = rng.standard_normal((300, 10)), rng.permutation(np.arange(300) < 60)
+        ranker = TopPushTrees(n_members=4, random_state=seed, n_threads=1).fit(X, y)
+        values.append(metrics.average_precision(y, ranker.out_of_fold_))
+    assert np.mean(values) < 0.245
 
 
 # ---- time, halving, interrupts

@@ -18,6 +18,7 @@ from test_cli import result, run
 from toppush import TopPush, TopRanker, files
 from toppush.auto import members
 from toppush.auto.members import Member
+from toppush.cli.leaderboard import cells as leaderboard_cells
 from toppush.cli.leaderboard import leaderboard, verdict
 from toppush.files import ModelError
 from toppush.files.kinds import KINDS, chosen, kind_of
@@ -82,7 +83,8 @@ def test_options_reach_the_ranker(folder):
     ranker = KINDS["auto"].ranker(made, rows, 7)
     assert ranker.get_params() == {
         "members": ["logistic"], "effort": "thorough", "seconds": 5.0, "scoring": "ndcg", "cv": 3,
-        "categorical_features": None, "n_threads": 2, "random_state": 7, "verbose": 0,
+        "categorical_features": None, "n_threads": 2, "positive": None, "random_state": 7,
+        "verbose": 0,
     }  # fmt: skip
 
 
@@ -106,7 +108,9 @@ def test_fit_prints_the_leaderboard(printed, folder):
         row["name"] for row in about["leaderboard"]
     ]
     assert max(map(len, printed.stdout.splitlines()[start : start + 6])) <= 80
-    assert "On rows that were held out, " in printed.stdout
+    scores = [row["score"] for row in about["leaderboard"]]
+    assert scores == sorted(scores, reverse=True)
+    assert [f"{score:.3f}" in line for score, line in zip(scores, lines[start + 2 :], strict=False)]
     assert "against logistic regression (" in printed.stdout
     told = run("info", folder / "m").stdout
     assert (
@@ -123,8 +127,9 @@ def test_nobody_is_warned_of_degenerate_members(printed):
 
 
 def entry(name, **more):
-    row = {"name": name, "weight": 0.5, "positives_at_top": 0.1, "average_precision": 0.5,
-           "average_precision_low": 0.4, "average_precision_high": 0.6, "seconds": 1.0}  # fmt: skip
+    row = {"name": name, "weight": 0.5, "score": 0.5, "positives_at_top": 0.1,
+           "average_precision": 0.5, "average_precision_low": 0.4, "average_precision_high": 0.6,
+           "seconds": 1.0}  # fmt: skip
     return row | more
 
 
@@ -142,14 +147,12 @@ def test_the_verdict_says_whether_it_is_noise():
     ahead = {"name": "logistic", "difference": 0.05, "low": 0.01, "high": 0.09}
     near = {"name": "boosted", "difference": -0.01, "low": -0.03, "high": 0.02}
     said = told("combination", [ahead, near])
-    assert said == (
-        "On rows that were held out, the combination ranks best. Average precision of the "
-        "combination: +0.050 against logistic regression (more than noise), -0.010 against "
-        "LightGBM's log loss (may be noise)."
-    )
+    assert "the combination ranks best by score" in said
+    assert "+0.050 against logistic regression (more than noise)" in said
+    assert "-0.010 against LightGBM's log loss (may be noise)" in said
     behind = {"name": "trees", "difference": -0.05, "low": -0.09, "high": -0.01}
     said = told("trees", [behind], left_out={"net": "torch is not installed"})
-    assert said.startswith("On rows that were held out, trees ranks best.")
+    assert "trees ranks best by score" in said
     assert "-0.050 against trees (more than noise)." in said
     assert "Caution: trees alone is better by more than noise; --members trees takes it." in said
     assert said.endswith("Left out: net (torch is not installed).")
@@ -157,6 +160,29 @@ def test_the_verdict_says_whether_it_is_noise():
     assert "Average precision of trees: +0.050 against logistic regression" in said
     unknown = ahead | {"low": None, "high": None}
     assert told("combination", [unknown]).endswith("+0.050 against logistic regression.")
+
+
+def test_the_verdict_and_the_table_name_the_same_winner():
+    rows = [
+        entry("combination", score=0.7, average_precision=0.5),
+        entry("trees", score=0.6, average_precision=0.544),
+    ]
+    about = {"leaderboard": [*rows, entry("forest")], "against": []}
+    about["fit"] = {"weights": {"trees": 0.5, "forest": 0.5}, "scoring": None}
+    titles, *cells = leaderboard_cells(about["leaderboard"])
+    assert [cells[place][titles.index("score")] for place in (0, 1)] == ["0.700", "0.600"]
+    said = " ".join(verdict(about))
+    assert "the combination ranks best by score" in said
+    assert "By average precision, trees ranks best" in said
+
+
+@pytest.mark.parametrize(("low", "is_said"), [(-0.01, True), (0.01, False)])
+def test_a_quick_fit_that_would_do_is_said(low, is_said):
+    quick = {"extra": ["linear", "trees"], "difference": 0.02, "low": low, "high": 0.04,
+             "seconds": 1.5, "all_seconds": 9.0}  # fmt: skip
+    said = told("combination", [], quick=quick)
+    assert ("--effort quick" in said) is is_said
+    assert ("1.5 s of 9.0 s" in said) is is_said
 
 
 def test_one_row_of_a_class_is_too_few(tmp_path):
@@ -194,7 +220,7 @@ def test_few_groups_make_few_folds_and_weights_may_be_sums_of_money(tmp_path):
     found = files.fit(path, **given, groups="who")
     assert 0.0 < found.about["out_of_fold"]["average_precision"] < 1.0
     shown = leaderboard(found.about)
-    assert list(shown.columns[4].cells) == ["-", "-"]
+    assert list(shown.columns[5].cells) == ["-", "-"]
     with pytest.raises(files.DataError, match="has 2 groups; ask for fewer"):
         files.fit(path, **given, groups="who", cv=3)
     rows["who"] = ["a"] * 300

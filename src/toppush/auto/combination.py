@@ -16,6 +16,8 @@ from toppush.types import Array, Mask, Where
 
 N_SAMPLES, N_STEPS = 8, 12
 """Samples of the rows, and members chosen on each at most."""
+N_OUTER_SAMPLES = 3
+"""Samples for weights that only score the rows of one fold."""
 MOST_ROWS = 6_000
 """Rows that samples are drawn from: those at the top of some list, and some of the others."""
 LEAST_WEIGHT = 0.04
@@ -60,14 +62,16 @@ class Lists:
         return Lists(self.scores[:, where], self.positive[where], weight[where])
 
 
-def choose_weights(lists: Lists, scoring: str | None, seed: int) -> Array:
+def choose_weights(
+    lists: Lists, scoring: str | None, seed: int, n_samples: int = N_SAMPLES
+) -> Array:
     """Weights of the members, not negative, with sum 1."""
     if len(lists.scores) == 1:
         return np.ones(1)
     rng = np.random.default_rng(seed)
     some = lists.sample(rng)
     total = np.zeros(len(lists.scores))
-    for _ in range(N_SAMPLES):
+    for _ in range(n_samples):
         times = rng.poisson(1.0, len(some.positive))
         here = times > 0
         if not (some.positive[here].any() and (~some.positive[here]).any()):
@@ -89,7 +93,9 @@ def unseen_scores(
     whole = lists.combined(weights)
 
     def score(turn: Turn) -> Array:
-        own = lists.combined(choose_weights(lists.part(turn.choosing), scoring, seed))
+        own = lists.combined(
+            choose_weights(lists.part(turn.choosing), scoring, seed, N_OUTER_SAMPLES)
+        )
         return in_unit(own, own, whole)[turn.judged]
 
     return scored_in_turn(folds, lists.positive, score)

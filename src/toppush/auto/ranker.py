@@ -115,8 +115,10 @@ class TopRanker(Ranker):
     Attributes
     ----------
     leaderboard_ : list of dict
-        Each member and the combination, best first, by their held-out scores; made when asked.
-        Intervals are None if rows have weights.
+        Each base model and the combination, the greatest "score" first: the mean of average
+        precision, NDCG and recall at 10 false positives, or `scoring`, of the held-out rows. No
+        choice of a fit is judged by the rows that made it. Intervals are of the average precision
+        of the fold models on fresh rows, and None if rows have weights. Made when asked.
     members_ : dict
         Name -> fitted ranker, of those that have a weight.
     weights_, centers_, scales_ : dict
@@ -124,8 +126,8 @@ class TopRanker(Ranker):
     left_out_ : dict
         Name -> why a member is not among them.
     out_of_fold_ : array of shape (n_samples,)
-        Scores of the training rows by fits that did not see them; NaN for rows that no fold held
-        out.
+        Scores of the training rows by fits that did not see them, with weights that other folds
+        chose; NaN for rows that no fold held out.
     threshold_ : float
         Mean of the greatest held-out scores of negatives, 1 % of them.
     classes_ : array of shape (2,)
@@ -308,7 +310,7 @@ class TopRanker(Ranker):
 
     @property
     def leaderboard_(self) -> list[dict[str, Any]]:
-        """Each member and the combination, best first, by their held-out scores."""
+        """Each base model and the combination, sorted by their score on held-out rows."""
         check_is_fitted(self)
         if self._rows_of_board is None:
             rows = self._rows_of_board = self._board.rows() if self._board is not None else []
@@ -409,7 +411,10 @@ class TopRanker(Ranker):
             Entry(name, float(weights[place]), one.seconds, one.n_rows, one.fitted.ranker)
             for place, (name, one) in enumerate(done.items())
         ]
-        self._board, self._rows_of_board = Board(entries, lists, combined), None
+        self._board, self._rows_of_board = (
+            Board(entries, lists, folds, self.scoring, seed, combined),
+            None,
+        )
 
     def _warn_of_limits(self, members: Mapping[str, Member], given: Given) -> None:
         """Report before the fit what cannot be done with base models of one's own."""

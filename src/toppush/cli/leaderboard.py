@@ -13,7 +13,7 @@ SPOKEN = {"logistic": "logistic regression", "boosted": "LightGBM's log loss"}
 
 
 def leaderboard(about: dict[str, Any]) -> "Table | None":
-    """The members, best first, by rows that they did not see."""
+    """The base models by their score on held-out rows, the best first."""
     board = about.get("leaderboard")
     if not board:
         return None
@@ -27,6 +27,7 @@ def cells(board: list[dict[str, Any]]) -> list[list[str]]:
         [
             row["name"],
             "" if row["name"] == COMBINATION else f"{row['weight']:.0%}",
+            f"{row['score']:.3f}",
             f"{row['positives_at_top']:.1%}",
             f"{row['average_precision']:.3f}",
             _interval(row["average_precision_low"], row["average_precision_high"]),
@@ -34,7 +35,7 @@ def cells(board: list[dict[str, Any]]) -> list[list[str]]:
         ]
         for row in board
     ]
-    return [["member", "weight", "Pos@Top", "AP", "95 % interval", "s"], *rows]
+    return [["member", "weight", "score", "Pos@Top", "AP", "95 % interval", "s"], *rows]
 
 
 def _interval(low: float | None, high: float | None) -> str:
@@ -48,24 +49,40 @@ def verdict(about: dict[str, Any]) -> list[str]:
         return []
     said = []
     if len(board) > 2:  # the combination of a single member is that member
-        said.append(_won(board[0]["name"], about["fit"]["weights"], about["against"]))
+        said.append(_won(board, about["fit"], about["against"]))
+    if (quick := about.get("quick")) and quick["low"] <= 0.0:
+        said.append(_quick(quick))
     left = [f"{name} ({why})" for name, why in about.get("left_out", {}).items()]
     return said + [f"Left out: {', '.join(left)}."] * bool(left)
 
 
-def _won(best: str, weights: dict[str, float], against: list[dict[str, Any]]) -> str:
-    """Who ranks best, and how far the model is from others."""
+def _won(board: list[dict[str, Any]], fit: dict[str, Any], against: list[dict[str, Any]]) -> str:
+    """Which ranking is best by score and by average precision, and by how much."""
+    weights = fit["weights"]
+    model = "the combination"
     if len(weights) == 1:
-        model = best = _spoken(next(iter(weights)))
+        model = _spoken(next(iter(weights)))
         against = [one for one in against if one["name"] not in weights]
-    else:
-        model = "the combination"
-        best = model if best == COMBINATION else _spoken(best)
+        board = [row for row in board if row["name"] != COMBINATION]
+    first, most_precise = board[0]["name"], max(board, key=lambda row: row["average_precision"])
+    score = fit.get("scoring") or "mean of average precision, NDCG and recall at 10 false positives"
+    said = [f"On held-out rows, {_spoken(first)} ranks best by score ({score})."]
+    if most_precise["average_precision"] > board[0]["average_precision"]:
+        said.append(f"By average precision, {_spoken(most_precise['name'])} ranks best.")
     parts = [f"{_apart(one)} against {_spoken(one['name'])}{_certainty(one)}" for one in against]
-    said = [f"On rows that were held out, {best} ranks best."]
     if parts:
         said.append(f"Average precision of {model}: {', '.join(parts)}.")
     return " ".join([*said, *map(_caution, filter(_is_behind, against))])
+
+
+def _quick(quick: dict[str, Any]) -> str:
+    """That the base models of a quick fit alone rank the rows as well."""
+    return (
+        f"Without {' and '.join(quick['extra'])}, as with --effort quick, the combination ranks "
+        f"these rows as well: average precision differs by {quick['difference']:+.3f} "
+        f"({quick['low']:+.3f} to {quick['high']:+.3f}). The other base models took "
+        f"{quick['seconds']:.1f} s of {quick['all_seconds']:.1f} s."
+    )
 
 
 def _apart(one: dict[str, Any]) -> str:
@@ -80,7 +97,7 @@ def _caution(one: dict[str, Any]) -> str:
 
 
 def _spoken(name: str) -> str:
-    return SPOKEN.get(name, name)
+    return "the combination" if name == COMBINATION else SPOKEN.get(name, name)
 
 
 def _is_behind(one: dict[str, Any]) -> bool:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from torch.nn.functional import softplus
 
 from toppush.metrics import average_precision
+from toppush.nonlinear.held_out import joined
 from toppush.nonlinear.net_batches import Shuffled, TrainingSet, dealt_folds
 from toppush.torch.pairs import Scored, Tensor, push_loss, top_level
 from toppush.types import Array, Where
@@ -68,6 +69,8 @@ class Trained:
 def train(given: TrainingSet, plan: Plan) -> Trained:
     """Networks at the step at which the folds' mean average precision was the greatest.
 
+    Held-out scores of a fold are those at the step that the other folds choose.
+
     They are looked at every so many steps that looking costs less than the steps: a few rows are
     learnt by heart after thirty (diabetes, 512 rows).
     """
@@ -78,7 +81,7 @@ def train(given: TrainingSet, plan: Plan) -> Trained:
         training.step(done)
         if not watched or (done + 1) % interval:
             continue
-        quality = training.quality()
+        quality = training.look()
         plan.tell(done + 1, quality)
         if quality > best:
             best, found, steps = quality, copied(training.mean), done + 1
@@ -98,6 +101,8 @@ class Training:
         self._folds = np.arange(plan.n_members) % given.n_folds
         self._layers = begin([given.n_columns, *plan.hidden, 1], plan, given.device)
         self.mean = copied(self._layers)
+        self._best = np.full(plan.n_members, -math.inf)
+        self._unseen: dict[int, Array] = {}
         self._optimiser = torch.optim.AdamW(
             [tensor for layer in self._layers for tensor in layer],
             lr=plan.learning_rate,
@@ -117,10 +122,23 @@ class Training:
         self._optimiser.step()
         self._average(1.0 - min(AVERAGED, done / (done + 1.0)))
 
-    def quality(self) -> float:
-        """Mean over the members of the average precision on the rows left out."""
-        found = [self._quality(member, where) for member, where in self._held_out()]
-        return float(np.mean(found))
+    def look(self) -> float:
+        """Mean over the members of the average precision on the rows left out.
+
+        The scores of a fold's rows are kept from the look that the other folds find best.
+        """
+        lists = [self._scores(member, where) for member, where in self._held_out()]
+        quality = np.array(
+            [
+                self._quality(scores, where)
+                for scores, (_, where) in zip(lists, self._held_out(), strict=True)
+            ]
+        )
+        for member, (scores, fold) in enumerate(zip(lists, self._folds, strict=True)):
+            of_others = float(np.mean(quality[self._folds != fold]))
+            if of_others > self._best[member]:
+                self._best[member], self._unseen[member] = of_others, scores
+        return float(np.mean(quality))
 
     def result(self, layers: Layers, n_steps: int) -> Trained:
         """Everything on the host."""
@@ -161,12 +179,9 @@ class Training:
             (at, np.flatnonzero(self.given.folds == fold)) for at, fold in enumerate(self._folds)
         ]
 
-    def _quality(self, member: int, where: Where) -> float:
-        return average_precision(
-            self.given.positive[where],
-            self._scores(member, where),
-            sample_weight=self.given.weight[where],
-        )
+    def _quality(self, scores: Array, where: Where) -> float:
+        positive, weight = self.given.positive[where], self.given.weight[where]
+        return average_precision(positive, scores, sample_weight=weight)
 
     def _offset(self, member: int) -> float:
         """The level of the top among a member's negatives, those left out if there are any.
@@ -183,11 +198,12 @@ class Training:
         return float(top_level(listed, self.plan.top, SMOOTHING))
 
     def _out_of_fold(self, offsets: Array) -> Array:
-        """Scores of every row by the members that left it out."""
-        scores, counts = np.zeros(self.given.n_rows), np.bincount(self._folds)
-        for member, where in self._held_out():
-            scores[where] += self._scores(member, where) - offsets[member]
-        return np.asarray(scores / counts[self.given.folds])
+        """Scores of every row by the members that left it out, in the unit of all members' mean."""
+        parts = [
+            (where, self._unseen[member] if member in self._unseen else self._scores(member, where))
+            for member, where in self._held_out()
+        ]
+        return joined(parts, self.given.n_rows) - float(np.mean(offsets))
 
     @torch.no_grad()
     def _scores(self, member: int, where: Where) -> Array:

@@ -67,9 +67,10 @@ class TopPushTrees(Ranker):
     """Mean of boosted trees that push positives above the highest negatives, by LightGBM.
 
     Each member minimises sum_i sum_j p_j log(1 + exp(f_j - f_i)) over positives i and negatives
-    j, p_j the part of a negative in the smoothed top. A member leaves one fold out, and the list
-    of that fold says when to stop; so the fit has scores of every row by a member that did not
-    see it. Gaps and categories need no preparation. It needs `toppush[trees]`.
+    j, p_j the part of a negative in the smoothed top. A member leaves one fold out, and
+    all keep the number of rounds with the best mean NDCG of these folds; so the fit has scores of
+    every row by a member that did not see it. Missing values and categories need no
+    preparation. It needs `toppush[trees]`.
 
     Parameters
     ----------
@@ -107,8 +108,10 @@ class TopPushTrees(Ranker):
         The members as LightGBM writes them.
     out_of_fold_ : array of shape (n_samples,)
         Scores of the training rows by members that did not see them, less the threshold; NaN for
-        rows that every member saw. Members have the same mean over negatives and the same
-        spread here, so that they make one list.
+        rows that every member saw. A fold's rows are scored after as many rounds as the other folds
+        choose, and each member's scores have the same mean and standard deviation here, so that
+        they make one ranking. With a single member its own fold chooses the rounds, and the scores
+        are optimistic.
     threshold_ : float
         Mean of the greatest out-of-fold scores of negatives, as many as make the top.
     n_rounds_, n_tried_ : list of int

@@ -62,6 +62,7 @@ class Auto(Kind):
             "leaderboard": ranker.leaderboard_,
             "left_out": ranker.left_out_,
             "against": against(ranker, weighted=rows.held.weight is not None),
+            "quick": without_extra(ranker),
         }
 
     def packages(self, ranker: Any) -> list[str]:
@@ -152,6 +153,25 @@ def against(ranker: Any, *, weighted: bool) -> list[About]:
         low, high = (None, None) if interval is None else (interval.low, interval.high)
         found.append({"name": name, "difference": apart, "low": low, "high": high})
     return found
+
+
+def without_extra(ranker: Any) -> About | None:
+    """What the base models add that `effort="quick"` does not have, and what they cost."""
+    from toppush.auto.members import EFFORTS
+
+    board = [row for row in ranker.leaderboard_ if row["name"] != COMBINATION]
+    extra = {row["name"] for row in board} - set(EFFORTS["quick"].members)
+    apart = None if ranker.members is not None else ranker._board.without(extra)
+    if apart is None or not extra:
+        return None
+    return {
+        "extra": sorted(extra),
+        "difference": apart.value,
+        "low": apart.low,
+        "high": apart.high,
+        "seconds": sum(row["seconds"] for row in board if row["name"] not in extra),
+        "all_seconds": sum(row["seconds"] for row in board),
+    }
 
 
 def _light(name: str, ranker: Any) -> Any:
