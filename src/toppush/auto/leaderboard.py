@@ -18,8 +18,7 @@ DRAWS = 200
 WIDER = 2**0.5
 """Factor on the half-widths of the intervals, which take held-out scores as those of one model. Two
 folds learn from each other's rows, so a coincidence between them counts twice: the variance at most
-doubles. Without it 95 % intervals hold in 76 to 96 % of the simulated leaderboards
-(benchmarks/leaderboard_coverage.py)."""
+doubles. Simulated by benchmarks/leaderboard_coverage.py."""
 
 
 @dataclass(frozen=True)
