@@ -253,12 +253,17 @@ def test_the_trees_are_those_of_one_process(processes, rng, loss):
     """Of few values a column, so that XGBoost cuts it in the same places however rows lie."""
     xgboost = pytest.importorskip("xgboost")
     X = rng.integers(0, 20, size=(600, 4)).astype(float)
-    y = X[:, 0] + (X[:, 1] - 10) ** 2 / 5 + 3 * rng.normal(size=600) > 25
+    y = X[:, 0] + (X[:, 1] - 10) ** 2 / 5 + 2 * rng.normal(size=600) > 25
     name = {"pairwise": "trees", "binary": "boosted"}[loss]
     there = TopRanker([name], cv=N_FOLDS).fit(lazy(X, 150), y)
     measure, parts = xgboost_on_dask.XGBoostMetric(xgboost_on_dask.STOPPED_BY), []
     params = {**xgboost_on_dask.PARAMS, "seed": there._settings().seed, "nthread": 1}
-    for train, held in in_turn(y):
+    order = np.empty(len(y), int)  # a row's place in its class
+    for side in (y, ~y):
+        order[side] = np.arange(side.sum())
+    for number, (train, held) in enumerate(in_turn(y)):
+        again = order % (8 * N_FOLDS) == (number + 1) % N_FOLDS
+        train = np.setdiff1d(train, np.flatnonzero(again))
         unseen = xgboost.DMatrix(X[held], y[held])
         objective = {
             "pairwise": {"obj": TopPushObjective(xgboost_on_dask.TOP)},
@@ -278,6 +283,7 @@ def test_the_trees_are_those_of_one_process(processes, rng, loss):
     scaled = there.out_of_fold_ * there.scales_[name]
     grid = 2e-3  # on several workers the push is taken on a grid of scores
     assert_allclose(scaled - scaled.mean(), here - here.mean(), atol=grid)
+    assert 0 < np.std(there.expected_scores_) < np.std(there.out_of_fold_)
 
 
 @pytest.mark.long

@@ -130,7 +130,7 @@ def test_the_threshold_is_the_mean_of_the_top_out_of_fold(rows):
     X, y = rows
     for top, n_highest in ((5, 5), (0.1, 54), (1.0, 540)):
         model = small(top=top, max_steps=50).fit(X, y)
-        highest = np.sort(model.out_of_fold_[~y])[-n_highest:]
+        highest = np.sort(model.expected_scores_[~y])[-n_highest:]
         assert highest.mean() == pytest.approx(0.0, abs=1e-9)
         assert_array_equal(model.predict(X), model.decision_function(X) > 0.0)
 

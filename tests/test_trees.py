@@ -107,12 +107,12 @@ def test_out_of_fold_scores_are_in_the_unit_of_the_others(rows, loss):
     np.testing.assert_allclose(ranker.out_of_fold_[held], scores, atol=1e-8)
 
 
-def test_the_threshold_is_the_mean_of_the_top_out_of_fold_negatives(rows):
+def test_the_threshold_is_the_mean_of_the_top_expected_negatives(rows):
     X, y = rows
     for top, k in ((1, 1), (7, 7), (0.1, math.ceil(0.1 * (~y).sum()))):
         ranker = small(top=top).fit(X, y)
-        held = np.sort(ranker.out_of_fold_[~y])[::-1]
-        assert np.mean(held[:k]) == pytest.approx(0.0, abs=1e-9)
+        expected = np.sort(ranker.expected_scores_[~y])[::-1]
+        assert np.mean(expected[:k]) == pytest.approx(0.0, abs=1e-9)
         assert (ranker.predict(X) == (ranker.decision_function(X) > 0)).all()
 
 

@@ -159,6 +159,12 @@ def held_scores(done: dict[str, Done]) -> tuple[Array, Mask]:
     return scores, ~np.isnan(scores).any(axis=0)
 
 
+def second_scores(done: Mapping[str, Done]) -> Array:
+    """Scores by second fits, a row for each member; those of the only fit if there is one."""
+    fits = [one.fitted for one in done.values()]
+    return np.array([one.out_of_fold if one.second is None else one.second for one in fits])
+
+
 def standardised(done: dict[str, Done], given: Given) -> tuple[Lists, Array, Array]:
     """Held-out scores of all members, negatives at mean 0, with deviation 1; both of before."""
     scores, known = held_scores(done)

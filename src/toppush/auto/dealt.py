@@ -12,6 +12,7 @@ from toppush.auto.columns import Columns, Seen
 from toppush.auto.linear import SEARCH_ROWS
 from toppush.auto.members import Given
 from toppush.metrics.weights import checked_weights
+from toppush.nonlinear.expected_scores import MOST, SHARE
 from toppush.nonlinear.held_out import Fold, some_rows, within
 from toppush.types import Array, Mask, Matrix, Where
 
@@ -45,6 +46,9 @@ class Dealt:
     """Which rows weigh something."""
     folds: list[tuple[Lazy, Lazy]]
     """Which rows each fold learns from, and which of those that are listed it holds out."""
+    again: list[tuple[Lazy, Where]]
+    """A few listed rows of the next fold, which fold models that are averaged leave out as well: as
+    rows, and as places among the listed ones."""
     given: Given
     """What is known of the rows that are listed."""
     places: Where
@@ -57,10 +61,9 @@ class Dealt:
         """Of all partitions."""
         return int(self.lengths.sum())
 
-    def held_scores(self, fold: int, score: Callable[[Matrix], Array]) -> Array:
-        """Scores of the listed rows that a fold holds out, in this process."""
-        lazy = self.rows.subset(self.folds[fold][1]).scored_by(score)
-        return np.asarray(lazy, np.float64)
+    def scores_of(self, where: Lazy, score: Callable[[Matrix], Array]) -> Array:
+        """Scores of some rows, in this process."""
+        return np.asarray(self.rows.subset(where).scored_by(score), np.float64)
 
     @cached_property
     def few(self) -> Sample:
@@ -81,31 +84,40 @@ def deal(
 ) -> Dealt:
     """Deal rows to folds, and list them; the workers keep labels, weights and folds.
 
-    Rows are dealt to several hands for each fold if they are many, of which the first is listed.
+    Rows are dealt in turn to the hands, as cards by number: one hand for each fold, or several of
+    which the first is listed if there are many rows.
     Those of weight 0 are in none.
     """
     positive, weight = positive.persist(), None if weight is None else weight.persist()
     counts = np.sum(rows.of_parts(_counts, [positive, weight]), axis=0)
     n_folds = max(1, min(n_folds, int(counts.min())))
     n_each = max(1, -(-int(counts.sum()) // MOST_LISTED))
-    hands = rows.dealt(positive, n_folds * n_each, n_folds)
+    n_hands, n_rounds = n_folds * n_each, max(round(1 / SHARE), int(counts.sum()) // MOST)
+    cards = rows.dealt(positive, n_hands * n_rounds, n_folds)
     if weight is not None:
-        hands = (hands + 1) * (weight > 0) - 1
+        cards = (cards + 1) * (weight > 0) - 1
         if total := float(weight.sum().compute()):  # mean 1, as in memory
             weight = (weight * (counts.sum() / total)).persist()
-    hands = hands.persist()
-    counted = (hands >= 0).persist()
+    cards = cards.persist()
+    counted, hands = (cards >= 0).persist(), cards % n_hands
     folds = [
-        ((counted & (hands % n_folds != fold)).persist(), (hands == fold).persist())
+        (
+            (counted & (hands % n_folds != fold)).persist(),
+            (counted & (hands == fold)).persist(),
+        )
         for fold in range(n_folds)
     ]
-    parts = rows.of_parts(_listed, [hands, positive, weight], n_folds)
+    parts = rows.of_parts(_listed, [cards, positive, weight], n_hands, n_folds)
     lengths = np.array([part.n_rows for part in parts])
     starts = np.cumsum(lengths) - lengths
     places = [start + part.where for start, part in zip(starts, parts, strict=True)]
     known = _given(parts, columns, n_folds, weighted=weight is not None)
     known = replace(known, n_elsewhere=int(counts.sum()))
-    return Dealt(rows, positive, weight, counted, folds, known, np.concatenate(places), lengths)
+    listed = np.concatenate([part.cards for part in parts])
+    following = [(fold + 1) % n_folds for fold in range(n_folds)]  # in the first round
+    again = [((cards == card).persist(), np.flatnonzero(listed == card)) for card in following]
+    where = np.concatenate(places)
+    return Dealt(rows, positive, weight, counted, folds, again, known, where, lengths)
 
 
 def _given(parts: list["Listed"], columns: Columns, n_folds: int, *, weighted: bool) -> Given:
@@ -126,6 +138,7 @@ class Listed(NamedTuple):
 
     n_rows: int
     where: Where
+    cards: Where
     hands: Where
     positive: Mask
     weight: Array
@@ -139,11 +152,12 @@ def _counts(positive: ArrayLike, weight: ArrayLike | None) -> Where:
     return np.bincount(side[checked_weights(weight) > 0], minlength=2)
 
 
-def _listed(hands: Any, positive: Any, weight: Any, n_folds: int) -> Listed:
-    hands, positive = np.asarray(hands), np.asarray(positive, bool)
-    where = np.flatnonzero((hands >= 0) & (hands < n_folds))
+def _listed(cards: Any, positive: Any, weight: Any, n_hands: int, n_folds: int) -> Listed:
+    cards, positive = np.asarray(cards), np.asarray(positive, bool)
+    hands = cards % n_hands
+    where = np.flatnonzero((cards >= 0) & (hands < n_folds))
     mass = np.ones(len(hands)) if weight is None else np.asarray(weight, np.float64)
-    return Listed(len(hands), where, hands[where], positive[where], mass[where])
+    return Listed(len(hands), where, cards[where], hands[where], positive[where], mass[where])
 
 
 def as_numbers(rows: "DaskRows", categorical_features: Any) -> tuple["DaskRows", Columns]:

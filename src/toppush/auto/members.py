@@ -123,6 +123,9 @@ class Fitted:
     out_of_fold: Array
     raw: bool
     """Whether it is given rows as they came, not as numbers."""
+    second: Array | None = None
+    """Scores of a few rows by a second fit that did not see them, NaN for others, if the mean of
+    the fits scores new rows; None if one fit does."""
 
 
 class Candidate(Protocol):
@@ -168,10 +171,10 @@ class Member:
         """Fit to all rows, and score each by a fit that did not see it."""
         ranker = self.make(given, settings)
         if self.cross_fits:
-            fitted = _fit(ranker, given.numbers, given)
-            if given.all_teach:
-                return Fitted(fitted, fitted.out_of_fold_, self.raw)
-            return self._fit_to_all(given, settings, fitted.out_of_fold_)
+            ranker = _fit(ranker, given.numbers, given)
+            second = getattr(ranker, "second_scores_", None)
+            fitted = Fitted(ranker, ranker.out_of_fold_, self.raw, second)
+            return fitted if given.all_teach else self._fit_to_all(given, settings, fitted)
         X = given.X if self.raw else given.numbers
         unseen = np.zeros(given.n_rows)
         times = np.zeros(given.n_rows)
@@ -186,13 +189,15 @@ class Member:
         with np.errstate(invalid="ignore"):  # NaN where no fold held a row out
             return Fitted(final, unseen / times * spread + center, self.raw)
 
-    def _fit_to_all(self, given: Given, settings: Settings, unseen: Array) -> Fitted:
+    def _fit_to_all(self, given: Given, settings: Settings, fitted: Fitted) -> Fitted:
         """A fit by other folds, in the unit of which the scores of rows unseen are given."""
         rng = np.random.RandomState(settings.seed)
         drawn = drawn_folds(given.positive, len(given.folds), rng)
         final = self.make(replace(given, folds=drawn), settings)
         _fit(final, given.numbers, given)
-        return Fitted(final, in_unit(unseen, unseen, final.out_of_fold_), self.raw)
+        unseen, unit = fitted.out_of_fold, final.out_of_fold_
+        second = None if fitted.second is None else in_unit(fitted.second, unseen, unit)
+        return Fitted(final, in_unit(unseen, unseen, unit), self.raw, second)
 
 
 def _unit(ranker: Any, X: Any, positive: Mask) -> tuple[float, float]:

@@ -20,6 +20,7 @@ from toppush.auto.members import EFFORTS, MEMBERS, Fitted, Given, Member, Settin
 from toppush.auto.xgboost_on_dask import BoostedGrower, why_not
 from toppush.designs import BACKENDS, backend_of, place
 from toppush.estimators.base import read_training as read_placed
+from toppush.nonlinear.expected_scores import PER_ROW, narrowed
 from toppush.nonlinear.held_out import joined, require_both_in_each, require_two_of_each, top_mean
 from toppush.system.threads import go_on
 from toppush.types import Array, Where
@@ -69,7 +70,8 @@ def _light(ranker: Any) -> Any:
 
 def _without_lists(ranker: Any) -> Any:
     light = copy.copy(ranker)
-    vars(light).pop("out_of_fold_", None)
+    for name in PER_ROW:
+        vars(light).pop(name, None)
     if hasattr(light, "cv"):
         light.cv = None  # may be a list of folds
     return light
@@ -79,7 +81,8 @@ class Grower(Protocol):
     """Fits a member to Dask's rows."""
 
     in_one_unit: bool
-    """Whether scores of its fits can be set side by side as they are."""
+    """Whether scores of its fits can be compared as they are, and one fit scores new rows; else the
+    mean of the fits does."""
 
     def fold(self, number: int) -> Any:
         """Fitted to the rows that a fold learns from."""
@@ -104,15 +107,26 @@ class OnDask:
         """Fit to all rows, and score those that are listed by a fit that did not see them."""
         assert self.grower is not None
         grower = self.grower(self.dealt, settings)
-        folds, parts = [], []
+        folds, parts, again = [], [], []
         for number, (_, held) in enumerate(given.folds):
             go_on()
             folds.append(grower.fold(number))
-            parts.append((held, self.dealt.held_scores(number, folds[-1].decision_function)))
-        found = (_side_by_side if grower.in_one_unit else joined)(parts, given.n_rows)
-        ranker, above = grower.whole(folds), top_mean(found[~given.positive], TOP)
+            score = folds[-1].decision_function
+            parts.append((held, self.dealt.scores_of(self.dealt.folds[number][1], score)))
+            if not grower.in_one_unit:
+                rows, places = self.dealt.again[number]
+                again.append((places, self.dealt.scores_of(rows, score)))
+        ranker = grower.whole(folds)
+        if grower.in_one_unit:
+            first, second = _side_by_side(parts, given.n_rows), None
+            expected = first
+        else:
+            first = joined(parts, given.n_rows)
+            second = joined(again, given.n_rows, units=parts)
+            expected = narrowed(first, first, second, len(folds))
+        above = top_mean(expected[~given.positive], TOP)
         ranker.threshold_ += above
-        return Fitted(ranker, found - above, raw=False)
+        return Fitted(ranker, first - above, False, None if second is None else second - above)
 
 
 def _side_by_side(parts: list[tuple[Where, Array]], n_rows: int) -> Array:

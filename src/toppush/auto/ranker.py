@@ -23,7 +23,7 @@ from toppush import metrics
 from toppush.auto import on_dask
 from toppush.auto.columns import Columns
 from toppush.auto.combination import choose_weights, unseen_scores
-from toppush.auto.course import Course, Done, held_scores, standardised
+from toppush.auto.course import Course, Done, held_scores, second_scores, standardised
 from toppush.auto.folds import groups_of, shared_folds
 from toppush.auto.leaderboard import Board, Entry
 from toppush.auto.members import (
@@ -51,6 +51,7 @@ from toppush.estimators.shares import ColumnShares
 from toppush.estimators.validation import require_columns, validated
 from toppush.metrics.paired import warn_of_perfect
 from toppush.metrics.trust import few_positives
+from toppush.nonlinear.expected_scores import n_averaged, narrowed
 from toppush.nonlinear.held_out import (
     require_two_of_each,
     top_mean,
@@ -128,8 +129,11 @@ class TopRanker(Ranker):
     out_of_fold_ : array of shape (n_samples,)
         Scores of the training rows by fits that did not see them, with weights that other folds
         chose; NaN for rows that no fold held out.
+    expected_scores_ : array of shape (n_samples,)
+        Out-of-fold scores narrowed to the distribution that scores of new rows have, as fold models
+        are averaged for these; percentile scores and calibrated probabilities are learned from it.
     threshold_ : float
-        Mean of the greatest held-out scores of negatives, 1 % of them.
+        Mean of the greatest expected scores of negatives, 1 % of them.
     classes_ : array of shape (2,)
         The second class is the positive one.
     formats_ : dict
@@ -398,15 +402,24 @@ class TopRanker(Ranker):
         weights = choose_weights(lists, self.scoring, seed)
         folds = [within(fold, known) for fold in given.folds]
         combined = unseen_scores(lists, folds, weights, self.scoring, seed)
-        self.threshold_ = top_mean(combined[~lists.positive], TOP)
+        units = (second_scores(done)[:, known] - centers[:, None]) / scales[:, None]
+        used = weights > 0.0
+        expected = narrowed(
+            combined,
+            lists.combined(weights),
+            weights[used] @ units[used],
+            n_averaged([held for _, held in folds]),
+        )
+        self.threshold_ = top_mean(expected[~lists.positive], TOP)
         chosen = [(place, name) for place, name in enumerate(done) if weights[place] > 0.0]
         self.members_ = {name: done[name].fitted.ranker for _, name in chosen}
         self.weights_ = {name: float(weights[place]) for place, name in chosen}
         self.centers_ = {name: float(centers[place]) for place, name in chosen}
         self.scales_ = {name: float(scales[place]) for place, name in chosen}
         self.raw_ = [name for _, name in chosen if done[name].fitted.raw]
-        self.out_of_fold_ = np.full(n_rows, np.nan)
+        self.out_of_fold_, self.expected_scores_ = np.full((2, n_rows), np.nan)
         self.out_of_fold_[counted[known]] = combined - self.threshold_
+        self.expected_scores_[counted[known]] = expected - self.threshold_
         entries = [
             Entry(name, float(weights[place]), one.seconds, one.n_rows, one.fitted.ranker)
             for place, (name, one) in enumerate(done.items())

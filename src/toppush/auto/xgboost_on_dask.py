@@ -100,8 +100,10 @@ class BoostedGrower:
             self.params["objective"] = "binary:logistic"
 
     def fold(self, number: int) -> XGBoostTrees:
-        """Grown on the rows that a fold learns from."""
-        train, held = (self._matrix(where) for where in self.dealt.folds[number])
+        """Grown on the rows that a fold learns from, without a few of the next fold."""
+        learned, held_out = self.dealt.folds[number]
+        train = self._matrix(learned & ~self.dealt.again[number][0])
+        held = self._matrix(held_out)
         measure = XGBoostMetric(STOPPED_BY)
         grown = of_xgboost("dask").train(
             None,

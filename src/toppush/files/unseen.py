@@ -43,7 +43,8 @@ def learned_scale(
     seed : int, optional
         What shuffles these.
     """
-    scores = getattr(ranker, "out_of_fold_", None)
+    scores = getattr(ranker, "expected_scores_", None)
+    scores = getattr(ranker, "out_of_fold_", None) if scores is None else scores
     again = kind.again(ranker) if scores is None else None
     if again is not None:
         weights = np.ones(len(positive)) if weight is None else np.asarray(weight, np.float64)

@@ -24,6 +24,7 @@ from toppush.estimators.base import (
     unchanged_on_failure,
 )
 from toppush.estimators.validation import validated
+from toppush.nonlinear.expected_scores import n_averaged, narrowed, with_second_scores
 from toppush.nonlinear.held_out import (
     Fold,
     folds_of,
@@ -76,8 +77,13 @@ class TopForest(Ranker):
     out_of_fold_ : array of shape (n_samples,)
         Scores of the training rows by trees that did not see them, less the threshold; NaN for
         rows that every tree saw.
+    second_scores_ : array of shape (n_samples,)
+        Scores of an eighth of the training rows by the trees of a second fold, which did not see
+        them either; NaN for other rows.
+    expected_scores_ : array of shape (n_samples,)
+        Out-of-fold scores narrowed to the distribution that the mean of all trees has on new rows.
     threshold_ : float
-        Mean of the greatest of these scores of negatives, 1 % of them.
+        Mean of the greatest of the expected scores of negatives, 1 % of them.
     classes_ : array of shape (2,)
         The second class is the positive one.
     n_features_in_ : int
@@ -159,7 +165,7 @@ class TopForest(Ranker):
             require_two_of_each(positive[counted], self.classes_)
             rows = in_single(X if is_thin(X, THIN) else dense(X))
             folds = folds_of(self.cv, y, positive, counted, self.random_state)
-            self._grow(rows, positive, weight, folds)
+            self._grow(rows, positive, weight, *with_second_scores(folds, positive))
         return self
 
     def decision_function(self, X: Matrix) -> Array:
@@ -233,7 +239,14 @@ class TopForest(Ranker):
         )
         return in_single(X)
 
-    def _grow(self, X: Matrix, positive: Mask, weight: Array | None, folds: list[Fold]) -> None:
+    def _grow(
+        self,
+        X: Matrix,
+        positive: Mask,
+        weight: Array | None,
+        folds: list[Fold],
+        again: list[Where],
+    ) -> None:
         """Set the fitted attributes."""
         per_fold = max(1, round(self.n_trees / len(folds)))
         rng = check_random_state(self.random_state)
@@ -260,7 +273,7 @@ class TopForest(Ranker):
         n_threads = default_threads() if self.n_threads is None else self.n_threads
         trees = in_threads(some, jobs, min(n_threads, len(jobs)))
         self._keep_trees([one for group in trees for one in group])
-        self._keep_scores(X, positive, folds, per_fold)
+        self._keep_scores(X, positive, [held for _, held in folds], again, per_fold)
 
     def _keep_trees(self, trees: list[Tree]) -> None:
         """The trees as arrays."""
@@ -275,18 +288,27 @@ class TopForest(Ranker):
         self.missing_left_ = np.concatenate([one.missing_go_to_left for one in trees]).astype(bool)
         self.value_ = np.concatenate([one.value[:, 0, -1] for one in trees])
 
-    def _keep_scores(self, X: Matrix, positive: Mask, folds: list[Fold], per_fold: int) -> None:
-        """Out-of-fold scores and the threshold."""
-        total, times = np.zeros(len(positive)), np.zeros(len(positive))
+    def _keep_scores(
+        self, X: Matrix, positive: Mask, held: list[Where], again: list[Where], per_fold: int
+    ) -> None:
+        """Out-of-fold scores, those to expect of new rows, and the threshold."""
+        first, second = (self._scores_by_fold(X, rows, per_fold) for rows in (held, again))
+        expected = narrowed(first, first, second, n_averaged(held))
+        self.threshold_ = top_mean(expected[~positive], TOP)
+        self.out_of_fold_ = first - self.threshold_
+        self.second_scores_ = second - self.threshold_
+        self.expected_scores_ = expected - self.threshold_
+
+    def _scores_by_fold(self, X: Matrix, rows: list[Where], per_fold: int) -> Array:
+        """Scores of some rows of each fold by its own trees; NaN of rows that no fold has."""
+        total, times = np.zeros((2, X.shape[0]))
         trees = self._trees()
-        for number, (_, held) in enumerate(folds):
+        for number, some in enumerate(rows):
             own = trees[number * per_fold : (number + 1) * per_fold]
-            total[held] += _mean_share(own, X[held])
-            times[held] += 1
+            total[some] += _mean_share(own, X[some])
+            times[some] += 1
         with np.errstate(invalid="ignore"):  # NaN where every tree saw the row
-            scores = total / times
-        self.threshold_ = top_mean(scores[~positive], TOP)
-        self.out_of_fold_ = scores - self.threshold_
+            return np.asarray(total / times)
 
     def _trees(self) -> list[Any]:
         """The trees as scikit-learn's, built from the arrays once."""

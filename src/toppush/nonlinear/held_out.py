@@ -112,13 +112,19 @@ def _evenly(where: Where, share: float, at_least: int) -> Where:
     return where[np.linspace(0, len(where) - 1, n_taken).astype(np.intp)] if n_taken else where
 
 
-def joined(parts: list[tuple[Where, Array]], n_rows: int) -> Array:
+Part = tuple[Where, Array]
+"""Rows, and their scores by a fit that left them out."""
+
+
+def joined(parts: Sequence[Part], n_rows: int, units: Sequence[Part] | None = None) -> Array:
     """Scores of held-out rows by several fits as one ranking, NaN where no fit left a row out.
 
     Fits differ in the location and the scale of their scores, so each part is given the same mean
-    and standard deviation. No labels are used: those of a fold would improve its own ranking.
+    and standard deviation, or what gives these to the part in `units` by the same fit. No labels
+    are used: those of a fold would improve its own ranking.
     """
-    means, spreads = ([float(of(scores)) for _, scores in parts] for of in (np.mean, np.std))
+    known = parts if units is None else units
+    means, spreads = ([float(of(scores)) for _, scores in known] for of in (np.mean, np.std))
     total, times = np.zeros(n_rows), np.zeros(n_rows)
     for (held, scores), mean, spread in zip(parts, means, spreads, strict=True):
         total[held] += (scores - mean) * (np.mean(spreads) / (spread or 1.0))

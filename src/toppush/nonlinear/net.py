@@ -85,8 +85,11 @@ class TopPushNet(Ranker):
     out_of_fold_ : array of shape (n_samples,) or None
         Scores of the training rows by members that did not see them; NaN for rows of weight 0,
         None if a class has only one row.
+    second_scores_, expected_scores_ : arrays of shape (n_samples,) or None
+        Scores of an eighth of the rows by a second member that did not see them; and out-of-fold
+        scores narrowed to the distribution that the mean of all members has on new rows.
     threshold_ : float
-        Mean score of the negatives that make the top, out of fold.
+        Mean expected score of the negatives that make the top.
     n_iter_ : int
         Steps that the members took.
     classes_, n_features_in_, feature_names_in_
@@ -187,13 +190,17 @@ class TopPushNet(Ranker):
         self.weights_, self.biases_, self.offsets_ = found.weights, found.biases, found.offsets
         self.mean_, self.scale_, self.n_iter_ = columns.mean, columns.scale, found.n_steps
         self.background_ = some_background(X, seed)
-        self.out_of_fold_, self.threshold_ = None, 0.0
-        scores = self._scores(X) if found.out_of_fold is None else found.out_of_fold
+        self.out_of_fold_ = self.second_scores_ = self.expected_scores_ = None
+        self.threshold_ = 0.0
+        expected = self._scores(X) if found.expected is None else found.expected
         k = count_top(self.top, int(np.sum(~positive)))
-        self.threshold_ = float(np.mean(np.sort(scores[~positive])[-k:]))
-        if found.out_of_fold is not None:
-            self.out_of_fold_ = np.full(len(used), np.nan)
-            self.out_of_fold_[used] = scores - self.threshold_
+        self.threshold_ = float(np.mean(np.sort(expected[~positive])[-k:]))
+        if found.expected is not None:
+            per_row = np.full((3, len(used)), np.nan)
+            per_row[:, used] = [found.out_of_fold, found.second, found.expected]
+            self.out_of_fold_, self.second_scores_, self.expected_scores_ = (
+                per_row - self.threshold_
+            )
 
     def _plan(self, training: Any, n_neg: int, seed: int, progress: "Progress") -> Any:
         hidden = tuple(int(width) for width in self.hidden)

@@ -7,6 +7,7 @@ import torch
 from numpy.typing import NDArray
 
 from toppush.designs import dense
+from toppush.nonlinear.expected_scores import left_out_twice
 from toppush.nonlinear.net_columns import PART_ROWS, Columns
 from toppush.torch.pairs import Tensor
 from toppush.types import Array, Mask, Matrix, Where
@@ -16,7 +17,10 @@ HELD_ENTRIES = 1 << 27
 
 
 class TrainingSet:
-    """Rows, their classes and weights, and the fold of each."""
+    """Rows, their classes and weights, the fold of each, and a second one that leaves it out.
+
+    The second fold is the one before, or the same for rows that one fold leaves out.
+    """
 
     def __init__(
         self, X: Matrix, columns: Columns, positive: Mask, weight: Array, folds: Where, device: str
@@ -25,8 +29,13 @@ class TrainingSet:
         self.n_rows, self.n_columns = X.shape
         self.positive, self.weight, self.folds = positive, weight, folds
         self.n_folds = int(folds.max()) + 1
+        self.second_folds = (folds - left_out_twice(positive)) % self.n_folds
         held = self.n_rows * self.n_columns <= HELD_ENTRIES
         self._held = self._made(np.arange(self.n_rows)) if held else None
+
+    def is_second(self, fold: int) -> Mask:
+        """Rows that a fold leaves out besides its own."""
+        return (self.second_folds == fold) & (self.folds != fold)
 
     def rows(self, where: Where) -> Tensor:
         """Some rows, in the units of the networks."""

@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from torch.nn.functional import softplus
 
 from toppush.metrics import average_precision
-from toppush.nonlinear.held_out import joined
+from toppush.nonlinear.expected_scores import narrowed
+from toppush.nonlinear.held_out import in_unit, joined
 from toppush.nonlinear.net_batches import Shuffled, TrainingSet, dealt_folds
 from toppush.torch.pairs import Scored, Tensor, push_loss, top_level
 from toppush.types import Array, Where
@@ -63,6 +64,10 @@ class Trained:
     offsets: Array
     """What each member's scores are above those of the others."""
     out_of_fold: Array | None
+    second: Array | None
+    """Scores of some rows by members of a second fold that left them out; NaN for others."""
+    expected: Array | None
+    """Out-of-fold scores as the mean of the members spreads them."""
     n_steps: int
 
 
@@ -144,11 +149,17 @@ class Training:
         """Everything on the host."""
         self.mean = layers
         offsets = np.array([self._offset(member) for member in range(self.plan.n_members)])
+        unseen = second = expected = None
+        if self.given.n_folds > 1:
+            unseen, first, second = self._out_of_fold(offsets)
+            expected = narrowed(unseen, first, second, self.given.n_folds)
         return Trained(
             [weights.cpu().numpy() for weights, _ in layers],
             [biases.squeeze(1).cpu().numpy() for _, biases in layers],
             offsets,
-            self._out_of_fold(offsets) if self.given.n_folds > 1 else None,
+            unseen,
+            second,
+            expected,
             n_steps,
         )
 
@@ -158,6 +169,7 @@ class Training:
         if self.given.n_folds < 2:
             return weight.expand(self.plan.n_members, -1)
         own = self.given.folds[batch] == self._folds[:, None]
+        own |= self.given.second_folds[batch] == self._folds[:, None]
         return torch.where(self.given.tensor(own), 0.0, weight)
 
     def _loss(self, positives: Scored, negatives: Scored) -> Tensor:
@@ -197,17 +209,27 @@ class Training:
         listed = Scored(torch.from_numpy(scores), torch.from_numpy(weight))
         return float(top_level(listed, self.plan.top, SMOOTHING))
 
-    def _out_of_fold(self, offsets: Array) -> Array:
-        """Scores of every row by the members that left it out, in the unit of all members' mean."""
-        parts = [
-            (where, self._unseen[member] if member in self._unseen else self._scores(member, where))
-            for member, where in self._held_out()
-        ]
-        return joined(parts, self.given.n_rows) - float(np.mean(offsets))
+    def _out_of_fold(self, offsets: Array) -> tuple[Array, Array, Array]:
+        """Scores by members that left a row out, and second ones, NaN for rows without.
+
+        The first are at the step that the other folds choose, the others at the last step.
+        """
+        first, chosen, second = [], [], []
+        for member, where in self._held_out():
+            first.append((where, self._scores(member, where)))
+            by_others = self._unseen.get(member, first[-1][1])
+            chosen.append((where, in_unit(by_others, by_others, first[-1][1])))
+            other = np.flatnonzero(self.given.is_second(int(self._folds[member])))
+            second.append((other, self._scores(member, other)))
+        n_rows, level = self.given.n_rows, float(np.mean(offsets))
+        by_last, by_second = joined(first, n_rows), joined(second, n_rows, units=first)
+        return joined(chosen, n_rows) - level, by_last - level, by_second - level
 
     @torch.no_grad()
     def _scores(self, member: int, where: Where) -> Array:
         """A member's scores of some rows."""
+        if not len(where):
+            return np.empty(0)
         layers = [[tensor[member : member + 1] for tensor in layer] for layer in self.mean]
         parts = [where[at : at + SCORED_ROWS] for at in range(0, len(where), SCORED_ROWS)]
         found = [forward(layers, self.given.rows(part))[0].double().cpu() for part in parts]

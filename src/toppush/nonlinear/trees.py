@@ -33,10 +33,12 @@ from toppush.nonlinear.boosting import (
     lightgbm,
     others_than,
 )
+from toppush.nonlinear.expected_scores import n_averaged, narrowed, with_second_scores
 from toppush.nonlinear.held_out import (
     Fold,
     drawn_folds,
     given_folds,
+    in_unit,
     joined,
     require_two_of_each,
     top_mean,
@@ -112,8 +114,14 @@ class TopPushTrees(Ranker):
         choose, and each member's scores have the same mean and standard deviation here, so that
         they make one ranking. With a single member its own fold chooses the rounds, and the scores
         are optimistic.
+    second_scores_ : array of shape (n_samples,)
+        Scores of an eighth of the training rows by a second member that did not see them; NaN for
+        other rows.
+    expected_scores_ : array of shape (n_samples,)
+        Out-of-fold scores narrowed to the distribution that the mean of all members has on new
+        rows; percentile scores compare with these.
     threshold_ : float
-        Mean of the greatest out-of-fold scores of negatives, as many as make the top.
+        Mean of the greatest expected scores of negatives, as many as make the top.
     n_rounds_, n_tried_ : list of int
         Trees of each member, and how many were grown to find where to stop.
     feature_importances_ : array of shape (n_features,)
@@ -227,10 +235,14 @@ class TopPushTrees(Ranker):
             weight = None if weight is None else weight[counted]
             X = for_engine(X) if len(counted) == len(y) else for_engine(X)[counted]
             self.columns_ = common_columns(X, LEAST_ROWS)
-            folds = given_folds(self.cv, y, counted)
-            X = self._kept(X)
-            members = self._grow(X, positive, weight, folds)
-            self._keep(members, X, counted, positive, len(y))
+            X, rng = self._kept(X), check_random_state(self.random_state)
+            drawn, given = (
+                drawn_folds(positive, self.n_members, rng),
+                given_folds(self.cv, y, counted),
+            )
+            folds, again = with_second_scores(drawn if given is None else given, positive)
+            members = self._grow(X, positive, weight, folds, rng)
+            self._keep(members, again, X, counted, positive, len(y))
         return self
 
     def decision_function(self, X: Matrix) -> Array:
@@ -321,12 +333,14 @@ class TopPushTrees(Ranker):
         return found
 
     def _grow(
-        self, X: Matrix, positive: Mask, weight: Array | None, given: list[Fold] | None
+        self,
+        X: Matrix,
+        positive: Mask,
+        weight: Array | None,
+        folds: list[Fold],
+        rng: np.random.RandomState,
     ) -> list[Grown]:
         """All members, some at a time; those of an earlier process are taken over."""
-        rng = check_random_state(self.random_state)
-        drawn = drawn_folds(positive, self.n_members, rng)
-        folds = drawn if given is None else given
         seeds = [int(seed) for seed in rng.randint(2**31 - 1, size=self.n_members)]
         growth = Growth(self.top, self.loss, self.n_leaves, self.learning_rate, self.max_rounds)
         rows = Rows(X, positive, weight, sorted(self.categories_), growth)
@@ -358,7 +372,13 @@ class TopPushTrees(Ranker):
         )
 
     def _keep(
-        self, members: list[Grown], X: Matrix, counted: Where, positive: Mask, n_rows: int
+        self,
+        members: list[Grown],
+        again: list[Where],
+        X: Matrix,
+        counted: Where,
+        positive: Mask,
+        n_rows: int,
     ) -> None:
         """Set the fitted attributes: all members keep as many rounds as suit their mean best."""
         choose, everyone = choose_rounds(members), np.arange(len(members))
@@ -370,14 +390,23 @@ class TopPushTrees(Ranker):
         ]
         self.n_rounds_ = n_trees
         self.n_tried_ = [one.n_tried for one in members]
-        parts = []
+        chosen, first, second = [], [], []
         for place, (member, booster) in enumerate(zip(members, whole, strict=True)):
+            held, other = member.held, again[place % len(again)]
             rounds = member.n_trees_at(choose(others_than(place, members)))
-            parts.append((member.held, self._raw_scores(booster, X[member.held], rounds)))
-        scores = joined(parts, len(positive))
-        self.threshold_ = top_mean(scores[~positive], self.top)
-        self.out_of_fold_ = np.full(n_rows, np.nan)
-        self.out_of_fold_[counted] = scores - self.threshold_
+            by_rounds = self._raw_scores(booster, X[held], rounds)
+            first.append((held, self._raw_scores(booster, X[held], n_trees[place])))
+            second.append((other, self._raw_scores(booster, X[other], n_trees[place])))
+            chosen.append((held, in_unit(by_rounds, by_rounds, first[-1][1])))
+        unseen, one_score = joined(chosen, len(positive)), joined(first, len(positive))
+        second_score = joined(second, len(positive), units=first)
+        n_models = n_averaged([member.held for member in members])
+        expected = narrowed(unseen, one_score, second_score, n_models)
+        self.threshold_ = top_mean(expected[~positive], self.top)
+        self.out_of_fold_, self.second_scores_, self.expected_scores_ = np.full((3, n_rows), np.nan)
+        self.out_of_fold_[counted] = unseen - self.threshold_
+        self.second_scores_[counted] = second_score - self.threshold_
+        self.expected_scores_[counted] = expected - self.threshold_
 
     def _raw_scores(self, booster: Any, rows: Matrix, n_trees: int = -1) -> Array:
         """Scores by the first trees of a member; by all if -1."""

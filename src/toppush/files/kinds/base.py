@@ -20,6 +20,7 @@ from toppush.files.labels import LabelRule
 from toppush.files.roles import NOTHING, RoleValues
 from toppush.metrics import METRICS
 from toppush.metrics.trust import few_positives
+from toppush.nonlinear.expected_scores import PER_ROW
 from toppush.system.extras import needs
 from toppush.system.reading import DataError
 from toppush.types import Array, Labels, Mask, Matrix
@@ -218,7 +219,8 @@ class Kind(ABC):
 
     def lighten(self, ranker: Any) -> None:
         """Turn what a copy of a ranker holds into plain arrays, without what only the fit needs."""
-        ranker.__dict__.pop("out_of_fold_", None)
+        for name in PER_ROW:
+            vars(ranker).pop(name, None)
 
     def restore(self, ranker: Any, about: About) -> None:
         """Undo `lighten`, and refuse what cannot be right before a library believes it."""
