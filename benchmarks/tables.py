@@ -272,6 +272,19 @@ def check() -> Grid:
     return [["rows as they are, or with", "found, 1,000 rows at a time", "5,000 rows"], *lines]
 
 
+def percentile_scores() -> Grid:
+    """New rows above the marks, probabilities at the top, and alarms, for each source and model."""
+    lines = []
+    for row in read("percentile_scores"):
+        above = [f"{row[f'above {mark} %']:.2f}" for mark in ("10", "5", "1", "0.1")]
+        top = [f"{row[f'{what} 1 %']:.2f}" for what in ("predicted", "found")]
+        alarms = f"{row['alarms']:.0f} of {row['checks']:.0f}"
+        lines.append([row["rows from"], row["model"], *above, *top, alarms])
+    marks = (f"above {mark}" for mark in ("90", "95", "99", "99.9"))
+    head = ["rows from", "model", *marks, "probability above 99", "positives above 99", "alarms"]
+    return [head, *lines]
+
+
 STEPS = ("reading", "preparing", "solving", "holding out", "measuring", "start and saving")
 TABLES: dict[str, Callable[[], Grid]] = {
     "speed": speed,
@@ -331,6 +344,7 @@ TABLES: dict[str, Callable[[], Grid]] = {
     "explain": explain,
     "shares": shares,
     "check": check,
+    "percentile-scores": percentile_scores,
     "demo": partial(as_is, "demo"),
     "demo-leaderboard": partial(as_is, "demo-leaderboard"),
     "pos-top": partial(as_is, "pos-top"),
