@@ -1,6 +1,6 @@
 """Rows on Dask's workers, dealt to folds, and what this process knows of them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -46,7 +46,7 @@ class Dealt:
     """Which rows weigh something."""
     folds: list[tuple[Lazy, Lazy]]
     """Which rows each fold learns from, and which of those that are listed it holds out."""
-    again: list[tuple[Lazy, Where]]
+    again: Sequence[tuple[Lazy, Where]]
     """A few listed rows of the next fold, which fold models that are averaged leave out as well: as
     rows, and as places among the listed ones."""
     given: Given

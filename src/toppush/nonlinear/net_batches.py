@@ -35,7 +35,7 @@ class TrainingSet:
 
     def is_second(self, fold: int) -> Mask:
         """Rows that a fold leaves out besides its own."""
-        return (self.second_folds == fold) & (self.folds != fold)
+        return np.asarray((self.second_folds == fold) & (self.folds != fold))
 
     def rows(self, where: Where) -> Tensor:
         """Some rows, in the units of the networks."""
