@@ -136,7 +136,8 @@ class Model:
         """Scores of rows: a table, record batch or data frame, or a matrix as it was fitted on.
 
         Only the order counts; a score above 0 exceeds that of the top training negatives and is
-        not a decision. Missing values and unknown categories are added to `counts`. Linear models take one pass over the values.
+        not a decision. Missing values and unknown categories are added to `counts`. Linear models
+        take one pass over the values.
         """
         counts = Counts() if counts is None else counts
         if self.columns is not None and _is_batch(rows):
