@@ -119,6 +119,19 @@ def pages(monkeypatch):
     return kept
 
 
+@pytest.mark.parametrize("model", ["linear", "auto"])
+def test_the_report_takes_columns_that_say_nothing(model, tmp_path, pages):
+    """Empty and constant columns are in the table that was fitted, and not in the rows."""
+    rows = made_rows(200) | {"empty": [None] * 200, "constant": [1.0] * 200}
+    path = write(tmp_path / "train.csv", rows)
+    options = {"lam": 0.1, "top": 0.3} if model == "linear" else QUICK["auto"]
+    found = files.fit(path, model=model, label="fraud", drop=["id"], threads=1, **options)
+    files.save(found, tmp_path / "m.toppush")
+    run("report", tmp_path / "m.toppush", path, "--train", path, "-o", tmp_path / "page.html")
+    [page] = pages
+    assert {page["features"].value(row, 0) for row in page["features"].rows} != {None}
+
+
 @pytest.mark.parametrize("kind, role", FITS)
 def test_the_report_and_its_baseline_do_not_use_them(kind, role, fitted, folder, tmp_path, pages):
     model, held, train = fitted(kind, role), folder / "held.csv", folder / "train.csv"

@@ -37,6 +37,7 @@ from hostile_page import hostile_page
 from toppush import TopPush, TopPushCV, metrics, report
 from toppush.estimators.sources import before_scaling, sources
 from toppush.metrics.bootstrap import intervals, measure
+from toppush.report import page as report_page
 from toppush.report import ranking as lists
 from toppush.report.comparison import compare, measures_for
 from toppush.report.drivers import MAX_NAME, largest_contributions, largest_weights
@@ -728,3 +729,13 @@ def test_expected_shares_stand_beside_what_is_found():
     honest = report.build(positive, scores, shares=1 / (1 + np.exp(2 - scores)))
     assert "within it" in honest
     assert "Expected and found" not in report.build(positive, scores)
+
+
+@pytest.mark.parametrize(
+    "value, text",
+    [(1356924.0, "1356924"), (np.float64(2478), "2478"), (0.1234567, "0.123457"), (7, "7"),
+     (np.nan, "-"), (None, "-"), (True, "true"), ("x", "x")],
+)  # fmt: skip
+def test_whole_numbers_keep_their_digits(value, text):
+    """An id that is read as a number is no use as 1.35692e+06."""
+    assert report_page._cell(value).text == text

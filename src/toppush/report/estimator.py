@@ -243,7 +243,10 @@ def _explained(
     owners, given = (None, None) if before is None else _columns(before, X, rows)
     if owners is None or given is None:
         owners = list(names or _names(ranker, before, final) or numbered(prepared.shape[1]))
-        given = _held(_safe_indexing(prepared, rows), rows, owners)
+        given = {
+            row: dict(zip(owners, record.values(), strict=True))
+            for row, record in _held(_safe_indexing(prepared, rows), rows, owners).items()
+        }
     where = sampled(prepared.shape[0], rows, getattr(final, "_n_explained", SAMPLED))
     # Trees add the rest after the columns.
     added = final.contributions(_safe_indexing(prepared, where))[:, : len(owners)]
@@ -278,11 +281,11 @@ def _columns(
 
 
 def _held(taken: Matrix, rows: Indices, names: Sequence[str]) -> dict[int, dict[str, object]]:
-    """What some rows hold, by number and name of the column."""
-    values = (
-        [record.values() for record in table_records(taken)] if _is_table(taken) else dense(taken)
-    )
-    records = [dict(zip(names, row, strict=True)) for row in values]
+    """What some rows hold, by number and name of the column; a table has names of its own."""
+    if _is_table(taken):
+        records = table_records(taken)
+    else:
+        records = [dict(zip(names, row, strict=True)) for row in dense(taken)]
     return dict(zip(map(int, rows), records, strict=True))
 
 

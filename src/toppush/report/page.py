@@ -5,12 +5,13 @@ import hashlib
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from numbers import Integral, Real
+from numbers import Real
 
 import numpy as np
 from markupsafe import Markup
 from numpy.typing import ArrayLike
 
+from toppush.estimators.shares import as_text
 from toppush.metrics.bootstrap import measure
 from toppush.metrics.calibration import Reliability, reliability
 from toppush.metrics.paired import HEADLINE, perfect_caution, warn_of_perfect
@@ -309,7 +310,7 @@ def _cell(value: object) -> Cell:
     if isinstance(value, bool):
         return Cell(str(value).lower(), number=False)
     number = isinstance(value, Real)
-    text = f"{value:.6g}" if number and not isinstance(value, Integral) else str(value)
+    text = as_text(value) or MISSING
     return Cell(text if len(text) <= MAX_TEXT else text[: MAX_TEXT - 1] + "…", number)
 
 
