@@ -505,11 +505,11 @@ def test_quotes_that_only_one_reader_takes_are_no_crash(content, tmp_path):
     assert csv_table(path).num_rows == 2
 
 
-@pytest.mark.parametrize("others", [[], ["-"], ["1.5\n"], ["2024-01-01", "true"]])
+@pytest.mark.parametrize("others", [[], ["x"], ["1.5\n"], ["2024-01-01", "true"]])
 def test_a_string_among_numbers_is_placed_where_it_stands(others, tmp_path):
     """The one that the message names, also if another stands before it."""
     rows = [[f"{row}.5", row % 2] for row in range(40)]
-    strings = [*others, "#N/A"]
+    strings = [*others, "#REF!"]
     for at, string in enumerate(strings):
         rows[5 + 3 * at][0] = string
     path = tmp_path / "rows.csv"
