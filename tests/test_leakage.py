@@ -82,6 +82,7 @@ def test_the_ranker_warns_and_names_the_column():
         TopRanker(QUICK).fit(table[["strong"]], Y)
 
 
+@pytest.mark.filterwarnings("ignore:.*average precision 1.000")
 @pytest.mark.parametrize("model", ["linear", "auto", "trees"])
 def test_fits_of_files_warn_once_with_the_option(tmp_path, model):
     if model == "trees":
