@@ -216,6 +216,14 @@ def test_archives_of_other_files_are_refused(name, tmp_path):
             read()
 
 
+def test_labels_of_no_letters_are_refused(tmp_path):
+    """Code points beyond Unicode, which NumPy stores unseen."""
+    path = tmp_path / "a.npz"
+    np.savez(path, X=np.eye(3), y=np.full(3, 0x7FFFFFFF, np.uint32).view("<U1"))
+    with pytest.raises(DataError, match="<U1"):
+        files.fit(path)
+
+
 def read_columns(path, names):
     with readers.reading(path) as file:
         return file.columns(names)

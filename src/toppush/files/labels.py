@@ -169,7 +169,7 @@ def _as_arrow(labels: NDArray[Any], column: str | None) -> pa.Array:
     try:
         with np.errstate(over="ignore"):
             return pa.array(labels.astype(np.float64) if labels.dtype.kind in "biuf" else labels)
-    except pa.ArrowException:
+    except (pa.ArrowException, UnicodeDecodeError):  # a forged file has strings of no letters
         raise DataError(
             f"labels are {labels.dtype}, neither numbers nor text.", column=column
         ) from None
