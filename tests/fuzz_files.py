@@ -323,11 +323,12 @@ def read_npz(data):
     with np.load(path, allow_pickle=False) as arrays:
         y, X = arrays["y"], arrays.get("X")
         if {"data", "indices", "indptr", "shape"} <= set(arrays):
-            parts = (arrays["data"], arrays["indices"], arrays["indptr"])
-            X = sparse.csr_array(parts, shape=tuple(arrays["shape"])).toarray()
-    found = rows.X.toarray() if sparse.issparse(rows.X) else rows.X
-    assert np.isfinite(found).all()
-    np.testing.assert_array_equal(found.astype(float), X.astype(np.float64))
+            parts = arrays["data"].astype(np.float64), arrays["indices"], arrays["indptr"]
+            X = sparse.csr_array(parts, shape=tuple(arrays["shape"]))
+    found, expected = (sparse.coo_array(one.astype(np.float64)) for one in (rows.X, X))
+    assert np.isfinite(found.data).all()
+    assert found.shape == expected.shape
+    assert (sparse.csr_array(found) != sparse.csr_array(expected)).nnz == 0
     np.testing.assert_array_equal(rows.labels, y)
 
 

@@ -261,9 +261,12 @@ def test_every_byte_order_and_precision_is_read(kind, matrix, tmp_path):
     rows = np.column_stack([X, y]).astype(kind)
     np.save(tmp_path / "a.npy", rows)
     np.savez(tmp_path / "a.npz", X=X, y=y.astype(kind))
+    csr = sparse.csr_array(X.astype("f8"))
+    parts = {"indices": csr.indices, "indptr": csr.indptr, "shape": csr.shape, "y": y}
+    np.savez(tmp_path / "s.npz", data=csr.data.astype(kind), **parts)
     np.save(tmp_path / "plain.npy", rows.astype("f8"))
     plain = files.fit(tmp_path / "plain.npy", lam=0.1)
-    for name in ("a.npy", "a.npz"):
+    for name in ("a.npy", "a.npz", "s.npz"):
         model = files.fit(tmp_path / name, lam=0.1)
         np.testing.assert_allclose(model.ranker.coef_, plain.ranker.coef_, rtol=1e-4, atol=1e-9)
         positive, scores = files.labelled(plain, tmp_path / name)

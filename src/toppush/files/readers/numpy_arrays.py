@@ -110,7 +110,8 @@ class NpzReader(_NumpyReader):
                 f"holds neither X nor the parts of a CSR matrix, but {sorted(arrays)}."
             )
         with self.readable():
-            parts = (arrays["data"], arrays["indices"], arrays["indptr"])
+            # SciPy has no sparse matrices of half precision or of another byte order.
+            parts = (_values(arrays["data"]), arrays["indices"], arrays["indptr"])
             X = sparse.csr_array(parts, shape=tuple(arrays["shape"]))
             X.check_format(full_check=True)
         return X
