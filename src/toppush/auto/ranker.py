@@ -305,11 +305,13 @@ class TopRanker(Ranker):
     @property
     def unexplained_(self) -> list[str]:
         """Names of the base models whose scores cannot be shared out among the columns."""
-        widths = dict.fromkeys(self.raw_, self.n_features_in_)
+        width = len(self._columns.sources)
         return [
             name
             for name, ranker in self.members_.items()
-            if not ColumnShares.explains(ranker, widths.get(name, len(self._columns.sources)))
+            if not ColumnShares.explains(
+                ranker, self.n_features_in_ if name in self.raw_ else width
+            )
         ]
 
     @property

@@ -199,8 +199,8 @@ def fit(
     if cluster is None and not data.is_file():
         said = "is a folder, which only --cluster reads" if data.is_dir() else "does not exist"
         raise click.BadParameter(f"{data} {said}.", param_hint="DATA")
-    paths = {"model": output, "onnx": onnx, "weights": weights}
-    paths = {what: path for what, path in paths.items() if path is not None}
+    wanted = {"model": output, "onnx": onnx, "weights": weights}
+    paths = {what: path for what, path in wanted.items() if path is not None}
     chosen(**options).require_exports(paths, options)
     options["verbose"] = int(not as_json)
     if not _was_given("cv"):
