@@ -1,7 +1,7 @@
 """Boosted trees grown by LightGBM, member by member, and how many rounds all of them keep."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from threading import Lock
 from typing import Any
@@ -142,7 +142,7 @@ def grow(
     return Grown(text, held, np.array(quality), np.array(n_trees), n_tried)
 
 
-def choose_rounds(members: Sequence[Grown]) -> Callable[[Where], int]:
+def choose_rounds(members: Sequence[Grown]) -> Callable[[Iterable[int]], int]:
     """Returns a function that chooses the evaluation with the best mean NDCG of some members.
 
     A member that stopped earlier than others counts with its last NDCG from there on.

@@ -381,7 +381,7 @@ class TopPushTrees(Ranker):
         n_rows: int,
     ) -> None:
         """Set the fitted attributes: all members keep as many rounds as suit their mean best."""
-        choose, everyone = choose_rounds(members), np.arange(len(members))
+        choose, everyone = choose_rounds(members), range(len(members))
         whole = [lightgbm().Booster(model_str=one.text) for one in members]
         n_trees = [one.n_trees_at(choose(everyone)) for one in members]
         self.texts_ = [
