@@ -9,6 +9,7 @@ import toppush
 from files import made_rows, write
 from test_cli import run
 from toppush import TopRanker, report
+from toppush.designs.leakage import LeakageWarning
 from toppush.metrics.paired import perfect_caution
 from toppush.report import page as report_page
 
@@ -68,7 +69,8 @@ def test_the_report_warns_on_the_page_and_off_it(labels, monkeypatch):
 
 def test_the_leaderboard_warns_once(labels):
     X = np.column_stack([labels, np.random.default_rng(0).normal(size=60)])
-    ranker = TopRanker(["logistic"], cv=2).fit(X, labels)
+    with pytest.warns(LeakageWarning):
+        ranker = TopRanker(["logistic"], cv=2).fit(X, labels)
     with pytest.warns(UserWarning, match=PERFECT):
         board = ranker.leaderboard_
     with warnings.catch_warnings():
