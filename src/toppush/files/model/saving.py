@@ -30,6 +30,7 @@ from sklearn.preprocessing import (
     TargetEncoder,
 )
 
+from toppush.designs.columns import can_be_shifted
 from toppush.files.column_types import Date, Number
 from toppush.files.columns import Columns
 from toppush.files.errors import ModelError
@@ -265,7 +266,7 @@ def _held(root: object) -> Iterator[Any]:
         if isinstance(thing, BaseEstimator):
             yield thing
             things.extend(vars(thing).values())
-        elif hasattr(thing, "nnz"):
+        elif not can_be_shifted(thing):
             yield thing
         elif isinstance(thing, dict):
             things.extend(thing.values())

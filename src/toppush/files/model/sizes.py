@@ -34,6 +34,7 @@ from sklearn.preprocessing import (
     TargetEncoder,
 )
 
+from toppush.designs.columns import can_be_shifted
 from toppush.files.column_types import Category, Date, Number
 from toppush.files.columns import FORMS, WAYS, Columns
 from toppush.files.errors import ModelError
@@ -52,7 +53,7 @@ def require_bounded(pipeline: Pipeline, held: Collection[Any], n_bytes: int) -> 
     """
     most = FREE_COLUMNS + n_bytes // np.dtype(np.float64).itemsize
     for thing in held:
-        if hasattr(thing, "nnz"):
+        if not can_be_shifted(thing):
             _require_rows(thing, most)
         else:
             _require_sound(thing, most)
