@@ -30,7 +30,7 @@ def table(n_rows, seed):
     fraud = rng.random(n_rows) < 0.1
     amount = np.round(np.exp(rng.normal(4.0 + 1.5 * fraud, 1.0)), 2)
     age = np.where(rng.random(n_rows) < 0.1, np.nan, rng.integers(18, 90, size=n_rows))
-    where = np.where(fraud & (rng.random(n_rows) < 0.5), "NG", "")
+    where = np.where((fraud & (rng.random(n_rows) < 0.5)) | (np.arange(n_rows) % 50 == 0), "NG", "")
     country = np.where(where == "", rng.choice(["DE", "FR", "US"], size=n_rows), where)
     scores = {
         name: np.round(fraud + noise * rng.normal(size=n_rows), 3)

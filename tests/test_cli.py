@@ -456,7 +456,7 @@ def test_ids_are_cautioned_and_constant_columns_left_out(tmp_path):
     rows = made_rows(80) | {"customer": list(range(80)), "year": [2024] * 80, "land": ["F"] * 80}
     ran = run("fit", write(tmp_path / "t.csv", rows), "-o", tmp_path / "m", "--label", "fraud",
               "--lam", 1)  # fmt: skip
-    assert "Leave out with --drop id,customer." in ran.stderr
+    assert "id,customer: left out" in ran.stderr
     assert "Left out, the same in every row: year, land." in ran.stdout
     assert "--drop id,customer" in run("info", tmp_path / "m").stdout
     del rows["year"], rows["land"]

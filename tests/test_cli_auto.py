@@ -326,14 +326,14 @@ def test_an_export_that_fails_leaves_no_model(folder, tmp_path, monkeypatch):
     [
         (lambda ranker: ranker.weights_.pop("trees"), "do not belong together"),
         (lambda ranker: ranker.weights_.update(trees=float("nan")), "no finite weights"),
-        (lambda ranker: ranker.scales_.update(trees=0.0), "no finite weights"),
+        (lambda ranker: ranker.scales_.update(trees=0.0), "a scale of 0"),
         (lambda ranker: setattr(ranker, "raw_", ["nobody"]), "do not belong together"),
         (lambda ranker: ranker.members_.update(trees=LogisticRegression()), "can hold"),
         (lambda ranker: ranker.members_.update(trees=ranker), "can hold"),
         (lambda ranker: ranker.members_["trees"].texts_.append("x"), "no LightGBM text"),
         (lambda ranker: setattr(ranker.members_["forest"], "right_", _ones(ranker)), "no tree"),
         (lambda ranker: _curves(ranker)["levels"].fill(60), "more bends than weights"),
-        (lambda ranker: _curves(ranker).update(sizes=np.array([1])), "are not those of"),
+        (lambda ranker: _curves(ranker).update(sizes=np.array([1])), "other values than they say"),
         (lambda ranker: _curves(ranker).pop("means"), "not described"),
     ],
 )

@@ -172,7 +172,8 @@ def test_help_lists_the_options_of_every_kind():
 def test_without_the_engine_a_fit_names_the_extra(kind, folder, tmp_path, monkeypatch):
     from toppush.files.kinds import base
 
-    monkeypatch.setattr(base, "find_spec", lambda name: None)
+    engine, find = KINDS[kind].engine, base.find_spec
+    monkeypatch.setattr(base, "find_spec", lambda name: None if name == engine else find(name))
     ran = run("fit", folder / "train.csv", "-o", tmp_path / "m", "--model", kind, code=1)
     assert f"pip install 'toppush[{EXTRAS[KINDS[kind].engine]}]'" in ran.stderr
 

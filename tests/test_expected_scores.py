@@ -140,6 +140,7 @@ def test_threads_do_not_matter():
         assert_array_equal(first, second)
 
 
+@pytest.mark.filterwarnings("ignore:base model 'own'")
 def test_an_estimator_that_is_refitted_keeps_its_out_of_fold_scores():
     X, y = population(400, 0)
     ranker = TopRanker([("own", LogisticRegression())], effort="quick").fit(X, y)

@@ -475,7 +475,7 @@ def test_named_columns_matter_more_than_others(name, rng):
         for one in (named, by_chance)
     )
     assert told.mean() > 0.5
-    assert falls > 0.8
+    assert falls > 0.65
     assert falls > falls_by_chance + 0.2
 
 

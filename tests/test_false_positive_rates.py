@@ -77,7 +77,7 @@ def test_a_trial_measures_each_rates_model_on_rows_it_has_not_seen(rows):
 def test_every_rate_has_the_top_that_it_names(rows):
     models = CHOICES["top"].fit(*rows, RATES[2:])
     assert [model.top_ for model in models.values()] == RATES[2:]
-    assert all(rate == model.scoring._kwargs["max_fpr"] for rate, model in models.items())
+    assert all(rate == model.scoring.params["max_fpr"] for rate, model in models.items())
     assert len(set(CHOICES["cv"].fit(*rows, RATES).values())) == 1
 
 

@@ -9,16 +9,11 @@ from toppush import metrics
 from toppush.auto.combination import Lists, choose_weights, unseen_scores
 from toppush.auto.quality import Judge
 from toppush.metrics import bootstrap
+from toppush.metrics.trust import AP, DRAWS, out_of_fold_precision, widened
 from toppush.nonlinear.held_out import Fold
 from toppush.types import Array
 
-COMBINATION, AP = "combination", "average_precision"
-DRAWS = 200
-"""Of the intervals; on many rows they take a second for each member."""
-WIDER = 2**0.5
-"""Factor on the half-widths of the intervals, which take held-out scores as those of one model. Two
-folds learn from each other's rows, so a coincidence between them counts twice: the variance at most
-doubles. Simulated by benchmarks/leaderboard_coverage.py."""
+COMBINATION = "combination"
 
 
 @dataclass(frozen=True)
@@ -92,10 +87,8 @@ class Board:
         """Of average precision; intervals know no weights of rows."""
         if self.lists.is_weighted:
             return None, None
-        measures = {AP: bootstrap.measure(AP)}
-        found = bootstrap.intervals(self.lists.positive, scores, measures, draws=DRAWS)[AP]
-        wider = _widened(bootstrap.Interval(value, min(value, found.low), max(value, found.high)))
-        return max(wider.low, 0.0), min(wider.high, 1.0)
+        found = out_of_fold_precision(self.lists.positive, scores, value)
+        return found.low, found.high
 
     def compared(self, name: str) -> bootstrap.Interval:
         """Average precision of the combination less that of a member, with its interval."""
@@ -120,7 +113,7 @@ class Board:
         """Average precision of the combination less that of another ranking."""
         measures = {AP: bootstrap.measure(AP)}
         found = bootstrap.compare(self.lists.positive, self.combined, scores, measures, draws=DRAWS)
-        return _widened(found[AP].difference)
+        return widened(found[AP].difference)
 
     def behind(self) -> dict[str, bootstrap.Interval]:
         """Members whose list is better than the combination by more than noise."""
@@ -135,10 +128,3 @@ class Board:
                 if apart.high < 0.0:
                     found[entry.name] = apart
         return found
-
-
-def _widened(interval: bootstrap.Interval) -> bootstrap.Interval:
-    """An interval that allows for folds that share training rows, see `WIDER`."""
-    value = interval.value
-    low, high = (value + WIDER * (end - value) for end in (interval.low, interval.high))
-    return bootstrap.Interval(value, low, high)

@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 DTYPES = [np.float64, np.float32]
 LABEL: list[Any] = [None, str, Real, "boolean"]
 """What `positive` may be."""
+CALLBACKS = ("_callback_fit_ctx", "_skl_callbacks_to_teardown")
+"""Where scikit-learn keeps its callbacks during a fit."""
 TIE = 8
 """Units of rounding within which a score ties with the threshold."""
 
@@ -226,7 +228,8 @@ def decision(rows: PlacedRows, weights: Array, threshold: float) -> Array:
 def unchanged_on_failure(estimator: BaseEstimator) -> Iterator[None]:
     """A fit that fails or is interrupted leaves the estimator as it was.
 
-    One that succeeds forgets what was learned of the earlier fit's ranking.
+    One that succeeds forgets what was learned of the earlier fit's ranking. scikit-learn tears
+    its callbacks down itself.
     """
     before = dict(vars(estimator))
     for name in ("reference_", "usual_"):
@@ -234,8 +237,9 @@ def unchanged_on_failure(estimator: BaseEstimator) -> Iterator[None]:
     try:
         yield
     except BaseException:
+        of_callbacks = {name: vars(estimator)[name] for name in CALLBACKS if hasattr(estimator, name)}
         vars(estimator).clear()
-        vars(estimator).update(before)
+        vars(estimator).update(before | of_callbacks)
         raise
 
 
