@@ -212,3 +212,14 @@ def test_encoders_have_categories_for_every_column(name):
     fitted["n_features_in_"]["content"] = str(1 << 16)
     with pytest.raises(ModelError, match="categories"):
         saving.from_bytes(forged(parts | {"schema.json": json.dumps(schema)}))
+
+
+def test_steps_that_are_not_tried_at_loading_fail_with_a_sentence():
+    step, rows = CASES["mean"]
+    parts = archive_of(saving.as_model(make_pipeline(step, TopPush(0.1, top=0.5)).fit(rows, Y)))
+    schema = json.loads(parts["schema.json"])
+    steps = schema["content"]["content"]["steps"]["content"]
+    del steps[0]["content"][1]["content"]["content"]["_fit_dtype"]
+    model = saving.from_bytes(forged(parts | {"schema.json": json.dumps(schema)}))
+    with pytest.raises(ModelError, match="_fit_dtype"):
+        model.decision_function(rows)

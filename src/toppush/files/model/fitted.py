@@ -140,16 +140,23 @@ class Model:
         take one pass over the values.
         """
         counts = Counts() if counts is None else counts
-        if self.columns is not None and _is_batch(rows):
-            scores = self._of_table(self.columns, rows, counts)
-        else:
-            self.look(rows, counts)
-            folded = self.linear if self.columns is None else None
-            scores = folded(rows, counts) if folded else self.pipeline.decision_function(rows)
+        try:
+            scores = self._scores(rows, counts)
+        except (ArithmeticError, AttributeError, LookupError) as error:
+            # Steps that cannot be tried when a file is opened may hold anything.
+            raise ModelError(f"its steps cannot score these rows ({error!r}).") from error
         finite = np.isfinite(scores)
         if not finite.all():
             raise DataError("has no finite score; mend its values.", row=int(np.argmin(finite)) + 1)
         return scores
+
+    def _scores(self, rows: Matrix, counts: Counts) -> Array:
+        if self.columns is not None and _is_batch(rows):
+            return self._of_table(self.columns, rows, counts)
+        self.look(rows, counts)
+        if self.columns is None and self.linear is not None:
+            return self.linear(rows, counts)
+        return self.pipeline.decision_function(rows)  # type: ignore[no-any-return]
 
     def _of_table(self, columns: Columns, batch: pa.RecordBatch, counts: Counts) -> Array:
         """Scores of a batch, whose values are read once."""
