@@ -7,6 +7,7 @@ import json
 import numpy as np
 import pytest
 from scipy import sparse
+from sklearn.base import clone
 from sklearn.kernel_approximation import Nystroem
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PolynomialFeatures
@@ -223,3 +224,20 @@ def test_steps_that_are_not_tried_at_loading_fail_with_a_sentence():
     model = saving.from_bytes(forged(parts | {"schema.json": json.dumps(schema)}))
     with pytest.raises(ModelError, match="_fit_dtype"):
         model.decision_function(rows)
+
+
+def test_a_model_starts_no_processes():
+    """It is saved without `n_jobs`, and a file that has it is refused."""
+    step, rows = CASES["union"]
+    fitted = make_pipeline(clone(step), TopPush(0.1, top=0.5)).fit(rows, Y)
+    fitted[0].n_jobs = 2
+    data = saving.to_bytes(saving.as_model(fitted))
+    assert fitted[0].n_jobs == 2
+    again = saving.from_bytes(data)
+    assert again.pipeline[0].n_jobs is None
+    parts = archive_of(again)
+    schema = json.loads(parts["schema.json"])
+    union = schema["content"]["content"]["steps"]["content"][0]["content"][1]
+    union["content"]["content"]["n_jobs"]["content"] = "2"
+    with pytest.raises(ModelError, match="processes"):
+        saving.from_bytes(forged(parts | {"schema.json": json.dumps(schema)}))

@@ -252,6 +252,8 @@ def _light(model: Model) -> Pipeline:
             step.bsplines_ = [(one.t, one.c, one.k, one.extrapolate) for one in step.bsplines_]
         if isinstance(getattr(step, "random_state", None), GENERATORS):
             step.random_state = None
+        if getattr(step, "n_jobs", None) is not None:
+            step.n_jobs = None
     return light
 
 

@@ -81,10 +81,11 @@ def _require_sound(step: BaseEstimator, most: int) -> None:
         _require_columns(step)
     if type(step) in WIDTHS and hasattr(step, "n_features_in_"):
         _through(step, int(width), most)
-    for name in ("n_jobs", "n_threads"):
-        wanted = getattr(step, name, None)
-        if wanted is not None and wanted > (cores := os.cpu_count() or 1):
-            setattr(step, name, cores)
+    if getattr(step, "n_jobs", None) is not None:
+        raise ModelError(f"its {type(step).__name__} starts processes; a model starts none.")
+    threads = getattr(step, "n_threads", None)
+    if threads is not None and threads > (cores := os.cpu_count() or 1):
+        step.n_threads = cores
 
 
 def _require_scalars(table: dict[str, Any]) -> None:
