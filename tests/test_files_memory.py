@@ -210,9 +210,10 @@ def test_encoders_have_categories_for_every_column(name):
     schema = json.loads(parts["schema.json"])
     steps = schema["content"]["content"]["steps"]["content"]
     fitted = steps[0]["content"][1]["content"]["content"]
-    fitted["n_features_in_"]["content"] = str(1 << 16)
-    with pytest.raises(ModelError, match="categories"):
-        saving.from_bytes(forged(parts | {"schema.json": json.dumps(schema)}))
+    for number, reason in ((1 << 16, "categories"), (True, "True"), (0, "0"), (2.5, "2.5")):
+        fitted["n_features_in_"]["content"] = json.dumps(number)
+        with pytest.raises(ModelError, match=reason):
+            saving.from_bytes(forged(parts | {"schema.json": json.dumps(schema)}))
 
 
 def test_steps_that_are_not_tried_at_loading_fail_with_a_sentence():

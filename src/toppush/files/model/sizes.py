@@ -70,7 +70,8 @@ def _require_rows(matrix: Any, most: int) -> None:
 def _require_sound(step: BaseEstimator, most: int) -> None:
     """Refuse forged parameters of an estimator, and columns beyond the most."""
     width = getattr(step, "n_features_in_", 1)
-    if not isinstance(width, (int, np.integer)) or not 0 < width <= most:
+    whole = isinstance(width, (int, np.integer)) and not isinstance(width, bool)
+    if not whole or not 0 < width <= most:
         raise ModelError(f"it asks for rows of {width!r} columns, and the most is {most:,}.")
     if type(step).__module__.startswith("sklearn."):
         if hasattr(step, "_parameter_constraints"):
