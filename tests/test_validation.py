@@ -1,9 +1,11 @@
-"""Errors about rows that hold no numbers, no rows or no columns."""
+"""Errors about rows that hold no numbers, no rows or no columns, or numbers of extreme size."""
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+from scipy import sparse
+from sklearn.base import clone
 
 from toppush import (
     TopPush,
@@ -15,7 +17,9 @@ from toppush import (
     TopRanker,
     toppush_path,
 )
+from toppush.auto.linear import TopLinear
 from toppush.baselines import BASELINES
+from toppush.nonlinear.forest import TopForest
 
 pytestmark = pytest.mark.filterwarnings("ignore::toppush.DegenerateWarning")
 TABLE = pd.DataFrame({"a": np.arange(60.0), "kind": ["p", "q", "r"] * 20})
@@ -57,3 +61,83 @@ def test_rows_without_columns_are_refused(ranker, rows):
 def test_columns_without_rows_are_refused():
     with pytest.raises(ValueError, match="X has no rows"):
         TopRanker().fit(TABLE.iloc[:0], Y[:0])
+
+
+NUMBERS = np.random.default_rng(0).normal(size=(80, 2))
+TOP_THIRD = NUMBERS[:, 0] > 0.5
+SIZED = {
+    "kernel": TopPushKernel([0.01], tops=[0.3], widths=[0.3], n_components=10),
+    "additive": TopPushAdditive([0.1], tops=[0.3]),
+    "trees": TopPushTrees(n_members=1, max_rounds=10, random_state=0),
+    "forest": TopForest(n_trees=8, random_state=0),
+    "logistic": TopLinear("logistic"),
+    "push": TopLinear("push"),
+    "net": TopPushNet(n_members=2, max_steps=5, hidden=(4,), random_state=0),
+    "ranker": TopRanker(effort="quick", members=["logistic", "forest"], random_state=0),
+}
+
+
+def one_entry(value, rows=NUMBERS):
+    changed = rows.copy()
+    changed[3, 1] = value
+    return changed
+
+
+def fit(name, *given, **how):
+    if name == "net":
+        pytest.importorskip("torch")
+    return clone(SIZED[name]).fit(*given, **how)
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+@pytest.mark.parametrize(
+    ("rows", "found"),
+    [
+        (1e-310 * NUMBERS, r"'a' \(.*e-310\), 'b'"),
+        (1e-300 * NUMBERS, r"'a' \(.*e-300\), 'b'"),
+        (1e-100 * NUMBERS, r"'a' \(.*e-100\), 'b'"),
+        (1e100 * NUMBERS, r"'a' \(.*e\+100\), 'b'"),
+        (1e300 * NUMBERS, r"'a' \(.*e\+300\), 'b'"),
+        (one_entry(1e300), r"column 'b' \(1e\+300\)\."),
+        (one_entry(-1e300), r"column 'b' \(1e\+300\)\."),
+        (NUMBERS * [1.0, 1e-310], r"column 'b' \(.*e-310\)\."),
+    ],
+)
+@pytest.mark.parametrize("name", SIZED)
+def test_a_fit_refuses_columns_beyond_single_precision(name, rows, found):
+    with pytest.raises(ValueError, match=f"magnitude.*{found}"):
+        fit(name, pd.DataFrame(rows, columns=["a", "b"]), TOP_THIRD)
+    for form in (np.asarray, sparse.csr_array):
+        with pytest.raises(ValueError, match=r"magnitude.*column [01] \("):
+            fit(name, form(rows), TOP_THIRD)
+
+
+@pytest.mark.parametrize("name", [name for name in SIZED if name not in ("kernel", "net")])
+def test_missing_values_hide_no_magnitude(name):
+    rows = one_entry(np.nan, one_entry(1e300)[::-1])
+    with pytest.raises(ValueError, match=r"magnitude.*column 1 \(1e\+300\)"):
+        fit(name, rows, TOP_THIRD)
+
+
+def test_coded_tables_are_checked_too():
+    table = pd.DataFrame({"kind": ["p", "q"] * 40, "b": one_entry(1e300)[:, 1]})
+    for ranker in (clone(SIZED["ranker"]), TopPushTrees(categorical_features="from_dtype")):
+        with pytest.raises(ValueError, match=r"magnitude.*'b' \(1e\+300\)"):
+            ranker.fit(table, TOP_THIRD)
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+@pytest.mark.parametrize("name", SIZED)
+def test_extremes_beside_a_usual_fit(name):
+    """New rows may be small, not too large; weights count relative to each other."""
+    ranker = fit(name, NUMBERS, TOP_THIRD)
+    for huge in (1e40, -1e300):
+        for form in (np.asarray, sparse.csr_array):
+            with pytest.raises(ValueError, match=r"magnitude.*column 1 \("):
+                ranker.decision_function(form(one_entry(huge)))
+    scores = ranker.decision_function(np.array([[1e-310, 1e-200], [0.0, 0.0]]))
+    assert scores[0] == pytest.approx(scores[1], abs=1e-9)
+    expected = ranker.decision_function(NUMBERS)
+    for weight in (1e-99, 1e9, 1e99):
+        weighted = fit(name, NUMBERS, TOP_THIRD, sample_weight=np.full(len(NUMBERS), weight))
+        assert weighted.decision_function(NUMBERS) == pytest.approx(expected, rel=1e-3, abs=1e-3)

@@ -48,7 +48,7 @@ from toppush.estimators.base import (
 from toppush.estimators.progress import Line
 from toppush.estimators.scores import scores_of
 from toppush.estimators.shares import ColumnShares
-from toppush.estimators.validation import require_columns, validated
+from toppush.estimators.validation import require_columns, require_sizes, validated
 from toppush.metrics.paired import warn_of_perfect
 from toppush.metrics.trust import few_positives
 from toppush.nonlinear.expected_scores import n_averaged, narrowed
@@ -350,7 +350,6 @@ class TopRanker(Ranker):
         check_consistent_length(y, groups)
         self.classes_ = two_classes(y, self.positive)
         weight = weights_of(sample_weight, numbers)
-        weight = None if weight is None else _with_mean_one(weight)
         counted = np.arange(len(y)) if weight is None else np.flatnonzero(weight > 0)
         positive = np.asarray(y == self.classes_[1])
         require_two_of_each(positive[counted], self.classes_)
@@ -377,6 +376,7 @@ class TopRanker(Ranker):
         columns = columns.without_ids(X, keep)
         validate_data(self, X, y, skip_check_array=True)
         numbers, y = check_X_y(columns.numbers(X), y, **READING)
+        require_sizes(numbers, _names_of_numbers(X, columns), training=True)
         return X, numbers, y, columns
 
     def _read(self, X: Matrix) -> Matrix:
@@ -385,7 +385,9 @@ class TopRanker(Ranker):
         if not (self.categories_ or self.formats_ or self.dates_ or Table(X).has_types):
             return self._refuse_sparse_gaps(validated(self, X, reset=False, **READING))
         validate_data(self, X, reset=False, skip_check_array=True)
-        return check_array(self._columns.numbers(X), **READING)
+        numbers = check_array(self._columns.numbers(X), **READING)
+        require_sizes(numbers, _names_of_numbers(X, self._columns))
+        return numbers
 
     def _refuse_sparse_gaps(self, X: Matrix) -> Matrix:
         """Rows as they are, unless members would take their gaps for numbers."""
@@ -456,21 +458,20 @@ class TopRanker(Ranker):
         return tags
 
 
+def _names_of_numbers(X: Any, columns: Columns) -> list[Any]:
+    """The column of X from which each number is made, by its name or position."""
+    names = Table(X).names if Table(X).has_types else range(columns.width)
+    return [names[source] for source in columns.sources]
+
+
 def _warn_of_leakage(
     numbers: Matrix, X: Any, columns: Columns, positive: Mask, counted: Where
 ) -> None:
     """Warn of columns that alone rank the rows that count almost perfectly."""
-    names = Table(X).names if Table(X).has_types else range(columns.width)
-    of_each = [names[source] for source in columns.sources]
+    of_each = _names_of_numbers(X, columns)
     every = len(counted) == len(positive)
     rows = numbers if every else numbers[counted]
     side = positive if every else positive[counted]
     if leaks := leaks_of_matrix(rows, of_each, columns.categorical, side):
         text = caution(leaks, "drop it from X before the fit")
         warnings.warn(text, LeakageWarning, stacklevel=5)
-
-
-def _with_mean_one(weight: Array) -> Array:
-    """Weights whose mean is 1, of those above 0: sums of money would be lists of their length."""
-    shares = weight / weight.max()
-    return np.asarray(shares / shares[shares > 0.0].mean())

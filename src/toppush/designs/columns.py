@@ -30,12 +30,20 @@ def times(X: Matrix, factor: Array) -> Matrix:
 
 
 def in_single(X: Matrix) -> Matrix:
-    """Rows in single precision, what is too large for it cut."""
-    largest = float(np.finfo(np.float32).max)
-    cut = np.clip(stored(X), -largest, largest).astype(np.float32)
+    """Rows in single precision."""
+    entries = stored(X).astype(np.float32)
     if not sparse.issparse(X):
-        return cut
-    return sparse.csr_matrix((cut, X.indices, X.indptr), shape=X.shape)
+        return entries
+    return sparse.csr_matrix((entries, X.indices, X.indptr), shape=X.shape)
+
+
+def column_sizes(X: Matrix) -> Array:
+    """Greatest magnitude in each column, missing values aside."""
+    sizes = np.zeros(X.shape[1])
+    if sparse.issparse(X):
+        np.fmax.at(sizes, X.indices, np.abs(X.data))
+        return sizes
+    return np.fmax(sizes, np.fmax(np.fmax.reduce(X, axis=0), -np.fmin.reduce(X, axis=0)))
 
 
 def can_be_shifted(X: Matrix) -> bool:

@@ -200,7 +200,7 @@ class LinearRanker(CallbackSupportMixin, Ranker):
         """
         check_is_fitted(self)
         refuse_elsewhere(self, X=X)
-        rows = validated(self, X, accept_sparse="csr", dtype=DTYPES, reset=False)
+        rows = validated(self, X, accept_sparse="csr", dtype=DTYPES, reset=False, any_size=True)
         return linear_contributions(rows, self.coef_[0], self.threshold_)
 
     def _keep(self, solution: Solution, classes: NDArray[Any]) -> None:
@@ -357,7 +357,7 @@ def read_training(
         validate_data(estimator, rows.template, skip_check_array=True)
         y = rows.labels(y)
     else:
-        X, y = validated(estimator, X, y, accept_sparse="csr", dtype=DTYPES)
+        X, y = validated(estimator, X, y, accept_sparse="csr", dtype=DTYPES, any_size=True)
         rows = place(X, device)
     classes = two_classes(y, getattr(estimator, "positive", None))
     weight = None if sample_weight is None else rows.weights(sample_weight)
@@ -370,7 +370,9 @@ def read_rows(estimator: BaseEstimator, X: Matrix) -> PlacedRows:
         rows = place(X)
         validate_data(estimator, rows.template, reset=False, skip_check_array=True)
         return rows
-    return place(validated(estimator, X, accept_sparse="csr", dtype=DTYPES, reset=False))
+    return place(
+        validated(estimator, X, accept_sparse="csr", dtype=DTYPES, reset=False, any_size=True)
+    )
 
 
 def refuse_elsewhere(estimator: BaseEstimator, **given: Any) -> None:

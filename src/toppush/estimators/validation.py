@@ -1,5 +1,6 @@
-"""Validation of rows, with errors that name the columns that hold no numbers."""
+"""Validation of rows, with errors that name the columns that cannot be used."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -7,16 +8,38 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import validate_data
 
+from toppush.designs.columns import column_sizes, stored
 from toppush.designs.number_texts import is_missing
 from toppush.types import Matrix
 
 SHOWN = 5
 """Columns that an error names."""
+LEAST, MOST = 1e-30, float(np.finfo(np.float32).max)
+"""Greatest magnitude of a column, if it is not 0."""
 
 
-def validated(estimator: BaseEstimator, X: Matrix, y: Any = "no_validation", **how: Any) -> Any:
-    """As scikit-learn's `validate_data`; columns that hold no numbers are named in the error."""
+def validated(
+    estimator: BaseEstimator,
+    X: Matrix,
+    y: Any = "no_validation",
+    *,
+    any_size: bool = False,
+    **how: Any,
+) -> Any:
+    """As scikit-learn's `validate_data`; columns that cannot be used are named in the error.
+
+    These are columns that hold no numbers, and those that `require_sizes` refuses, unless the
+    estimator takes numbers of any size.
+    """
     require_columns(X)
+    read = _read(estimator, X, y, **how)
+    if not any_size:
+        rows = read[0] if isinstance(read, tuple) else read
+        require_sizes(rows, column_names(estimator), training=how.get("reset", True))
+    return read
+
+
+def _read(estimator: BaseEstimator, X: Matrix, y: Any, **how: Any) -> Any:
     try:
         return validate_data(estimator, X, y, **how)
     except (TypeError, ValueError) as error:
@@ -29,6 +52,39 @@ def validated(estimator: BaseEstimator, X: Matrix, y: Any = "no_validation", **h
             f"{shown}{more}. Encode them, for example with OneHotEncoder of scikit-learn, or use "
             "TopRanker, which takes strings, categories and dates as they are."
         ) from error
+
+
+def column_names(estimator: BaseEstimator) -> Sequence[Any]:
+    """Names of the columns of X if it had some, else their positions."""
+    names = getattr(estimator, "feature_names_in_", None)
+    return range(estimator.n_features_in_) if names is None else names.tolist()
+
+
+def require_sizes(X: Matrix, names: Sequence[Any], *, training: bool = False) -> None:
+    """Refuse numbers whose magnitude single precision cannot hold.
+
+    Trees, forests and networks keep numbers in single precision, LightGBM takes what is below
+    1e-35 for 0, and squares of 1e155 leave float64. New rows may be as small as they like: next to
+    the training rows that is 0.
+    """
+    entries = stored(X)
+    if not entries.size:
+        return
+    too_large = (
+        np.fmax.reduce(entries, axis=None) > MOST or np.fmin.reduce(entries, axis=None) < -MOST
+    )
+    if not (too_large or training):
+        return
+    sizes = column_sizes(X)
+    wrong = np.flatnonzero((sizes > MOST) if too_large else (sizes > 0.0) & (sizes < LEAST))
+    if len(wrong):
+        shown = ", ".join(f"{names[j]!r} ({sizes[j]:.3g})" for j in wrong[:SHOWN])
+        more = f" and {len(wrong) - SHOWN} more" * (len(wrong) > SHOWN)
+        raise ValueError(
+            f"the largest magnitude of a column of X must be 0 or from {LEAST:g} to {MOST:.3g}, "
+            f"found column {shown}{more}. Multiply the column by a "
+            "power of ten, or turn numbers that stand for missing values into NaN."
+        )
 
 
 def require_columns(X: Any) -> None:

@@ -48,10 +48,22 @@ def drawn_folds(positive: Mask, n_members: int, rng: np.random.RandomState) -> l
 
 
 def weights_of(sample_weight: ArrayLike | None, X: Matrix) -> Array | None:
-    """A weight for each row of X, or a refusal; None if there are none."""
+    """A weight for each row of X, whose mean is 1, or a refusal; None if there are none."""
     if sample_weight is None:
         return None
-    return checked_weights(_check_sample_weight(sample_weight, X, dtype=np.float64))
+    return with_mean_one(checked_weights(_check_sample_weight(sample_weight, X, dtype=np.float64)))
+
+
+def with_mean_one(weight: Array) -> Array:
+    """Weights whose mean is 1, of those above 0.
+
+    LightGBM and torch store weights in single precision, and a weighted ranking is as long as the
+    sum of its weights: 1e9 for each of 120 rows would take 224 GiB.
+    """
+    if not weight.any():
+        return weight
+    shares = weight / weight.max()
+    return np.asarray(shares / shares[shares > 0.0].mean())
 
 
 def require_two_of_each(positive: Mask, classes: NDArray[Any]) -> None:

@@ -29,7 +29,8 @@ from toppush.estimators.base import (
 )
 from toppush.estimators.contributions import shapley, some_background
 from toppush.estimators.progress import Line
-from toppush.estimators.validation import validated
+from toppush.estimators.validation import column_names, require_sizes, validated
+from toppush.nonlinear.held_out import with_mean_one
 from toppush.nonlinear.net_columns import PART_ROWS, Columns
 from toppush.problem.objective import count_top
 from toppush.system.extras import needs
@@ -171,6 +172,7 @@ class TopPushNet(Ranker):
         with unchanged_on_failure(self):
             refuse_elsewhere(self, X=X)
             given = read_training(self, X, y, sample_weight)
+            require_sizes(given.rows.given, column_names(self), training=True)
             self._train(given)
             self.classes_ = given.classes
         return self
@@ -308,7 +310,7 @@ def used_rows(given: TrainingRows) -> tuple[Matrix, NDArray[np.bool_], Array, ND
                 f"every row of class {label} has sample_weight 0, so y has one class left; "
                 "give some of them a weight."
             )
-    return X[used], positive[used], given.sample_weight[used], used
+    return X[used], positive[used], with_mean_one(given.sample_weight[used]), used
 
 
 @contextmanager

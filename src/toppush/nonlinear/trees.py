@@ -21,7 +21,7 @@ from toppush.estimators.base import (
     two_classes,
     unchanged_on_failure,
 )
-from toppush.estimators.validation import validated
+from toppush.estimators.validation import require_sizes, validated
 from toppush.nonlinear.boosting import (
     LEAST_ROWS,
     Grown,
@@ -48,6 +48,7 @@ from toppush.nonlinear.members_file import MembersFile
 from toppush.nonlinear.tables import (
     FROM_DTYPE,
     Categories,
+    Table,
     TextColumns,
     coded,
     formats_from,
@@ -306,7 +307,9 @@ class TopPushTrees(Ranker):
         if not (self.categories_ or self.formats_):
             return validated(self, X, y, **READING)  # type: ignore[no-any-return]
         validate_data(self, X, y, skip_check_array=True)
-        return check_X_y(self._coded(X), y, **READING)  # type: ignore[no-any-return]
+        numbers, y = check_X_y(self._coded(X), y, **READING)
+        require_sizes(numbers, Table(X).names, training=True)
+        return numbers, y
 
     def _read(self, X: Matrix) -> Matrix:
         """Rows to score, as numbers."""
@@ -314,7 +317,9 @@ class TopPushTrees(Ranker):
         if not (self.categories_ or self.formats_):
             return self._kept(for_engine(validated(self, X, reset=False, **READING)))
         validate_data(self, X, reset=False, skip_check_array=True)
-        return check_array(self._coded(X), **READING)
+        numbers = check_array(self._coded(X), **READING)
+        require_sizes(numbers, Table(X).names)
+        return numbers
 
     def _coded(self, X: Matrix) -> Array:
         """A table as numbers."""
