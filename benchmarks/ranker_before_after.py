@@ -81,6 +81,10 @@ def raw_table(name: str) -> Data:
         if (column := about[role]) is not None:
             options += [option, column]
             by[role] = np.array([row[header.index(column)] for row in rows])
+    if "time" in by:
+        by["time"] = sortable(by["time"])
+        for row, time in zip(rows, by["time"], strict=True):
+            row[header.index(about["time"])] = str(time)
     positive = np.array([row[place] == about["positive"] for row in rows])
     return Data(header, rows, positive, options, by.get("group"), by.get("time"))
 
@@ -119,7 +123,7 @@ def part(data: Data, where: np.ndarray) -> Data:
 def split(data: Data, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     """Rows to fit and rows to rank: by time, by group, or at random within each class."""
     if data.times is not None:
-        order = np.argsort(sortable(data.times), kind="stable")
+        order = np.argsort(data.times, kind="stable")
     elif data.groups is not None:
         codes = np.unique(data.groups, return_inverse=True)[1]
         order = np.argsort(rng.permutation(codes.max() + 1)[codes], kind="stable")
@@ -137,9 +141,9 @@ def split(data: Data, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]
 def sortable(times: np.ndarray) -> np.ndarray:
     """Times as numbers, or as dates."""
     try:
-        return times.astype(float)
+        return times.astype(np.int64)
     except ValueError:
-        return pd.to_datetime(times).to_numpy()
+        return pd.to_datetime(times).to_numpy().astype("datetime64[s]")
 
 
 def write(path: Path, data: Data) -> Path:

@@ -43,7 +43,8 @@ def column_sizes(X: Matrix) -> Array:
     if sparse.issparse(X):
         np.fmax.at(sizes, X.indices, np.abs(X.data))
         return sizes
-    return np.fmax(sizes, np.fmax(np.fmax.reduce(X, axis=0), -np.fmin.reduce(X, axis=0)))
+    largest: Array = np.fmax(np.fmax.reduce(X, axis=0), -np.fmin.reduce(X, axis=0))
+    return np.fmax(sizes, largest)
 
 
 def can_be_shifted(X: Matrix) -> bool:

@@ -237,7 +237,8 @@ def unchanged_on_failure(estimator: BaseEstimator) -> Iterator[None]:
     try:
         yield
     except BaseException:
-        of_callbacks = {name: vars(estimator)[name] for name in CALLBACKS if hasattr(estimator, name)}
+        now = vars(estimator)
+        of_callbacks = {name: now[name] for name in CALLBACKS if name in now}
         vars(estimator).clear()
         vars(estimator).update(before | of_callbacks)
         raise

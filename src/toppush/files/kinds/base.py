@@ -224,7 +224,9 @@ class Kind(ABC):
 
     def restore(self, ranker: Any, about: About) -> None:
         """Undo `lighten`, and refuse what cannot be right before a library believes it."""
-        require_shapes(ranker, classes_=(2,), threshold_=())
+        require_shapes(ranker, classes_=(2,))
+        if hasattr(ranker, "threshold_"):
+            require_shapes(ranker, threshold_=())
         for name in ("reference_", "usual_"):
             require_numbers(ranker, name, (ranker.n_features_in_ + 1,))
 
