@@ -27,8 +27,8 @@ known in time was above 0.91, on nslkdd one has 0.962, on breast cancer 0.975; a
 with 1 % errors has 0.983 or more."""
 SHARE, RATIO = 0.2, 1000.0
 """Share of the positives that categories, single values or missing values may not mark alone: they
-hold this many times less of the negatives. The largest share of a legitimate column was 0.14 on the
-raw tables. Ranges of numbers are not counted: the highest values of a good column mark positives."""
+hold this many times less of the negatives. A legitimate column marked 0.14 at most on the
+raw tables. Ranges of numbers are not counted: the highest values of a good column mark many."""
 FEWEST = 50.0
 """Negatives that would be expected in such bins, at least, if there was no relation."""
 
