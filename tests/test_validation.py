@@ -128,7 +128,7 @@ def test_coded_tables_are_checked_too():
 
 @pytest.mark.filterwarnings("error::RuntimeWarning")
 @pytest.mark.parametrize("name", SIZED)
-def test_extremes_beside_a_usual_fit(name):
+def test_small_new_rows_and_weights_of_any_size_rank_as_usual(name):
     """New rows may be small, not too large; weights count relative to each other."""
     ranker = fit(name, NUMBERS, TOP_THIRD)
     for huge in (1e40, -1e300):
@@ -140,4 +140,4 @@ def test_extremes_beside_a_usual_fit(name):
     expected = ranker.decision_function(NUMBERS)
     for weight in (1e-99, 1e9, 1e99):
         weighted = fit(name, NUMBERS, TOP_THIRD, sample_weight=np.full(len(NUMBERS), weight))
-        assert weighted.decision_function(NUMBERS) == pytest.approx(expected, rel=1e-3, abs=1e-3)
+        assert weighted.decision_function(NUMBERS) == pytest.approx(expected, rel=1e-6, abs=1e-6)

@@ -20,6 +20,7 @@ import numpy as np
 from scipy import sparse
 
 from toppush.designs.columns import ColumnReader, Held, entries_per_row
+from toppush.nonlinear.held_out import with_mean_one
 from toppush.types import Array, Mask, Matrix, Where
 
 PER_PIECE = 8
@@ -158,7 +159,7 @@ class Curves:
     @classmethod
     def of(cls, X: Matrix, weight: Array | None, pieces: int, categorical: Mask) -> "Curves":
         """From the training rows; no labels are asked, so folds may share it."""
-        kept = np.ones(X.shape[0]) if weight is None else weight
+        kept = np.ones(X.shape[0]) if weight is None else with_mean_one(weight)
         read = ColumnReader(X[kept > 0.0])
         kept = kept[kept > 0.0]
         columns = [

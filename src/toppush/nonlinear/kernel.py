@@ -20,6 +20,7 @@ from toppush.estimators.contributions import background_places, shapley
 from toppush.estimators.cross_validation import TopPushCV
 from toppush.estimators.toppush import TopPush
 from toppush.nonlinear.features import FeatureRanker
+from toppush.nonlinear.held_out import with_mean_one
 from toppush.types import Array, Labels, Matrix
 
 WIDTHS = (0.1, 0.3, 1.0)
@@ -154,8 +155,11 @@ class TopPushKernel(FeatureRanker):
             self._check_memory(rows.shape[0])
             # A shift of all rows changes no distance, and would fill sparse rows.
             scaler = StandardScaler(with_mean=can_be_shifted(rows))
-            scaled = scaler.fit_transform(rows, sample_weight=given.sample_weight)
-            seen = scaled if given.sample_weight is None else scaled[given.sample_weight > 0.0]
+            weight = given.sample_weight
+            # It takes columns for constant if the weights' sum is above 1e15.
+            shares = None if weight is None else with_mean_one(weight)
+            scaled = scaler.fit_transform(rows, sample_weight=shares)
+            seen = scaled if weight is None else scaled[weight > 0.0]
             unit, choose = median_distance(seen), len(widths) > 1 or not pairs.is_one
             where, tried = pairs.searched(given, self._searched_rows, choose=choose), []
             for width in widths:
