@@ -4,66 +4,94 @@ import copy
 import math
 from collections.abc import Callable
 from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from toppush.auto.dealt import Dealt, Lazy
-from toppush.auto.linear import TOL, TopLinear
+from toppush.auto.linear import TOL, Features, TopLinear
 from toppush.auto.members import Settings
 from toppush.designs import column_sizes
 from toppush.designs.columns import times
 from toppush.estimators.toppush import TopPush
-from toppush.nonlinear.curves import Curves
+from toppush.nonlinear.held_out import unit_change
 from toppush.types import Array, Mask, Matrix
+
+if TYPE_CHECKING:
+    from toppush.designs.dask import DaskRows
 
 
 class LinearGrower:
-    """Fits `TopPush` to the numbers that columns become, on the workers."""
+    """Fits `TopPush` to the numbers that columns become, on the workers.
 
-    in_one_unit = True
+    Form and penalty are chosen by a few rows, for the rows that a fold holds out by those of the
+    other folds, as `TopLinear` chooses them.
+    """
 
     def __init__(self, dealt: Dealt, settings: Settings) -> None:
         self.dealt = dealt
-        self.chosen = _chosen(dealt)
-        straight = self.chosen.curves_ is None
-        self.factor = _over_largest(dealt) if straight else np.ones(1)
-        width = self.chosen.coef_.shape[1]
-        self.rows = dealt.rows.mapped(self._features(), width).kept()
+        few, categorical = dealt.few, dealt.given.columns.categorical
+        self.ranker = TopLinear("push", categorical_features=categorical, cv=few.folds)
+        self.few, folds = self.ranker._read_training(few.X, few.positive, few.weight)
+        self.tried = self.ranker._try(self.few, folds)
+        self.ranker.cv = None
+        self.in_forms: dict[str, InForm] = {}
 
-    def _features(self) -> Callable[[Matrix], Matrix]:
-        if self.chosen.curves_ is None:
-            return partial(times, factor=self.factor)
-        return Curves.from_arrays(self.chosen.curves_).transform
+    def _in_form(self, form: str) -> "InForm":
+        """The rows in a form, which the workers keep for other fits."""
+        if form not in self.in_forms:
+            made = Features.of(self.few, form)
+            factor = _over_largest(self.dealt) if made.curves is None else np.ones(1)
+            numbers: Callable[[Matrix], Matrix] = (
+                partial(times, factor=factor) if made.curves is None else made.curves.transform
+            )
+            rows = self.dealt.rows.mapped(numbers, made.matrix.shape[1]).kept()
+            curves = None if made.curves is None else made.curves.arrays()
+            self.in_forms[form] = InForm(rows, factor, curves)
+        return self.in_forms[form]
 
     def fold(self, number: int) -> TopLinear:
-        """Fitted to the rows that a fold learns from."""
-        return self._fitted(self.dealt.folds[number][0])
+        """Fitted to the rows that a fold learns from, in the unit of the setting for all rows."""
+        lists, place = self.tried.lists, self.tried.best_in(number)
+        found = self._fitted(self.dealt.folds[number][0], place)
+        mean, ratio, target_mean = unit_change(lists[place], lists[self.tried.best])
+        found.coef_ = found.coef_ * ratio
+        found.threshold_ = (found.threshold_ + mean) * ratio - target_mean
+        return found
 
     def whole(self, folds: list[TopLinear]) -> TopLinear:
         """Fitted to all rows."""
-        return self._fitted(self.dealt.counted)
+        return self._fitted(self.dealt.counted, self.tried.best)
 
-    def _fitted(self, where: Lazy) -> TopLinear:
-        """Fitted to some rows, of which scores have deviation 1, and those of negatives mean 0."""
-        lam, top = self.chosen.penalty_
-        weight = self.rows.only(where, self.dealt.weight)
-        solved = TopPush(lam, top=top, tol=TOL).fit(self.rows, self.dealt.positive, weight)
-        scores = self.rows.scores_of_all(solved.coef_[0])
-        mean, spread = _unit(self.rows.of_parts(_sums, [scores, self.dealt.positive, where]))
-        found = copy.copy(self.chosen)
-        found.coef_, found.threshold_ = solved.coef_ * self.factor / spread, mean / spread
+    def averaged(self, folds: list[TopLinear]) -> list[TopLinear]:
+        """One fit scores new rows."""
+        return []
+
+    def unseen(self, folds: list[TopLinear]) -> list[TopLinear]:
+        """The fits without each fold, by the settings that the other folds choose."""
+        return folds
+
+    def _fitted(self, where: Lazy, place: int) -> TopLinear:
+        """Fitted to some rows by a setting; their scores have deviation 1, of negatives mean 0."""
+        form, penalty = self.tried.settings[place]
+        lam, top = penalty
+        rows, factor, curves = self._in_form(form)
+        weight = rows.only(where, self.dealt.weight)
+        solved = TopPush(lam, top=top, tol=TOL).fit(rows, self.dealt.positive, weight)
+        scores = rows.scores_of_all(solved.coef_[0])
+        mean, spread = _unit(rows.of_parts(_sums, [scores, self.dealt.positive, where]))
+        found = copy.copy(self.ranker)
+        found.form_, found.penalty_, found.curves_ = form, list(penalty), curves
+        found.coef_, found.threshold_ = solved.coef_ * factor / spread, mean / spread
         return found
 
 
-def _chosen(dealt: Dealt) -> TopLinear:
-    """Form and penalty, chosen by a few rows."""
-    few = dealt.few
-    categorical = dealt.given.columns.categorical
-    chosen = TopLinear("push", categorical_features=categorical, cv=few.folds)
-    chosen.fit(few.X, few.positive, few.weight)
-    chosen.cv = None
-    del chosen.out_of_fold_
-    return chosen
+class InForm(NamedTuple):
+    """Rows on the workers as numbers, and how columns become these."""
+
+    rows: "DaskRows"
+    factor: Array
+    curves: dict[str, Array] | None
 
 
 def _over_largest(dealt: Dealt) -> Array:

@@ -5,7 +5,7 @@ numbers per row, and the few rows by which `TopLinear` chooses the form of colum
 """
 
 import copy
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 from sklearn.utils.validation import validate_data
 
-from toppush.auto.dealt import Dealt, as_numbers, deal
+from toppush.auto.dealt import Dealt, Lazy, as_numbers, deal
 from toppush.auto.linear import TOP
 from toppush.auto.linear_on_dask import LinearGrower
 from toppush.auto.members import EFFORTS, MEMBERS, Fitted, Given, Member, Settings
@@ -21,7 +21,14 @@ from toppush.auto.xgboost_on_dask import BoostedGrower, why_not
 from toppush.designs import BACKENDS, backend_of, place
 from toppush.estimators.base import read_training as read_placed
 from toppush.nonlinear.expected_scores import PER_ROW, narrowed
-from toppush.nonlinear.held_out import joined, require_both_in_each, require_two_of_each, top_mean
+from toppush.nonlinear.held_out import (
+    Part,
+    in_unit,
+    joined,
+    require_both_in_each,
+    require_two_of_each,
+    top_mean,
+)
 from toppush.system.threads import go_on
 from toppush.types import Array, Where
 
@@ -80,15 +87,17 @@ def _without_lists(ranker: Any) -> Any:
 class Grower(Protocol):
     """Fits a member to Dask's rows."""
 
-    in_one_unit: bool
-    """Whether scores of its fits can be compared as they are, and one fit scores new rows; else the
-    mean of the fits does."""
-
     def fold(self, number: int) -> Any:
         """Fitted to the rows that a fold learns from."""
 
     def whole(self, folds: list[Any]) -> Any:
         """For all rows, once there is one for each fold."""
+
+    def averaged(self, folds: list[Any]) -> list[Any]:
+        """The fold models whose mean scores new rows; none if one fit to all rows does."""
+
+    def unseen(self, folds: list[Any]) -> list[Any]:
+        """For the rows that each fold holds out: fits and choices that were made without them."""
 
 
 @dataclass(frozen=True)
@@ -107,29 +116,44 @@ class OnDask:
         """Fit to all rows, and score those that are listed by a fit that did not see them."""
         assert self.grower is not None
         grower = self.grower(self.dealt, settings)
-        folds, parts, again = [], [], []
-        for number, (_, held) in enumerate(given.folds):
+        folds = []
+        for number in range(len(given.folds)):
             go_on()
             folds.append(grower.fold(number))
-            score = folds[-1].decision_function
-            parts.append((held, self.dealt.scores_of(self.dealt.folds[number][1], score)))
-            if not grower.in_one_unit:
-                rows, places = self.dealt.again[number]
-                again.append((places, self.dealt.scores_of(rows, score)))
-        ranker = grower.whole(folds)
-        if grower.in_one_unit:
-            first, second = _side_by_side(parts, given.n_rows), None
-            expected = first
+        ranker, averaged = grower.whole(folds), grower.averaged(folds)
+        held, held_listed = [where for _, where in self.dealt.folds], [at for _, at in given.folds]
+        parts = self._parts(held, held_listed, grower.unseen(folds))
+        if averaged:
+            again, again_listed = zip(*self.dealt.again, strict=True)
+            units = self._parts(held, held_listed, averaged)
+            second_parts = self._parts(again, again_listed, averaged)
+            unseen = joined(_in_units(parts, units), given.n_rows)
+            second = joined(second_parts, given.n_rows, units=units)
+            expected = narrowed(unseen, joined(units, given.n_rows), second, len(folds))
         else:
-            first = joined(parts, given.n_rows)
-            second = joined(again, given.n_rows, units=parts)
-            expected = narrowed(first, first, second, len(folds))
+            unseen, second = _side_by_side(parts, given.n_rows), None
+            expected = unseen
         above = top_mean(expected[~given.positive], TOP)
         ranker.threshold_ += above
-        return Fitted(ranker, first - above, False, None if second is None else second - above)
+        return Fitted(ranker, unseen - above, False, None if second is None else second - above)
+
+    def _parts(
+        self, rows: Sequence[Lazy], listed: Sequence[Where], rankers: Sequence[Any]
+    ) -> list[Part]:
+        """Scores of some rows by each ranker, with their places among the listed ones."""
+        return [
+            (places, self.dealt.scores_of(where, ranker.decision_function))
+            for where, places, ranker in zip(rows, listed, rankers, strict=True)
+        ]
 
 
-def _side_by_side(parts: list[tuple[Where, Array]], n_rows: int) -> Array:
+def _in_units(parts: list[Part], units: list[Part]) -> list[Part]:
+    """Scores of the same rows, each part in the unit of its counterpart."""
+    pairs = zip(parts, units, strict=True)
+    return [(held, in_unit(scores, scores, target)) for (held, scores), (_, target) in pairs]
+
+
+def _side_by_side(parts: list[Part], n_rows: int) -> Array:
     """Scores of held-out rows as one ranking."""
     found = np.empty(n_rows)
     for held, own in parts:

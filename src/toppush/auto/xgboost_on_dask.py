@@ -1,6 +1,7 @@
 """Boosted trees that XGBoost grows on the workers of a Dask cluster."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any
 
@@ -12,7 +13,7 @@ from toppush.auto.members import Settings
 from toppush.designs.columns import can_be_shifted
 from toppush.estimators.base import Ranker, refuse_elsewhere
 from toppush.estimators.validation import validated
-from toppush.nonlinear.boosting import PATIENCE, SAMPLE_COLUMNS
+from toppush.nonlinear.boosting import PATIENCE, SAMPLE_COLUMNS, choose_rounds, others_than
 from toppush.objectives import XGBOOST_PARAMS, TopPushObjective, XGBoostMetric
 from toppush.objectives.teams import of_xgboost
 from toppush.system.extras import not_installed
@@ -88,10 +89,26 @@ class XGBoostTrees(Ranker):
         return {**super().__getstate__(), "_read_boosters": None}
 
 
-class BoostedGrower:
-    """Grows trees on the workers, for each fold until its held-out list gets no better."""
+@dataclass(frozen=True)
+class Grown:
+    """A booster with all its rounds, and the NDCG of its held-out rows after each of them."""
 
-    in_one_unit = False
+    booster: Any
+    held: Where
+    quality: Array
+
+    def up_to(self, evaluation: int) -> Where:
+        """The booster in XGBoost's format UBJ, without the rounds after an evaluation."""
+        n_rounds = min(evaluation + 1, len(self.quality))
+        return np.frombuffer(self.booster[:n_rounds].save_raw("ubj"), np.uint8)
+
+
+class BoostedGrower:
+    """Grows trees on the workers, for each fold until its held-out list gets no better.
+
+    All folds keep as many rounds as suit their mean best. A fold's rows are scored by the rounds
+    that the other folds choose.
+    """
 
     def __init__(self, loss: str, dealt: Dealt, settings: Settings) -> None:
         self.loss, self.dealt = loss, dealt
@@ -99,7 +116,7 @@ class BoostedGrower:
         if loss == "binary":
             self.params["objective"] = "binary:logistic"
 
-    def fold(self, number: int) -> XGBoostTrees:
+    def fold(self, number: int) -> Grown:
         """Grown on the rows that a fold learns from, without a few of the next fold."""
         learned, held_out = self.dealt.folds[number]
         train = self._matrix(learned & ~self.dealt.again[number][0])
@@ -113,14 +130,31 @@ class BoostedGrower:
             obj=None if self.loss == "binary" else TopPushObjective(TOP),
             custom_metric=measure,
             evals=[(held, "held")],
-            callbacks=[measure.early_stopping(PATIENCE)],
+            callbacks=[measure.early_stopping(PATIENCE, save_best=False)],
             verbose_eval=False,
         )
-        return self._ranker([np.frombuffer(grown["booster"].save_raw("ubj"), np.uint8)])
+        quality = np.array(grown["history"]["held"][measure.__name__])
+        return Grown(grown["booster"], self.dealt.given.folds[number][1], quality)
 
-    def whole(self, folds: list[XGBoostTrees]) -> XGBoostTrees:
+    def whole(self, folds: list[Grown]) -> XGBoostTrees:
         """The mean of all folds' trees, as that of `TopPushTrees`."""
-        return self._ranker([one for fold in folds for one in fold.boosters_])
+        return self._ranker(self._of_common_rounds(folds))
+
+    def averaged(self, folds: list[Grown]) -> list[XGBoostTrees]:
+        """The trees of each fold in that mean."""
+        return [self._ranker([one]) for one in self._of_common_rounds(folds)]
+
+    def unseen(self, folds: list[Grown]) -> list[XGBoostTrees]:
+        """The trees of each fold, in as many rounds as the other folds choose."""
+        choose = choose_rounds(folds)
+        return [
+            self._ranker([fold.up_to(choose(others_than(number, folds)))])
+            for number, fold in enumerate(folds)
+        ]
+
+    def _of_common_rounds(self, folds: list[Grown]) -> list[Where]:
+        rounds = choose_rounds(folds)(range(len(folds)))
+        return [fold.up_to(rounds) for fold in folds]
 
     def _ranker(self, boosters: list[Where]) -> XGBoostTrees:
         dealt = self.dealt

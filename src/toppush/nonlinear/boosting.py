@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from threading import Lock
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -142,7 +142,19 @@ def grow(
     return Grown(text, held, np.array(quality), np.array(n_trees), n_tried)
 
 
-def choose_rounds(members: Sequence[Grown]) -> Callable[[Iterable[int]], int]:
+class Judged(Protocol):
+    """A member whose rounds are chosen by rows that it held out."""
+
+    @property
+    def held(self) -> Where:
+        """Rows that it held out."""
+
+    @property
+    def quality(self) -> Array:
+        """How well it ranked them, at each evaluation."""
+
+
+def choose_rounds(members: Sequence[Judged]) -> Callable[[Iterable[int]], int]:
     """Returns a function that chooses the evaluation with the best mean NDCG of some members.
 
     A member that stopped earlier than others counts with its last NDCG from there on.
@@ -152,7 +164,7 @@ def choose_rounds(members: Sequence[Grown]) -> Callable[[Iterable[int]], int]:
     return lambda some: int(np.argmax(np.mean([curves[place] for place in some], axis=0)))
 
 
-def others_than(place: int, members: Sequence[Grown]) -> list[int]:
+def others_than(place: int, members: Sequence[Judged]) -> list[int]:
     """Members that hold out none of the rows that a member holds out; all if there are none."""
     held = members[place].held
     apart = [at for at, one in enumerate(members) if not np.isin(one.held, held).any()]

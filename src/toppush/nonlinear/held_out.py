@@ -146,13 +146,19 @@ def joined(parts: Sequence[Part], n_rows: int, units: Sequence[Part] | None = No
 
 
 def in_unit(scores: Array, source: Array, target: Array) -> Array:
-    """Scores shifted and scaled so that `source` gets the mean and the spread of `target`.
+    """Scores shifted and scaled so that `source` gets the mean and the spread of `target`."""
+    mean, ratio, target_mean = unit_change(source, target)
+    return np.asarray((scores - mean) * ratio + target_mean)
 
-    The latter two score the same rows, NaN where a score is unknown.
+
+def unit_change(source: Array, target: Array) -> tuple[float, float, float]:
+    """Mean of `source`, factor to the spread of `target`, and mean of `target`.
+
+    Both score the same rows, NaN where a score is unknown.
     """
     known = ~(np.isnan(source) | np.isnan(target))
     ratio = float(np.std(target[known])) / (float(np.std(source[known])) or 1.0)
-    return np.asarray((scores - source[known].mean()) * ratio + target[known].mean())
+    return float(source[known].mean()), ratio, float(target[known].mean())
 
 
 class Turn(NamedTuple):
