@@ -163,7 +163,8 @@ class TopPushNet(Ranker):
         y : array of shape (n_samples,)
             Two classes, of which `positive` names the one to rank first.
         sample_weight : array of shape (n_samples,), optional
-            How much a row counts in the loss; one of weight zero is out.
+            How much a row counts in the loss, relative to the mean weight; a row of weight 0 is
+            left out.
 
         Returns
         -------

@@ -218,6 +218,7 @@ class TopPushTrees(Ranker):
         y : array-like of shape (n_samples,)
             Two classes, of which `positive` names the one to rank first.
         sample_weight : array-like of shape (n_samples,), optional
+            Counts relative to the mean weight; a row of weight 0 is left out.
 
         Returns
         -------

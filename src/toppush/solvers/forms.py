@@ -104,7 +104,7 @@ def require_reach(size: float, lam: float) -> None:
     if not (abs(math.log2(size)) <= MOST_SIZE and abs(_ratio(size, lam)) <= MOST_RATIO):
         raise ValueError(
             f"the largest entry of X is {size:.3g} and lam is {lam:.3g}: their weights would be "
-            "beyond float64. Scale the columns, such as by MaxAbsScaler, or correct entries that "
+            "beyond float64. Multiply the columns by a power of ten, or correct entries that "
             "are not meant to be so far from 1."
         )
 
