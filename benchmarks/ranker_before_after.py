@@ -6,9 +6,9 @@
 
 Each split is written to files, and both trees run `toppush fit` and `toppush rank` on them, in
 processes of their own with one thread: the commands that a user would type; columns that a fit
-refuses are named with --categorical, as the message says. Raw tables are split
-by time or by group where `tables.json` names such a column, at random otherwise. At most
-MOST_ROWS rows of a data set are used. The table shows the mean over the splits.
+refuses are named with --categorical, as the message says, and a fit that fails has no figures. Raw
+tables are split by time or by group where `tables.json` names such a column, at random otherwise.
+At most MOST_ROWS rows of a data set are used. The table shows the mean over the splits.
 """
 
 import argparse
@@ -186,7 +186,8 @@ def run(
             seconds = toppush("fit", train, "-o", model, *data.options, *kept, *options)
         except RuntimeError as error:
             if not (more := set(REFUSED.findall(str(error))) - refused):
-                raise
+                print(f"{source}: {str(error).splitlines()[-1]}", flush=True)
+                return [np.nan] * (len(METRICS) + 1)
             refused |= more
     toppush("rank", model, test, "-o", ranked)
     with ranked.open(newline="") as file:
