@@ -535,7 +535,7 @@ def test_refused_rows_leave_the_fit_as_it_was():
     X[0, 0] = np.inf
     with pytest.raises(ValueError, match="infinity"):
         ranker.fit(X, y)
-    np.testing.assert_array_equal(ranker.decision_function(np.nan_to_num(X))[1:], before[1:])
+    np.testing.assert_array_equal(ranker.decision_function(X[1:]), before[1:])
 
 
 # ---- few positives

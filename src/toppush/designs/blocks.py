@@ -197,20 +197,23 @@ class Block:
         it is summed a few rows at a time, all in one read.
         """
         xp, signed = self.arrays, self._signed(on_positives, on_negatives)
-        scores, sizes, lengths = (xp.empty(len(signed)) for _ in range(3))
-        push, n_parts, most = xp.zeros(self.rows.shape[1]), 0, 0
+        self.scores = self.sizes = (xp.empty(0), xp.empty(0))  # frees the earlier ones
+        scores, sizes = xp.empty(len(signed)), xp.empty(len(signed))
+        push, terms, n_parts, most = xp.zeros(self.rows.shape[1]), 0.0, 0, 0
         squares = xp.square(weights)
+        norm = xp.sqrt(squares.sum())
         for where, rows in self.given.parts():
             if not (rows.is_double and self._form.is_plain):
                 rows = rows.in_form(self._form)
-            scores[where], lengths[where] = rows.scores(weights), xp.sqrt(rows.squared_norms())
-            sizes[where] = xp.sqrt(self.rows.shape[1] * rows.squared().scores(squares))
+            scores[where], lengths = rows.scores(weights), xp.sqrt(rows.squared_norms())
+            by_columns = xp.sqrt(self.rows.shape[1] * rows.squared().scores(squares))
+            longest = lengths * norm
+            sizes[where] = xp.where(by_columns < longest, by_columns, longest)
             push += rows.combine(signed[where])
+            terms += number(abs(signed[where]) @ lengths)
             n_parts, most = n_parts + 1, max(most, rows.shape[0])
-        longest = lengths * xp.sqrt(squares.sum())
-        sizes = xp.where(sizes < longest, sizes, longest)
         self.scores, self.sizes = self.split(scores), self.split(sizes)
-        return push, number(abs(signed) @ lengths), float(n_parts + most)
+        return push, terms, float(n_parts + most)
 
 
 def _indices(mask: Mask) -> Where:

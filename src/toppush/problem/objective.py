@@ -205,8 +205,9 @@ def _read_again(
 
 def _against_weights(block: Block, unit: float) -> None:
     """Lower the positives' scores and raise the negatives' by what rounding may be in them."""
-    (positives, negatives), sizes = block.scores, block.sizes
-    block.scores = positives - unit * sizes[0], negatives + unit * sizes[1]
+    for scores, sizes, sign in zip(block.scores, block.sizes, (-1.0, 1.0), strict=True):
+        sizes *= sign * unit
+        scores += sizes
 
 
 @only_asks
