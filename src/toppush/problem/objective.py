@@ -134,7 +134,9 @@ class DualSums(NamedTuple):
 
 STEEP = 1e3
 """Slope of a conjugate above which it no longer counts: that of a float64 below 1 is 37."""
-UNDERFLOWN = 1e-150
+SQUARED_SAFELY = 1e-140
+"""Entries below have squares that lose digits or become 0."""
+UNDERFLOWN = 1e-100
 """Share of the objective at zero below which a bound is taken for zero: its squares are."""
 
 
@@ -162,7 +164,7 @@ def proven_by(
         return 0.0, 0.0
     over = abs(balance - 1.0) * terms if problem.k > 1 else 0.0
     off = off + over + grown(SUMMED) * terms + grown(problem.design.n_features) * size
-    quadratic = size * size / (2.0 * problem.scale)
+    quadratic = (size / math.sqrt(2.0 * problem.scale)) ** 2
     lost = grown(problem.roundings) * (quadratic + sums.sizes) / problem.design.total_cost
     lower = -(quadratic + sums.conjugates) / problem.design.total_cost
     lower = float(lower - lost - problem.rise(size, off))
@@ -192,7 +194,10 @@ def _upper_of_rounded(problem: TopPushProblem, weights: Array) -> float:
 
 
 def _norm(vector: Array) -> float:
-    return math.sqrt(float(vector @ vector))
+    largest = float(abs(vector).max())
+    if largest > SQUARED_SAFELY or largest == 0.0:
+        return math.sqrt(float(vector @ vector))
+    return largest * math.sqrt(float((vector / largest) @ (vector / largest)))
 
 
 def _read_again(
