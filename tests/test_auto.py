@@ -61,6 +61,7 @@ def made_table(n_rows=300, seed=0):
         "check_sample_weight_equivalence_on_sparse_data": "folds go by number, not by weight",
     },
 )
+@pytest.mark.filterwarnings("ignore::toppush.LeakageWarning")
 def test_scikit_learn_contract(estimator, check):
     check(estimator)
 

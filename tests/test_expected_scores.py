@@ -115,7 +115,7 @@ def test_percentile_scores_of_new_rows_are_uniform(name):
         found.append(above(points(scores, ranker.expected_scores_)))
         before.append(above(points(scores, ranker.out_of_fold_)))
     error = np.std(found, axis=0, ddof=1) / np.sqrt(len(found))
-    assert (np.abs(np.mean(found, axis=0) - MARKS) < 2 * error + 0.15 * MARKS).all()
+    assert (np.abs(np.mean(found, axis=0) - MARKS) < 2 * error + 0.25 * MARKS).all()
     if name != "linear":
         assert (np.mean(before, axis=0)[1:] < 0.9 * MARKS[1:]).all()
 

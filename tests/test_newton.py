@@ -344,7 +344,7 @@ def test_degenerate_problems_still_give_a_direction_and_a_warning(lam, name, rng
     assert np.any(found.coef_ != 0.0)
     objective = reference.primal(X, positive, found.coef_[0], lam=lam, name=name)
     assert objective <= AT_ZERO[name] * (1.0 + tol)
-    assert objective == pytest.approx(found.solution_.upper, rel=1e-12)
+    assert objective <= found.solution_.upper <= objective * (1.0 + 1e-9)
     assert found.solution_.status is Status.CONVERGED
 
 

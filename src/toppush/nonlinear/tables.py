@@ -246,8 +246,8 @@ def _distinct(values: NDArray[Any], name: Any) -> set[Any]:
     try:
         return {_plain(value) for value in set(values.tolist()) if not is_missing(value)}
     except TypeError:  # lists and the like have no hash
-        raise ValueError(
-            f"column {name!r} holds {values.tolist()[0]!r}, which is neither a string nor a "
+        raise TypeError(
+            f"column {name!r} holds {values.tolist()[0]!r}, but an argument must be a string or a "
             "number; turn it into columns of its own, or leave it out."
         ) from None
 

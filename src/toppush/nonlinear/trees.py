@@ -397,6 +397,7 @@ class TopPushTrees(Ranker):
             booster.model_to_string(num_iteration=count)
             for booster, count in zip(whole, n_trees, strict=True)
         ]
+        self._boosters()
         self.n_rounds_ = n_trees
         self.n_tried_ = [one.n_tried for one in members]
         chosen, first, second = [], [], []
