@@ -25,5 +25,5 @@ def hostile_page(n_rows=60):
         reasons=Reasons([Card(1, 1, 0.5, True, 0.4, True, [bar], bar)], HOSTILE),
         rival=report.Rival(-scores, HOSTILE, HOSTILE),
         facts={HOSTILE: HOSTILE},
-        caution=HOSTILE,
+        cautions=[HOSTILE],
     )

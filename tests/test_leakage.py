@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 
+from test_cli import run
 from toppush import TopRanker, files
 from toppush.designs.ids import all_differ, are_ids
 from toppush.designs.leakage import LeakageWarning, leaks_of_matrix
@@ -163,3 +164,18 @@ def test_all_must_differ_among_enough_rows():
     assert all_differ(99, 100)
     assert not all_differ(98, 100)
     assert not all_differ(40, 40)
+
+
+@pytest.mark.long
+def test_a_report_cautions_on_its_page_and_off_it(tmp_path):
+    path, page = tmp_path / "rows.csv", tmp_path / "page.html"
+    code = [f"c{row % 7}" if y else None for row, y in enumerate(Y[:600])]
+    table = {"label": Y[:600].astype(int), "strong": SCORE[:600], "code": code}
+    pd.DataFrame(table).to_csv(path, index=False)
+    for drop, number in ((), 1), (("code",), 0):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            files.save(files.fit(path, lam=1.0, drop=drop), tmp_path / "model.toppush")
+        reported = run("report", tmp_path / "model.toppush", path, "-o", page)
+        assert reported.stderr.count("column 'code' ranks almost perfectly") == number
+        assert page.read_text().count("Possible target leakage: alone, column") == number

@@ -6,7 +6,9 @@ import pyarrow as pa
 import pytest
 from scipy import sparse
 from sklearn.base import clone
+from sklearn.datasets import dump_svmlight_file
 
+from test_cli import run
 from toppush import (
     TopPush,
     TopPushAdditive,
@@ -15,10 +17,12 @@ from toppush import (
     TopPushNet,
     TopPushTrees,
     TopRanker,
+    files,
     toppush_path,
 )
 from toppush.auto.linear import TopLinear
 from toppush.baselines import BASELINES
+from toppush.files import DataError
 from toppush.nonlinear.forest import TopForest
 
 pytestmark = pytest.mark.filterwarnings("ignore::toppush.DegenerateWarning")
@@ -141,3 +145,33 @@ def test_small_new_rows_and_weights_of_any_size_rank_as_usual(name):
     for weight in (1e-99, 1e9, 1e99):
         weighted = fit(name, NUMBERS, TOP_THIRD, sample_weight=np.full(len(NUMBERS), weight))
         assert weighted.decision_function(NUMBERS) == pytest.approx(expected, rel=1e-6, abs=1e-6)
+
+
+@pytest.mark.parametrize("model", ["trees", "auto"])
+def test_columns_of_a_file_are_named(model, tmp_path):
+    usual, huge, place = tmp_path / "usual.csv", tmp_path / "huge.csv", tmp_path / "model.toppush"
+    table = pd.DataFrame(NUMBERS, columns=["age", "income"]).assign(label=TOP_THIRD.astype(int))
+    table.insert(0, "kind", ["p", "q"] * 40)
+    table.to_csv(usual, index=False)
+    table.assign(income=one_entry(1e300)[:, 1]).to_csv(huge, index=False)
+    options = {"auto": ["--members", "logistic"], "trees": ["--members", "1"]}[model]
+    fitted = run("fit", huge, "-o", place, "--model", model, *options, code=1)
+    assert "huge.csv: " in fitted.stderr
+    assert "column 'income' (1e+300)" in fitted.stderr
+    run("fit", usual, "-o", place, "--model", model, *options)
+    assert "column 'income' (1e+300)" in run("rank", place, huge, code=1).stderr
+
+
+def test_columns_of_a_matrix_are_numbered_as_in_its_file(tmp_path):
+    path = tmp_path / "huge.svm"
+    dump_svmlight_file(one_entry(1e300), TOP_THIRD.astype(int), str(path), zero_based=False)
+    with pytest.raises(DataError, match=r"huge\.svm: .*column 2 \(1e\+300\)"):
+        files.fit(path, model="trees", members=1)
+
+
+def test_a_comparison_names_columns_of_the_file(tmp_path):
+    path = tmp_path / "huge.csv"
+    table = pd.DataFrame(one_entry(1e300), columns=["age", "income"])
+    table.assign(label=TOP_THIRD.astype(int)).to_csv(path, index=False)
+    failed = run("compare", path, "--methods", "TopPush trees", "--cv", "2", code=1)
+    assert "column 'income' (1e+300)" in failed.stderr

@@ -55,6 +55,8 @@ class Dealt:
     """Where these are among all rows."""
     lengths: Where
     """Rows of each partition."""
+    sizes: Array
+    """Greatest magnitude in each column of the rows."""
 
     @property
     def n_rows(self) -> int:
@@ -80,7 +82,12 @@ class Dealt:
 
 
 def deal(
-    rows: "DaskRows", columns: Columns, positive: Lazy, weight: Lazy | None, n_folds: int
+    rows: "DaskRows",
+    columns: Columns,
+    positive: Lazy,
+    weight: Lazy | None,
+    n_folds: int,
+    sizes: Array,
 ) -> Dealt:
     """Deal rows to folds, and list them; the workers keep labels, weights and folds.
 
@@ -117,7 +124,7 @@ def deal(
     following = [(fold + 1) % n_folds for fold in range(n_folds)]  # in the first round
     again = [((cards == card).persist(), np.flatnonzero(listed == card)) for card in following]
     where = np.concatenate(places)
-    return Dealt(rows, positive, weight, counted, folds, again, known, where, lengths)
+    return Dealt(rows, positive, weight, counted, folds, again, known, where, lengths, sizes)
 
 
 def _given(parts: list["Listed"], columns: Columns, n_folds: int, *, weighted: bool) -> Given:

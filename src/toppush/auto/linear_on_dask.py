@@ -11,7 +11,6 @@ import numpy as np
 from toppush.auto.dealt import Dealt, Lazy
 from toppush.auto.linear import TOL, Features, TopLinear
 from toppush.auto.members import Settings
-from toppush.designs import column_sizes
 from toppush.designs.columns import times
 from toppush.estimators.toppush import TopPush
 from toppush.nonlinear.held_out import unit_change
@@ -41,7 +40,7 @@ class LinearGrower:
         """The rows in a form, which the workers keep for other fits."""
         if form not in self.in_forms:
             made = Features.of(self.few, form)
-            factor = _over_largest(self.dealt) if made.curves is None else np.ones(1)
+            factor = _over(self.dealt.sizes) if made.curves is None else np.ones(1)
             numbers: Callable[[Matrix], Matrix] = (
                 partial(times, factor=factor) if made.curves is None else made.curves.transform
             )
@@ -94,10 +93,9 @@ class InForm(NamedTuple):
     curves: dict[str, Array] | None
 
 
-def _over_largest(dealt: Dealt) -> Array:
-    """One over the greatest size of an entry of each column."""
-    largest = np.max(dealt.rows.asked(column_sizes), axis=0)
-    return np.asarray(1.0 / np.where(largest > 0.0, largest, 1.0))
+def _over(sizes: Array) -> Array:
+    """One over each size; 1 of a column of zeros."""
+    return np.asarray(1.0 / np.where(sizes > 0.0, sizes, 1.0))
 
 
 def _sums(scores: Array, positive: Mask, where: Mask) -> Array:

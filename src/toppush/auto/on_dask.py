@@ -18,8 +18,9 @@ from toppush.auto.linear import TOP
 from toppush.auto.linear_on_dask import LinearGrower
 from toppush.auto.members import EFFORTS, MEMBERS, Fitted, Given, Member, Settings
 from toppush.auto.xgboost_on_dask import BoostedGrower, why_not
-from toppush.designs import BACKENDS, backend_of, place
+from toppush.designs import BACKENDS, backend_of, column_sizes, place
 from toppush.estimators.base import read_training as read_placed
+from toppush.estimators.validation import column_names, refuse_sizes
 from toppush.nonlinear.expected_scores import PER_ROW, narrowed
 from toppush.nonlinear.held_out import (
     Part,
@@ -51,7 +52,10 @@ def read_training(ranker: Any, X: Any, y: Any, sample_weight: Any, groups: Any) 
     cv = EFFORTS[ranker.effort].n_folds if ranker.cv is None else ranker.cv
     n_folds = placed.number_of_folds(cv)
     rows, columns = as_numbers(placed, ranker.categorical_features)
-    dealt = deal(rows, columns, read.positive, read.sample_weight, n_folds)
+    sizes = np.max(rows.asked(column_sizes), axis=0)
+    names = column_names(ranker)
+    refuse_sizes(sizes, [names[source] for source in columns.sources])
+    dealt = deal(rows, columns, read.positive, read.sample_weight, n_folds, sizes)
     require_two_of_each(dealt.given.positive, read.classes)
     require_both_in_each(dealt.given.folds, dealt.given.positive)
     ranker.classes_ = read.classes

@@ -66,10 +66,11 @@ def report(
     listed = read_list(given, columns=columns, numbers=amounts, rows=True)
     listed.require_both_classes()
     listed.caution()
-    _caution_of_leakage(listed)
+    leakage = _caution_of_leakage(listed)
     budget = _budget(listed, asked)
     shown = _without(listed, [name for name in amounts if name not in common.listed(columns)])
-    write(output, _page(shown, train, title=title or given.data.name, k=k, budget=budget))
+    page = _page(shown, train, title=title or given.data.name, k=k, budget=budget, cautions=leakage)
+    write(output, page)
     size = output.stat().st_size
     positives = int(listed.found.positive.sum())
     written = {"output": str(output), "positives": positives, "bytes": size}
@@ -81,19 +82,18 @@ def report(
     )
 
 
-def _caution_of_leakage(listed: Listed) -> None:
-    """Warn if a column that the model learned from may hold the label."""
+def _caution_of_leakage(listed: Listed) -> list[str]:
+    """Warn of columns that the model learned from and that may hold the label; the warnings."""
     from toppush.files.leaks import leakage_cautions
     from toppush.files.sources import ModelSource
 
     if not isinstance(listed.source, ModelSource):
-        return
-    rows, columns = listed.found.rows, listed.source.model.columns
-    if columns is not None:
-        known = [name for name in columns.by_source() if name in rows.column_names]
-        leakage_cautions(rows.select(known), listed.found.positive, columns.categorical)
-    elif rows is not None:
-        leakage_cautions(rows, listed.found.positive)
+        return []
+    rows, positive, model = listed.found.rows, listed.found.positive, listed.source.model
+    if model.columns is None:
+        return leakage_cautions(rows, positive, first=model.first)
+    known = [name for name in model.columns.by_source() if name in rows.column_names]
+    return leakage_cautions(rows.select(known), positive, model.columns.categorical)
 
 
 def _budget(listed: Listed, asked: dict[str, Any]) -> "Budget":
@@ -157,7 +157,7 @@ def _page_of_scores(listed: Listed, **page: Any) -> str:
         found.scores,
         name=source.name,
         preview=None if found.columns is None else found.columns.take(order[:SHOWN]),
-        caution=turned * source.lower_is_better,
+        cautions=[*page.pop("cautions"), turned * source.lower_is_better],
         **page,
     )
 

@@ -1,17 +1,11 @@
 """Row blocks and who runs them."""
 
 from toppush.designs.blocks import Block, only_asks
+from toppush.designs.columns import column_sizes
 from toppush.designs.here import LocalRows
 from toppush.designs.in_memory import common_columns, dense, for_engine
 from toppush.designs.local import LocalDesign
-from toppush.designs.placing import (
-    BACKENDS,
-    Backend,
-    backend_of,
-    column_sizes,
-    is_placed,
-    place,
-)
+from toppush.designs.placing import BACKENDS, Backend, backend_of, is_placed, place
 from toppush.designs.protocol import Design, PlacedRows
 from toppush.designs.rows import PLAIN, Form
 from toppush.designs.views import precise

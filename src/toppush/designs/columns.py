@@ -43,8 +43,11 @@ def column_sizes(X: Matrix) -> Array:
     if sparse.issparse(X):
         np.fmax.at(sizes, X.indices, np.abs(X.data))
         return sizes
-    largest: Array = np.fmax(np.fmax.reduce(X, axis=0), -np.fmin.reduce(X, axis=0))
-    return np.fmax(sizes, largest)
+    rows = np.asarray(X)
+    if not len(rows):
+        return sizes
+    ends = [end.reduce(rows, axis=0).astype(np.float64) for end in (np.fmax, np.fmin)]
+    return np.asarray(np.fmax(sizes, np.fmax(ends[0], -ends[1])))
 
 
 def can_be_shifted(X: Matrix) -> bool:

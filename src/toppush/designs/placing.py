@@ -4,13 +4,9 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
-import numpy as np
-from scipy import sparse
-
 from toppush.designs.here import LocalRows
 from toppush.designs.protocol import PlacedRows
 from toppush.system.extras import needs
-from toppush.types import Array, Matrix
 
 
 @dataclass(frozen=True)
@@ -75,13 +71,3 @@ def place(X: Any, device: str | None = None) -> PlacedRows:
         return X if device is None else X.on_device(device)
     backend = backend_of(X) or (None if device is None else BACKENDS["torch"])
     return LocalRows(X) if backend is None else backend.place(X, device)
-
-
-def column_sizes(X: Matrix) -> Array:
-    """The greatest size of an entry of each column, 0 where there is none."""
-    if not sparse.issparse(X):
-        ends = np.stack([X.max(axis=0), X.min(axis=0)]).astype(np.float64)
-        return np.asarray(np.abs(ends).max(axis=0))
-    sizes = np.zeros(X.shape[1])
-    np.maximum.at(sizes, X.indices, np.abs(X.data))
-    return sizes

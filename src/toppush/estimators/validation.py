@@ -1,6 +1,6 @@
 """Validation of rows, with errors that name the columns that cannot be used."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,7 @@ from sklearn.utils.validation import validate_data
 
 from toppush.designs.columns import column_sizes, stored
 from toppush.designs.number_texts import is_missing
-from toppush.types import Matrix
+from toppush.types import Array, Matrix
 
 SHOWN = 5
 """Columns that an error names."""
@@ -75,14 +75,30 @@ def require_sizes(X: Matrix, names: Sequence[Any], *, training: bool = False) ->
     )
     if not (too_large or training):
         return
-    sizes = column_sizes(X)
-    wrong = np.flatnonzero((sizes > MOST) if too_large else (sizes > 0.0) & (sizes < LEAST))
-    if len(wrong):
-        shown = ", ".join(f"{names[j]!r} ({sizes[j]:.3g})" for j in wrong[:SHOWN])
-        more = f" and {len(wrong) - SHOWN} more" * (len(wrong) > SHOWN)
-        raise ValueError(
-            f"the largest magnitude of a column of X must be 0 or from {LEAST:g} to {MOST:.3g}, "
-            f"found column {shown}{more}. Multiply the column by a "
+    refuse_sizes(column_sizes(X), names)
+
+
+def refuse_sizes(sizes: Array, names: Sequence[Any]) -> None:
+    """Refuse training rows by the greatest magnitude in each column, as `require_sizes` does."""
+    too_large = sizes > MOST
+    wrong = too_large if too_large.any() else (sizes > 0.0) & (sizes < LEAST)
+    if wrong.any():
+        raise SizeError({int(place): float(sizes[place]) for place in np.flatnonzero(wrong)}, names)
+
+
+class SizeError(ValueError):
+    """Columns whose greatest magnitudes, by their places, single precision cannot hold."""
+
+    def __init__(self, sizes: Mapping[int, float], names: Sequence[Any]) -> None:
+        super().__init__(sizes, names)
+        self.sizes, self.names = sizes, names
+
+    def __str__(self) -> str:
+        found = [f"{self.names[place]!r} ({size:.3g})" for place, size in self.sizes.items()]
+        more = f" and {len(found) - SHOWN} more" * (len(found) > SHOWN)
+        return (
+            f"the largest magnitude of a column must be 0 or from {LEAST:g} to {MOST:.3g}, "
+            f"found column {', '.join(found[:SHOWN])}{more}. Multiply the column by a "
             "power of ten, or turn numbers that stand for missing values into NaN."
         )
 

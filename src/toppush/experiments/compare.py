@@ -9,6 +9,7 @@ import time
 import warnings
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -27,7 +28,7 @@ from toppush.experiments.rivals import (
     logistic_regression,
     weights_of,
 )
-from toppush.files.columns import Columns
+from toppush.files.columns import Columns, sizes_named
 from toppush.files.errors import like
 from toppush.files.fitting import Training, columns_of, with_file
 from toppush.files.folds import Folds, folds_of
@@ -100,13 +101,15 @@ def compare(
         for name, ranker in rivals.items():
             done = sum(map(len, values.values()))
             tell(done, cv * len(rivals), f"fold {done // len(rivals) + 1} of {cv}, {name}")
-            X_train, X_test = fold.prepared(**getattr(RIVALS[name], "preparation", {}))
+            preparation = getattr(RIVALS[name], "preparation", {})
+            X_train, X_test = fold.prepared(**preparation)
             began = time.perf_counter()
-            with threadpool_limits(fold.n_threads), warnings.catch_warnings(record=True) as said:
-                warnings.simplefilter("always")
-                ranker.fit(X_train, y[train], **weights_of(weight, train))
-            warned[name].update(one.category.__name__ for one in said)
-            scores = ranker.decision_function(X_test)
+            with fold.sizes_named(**preparation), threadpool_limits(fold.n_threads):
+                with warnings.catch_warnings(record=True) as said:
+                    warnings.simplefilter("always")
+                    ranker.fit(X_train, y[train], **weights_of(weight, train))
+                warned[name].update(one.category.__name__ for one in said)
+                scores = ranker.decision_function(X_test)
             seconds[name] += time.perf_counter() - began
             held_out = weights_of(weight, test)
             values[name].append(metrics.summary(y[test], scores, by="title", **held_out))
@@ -151,6 +154,10 @@ class Fold:
                 taken = [with_file(step.transform, self.given.file, part) for part in taken]
             self._kept[scale, form], self._columns[form] = taken, columns_of(steps)
         return self._kept[scale, form]
+
+    def sizes_named(self, *, form: str = "filled", **_: str) -> AbstractContextManager[None]:
+        """Name columns of the file in an error about magnitudes of rows that were prepared."""
+        return sizes_named(self._columns[form], self.given.first, self.given.file.path)
 
     def rows(self, form: str) -> FitRows:
         """What a kind of model may know of rows that were prepared for it."""

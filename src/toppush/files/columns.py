@@ -11,8 +11,10 @@ and the form "codes" also gives a text as one number, its place in the list: NaN
 and the place after the last if it is unknown.
 """
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -26,6 +28,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from toppush.designs.dates import PARTS
 from toppush.designs.number_texts import format_of
+from toppush.estimators.validation import SizeError
 from toppush.files import arrow_values as arrow
 from toppush.files.categories import looks_dated, refuse_texts
 from toppush.files.column_types import Category, Cells, Column, Date, Number
@@ -267,6 +270,20 @@ class Columns(TransformerMixin, BaseEstimator):
             row=row,
             column=name,
         )
+
+
+@contextmanager
+def sizes_named(
+    columns: Columns | None, first: int = 0, file: Path | None = None
+) -> Iterator[None]:
+    """Name columns of the file in an error about magnitudes; those of a matrix by number."""
+    try:
+        yield
+    except SizeError as error:
+        names: Sequence[Any] = range(first, first + max(error.sizes) + 1)
+        if columns is not None:
+            names = columns.feature_names_in_[columns.feature_sources()].tolist()
+        raise DataError(str(SizeError(error.sizes, names)), file=file) from error
 
 
 def learn(name: str, column: pa.ChunkedArray, forced: bool, counts: Counts) -> list[Column]:

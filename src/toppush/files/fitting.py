@@ -15,7 +15,7 @@ from toppush import metrics
 from toppush.designs.leakage import LeakageWarning
 from toppush.estimators.contributions import learn_reference
 from toppush.files.column_types import Column, Date, Number
-from toppush.files.columns import Columns
+from toppush.files.columns import Columns, sizes_named
 from toppush.files.id_columns import caution, id_like
 from toppush.files.kinds import chosen, kind_of
 from toppush.files.kinds.base import (
@@ -78,9 +78,13 @@ class Training:
 
     def cautions(self) -> list[str]:
         """Warn of columns that look like ids or may hold the label; the texts of the warnings."""
-        first = self.rows.layout.get("first", 0)
-        leakage = leakage_cautions(self.rows.X, self.positive, self.categorical, first)
+        leakage = leakage_cautions(self.rows.X, self.positive, self.categorical, self.first)
         return caution(self.ids) + leakage
+
+    @property
+    def first(self) -> int:
+        """Number of a matrix's first column in the file."""
+        return int(self.rows.layout.get("first", 0))
 
 
 def read_training_file(
@@ -235,7 +239,8 @@ def fit(
     clock.append(perf_counter())
     rows = FitRows(given.positive, given.rule, given.file.path, columns_of(steps), given.held)
     ranker = made.ranker(options, rows, seed).set_params(verbose=verbose)
-    said = fit_and_warn(ranker, X, given.positive, given.held.weight, made.is_told)
+    with sizes_named(rows.columns, given.first, rows.path):
+        said = fit_and_warn(ranker, X, given.positive, given.held.weight, made.is_told)
     more = made.after(ranker, X, rows)
     for text in (few := made.cautions(ranker, X, rows, seed)):
         warnings.warn(text, UserWarning, stacklevel=2)

@@ -79,6 +79,7 @@ def from_estimator(
     positive: object = None,
     scores: ArrayLike | None = None,
     budget: Budget | None = None,
+    cautions: Sequence[str] = (),
 ) -> str:
     """A self-contained HTML page about how a fitted ranker ranks rows.
 
@@ -114,7 +115,7 @@ def from_estimator(
         else the greater of two numbers or the rarer of two strings.
     scores : array of shape (n_rows,), optional
         The ranker's scores of X, if they are known already.
-    budget : Budget, optional
+    budget, cautions
         As for `build`.
 
     Returns
@@ -174,7 +175,7 @@ def from_estimator(
         solution=getattr(final, "solution_", None),
         rival=rival,
         facts=_facts(ranker, final, features, X_train, positive) | dict(facts or {}),
-        caution=_caution(final),
+        cautions=[_caution(final), *cautions],
         budget=budget,
         shares=None if share is None else share(scores),
     )

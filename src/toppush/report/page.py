@@ -94,7 +94,7 @@ def build(
     solution: Solution | None = None,
     rival: Rival | None = None,
     facts: Mapping[str, object] | None = None,
-    caution: str = "",
+    cautions: Sequence[str] = (),
     budget: Budget | None = None,
     shares: ArrayLike | None = None,
 ) -> str:
@@ -130,7 +130,7 @@ def build(
         Scores to compare with.
     facts : mapping, optional
         How it was made, shown after rows, date and versions.
-    caution : str
+    cautions : sequence of str
         What a reader must know before believing the page, shown at its head.
     budget : Budget, optional
         What a hit is worth and a look costs, rows that come and that can be looked at on a day.
@@ -167,7 +167,7 @@ def build(
     drawn += [figures.scores_figure(ranking), figures.calibration_figure(ranking, groups)]
     context: dict[str, object] = {
         "title": title,
-        "cautions": [caution, perfect_caution(precisions)],
+        "cautions": [*cautions, perfect_caution(precisions)],
         "name": name,
         "rival": rival,
         "ranking": ranking,

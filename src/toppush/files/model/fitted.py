@@ -11,7 +11,7 @@ from sklearn.pipeline import Pipeline
 
 from toppush.estimators.explaining import Explanation, Pair, explain, explain_pair
 from toppush.files.column_types import Category, Column, Date
-from toppush.files.columns import Columns
+from toppush.files.columns import Columns, sizes_named
 from toppush.files.counts import Counts
 from toppush.files.errors import ModelError
 from toppush.files.kinds import kind_of
@@ -141,7 +141,8 @@ class Model:
         """
         counts = Counts() if counts is None else counts
         try:
-            scores = self._scores(rows, counts)
+            with sizes_named(self.columns, self.first):
+                scores = self._scores(rows, counts)
         except (ArithmeticError, AttributeError, LookupError) as error:
             # Steps that cannot be tried when a file is opened may hold anything.
             raise ModelError(f"its steps cannot score these rows ({error!r}).") from error
@@ -170,9 +171,8 @@ class Model:
         if self.columns is not None and _is_batch(rows):
             self.columns.cells(rows, counts)
         elif self.columns is None and (known := largest(self.pipeline.steps)) is not None:
-            first = self.about.get("layout", {}).get("first", 0)
             for column, ratio in larger(rows, known):
-                counts.note_larger(f"number {column + first}", ratio)
+                counts.note_larger(f"number {column + self.first}", ratio)
 
     def explain(
         self, rows: Matrix, n_columns: int = 3, *, against: Matrix = None
@@ -216,8 +216,12 @@ class Model:
     @property
     def numbered(self) -> list[str]:
         """What the columns of a matrix are called, by their numbers in the file."""
-        first = self.about.get("layout", {}).get("first", 0)
-        return [f"number {first + place}" for place in range(self.pipeline.n_features_in_)]
+        return [f"number {self.first + place}" for place in range(self.pipeline.n_features_in_)]
+
+    @property
+    def first(self) -> int:
+        """Number of a matrix's first column in its file."""
+        return int(self.about.get("layout", {}).get("first", 0))
 
     def needs(
         self,
