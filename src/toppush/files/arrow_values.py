@@ -27,6 +27,38 @@ def refuse_type(name: str, kind: pa.DataType) -> None:
     raise DataError(f"holds {wrong} leave it out with --drop {name}.", column=name)
 
 
+def refuse_nested(name: str, kind: pa.DataType) -> None:
+    """Refuse types whose values are no single number, date or string."""
+    kind = value_type(kind)
+    is_moment = pa.types.is_temporal(kind) and not pa.types.is_interval(kind)
+    if not (is_text(kind) or is_numeric(kind) or is_moment or pa.types.is_null(kind)):
+        raise DataError(
+            f"holds {kind}, which is neither numbers, dates nor strings; turn it into strings, or "
+            "name another column.",
+            column=name,
+        )
+
+
+def plain(rows: pa.Table | pa.RecordBatch) -> pa.Table | pa.RecordBatch:
+    """Rows whose types are those that pyarrow computes with: no views, runs or extensions."""
+    for place, kind in enumerate(rows.schema.types):
+        if (usual := _plain_type(kind)) != kind:
+            name, column = rows.schema.names[place], rows.column(place)
+            runs = pa.types.is_run_end_encoded(kind)
+            rows = rows.set_column(
+                place, name, pc.run_end_decode(column) if runs else column.cast(usual)
+            )
+    return rows
+
+
+def _plain_type(kind: pa.DataType) -> pa.DataType:
+    if isinstance(kind, pa.BaseExtensionType):
+        return _plain_type(kind.storage_type)
+    if pa.types.is_run_end_encoded(kind):
+        return kind.value_type
+    return {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}.get(kind, kind)
+
+
 def is_date(kind: pa.DataType) -> bool:
     """Whether a type is one of dates, or of dates with times."""
     return bool(pa.types.is_date(kind) or pa.types.is_timestamp(kind))
@@ -34,7 +66,7 @@ def is_date(kind: pa.DataType) -> bool:
 
 def is_text(kind: pa.DataType) -> bool:
     """Whether a type is one of texts."""
-    return kind in (pa.string(), pa.large_string(), pa.string_view())
+    return kind in (pa.string(), pa.large_string())
 
 
 def is_numeric(kind: pa.DataType) -> bool:
@@ -58,15 +90,15 @@ def value_type(kind: pa.DataType) -> pa.DataType:
 
 
 def as_table(rows: Matrix) -> pa.Table:
-    """A pyarrow table of a table, a record batch or a data frame, without copying."""
+    """A pyarrow table of a table, a record batch or a data frame; only odd types are copied."""
     if isinstance(rows, pa.Table):
-        return rows
+        return plain(rows)
     if isinstance(rows, pa.RecordBatch):
-        return pa.Table.from_batches([rows])
+        return plain(pa.Table.from_batches([rows]))
     if hasattr(rows, "__arrow_c_stream__"):
         table = pa.table(rows)
         index = [name for name in table.column_names if name.startswith("__index_level_")]
-        return table.drop_columns(index)
+        return plain(table.drop_columns(index))
     raise TypeError(
         f"expected a table with named columns (pyarrow, pandas or polars), got {type(rows)}."
     )

@@ -96,6 +96,7 @@ def _weights(name: str, column: pa.Array) -> Array:
 
 def _groups(name: str, column: pa.Array) -> Where:
     """A number for each group."""
+    arrow.refuse_nested(name, column.type)
     _refuse(column.is_null().to_numpy(zero_copy_only=False), name, "the group is missing; name it.")
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()

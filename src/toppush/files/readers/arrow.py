@@ -8,6 +8,7 @@ from typing import BinaryIO
 import pyarrow as pa
 from pyarrow import parquet
 
+from toppush.files.arrow_values import plain
 from toppush.files.errors import repeated
 from toppush.files.readers.base import Schema, TableReader
 
@@ -47,12 +48,12 @@ class ParquetReader(_ArrowTable):
 
     def table(self, drop: Collection[str] = (), texts: Collection[str] = ()) -> pa.Table:
         with self.readable():
-            return parquet.read_table(self.file, columns=self._kept(drop))
+            return plain(parquet.read_table(self.file, columns=self._kept(drop)))
 
     def stream(self, schema: Schema) -> Iterator[pa.RecordBatch]:
         with self.readable():
             file = parquet.ParquetFile(self.file)
-            yield from file.iter_batches(batch_size=BATCH, columns=list(schema))
+            yield from map(plain, file.iter_batches(batch_size=BATCH, columns=list(schema)))
 
 
 class ArrowReader(_ArrowTable):
@@ -67,11 +68,11 @@ class ArrowReader(_ArrowTable):
     def table(self, drop: Collection[str] = (), texts: Collection[str] = ()) -> pa.Table:
         kept = self._kept(drop)
         with self.readable():
-            return pa.Table.from_batches(list(self._batches()), self._schema()).select(kept)
+            return plain(pa.Table.from_batches(list(self._batches()), self._schema()).select(kept))
 
     def stream(self, schema: Schema) -> Iterator[pa.RecordBatch]:
         with self.readable():
-            yield from (batch.select(list(schema)) for batch in self._batches())
+            yield from (plain(batch.select(list(schema))) for batch in self._batches())
 
     def _reader(self) -> pa.RecordBatchReader | pa.RecordBatchFileReader:
         self.file.seek(0)

@@ -12,6 +12,7 @@ from typing import BinaryIO, ClassVar, NamedTuple, Self, TypedDict
 
 import pyarrow as pa
 
+from toppush.files.arrow_values import refuse_nested
 from toppush.files.errors import BadColumns, absent, listed
 from toppush.system.reading import DataError, fingerprint_of, unpacked
 from toppush.types import Labels, Matrix
@@ -190,6 +191,7 @@ class TableReader(Reader):
         table = self.table(feature_columns(self.names, *names), texts)
         if not len(table):
             raise self.error("holds no rows.")
+        self._refuse_nested(table, texts)
         return table
 
     def batches(self, needs: Needs) -> Iterator[Batch]:
@@ -206,9 +208,17 @@ class TableReader(Reader):
         wanted |= needs.schema
         self.require(wanted)
         for batch in self.stream(wanted):
+            self._refuse_nested(batch, needs.carry)
             labels = None if needs.label is None else batch.column(needs.label[0])
             carried = batch.select(handed_on) if handed_on else None
             yield Batch(batch.select(list(needs.schema)), len(batch), labels, carried, 0)
+
+    def _refuse_nested(self, rows: pa.Table | pa.RecordBatch, names: Collection[str]) -> None:
+        for name in names:
+            try:
+                refuse_nested(name, rows.schema.field(name).type)
+            except DataError as error:
+                raise self.placed(error) from None
 
     def _refuse_as_label(self, label: str, features: Collection[str]) -> None:
         if label in features:
