@@ -149,7 +149,7 @@ def test_the_verdict_says_whether_it_is_noise():
     said = told("combination", [ahead, near])
     assert "the combination ranks best by score" in said
     assert "+0.050 against logistic regression (more than noise)" in said
-    assert "-0.010 against LightGBM's log loss (may be noise)" in said
+    assert "-0.010 against boosted (may be noise)" in said
     behind = {"name": "trees", "difference": -0.05, "low": -0.09, "high": -0.01}
     said = told("trees", [behind], left_out={"net": "torch is not installed"})
     assert "trees ranks best by score" in said

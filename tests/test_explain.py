@@ -318,7 +318,10 @@ def test_the_own_reference_is_used_until_the_next_fit():
 def test_words():
     lifted = Reason("amount", "912.5", 1.34), Reason("age", None, 0.2)
     why = Explanation(0, 1.0, 2.0, lifted, (), (), (Reason("city", "Lyon", -0.41),), 3)
-    assert str(why) == "amount 912.5 (+1.3), age missing (+0.2); held back by city Lyon (-0.41)"
+    assert (
+        str(why)
+        == "amount 912.5 (+1.3), age missing (+0.2); behind the row above by city Lyon (-0.41)"
+    )
     assert [reason.told for reason in lifted] == ["amount = 912.5", "age is missing"]
     assert why.flat(3) == {
         "why": str(why),

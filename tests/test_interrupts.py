@@ -128,11 +128,11 @@ def hold(*given, **more):
 
 class Importing:
     def find_spec(name, *more):
-        if name == "toppush.cli":
+        if name == where:
             hold()
 
 where = sys.argv.pop(1)
-if where == "importing":
+if ":" not in where:
     sys.meta_path.insert(0, Importing)
 else:
     home, _, name = where.partition(":")
@@ -150,8 +150,8 @@ run()
 @pytest.mark.parametrize(
     ("where", "times"),
     [
-        ("importing", 1),
-        ("importing", 3),
+        ("toppush.cli", 1),
+        ("toppush.cli", 3),
         ("toppush.files.fitting:read_training_file", 3),
         ("toppush.nonlinear.forest:TopForest.fit", 1),  # after another base model is done
         ("toppush.nonlinear.forest:TopForest.fit", 3),
@@ -170,6 +170,13 @@ def test_a_fit_writes_nothing_wherever_it_is(where, times, table, tmp_path):
     assert errors.endswith("Stopped by Ctrl-C. What was not finished has not been written.\n")
     assert "Traceback" not in errors
     assert {path.name for path in tmp_path.iterdir()} == before
+
+
+@pytest.mark.long
+@posix
+def test_a_command_that_has_hardly_begun():
+    _, errors, code = interrupted(HELD_UP, "toppush.system.interrupts", "demo", at=["here"])
+    assert (errors, code) == ("", 130)
 
 
 @posix

@@ -86,9 +86,9 @@ def choose_weights(
 def unseen_scores(
     lists: Lists, folds: Sequence[Fold], weights: Array, scoring: str | None, seed: int
 ) -> Array:
-    """Scores of each fold's rows by weights that other rows chose, in the unit of `weights`.
+    """Scores of each fold's rows by weights chosen on other rows, in the unit of `weights`.
 
-    The weights that all rows choose would flatter the rows that chose them.
+    Weights chosen on all rows would make these scores optimistic.
     """
     whole = lists.combined(weights)
 

@@ -1,7 +1,7 @@
 """The course of a fit: all members on some of the rows, then those worth it on all rows.
 
-Time is looked at before each member, never within one. What is done when time is over is combined;
-an interrupt ends the fit without a result.
+The time limit is checked before each base model. When it is over, the fitted ones are combined; an
+interrupt ends the fit without a result.
 """
 
 import time

@@ -98,7 +98,7 @@ class Board:
     def without(self, names: Collection[str]) -> bootstrap.Interval | None:
         """Average precision of the combination less that of one without some members.
 
-        None if it is not known: of weighted rows, and of no members.
+        None if rows are weighted, or no base model would remain.
         """
         kept = [place for place, one in enumerate(self.entries) if one.name not in names]
         if not kept or self.lists.is_weighted:

@@ -67,7 +67,7 @@ class LinearGrower:
         return []
 
     def unseen(self, folds: list[TopLinear]) -> list[TopLinear]:
-        """The fits without each fold, by the settings that the other folds choose."""
+        """The fits without each fold, with the settings that are best on the other folds."""
         return folds
 
     def _fitted(self, where: Lazy, place: int) -> TopLinear:

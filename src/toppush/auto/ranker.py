@@ -304,7 +304,7 @@ class TopRanker(Ranker):
 
     @property
     def unexplained_(self) -> list[str]:
-        """Names of the base models whose scores cannot be shared out among the columns."""
+        """Names of the base models whose scores cannot be attributed to columns."""
         width = len(self._columns.sources)
         return [
             name

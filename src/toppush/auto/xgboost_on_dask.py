@@ -106,8 +106,8 @@ class Grown:
 class BoostedGrower:
     """Grows trees on the workers, for each fold until its held-out list gets no better.
 
-    All folds keep as many rounds as suit their mean best. A fold's rows are scored by the rounds
-    that the other folds choose.
+    All folds keep the number of rounds with the best mean NDCG. A fold's rows are scored with the
+    number that is best on the other folds.
     """
 
     def __init__(self, loss: str, dealt: Dealt, settings: Settings) -> None:
@@ -145,7 +145,7 @@ class BoostedGrower:
         return [self._ranker([one]) for one in self._of_common_rounds(folds)]
 
     def unseen(self, folds: list[Grown]) -> list[XGBoostTrees]:
-        """The trees of each fold, in as many rounds as the other folds choose."""
+        """The trees of each fold, with the number of rounds that is best on the other folds."""
         choose = choose_rounds(folds)
         return [
             self._ranker([fold.up_to(choose(others_than(number, folds)))])

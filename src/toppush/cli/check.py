@@ -170,7 +170,7 @@ def column_table(columns: "Sequence[CheckedColumn]") -> "Table | str":
         for one in columns[:SHOWN]
     ]  # fmt: skip
     more = len(columns) - SHOWN
-    title = "Columns, the most moved first" + f" ({more:,} more are not shown)" * (more > 0)
+    title = "Columns, the most moved first" + f" ({more:,} more not shown)" * (more > 0)
     heads = ("column", "moved", "PSI", "distance", "gaps before", "now", "unknown", "beyond range")
     return common.table(*heads, rows=rows, title=title)
 

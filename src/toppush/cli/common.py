@@ -474,4 +474,5 @@ def met_text(model: "Model", seen: "ScoringNotes") -> str:
 def counted(counts: dict[str, int], most: int = 8) -> str:
     """Names with their counts, the first few."""
     shown = ", ".join(f"{name} {count:,}" for name, count in list(counts.items())[:most])
-    return shown + f" and {len(counts) - most} more columns" * (len(counts) > most)
+    more = len(counts) - most
+    return shown + f" and {more} more column{'s' * (more > 1)}" * (more > 0)

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 COMBINATION = "combination"
-SPOKEN = {"logistic": "logistic regression", "boosted": "LightGBM's log loss"}
+SPOKEN = {"logistic": "logistic regression"}
 """Members by the name that others know them by."""
 
 

@@ -26,7 +26,7 @@ MARKS = {".": ",", ",": "."}
 ENOUGH = 20
 """Different values with a comma from which commas before three digits are taken for thousands.
 
-If they were decimal commas, one of so many would very likely end with a 0, which is seldom written.
+With decimal commas, one of 20 values would very likely end with a 0, which is rarely written.
 """
 PLAIN = re.compile(r"[+-]?(?:(?:0|[1-9][0-9]*)(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 """What float() reads too, without a unit: 0.6 instead of 10 microseconds each."""

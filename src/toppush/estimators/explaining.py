@@ -100,7 +100,7 @@ class Explanation:
         elif not self.lifted:
             said = "nothing lifts it"
             said += f", lowered by {self.lowered[0]}" if self.lowered else ""
-        return said + (f"; held back by {self.held_back[0]}" if self.held_back else "")
+        return said + (f"; behind the row above by {self.held_back[0]}" if self.held_back else "")
 
     def flat(self, n_columns: int | None = None) -> dict[str, str | float | None]:
         """A row of a table: why, why_1_column, why_1_value, why_1_lift and so on.
@@ -182,12 +182,12 @@ class Explainer:
             self._last = int(row), added[place]
 
     def _one(self, added: Array, cells: Values, place: int, row: int, score: float) -> Explanation:
-        told = self.columns.told
+        names = self.columns.all_names
 
         def reasons(amounts: Array, sign: int) -> tuple[Reason, ...]:
             return tuple(
-                Reason(told[at], cells(place, at), float(amounts[at]))
-                for at in where_largest(sign * amounts[: len(told)], self.n_columns)
+                Reason(names[at], cells(place, at), float(amounts[at]))
+                for at in where_largest(sign * amounts[: len(names)], self.n_columns)
             )
 
         above, ahead = (None, added) if self._last is None else self._last
@@ -289,10 +289,11 @@ def explain_pair(
     rows = [_one_row(row) for row in (x, y)]
     one, other = (columns.contributions(row)[0] for row in rows)
     cells, others = (Values(row, columns.names) for row in rows)
-    lifts = (one - other)[: len(columns.told)]
+    shown = columns.all_names
+    lifts = (one - other)[: len(shown)]
     chosen = where_largest(np.abs(lifts), n_columns)
     differences = tuple(
-        Difference(columns.told[at], cells(0, at), others(0, at), float(lifts[at])) for at in chosen
+        Difference(shown[at], cells(0, at), others(0, at), float(lifts[at])) for at in chosen
     )
     scores = [float(columns.estimator.decision_function(row)[0]) for row in rows]
     rest = float((one - other).sum() - lifts[chosen].sum())

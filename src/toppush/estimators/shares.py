@@ -26,7 +26,7 @@ from toppush.estimators.sources import sources
 from toppush.types import Array, Matrix, Where
 
 OTHER = "(other)"
-"""Stands for a column: the part of the scores that base models cannot share out among columns."""
+"""Name for the part of the scores that base models cannot attribute to columns."""
 WHOLE = 1e15
 """Up to which whole numbers are written without an exponent."""
 
@@ -74,16 +74,16 @@ class ColumnShares:
 
     @classmethod
     def explains(cls, estimator: BaseEstimator, width: int) -> bool:
-        """Whether all of a fitted ranker's scores can be shared out among so many columns."""
+        """Whether a fitted ranker's scores are sums of contributions of `width` columns."""
         try:
             found = cls.of(estimator)
         except ValueError:
             return False
-        return len(found.names) == width == len(found.told)
+        return len(found.names) == width == len(found.all_names)
 
     @property
-    def told(self) -> list[str]:
-        """The columns, and `OTHER` if a part of the scores cannot be shared out among them."""
+    def all_names(self) -> list[str]:
+        """The columns, and `OTHER` if a part of the scores cannot be attributed to them."""
         return [*self.names, *[OTHER] * bool(getattr(self.final, "unexplained_", None))]
 
     @property

@@ -14,8 +14,8 @@ MAX_TEXTS = 1000
 COMMAS = re.compile(r"[+-]?\d+(,\d+)+(\.\d*)?([eE][+-]?\d+)?")
 DATE = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}([ T].*)?")
 ISO = (
-    "write all of them as 2024-01-31 or 2024-01-31 13:45:00, and a time zone (Z, +01:00) with all "
-    "or none"
+    "write all of them as 2024-01-31 or 2024-01-31 13:45:00 (with a time zone, such as Z or "
+    "+01:00, in all or none)"
 )
 MOSTLY = 0.5
 """Share of the texts of a column that look like numbers or dates from which it is taken for one."""
@@ -50,7 +50,7 @@ def refuse_texts(name: str, texts: list[str]) -> None:
         )
     else:
         return
-    keep = f"name it with --categorical {name} to keep it as it is, or --drop {name}"
+    keep = f"read it as categories with --categorical {name}, or leave it out with --drop {name}"
     error = (MixedColumn if mixed_in else DataError)(f"holds {wrong} {keep}.", column=name)
     if isinstance(error, MixedColumn):
         error.text = mixed_in

@@ -26,7 +26,7 @@ class BadColumns(DataError):
         self.errors, self.names = [error.at(None) for error in errors], list(names)
         reasons = "".join(f"\n  {error}" for error in self.errors)
         super().__init__(
-            f"{len(errors)} columns cannot be used; mend them, or leave them out with --drop "
+            f"{len(errors)} columns cannot be used; fix them, or leave them out with --drop "
             f"{shlex.quote(','.join(names))}:{reasons}",
             file=file,
         )

@@ -165,7 +165,7 @@ def choose_rounds(members: Sequence[Judged]) -> Callable[[Iterable[int]], int]:
 
 
 def others_than(place: int, members: Sequence[Judged]) -> list[int]:
-    """Members that hold out none of the rows that a member holds out; all if there are none."""
+    """Members whose held-out rows are all others than a member's; all members if there are none."""
     held = members[place].held
     apart = [at for at, one in enumerate(members) if not np.isin(one.held, held).any()]
     return apart or list(range(len(members)))

@@ -74,7 +74,7 @@ class Trained:
 def train(given: TrainingSet, plan: Plan) -> Trained:
     """Networks at the step at which the folds' mean average precision was the greatest.
 
-    Held-out scores of a fold are those at the step that the other folds choose.
+    Held-out scores of a fold are those at the step that is best on the other folds.
 
     They are looked at every so many steps that looking costs less than the steps: a few rows are
     learnt by heart after thirty (diabetes, 512 rows).
@@ -210,9 +210,9 @@ class Training:
         return float(top_level(listed, self.plan.top, SMOOTHING))
 
     def _out_of_fold(self, offsets: Array) -> tuple[Array, Array, Array]:
-        """Scores by members that left a row out, and second ones, NaN for rows without.
+        """Out-of-fold scores, the same at the last step, and second scores; NaN for other rows.
 
-        The first are at the step that the other folds choose, the others at the last step.
+        The first are those at the step that is best on the other folds.
         """
         first, chosen, second = [], [], []
         for member, where in self._held_out():

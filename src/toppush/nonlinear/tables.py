@@ -203,7 +203,7 @@ def formats_from(plain: dict[int, list[str]]) -> Formats:
 
 
 def warn(text: str) -> None:
-    """Warn whoever called the fit."""
+    """Warn the caller of the fit."""
     warnings.warn(text, UserWarning, stacklevel=7)
 
 

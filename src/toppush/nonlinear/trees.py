@@ -386,9 +386,9 @@ class TopPushTrees(Ranker):
         positive: Mask,
         n_rows: int,
     ) -> None:
-        """Set the fitted attributes: all members keep as many rounds as suit their mean best.
+        """Set the fitted attributes: all members keep the number of rounds with the best mean NDCG.
 
-        The rows of a fold are scored by the rounds that the other folds choose.
+        The rows of a fold are scored with the number that is best on the other folds.
         """
         choose, everyone = choose_rounds(members), range(len(members))
         whole = [lightgbm().Booster(model_str=one.text) for one in members]

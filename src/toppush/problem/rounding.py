@@ -14,6 +14,6 @@ SUMMED = 256
 
 
 def grown(n_roundings: float, unit: float = UNIT) -> float:
-    """Relative error after so many roundings, and a few around them."""
+    """Relative error after this many roundings and a few more."""
     total = (n_roundings + 16.0) * unit
     return total / (1.0 - total)

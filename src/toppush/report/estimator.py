@@ -256,7 +256,7 @@ def _explained(
     sizes = np.abs(away[len(rows) :]).mean(axis=0)
     told = TOLD.get(type(final).__name__, SHARED_OUT)
     if left_out := getattr(final, "unexplained_", None):
-        told += f" The scores of {', '.join(left_out)} cannot be shared out, and are not counted."
+        told += f" Left out: {', '.join(left_out)}, of which no contributions of columns are known."
     found = dict(zip(map(int, rows), away, strict=False))
     first = {name: list(owners).index(name) for name in called}
     curves = largest_curves(final, first, sizes, _texts(before, len(owners)))

@@ -46,7 +46,7 @@ __all__ = [
 ]
 
 LOOPBACK = "127.0.0.1"
-"""Where a cluster of this machine listens, its pages too: whoever reaches them may send it work."""
+"""Where a local cluster and its pages listen: any process that connects may send it work."""
 
 
 @contextmanager

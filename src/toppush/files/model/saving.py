@@ -281,7 +281,7 @@ def _held(root: object) -> Iterator[Any]:
 def _restore(model: Model, n_bytes: int) -> None:
     """Give the ranker its solution back, without the duals of the training rows, and splines.
 
-    What a file of so many bytes cannot hold is refused.
+    A size beyond what a file of `n_bytes` can hold is refused.
     """
     require_ranker(model.pipeline)
     held = list(_held(model.pipeline))

@@ -47,7 +47,7 @@ TABLES_OF_SCALARS = ("kernel_params", "kw_args", "inv_kw_args", "transformer_wei
 
 
 def require_bounded(pipeline: Pipeline, held: Collection[Any], n_bytes: int) -> None:
-    """Refuse a pipeline whose rows get longer than its file of so many bytes accounts for.
+    """Refuse a pipeline whose rows get longer than a file of `n_bytes` accounts for.
 
     `held` are all estimators and sparse matrices in it, however deep.
     """

@@ -67,7 +67,7 @@ class Bounds:
     def settle(self, pulls: Pulls, path: float, n_steps: int) -> None:
         """Round the bounds outward: by what is known of the steps, or else by a read of the rows.
 
-        `path` is how far the weights went, in so many steps.
+        `path` is the distance that the weights moved in `n_steps` steps.
         """
         proof = self._without_reading(pulls, path, n_steps)
         if proof is None:

@@ -32,7 +32,7 @@ PATIENCE = 40
 """Iterations without a better gap after which the solve is given up."""
 MAX_REFUTED, NEARLY = 3, 3.0
 """Times that rounding may refute the bounds of a careful solve before it is given up, or of another
-one with a gap of so many tol."""
+one with a gap of this many times tol."""
 PREDICTOR_RTOL, CORRECTOR_RTOL = 0.2, 0.015
 
 
