@@ -9,7 +9,7 @@ from toppush import metrics
 from toppush.auto.combination import Lists, choose_weights, unseen_scores
 from toppush.auto.quality import Judge
 from toppush.metrics import bootstrap
-from toppush.metrics.trust import AP, DRAWS, out_of_fold_precision, widened
+from toppush.metrics.trust import AP, DRAWS, out_of_fold_precision
 from toppush.nonlinear.held_out import Fold
 from toppush.types import Array
 
@@ -113,7 +113,7 @@ class Board:
         """Average precision of the combination less that of another ranking."""
         measures = {AP: bootstrap.measure(AP)}
         found = bootstrap.compare(self.lists.positive, self.combined, scores, measures, draws=DRAWS)
-        return widened(found[AP].difference)
+        return found[AP].difference
 
     def behind(self) -> dict[str, bootstrap.Interval]:
         """Members whose list is better than the combination by more than noise."""
