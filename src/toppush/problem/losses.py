@@ -13,9 +13,6 @@ import numpy as np
 from toppush.designs.arrays import namespace
 from toppush.types import Array as Array
 
-HUGE = 1e300
-"""Means of losses from which nothing is asked of their size any more."""
-
 
 class Loss(Protocol):
     """What a solver may ask of a loss; every method works elementwise."""
@@ -79,7 +76,8 @@ class TruncatedQuadratic:
 
     def raised(self, mean: float, by: float) -> float:
         """The root of the mean is a norm of (1 + t)_+, which rises by no more than t."""
-        return (math.sqrt(mean) + by) ** 2 if mean < HUGE else mean
+        raised = math.sqrt(mean) + by
+        return raised * raised
 
     def dual_prox(self, point: Array, stiffness: Array | float) -> tuple[Array, Array]:
         xp = namespace(point)

@@ -126,7 +126,7 @@ class Bounds:
             return 0.0, self.at_zero
         self._least_steepness = min(self._least_steepness, steepness)
         size = self.problem.lam * float(weights @ weights)
-        spread = threshold**2 + (squares - 2.0 * threshold * total) / self.m
+        spread = threshold * threshold + (squares - 2.0 * threshold * total) / self.m
         bend = size + self.curvature_at_zero * max(spread, 0.0)
         rise = 0.0 if slope < 0.0 else 0.05 * self.tol * self.at_zero
         if not bend > 0.0:
@@ -143,7 +143,7 @@ class Bounds:
         """P at so many times the weights of the blocks' scores, of which lam |w|^2 is `size`."""
         loss = self.problem.loss
         losses = self.problem.design.sum(positives.loss_along, loss, length, length * threshold)
-        return float(0.5 * size * length**2 + losses / self.m)
+        return float(0.5 * size * (length * length) + losses / self.m)
 
     # ---- from below
 
@@ -216,7 +216,7 @@ def best_scale(
     scale, best = min(1.0, limit), (0.0, 0.0)
     for _ in range(4):
         value, slope, curvature = along(scale)
-        bound = -(0.5 * scale**2 * quadratic + value)
+        bound = -(0.5 * (scale * scale) * quadratic + value)
         best = max(best, (scale, bound), key=lambda pair: pair[1])
         if not quadratic + curvature > 0.0:
             break

@@ -117,7 +117,7 @@ class Pulls:
         curvature, largest = self._problem.loss.conjugate_curvature or 0.0, self.gram.largest
         size = abs(1.0 + self._threshold) * largest[1] + largest[0] * norm(self._weights)
         off, length = ROUNDING * size, norm(push)
-        known = length**2 / self._problem.scale + curvature * self.squares
+        known = length * length / self._problem.scale + curvature * self.squares
         return bool(off * (2.0 * length + off) / self._problem.scale > sure * known)
 
 
