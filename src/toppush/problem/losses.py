@@ -11,6 +11,7 @@ from typing import ClassVar, Protocol
 import numpy as np
 
 from toppush.designs.arrays import namespace
+from toppush.problem.rounding import TINY
 from toppush.types import Array as Array
 
 
@@ -117,7 +118,7 @@ class Logistic:
 
     def raised(self, mean: float, by: float) -> float:
         """The slope is at most 1, and at most the loss."""
-        return min(mean + by, mean * _exp(by))
+        return min(mean + by, max(mean, TINY) * _exp(by))
 
     def dual_prox(self, point: Array, stiffness: Array | float) -> tuple[Array, Array]:
         """Newton on the violation t in t + stiffness l'(t) = stiffness point.
@@ -167,7 +168,7 @@ class Exponential:
 
     def raised(self, mean: float, by: float) -> float:
         """The slope is the loss."""
-        return mean * _exp(by)
+        return max(mean, TINY) * _exp(by)
 
     def dual_prox(self, point: Array, stiffness: Array | float) -> tuple[Array, Array]:
         """Stiffness a + log(stiffness a) = stiffness point + log stiffness: Wright's omega."""
