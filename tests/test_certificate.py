@@ -19,7 +19,7 @@ from solving import quickly
 from toppush import TopPush
 from toppush.problem.losses import LOSSES as LIBRARY_LOSSES
 from toppush.problem.solution import Status
-from verdict import Holder, can_hold, complaints, fit
+from verdict import Holder, can_hold, complaints, fit, judged
 
 pytestmark = [
     pytest.mark.sampled(4),
@@ -363,6 +363,14 @@ def test_a_number_is_a_problem():
     one, again = hostile_problem(17), hostile_problem(17)
     assert str(one) == str(again)
     assert one.X.tobytes() == again.X.tobytes()
+
+
+@pytest.mark.parametrize(
+    "number", quickly([9059, 15298, 16230, 17922, 18991, 121495], [9059, 18991, 121495])
+)
+def test_hostile_problems_that_once_failed(number, holder):
+    """Bounds that no dual proves, a warning, a bound of NaN, one iteration too many, a crash."""
+    assert judged(hostile_problem(number), holder).complaints == ()
 
 
 @pytest.mark.parametrize("n_problems", quickly([60, 300], [60]))

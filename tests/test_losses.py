@@ -8,6 +8,7 @@ from hypothesis.extra.numpy import arrays
 
 import reference
 from toppush.problem.losses import LOSSES
+from toppush.problem.rounding import TINY
 
 pytestmark = pytest.mark.sampled(2)
 
@@ -274,3 +275,10 @@ def test_a_raised_mean_is_above_that_of_raised_violations(loss, many, by, seed):
     raised = many + by * rng.uniform(-1.0, 1.0, len(many))
     means = [weight @ loss.value(values) / weight.sum() for values in (many, raised)]
     assert means[1] <= loss.raised(means[0], by) * (1.0 + 1e-12)
+
+
+@every_loss
+@given(mean=st.floats(0.0, np.inf), by=st.floats(0.0, np.inf))
+def test_a_raised_mean_of_any_size_is_a_bound(loss, mean, by):
+    """An OverflowError where a square overflowed, and NaN for a mean of 0."""
+    assert loss.raised(mean, by) * (1.0 + 4.0 * EPS) + TINY >= mean

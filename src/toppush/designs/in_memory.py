@@ -231,9 +231,8 @@ class SparseRows(InMemory):
 
     def squared_norms(self) -> Array:
         rows = self._summed()
-        squares = np.square(rows.data, dtype=np.float64)
-        owners = np.repeat(np.arange(self.shape[0]), np.diff(rows.indptr))
-        return np.bincount(owners, squares, self.shape[0]).astype(np.float64, copy=False)
+        squares = _with_values(rows, np.square(rows.data, dtype=np.float64))
+        return np.asarray(squares @ np.ones(self.shape[1]))
 
     def largest(self) -> float:
         return largest_entry(self._rows.data)

@@ -11,10 +11,8 @@ from typing import ClassVar, Protocol
 import numpy as np
 
 from toppush.designs.arrays import namespace
+from toppush.problem.rounding import TINY
 from toppush.types import Array as Array
-
-HUGE = 1e300
-"""Means of losses from which nothing is asked of their size any more."""
 
 
 class Loss(Protocol):
@@ -79,7 +77,8 @@ class TruncatedQuadratic:
 
     def raised(self, mean: float, by: float) -> float:
         """The root of the mean is a norm of (1 + t)_+, which rises by no more than t."""
-        return (math.sqrt(mean) + by) ** 2 if mean < HUGE else mean
+        raised = math.sqrt(mean) + by
+        return raised * raised
 
     def dual_prox(self, point: Array, stiffness: Array | float) -> tuple[Array, Array]:
         xp = namespace(point)
@@ -119,7 +118,7 @@ class Logistic:
 
     def raised(self, mean: float, by: float) -> float:
         """The slope is at most 1, and at most the loss."""
-        return min(mean + by, mean * _exp(by))
+        return min(mean + by, max(mean, TINY) * _exp(by))
 
     def dual_prox(self, point: Array, stiffness: Array | float) -> tuple[Array, Array]:
         """Newton on the violation t in t + stiffness l'(t) = stiffness point.
@@ -169,7 +168,7 @@ class Exponential:
 
     def raised(self, mean: float, by: float) -> float:
         """The slope is the loss."""
-        return mean * _exp(by)
+        return max(mean, TINY) * _exp(by)
 
     def dual_prox(self, point: Array, stiffness: Array | float) -> tuple[Array, Array]:
         """Stiffness a + log(stiffness a) = stiffness point + log stiffness: Wright's omega."""

@@ -164,7 +164,8 @@ def proven_by(
         return 0.0, 0.0
     over = abs(balance - 1.0) * terms if problem.k > 1 else 0.0
     off = off + over + grown(SUMMED) * terms + grown(problem.design.n_features) * size
-    quadratic = (size / math.sqrt(2.0 * problem.scale)) ** 2
+    root = size / math.sqrt(2.0 * problem.scale)
+    quadratic = root * root
     lost = grown(problem.roundings) * (quadratic + sums.sizes) / problem.design.total_cost
     lower = -(quadratic + sums.conjugates) / problem.design.total_cost
     lower = float(lower - lost - problem.rise(size, off))

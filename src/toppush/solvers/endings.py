@@ -1,6 +1,8 @@
 """How a solve ends, whatever the method: what its bounds prove is what is said of it."""
 
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 from toppush.designs import Block
 from toppush.problem.objective import TopProblem
@@ -12,12 +14,23 @@ NEXT_TO_NOTHING = 1e-20
 """Share of the objective at zero below which no more is asked for."""
 
 
-def nothing_proven(problem: TopProblem, journal: Journal) -> Solution:
+def attempted(
+    solve: Callable[..., Solution], problem: TopProblem, journal: Journal, **options: Any
+) -> Solution:
+    """The solution, or weights of zero if numbers are beyond float64 on the way."""
+    try:
+        return solve(problem, journal, **options)
+    except ArithmeticError:  # Python's floats raise where NumPy's become infinite
+        return _nothing_proven(problem, journal)
+
+
+def _nothing_proven(problem: TopProblem, journal: Journal) -> Solution:
     """Weights of zero, of which nothing is proven."""
     design, at_zero = problem.design, problem.at_zero()
     weights = design.arrays.zeros(design.n_features)
     upper = at_zero * (1.0 + grown(0.0))
-    journal.note(upper, 0.0, weights, 0.0)
+    if not len(journal):
+        journal.note(upper, 0.0, weights, 0.0)
     dual = design.over_rows(Block.join, 0.0, 0.0)
     return Solution(weights, 0.0, dual, upper, 0.0, len(journal), Status.STALLED)
 

@@ -29,8 +29,9 @@ from toppush.problem.tops import (
     mass_above,
 )
 from toppush.solvers.driver import Standing, follow, solving
+from toppush.solvers.endings import attempted
 from toppush.solvers.forms import Seen, answer_in, in_form, seen
-from toppush.solvers.journal import Watch
+from toppush.solvers.journal import Journal, Watch
 from toppush.types import Array
 
 MIN_ITER = 10
@@ -59,11 +60,18 @@ def paper_method(
     than zero are said to be so; where the objective there is not even a number, zero is returned.
     """
     with solving(problem.design, watch) as journal:
-        how = seen(problem)
-        climb = DualAscent(in_form(problem), tol, how, start)
-        status = follow(climb, journal, max_iter=max_iter)
-        found = climb.solution(status, len(journal))
+        found = attempted(_climb, problem, journal, tol=tol, max_iter=max_iter, start=start)
     return journal.settled(found)
+
+
+def _climb(
+    problem: TopPushProblem, journal: Journal, *, tol: float, max_iter: int, start: Solution | None
+) -> Solution:
+    """Solve on the rows in the form they have; the bounds are proven anew at the end."""
+    how = seen(problem)
+    climb = DualAscent(in_form(problem), tol, how, start)
+    status = follow(climb, journal, max_iter=max_iter)
+    return climb.solution(status, len(journal))
 
 
 class DualAscent:
@@ -114,7 +122,7 @@ class DualAscent:
         """One step from the probe, whose momentum grows."""
         self.before = self.objective
         self.length = self._step((self.previous_momentum - 1.0) / self.momentum)
-        grown = 0.5 * (1.0 + float(np.sqrt(1.0 + 4.0 * self.momentum**2)))
+        grown = 0.5 * (1.0 + float(np.sqrt(1.0 + 4.0 * self.momentum * self.momentum)))
         self.momentum, self.previous_momentum = grown, self.momentum
         self.n_steps += 1
 
@@ -129,12 +137,13 @@ class DualAscent:
 
     def solution(self, status: Status, n_iter: int) -> Solution:
         """The record of the latest point, or of weights of zero if its objective overflows."""
-        finite = np.isfinite(self.upper)
-        zeros = self.problem.design.arrays.zeros(self.problem.design.n_features)
-        weights = self.push / self.problem.scale if finite else zeros
+        weights = self.push / self.problem.scale
         proof = prove(self.problem, weights, _dual_pair)
-        if status is not Status.STOPPED and not self.upper <= FAR * self.problem.at_zero():
+        if status is not Status.STOPPED and not proof.upper <= FAR * self.problem.at_zero():
             status = Status.DIVERGED
+        if not np.isfinite(proof.upper):
+            weights = self.problem.design.arrays.zeros(self.problem.design.n_features)
+            proof = prove(self.problem, weights, _dual_pair)
         weights, threshold = answer_in(self.how.form, weights, proof.threshold)
         dual = self.problem.design.over_rows(_joined_dual, proof.balance)
         return Solution(weights, threshold, dual, proof.upper, proof.lower, n_iter, status)

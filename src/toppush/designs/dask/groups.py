@@ -152,7 +152,7 @@ class Group:
 
         Nothing if the group has not seen as many rounds as whoever asks believes.
         """
-        with self._asking:
+        with self._asking, np.errstate(all="ignore"):  # as in `quietly`
             if self.n_rounds != n_before:
                 return None
             *before, last = (pickle.loads(call) for call in calls)

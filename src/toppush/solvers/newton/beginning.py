@@ -70,7 +70,7 @@ class Beginning:
         total, squares, negatives, _ = self.problem.design.sum(positives.score_moments)
         centre = negatives / self.problem.design.n_neg
         mean = total / self.m - centre
-        spread = squares / self.m - 2.0 * centre * total / self.m + centre**2
+        spread = squares / self.m - 2.0 * centre * total / self.m + centre * centre
         size = self.problem.lam * float(self.weights @ self.weights)
         bend = size + self.bounds.curvature_at_zero * spread
         return self.bounds.slope_at_zero * mean / bend if bend > 0.0 else 0.0
@@ -154,7 +154,8 @@ class Beginning:
         """Standard deviation of the negatives' scores."""
         n_neg = self.problem.design.n_neg
         _, _, total, squares = self.problem.design.sum(positives.score_moments)
-        return float(np.sqrt(max(squares / n_neg - (total / n_neg) ** 2, 0.0)))
+        mean = total / n_neg
+        return float(np.sqrt(max(squares / n_neg - mean * mean, 0.0)))
 
     def _first_slack(self, difference: Array) -> float:
         """Mean slack to begin with: in proportion to the scores' spread or the residual.
@@ -188,7 +189,7 @@ class Beginning:
         def shortfall(level: float) -> tuple[float, float, float]:
             # 1/push is nearly a straight line in the level, where push is a hyperbola.
             push, fall = design.sum(band.centred_push, level, mu, cap)
-            return 1.0 / self.pull - 1.0 / push, -fall / push**2, 1.0 / self.pull
+            return 1.0 / self.pull - 1.0 / push, -fall / (push * push), 1.0 / self.pull
 
         reach = high + mu * self.n_band / self.pull
         return root(shortfall, low, reach, high, tolerance=1e-3)

@@ -42,8 +42,17 @@ class Push(NamedTuple):
     """Sum of all entries of the dual point."""
     scale: float = 0.0
     """What its pulls are multiplied by."""
-    off: float = 0.0
-    """Rounding of the Gram matrix in it."""
+    turnover: tuple[float, float] = (0.0, 0.0)
+    """Of the Gram matrix in it."""
+
+    def rounding_of_gram(self, n_terms: int, length: float, path: float) -> float:
+        """Most that rounding in the Gram matrix may have added to it.
+
+        Rows and weights are at most so long; the threshold is a mean of scores.
+        """
+        mass, squares = self.turnover
+        size = (1.0 + length * path) * math.sqrt(mass * squares) + squares * path
+        return self.scale * grown(n_terms) * size
 
 
 class Bounds:
@@ -86,7 +95,8 @@ class Bounds:
             return None
         design, unit = problem.design, grown(problem.roundings + problem.design.n_features)
         slip = grown(2.0 * (design.n_features + n_steps)) * how.length * path
-        off = push.off + grown(design.n_pos + design.n_neg) * push.mass * how.length
+        off = grown(design.n_pos + design.n_neg) * push.mass * how.length
+        off += push.rounding_of_gram(design.n_pos + design.n_features, how.length, path)
         if pulls.from_gram:
             off += 2.0 * push.scale * self.m * slip * how.length
         sums = design.sum(dual_sums, duals.best_pair, problem.loss)
@@ -126,7 +136,7 @@ class Bounds:
             return 0.0, self.at_zero
         self._least_steepness = min(self._least_steepness, steepness)
         size = self.problem.lam * float(weights @ weights)
-        spread = threshold**2 + (squares - 2.0 * threshold * total) / self.m
+        spread = threshold * threshold + (squares - 2.0 * threshold * total) / self.m
         bend = size + self.curvature_at_zero * max(spread, 0.0)
         rise = 0.0 if slope < 0.0 else 0.05 * self.tol * self.at_zero
         if not bend > 0.0:
@@ -143,7 +153,7 @@ class Bounds:
         """P at so many times the weights of the blocks' scores, of which lam |w|^2 is `size`."""
         loss = self.problem.loss
         losses = self.problem.design.sum(positives.loss_along, loss, length, length * threshold)
-        return float(0.5 * size * length**2 + losses / self.m)
+        return float(0.5 * size * (length * length) + losses / self.m)
 
     # ---- from below
 
@@ -166,19 +176,18 @@ class Bounds:
             candidates.append((True, Mass(*design.sum(duals.stepped_sums))))
         for by_steps, mass in candidates:
             push = mass.product - mass.total * product
+            squares = float(push @ push)
             scale, bound = best_scale(
                 self.problem.loss,
                 mass,
-                float(push @ push) / self.problem.scale,
+                squares / self.problem.scale,
                 partial(design.sum, duals.dual_along, by_steps, self.problem.loss),
                 partial(design.max, duals.largest_dual, by_steps),
             )
             bound /= self.m
             if bound > self.lower:
                 self.lower, by = bound, scale * mass.total
-                self._push = Push(
-                    scale * norm(push), 2.0 * by, scale, scale * pulls.rounding_of_gram()
-                )
+                self._push = Push(scale * math.sqrt(squares), 2.0 * by, scale, pulls.turnover)
                 design.tell(duals.keep_dual, by_steps, scale, by / total, by * lift, by / k)
 
     def _lift_into_cap(self, total: float) -> float:
@@ -216,7 +225,7 @@ def best_scale(
     scale, best = min(1.0, limit), (0.0, 0.0)
     for _ in range(4):
         value, slope, curvature = along(scale)
-        bound = -(0.5 * scale**2 * quadratic + value)
+        bound = -(0.5 * (scale * scale) * quadratic + value)
         best = max(best, (scale, bound), key=lambda pair: pair[1])
         if not quadratic + curvature > 0.0:
             break

@@ -189,7 +189,7 @@ class CentralPath(Beginning):
         least = 0.05 * self.tol * self.bounds.upper / self.n_band
         *_, longest = self._direction(system, least, False, PREDICTOR_RTOL)
         ahead = design.sum(band.complementarity_after, longest) / self._n_pairs
-        centring = min(1.0, max(0.01, (ahead / mu) ** 2 if ahead > 0.0 else 0.0))
+        centring = max(0.01, min(ahead / mu, 1.0) ** 2 if ahead > 0.0 else 0.0)
         goal = max(centring * mu, least)
         moves, change, longest = self._direction(system, goal, True, CORRECTOR_RTOL)
         design.tell(band.set_moves, moves)

@@ -16,7 +16,7 @@ scores, and in part for what changed in the Newton matrix.
 from toppush.problem.objective import TopPushProblem
 from toppush.problem.solution import Solution, Status
 from toppush.solvers.driver import follow, solving
-from toppush.solvers.endings import better, judged, nothing_proven, said_apart
+from toppush.solvers.endings import attempted, better, judged, said_apart
 from toppush.solvers.forms import in_form, refine, seen
 from toppush.solvers.journal import Journal, Watch
 from toppush.solvers.newton.central_path import CentralPath
@@ -41,14 +41,10 @@ def _proven(
     problem: TopPushProblem, journal: Journal, *, tol: float, max_iter: int, start: Solution | None
 ) -> Solution:
     """Solve on the rows as they are, and where that proves too little in their best form."""
-    try:
-        found = _along_path(problem, journal, tol=tol, max_iter=max_iter, start=start)
-    except ArithmeticError:  # numbers beyond all bounds
-        found = nothing_proven(problem, journal)
-    if found.status is Status.STALLED and refine(problem):
-        again = (solve_on_driver if fits_driver(problem.design) else _along_path)(
-            problem, journal, tol=tol, max_iter=max_iter
-        )
+    found = attempted(_along_path, problem, journal, tol=tol, max_iter=max_iter, start=start)
+    if found.status is Status.STALLED and len(journal) < max_iter and refine(problem):
+        careful = solve_on_driver if fits_driver(problem.design) else _along_path
+        again = attempted(careful, problem, journal, tol=tol, max_iter=max_iter)
         found = better(found, again, tol)
     return said_apart(found, problem)
 

@@ -64,7 +64,7 @@ def solve_on_driver(
     for manner in MANNERS:
         path.manner = manner
         status = follow(path, journal, max_iter=max_iter)
-        if status is not Status.STALLED:
+        if status is not Status.STALLED or len(journal) >= max_iter:
             break
     dual = np.zeros(len(rows))
     dual[kinds > 0], dual[kinds < 0] = (side * formed.design.total_cost for side in path.best_dual)
@@ -234,7 +234,8 @@ class ExactPath:
         before = self._complementarity()
         ahead = system.direction(0.0, 0.0, None)
         probe = self._moved(ahead, self._longest(ahead))
-        centring = min(1.0, max((probe._complementarity() / before) ** 3, self.least_centring))
+        left = min(1.0, probe._complementarity() / before)
+        centring = max(left**3, self.least_centring)
         ahead = system.direction(centring * mu, centring * mu_dual, ahead)
         step = self._length(ahead)
         if step < SHORT_STEP:

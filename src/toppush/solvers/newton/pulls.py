@@ -1,10 +1,7 @@
 """Sums over the positives at a point: their pulls, their bends and, if formed, the Gram matrix."""
 
-import math
-
 from toppush.designs.arrays import namespace
 from toppush.problem.objective import TopPushProblem
-from toppush.problem.rounding import grown
 from toppush.problem.tops import ROUNDING
 from toppush.solvers.newton import positives
 from toppush.solvers.newton.state import Gram
@@ -99,13 +96,10 @@ class Pulls:
         turnover = turnover[0] + 2.0 * bends, turnover[1] + trace + _trace(matrix)
         design.known.keep(Gram(matrix, product, largest, turnover))
 
-    def rounding_of_gram(self) -> float:
-        """Most that rounding in the Gram matrix may have added to a product taken from it."""
-        if not self.from_gram:
-            return 0.0
-        design, (mass, squares) = self._problem.design, self.gram.turnover
-        size = abs(1.0 + self._threshold) * math.sqrt(mass * squares)
-        return grown(design.n_pos + design.n_features) * (size + squares * norm(self._weights))
+    @property
+    def turnover(self) -> tuple[float, float]:
+        """That of the Gram matrix which the product was taken from, if it was."""
+        return self.gram.turnover if self.from_gram else (0.0, 0.0)
 
     def in_doubt(self, push: Array, sure: float) -> bool:
         """Whether pulls taken from the Gram matrix lost digits that a bound needs.
@@ -117,7 +111,7 @@ class Pulls:
         curvature, largest = self._problem.loss.conjugate_curvature or 0.0, self.gram.largest
         size = abs(1.0 + self._threshold) * largest[1] + largest[0] * norm(self._weights)
         off, length = ROUNDING * size, norm(push)
-        known = length**2 / self._problem.scale + curvature * self.squares
+        known = length * length / self._problem.scale + curvature * self.squares
         return bool(off * (2.0 * length + off) / self._problem.scale > sure * known)
 
 

@@ -17,7 +17,7 @@ from toppush.problem.pairwise import PairPoint, PairwiseProblem, top_mean_of
 from toppush.problem.rounding import TINY, grown
 from toppush.problem.solution import Solution, Status, closed
 from toppush.solvers.driver import Standing, follow, solving
-from toppush.solvers.endings import better, judged, nothing_proven, said_apart
+from toppush.solvers.endings import attempted, better, judged, said_apart
 from toppush.solvers.forms import answer_in, in_form, refine, seen
 from toppush.solvers.journal import Journal, Watch
 from toppush.solvers.newton.method import newton_method
@@ -66,23 +66,27 @@ def smoothed_newton(
 ) -> Solution:
     """The same for any k; rows that prove too little are taken in their best form."""
     with solving(problem.design, watch) as journal:
-        found = _in_their_form(problem, journal, tol, max_iter, start)
-        if found.status is Status.STALLED and refine(problem):
-            found = better(found, _in_their_form(problem, journal, tol, max_iter, None), tol)
+        options = {"tol": tol, "max_iter": max_iter}
+        found = attempted(_in_their_form, problem, journal, **options, start=start)
+        if found.status is Status.STALLED and len(journal) < max_iter and refine(problem):
+            again = attempted(_in_their_form, problem, journal, **options)
+            found = better(found, again, tol)
         found = said_apart(found, problem)
     return journal.settled(found)
 
 
 def _in_their_form(
-    problem: PairwiseProblem, journal: Journal, tol: float, max_iter: int, start: Solution | None
+    problem: PairwiseProblem,
+    journal: Journal,
+    *,
+    tol: float,
+    max_iter: int,
+    start: Solution | None = None,
 ) -> Solution:
     """Solve on the rows in the form they have; the bounds are proven anew at the end."""
-    try:
-        push = SmoothedPush(in_form(problem), tol, seen(problem).form, start)
-        status = follow(push, journal, max_iter=max_iter)
-        return judged(push.solution(status, len(journal)), tol)
-    except ArithmeticError:  # numbers beyond all bounds
-        return nothing_proven(problem, journal)
+    push = SmoothedPush(in_form(problem), tol, seen(problem).form, start)
+    status = follow(push, journal, max_iter=max_iter)
+    return judged(push.solution(status, len(journal)), tol)
 
 
 class SmoothedPush:
