@@ -24,7 +24,7 @@ from toppush.estimators.validation import column_names, refuse_sizes
 from toppush.nonlinear.expected_scores import PER_ROW, narrowed
 from toppush.nonlinear.held_out import (
     Part,
-    in_unit,
+    in_order,
     joined,
     require_both_in_each,
     require_two_of_each,
@@ -152,9 +152,9 @@ class OnDask:
 
 
 def _in_units(parts: list[Part], units: list[Part]) -> list[Part]:
-    """Scores of the same rows, each part in the unit of its counterpart."""
+    """Scores of the same rows, each part spread as its counterpart."""
     pairs = zip(parts, units, strict=True)
-    return [(held, in_unit(scores, scores, target)) for (held, scores), (_, target) in pairs]
+    return [(held, in_order(target, scores)) for (held, scores), (_, target) in pairs]
 
 
 def _side_by_side(parts: list[Part], n_rows: int) -> Array:

@@ -145,6 +145,17 @@ def joined(parts: Sequence[Part], n_rows: int, units: Sequence[Part] | None = No
         return np.asarray(total / times + np.mean(means))
 
 
+def in_order(values: Array, scores: Array) -> Array:
+    """The values, as they are distributed, in the order of the scores; equal where these are equal.
+
+    A choice made without the rows that it judges sets their order; fits by the final choice give
+    new rows their distribution.
+    """
+    _, place, counts = np.unique(scores, return_inverse=True, return_counts=True)
+    middle = (np.cumsum(counts) - counts / 2.0) * len(values) / len(scores) - 0.5
+    return np.asarray(np.interp(middle, np.arange(len(values)), np.sort(values))[place])
+
+
 def in_unit(scores: Array, source: Array, target: Array) -> Array:
     """Scores shifted and scaled so that `source` gets the mean and the spread of `target`."""
     mean, ratio, target_mean = unit_change(source, target)
