@@ -303,7 +303,7 @@ def test_false_alarms_are_as_rare_as_alpha_says(n_before, n_now):
 
 @pytest.mark.parametrize(("times", "ahead", "alarms"), [(1.6, 0.0, False), (4.0, 500.0, True)])
 def test_the_top_is_held_against_what_fits_can_tell(times, ahead, alarms):
-    """Out-of-fold scores tell the share at the top to a fifth; in-sample scores there are higher."""
+    """Out-of-fold scores give the share at the top to a fifth; in-sample scores are higher."""
     scores = np.arange(20_000.0)
     scale = ScoreScale.learn(np.zeros(len(scores), bool), scores)
     fitted = Spread.of(scores + ahead, levels=top_levels(len(scores)))

@@ -86,7 +86,7 @@ def choose_weights(
 def unseen_scores(
     lists: Lists, folds: Sequence[Fold], weights: Array, scoring: str | None, seed: int
 ) -> Array:
-    """Scores of each fold's rows by weights that other rows chose, as those by `weights` are spread.
+    """Scores of each fold's rows by weights chosen on other rows, spread as by `weights`.
 
     Weights chosen on all rows would make these scores optimistic.
     """

@@ -38,8 +38,8 @@ MOST_TEXTS = 60
 TOPS = (0.0001, 0.001, 0.01, 0.1)
 """Parts of the list, from its top, whose precision is watched."""
 MOST_AT_TOP = 25.0
-"""Rows above a score that training rows are worth at most: the share of new rows above it varies
-by a fifth from fit to fit (benchmarks/percentile_scores.py), however many training rows there are."""
+"""Rows above a score that training rows are worth at most: however many there are, the share of
+new rows above it varies by a fifth from fit to fit (benchmarks/percentile_scores.py)."""
 FEWEST_AT_TOP = 20
 """Rows that such a part must have, before and, as expected, now."""
 
