@@ -157,19 +157,13 @@ def in_order(values: Array, scores: Array) -> Array:
 
 
 def in_unit(scores: Array, source: Array, target: Array) -> Array:
-    """Scores shifted and scaled so that `source` gets the mean and the spread of `target`."""
-    mean, ratio, target_mean = unit_change(source, target)
-    return np.asarray((scores - mean) * ratio + target_mean)
-
-
-def unit_change(source: Array, target: Array) -> tuple[float, float, float]:
-    """Mean of `source`, factor to the spread of `target`, and mean of `target`.
+    """Scores shifted and scaled so that `source` gets the mean and the spread of `target`.
 
     Both score the same rows, NaN where a score is unknown.
     """
     known = ~(np.isnan(source) | np.isnan(target))
     ratio = float(np.std(target[known])) / (float(np.std(source[known])) or 1.0)
-    return float(source[known].mean()), ratio, float(target[known].mean())
+    return np.asarray((scores - source[known].mean()) * ratio + target[known].mean())
 
 
 class Turn(NamedTuple):
