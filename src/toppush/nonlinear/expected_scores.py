@@ -89,4 +89,4 @@ def _ratio_of_two(first: Array, second: Array, apart: Array) -> Array:
     starts = np.rint(len(ones) * np.unique([0.0, *outer, *(1.0 - outer)])).astype(int)
     squares = (np.add.reduceat(some**2, starts) + TINY for some in (twos, ones))
     places = np.add.reduceat(ones, starts) / np.diff(starts, append=len(ones))
-    return np.interp(apart, places, np.clip(np.divide(*squares), 0.5, 1.0))
+    return np.asarray(np.interp(apart, places, np.clip(np.divide(*squares), 0.5, 1.0)))
