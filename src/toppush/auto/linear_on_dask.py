@@ -64,15 +64,9 @@ class LinearGrower:
         """The fits without each fold, by the setting for all rows."""
         return [final for _, final in folds]
 
-<<<<<<< HEAD
-    def unseen(self, folds: list[TopLinear]) -> list[TopLinear]:
-        """The fits without each fold, with the settings that are best on the other folds."""
-        return folds
-=======
     def unseen(self, folds: list[tuple[TopLinear, TopLinear]]) -> list[TopLinear]:
         """The fits without each fold, by the settings that the other folds choose."""
         return [chosen for chosen, _ in folds]
->>>>>>> 6ef517f (On Dask too, a choice by other folds changes the order of a linear base model's scores only)
 
     def _fitted(self, where: Lazy, place: int) -> TopLinear:
         """Fitted to some rows by a setting; their scores have deviation 1, of negatives mean 0."""
