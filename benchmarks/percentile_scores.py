@@ -34,6 +34,8 @@ ALSO = {"bank-marketing": ["duration"], "give-me-some-credit": ["id"]}
 """Columns that are dropped besides those that the tables name."""
 TABLES = (
     "bank-marketing",
+    "car_claim_australia",
+    "covid_test_positive",
     "give-me-some-credit",
     "online_shoppers_purchase",
     "vehicle_insurance_fraud",

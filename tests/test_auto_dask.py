@@ -14,7 +14,7 @@ from holders import lazy
 from toppush import TopRanker, files
 from toppush.auto import dealt, linear, linear_on_dask, xgboost_on_dask
 from toppush.files.errors import ModelError
-from toppush.nonlinear.held_out import in_unit, joined
+from toppush.nonlinear.held_out import in_order, joined
 from toppush.objectives import TopPushObjective
 
 distributed = pytest.importorskip("distributed", reason="needs Dask, the extra [dask]")
@@ -314,7 +314,7 @@ def test_the_trees_are_those_of_one_process(processes, rng, loss, monkeypatch):
             booster.predict(unseen, output_margin=True, iteration_range=(0, n)).astype(float)
             for n in (n_chosen[number], n_common)
         )
-        parts.append((held, in_unit(chosen, chosen, common)))
+        parts.append((held, in_order(common, chosen)))
         model = xgboost.Booster(model_file=bytearray(there.members_[name].boosters_[number]))
         assert model.num_boosted_rounds() == n_common
         assert_allclose(model.predict(unseen, output_margin=True), common, atol=grid)

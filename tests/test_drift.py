@@ -24,7 +24,7 @@ from toppush.metrics.drift import (
     stability_index,
     unlike_before,
 )
-from toppush.metrics.spread import Spread, even_levels, masses
+from toppush.metrics.spread import Spread, even_levels, masses, top_levels
 from toppush.metrics.verdict import ColumnNow, headline, sentences, verdict
 from toppush.metrics.watched import LEVELS, Numbers, Scores, Texts
 
@@ -299,6 +299,18 @@ def test_false_alarms_are_as_rare_as_alpha_says(n_before, n_now):
     rounds = 200
     count = sum(bool(checked(seed, n_before, n_now).moved()) for seed in range(rounds))
     assert count <= stats.binom.ppf(0.999, rounds, Limits().alpha)
+
+
+@pytest.mark.parametrize(("times", "ahead", "alarms"), [(1.6, 0.0, False), (4.0, 500.0, True)])
+def test_the_top_is_held_against_what_fits_can_tell(times, ahead, alarms):
+    """Out-of-fold scores give the share at the top to a fifth; in-sample scores are higher."""
+    scores = np.arange(20_000.0)
+    scale = ScoreScale.learn(np.zeros(len(scores), bool), scores)
+    fitted = Spread.of(scores + ahead, levels=top_levels(len(scores)))
+    now = np.concatenate([scores, np.full(round(0.01 * (times - 1) * len(scores)), 1e6)])
+    held = Scores(scale, scale.spread.count(now), fitted=fitted, fitted_counts=fitted.count(now))
+    moved = [one.what for one in judged(held.changes(Limits(factor=1.5)), 0.01) if one.moved]
+    assert moved == ["top"] * alarms
 
 
 def test_scores_that_moved_and_precision_that_fell_are_told():

@@ -16,7 +16,7 @@ from toppush.nonlinear.expected_scores import (
     with_second_scores,
 )
 from toppush.nonlinear.forest import TopForest
-from toppush.nonlinear.held_out import split_folds
+from toppush.nonlinear.held_out import in_order, split_folds
 
 MARKS = np.array([10.0, 5.0, 1.0])
 
@@ -51,13 +51,26 @@ def test_narrowed_scores_have_the_distribution_of_the_mean(noise, n_models):
         assert share < 0.9 or np.quantile(first, share) > mark
 
 
+@pytest.mark.parametrize("n_models", [3, 4])
+def test_narrowing_follows_noise_that_makes_the_top(n_models):
+    """Noise with outliers that is three times as large where the signal is high."""
+    rng = np.random.default_rng(0)
+    signal = rng.normal(size=100_000)
+    noise = rng.laplace(size=(n_models, len(signal))) * np.where(signal > 1, 1.05, 0.35)
+    first, second, *_ = several = signal + noise
+    second = np.where(np.arange(len(signal)) % 8, np.nan, second)
+    mark = np.quantile(narrowed(first, first, second, n_models), [0.9, 0.99])
+    found = np.mean(several.mean(axis=0) > mark[:, None], axis=1)
+    assert_allclose(found, [0.1, 0.01], rtol=0.2)
+
+
 @given(
     st.lists(st.tuples(st.floats(-9, 9), st.floats(-9, 9)), min_size=20, max_size=60),
     st.integers(1, 9),
 )
 def test_narrowing_keeps_the_ranking_and_goes_to_the_middle(pairs, n_models):
     first, second = np.array(pairs).T
-    expected, middle = narrowed(first, first, second, n_models), first.mean()
+    expected, middle = narrowed(first, first, second, n_models), np.median(first)
     assert (np.diff(expected[np.argsort(first)]) >= -1e-9).all()
     assert (np.abs(expected - middle) <= np.abs(first - middle) + 1e-9).all()
     assert (np.abs(expected - middle) >= np.abs(first - middle) / np.sqrt(n_models) - 1e-9).all()
@@ -69,6 +82,21 @@ def test_scores_stay_where_models_agree_or_are_not_averaged():
     assert_array_equal(narrowed(first, first, -first, 1), first)
     unknown = np.where(np.arange(200) < 5, first, np.nan)
     assert_array_equal(narrowed(first, first, unknown, 4), first)
+
+
+@given(
+    st.lists(st.integers(-3, 3), min_size=1, max_size=30),
+    st.lists(st.floats(-9, 9), min_size=1, max_size=30),
+)
+def test_values_in_the_order_of_scores(scores, values):
+    scores = np.array(scores)
+    found = in_order(np.array(values), scores)
+    order = np.argsort(scores, kind="stable")
+    assert (np.diff(found[order]) >= 0).all()
+    assert len(np.unique(found)) <= len(np.unique(scores))
+    assert min(values) <= found.min() <= found.max() <= max(values)
+    distinct = in_order(np.array(values), np.arange(len(values))[::-1])
+    assert_array_equal(distinct, np.sort(values)[::-1])
 
 
 # ---- rows that two models leave out
@@ -115,7 +143,7 @@ def test_percentile_scores_of_new_rows_are_uniform(name):
         found.append(above(points(scores, ranker.expected_scores_)))
         before.append(above(points(scores, ranker.out_of_fold_)))
     error = np.std(found, axis=0, ddof=1) / np.sqrt(len(found))
-    assert (np.abs(np.mean(found, axis=0) - MARKS) < 2 * error + 0.25 * MARKS).all()
+    assert (np.abs(np.mean(found, axis=0) - MARKS) < 2 * error + 0.15 * MARKS).all()
     if name != "linear":
         assert (np.mean(before, axis=0)[1:] < 0.9 * MARKS[1:]).all()
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from toppush.auto.quality import Judge
-from toppush.nonlinear.held_out import Fold, Turn, in_unit, scored_in_turn
+from toppush.nonlinear.held_out import Fold, Turn, in_order, scored_in_turn
 from toppush.types import Array, Mask, Where
 
 N_SAMPLES, N_STEPS = 8, 12
@@ -86,7 +86,7 @@ def choose_weights(
 def unseen_scores(
     lists: Lists, folds: Sequence[Fold], weights: Array, scoring: str | None, seed: int
 ) -> Array:
-    """Scores of each fold's rows by weights chosen on other rows, in the unit of `weights`.
+    """Scores of each fold's rows by weights chosen on other rows, spread as by `weights`.
 
     Weights chosen on all rows would make these scores optimistic.
     """
@@ -96,7 +96,7 @@ def unseen_scores(
         own = lists.combined(
             choose_weights(lists.part(turn.choosing), scoring, seed, N_OUTER_SAMPLES)
         )
-        return in_unit(own, own, whole)[turn.judged]
+        return in_order(whole[turn.judged], own[turn.judged])
 
     return scored_in_turn(folds, lists.positive, score)
 

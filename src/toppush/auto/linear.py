@@ -35,8 +35,8 @@ from toppush.nonlinear.held_out import (
     Fold,
     Turn,
     folds_of,
+    in_order,
     in_turn,
-    in_unit,
     nested,
     require_two_of_each,
     scored_in_turn,
@@ -360,18 +360,21 @@ class Tried:
         return int(np.argmax(np.round(judge(lists[:, known]), 12)))
 
     def unseen(self, loss: str, rows: "Rows", folds: list[Fold]) -> Array:
-        """Scores of all held-out rows by settings chosen without them, in the unit of the best."""
+        """Scores of all held-out rows by settings chosen without them, spread as by the best."""
         matrix_of = cache(lambda form: Features.of(rows, form).matrix)
-        turns = itertools.count()
+        best, turns = self.best, itertools.count()
+
+        def scores_by(place: int, turn: Turn) -> Array:
+            if len(self.lists[place]) == len(rows.positive):
+                return np.asarray(self.lists[place][turn.judged])
+            form, penalty = self.settings[place]
+            fold = folds[turn.fold][0], turn.judged
+            return Fits(loss, matrix_of(form), rows, penalty).held_scores([fold])[turn.judged]
 
         def score(turn: Turn) -> Array:
             place = self.best_in(next(turns))
-            scores = self.lists[place]
-            if len(scores) < len(rows.positive):
-                form, penalty = self.settings[place]
-                fold = folds[turn.fold][0], turn.judged
-                scores = Fits(loss, matrix_of(form), rows, penalty).held_scores([fold])
-            return in_unit(scores, self.lists[place], self.lists[self.best])[turn.judged]
+            scores = scores_by(place, turn)
+            return scores if place == best else in_order(scores_by(best, turn), scores)
 
         return scored_in_turn(folds, rows.positive, score)
 

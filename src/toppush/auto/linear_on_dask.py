@@ -13,7 +13,6 @@ from toppush.auto.linear import TOL, Features, TopLinear
 from toppush.auto.members import Settings
 from toppush.designs.columns import times
 from toppush.estimators.toppush import TopPush
-from toppush.nonlinear.held_out import unit_change
 from toppush.types import Array, Mask, Matrix
 
 if TYPE_CHECKING:
@@ -26,6 +25,8 @@ class LinearGrower:
     Form and penalty are chosen by a few rows, for the rows that a fold holds out by those of the
     other folds, as `TopLinear` chooses them.
     """
+
+    averages = False
 
     def __init__(self, dealt: Dealt, settings: Settings) -> None:
         self.dealt = dealt
@@ -49,26 +50,23 @@ class LinearGrower:
             self.in_forms[form] = InForm(rows, factor, curves)
         return self.in_forms[form]
 
-    def fold(self, number: int) -> TopLinear:
-        """Fitted to the rows that a fold learns from, in the unit of the setting for all rows."""
-        lists, place = self.tried.lists, self.tried.best_in(number)
-        found = self._fitted(self.dealt.folds[number][0], place)
-        mean, ratio, target_mean = unit_change(lists[place], lists[self.tried.best])
-        found.coef_ = found.coef_ * ratio
-        found.threshold_ = (found.threshold_ + mean) * ratio - target_mean
-        return found
+    def fold(self, number: int) -> tuple[TopLinear, TopLinear]:
+        """Fitted to a fold's rows by the setting that other folds choose, and by that for all."""
+        train, place = self.dealt.folds[number][0], self.tried.best_in(number)
+        chosen, best = self._fitted(train, place), self.tried.best
+        return chosen, chosen if place == best else self._fitted(train, best)
 
-    def whole(self, folds: list[TopLinear]) -> TopLinear:
+    def whole(self, folds: list[tuple[TopLinear, TopLinear]]) -> TopLinear:
         """Fitted to all rows."""
         return self._fitted(self.dealt.counted, self.tried.best)
 
-    def averaged(self, folds: list[TopLinear]) -> list[TopLinear]:
-        """One fit scores new rows."""
-        return []
+    def final(self, folds: list[tuple[TopLinear, TopLinear]]) -> list[TopLinear]:
+        """The fits without each fold, by the setting for all rows."""
+        return [final for _, final in folds]
 
-    def unseen(self, folds: list[TopLinear]) -> list[TopLinear]:
-        """The fits without each fold, with the settings that are best on the other folds."""
-        return folds
+    def unseen(self, folds: list[tuple[TopLinear, TopLinear]]) -> list[TopLinear]:
+        """The fits without each fold, by the settings that the other folds choose."""
+        return [chosen for chosen, _ in folds]
 
     def _fitted(self, where: Lazy, place: int) -> TopLinear:
         """Fitted to some rows by a setting; their scores have deviation 1, of negatives mean 0."""

@@ -24,7 +24,7 @@ from toppush.estimators.validation import column_names, refuse_sizes
 from toppush.nonlinear.expected_scores import PER_ROW, narrowed
 from toppush.nonlinear.held_out import (
     Part,
-    in_unit,
+    in_order,
     joined,
     require_both_in_each,
     require_two_of_each,
@@ -91,14 +91,17 @@ def _without_lists(ranker: Any) -> Any:
 class Grower(Protocol):
     """Fits a member to Dask's rows."""
 
+    averages: bool
+    """Whether the mean of the fold models scores new rows, and not one fit to all rows."""
+
     def fold(self, number: int) -> Any:
         """Fitted to the rows that a fold learns from."""
 
     def whole(self, folds: list[Any]) -> Any:
         """For all rows, once there is one for each fold."""
 
-    def averaged(self, folds: list[Any]) -> list[Any]:
-        """The fold models whose mean scores new rows; none if one fit to all rows does."""
+    def final(self, folds: list[Any]) -> list[Any]:
+        """The fold models by the choices that are made for all rows."""
 
     def unseen(self, folds: list[Any]) -> list[Any]:
         """For the rows that each fold holds out: fits and choices that were made without them."""
@@ -124,14 +127,14 @@ class OnDask:
         for number in range(len(given.folds)):
             go_on()
             folds.append(grower.fold(number))
-        ranker, averaged = grower.whole(folds), grower.averaged(folds)
+        ranker, final = grower.whole(folds), grower.final(folds)
         held, held_listed = [where for _, where in self.dealt.folds], [at for _, at in given.folds]
-        parts = self._parts(held, held_listed, grower.unseen(folds))
-        if averaged:
+        units = self._parts(held, held_listed, final)
+        parts = _in_units(self._parts(held, held_listed, grower.unseen(folds)), units)
+        if grower.averages:
             again, again_listed = zip(*self.dealt.again, strict=True)
-            units = self._parts(held, held_listed, averaged)
-            second_parts = self._parts(again, again_listed, averaged)
-            unseen = joined(_in_units(parts, units), given.n_rows)
+            second_parts = self._parts(again, again_listed, final)
+            unseen = joined(parts, given.n_rows)
             second = joined(second_parts, given.n_rows, units=units)
             expected = narrowed(unseen, joined(units, given.n_rows), second, len(folds))
         else:
@@ -152,9 +155,9 @@ class OnDask:
 
 
 def _in_units(parts: list[Part], units: list[Part]) -> list[Part]:
-    """Scores of the same rows, each part in the unit of its counterpart."""
+    """Scores of the same rows, each part spread as its counterpart."""
     pairs = zip(parts, units, strict=True)
-    return [(held, in_unit(scores, scores, target)) for (held, scores), (_, target) in pairs]
+    return [(held, in_order(target, scores)) for (held, scores), (_, target) in pairs]
 
 
 def _side_by_side(parts: list[Part], n_rows: int) -> Array:

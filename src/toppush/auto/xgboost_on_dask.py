@@ -110,6 +110,8 @@ class BoostedGrower:
     number that is best on the other folds.
     """
 
+    averages = True
+
     def __init__(self, loss: str, dealt: Dealt, settings: Settings) -> None:
         self.loss, self.dealt = loss, dealt
         self.params = {**PARAMS, "seed": settings.seed}
@@ -140,7 +142,7 @@ class BoostedGrower:
         """The mean of all folds' trees, as that of `TopPushTrees`."""
         return self._ranker(self._of_common_rounds(folds))
 
-    def averaged(self, folds: list[Grown]) -> list[XGBoostTrees]:
+    def final(self, folds: list[Grown]) -> list[XGBoostTrees]:
         """The trees of each fold in that mean."""
         return [self._ranker([one]) for one in self._of_common_rounds(folds)]
 

@@ -37,6 +37,9 @@ MOST_TEXTS = 60
 """Texts of a column that are kept, the most frequent ones."""
 TOPS = (0.0001, 0.001, 0.01, 0.1)
 """Parts of the list, from its top, whose precision is watched."""
+MOST_AT_TOP = 25.0
+"""Rows above a score that training rows are worth at most: however many there are, the share of
+new rows above it varies by a fifth from fit to fit (benchmarks/percentile_scores.py)."""
 FEWEST_AT_TOP = 20
 """Rows that such a part must have, before and, as expected, now."""
 
@@ -277,7 +280,7 @@ class Scores:
     fitted, fitted_counts : Spread and array, or None
         Of the scores that the model itself gives its training rows, with counts of now. Fits to
         folds place equal rows differently, each by a little, and a model knows its own rows too
-        well; what has moved is unlike both.
+        well; scores that have moved are unlike both.
     """
 
     scale: ScoreScale
@@ -356,16 +359,15 @@ class Scores:
         return replace(known, found=hits / rows, low=low, high=high)
 
     def _top_change(self, at: int, limits: Limits) -> Change:
-        rows, total = self.scale.spread.rows, max(float(self.counts.sum()), 1.0)
-        above, parts = self._above(self.counts, at), [self._before(at)[0]]
+        total, part = max(float(self.counts.sum()), 1.0), self._before(at)[0]
+        rows = self.scale.spread.rows
         if self.fitted is not None:
-            knot = self.scale.spread.knots[at : at + 1]
-            parts.append(1.0 - float(self.fitted.share_below(knot)[0]))
+            rows = min(rows, MOST_AT_TOP / max(part, 1e-12))
+        above = self._above(self.counts, at)
         now = above / total
-        factors = [max(now, 0.5 / total) / max(part, 0.5 / rows) for part in parts]
-        size = min(max(one, 1.0 / one) for one in factors)
-        p = max(unlike_before(part * rows, rows, above, total) for part in parts)
-        return Change("top", size, limits.factor, p, parts[0], now, points=self._points(at))
+        factor = max(now, 0.5 / total) / max(part, 0.5 / rows)
+        size, p = max(factor, 1.0 / factor), unlike_before(part * rows, rows, above, total)
+        return Change("top", size, limits.factor, p, part, now, points=self._points(at))
 
     def _precision_change(self, at: int, limits: Limits) -> Change:
         assert self.labelled is not None

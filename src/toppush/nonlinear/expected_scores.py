@@ -17,7 +17,8 @@ from toppush.types import Array, Mask, Where
 SHARE, MOST = 0.125, 4_000
 """Share of the rows that two fold models leave out, and how many rows are enough."""
 FEWEST = 20
-"""Rows with two scores below which nothing is measured."""
+"""Rows with two scores below which nothing is measured, and which each place has."""
+TINY = np.finfo(np.float64).tiny
 PER_ROW = ("out_of_fold_", "second_scores_", "expected_scores_")
 """Attributes of fitted rankers with an entry for each training row."""
 
@@ -50,11 +51,12 @@ def n_averaged(held: Sequence[Where]) -> float:
 def narrowed(scores: Array, first: Array, second: Array, n_models: float) -> Array:
     """Scores by one model, spread as the mean of several models spreads its scores.
 
-    A score s becomes m + (s - m) sqrt(r + (1 - r) / n_models), with the mean m of all scores and
-    r = (E[second | first = s] - m) / (s - m), the part of s - m that another model confirms. This
-    is exact if scores and their noise are normal, and otherwise to first order in the variance of
-    the noise, which may differ along the ranking. On synthetic and raw data, an expectation with
-    one slope below the median and one above was as accurate as isotonic regression, and less noisy.
+    Rows with scores by two models show how the mean of two is spread. A squared distance from the
+    median, r times as large for the mean of two as for one model at the same place of the ranking,
+    is 1 - 2 (1 - r) (1 - 1 / n) times as large for the mean of n models: exact for normal scores
+    with normal noise, and to first order in the variance of the noise, which may differ along the
+    ranking. On raw data with all rows scored by all models, the part of new rows above the highest
+    1 % was 0.98 to 1.05 %, and 0.4 to 1.0 % by a regression of second on first scores.
 
     Parameters
     ----------
@@ -67,22 +69,24 @@ def narrowed(scores: Array, first: Array, second: Array, n_models: float) -> Arr
     known = ~(np.isnan(first) | np.isnan(second))
     if n_models <= 1.0 or known.sum() < FEWEST:
         return scores
-    middle = float(np.nanmean(scores))
+    middle = float(np.nanmedian(scores))
     apart = scores - middle
-    confirmed = _expected_second(first[known], second[known], scores) - middle
-    shared = np.clip(apart * confirmed, 0.0, apart**2)
-    size = np.sqrt(shared + (apart**2 - shared) / n_models)
-    return np.asarray(middle + np.sign(apart) * size)
+    shrunk = 1.0 - _ratio_of_two(first[known] - middle, second[known] - middle, apart)
+    expected = middle + apart * np.sqrt(1.0 - 2.0 * shrunk * (1.0 - 1.0 / n_models))
+    order = np.argsort(scores, kind="stable")  # NaN last
+    expected[order] = np.fmax.accumulate(expected[order])
+    return np.asarray(np.where(np.isnan(scores), np.nan, expected))
 
 
-def _expected_second(first: Array, second: Array, scores: Array) -> Array:
-    """Mean score by one of two models where the other gives these scores; never falling."""
-    given, other = np.concatenate([first, second]), np.concatenate([second, first])
-    median = np.median(given)
+def _ratio_of_two(first: Array, second: Array, apart: Array) -> Array:
+    """Squares of means of two scores by those of single ones, at the same places of the ranking.
 
-    def slopes(values: Array) -> Array:
-        return np.stack([np.minimum(values - median, 0.0), np.maximum(values - median, 0.0)], 1)
-
-    at_median = np.column_stack([slopes(given), np.ones(len(given))])
-    *found, level = np.linalg.lstsq(at_median, other)[0]
-    return np.asarray(level + slopes(scores) @ np.maximum(found, 0.0))
+    Each place has half as many rows as the next one towards the median.
+    """
+    ones = np.sort(np.stack([first, second]), axis=None).reshape(-1, 2).mean(axis=1)
+    twos = np.sort((first + second) / 2.0)
+    outer = 0.5 ** np.arange(1, max(int(np.log2(len(ones) / FEWEST)), 1) + 1)
+    starts = np.rint(len(ones) * np.unique([0.0, *outer, *(1.0 - outer)])).astype(int)
+    squares = (np.add.reduceat(some**2, starts) + TINY for some in (twos, ones))
+    places = np.add.reduceat(ones, starts) / np.diff(starts, append=len(ones))
+    return np.asarray(np.interp(apart, places, np.clip(np.divide(*squares), 0.5, 1.0)))

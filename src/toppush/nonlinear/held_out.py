@@ -145,20 +145,25 @@ def joined(parts: Sequence[Part], n_rows: int, units: Sequence[Part] | None = No
         return np.asarray(total / times + np.mean(means))
 
 
+def in_order(values: Array, scores: Array) -> Array:
+    """The values, as they are distributed, in the order of the scores; equal where these are equal.
+
+    A choice made without the rows that it judges sets their order; fits by the final choice give
+    new rows their distribution.
+    """
+    _, place, counts = np.unique(scores, return_inverse=True, return_counts=True)
+    middle = (np.cumsum(counts) - counts / 2.0) * len(values) / len(scores) - 0.5
+    return np.asarray(np.interp(middle, np.arange(len(values)), np.sort(values))[place])
+
+
 def in_unit(scores: Array, source: Array, target: Array) -> Array:
-    """Scores shifted and scaled so that `source` gets the mean and the spread of `target`."""
-    mean, ratio, target_mean = unit_change(source, target)
-    return np.asarray((scores - mean) * ratio + target_mean)
-
-
-def unit_change(source: Array, target: Array) -> tuple[float, float, float]:
-    """Mean of `source`, factor to the spread of `target`, and mean of `target`.
+    """Scores shifted and scaled so that `source` gets the mean and the spread of `target`.
 
     Both score the same rows, NaN where a score is unknown.
     """
     known = ~(np.isnan(source) | np.isnan(target))
     ratio = float(np.std(target[known])) / (float(np.std(source[known])) or 1.0)
-    return float(source[known].mean()), ratio, float(target[known].mean())
+    return np.asarray((scores - source[known].mean()) * ratio + target[known].mean())
 
 
 class Turn(NamedTuple):

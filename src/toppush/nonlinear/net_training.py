@@ -17,7 +17,7 @@ from torch.nn.functional import softplus
 
 from toppush.metrics import average_precision
 from toppush.nonlinear.expected_scores import narrowed
-from toppush.nonlinear.held_out import in_unit, joined
+from toppush.nonlinear.held_out import in_order, joined
 from toppush.nonlinear.net_batches import Shuffled, TrainingSet, dealt_folds
 from toppush.torch.pairs import Scored, Tensor, push_loss, top_level
 from toppush.types import Array, Where
@@ -218,7 +218,7 @@ class Training:
         for member, where in self._held_out():
             first.append((where, self._scores(member, where)))
             by_others = self._unseen.get(member, first[-1][1])
-            chosen.append((where, in_unit(by_others, by_others, first[-1][1])))
+            chosen.append((where, in_order(first[-1][1], by_others)))
             other = np.flatnonzero(self.given.is_second(int(self._folds[member])))
             second.append((other, self._scores(member, other)))
         n_rows, level = self.given.n_rows, float(np.mean(offsets))

@@ -38,7 +38,7 @@ from toppush.nonlinear.held_out import (
     Fold,
     drawn_folds,
     given_folds,
-    in_unit,
+    in_order,
     joined,
     require_two_of_each,
     top_mean,
@@ -407,7 +407,7 @@ class TopPushTrees(Ranker):
             by_rounds = self._raw_scores(booster, X[held], rounds)
             first.append((held, self._raw_scores(booster, X[held], n_trees[place])))
             second.append((other, self._raw_scores(booster, X[other], n_trees[place])))
-            chosen.append((held, in_unit(by_rounds, by_rounds, first[-1][1])))
+            chosen.append((held, in_order(first[-1][1], by_rounds)))
         unseen, one_score = joined(chosen, len(positive)), joined(first, len(positive))
         second_score = joined(second, len(positive), units=first)
         n_models = n_averaged([member.held for member in members])
