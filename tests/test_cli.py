@@ -55,8 +55,7 @@ def folder(tmp_path_factory):
 def test_fit_reports_what_it_did(folder):
     options = ["--label", "fraud", "--positive", "no", "--drop", "id,city", "--lam", "cv",
                "--top", "0.1", "--cv", "3", "--seed", "5", "--loss", "logistic",
-               "--categorical", "member", "--kernel", "nystroem:15", "--scale",
-               "standard"]  # fmt: skip
+               "--categorical", "member", "--scale", "standard"]  # fmt: skip
     found = result("fit", folder / "train.csv", "-o", folder / "k.toppush", *options)
     assert found["label"] == {
         "column": "fraud", "positive": "no", "others": ["yes"], "why": "as named",
@@ -71,7 +70,7 @@ def test_fit_reports_what_it_did(folder):
     assert found["fit"]["loss"] == "logistic"
     assert found["certificate"]["lower"] <= found["certificate"]["upper"]
     model = files.load(folder / "k.toppush")
-    assert [name for name, _ in model.pipeline.steps] == ["columns", "scale", "kernel", "ranker"]
+    assert [name for name, _ in model.pipeline.steps] == ["columns", "scale", "ranker"]
     assert model.ranker.cv.random_state == 5
 
 
@@ -199,8 +198,8 @@ def comparison(folder):
         found.append(compare(given, tell=lambda *step: told.append(step), **options))
         return found[0]
 
-    slow = ("TopPush net", "TopPush kernel")  # half a minute
-    quick = {name: one for name, one in experiments_compare.RIVALS.items() if name not in slow}
+    rivals = experiments_compare.RIVALS
+    quick = {name: one for name, one in rivals.items() if name != "TopPush net"}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(experiments_compare, "RIVALS", quick)
         patch.setattr(experiments_compare, "compare", noted)

@@ -23,7 +23,6 @@ SENTENCES = {
     "auto": "effort quick, seed 0",
     "linear": "lam 0.1, top 77 of the negatives, as given",
     "additive": "The sum of a curve of each of 4 columns: lam 0.1",
-    "kernel": "Gaussian similarity to ",
     "trees": "Boosted trees: 2 members of",
     "net": "Networks: 2 members with 256 and 128 hidden units",
 }
@@ -33,7 +32,6 @@ MOVES = {
     "auto": "Every member shares out its score among the columns",
     "linear": "To the right: larger values rank higher",
     "additive": "The score is a sum of one curve for each column",
-    "kernel": "Shapley values",
     "trees": "Shapley values",
     "net": "Shapley values",
 }
@@ -118,7 +116,7 @@ def test_what_follows_a_fit(kind, fitted, folder, tmp_path):
          "--lam is not for --model trees, which takes --top, --loss, --members, --cv, --groups, "),
         (["--model", "linear", "--members", "3"], "--members is not for --model linear"),
         (["--model", "net", "--cv", "3"], "--cv is not for --model net"),
-        (["--model", "additive", "--kernel", "nystroem:5"], "--kernel is not for --model additive"),
+        (["--model", "additive", "--tol", "0.1"], "--tol is not for --model additive"),
         (["--model", "trees", "--loss", "logistic"], "--model trees takes pairwise, binary"),
         (["--model", "forest"], "'forest' is not one of 'auto', 'linear', 'additive'"),
         (["--model", "auto", "--lam", "1"], "--lam is not for --model auto, which takes --effort"),

@@ -23,7 +23,6 @@ from toppush import (
     TopPush,
     TopPushAdditive,
     TopPushCV,
-    TopPushKernel,
     TopPushNet,
     TopPushTrees,
     TopRanker,
@@ -46,7 +45,6 @@ RANKERS = {
     "linear": TopPush(0.1, top=0.3),
     "cv": TopPushCV([0.1], tops=[0.3], cv=2),
     "additive": TopPushAdditive([0.1], tops=[0.3]),
-    "kernel": TopPushKernel([0.1], tops=[0.3], widths=[0.3], n_components=20),
     "trees": TopPushTrees(0.1, n_members=2, max_rounds=20, n_threads=1),
     "auto": TopRanker(["logistic", "linear", "trees"], effort="quick", n_threads=1),
     "net": TopPushNet(n_members=2, hidden=(8,), max_steps=30, learning_rate=0.01, n_threads=1),
@@ -461,7 +459,7 @@ def test_typical_values_take_all_lifts_away_from_a_weighted_sum():
     assert_allclose(now, ranker.decision_function(X) - lost, atol=1e-9)
 
 
-@pytest.mark.parametrize("name", ["additive", "trees", "kernel", "auto"])
+@pytest.mark.parametrize("name", ["additive", "trees", "auto"])
 def test_named_columns_matter_more_than_others(name, rng):
     ranker, (X, y) = fitted(name), made(200, seed=1)
     scores = ranker.decision_function(X)

@@ -18,7 +18,7 @@ FEATURES = {"age", "income", "city", "member"}
 ROLES = {"weight": "zz_weight", "groups": "zz_group", "time": "zz_time"}
 LEAKS = ("zz_label", "zz_copy", *ROLES.values())
 """Each alone ranks the rows perfectly."""
-TAKES = dict.fromkeys(("auto", "linear", "additive", "kernel"), ("groups", "time"))
+TAKES = dict.fromkeys(("auto", "linear", "additive"), ("groups", "time"))
 TAKES |= {"trees": ("groups",), "net": ()}
 FITS = [
     pytest.param(kind, role, marks=[pytest.mark.long] * ((kind, role) != ("trees", "groups")))

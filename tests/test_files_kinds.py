@@ -70,7 +70,7 @@ def test_kinds_say_what_they_are():
 
 
 OPTIONS = {
-    "lam": 0.1, "top": 0.1, "loss": "pairwise", "kernel": "nystroem:5", "scale": "none", "cv": 3,
+    "lam": 0.1, "top": 0.1, "loss": "pairwise", "scale": "none", "cv": 3,
     "members": 2, "threads": 1,
 }  # fmt: skip
 
@@ -395,15 +395,6 @@ def test_networks_as_json_make_the_score(models, tmp_path):
     scores = total / len(told["members"]) - told["threshold"]
     np.testing.assert_allclose(scores, model.decision_function(batch()), atol=1e-9)
     assert told["features"] == model.columns.get_feature_names_out().tolist()
-
-
-def test_kernels_as_json_make_the_score(models, tmp_path):
-    model = models("kernel")
-    told = exported(model, tmp_path)
-    rows = model.columns.transform(batch()) * told["factor"] - told["shift"]
-    away = ((rows[:, None, :] - np.array(told["centers"])[None]) ** 2).sum(axis=2)
-    scores = np.exp(-told["gamma"] * away) @ told["weights"] - told["threshold"]
-    np.testing.assert_allclose(scores, model.decision_function(batch()), atol=1e-6)
 
 
 @pytest.mark.parametrize("kind", ["additive", "trees"])

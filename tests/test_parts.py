@@ -274,7 +274,7 @@ def test_command(client, frame, tmp_path):
     ("words", "code", "said"),
     [
         (["--cluster", "somewhere"], 1, "give an address such as tcp://host:8786, or local"),
-        (["--kernel", "nystroem:5", "--cluster", "local"], 2, "is not for a cluster"),
+        (["--effort", "quick", "--cluster", "local"], 2, "is not for a cluster"),
         ([], 2, "is a folder, which only --cluster reads"),
     ],
 )

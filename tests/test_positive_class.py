@@ -39,7 +39,6 @@ RANKERS = [
     TopPush(0.1, top=0.3),
     TopPushCV([0.1, 1.0], tops=[0.3], cv=2),
     toppush.TopPushAdditive([0.1, 1.0], tops=[0.3], cv=2),
-    toppush.TopPushKernel([0.01], tops=[0.3], widths=[0.3, 1.0], n_components=10, cv=2),
     TopLinear(),
     TopForest(5, n_threads=1),
 ]

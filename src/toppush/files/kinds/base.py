@@ -169,10 +169,6 @@ class Kind(ABC):
         module, _, name = self.home.rpartition(".")
         return getattr(import_module(module), name)
 
-    def more_steps(self, options: Options, X: Matrix, seed: int) -> Steps:
-        """Steps between the columns and the ranker, not fitted."""
-        return []
-
     def arguments(self, options: Options) -> Options:
         """Options under the names of the ranker's parameters."""
         names = {"members": "n_members", "threads": "n_threads"}
