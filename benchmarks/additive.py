@@ -92,7 +92,6 @@ METHODS = {
         MaxAbsScaler(), FunctionTransformer(sparse.csr_matrix), TopPushCV(n_threads=1)
     ),
     "TopPushAdditive": lambda: TopPushAdditive(n_threads=1),
-    "TopPushAdditive, average": lambda: TopPushAdditive(combine="average", n_threads=1),
     "LightGBM": trees,
 }
 

@@ -232,11 +232,11 @@ def test_large_tables_are_searched_in_part_and_fitted_whole(table, monkeypatch):
     monkeypatch.setattr(features, "OF_EACH_CLASS", 80)
     pairs = TopPushAdditive()._pairs()
     given = TopPushAdditive()._read(X, y, None)
-    where = pairs.searched(given, 200, choose=True)
+    monkeypatch.setattr(features, "SEARCH_ROWS", 200)
+    where = pairs._searched(given)
     assert 160 <= len(where) <= 300
     assert y[where].sum() >= min(y.sum(), 80)
     assert_array_equal(np.unique(where), where)
-    monkeypatch.setattr(features.Pairs.searched, "__defaults__", (200,))
     ranker = TopPushAdditive([0.01, 1.0], cv=3).fit(X, y)
     alone = TopPushAdditive([ranker.lam_], tops=[ranker.top_]).fit(X, y)
     assert_array_equal(ranker.coef_, alone.coef_)
@@ -328,13 +328,3 @@ def test_curves_are_drawn(fitted):
     chosen = CurvesDisplay.from_estimator(fitted, columns=[2])
     assert [axes.get_title() for axes in chosen.axes_] == ["2"]
     assert chosen.axes_[0].lines[1].get_ydata()[0] == fitted.curve(2).missing
-
-
-def test_an_average_has_no_certificate(table):
-    X, y = table
-    ranker = TopPushAdditive([0.1, 1.0], cv=2).fit(X, y)
-    assert ranker.solution_.lower <= ranker.solution_.upper
-    averaged = ranker.set_params(combine="average").fit(X, y)
-    assert not hasattr(averaged, "solution_")
-    found = averaged.contributions(X).sum(axis=1)
-    assert_allclose(found, averaged.decision_function(X), atol=1e-9)

@@ -163,16 +163,6 @@ def test_forged_splines_are_refused(tmp_path):
             saving.from_bytes(forged(parts | {knots[0]: array_bytes(bad)}))
 
 
-def test_an_average_is_saved_without_a_certificate(tmp_path):
-    ranker = TopPushCV(lams=[0.1, 0.01], tops=(0.5,), combine="average").fit(X, Y)
-    files.save(ranker, tmp_path / "m")
-    again = files.load(tmp_path / "m")
-    assert "certificate" not in again.about
-    assert not hasattr(again.ranker, "solution_")
-    assert again.ranker.members_ == ranker.members_
-    np.testing.assert_array_equal(again.decision_function(X), ranker.decision_function(X))
-
-
 def test_skops_alone_opens_a_fitted_ranker(tmp_path):
     for ranker in (TopPush(0.1, top=0.5), TopPushCV(lams=[0.1], tops=(0.5,))):
         skops.io.dump(ranker.fit(X, Y), tmp_path / "r.skops")

@@ -319,13 +319,6 @@ CONTESTANTS = {
             "ours",
         ),
         Contestant(
-            "linear-average",
-            "TopPushCV, average",
-            f'{SCALED}combine="average".',
-            on_columns(lambda seed: TopPushCV(combine="average", n_threads=1)),
-            "ours",
-        ),
-        Contestant(
             "additive",
             "TopPushAdditive",
             f"{SCALED}else as it is.",
