@@ -1,7 +1,6 @@
 """The default: a combination of rankers from a file, its table, its file, its exports."""
 
 import copy
-import json
 
 import numpy as np
 import pyarrow as pa
@@ -25,7 +24,7 @@ from toppush.files.kinds import KINDS, chosen, kind_of
 from toppush.files.kinds import base as kinds_base
 from toppush.files.kinds.base import FitRows
 from toppush.files.model import saving
-from toppush.files.model.exports import export_json, export_onnx
+from toppush.files.model.exports import export_onnx
 
 QUICK = {"label": "fraud", "drop": DROP, "effort": "quick", "threads": 1}
 
@@ -289,15 +288,16 @@ def test_members_that_no_file_can_hold_are_refused_before_the_fit(folder, tmp_pa
 
 
 @pytest.mark.parametrize(
-    ("options", "missing"),
+    ("options", "missing", "named"),
     [
-        (["--onnx"], "onnx"),
-        (["--model", "trees", "--onnx"], "onnx"),
-        (["--weights"], "skops"),
+        (["--weights"], None, "--weights"),
+        (["--onnx"], "onnx", "onnx"),
+        (["--model", "trees", "--onnx"], "onnx", "onnx"),
+        (["--model", "linear", "--weights"], "skops", "skops"),
     ],
 )
 def test_exports_that_cannot_be_are_refused_before_anything_is_read(
-    options, missing, tmp_path, monkeypatch
+    options, missing, named, tmp_path, monkeypatch
 ):
     found = kinds_base.find_spec
     monkeypatch.setattr(
@@ -305,8 +305,10 @@ def test_exports_that_cannot_be_are_refused_before_anything_is_read(
     )
     rows = tmp_path / "empty.csv"
     rows.touch()
-    told = run("fit", rows, "-o", tmp_path / "m", *options, tmp_path / "x", code=1).stderr
-    assert missing in told
+    told = run(
+        "fit", rows, "-o", tmp_path / "m", *options, tmp_path / "x", code=1 if missing else 2
+    ).stderr
+    assert named in told
     assert list(tmp_path.iterdir()) == [rows]
 
 
@@ -371,43 +373,6 @@ def test_onnx_gives_the_same_scores(whole, tmp_path):
     session = runtime.InferenceSession((tmp_path / "m.onnx").read_bytes())
     found = session.run(None, given)[0]
     np.testing.assert_allclose(found, whole.decision_function(batch()), atol=1e-5)
-
-
-def test_json_has_all_that_makes_the_score(whole, tmp_path):
-    export_json(whole, tmp_path / "m.json")
-    found = json.loads((tmp_path / "m.json").read_text())
-    assert found["format"] == "toppush combination 1"
-    formats = {one["name"]: one["model"]["format"] for one in found["members"]}
-    assert formats == {
-        "logistic": "toppush curves 1", "linear": "toppush curves 1", "boosted": "toppush trees 1",
-        "trees": "toppush trees 1", "forest": "toppush forest 1", "additive": "toppush curves 1",
-    }  # fmt: skip
-    assert sum(one["weight"] for one in found["members"]) == pytest.approx(1.0)
-
-
-def test_a_forest_as_json_can_be_walked(whole, tmp_path):
-    """By the slow, obvious code that docs/files.md describes."""
-    export_json(whole, tmp_path / "m.json")
-    found = json.loads((tmp_path / "m.json").read_text())
-    forest = next(one["model"] for one in found["members"] if one["name"] == "forest")
-    X = whole.pipeline[:-1].transform(pa.table(made_rows(20, seed=5)))
-    numbers = whole.ranker._read(X).astype(np.float32)
-
-    def share(first, row):
-        node = first
-        while forest["feature"][node] >= 0:
-            value = row[forest["feature"][node]]
-            left = (
-                forest["missing_left"][node]
-                if np.isnan(value)
-                else value <= forest["greatest_left"][node]
-            )
-            node = node + 1 if left else first + forest["right"][node]
-        return forest["share"][node]
-
-    slow = [np.mean([share(one, row) for one in forest["starts"][:-1]]) for row in numbers]
-    expected = whole.ranker.members_["forest"].decision_function(numbers) + forest["threshold"]
-    np.testing.assert_allclose(slow, expected)
 
 
 def test_matrices_are_ranked_too(rng, tmp_path):

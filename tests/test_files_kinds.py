@@ -20,8 +20,9 @@ from toppush.files.columns import FORMS
 from toppush.files.counts import Counts
 from toppush.files.kinds import KINDS, OptionError, kind_of, named
 from toppush.files.kinds.base import Kind
+from toppush.files.kinds.trees import ensembles
 from toppush.files.model import saving
-from toppush.files.model.exports import export_json, export_onnx
+from toppush.files.model.exports import export_onnx
 from toppush.files.scaling import SCALES
 from toppush.system.extras import EXTRAS
 
@@ -209,19 +210,18 @@ def test_trees_are_handed_sparse_rows_as_they_are(tmp_path, rng, monkeypatch):
 
 def test_trees_that_know_some_of_the_columns_keep_their_numbers(tmp_path, rng):
     """Columns of sparse rows with few entries are not in the texts; all tools count them."""
-    trees = pytest.importorskip("toppush.nonlinear.trees")
+    nonlinear = pytest.importorskip("toppush.nonlinear.trees")
     pytest.importorskip("lightgbm")
     X = rng.normal(size=(200, 4)) * (rng.random((200, 4)) < 0.5)
     y = X[:, 0] + X[:, 2] > 0.3
     wide = sparse.csr_array(np.hstack([np.zeros((200, 3)), X, np.zeros((200, 5))]))
-    ranker = trees.TopPushTrees(n_members=2, max_rounds=5).fit(wide, y)
+    ranker = nonlinear.TopPushTrees(n_members=2, max_rounds=5).fit(wide, y)
     files.save(ranker, tmp_path / "m")
     model = files.load(tmp_path / "m")
     scores = ranker.decision_function(wide)
     np.testing.assert_array_equal(model.decision_function(wide), scores)
-    export_json(model, tmp_path / "m.json")
-    told = json.loads((tmp_path / "m.json").read_text())
-    used = {one for member in told["members"] for tree in member for one in tree["feature"]}
+    trees = [tree for one in ensembles(model.ranker) for tree in one.trees]
+    used = {feature for tree in trees for feature in tree.feature}
     assert used <= {3, 4, 5, 6}
     onnxruntime = pytest.importorskip("onnxruntime")
     export_onnx(model, tmp_path / "m.onnx")
@@ -323,78 +323,6 @@ def test_fitting_without_the_engine_is_refused_before_any_work(kind, monkeypatch
     extra = EXTRAS[KINDS[kind].engine]
     with pytest.raises(ImportError, match=rf"pip install 'toppush\[{extra}\]'"):
         files.fit("nowhere.csv", model=kind)
-
-
-# ---- exports as JSON, by code nobody can doubt
-
-
-def exported(model, path):
-    export_json(model, path / "m.json")
-    return json.loads((path / "m.json").read_text())
-
-
-def cell(rows, name, at):
-    value = rows[name][at]
-    return float(value) if isinstance(value, bool) else value
-
-
-def test_curves_as_json_add_up_to_the_score(models, tmp_path):
-    model, rows = models("additive"), odd_rows()
-    told, scores = exported(model, tmp_path), []
-    for at in range(200):
-        score = told["offset"]
-        for column in told["columns"]:
-            value = cell(rows, column["name"], at)
-            if value is None:
-                score += column["missing"]
-            elif "texts" in column:
-                score += column["texts"].get(value, column["unknown"])
-            elif value == column.get("common"):
-                score += column["common_adds"]
-            else:
-                score += np.interp(value, column["values"], column["adds"])
-        scores.append(score)
-    np.testing.assert_allclose(scores, model.decision_function(batch()), atol=1e-9)
-
-
-def leaf(tree, columns, row):
-    node = 0 if tree["left"] else -1
-    while node >= 0:
-        column, split = columns[tree["feature"][node]], tree["threshold"][node]
-        value = row[column["name"]]
-        if "categories" in column:
-            known = column["categories"]
-            left = value in known and known.index(value) in split
-        else:
-            left = tree["gaps_left"][node] if value is None else value <= split
-        node = tree["left" if left else "right"][node]
-    return tree["value"][~node]
-
-
-def test_trees_as_json_add_up_to_the_score(models, tmp_path):
-    model, rows = models("trees"), odd_rows()
-    told, scores = exported(model, tmp_path), []
-    for at in range(200):
-        row = {name: cell(rows, name, at) for name in rows}
-        sums = [sum(leaf(tree, told["columns"], row) for tree in one) for one in told["members"]]
-        scores.append(np.mean(sums) - told["threshold"])
-    np.testing.assert_allclose(scores, model.decision_function(batch()), atol=1e-9)
-
-
-@pytest.mark.long
-def test_networks_as_json_make_the_score(models, tmp_path):
-    model = models("net")
-    told = exported(model, tmp_path)
-    rows = np.arcsinh((model.columns.transform(batch()) - told["mean"]) / told["scale"])
-    total = 0.0
-    for one in told["members"]:
-        hidden = rows
-        for at, (weights, biases) in enumerate(zip(one["weights"], one["biases"], strict=True)):
-            hidden = (np.maximum(hidden, 0) if at else hidden) @ np.array(weights) + biases
-        total = total + hidden[:, 0] - one["offset"]
-    scores = total / len(told["members"]) - told["threshold"]
-    np.testing.assert_allclose(scores, model.decision_function(batch()), atol=1e-9)
-    assert told["features"] == model.columns.get_feature_names_out().tolist()
 
 
 @pytest.mark.parametrize("kind", ["additive", "trees"])

@@ -153,7 +153,7 @@ def read_members(
 @click.option(
     "--weights",
     type=common.OutputFile(),
-    help="Also write what the score is made of as JSON: weights by column name, curves, trees.",
+    help="Also write the weights by column name as JSON, of --model linear.",
 )
 def fit(
     data: Path,
