@@ -15,7 +15,6 @@ from sklearn.utils import check_random_state
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 pytest.importorskip("lightgbm")
-import toppush.nonlinear.boosting as boosting
 from toppush import TopPushTrees, metrics
 
 WEIGHTS = "rows are held out by number, so weights and copies of rows do not give the same folds"
@@ -235,50 +234,6 @@ def test_one_member_knows_a_quarter(rows):
     X, y = rows
     ranker = small(n_members=1).fit(X, y)
     assert np.isfinite(ranker.out_of_fold_).mean() == pytest.approx(0.25, abs=0.01)
-
-
-def test_a_killed_fit_goes_on_with_the_next_member(rows, tmp_path, monkeypatch):
-    X, y = rows
-    whole = small().fit(X, y)
-    kept, n_grown, grow = tmp_path / "fit.npz", [], boosting.grow
-
-    def until_the_third(*args):
-        n_grown.append(1)
-        if len(n_grown) == 3:
-            raise KeyboardInterrupt
-        return grow(*args)
-
-    monkeypatch.setattr("toppush.nonlinear.trees.grow", until_the_third)
-    stopped = small(checkpoint=kept)
-    with pytest.raises(KeyboardInterrupt):
-        stopped.fit(X, y)
-    assert kept.exists()
-    assert not hasattr(stopped, "texts_")
-    stopped.fit(X, y)
-    assert len(n_grown) == 5  # the third member and no other was begun again
-    assert stopped.texts_ == whole.texts_
-    np.testing.assert_array_equal(stopped.out_of_fold_, whole.out_of_fold_)
-    assert not kept.exists()
-
-
-def test_a_checkpoint_of_another_fit_is_refused(rows, tmp_path, monkeypatch):
-    X, y = rows
-    kept, n_grown, grow = tmp_path / "fit.npz", [], boosting.grow
-
-    def once(*args):
-        n_grown.append(1)
-        if len(n_grown) == 2:
-            raise KeyboardInterrupt
-        return grow(*args)
-
-    monkeypatch.setattr("toppush.nonlinear.trees.grow", once)
-    with pytest.raises(KeyboardInterrupt):
-        small(checkpoint=kept).fit(X, y)
-    with pytest.raises(ValueError, match="belongs to another fit"):
-        small(checkpoint=kept, top=2).fit(X, y)
-    kept.write_bytes(kept.read_bytes()[:-200])
-    with pytest.raises(ValueError, match=r"damaged.*remove the file"):
-        small(checkpoint=kept).fit(X, y)
 
 
 def test_an_interrupted_fit_leaves_the_last_one(rows, monkeypatch):

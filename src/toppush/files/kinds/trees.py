@@ -71,7 +71,6 @@ class Trees(Kind):
 
     def lighten(self, ranker: Any) -> None:
         super().lighten(ranker)
-        ranker.checkpoint = None
         texts = [lightgbm_text.trimmed(text).encode() for text in ranker.texts_]
         ranker.texts_ = [np.frombuffer(text, np.uint8) for text in texts]
 
