@@ -10,13 +10,11 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
 from holders import HOLDERS, VARIANTS, check_same, opened, small_parts, solved
-from test_checkpoints import broken_off
 from toppush import TopPush, TopPushCV, toppush_path
 from toppush.designs import Block, Form
 from toppush.designs.disk import rows as disk
 from toppush.designs.rows import PLAIN
 from toppush.designs.views import MaskedRows, precise
-from toppush.solvers import checkpoints
 from toppush.solvers.newton import central_path
 from toppush.solvers.pairwise import system
 
@@ -403,19 +401,6 @@ def test_a_warm_start_is_that_of_the_array(holder, held, solver):
     else:  # begun at the boundary, where rounding decides about the first step
         assert second.upper == pytest.approx(other.upper, rel=1e-3)
         assert second.relative_gap <= 1e-3
-
-
-@every_fit
-def test_a_fit_goes_on_from_its_checkpoint(holder, held, tmp_path, monkeypatch):
-    monkeypatch.setattr(checkpoints, "EVERY", 0.0)
-    path = tmp_path / "fit.checkpoint"
-    ranker = TopPush(0.05, tol=1e-3, checkpoint=path, **holder.options)
-    broken_off(monkeypatch, ranker, (held, POSITIVE), 2)
-    assert path.exists()
-    whole = ranker.fit(held, POSITIVE).solution_
-    assert len(whole.history) == whole.n_iter > 2
-    assert whole.relative_gap <= 1e-3
-    assert not path.exists()
 
 
 @cache

@@ -105,7 +105,7 @@ def registered():
     row = Method("mean-difference", "Mean difference", by_estimator(MeanDifference))
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(LOSSES, "double_quadratic", DoubleQuadratic())
-        patch.setitem(SOLVERS, "careful", Solver(careful_newton, resumable=True))
+        patch.setitem(SOLVERS, "careful", Solver(careful_newton))
         patch.setitem(METRICS, "r_precision", r_precision)
         patch.setitem(BASELINES, "MeanDifference", MeanDifference)
         patch.setitem(METHODS, row.key, row)

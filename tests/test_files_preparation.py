@@ -137,17 +137,15 @@ def test_what_was_saved_is_left_as_it_was(tmp_path):
     pipeline = make_pipeline(
         SplineTransformer(),
         QuantileTransformer(n_quantiles=20, random_state=generator),
-        TopPush(0.1, top=0.5, checkpoint=tmp_path / "c"),
+        TopPush(0.1, top=0.5),
     ).fit(X, Y)
     scores = pipeline.decision_function(X)
     files.save(pipeline, tmp_path / "m")
     assert pipeline[1].random_state is generator
-    assert pipeline[-1].checkpoint == tmp_path / "c"
     assert pipeline[-1].solution_.dual.size == len(Y)
     np.testing.assert_array_equal(pipeline.decision_function(X), scores)
     again = files.load(tmp_path / "m").pipeline
     assert again[1].random_state is None
-    assert again[-1].checkpoint is None
 
 
 def test_forged_splines_are_refused(tmp_path):

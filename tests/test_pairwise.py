@@ -18,7 +18,6 @@ import checker
 import reference
 from hostile_problems import hostile_problem
 from solving import apart_at_most, every_loss, few_rows, quickly, some_rows
-from test_checkpoints import broken_off
 from toppush import DegenerateWarning, TopPush, TopPushCV, files, toppush_path
 from toppush.baselines import InfinitePush, PNormPush
 from toppush.designs import LocalDesign
@@ -26,7 +25,7 @@ from toppush.problem.losses import LOSSES
 from toppush.problem.pair_sums import PAIR_SUMS, LogisticSums
 from toppush.problem.pairwise import PairwiseProblem, smoothed_top
 from toppush.problem.solution import Status
-from toppush.solvers import SOLVERS, checkpoints
+from toppush.solvers import SOLVERS
 from toppush.solvers.pairwise import method, system
 from toppush.solvers.pairwise.sides import TwoSides
 
@@ -307,17 +306,6 @@ def test_a_warm_start_takes_fewer_iterations():
     cold = ranker.n_iter_
     assert ranker.fit(*rows()).n_iter_ < cold / 2
     assert ranker.solution_.relative_gap <= 1e-6
-
-
-def test_a_fit_goes_on_from_its_checkpoint(tmp_path, monkeypatch):
-    monkeypatch.setattr(checkpoints, "EVERY", 0.0)
-    given = {"lam": 1e-3, "top": 20, "tol": 1e-6}
-    ranker = TopPush(**given, pairwise=True, checkpoint=tmp_path / "fit.npz")
-    broken_off(monkeypatch, ranker, rows(), 5)
-    with pytest.raises(ValueError, match=r"belongs to another fit.*, pairwise"):
-        TopPush(**given, checkpoint=tmp_path / "fit.npz").fit(*rows())
-    assert ranker.fit(*rows()).solution_.relative_gap <= 1e-6
-    assert ranker.n_iter_ == len(ranker.solution_.history) > 5
 
 
 def test_who_watches_may_stop_it():

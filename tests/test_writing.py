@@ -58,6 +58,15 @@ def test_a_file_is_replaced_when_the_new_one_is_complete(tmp_path):
     assert left_in(tmp_path) == ["list.csv"]
 
 
+def test_contents_reach_the_disk_before_they_have_their_name(tmp_path, monkeypatch):
+    done = []
+    for name in ("fsync", "replace"):
+        real = getattr(os, name)
+        monkeypatch.setattr(os, name, lambda *given, n=name, r=real: done.append(n) or r(*given))
+    write_bytes(tmp_path / "list.csv", b"first")
+    assert done[:2] == ["fsync", "replace"]
+
+
 @pytest.mark.parametrize("name", ["x" * 255, "x." + "y" * 253, "ü" * 127, "a b[1]*.csv"])
 def test_any_name_will_do(name, tmp_path):
     write_bytes(tmp_path / name, b"content")

@@ -89,11 +89,6 @@ class Linear(Searched):
         seed = "" if settings["seed"] is None else f", seed {settings['seed']}"
         return f"; loss {settings['loss']}, scale {settings['scale']}{seed}"
 
-    def lighten(self, ranker: Any) -> None:
-        super().lighten(ranker)
-        if isinstance(ranker, TopPush):
-            ranker.checkpoint = None
-
     def graph(self, graph: "Graph", model: "Model") -> str:
         linear = model.linear
         return _kernel_graph(graph, model) if linear is None else _linear_graph(graph, linear)
