@@ -151,7 +151,7 @@ def test_every_ranker_ranks_every_form_of_rows(key, form, table):
 
 
 def test_a_network_refuses_rows_that_would_not_fit():
-    with pytest.raises(Refused, match=r"3,231,961 columns make more than 30,000,000 weights"):
+    with pytest.raises(Refused, match=r"3,231,961.*30,000,000"):
         CONTESTANTS["mlp"].fit(sparse.csr_matrix((2, 3_231_961)), np.array([True, False]), 0)
 
 

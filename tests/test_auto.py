@@ -239,7 +239,7 @@ def test_folds_of_time_leave_the_first_rows_without_a_score():
 
 def test_folds_without_both_classes_are_refused():
     X, y = made()
-    with pytest.raises(ValueError, match="one class alone"):
+    with pytest.raises(ValueError, match="class"):
         TopRanker(QUICK, cv=2).fit(X, y, groups=y)
 
 
@@ -344,7 +344,7 @@ def test_members_without_their_engine_are_named(monkeypatch):
     monkeypatch.setattr(members, "find_spec", lambda name: None)
     ranker = TopRanker(effort="quick").fit(*made())
     assert "toppush[trees]" in ranker.left_out_["boosted"]
-    with pytest.raises(ValueError, match=r"none of the members can be fitted \(boosted: lightgbm"):
+    with pytest.raises(ValueError, match="lightgbm"):
         TopRanker(["boosted"]).fit(*made())
 
 
@@ -365,7 +365,7 @@ def test_a_member_that_is_better_is_said():
     bad = [one.name for one in ranker._board.entries].index("bad")
     ranker._board = replace(ranker._board, combined=ranker._board.lists.scores[bad])
     assert set(ranker._board.behind()) == {"good"}
-    with pytest.warns(UserWarning, match="good alone ranks the held-out rows better"):
+    with pytest.warns(UserWarning, match="held-out"):
         ranker._warn_if_behind()
 
 

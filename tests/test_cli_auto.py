@@ -186,7 +186,7 @@ def test_a_quick_fit_that_would_do_is_said(low, is_said):
 
 def test_one_row_of_a_class_is_too_few(tmp_path):
     path = write(tmp_path / "t.csv", {"x": [1, 2, 3], "label": [0, 0, 1]})
-    with pytest.raises(files.DataError, match=r"t\.csv: there are 1 positives \(1\.0\) and 2 neg"):
+    with pytest.raises(files.DataError, match=r"t\.csv.*1 positives.*\(1\.0\).*2 neg"):
         files.fit(path)
 
 
@@ -220,10 +220,10 @@ def test_few_groups_make_few_folds_and_weights_may_be_sums_of_money(tmp_path):
     assert 0.0 < found.about["out_of_fold"]["average_precision"] < 1.0
     shown = leaderboard(found.about)
     assert list(shown.columns[5].cells) == ["-", "-"]
-    with pytest.raises(files.DataError, match="has 2 groups; ask for fewer"):
+    with pytest.raises(files.DataError, match="2 groups"):
         files.fit(path, **given, groups="who", cv=3)
     rows["who"] = ["a"] * 300
-    with pytest.raises(files.DataError, match="has 1 groups; leave --groups out"):
+    with pytest.raises(files.DataError, match=r"1 groups.*--groups"):
         files.fit(write(tmp_path / "t.csv", rows), **given, groups="who")
 
 
@@ -232,7 +232,7 @@ def test_what_is_no_date_is_said_once(tmp_path):
     rows["when"] = [f"2024-{row % 12 + 1:02d}-{row % 28 + 1:02d}" for row in range(300)]
     model = files.fit(write(tmp_path / "t.csv", rows), **QUICK, members=["logistic"])
     rows["when"] = ["soon"] * 300
-    with pytest.raises(files.DataError, match="column when: 'soon' is no date") as found:
+    with pytest.raises(files.DataError, match=r"column when.*'soon'") as found:
         files.rank(model, write(tmp_path / "new.csv", rows))
     assert str(found.value).count("soon") == 1
 

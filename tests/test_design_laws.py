@@ -467,7 +467,7 @@ def test_paths_and_folds(holder, held, pairwise):
 @pytest.mark.filterwarnings("ignore:X has feature names")
 def test_what_cannot_be_fitted_is_refused(holder, held, tmp_path):
     ranker = TopPush(**holder.options)
-    with pytest.raises(ValueError, match=r"inconsistent numbers of samples"):
+    with pytest.raises(ValueError, match="inconsistent"):
         ranker.fit(held, POSITIVE[:-1])
     with pytest.raises(ValueError, match=r"two classes"):
         ranker.fit(held, np.zeros(N_ROWS))

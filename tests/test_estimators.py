@@ -160,7 +160,7 @@ def test_every_loss_ranks(loss, rows):
 
 
 def test_unfitted():
-    with pytest.raises(NotFittedError, match="not fitted yet"):
+    with pytest.raises(NotFittedError):
         TopPush().predict([[1.0]])
 
 
@@ -200,7 +200,7 @@ def test_data_frames_keep_their_names(frame, fitted, rows):
     assert_array_equal(named.feature_names_in_, [f"column {i}" for i in range(6)])
     assert_allclose(named.coef_, fitted.coef_, rtol=1e-12)
     assert_array_equal(named.predict(table), fitted.predict(X))
-    with pytest.raises(ValueError, match="feature names should match"):
+    with pytest.raises(ValueError, match="feature"):
         named.predict(
             table.rename(columns={"column 0": "other"})
             if frame is pd.DataFrame
@@ -408,7 +408,7 @@ def test_warm_start_is_passed_over_where_it_does_not_fit(rows):
 
 def test_too_few_iterations_are_said_with_the_gap(rows):
     X, y = rows
-    with pytest.warns(ConvergenceWarning, match="max_iter came first; raise it") as caught:
+    with pytest.warns(ConvergenceWarning, match="max_iter") as caught:
         short = ranker(max_iter=2).fit(X, y)
     assert f"relative gap {short.solution_.relative_gap:.2g}" in str(caught[0].message)
     assert f"{short.solution_.upper:.6g}" in str(caught[0].message)
@@ -432,7 +432,7 @@ def inside_the_hull(rng):
 
 def test_a_degenerate_optimum_is_said_and_names_top(rng):
     X, y = inside_the_hull(rng)
-    with pytest.warns(DegenerateWarning, match="Weights of zero are optimal.*top=") as caught:
+    with pytest.warns(DegenerateWarning, match="top=") as caught:
         found = ranker(10.0).fit(X, y)
     assert f"the 1 highest of {np.sum(~y)} negatives" in str(caught[0].message)
     assert found.solution_.lower == pytest.approx(1.0, rel=1e-3)
@@ -441,7 +441,7 @@ def test_a_degenerate_optimum_is_said_and_names_top(rng):
 def test_weights_worse_than_zero_are_said(rng):
     """Here zero is optimal too, but the bound does not prove it yet."""
     X, y = inside_the_hull(rng)
-    with pytest.warns(DegenerateWarning, match="no better than zero.*Lower tol.*top="):
+    with pytest.warns(DegenerateWarning, match=r"tol.*top="):
         found = ranker(0.1).fit(X, y)
     assert found.solution_.upper > 1.0 > found.solution_.lower
 
@@ -614,9 +614,7 @@ def test_a_device_without_torch_says_what_to_install(rows, monkeypatch):
     for name in ("toppush.designs.torch", "toppush.designs.torch.rows"):
         monkeypatch.delitem(sys.modules, name, raising=False)
     monkeypatch.delattr(designs, "torch", raising=False)
-    with pytest.raises(
-        ImportError, match=r"device='cuda' needs torch: pip install 'toppush\[gpu\]'"
-    ):
+    with pytest.raises(ImportError, match=r"device='cuda'.*torch.*'toppush\[gpu\]'"):
         ranker(device="cuda").fit(*rows)
 
 

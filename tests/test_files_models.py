@@ -132,9 +132,7 @@ def test_what_is_not_a_model_is_not_saved(tmp_path, rng):
     own = make_pipeline(FunctionTransformer(doubled), TopPush(top=0.5)).fit(abs(X), y)
     with pytest.raises(ModelError, match="ends with TopRanker, TopPush"):
         files.save(Pipeline(other.steps[:1] + own.steps[1:])[:1], tmp_path / "m")
-    with pytest.raises(
-        ModelError, match=r"holds test_files_models\.doubled and cannot be saved; a"
-    ):
+    with pytest.raises(ModelError, match=r"test_files_models\.doubled"):
         files.save(own, tmp_path / "m")
     assert not list(tmp_path.iterdir())
 
@@ -207,7 +205,7 @@ def test_types_that_models_do_not_need_are_not_built(leaf, model, monkeypatch):
     monkeypatch.setattr(skops.io, "loads", never)
     for schema in nodes_with(leaf):
         parts["schema.json"] = json.dumps(schema).encode()
-        with pytest.raises(ModelError, match="has no use for; it was not opened"):
+        with pytest.raises(ModelError, match="opened"):
             saving.from_bytes(forged(parts))
 
 
@@ -220,7 +218,7 @@ def test_an_archive_from_elsewhere_runs_nothing(model, tmp_path):
                 node("builtins", "str", "JsonNode", content=f'"touch {mark}"', is_json=True)
             ]))
     ).encode()  # fmt: skip
-    with pytest.raises(ModelError, match=r"it names posix\.system"):
+    with pytest.raises(ModelError, match=r"posix\.system"):
         saving.from_bytes(forged(parts))
     assert not mark.exists()
 

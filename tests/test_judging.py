@@ -190,7 +190,7 @@ def test_many_long_lists_do_not_overflow():
 
 
 def test_one_list_is_not_compared():
-    with pytest.raises(ValueError, match="two or more lists"):
+    with pytest.raises(ValueError, match="lists"):
         side_by_side([True, False], {"a": [1, 2]}, FEW)
 
 
@@ -205,7 +205,7 @@ def test_estimators_and_scores_stand_side_by_side(data, logistic):
     assert repr(found).splitlines()[-1].startswith("logistic is ahead by average_precision")
     named = toppush.compare({"a": chance, "b": chance}, y=y, by="precision_at_k(10)", draws=20)
     assert named.lead.by == "precision_at_k(10)"
-    with pytest.raises(ValueError, match="'preccision' is none of the measures"):
+    with pytest.raises(ValueError, match="'preccision'"):
         toppush.compare({"a": chance, "b": chance}, y=y, by="preccision")
 
 

@@ -227,7 +227,7 @@ def test_a_grid_holds_all_weight(rng):
 def test_scores_that_are_no_numbers_are_refused(bad, n_rows):
     scores = np.zeros(n_rows)
     scores[3] = bad
-    with pytest.raises(ValueError, match="infinite or not numbers; look at"):
+    with pytest.raises(ValueError, match="infinite"):
         push(scores, label_rows(np.arange(n_rows) % 2))
 
 
@@ -251,15 +251,15 @@ def test_rows_that_cannot_be_read_are_refused(labels, weight, words):
 @pytest.mark.parametrize("n_rows", [4, 1000])
 def test_one_class_is_refused(n_rows):
     for labels, weight in ((np.ones(n_rows), None), (np.arange(n_rows) % 2, np.arange(n_rows) % 2)):
-        with pytest.raises(ValueError, match="give rows of both classes"):
+        with pytest.raises(ValueError, match="classes"):
             push_on_grid(np.zeros(n_rows), label_rows(labels, weight), 0.1, 0.5)
-        with pytest.raises(ValueError, match="give rows of both classes"):
+        with pytest.raises(ValueError, match="classes"):
             push(np.zeros(n_rows), label_rows(labels, weight))
 
 
 @pytest.mark.parametrize("top", [0, 9, -1, 0.0, 1.5, float("nan")])
 def test_a_top_out_of_range_is_refused(top):
-    with pytest.raises(ValueError, match="give a count from 1 to 5, or a share"):
+    with pytest.raises(ValueError, match=r"count.*1.*5"):
         push(np.zeros(10), label_rows(np.arange(10) % 2), top=top)
 
 

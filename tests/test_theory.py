@@ -227,14 +227,14 @@ def test_refuses(bound, given_, wrong, message):
 
 @balls
 def test_refuses_what_the_theorem_excludes(bound):
-    with pytest.raises(ValueError, match="n_pos at least 12, got 11"):
+    with pytest.raises(ValueError, match=r"n_pos.*12.*11"):
         bound(**{**DATA, "n_pos": 11}, radius=1.0)
     for radius in (0.0, -1.0, float("inf"), float("nan")):
-        with pytest.raises(ValueError, match="radius above 0 and finite"):
+        with pytest.raises(ValueError, match=r"0.*finite"):
             bound(**DATA, radius=radius)
 
 
 @pytest.mark.parametrize("margin", [0.0, 1.0, -0.5])
 def test_refuses_margins(margin):
-    with pytest.raises(ValueError, match="margin between 0 and 1"):
+    with pytest.raises(ValueError, match=r"between.*0.*1"):
         top_bound(**DATA, radius=1.0, margin=margin)
