@@ -294,10 +294,10 @@ def test_noise_is_told(rng):
 @pytest.mark.parametrize(
     "change, message",
     [
-        ({"categorical_features": [9]}, "column=9 is not among the 7 columns"),
-        ({"categorical_features": [True, False]}, "a mask of 2 columns, and X has 7"),
-        ({"categorical_features": ["age"]}, "column='age' is not among"),
-        ({"lams": []}, "the grid is empty"),
+        ({"categorical_features": [9]}, "column=9.*7 columns"),
+        ({"categorical_features": [True, False]}, "2 columns.*X.*7"),
+        ({"categorical_features": ["age"]}, "column='age'"),
+        ({"lams": []}, "empty"),
         ({"n_pieces": 0}, "n_pieces"),
     ],
 )

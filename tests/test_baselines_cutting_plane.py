@@ -462,10 +462,10 @@ class TestSentences:
         "owa, sentence",
         [
             ([1.0, 2.0], "never rise"),
-            ([1.0, -1.0], "never turn negative"),
+            ([1.0, -1.0], "negative"),
             ([0.0, 0.0], "start above 0"),
             ([1.0, np.nan], "never rise"),
-            (np.ones(1000), "there are .* negatives; give one share"),
+            (np.ones(1000), "negatives"),
             ([[1.0]], "has shape"),
         ],
     )

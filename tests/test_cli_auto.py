@@ -325,16 +325,16 @@ def test_an_export_that_fails_leaves_no_model(folder, tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     "change, said",
     [
-        (lambda ranker: ranker.weights_.pop("trees"), "do not belong together"),
-        (lambda ranker: ranker.weights_.update(trees=float("nan")), "no finite weights"),
-        (lambda ranker: ranker.scales_.update(trees=0.0), "a scale of 0"),
-        (lambda ranker: setattr(ranker, "raw_", ["nobody"]), "do not belong together"),
+        (lambda ranker: ranker.weights_.pop("trees"), "together"),
+        (lambda ranker: ranker.weights_.update(trees=float("nan")), "finite"),
+        (lambda ranker: ranker.scales_.update(trees=0.0), "scale.*0"),
+        (lambda ranker: setattr(ranker, "raw_", ["nobody"]), "together"),
         (lambda ranker: ranker.members_.update(trees=LogisticRegression()), "can hold"),
         (lambda ranker: ranker.members_.update(trees=ranker), "can hold"),
         (lambda ranker: ranker.members_["trees"].texts_.append("x"), "no LightGBM text"),
         (lambda ranker: setattr(ranker.members_["forest"], "right_", _ones(ranker)), "no tree"),
-        (lambda ranker: _curves(ranker)["levels"].fill(60), "more bends than weights"),
-        (lambda ranker: _curves(ranker).update(sizes=np.array([1])), "other values than they say"),
+        (lambda ranker: _curves(ranker)["levels"].fill(60), "weights"),
+        (lambda ranker: _curves(ranker).update(sizes=np.array([1])), "values"),
         (lambda ranker: _curves(ranker).pop("means"), "not described"),
     ],
 )

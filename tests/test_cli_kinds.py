@@ -115,26 +115,26 @@ def test_what_follows_a_fit(kind, fitted, folder, tmp_path):
     "options, said",
     [
         (["--model", "trees", "--lam", "1"],
-         "--lam is not for --model trees, which takes --top, --loss, --members, --cv, --groups, "),
-        (["--model", "linear", "--members", "3"], "--members is not for --model linear"),
-        (["--model", "net", "--cv", "3"], "--cv is not for --model net"),
-        (["--model", "additive", "--tol", "0.1"], "--tol is not for --model additive"),
-        (["--model", "trees", "--loss", "logistic"], "--model trees takes pairwise, binary"),
-        (["--model", "forest"], "'forest' is not one of 'auto', 'linear', 'additive'"),
-        (["--model", "auto", "--lam", "1"], "--lam is not for --model auto, which takes --effort"),
-        (["--members", "3"], "members is 3; --model auto takes names: logistic, linear,"),
-        (["--members", "trees,loggistic"], "members has 'loggistic' (did you mean 'logistic'?)"),
-        (["--members", "-1"], "neither a count from 1 nor names of members"),
-        (["--scoring", "roc_auc"], "scoring is 'roc_auc'; --model auto takes auc, average_"),
-        (["--model", "trees", "--cluster", "local"], "trees is not for a cluster"),
-        (["--threads", "2", "--cluster", "local"], "is not for a cluster; leave it out"),
+         "--lam.*--model trees.*--top.*--loss.*--members.*--cv.*--groups"),
+        (["--model", "linear", "--members", "3"], "--members.*--model linear"),
+        (["--model", "net", "--cv", "3"], "--cv.*--model net"),
+        (["--model", "additive", "--tol", "0.1"], "--tol.*--model additive"),
+        (["--model", "trees", "--loss", "logistic"], "--model trees.*pairwise"),
+        (["--model", "forest"], "'forest'.*'auto'.*'linear'.*'additive'"),
+        (["--model", "auto", "--lam", "1"], "--lam.*--model auto.*--effort"),
+        (["--members", "3"], "3.*--model auto"),
+        (["--members", "trees,loggistic"], r"'loggistic'.*'logistic'\?\)"),
+        (["--members", "-1"], "1 nor"),
+        (["--scoring", "roc_auc"], "'roc_auc'.*--model auto.*average_"),
+        (["--model", "trees", "--cluster", "local"], "cluster"),
+        (["--threads", "2", "--cluster", "local"], "cluster"),
     ],
 )  # fmt: skip
 def test_options_that_do_not_go_together(options, said, folder, tmp_path):
     if "net" in options:
         pytest.importorskip("torch")
     given = ["fit", folder / "train.csv", "-o", tmp_path / "m", "--label", "fraud", *options]
-    assert said in " ".join(run(*given, code=2).stderr.split())
+    assert re.search(said, " ".join(run(*given, code=2).stderr.split()))
     assert not list(tmp_path.iterdir())
 
 

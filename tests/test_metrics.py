@@ -361,17 +361,17 @@ def test_a_weight_lost_in_the_sum_changes_nothing():
 @pytest.mark.parametrize(
     "y, score, message",
     [
-        ([1, 1], [0.1, 0.2], r"two classes, found \[1\]; add rows"),
-        ([], [], r"two classes, found \[\]"),
-        (["a", "b", "c"], [1, 2, 3], r"found \['a', 'b', 'c'\] and maybe more; drop or relabel"),
-        ([0, 1, np.nan], [1, 2, 3], "y_true holds NaN; drop or label"),
-        ([None, "a"], [1, 2], "cannot be compared with each other; drop missing labels"),
-        ([0, 1, 1], [1, 2], r"y_true has shape \(3,\) and y_score \(2,\); pass vectors"),
+        ([1, 1], [0.1, 0.2], r"\[1\]"),
+        ([], [], "classes"),
+        (["a", "b", "c"], [1, 2, 3], r"\['a'.*'b'.*'c'\]"),
+        ([0, 1, np.nan], [1, 2, 3], "y_true.*NaN"),
+        ([None, "a"], [1, 2], "missing"),
+        ([0, 1, 1], [1, 2], r"y_true.*\(3,\).*y_score.*\(2,\)"),
         ([[0], [1]], [[1], [2]], r"y_true has shape \(2, 1\)"),
-        ([0, 1, 1], [1, np.nan, np.nan], "y_score holds 2 NaN; fill or drop"),
-        ([0, 1], ["1", "2"], "real numbers, got dtype <U1; convert"),
-        ([0, 1], [1j, 2j], "real numbers, got dtype complex128"),
-        ([0, 1], np.array([1, "x"], dtype=object), "real numbers, got dtype object"),
+        ([0, 1, 1], [1, np.nan, np.nan], "y_score.*2.*NaN"),
+        ([0, 1], ["1", "2"], "<U1"),
+        ([0, 1], [1j, 2j], "complex128"),
+        ([0, 1], np.array([1, "x"], dtype=object), "numbers"),
     ],
 )
 def test_refuses_lists(name, y, score, message):
@@ -383,12 +383,12 @@ def test_refuses_lists(name, y, score, message):
 @pytest.mark.parametrize(
     "weight, message",
     [
-        ([1, 1, -2, 1, 1], r"finite and at least 0, found -2; correct it or drop"),
-        ([1, np.nan, 1, 1, 1], "finite and at least 0, found nan"),
-        ([1, np.inf, 1, 1, 1], "finite and at least 0, found inf"),
+        ([1, 1, -2, 1, 1], "finite.*0.*-2"),
+        ([1, np.nan, 1, 1, 1], "finite.*0"),
+        ([1, np.inf, 1, 1, 1], "finite.*0"),
         ([1, 1], r"sample_weight has shape \(2,\)"),
-        ([1, 0, 0, 1, 0], "of all positives is 0; give one"),
-        ([0, 1, 1, 0, 1], "of all negatives is 0; give one"),
+        ([1, 0, 0, 1, 0], "positives.*0"),
+        ([0, 1, 1, 0, 1], "negatives.*0"),
     ],
 )
 def test_refuses_weights(name, weight, message):

