@@ -283,8 +283,8 @@ def test_inputs_are_left_alone_and_may_be_integers():
     [
         ([], [1.0], 1, "entries.*0.*1"),
         ([1.0, 2.0], [], 1, "entries.*2.*0"),
-        ([1.0], [1.0, 2.0], 0, "number.*1.*2.*0"),
-        ([1.0], [1.0, 2.0], 3, "number.*1.*2.*3"),
+        ([1.0], [1.0, 2.0], 0, "1.*2.*0"),
+        ([1.0], [1.0, 2.0], 3, "1.*2.*3"),
         ([np.nan], [1.0], 1, "NaN.*infinite"),
         ([1.0], [1.0, np.nan], 2, "NaN.*infinite"),
         ([np.inf], [1.0], 1, "NaN.*infinite"),
