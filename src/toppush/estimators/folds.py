@@ -45,7 +45,7 @@ def fit_fold(
     grid: Grid,
     judge: Judge,
     *,
-    numbers: NDArray[np.int_] | None = None,
+    numbers: NDArray[np.int_],
     done: Callable[[], None] = lambda: None,
 ) -> FoldFits:
     """Fit pairs of a grid to a fold's training rows and measure them on the others.
@@ -54,8 +54,6 @@ def fit_fold(
     copies X. `numbers` names the pairs, by top and lam; those below 0 are left out. `done` is
     called after each solve.
     """
-    shape = len(grid.tops), len(grid.lams)
-    numbers = np.arange(shape[0] * shape[1]).reshape(shape) if numbers is None else numbers
     wanted, names = numbers >= 0, numbers[numbers >= 0].tolist()
     began, rows, (train, test) = time.perf_counter(), given.rows, fold
     weight = rows.only(train, given.sample_weight)
