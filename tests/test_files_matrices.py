@@ -93,15 +93,15 @@ def test_libsvm_is_read_exactly_or_refused(tmp_path_factory, text, size):
 @pytest.mark.parametrize(
     "line, said",
     [
-        ("1 3:1 2:5", "line 3, column 7: column 2 follows column 3"),
-        ("1 3:1 3:5", "line 3, column 7: column 3 follows column 3"),
-        ("one 3:1", "line 3, column 1: the label 'one' is not a finite number"),
-        ("1 3:1 4:abc", "line 3, column 7: the value of '4:abc'"),
-        ("1  3", "line 3, column 4: '3' is not column:value"),
-        ("1 3:1_0", "line 3, column 3: the value of '3:1_0'"),
-        ("1 3:nan", "line 3, column 3: the value of '3:nan'"),
-        ("1 2147483648:1", "line 3, column 3: column 2147483648 is beyond 2147483647"),
-        (f"1 {'9' * 5000}:1", "line 3, column 3: column 9999"),
+        ("1 3:1 2:5", "line 3, column 7: .*2.* 3"),
+        ("1 3:1 3:5", "line 3, column 7: .*3.* 3"),
+        ("one 3:1", "line 3, column 1: .*'one'"),
+        ("1 3:1 4:abc", "line 3, column 7: .*'4:abc'"),
+        ("1  3", "line 3, column 4: .*'3'"),
+        ("1 3:1_0", "line 3, column 3: .*'3:1_0'"),
+        ("1 3:nan", "line 3, column 3: .*'3:nan'"),
+        ("1 2147483648:1", "line 3, column 3: .*2147483648.*2147483647"),
+        (f"1 {'9' * 5000}:1", "line 3, column 3: .*9999"),
     ],
 )
 def test_malformed_libsvm_lines_are_placed(line, said, tmp_path):
@@ -109,7 +109,7 @@ def test_malformed_libsvm_lines_are_placed(line, said, tmp_path):
     path.write_text(f"1 1:2\n0 2:3\n{line}\n0 1:1\n")
     with pytest.raises(DataError) as caught:
         files.fit(path, lam=1.0)
-    assert str(caught.value).startswith(f"{path}, {said}")
+    assert re.match(f"{re.escape(str(path))}, {said}", str(caught.value))
 
 
 def write_svm(path, X, y, first=1):
