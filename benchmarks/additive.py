@@ -1,4 +1,4 @@
-"""Rankers by curves and by a kernel beside linear ones and boosted trees, on six tables.
+"""Rankers by curves compared with linear ones and boosted trees, on six tables.
 
     python -m benchmarks.additive [--splits 3] [--rows 10000] [--data ...] [--methods ...]
     python -m benchmarks.additive --rows 0 --splits 1 --data bank-marketing give-me-some-credit
@@ -32,7 +32,7 @@ from sklearn.preprocessing import FunctionTransformer, MaxAbsScaler
 
 from benchmarks.common import save, saved, show
 from benchmarks.data import SHARED, load
-from toppush import TopPushAdditive, TopPushCV, TopPushKernel, metrics
+from toppush import TopPushAdditive, TopPushCV, metrics
 from toppush.nonlinear.curves import Curves
 
 NAME = "additive"
@@ -92,8 +92,6 @@ METHODS = {
         MaxAbsScaler(), FunctionTransformer(sparse.csr_matrix), TopPushCV(n_threads=1)
     ),
     "TopPushAdditive": lambda: TopPushAdditive(n_threads=1),
-    "TopPushAdditive, average": lambda: TopPushAdditive(combine="average", n_threads=1),
-    "TopPushKernel": lambda: filled(TopPushKernel(n_threads=1)),
     "LightGBM": trees,
 }
 

@@ -14,12 +14,13 @@ from threadpoolctl import threadpool_limits
 
 from benchmarks.common import report
 from benchmarks.data import SHARED
-from benchmarks.summary import EVIDENCE, read
-from benchmarks.tables import BESIDE_LIGHTGBM
+from benchmarks.pages import read
 from toppush.experiments.arena import SETS, load, run_trial
 from toppush.experiments.contestants import CONTESTANTS
 
-RANKERS = ["LightGBM", *BESIDE_LIGHTGBM]
+RANKERS = [
+    "LightGBM", "TopRanker", "TopRanker, quick", "XGBoost", "CatBoost", "random forest", "LR",
+]  # fmt: skip
 KEYS = {one.title: key for key, one in CONTESTANTS.items()}
 SPLITS, ENOUGH = 3, 10.0
 
@@ -34,8 +35,8 @@ def seconds_to_fit(ranker, X, y):
 
 
 def main(sets):
-    arena, rows = read("arena", EVIDENCE), []
-    known = {(row["set"].partition(" (")[0], row["ranker"]) for row in arena if row["splits"]}
+    arena, rows = read("arena"), []
+    known = {(row["set"].partition(" (")[0], row["ranker"]) for row in arena if int(row["splits"])}
     with threadpool_limits(1):
         for name in sets:
             X, y = load(name, str(SHARED / "data"))

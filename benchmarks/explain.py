@@ -34,7 +34,7 @@ from toppush import TopRanker, files
 from toppush.estimators.contributions import highest_negatives, learn_reference
 
 SETS = ["mammography", "spambase", "bank-marketing"]
-METHODS = ["linear", "additive", "trees", "kernel", "TopRanker"]
+METHODS = ["linear", "additive", "trees", "TopRanker"]
 N_NAMED, N_DRAWS, TRAINED = 3, 5, 6000
 COLUMNS = [
     "data", "kind", "rows", "error", "typical", "drawn", "typical, random", "drawn, random",

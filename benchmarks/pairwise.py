@@ -26,8 +26,6 @@ MOST_ROWS, MOST_TESTED = 6000, 20_000
 METHODS = {
     "threshold": lambda: TopPushCV(n_threads=1),
     "pairwise": lambda: TopPushCV(pairwise=True, n_threads=1),
-    "threshold, average": lambda: TopPushCV(combine="average", n_threads=1),
-    "pairwise, average": lambda: TopPushCV(combine="average", pairwise=True, n_threads=1),
     "logistic regression": lambda: LogisticRegressionCV(
         Cs=np.geomspace(1e-3, 1e3, 10),
         cv=5,

@@ -22,7 +22,7 @@ X, y = make_classification(
 X_train, X_test, y_train, y_test = train_test_split(
     StandardScaler().fit_transform(X), y == 1, test_size=0.5, stratify=y, random_state=0
 )
-ranker = TopPushCV(combine="average").fit(X_train, y_train)
+ranker = TopPushCV().fit(X_train, y_train)
 scores = ranker.decision_function(X_test)  # of rows that the ranker has not seen
 
 # %%

@@ -20,7 +20,7 @@ X, y = make_classification(
     6000, 12, n_informative=8, n_clusters_per_class=3, weights=[0.95], flip_y=0.01, random_state=3
 )
 X_train, X_test, y_train, y_test = train_test_split(X, y, test_size=0.5, stratify=y, random_state=0)
-linear = make_pipeline(StandardScaler(), TopPushCV(combine="average")).fit(X_train, y_train)
+linear = make_pipeline(StandardScaler(), TopPushCV()).fit(X_train, y_train)
 trees = TopPushTrees(n_members=4, random_state=0, n_threads=1).fit(X_train, y_train)
 
 # %%

@@ -7,7 +7,7 @@ from pathlib import Path
 from zlib import crc32
 
 # Threads of OpenMP that wait for work keep a core busy, which another process of the tests needs:
-# five files with boosted trees and kernels took 139 CPU seconds, and take 46.
+# five files with boosted trees took 139 CPU seconds, and take 46.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 import numpy as np

@@ -13,7 +13,6 @@ QUICK = {
     "auto": {"effort": "quick"},
     "linear": {"lam": 0.1, "top": 0.3},
     "additive": {"lam": 0.1, "top": 0.3},
-    "kernel": {"lam": 0.01, "top": 0.3},
     "trees": {"members": 2, "top": 0.1},
     "net": {"members": 2},
 }

@@ -31,10 +31,11 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 from scipy import sparse
+from sklearn.kernel_approximation import Nystroem
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MaxAbsScaler
 
-from toppush import TopPush, TopPushAdditive, TopPushKernel, TopPushNet, TopPushTrees, TopRanker
+from toppush import TopPush, TopPushAdditive, TopPushNet, TopPushTrees, TopRanker
 from toppush.files import Columns, DataError, ModelError, labels, readers
 from toppush.files.model import saving
 from toppush.files.readers.csv_faults import MISSING
@@ -344,7 +345,7 @@ def small_models():
         [Columns(form="codes"), TopRanker(names, effort="quick", n_threads=1, **texts)],
         [Columns(), MaxAbsScaler(), TopPush(top=0.5)],
         [Columns(form="codes"), TopPushAdditive([0.1], tops=[0.5], **texts)],
-        [Columns(), TopPushKernel([0.1], tops=[0.5], widths=[1.0], n_components=5)],
+        [Columns(), Nystroem(n_components=5, random_state=0), TopPush(top=0.5)],
         [Columns(form="codes"), TopPushTrees(0.5, n_members=1, max_rounds=3, **texts)],
         [Columns(), TopPushNet(0.5, n_members=2, hidden=(3,), max_steps=20)],
     ]

@@ -63,7 +63,7 @@ def run(main, *arguments):
 
 
 def fit_from_disk(folder):
-    """Rows that are mapped, and a checkpoint that is written again and again."""
+    """Rows that are mapped."""
     from toppush import TopPush, on_disk
     from toppush.designs.disk import memory
 
@@ -73,9 +73,7 @@ def fit_from_disk(folder):
     X = np.random.default_rng(4).normal(size=(300, 4))
     np.save(folder / "rows.npy", X)
     rows = on_disk.open(folder / "rows.npy", memory_limit="1GiB")
-    options = {"lam": 0.1, "top": 5, "checkpoint": folder / "fit.npz"}
-    for _ in range(2):
-        TopPush(**options).fit(rows, X[:, 0] > 1.0)
+    TopPush(0.1, top=5).fit(rows, X[:, 0] > 1.0)
 
 
 def keep_records(folder):

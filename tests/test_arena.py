@@ -151,7 +151,7 @@ def test_every_ranker_ranks_every_form_of_rows(key, form, table):
 
 
 def test_a_network_refuses_rows_that_would_not_fit():
-    with pytest.raises(Refused, match=r"3,231,961 columns make more than 30,000,000 weights"):
+    with pytest.raises(Refused, match=r"3,231,961.*30,000,000"):
         CONTESTANTS["mlp"].fit(sparse.csr_matrix((2, 3_231_961)), np.array([True, False]), 0)
 
 
@@ -265,7 +265,7 @@ def test_the_version_of_a_build_for_the_cpu_is_recorded(monkeypatch):
     assert (found["xgboost"], found["numpy"], found["catboost"]) == ("3.2.0", "2.2.0", None)
 
 
-@pytest.mark.parametrize("n_sets, n_rankers", [(1, 2), (2, 13), (15, 23)])
+@pytest.mark.parametrize("n_sets, n_rankers", [(1, 2), (2, 13), (15, 21)])
 def test_pictures_have_room_for_their_words(n_sets, n_rankers):
     titles = [one.title for one in CONTESTANTS.values()][:n_rankers]
     sets = [f"set {i}" for i in range(n_sets)]

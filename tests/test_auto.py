@@ -1,6 +1,7 @@
 """TopRanker: what it promises of members, folds, weights, tables, time and interrupts."""
 
 import itertools
+import re
 import warnings
 from dataclasses import replace
 
@@ -239,7 +240,7 @@ def test_folds_of_time_leave_the_first_rows_without_a_score():
 
 def test_folds_without_both_classes_are_refused():
     X, y = made()
-    with pytest.raises(ValueError, match="one class alone"):
+    with pytest.raises(ValueError, match="class"):
         TopRanker(QUICK, cv=2).fit(X, y, groups=y)
 
 
@@ -329,10 +330,10 @@ def test_estimators_of_ones_own():
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
-        (["treees"], "'treees'; known are logistic"),
+        (["treees"], "'treees'"),
         (["forest", "forest"], "'forest' twice"),
-        ([], "members is empty"),
-        ([3], "neither a name nor an estimator"),
+        ([], "members"),
+        ([3], "estimator"),
     ],
 )
 def test_members_that_are_none(asked, said):
@@ -344,7 +345,7 @@ def test_members_without_their_engine_are_named(monkeypatch):
     monkeypatch.setattr(members, "find_spec", lambda name: None)
     ranker = TopRanker(effort="quick").fit(*made())
     assert "toppush[trees]" in ranker.left_out_["boosted"]
-    with pytest.raises(ValueError, match=r"none of the members can be fitted \(boosted: lightgbm"):
+    with pytest.raises(ValueError, match="lightgbm"):
         TopRanker(["boosted"]).fit(*made())
 
 
@@ -365,7 +366,7 @@ def test_a_member_that_is_better_is_said():
     bad = [one.name for one in ranker._board.entries].index("bad")
     ranker._board = replace(ranker._board, combined=ranker._board.lists.scores[bad])
     assert set(ranker._board.behind()) == {"good"}
-    with pytest.warns(UserWarning, match="good alone ranks the held-out rows better"):
+    with pytest.warns(UserWarning, match="held-out"):
         ranker._warn_if_behind()
 
 
@@ -524,7 +525,7 @@ def test_an_interrupt_when_all_members_are_done_changes_nothing(monkeypatch):
 def test_progress_shows_members_and_ends_with_the_weights(capsys):
     TopRanker(QUICK, verbose=1).fit(*made())
     shown = capsys.readouterr().out
-    assert "logistic on 400 rows, 1 of 2 members" in shown
+    assert re.search(r"400 rows.*1.*2 members", shown)
     assert "s left" in shown
     assert "combined:" in shown
 

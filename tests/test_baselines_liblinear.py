@@ -56,7 +56,7 @@ def test_other_units_give_what_scikit_learn_gives(ours, theirs, rows, rng):
 @pytest.mark.parametrize("size", [1e100, 1e150, 1e300])
 def test_rows_beyond_liblinear_are_refused(kind, size, n_more, rows, rng):
     X, y = size * np.hstack([rows[0], rng.uniform(size=(150, n_more))]), rows[1]
-    with pytest.raises(ValueError, match=r"X has values up to \S+, so .* as MaxAbsScaler does"):
+    with pytest.raises(ValueError, match=r"X.*\S+.*MaxAbsScaler"):
         kind().fit(X, y)
 
 
@@ -69,11 +69,11 @@ def test_large_rows_come_to_an_end(n_more, rows, rng):
 
 def test_a_large_cost_counts_like_large_rows(rows):
     X, y = rows
-    with pytest.raises(ValueError, match="with C=1e\\+140 the losses weigh"):
+    with pytest.raises(ValueError, match=r"C=1e\+140"):
         LogisticRanker(C=1e140).fit(X, y)
-    with pytest.raises(ValueError, match="the losses weigh"):
+    with pytest.raises(ValueError, match="losses"):
         CostSensitiveSVM(positive_cost=1e150).fit(X, y)
-    with pytest.raises(ValueError, match="the losses weigh"):
+    with pytest.raises(ValueError, match="losses"):
         LogisticRanker(C=1e60).fit(X, y, np.full(len(y), 1e80))
 
 

@@ -1,7 +1,6 @@
 """The default: a combination of rankers from a file, its table, its file, its exports."""
 
 import copy
-import json
 
 import numpy as np
 import pyarrow as pa
@@ -25,7 +24,7 @@ from toppush.files.kinds import KINDS, chosen, kind_of
 from toppush.files.kinds import base as kinds_base
 from toppush.files.kinds.base import FitRows
 from toppush.files.model import saving
-from toppush.files.model.exports import export_json, export_onnx
+from toppush.files.model.exports import export_onnx
 
 QUICK = {"label": "fraud", "drop": DROP, "effort": "quick", "threads": 1}
 
@@ -70,7 +69,7 @@ def batch():
 def test_without_a_kind_it_is_auto_or_linear_by_its_options():
     assert chosen(None).name == "auto"
     assert chosen(None, cv=3, lam=None).name == "auto"
-    for option in ("lam", "top", "loss", "kernel", "scale", "tol"):
+    for option in ("lam", "top", "loss", "scale", "tol"):
         assert chosen(None, **{option: 1}).name == "linear"
         assert chosen("trees", **{option: 1}).name == "trees"
 
@@ -187,7 +186,7 @@ def test_a_quick_fit_that_would_do_is_said(low, is_said):
 
 def test_one_row_of_a_class_is_too_few(tmp_path):
     path = write(tmp_path / "t.csv", {"x": [1, 2, 3], "label": [0, 0, 1]})
-    with pytest.raises(files.DataError, match=r"t\.csv: there are 1 positives \(1\.0\) and 2 neg"):
+    with pytest.raises(files.DataError, match=r"t\.csv.*1 positives.*\(1\.0\).*2 neg"):
         files.fit(path)
 
 
@@ -221,10 +220,10 @@ def test_few_groups_make_few_folds_and_weights_may_be_sums_of_money(tmp_path):
     assert 0.0 < found.about["out_of_fold"]["average_precision"] < 1.0
     shown = leaderboard(found.about)
     assert list(shown.columns[5].cells) == ["-", "-"]
-    with pytest.raises(files.DataError, match="has 2 groups; ask for fewer"):
+    with pytest.raises(files.DataError, match="2 groups"):
         files.fit(path, **given, groups="who", cv=3)
     rows["who"] = ["a"] * 300
-    with pytest.raises(files.DataError, match="has 1 groups; leave --groups out"):
+    with pytest.raises(files.DataError, match=r"1 groups.*--groups"):
         files.fit(write(tmp_path / "t.csv", rows), **given, groups="who")
 
 
@@ -233,7 +232,7 @@ def test_what_is_no_date_is_said_once(tmp_path):
     rows["when"] = [f"2024-{row % 12 + 1:02d}-{row % 28 + 1:02d}" for row in range(300)]
     model = files.fit(write(tmp_path / "t.csv", rows), **QUICK, members=["logistic"])
     rows["when"] = ["soon"] * 300
-    with pytest.raises(files.DataError, match="column when: 'soon' is no date") as found:
+    with pytest.raises(files.DataError, match=r"column when.*'soon'") as found:
         files.rank(model, write(tmp_path / "new.csv", rows))
     assert str(found.value).count("soon") == 1
 
@@ -289,16 +288,16 @@ def test_members_that_no_file_can_hold_are_refused_before_the_fit(folder, tmp_pa
 
 
 @pytest.mark.parametrize(
-    ("options", "missing", "code"),
+    ("options", "missing", "named"),
     [
-        (["--kernel", "nystroem:5", "--weights"], None, 2),
-        (["--onnx"], "onnx", 1),
-        (["--model", "trees", "--onnx"], "onnx", 1),
-        (["--weights"], "skops", 1),
+        (["--weights"], None, "--weights"),
+        (["--onnx"], "onnx", "onnx"),
+        (["--model", "trees", "--onnx"], "onnx", "onnx"),
+        (["--model", "linear", "--weights"], "skops", "skops"),
     ],
 )
 def test_exports_that_cannot_be_are_refused_before_anything_is_read(
-    options, missing, code, tmp_path, monkeypatch
+    options, missing, named, tmp_path, monkeypatch
 ):
     found = kinds_base.find_spec
     monkeypatch.setattr(
@@ -306,8 +305,10 @@ def test_exports_that_cannot_be_are_refused_before_anything_is_read(
     )
     rows = tmp_path / "empty.csv"
     rows.touch()
-    told = run("fit", rows, "-o", tmp_path / "m", *options, tmp_path / "x", code=code).stderr
-    assert (missing or "--kernel") in told
+    told = run(
+        "fit", rows, "-o", tmp_path / "m", *options, tmp_path / "x", code=1 if missing else 2
+    ).stderr
+    assert named in told
     assert list(tmp_path.iterdir()) == [rows]
 
 
@@ -324,16 +325,16 @@ def test_an_export_that_fails_leaves_no_model(folder, tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     "change, said",
     [
-        (lambda ranker: ranker.weights_.pop("trees"), "do not belong together"),
-        (lambda ranker: ranker.weights_.update(trees=float("nan")), "no finite weights"),
-        (lambda ranker: ranker.scales_.update(trees=0.0), "a scale of 0"),
-        (lambda ranker: setattr(ranker, "raw_", ["nobody"]), "do not belong together"),
+        (lambda ranker: ranker.weights_.pop("trees"), "together"),
+        (lambda ranker: ranker.weights_.update(trees=float("nan")), "finite"),
+        (lambda ranker: ranker.scales_.update(trees=0.0), "scale.*0"),
+        (lambda ranker: setattr(ranker, "raw_", ["nobody"]), "together"),
         (lambda ranker: ranker.members_.update(trees=LogisticRegression()), "can hold"),
         (lambda ranker: ranker.members_.update(trees=ranker), "can hold"),
         (lambda ranker: ranker.members_["trees"].texts_.append("x"), "no LightGBM text"),
         (lambda ranker: setattr(ranker.members_["forest"], "right_", _ones(ranker)), "no tree"),
-        (lambda ranker: _curves(ranker)["levels"].fill(60), "more bends than weights"),
-        (lambda ranker: _curves(ranker).update(sizes=np.array([1])), "other values than they say"),
+        (lambda ranker: _curves(ranker)["levels"].fill(60), "weights"),
+        (lambda ranker: _curves(ranker).update(sizes=np.array([1])), "values"),
         (lambda ranker: _curves(ranker).pop("means"), "not described"),
     ],
 )
@@ -372,43 +373,6 @@ def test_onnx_gives_the_same_scores(whole, tmp_path):
     session = runtime.InferenceSession((tmp_path / "m.onnx").read_bytes())
     found = session.run(None, given)[0]
     np.testing.assert_allclose(found, whole.decision_function(batch()), atol=1e-5)
-
-
-def test_json_has_all_that_makes_the_score(whole, tmp_path):
-    export_json(whole, tmp_path / "m.json")
-    found = json.loads((tmp_path / "m.json").read_text())
-    assert found["format"] == "toppush combination 1"
-    formats = {one["name"]: one["model"]["format"] for one in found["members"]}
-    assert formats == {
-        "logistic": "toppush curves 1", "linear": "toppush curves 1", "boosted": "toppush trees 1",
-        "trees": "toppush trees 1", "forest": "toppush forest 1", "additive": "toppush curves 1",
-    }  # fmt: skip
-    assert sum(one["weight"] for one in found["members"]) == pytest.approx(1.0)
-
-
-def test_a_forest_as_json_can_be_walked(whole, tmp_path):
-    """By the slow, obvious code that docs/files.md describes."""
-    export_json(whole, tmp_path / "m.json")
-    found = json.loads((tmp_path / "m.json").read_text())
-    forest = next(one["model"] for one in found["members"] if one["name"] == "forest")
-    X = whole.pipeline[:-1].transform(pa.table(made_rows(20, seed=5)))
-    numbers = whole.ranker._read(X).astype(np.float32)
-
-    def share(first, row):
-        node = first
-        while forest["feature"][node] >= 0:
-            value = row[forest["feature"][node]]
-            left = (
-                forest["missing_left"][node]
-                if np.isnan(value)
-                else value <= forest["greatest_left"][node]
-            )
-            node = node + 1 if left else first + forest["right"][node]
-        return forest["share"][node]
-
-    slow = [np.mean([share(one, row) for one in forest["starts"][:-1]]) for row in numbers]
-    expected = whole.ranker.members_["forest"].decision_function(numbers) + forest["threshold"]
-    np.testing.assert_allclose(slow, expected)
 
 
 def test_matrices_are_ranked_too(rng, tmp_path):

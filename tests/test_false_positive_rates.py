@@ -138,5 +138,5 @@ def test_the_table_from_records_by_one_command(store):
 
 def test_refuses_sets_without_published_figures():
     plan = RatesPlan(["spambase"], ["cv"], sizes={"spambase": (1, 1, 1)})
-    with pytest.raises(ValueError, match=r"nothing is published for 'spambase'; there are \['w8a'"):
+    with pytest.raises(ValueError, match=r"'spambase'.*\['w8a'"):
         plan.configs()

@@ -18,7 +18,7 @@ FEATURES = {"age", "income", "city", "member"}
 ROLES = {"weight": "zz_weight", "groups": "zz_group", "time": "zz_time"}
 LEAKS = ("zz_label", "zz_copy", *ROLES.values())
 """Each alone ranks the rows perfectly."""
-TAKES = dict.fromkeys(("auto", "linear", "additive", "kernel"), ("groups", "time"))
+TAKES = dict.fromkeys(("auto", "linear", "additive"), ("groups", "time"))
 TAKES |= {"trees": ("groups",), "net": ()}
 FITS = [
     pytest.param(kind, role, marks=[pytest.mark.long] * ((kind, role) != ("trees", "groups")))
@@ -70,9 +70,12 @@ def fitted(folder):
         if (kind, role) not in made:
             path = made[kind, role] = folder / f"{kind}-{role}.toppush"
             quick = [text for name, value in QUICK[kind].items() for text in (f"--{name}", value)]
+            if kind == "linear":
+                quick += ["--weights", folder / "weights.json"]
             run("fit", folder / "train.csv", "-o", path, "--model", kind, *quick,
-                "--weights", folder / "weights.json", *training_options(role))  # fmt: skip
-            assert "zz_" not in (folder / "weights.json").read_text().replace("zz_label", "")
+                *training_options(role))  # fmt: skip
+            if kind == "linear":
+                assert "zz_" not in (folder / "weights.json").read_text().replace("zz_label", "")
         return made[kind, role]
 
     return find
@@ -164,7 +167,7 @@ def test_no_method_of_compare_uses_them(role, tmp_path):
     pytest.importorskip("torch")
     path = write(tmp_path / "train.csv", leaking_rows(600))
     found = compared(path, role, *experiments_compare.RIVALS)
-    assert len(found) > 6
+    assert len(found) >= 6
     assert all(max(measures["AP"]) < 0.95 for measures in found.values())
 
 

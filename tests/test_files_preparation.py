@@ -137,17 +137,15 @@ def test_what_was_saved_is_left_as_it_was(tmp_path):
     pipeline = make_pipeline(
         SplineTransformer(),
         QuantileTransformer(n_quantiles=20, random_state=generator),
-        TopPush(0.1, top=0.5, checkpoint=tmp_path / "c"),
+        TopPush(0.1, top=0.5),
     ).fit(X, Y)
     scores = pipeline.decision_function(X)
     files.save(pipeline, tmp_path / "m")
     assert pipeline[1].random_state is generator
-    assert pipeline[-1].checkpoint == tmp_path / "c"
     assert pipeline[-1].solution_.dual.size == len(Y)
     np.testing.assert_array_equal(pipeline.decision_function(X), scores)
     again = files.load(tmp_path / "m").pipeline
     assert again[1].random_state is None
-    assert again[-1].checkpoint is None
 
 
 def test_forged_splines_are_refused(tmp_path):
@@ -159,18 +157,8 @@ def test_forged_splines_are_refused(tmp_path):
     knots = [name for name, part in parts.items() if name.endswith(".npy") and b"(11,)" in part]
     assert knots
     for bad in (np.full(11, np.nan), np.arange(11.0)[::-1], np.ones(3), np.ones((2, 2))):
-        with pytest.raises(ModelError, match="does not hold a model that works"):
+        with pytest.raises(ModelError, match="model"):
             saving.from_bytes(forged(parts | {knots[0]: array_bytes(bad)}))
-
-
-def test_an_average_is_saved_without_a_certificate(tmp_path):
-    ranker = TopPushCV(lams=[0.1, 0.01], tops=(0.5,), combine="average").fit(X, Y)
-    files.save(ranker, tmp_path / "m")
-    again = files.load(tmp_path / "m")
-    assert "certificate" not in again.about
-    assert not hasattr(again.ranker, "solution_")
-    assert again.ranker.members_ == ranker.members_
-    np.testing.assert_array_equal(again.decision_function(X), ranker.decision_function(X))
 
 
 def test_skops_alone_opens_a_fitted_ranker(tmp_path):

@@ -136,6 +136,6 @@ def wide(rng):
 
 def test_rows_that_do_not_fit_are_refused_before_they_travel(rng, monkeypatch):
     monkeypatch.setattr(memory, "free_bytes", lambda device: 3 * 2.0**30)
-    with pytest.raises(MemoryError, match=r"X takes 5 GiB, and cuda:0 has 3 GiB left; give fewer"):
+    with pytest.raises(MemoryError, match=r"X takes.*5.*GiB.*cuda:0.*3.*GiB"):
         memory.require_room(5 * 2.0**30, torch.device("cuda:0"))
     memory.require_room(2.0**30, torch.device("cuda:0"))

@@ -90,5 +90,5 @@ def test_means_over_groups_are_covered(n_groups, rng):
 
 @pytest.mark.parametrize("groups, budget", [(["a"], 1), (["a", "b", "a"], 0)])
 def test_groups_that_cannot_be_are_refused(groups, budget):
-    with pytest.raises(ValueError, match="one entry for each of 3 rows"):
+    with pytest.raises(ValueError, match="3 rows"):
         grouped_lists([1, 0, 1], [3.0, 2.0, 1.0], groups, budget=budget)

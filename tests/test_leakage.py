@@ -94,7 +94,7 @@ def test_fits_of_files_warn_once_with_the_option(tmp_path, model):
         path, index=False
     )
     options = {"auto": {"members": QUICK}, "trees": {"members": 2}, "linear": {"lam": 1.0}}[model]
-    with pytest.warns(LeakageWarning, match="'code'.*--drop code") as caught:
+    with pytest.warns(LeakageWarning, match=r"'code'.*--drop code") as caught:
         found = files.fit(path, model=model, **options)
     assert len([one for one in caught if one.category is LeakageWarning]) == 1
     assert any("--drop code" in text for text in found.about["warnings"])

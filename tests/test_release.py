@@ -157,7 +157,7 @@ def test_notes_are_the_section_of_the_tag():
     older = "## [1.1.0] - 2025-01-02\n\n### Fixed\n\n- B.\n\n[1.2.0]: x\n"
     assert tasks.section_of("v1.2.0", "1.2.0", changelog + older) == "### Added\n\n- A.\n"
     assert tasks.section_of("v1.1.0", "1.1.0", changelog + older) == "### Fixed\n\n- B.\n"
-    with pytest.raises(SystemExit, match=r"the tag is v1\.2\.1, but the source is of version 1\.2"):
+    with pytest.raises(SystemExit, match=r"v1\.2\.1.*1\.2"):
         tasks.section_of("v1.2.1", "1.2.0", changelog)
     with pytest.raises(SystemExit, match="no section"):
         tasks.section_of("v1.3.0", "1.3.0", changelog)

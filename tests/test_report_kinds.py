@@ -13,7 +13,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.svm import SVC
 
 from files import made_rows
-from toppush import TopPush, TopPushAdditive, TopPushKernel, TopPushTrees, TopRanker, metrics
+from toppush import TopPush, TopPushAdditive, TopPushTrees, TopRanker, metrics
 from toppush.estimators.explaining import explain
 from toppush.files import Columns
 from toppush.report import Features, from_estimator
@@ -111,22 +111,13 @@ def test_a_ranker_that_cannot_tell_says_so(rng):
     assert 'id="reasons"' not in page
 
 
-def test_a_kernel_is_explained_by_its_contributions(rng):
-    X = rng.normal(size=(120, 3))
-    y = X[:, 0] + rng.normal(size=120) > 1
-    kernel = TopPushKernel([0.1], tops=[0.3], widths=[1.0], n_components=20).fit(X, y)
-    page = from_estimator(kernel, X, y)
-    assert "Shapley values" in page
-    assert "How far from the optimum" in page
-
-
 def test_the_first_rows_have_their_reasons(additive):
     table, y = rows(200, seed=1)
     page = from_estimator(additive, table, y)
     scores = additive.decision_function(table)
     first = int(np.argsort(-scores)[0])
     negatives = np.flatnonzero(~y)[np.argsort(-scores[~y])[:10]]
-    assert "the mean of the 10 highest-ranked negatives of this list" in page
+    assert re.search(r"10.*highest-ranked", page)
     against = pa.table(table).take(negatives)
     why = explain(additive, table, 4, against=against)[first]
     card = page.partition(f"<strong>1.</strong> Row {first + 1},")[2].partition("</li>")[0]

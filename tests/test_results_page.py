@@ -235,7 +235,7 @@ def test_the_papers_table_is_read(folder):
 
 def test_a_missing_file_says_how_it_is_made(folder):
     (folder / "arena-ranks.csv").unlink()
-    with pytest.raises(FileNotFoundError, match="toppush reproduce arena --out"):
+    with pytest.raises(FileNotFoundError, match="--out"):
         page(folder)
 
 

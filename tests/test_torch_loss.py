@@ -236,9 +236,9 @@ def test_a_column_is_a_vector(batch):
 @pytest.mark.parametrize(
     "scores, labels, words",
     [
-        (torch.zeros(4, 2), torch.zeros(4), r"scores must have shape \(B,\)"),
-        (torch.zeros(4), torch.zeros(3), "4 scores and 3 labels"),
-        (torch.zeros(4), torch.tensor([1, -1, 1, -1]), "labels must be 0 or 1"),
+        (torch.zeros(4, 2), torch.zeros(4), "scores"),
+        (torch.zeros(4), torch.zeros(3), "4 scores.*3 labels"),
+        (torch.zeros(4), torch.tensor([1, -1, 1, -1]), "labels.*0.*1"),
     ],
 )
 def test_what_cannot_be_meant_is_refused(scores, labels, words):

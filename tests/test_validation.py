@@ -13,7 +13,6 @@ from toppush import (
     TopPush,
     TopPushAdditive,
     TopPushCV,
-    TopPushKernel,
     TopPushNet,
     TopPushTrees,
     TopRanker,
@@ -28,7 +27,7 @@ from toppush.nonlinear.forest import TopForest
 pytestmark = pytest.mark.filterwarnings("ignore::toppush.DegenerateWarning")
 TABLE = pd.DataFrame({"a": np.arange(60.0), "kind": ["p", "q", "r"] * 20})
 Y = np.arange(60) % 3 == 0
-RANKERS = [TopPush(), TopPushCV(), TopPushAdditive(), TopPushKernel(), TopPushNet()]
+RANKERS = [TopPush(), TopPushCV(), TopPushAdditive(), TopPushNet()]
 RANKERS += [BASELINES["RankSVM"](), BASELINES["LogisticRanker"]()]
 
 
@@ -70,7 +69,6 @@ def test_columns_without_rows_are_refused():
 NUMBERS = np.random.default_rng(0).normal(size=(80, 2))
 TOP_THIRD = NUMBERS[:, 0] > 0.5
 SIZED = {
-    "kernel": TopPushKernel([0.01], tops=[0.3], widths=[0.3], n_components=10),
     "additive": TopPushAdditive([0.1], tops=[0.3]),
     "trees": TopPushTrees(n_members=1, max_rounds=10, random_state=0),
     "forest": TopForest(n_trees=8, random_state=0),
@@ -116,7 +114,7 @@ def test_a_fit_refuses_columns_beyond_single_precision(name, rows, found):
             fit(name, form(rows), TOP_THIRD)
 
 
-@pytest.mark.parametrize("name", [name for name in SIZED if name not in ("kernel", "net")])
+@pytest.mark.parametrize("name", [name for name in SIZED if name != "net"])
 def test_missing_values_hide_no_magnitude(name):
     rows = one_entry(np.nan, one_entry(1e300)[::-1])
     with pytest.raises(ValueError, match=r"magnitude.*column 1 \(1e\+300\)"):

@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from toppush.estimators import DegenerateWarning, TopPush, TopPushCV, toppush_path
     from toppush.metrics.positive import PositiveClassWarning
     from toppush.nonlinear.additive import TopPushAdditive
-    from toppush.nonlinear.kernel import TopPushKernel
     from toppush.nonlinear.net import TopPushNet
     from toppush.nonlinear.trees import TopPushTrees
     from toppush.problem.solution import Solution, Status
@@ -26,7 +25,6 @@ __all__ = [
     "TopPush",
     "TopPushAdditive",
     "TopPushCV",
-    "TopPushKernel",
     "TopPushNet",
     "TopPushTrees",
     "TopRanker",
@@ -49,7 +47,6 @@ _HOMES = {
     "TopPushCV": "toppush.estimators",
     "TopPushTrees": "toppush.nonlinear.trees",
     "TopPushNet": "toppush.nonlinear.net",
-    "TopPushKernel": "toppush.nonlinear.kernel",
     "TopRanker": "toppush.auto.ranker",
     "toppush_path": "toppush.estimators",
     "compare": "toppush.report.judging",

@@ -19,7 +19,6 @@ from toppush.estimators.scores import gives_scores, scores_of
 from toppush.nonlinear.additive import TopPushAdditive
 from toppush.nonlinear.forest import TopForest
 from toppush.nonlinear.held_out import Fold, drawn_folds, in_unit, within
-from toppush.nonlinear.kernel import TopPushKernel
 from toppush.nonlinear.net import TopPushNet
 from toppush.nonlinear.trees import TopPushTrees
 from toppush.system.extras import not_installed
@@ -52,7 +51,7 @@ EFFORTS = {
         ("logistic", "linear", "boosted", "trees", "forest"), 4, 1, 4_000_000, (48, 200)
     ),
     "thorough": Effort(
-        ("logistic", "linear", "boosted", "trees", "forest", "additive", "kernel", "net"),
+        ("logistic", "linear", "boosted", "trees", "forest", "additive", "net"),
         5, 2, 20_000_000, (100, 400),
     ),
 }  # fmt: skip
@@ -278,10 +277,6 @@ def _additive(given: Given, settings: Settings) -> TopPushAdditive:
     )
 
 
-def _kernel(given: Given, settings: Settings) -> TopPushKernel:
-    return TopPushKernel(n_threads=settings.n_threads, random_state=settings.seed)
-
-
 def _net(given: Given, settings: Settings) -> TopPushNet:
     return TopPushNet(n_threads=settings.n_threads, random_state=settings.seed)
 
@@ -322,7 +317,6 @@ MEMBERS: dict[str, Member] = {
     "trees": Member(_trees, LIGHTGBM, cross_fits=True),
     "forest": Member(_forest, refuses=_narrow, cross_fits=True),
     "additive": Member(_additive, refuses=_narrow),
-    "kernel": Member(_kernel, refuses=lambda given: _narrow(given) or _no_gaps(given)),
     "net": Member(
         _net,
         TORCH,

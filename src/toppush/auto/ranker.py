@@ -92,8 +92,8 @@ class TopRanker(Ranker):
     members : list, optional
         Names, estimators of scikit-learn, or pairs of a name and an estimator. Names are
         "logistic" (regression on columns or curves), "linear" (`TopPush`, likewise), "boosted"
-        (LightGBM's log loss), "trees" (`TopPushTrees`), "forest", "additive", "kernel" and
-        "net". Estimators of your own are given the rows as they came; a warning reports those
+        (LightGBM's log loss), "trees" (`TopPushTrees`), "forest", "additive" and "net".
+        Estimators of your own are given the rows as they came; a warning reports those
         that explanations, model files and ONNX cannot express. By default by `effort`.
     effort : {"quick", "normal", "thorough"}, default="normal"
     seconds : float, optional

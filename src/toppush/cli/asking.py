@@ -115,7 +115,7 @@ def by_groups(
     title = f"Means over groups of {by}, the first {budget:,} rows of each"
     return found, [
         common.table("measure", "mean", "from", "to", "groups", rows=rows, title=title),
-        _sentence(found, by),
+        _sentence(found),
     ]
 
 
@@ -125,7 +125,7 @@ def _groups(listed: "Listed", by: str) -> "Any":
     return np.asarray(listed.found.texts(by).fill_null("(missing)").to_pylist())
 
 
-def _sentence(found: dict[str, Any], by: str) -> str:
+def _sentence(found: dict[str, Any]) -> str:
     said = f"{found['groups']:,} groups; {found['looked']:,} looks would find {found['hits']:,.6g}."
     empty = found["without_positives"]
     if empty:

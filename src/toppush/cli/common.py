@@ -343,7 +343,7 @@ training_options = together(
         "--cv",
         type=click.IntRange(min=2),
         default=5,
-        help="Folds [5; fit: 3 of kernel, 3 to 5 of auto].",
+        help="Folds [5; fit: 3 to 5 of auto].",
     ),
     click.option(
         "--scoring",

@@ -14,7 +14,7 @@ from toppush.cli.side_by_side import as_json as plain
 
 @click.command(cls=common.Command)
 @common.existing("data")
-@common.list_option("--methods", "Which to compare, by name [all but the slow: kernel and net].")
+@common.list_option("--methods", "Which to compare, by name [all but the slow: net].")
 @common.training_options
 @lists_options
 @click.pass_context

@@ -19,7 +19,7 @@ BEHIND = 0.01
 """Average precision that a model may be below logistic regression without a caution, on the
 folds, so that on other rows it is seldom behind by 0.02 unsaid."""
 NOT_FOR_A_CLUSTER = (
-    "kernel", "members", "effort", "seconds", "threads", "tol", "scoring", "sample_weight",
+    "members", "effort", "seconds", "threads", "tol", "scoring", "sample_weight",
     "groups", "time",
 )  # fmt: skip
 GAPS = {
@@ -98,7 +98,7 @@ def read_members(
     "--model",
     type=common.Registered("toppush.files.kinds:KINDS"),
     help="What the score is made of. An option that a kind of model does not take is refused "
-    "[auto; linear if one of --lam, --top, --loss, --kernel, --scale and --tol is given].",
+    "[auto; linear if one of --lam, --top, --loss, --scale and --tol is given].",
 )
 @click.option(
     "--effort",
@@ -128,11 +128,6 @@ def read_members(
     help="[linear: truncated_quadratic; trees: pairwise or binary; net: pairwise or cross_entropy]",
 )
 @click.option(
-    "--kernel",
-    metavar="nystroem:N[:GAMMA]",
-    help="Rank linearly by N features of a Gaussian kernel instead of the columns themselves.",
-)
-@click.option(
     "--scale",
     type=common.Registered("toppush.files.scaling:SCALES"),
     help="Divide each column by its largest value, its deviation, or not at all [maxabs, where "
@@ -158,7 +153,7 @@ def read_members(
 @click.option(
     "--weights",
     type=common.OutputFile(),
-    help="Also write what the score is made of as JSON: weights by column name, curves, trees.",
+    help="Also write the weights by column name as JSON, of --model linear.",
 )
 def fit(
     data: Path,
@@ -180,10 +175,9 @@ def fit(
 
     \b
       auto       --effort --seconds --members --scoring --cv --groups --time
-      linear     --lam --top --loss --kernel --scale --tol
+      linear     --lam --top --loss --scale --tol
                  --scoring --cv --groups --time
       additive   --lam --top --scoring --cv --groups --time
-      kernel     --lam --top --scoring --cv --groups --time
       trees      --top --loss --members --cv --groups
       net        --top --loss --members
 

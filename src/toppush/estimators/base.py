@@ -27,7 +27,6 @@ from toppush.metrics.positive import choose, refuse_blanks
 from toppush.problem.objective import TopProblem
 from toppush.problem.solution import Iteration, Solution
 from toppush.solvers import zero_is_optimal
-from toppush.solvers.checkpoints import Checkpoint
 from toppush.solvers.journal import Watch
 from toppush.types import Array, Labels, Mask, Matrix
 
@@ -253,25 +252,20 @@ def unchanged_on_failure(estimator: BaseEstimator) -> Iterator[None]:
 
 
 class Following:
-    """Who follows a solve: the live line if `verbose`, the checkpoint, the callbacks' tasks."""
+    """Who follows a solve: the live line if `verbose`, the callbacks' tasks."""
 
-    def __init__(
-        self, verbose: int, tol: float, tasks: FitTasks | None, saved: Checkpoint | None = None
-    ) -> None:
+    def __init__(self, verbose: int, tol: float, tasks: FitTasks | None) -> None:
         self._line = LiveLine(tol) if verbose else None
-        self._tasks, self._saved = tasks, saved
+        self._tasks = tasks
 
     @property
     def watch(self) -> Watch | None:
         """What a solver is to call, if anybody follows."""
-        anybody = self._line is not None or self._tasks is not None or self._saved is not None
-        return self._note if anybody else None
+        return None if self._line is None and self._tasks is None else self._note
 
     def _note(self, history: tuple[Iteration, ...], weights: Array, threshold: float) -> bool:
         if self._line is not None:
             self._line(history)
-        if self._saved is not None:
-            self._saved.note(history, weights, threshold)
         return self._tasks is not None and self._tasks.iteration(weights, threshold)
 
     def end(self, solution: Solution) -> None:

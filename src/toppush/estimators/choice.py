@@ -145,17 +145,6 @@ def _joint(held: Sequence[Mapping[int, HeldOut]], n_pairs: int) -> tuple[Array, 
     return np.array(recalls), np.array(precisions)
 
 
-def as_good_as_the_best(scores: Array) -> Mask:
-    """Which pairs, a column each, are within two standard errors of the one with the best mean.
-
-    The error is that of the mean over the folds, a row each, of the difference between the two.
-    """
-    behind = scores[:, [np.argmax(np.round(scores.mean(axis=0), 12))]] - scores
-    error = behind.std(axis=0, ddof=min(1, len(scores) - 1)) / np.sqrt(len(scores))
-    good: Mask = np.round(behind.mean(axis=0), 12) <= 2.0 * error
-    return good
-
-
 def judge_by_scores(scoring: str | Scorer, rows: PlacedRows, classes: NDArray[Any]) -> Judge:
     """A number for each list, from any way to name a measure."""
     if isinstance(scoring, str) and scoring in metrics.METRICS:

@@ -11,7 +11,6 @@ from numpy.typing import ArrayLike
 from sklearn.base import _fit_context
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 
-from toppush.designs import Block
 from toppush.estimators.base import (
     LABEL,
     LinearRanker,
@@ -23,28 +22,21 @@ from toppush.estimators.base import (
 from toppush.estimators.choice import (
     Judge,
     Scorer,
-    as_good_as_the_best,
     judge_by_heads,
     judge_by_scores,
 )
-from toppush.estimators.folds import FoldFits, unit
 from toppush.estimators.path import N_LAMS, Grid, is_least, lams_below, read_lams, read_tops
 from toppush.estimators.progress import Tally
-from toppush.estimators.search import PairSearch, named
+from toppush.estimators.search import PairSearch
 from toppush.estimators.toppush import TopPush, require_pairwise
 from toppush.metrics.head import first_negatives
 from toppush.problem.losses import LOSSES
-from toppush.problem.objective import TopPushProblem, count_top
 from toppush.types import Array, Labels, Matrix
 
-N_AVERAGED_LAMS = 5
-"""An average needs no fine grid: half the lams, half the time."""
 TOPS, MORE_TOPS = (1, 0.001, 0.01, 0.03, 0.1), (0.5, 1.0)
 """The default tops; and those, slower to fit, that are tried while the greatest so far wins."""
-AVERAGED_TOPS = (1, 0.001, 0.01, 0.1)
-TOL, AVERAGED_TOL = 1e-4, 1e-2
-"""Relative gap of a search's fits. The closer they are, the more alike, and the less an average
-of them is worth."""
+TOL = 1e-4
+"""Relative gap of a search's fits."""
 
 
 class TopPushCV(LinearRanker):
@@ -53,21 +45,19 @@ class TopPushCV(LinearRanker):
     The folds share X and run in parallel; each follows the grid with warm starts. Of more than ten
     pairs all are tried on every third fold, and those that rank best there, a quarter or ten, on
     the others: the rest is dropped, `cv_results_["n_folds"]` tells which. Then the best pair is
-    fitted on all rows, with a certificate; or, with `combine="average"`, where no pair is dropped,
-    the directions of all pairs that the folds cannot tell from the best are averaged.
+    fitted on all rows, with a certificate.
 
     Parameters
     ----------
     lams : sequence of float, optional
-        By default nine values chosen from the data, see `toppush_path`; five for an average.
+        By default nine values chosen from the data, see `toppush_path`.
         While the least of them is the best, two smaller ones are added, down to 1e-8 of the
         greatest; a warning tells if that is the best still. Above the greatest the direction of
-        the weights changes no more. An average keeps to its five.
+        the weights changes no more.
     tops : sequence of int, float or "auto", optional
         Counts or shares of the negatives, or what `TopPush(top="auto")` finds on all rows. Counts
         above a fold's negatives are left out. By default 1, 0.001, 0.01, 0.03 and 0.1; if the
-        greatest wins or none has a solution also 0.5, and then 1.0. For an average 1, 0.001, 0.01
-        and 0.1.
+        greatest wins or none has a solution also 0.5, and then 1.0.
     pairwise : bool or "cv", default=False
         Which family, as for `TopPush`; "cv" tries both, for about twice the time or more, and the
         folds choose.
@@ -79,19 +69,13 @@ class TopPushCV(LinearRanker):
         relative to its fold's top. A name of `toppush.metrics` or of scikit-learn, or a scorer:
         the pair with the best mean over the folds. docs/evidence.md compares rules. Whatever the
         rule, a pair at which weights of zero are optimal on some fold comes after all others.
-    combine : {"best", "average"}, default="best"
-        "best" fits the best pair on all rows. "average" takes the mean direction of the folds' fits
-        over every pair whose score is within two standard errors of the best (of the difference
-        over the folds). With few rows at the top the choice of one pair is mostly luck and the mean
-        ranks clearly better; with many it is about as good, see docs/results.md. An average solves
-        no one problem, so it has no certificate and tells callbacks nothing.
     cv : int, splitter or iterable, default=5
         Folds, stratified by class if an int. For a Dask collection an int, and its rows should
         be persisted: the folds are masks of them.
     tol : float, optional
         Relative duality gap at which the fits end, those of the folds and the last one alike. By
         default the last one ends at 1e-4, and those of the folds also where what is open is 3 % of
-        the objective and of what can be gained over weights of zero; 1e-2 for an average.
+        the objective and of what can be gained over weights of zero.
     n_threads : int, optional
         Folds at a time, and threads of the final fit.
     device : str, optional
@@ -120,12 +104,10 @@ class TopPushCV(LinearRanker):
         `joint_test_score` and `mean_average_precision`, which then make the ranks. A pair that was
         dropped has NaN for the folds it was not tried on, means over the others, and a rank after
         those that were not.
-    members_ : list of dict
-        The pairs whose directions make the average; with "best" the one pair.
     coef_, intercept_, threshold_, classes_, n_iter_, n_features_in_
-        As `TopPush`. An average has length 1, and its threshold is that of `top_`.
+        As `TopPush`.
     solution_ : Solution
-        As `TopPush`; only with "best".
+        As `TopPush`.
 
     Examples
     --------
@@ -152,7 +134,6 @@ class TopPushCV(LinearRanker):
         "pairwise": ["boolean", StrOptions({"cv"})],
         "loss": [StrOptions(LOSSES.keys())],
         "scoring": [None, str, callable],
-        "combine": [StrOptions({"best", "average"})],
         "cv": ["cv_object", HasMethods(["split"])],
         "tol": [None, Interval(Real, 0, None, closed="neither")],
         "n_threads": [None, Interval(Integral, 1, None, closed="left")],
@@ -169,7 +150,6 @@ class TopPushCV(LinearRanker):
         pairwise: bool | str = False,
         loss: str = "truncated_quadratic",
         scoring: str | Scorer | None = None,
-        combine: str = "best",
         cv: Any = 5,
         tol: float | None = None,
         n_threads: int | None = None,
@@ -179,7 +159,7 @@ class TopPushCV(LinearRanker):
     ) -> None:
         self.lams, self.tops, self.pairwise = lams, tops, pairwise
         self.loss, self.scoring = loss, scoring
-        self.combine, self.cv, self.tol = combine, cv, tol
+        self.cv, self.tol = cv, tol
         self.n_threads, self.device, self.verbose = n_threads, device, verbose
         self.positive = positive
 
@@ -193,23 +173,11 @@ class TopPushCV(LinearRanker):
             As for `TopPush.fit`; the weights enter the fits, and every measure that is named;
             a scorer that is given as such does without.
         """
-        self._check_callbacks()
         with unchanged_on_failure(self):
             given = read_training(self, X, y, sample_weight, self.device)
-            folds = self._choose(given)
-            if self.combine == "average":
-                self._average(folds, given)
-            else:
-                self._fit_best(given)
+            self._choose(given)
+            self._fit_best(given)
         return self
-
-    def _check_callbacks(self) -> None:
-        """Refuse callbacks that an average would never call."""
-        if self.combine == "average" and getattr(self, "_skl_callbacks", None):
-            raise ValueError(
-                'combine="average" has no fit that callbacks could follow; take them off with '
-                'set_callbacks(), or fit combine="best".'
-            )
 
     @property
     def _families(self) -> tuple[bool, ...]:
@@ -217,9 +185,7 @@ class TopPushCV(LinearRanker):
 
     @property
     def _fit_tol(self) -> float:
-        if self.tol is not None:
-            return self.tol
-        return AVERAGED_TOL if self.combine == "average" else TOL
+        return TOL if self.tol is None else self.tol
 
     def _fit_best(self, given: TrainingRows) -> None:
         """Fit the best pair on all rows."""
@@ -236,28 +202,10 @@ class TopPushCV(LinearRanker):
         if hasattr(self, "_skl_callbacks"):
             final.set_callbacks(*self._skl_callbacks)
         final.fit(given.rows, given.positive, given.sample_weight)
-        self.members_ = [named(self.lam_, self.top_, self.pairwise_ if self.pairwise else None)]
         self._keep(final.solution_, given.classes)
 
-    def _average(self, folds: list[FoldFits], given: TrainingRows) -> None:
-        """Average the directions of the pairs that are as good as the best."""
-        found = self.cv_results_
-        table = np.array([found[f"split{fold}_test_score"] for fold in range(len(folds))])
-        good = as_good_as_the_best(table)
-        self.members_ = [pair for pair, ok in zip(found["params"], good, strict=True) if ok]
-        members = np.flatnonzero(good).tolist()
-        weights = unit(np.sum([fold.directions[one] for fold in folds for one in members], axis=0))
-        with given.design(self.n_threads) as design:
-            design.tell(Block.score, design.narrow(weights))
-            k = count_top(self.top_, design.n_neg)
-            self.threshold_ = TopPushProblem(design, LOSSES[self.loss], 1.0, k).threshold()
-        self.classes_, self.coef_ = given.classes, weights[None, :]
-        self.n_iter_ = sum(fold.n_iter for fold in folds)
-        if hasattr(self, "solution_"):
-            del self.solution_
-
-    def _choose(self, given: TrainingRows) -> list[FoldFits]:
-        """Set the grid, its scores on the folds, and the best pair; the folds' fits."""
+    def _choose(self, given: TrainingRows) -> None:
+        """Set the grid, its scores on the folds, and the best pair."""
         search = self._search(given)
         best, first_lams = search.begin(self._families), self.lams_
         while more := self._more(search, best, first_lams):
@@ -276,14 +224,11 @@ class TopPushCV(LinearRanker):
                 "smaller ones may rank better: give them as lams.",
                 stacklevel=4,
             )
-        return search.fitted
 
     def _more(
         self, search: PairSearch, best: int, first_lams: Array
     ) -> tuple[Array, tuple[float, ...], bool] | None:
         """What a default grid grows by if its best pair is at an end of it."""
-        if self.combine == "average":
-            return None
         chosen = search.pairs[best]
         lam, top, pairwise = chosen["lam"], chosen["top"], chosen.get("pairwise", False)
         family = [pair for pair in search.pairs if pair.get("pairwise", False) == pairwise]
@@ -307,13 +252,11 @@ class TopPushCV(LinearRanker):
         folds = given.rows.folds(self.cv, given.positive)
         if not folds:
             raise ValueError(f"cv={self.cv!r} makes no folds; give at least one.")
-        average, tol = self.combine == "average", self._fit_tol
+        tol = self._fit_tol
         with given.design(self.n_threads) as design:
             require_both(design, given.classes)
-            n_lams = N_AVERAGED_LAMS if average else N_LAMS
-            self.lams_ = read_lams(self.lams, design, self.loss, n_lams)
-            default = AVERAGED_TOPS if average else TOPS
-            wanted = default if self.tops is None else self.tops
+            self.lams_ = read_lams(self.lams, design, self.loss, N_LAMS)
+            wanted = TOPS if self.tops is None else self.tops
             tops = read_tops(wanted, design, self.loss, self.lams_, tol)
             most = design.n_neg // 2  # of a count; a share always fits
             tops = tuple(top for top in tops if not isinstance(top, Integral) or top <= most)
@@ -325,9 +268,8 @@ class TopPushCV(LinearRanker):
         return PairSearch(
             given,
             folds,
-            Grid(self.lams_, tops, self.loss, tol, rough=self.tol is None and not average),
+            Grid(self.lams_, tops, self.loss, tol, rough=self.tol is None),
             self._judge(given, design.n_neg),
-            directions=average,
             n_threads=self.n_threads,
             tally=Tally(0) if self.verbose else None,
             families=bool(self.pairwise),

@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 
 from toppush.estimators.base import TrainingRows, require_both
 from toppush.estimators.choice import Judge, Measure
-from toppush.estimators.path import Grid, follow, follow_solvable
+from toppush.estimators.path import Grid, follow_solvable
 from toppush.problem.losses import LOSSES
 from toppush.problem.objective import TopPushProblem
 from toppush.solvers import zero_is_optimal
-from toppush.types import Array, Where
+from toppush.types import Where
 
 
 @dataclass(frozen=True)
@@ -23,25 +23,20 @@ class FoldFits:
 
     measured: Mapping[int, Measure]
     """What the held-out rows say of each."""
-    directions: Mapping[int, Array]
-    """The weights with length 1, if they are wanted."""
     degenerate: frozenset[int]
     """Where the certificate shows that weights of zero are optimal."""
-    n_iter: int
     seconds: float
 
     def joined(self, other: Self) -> "FoldFits":
         """The fits of both."""
         return FoldFits(
             {**self.measured, **other.measured},
-            {**self.directions, **other.directions},
             self.degenerate | other.degenerate,
-            self.n_iter + other.n_iter,
             self.seconds + other.seconds,
         )
 
 
-NOTHING = FoldFits({}, {}, frozenset(), 0, 0.0)
+NOTHING = FoldFits({}, frozenset(), 0.0)
 
 
 def fit_fold(
@@ -50,8 +45,7 @@ def fit_fold(
     grid: Grid,
     judge: Judge,
     *,
-    numbers: NDArray[np.int_] | None = None,
-    directions: bool = False,
+    numbers: NDArray[np.int_],
     done: Callable[[], None] = lambda: None,
 ) -> FoldFits:
     """Fit pairs of a grid to a fold's training rows and measure them on the others.
@@ -60,18 +54,13 @@ def fit_fold(
     copies X. `numbers` names the pairs, by top and lam; those below 0 are left out. `done` is
     called after each solve.
     """
-    shape = len(grid.tops), len(grid.lams)
-    numbers = np.arange(shape[0] * shape[1]).reshape(shape) if numbers is None else numbers
     wanted, names = numbers >= 0, numbers[numbers >= 0].tolist()
     began, rows, (train, test) = time.perf_counter(), given.rows, fold
     weight = rows.only(train, given.sample_weight)
     with rows.design(given.positive, weight, n_threads=1) as design:
         require_both(design, np.array([False, True]))
-        if directions:
-            fits = [one for row in follow(design, grid, done=done).solutions for one in row]
-        else:
-            solvable = follow_solvable(design, grid, wanted, done=done)
-            fits = [one for row in solvable for one in row if one is not None]
+        solvable = follow_solvable(design, grid, wanted, done=done)
+        fits = [one for row in solvable for one in row if one is not None]
         problem = TopPushProblem(design, LOSSES[grid.loss], 1.0)
         degenerate = [zero_is_optimal(one, problem, grid.tol) for one in fits]
     seconds = time.perf_counter() - began
@@ -81,14 +70,6 @@ def fit_fold(
     measured = dict(zip(each, judge(rows, given.positive[test], lists, held), strict=True))
     return FoldFits(
         {name: measured[id(one)] for name, one in zip(names, fits, strict=True)},
-        {name: unit(one.weights) for name, one in zip(names, fits, strict=True) if directions},
         frozenset(name for name, zero in zip(names, degenerate, strict=True) if zero),
-        sum(one.n_iter for one in each.values()),
         seconds,
     )
-
-
-def unit(weights: Array) -> Array:
-    """The same direction with length 1; zero stays zero."""
-    length = float(np.linalg.norm(weights))
-    return np.asarray(weights / length if length else weights)

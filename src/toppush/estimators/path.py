@@ -191,18 +191,14 @@ def is_least(lam: float, greatest: float) -> bool:
     return lam <= 1.01 * LEAST_LAM * greatest
 
 
-def follow(design: Design, grid: Grid, *, done: Callable[[], None] = lambda: None) -> SolutionPath:
-    """The path on a design: down the lams for each top, from the lam above.
-
-    `done` is called after each solve.
-    """
+def follow(design: Design, grid: Grid) -> SolutionPath:
+    """The path on a design: down the lams for each top, from the lam above."""
     rows = []
     for top in grid.tops:
         start, row = None, []
         for lam in grid.lams:
             start = _solved(design, grid, top, float(lam), start)
             row.append(start)
-            done()
         rows.append(tuple(row))
     return SolutionPath(grid.lams, grid.tops, tuple(rows))
 
@@ -218,7 +214,8 @@ def follow_solvable(
 
     The objective grows with lam and falls with k, so a bound below it holds for every greater lam
     and smaller k. Therefore the greatest top comes first, and each begins at the least lam and
-    goes up. Pairs that are not `wanted`, by top and lam, are left out: None.
+    goes up. Pairs that are not `wanted`, by top and lam, are left out: None. `done` is called
+    after each solve.
     """
     rows: list[list[Solution | None]] = [[None] * len(grid.lams) for _ in grid.tops]
     problem = TopPushProblem(design, LOSSES[grid.loss], 1.0)

@@ -21,8 +21,6 @@ from toppush.types import Array, Mask, Where
 EVERY, KEPT, LEAST_KEPT = 3, 0.25, 10
 """Every so manieth fold is the first to fit all pairs; the share, and the number, of pairs that go
 on to the other folds."""
-DIRECTION_ENTRIES = 1 << 28
-"""The most weights of fold fits that an average holds: 2 GiB."""
 
 
 def named(lam: float, top: float, pairwise: bool | None) -> dict[str, Any]:
@@ -43,7 +41,6 @@ class PairSearch:
     folds: list[tuple[Where, Where]]
     grid: Grid
     judge: Judge
-    directions: bool
     n_threads: int | None
     tally: Tally | None
     families: bool = False
@@ -68,9 +65,8 @@ class PairSearch:
         """Try more pairs; the index of the best of all so far."""
         told, n_before = pairwise if self.families else None, len(self.pairs)
         self.pairs += [named(float(lam), top, told) for top in tops for lam in lams]
-        self._check_memory()
         new, every = np.arange(n_before, len(self.pairs)), range(len(self.folds))
-        first = every[::EVERY] if len(self.pairs) > LEAST_KEPT and not self.directions else every
+        first = every[::EVERY] if len(self.pairs) > LEAST_KEPT else every
         others = [fold for fold in every if fold not in first]
         self._fit(new, first)
         self._fit(new[self._is_promising(first)[new]], others)
@@ -114,8 +110,7 @@ class PairSearch:
             self.tally.total += len(folds) * len(numbers)
         done = (lambda: None) if self.tally is None else self.tally
         grid = replace(self.grid, lams=np.array(lams), tops=tuple(tops.values()), pairwise=pairwise)
-        how: dict[str, Any] = {"directions": self.directions, "done": done, "numbers": table}
-        run = partial(fit_fold, self.given, grid=grid, judge=self.judge, **how)
+        run = partial(fit_fold, self.given, grid=grid, judge=self.judge, numbers=table, done=done)
         with one_blas_thread():
             n_at_once = self.given.rows.at_once(len(folds), self.n_threads)
             found = in_threads(run, [self.folds[fold] for fold in folds], n_at_once)
@@ -132,12 +127,3 @@ class PairSearch:
             np.isin(np.arange(len(self.pairs)), list(degenerate)),
             [fold.seconds for fold in fitted],
         )
-
-    def _check_memory(self) -> None:
-        """Refuse an average whose members do not fit into memory."""
-        n_entries = len(self.folds) * len(self.pairs) * self.given.rows.shape[1]
-        if self.directions and n_entries > DIRECTION_ENTRIES:
-            raise ValueError(
-                f'combine="average" would hold {n_entries:,} weights at once, more than '
-                f'{DIRECTION_ENTRIES:,}; give fewer lams or tops, or combine="best".'
-            )

@@ -1,7 +1,6 @@
 """The estimator of the paper's problem and its family."""
 
 from numbers import Integral, Real
-from os import PathLike
 from typing import Any, ClassVar, Self
 
 from numpy.typing import ArrayLike
@@ -24,7 +23,6 @@ from toppush.problem.pair_sums import PAIR_SUMS
 from toppush.problem.pairwise import PairwiseProblem
 from toppush.problem.solution import Solution
 from toppush.solvers import DEFAULT, SOLVERS, automatic_top, solve
-from toppush.solvers.checkpoints import Checkpoint
 from toppush.types import Labels, Matrix
 
 AUTO_TOL = 1e-3
@@ -72,9 +70,6 @@ class TopPush(LinearRanker):
         on its device.
     warm_start : bool, default=False
         Begin at the last fit's solution if the rows are as many.
-    checkpoint : path, optional
-        A file that keeps the progress of "newton" about once a second. A fit of the same problem
-        that finds it goes on from there; a fit that ends removes it.
     verbose : int, default=0
         1 shows a line that follows the fit.
     positive : optional
@@ -131,7 +126,6 @@ class TopPush(LinearRanker):
         "n_threads": [None, Interval(Integral, 1, None, closed="left")],
         "device": [None, str],
         "warm_start": ["boolean"],
-        "checkpoint": [None, str, PathLike],
         "verbose": ["verbose"],
         "positive": LABEL,
     }
@@ -149,14 +143,13 @@ class TopPush(LinearRanker):
         n_threads: int | None = None,
         device: str | None = None,
         warm_start: bool = False,
-        checkpoint: str | PathLike[str] | None = None,
         verbose: int = 0,
         positive: object = None,
     ) -> None:
         self.lam, self.top, self.pairwise = lam, top, pairwise
         self.loss, self.solver = loss, solver
         self.tol, self.max_iter, self.n_threads, self.device = tol, max_iter, n_threads, device
-        self.warm_start, self.checkpoint, self.verbose = warm_start, checkpoint, verbose
+        self.warm_start, self.verbose = warm_start, verbose
         self.positive = positive
 
     @_fit_context(prefer_skip_nested_validation=True)
@@ -186,19 +179,16 @@ class TopPush(LinearRanker):
             with given.design(self.n_threads) as design:
                 require_both(design, given.classes)
                 problem = self._problem(design)
-                saved = self._checkpoint(problem)
-                start = None if saved is None else saved.start()
-                following = Following(self.verbose, self.tol, tasks, saved)
+                following = Following(self.verbose, self.tol, tasks)
                 solution = solve(
                     problem,
                     solver=self.solver,
                     tol=self.tol,
                     max_iter=self.max_iter,
-                    start=self._start(given.rows.shape[0]) if start is None else start,
+                    start=self._start(given.rows.shape[0]),
                     watch=following.watch,
                 )
                 following.end(solution)
-                solution = solution if saved is None else saved.finish(solution)
             self.top_ = problem.k
             self._keep(solution, given.classes)
         warn_about(solution, problem, self.tol, searched=self.top == "auto")
@@ -216,18 +206,6 @@ class TopPush(LinearRanker):
         else:
             k = count_top(self.top, design.n_neg)
         return FAMILIES[self.pairwise](design, loss, lam, k)
-
-    def _checkpoint(self, problem: TopProblem) -> Checkpoint | None:
-        """The file that keeps the progress, if one is wanted."""
-        if self.checkpoint is None:
-            return None
-        if not SOLVERS[self.solver].resumable:
-            able = " or ".join(repr(name) for name, one in SOLVERS.items() if one.resumable)
-            raise ValueError(
-                f"checkpoint={str(self.checkpoint)!r} needs solver={able}, found "
-                f"{self.solver!r}, whose state has an entry per row; leave checkpoint=None."
-            )
-        return Checkpoint(self.checkpoint, problem)
 
     def _start(self, n_rows: int) -> Solution | None:
         """The last solution if it is wanted and fits."""

@@ -260,7 +260,7 @@ RIVALS: dict[str, Callable[[Fold], Ranker]] = {
     **{f"TopPush {name}": OfKind(name) for name in KINDS if name != DEFAULT},
 }
 """Rankers by name, each made anew for every fold; one that is put here is compared as well."""
-SLOW = ("TopPush kernel", "TopPush net")
+SLOW = ("TopPush net",)
 """Those that run only if they are named."""
 
 

@@ -34,7 +34,6 @@ from sklearn.utils import _safe_indexing
 from toppush import (
     TopPushAdditive,
     TopPushCV,
-    TopPushKernel,
     TopPushNet,
     TopPushTrees,
     TopRanker,
@@ -320,26 +319,11 @@ CONTESTANTS = {
             "ours",
         ),
         Contestant(
-            "linear-average",
-            "TopPushCV, average",
-            f'{SCALED}combine="average".',
-            on_columns(lambda seed: TopPushCV(combine="average", n_threads=1)),
-            "ours",
-        ),
-        Contestant(
             "additive",
             "TopPushAdditive",
             f"{SCALED}else as it is.",
             on_columns(lambda seed: TopPushAdditive(n_threads=1)),
             "ours",
-        ),
-        Contestant(
-            "kernel",
-            "TopPushKernel",
-            f"{SCALED}else as it is.",
-            on_columns(lambda seed: TopPushKernel(n_threads=1, random_state=seed)),
-            "ours",
-            revision=2,
         ),
         Contestant(
             "net",

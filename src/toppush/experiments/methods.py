@@ -199,12 +199,6 @@ BEYOND = (
     ),
     Method("toppush-cv", "TopPushCV", by_estimator(partial(TopPushCV, n_threads=1)), revision=4),
     Method(
-        "toppush-average",
-        "TopPushCV, average",
-        by_estimator(partial(TopPushCV, combine="average", n_threads=1)),
-        revision=3,
-    ),
-    Method(
         "lr-top",
         "LR, top recall",
         _baseline("LogisticRanker", tol=EPSILON),

@@ -10,7 +10,7 @@ from toppush.metrics import FOUR
 
 REFERENCE = "TopPush (paper)"
 FIXED = {"lam = 1": f"{REFERENCE}, lam = 1", "lam = 0.001": f"{REFERENCE}, lam = 0.001"}
-OURS = ("TopPushCV", "TopPushCV, average")
+OURS = ("TopPushCV",)
 PROTOCOL = "protocol (s)"
 Rows = dict[tuple[str, str], Row]
 """Of table2.csv, by data set and method."""

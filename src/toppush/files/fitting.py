@@ -125,7 +125,6 @@ def fit(
     lam: float | str | None = None,
     top: float | str | None = None,
     loss: str | None = None,
-    kernel: str | None = None,
     scale: str | None = None,
     members: int | Sequence[str] | None = None,
     effort: str | None = None,
@@ -154,8 +153,8 @@ def fit(
     ----------
     path : path, or a reader that is open
         CSV, TSV, Parquet, Arrow, LIBSVM, NPZ or NPY.
-    model : {"auto", "linear", "additive", "kernel", "trees", "net"}, optional
-        "auto" by default, and "linear" if one of lam, top, loss, kernel, scale and tol is given.
+    model : {"auto", "linear", "additive", "trees", "net"}, optional
+        "auto" by default, and "linear" if one of lam, top, loss, scale and tol is given.
     label : str, optional
         Column of the labels; "label" in a table. Of an NPZ file the array, "y"; of an NPY file "0"
         or "-1", the first or last column, or another NPY file.
@@ -166,9 +165,6 @@ def fit(
     top : int, float, "auto" or "cv", optional
         As for `TopPush`, or chosen by cross-validation, which is linear's default.
     loss : str, optional
-    kernel : str, optional
-        "nystroem:500", or with a width "nystroem:500:0.1": 500 features of a Gaussian kernel
-        ``exp(-gamma |x - z|^2)``; gamma is 1 / (columns x variance) unless it is given.
     scale : {"maxabs", "standard", "none"}, optional
         "maxabs" where columns are scaled at all.
     members : int or sequence of str, optional
@@ -197,7 +193,7 @@ def fit(
     cv : int, optional
         Folds of the linear model, 5.
     seed : int
-        What shuffles the folds, picks the kernel's rows and draws what else is drawn.
+        Seed of the folds and of everything else that is random.
     threads : int, optional
         All cores by default.
     kind : str, optional
@@ -220,7 +216,7 @@ def fit(
     ('TopPush', 0.1)
     """
     asked: Options = {
-        "lam": lam, "top": top, "loss": loss, "kernel": kernel, "scale": scale, "cv": cv,
+        "lam": lam, "top": top, "loss": loss, "scale": scale, "cv": cv,
         "members": members, "effort": effort, "seconds": seconds, "tol": tol, "scoring": scoring,
         "groups": groups, "time": time, "threads": threads,
     }  # fmt: skip
@@ -234,7 +230,7 @@ def fit(
         roles=roles, kind=kind,
     )  # fmt: skip
     clock.append(perf_counter())
-    steps, X = _prepared(given, made, options, missing, seed)
+    steps, X = _prepared(given, made, options, missing)
     cautions = given.cautions()
     clock.append(perf_counter())
     rows = FitRows(given.positive, given.rule, given.file.path, columns_of(steps), given.held)
@@ -271,18 +267,13 @@ def _scale(made: Kind, options: Options) -> str:
     return str(options.get("scale", made.scale or "none"))
 
 
-def _prepared(
-    given: Training, made: Kind, options: Options, missing: str, seed: int
-) -> tuple[Steps, Matrix]:
-    """The fitted steps before the ranker, and what they make of the rows."""
+def _prepared(given: Training, made: Kind, options: Options, missing: str) -> tuple[Steps, Matrix]:
+    """The fitted steps before the ranker, and the rows that they return."""
     steps = given.preparation(scale=_scale(made, options), missing=missing, form=made.form)
     X = given.rows.X
     for _, step in steps:
         X = with_file(fit_transform, given.file, step, X)
-    more = made.more_steps(options, X, seed)
-    for _, step in more:
-        X = step.fit_transform(X)
-    return [*steps, *more], X
+    return steps, X
 
 
 def columns_of(steps: Steps) -> Columns | None:

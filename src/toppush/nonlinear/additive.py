@@ -64,9 +64,6 @@ class TopPushAdditive(FeatureRanker):
         has a level.
     scoring : str or callable, default="average_precision"
         By what the folds choose, as for `TopPushCV`, whose own rule is None.
-    combine : {"best", "average"}, default="best"
-        As for `TopPushCV`. An average of the folds' fits has no certificate, and is fitted on folds
-        of all rows.
     cv : int, splitter or iterable, default=5
         Folds. If an int, they share at most about 20,000 rows, evenly taken of both classes; the
         chosen pair is then fitted on all rows.
@@ -88,7 +85,7 @@ class TopPushAdditive(FeatureRanker):
     coef_ : array of shape (1, n_numbers)
         Weights of the numbers that the curves are made of.
     solution_ : Solution
-        Bounds of the objective on all rows; an average has none.
+        Bounds of the objective on all rows.
     threshold_, classes_, n_iter_, n_features_in_, feature_names_in_
         As `TopPush`.
 
@@ -129,7 +126,6 @@ class TopPushAdditive(FeatureRanker):
         n_pieces: int = 8,
         categorical_features: Sequence[Any] | None = None,
         scoring: str | Scorer | None = "average_precision",
-        combine: str = "best",
         cv: Any = 5,
         n_threads: int | None = None,
         verbose: int = 0,
@@ -137,8 +133,7 @@ class TopPushAdditive(FeatureRanker):
     ) -> None:
         self.lams, self.tops, self.n_pieces = lams, tops, n_pieces
         self.categorical_features, self.scoring = categorical_features, scoring
-        self.combine, self.cv = combine, cv
-        self.n_threads, self.verbose = n_threads, verbose
+        self.cv, self.n_threads, self.verbose = cv, n_threads, verbose
         self.positive = positive
 
     @_fit_context(prefer_skip_nested_validation=True)
@@ -168,12 +163,8 @@ class TopPushAdditive(FeatureRanker):
                     f"each of the {rows.shape[1]} columns of X holds one value only, so no row can "
                     "rank above another; add columns that differ between rows."
                 )
-            features, pairs = curves.transform(rows), self._pairs()
-            choose = not pairs.is_one
-            where = pairs.searched(given, choose=choose)
-            part = features if len(where) == rows.shape[0] else features[where]
-            found = pairs.search(part, given, where, choose=choose)
-            self._take(pairs.finish(found, features, given), given)
+            features = curves.transform(rows)
+            self._take(self._pairs().fit(features, given), given)
             self._keep_curves(curves)
         return self
 

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils import Tags
-from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
+from sklearn.utils._param_validation import HasMethods, Interval
 from sklearn.utils.validation import check_is_fitted
 
 from toppush.designs import place
@@ -40,7 +40,6 @@ class FeatureRanker(LinearRanker):
     lams: Sequence[float] | None
     tops: Sequence[float | str] | None
     scoring: str | Scorer | None
-    combine: str
     cv: Any
     n_threads: int | None
     verbose: int
@@ -51,7 +50,6 @@ class FeatureRanker(LinearRanker):
         "lams": [None, "array-like"],
         "tops": [None, "array-like"],
         "scoring": [None, str, callable],
-        "combine": [StrOptions({"best", "average"})],
         "cv": ["cv_object", HasMethods(["split"])],
         "n_threads": [None, Interval(Integral, 1, None, closed="left")],
         "verbose": ["verbose"],
@@ -114,7 +112,6 @@ class FeatureRanker(LinearRanker):
             self._lams if self.lams is None else self.lams,
             self._tops if self.tops is None else self.tops,
             self.scoring,
-            self.combine,
             self.cv,
             self.n_threads,
             self.verbose,
@@ -151,54 +148,41 @@ class Chooser(TopPushCV):
 
 @dataclass(frozen=True)
 class Pairs:
-    """The lams and tops that are tried, and how the folds choose among them."""
+    """The lams and tops that are tried, and how cross-validation chooses among them."""
 
     lams: Sequence[float]
     tops: Sequence[float | str]
     scoring: str | Scorer | None
-    combine: str
     cv: Any
     n_threads: int | None
     verbose: int
     callbacks: Sequence[Any]
 
-    @property
-    def is_one(self) -> bool:
-        """Whether there is nothing to choose or to average."""
-        return len(self.lams) == len(self.tops) == 1 and self.combine == "best"
+    def fit(self, features: Matrix, given: TrainingRows) -> TopPush | TopPushCV:
+        """Choose a pair by folds of some of the rows if there are several; fit it to all rows."""
+        everything = np.arange(len(given.positive))
+        if len(self.lams) == len(self.tops) == 1:
+            ranker = self._ranker(self.lams[0], self.tops[0])
+            return self._fitted(ranker, features, given, everything)
+        where = self._searched(given)
+        part = features if len(where) == len(everything) else features[where]
+        how = {"n_threads": self.n_threads, "verbose": self.verbose, "cv": self.cv}
+        chooser = Chooser(self.lams, tops=self.tops, scoring=self.scoring, tol=TOL, **how)
+        self._fitted(chooser, part, given, where)
+        final = self._ranker(chooser.lam_, chooser.top_)
+        self._fitted(final, features, given, everything)
+        chooser._keep(final.solution_, chooser.classes_)
+        return chooser
 
-    def searched(self, given: TrainingRows, most: int = SEARCH_ROWS, *, choose: bool) -> Where:
-        """The rows that the folds share, in order; all if there is nothing to be fitted after."""
-        n_rows, best = len(given.positive), choose and self.combine == "best"
-        if not (best and isinstance(self.cv, Integral) and n_rows > most):
+    def _ranker(self, lam: float, top: float | str) -> TopPush:
+        return TopPush(lam, top=top, tol=TOL, n_threads=self.n_threads, verbose=self.verbose)
+
+    def _searched(self, given: TrainingRows) -> Where:
+        """The rows that the folds share, in order."""
+        n_rows = len(given.positive)
+        if not (isinstance(self.cv, Integral) and n_rows > SEARCH_ROWS):
             return np.arange(n_rows)
-        return some_rows(given.positive, most, OF_EACH_CLASS)
-
-    def search(
-        self, features: Matrix, given: TrainingRows, where: Where, *, choose: bool
-    ) -> TopPush | TopPushCV:
-        """The best pair by the folds of some rows, whose features these are; `finish` fits it."""
-        how: dict[str, Any] = {"tol": TOL, "n_threads": self.n_threads, "verbose": self.verbose}
-        if not choose:
-            one = TopPush(self.lams[0], top=self.tops[0], **how)
-            return self._fitted(one, features, given, where)
-        how |= {"scoring": self.scoring, "combine": self.combine, "cv": self.cv}
-        if self.combine == "average":
-            how["tol"] = None  # looser, and better for it
-        return self._fitted(Chooser(self.lams, tops=self.tops, **how), features, given, where)
-
-    def finish(
-        self, found: TopPush | TopPushCV, features: Matrix, given: TrainingRows
-    ) -> TopPush | TopPushCV:
-        """The same pair fitted on all rows, whose features these are."""
-        if not isinstance(found, TopPushCV) or self.combine == "average":
-            return found
-        final = TopPush(
-            found.lam_, top=found.top_, tol=TOL, n_threads=self.n_threads, verbose=self.verbose
-        )
-        self._fitted(final, features, given, np.arange(len(given.positive)))
-        found._keep(final.solution_, found.classes_)
-        return found
+        return some_rows(given.positive, SEARCH_ROWS, OF_EACH_CLASS)
 
     def _fitted(
         self, ranker: TopPush | TopPushCV, features: Matrix, given: TrainingRows, where: Where

@@ -1,7 +1,6 @@
 """The estimator of boosted trees that push positives above the top negatives."""
 
 from numbers import Integral, Real
-from os import PathLike
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -44,7 +43,6 @@ from toppush.nonlinear.held_out import (
     top_mean,
     weights_of,
 )
-from toppush.nonlinear.members_file import MembersFile
 from toppush.nonlinear.tables import (
     FROM_DTYPE,
     Categories,
@@ -96,9 +94,6 @@ class TopPushTrees(Ranker):
         anew.
     n_threads : int, optional
         By default all cores, or OMP_NUM_THREADS if set. The result does not depend on it.
-    checkpoint : path, optional
-        A file that keeps the members that are done. A fit of the same settings that finds it goes
-        on with the next one; a fit that ends removes it.
     random_state : int, RandomState or None, default=0
     verbose : int, default=0
         1 shows a line that follows the fit.
@@ -163,7 +158,6 @@ class TopPushTrees(Ranker):
         "categorical_features": [StrOptions({FROM_DTYPE}), "array-like", None],
         "cv": ["cv_object"],
         "n_threads": [Interval(Integral, 1, None, closed="left"), None],
-        "checkpoint": [str, PathLike, None],
         "random_state": ["random_state"],
         "verbose": ["verbose"],
         "positive": LABEL,
@@ -188,7 +182,6 @@ class TopPushTrees(Ranker):
         categorical_features: Any = FROM_DTYPE,
         cv: Any = None,
         n_threads: int | None = None,
-        checkpoint: str | PathLike[str] | None = None,
         random_state: int | np.random.RandomState | None = 0,
         verbose: int = 0,
         positive: object = None,
@@ -202,7 +195,6 @@ class TopPushTrees(Ranker):
         self.categorical_features = categorical_features
         self.cv = cv
         self.n_threads = n_threads
-        self.checkpoint = checkpoint
         self.random_state = random_state
         self.verbose = verbose
         self.positive = positive
@@ -346,36 +338,25 @@ class TopPushTrees(Ranker):
         folds: list[Fold],
         rng: np.random.RandomState,
     ) -> list[Grown]:
-        """All members, some at a time; those of an earlier process are taken over."""
+        """All members, some at a time."""
         seeds = [int(seed) for seed in rng.randint(2**31 - 1, size=self.n_members)]
         growth = Growth(self.top, self.loss, self.n_leaves, self.learning_rate, self.max_rounds)
         rows = Rows(X, positive, weight, sorted(self.categories_), growth)
-        kept = MembersFile(self.checkpoint, self._about(positive, growth, seeds))
         line = GrowthLine(self.n_members) if self.verbose else None
         at_once, n_threads = _shared(self._threads(), self.n_members)
 
         def member(number: int) -> Grown:
-            if number not in kept.done:
-                tell = (lambda: None) if line is None else line.round
-                fold = folds[number % len(folds)]
-                grown = grow(rows, growth, fold, seeds[number], n_threads, tell)
-                kept.keep(number, grown)
+            tell = (lambda: None) if line is None else line.round
+            fold = folds[number % len(folds)]
+            grown = grow(rows, growth, fold, seeds[number], n_threads, tell)
             if line is not None:
                 line.done()
-            return kept.done[number]
+            return grown
 
         members = in_threads(member, range(self.n_members), at_once)
         if line is not None:
             line.close()
-        kept.finish()
         return members
-
-    def _about(self, positive: Mask, growth: Growth, seeds: list[int]) -> str:
-        """What tells this fit from others: sizes and settings, not the rows."""
-        return (
-            f"{int(positive.sum())} positives and {int((~positive).sum())} negatives with "
-            f"{self.n_features_in_} features, {len(seeds)} members from seed {seeds[0]}, {growth}"
-        )
 
     def _keep(
         self,

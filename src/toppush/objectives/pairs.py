@@ -71,13 +71,6 @@ def check_classes(positives: float, negatives: float) -> None:
         )
 
 
-def value_of_all_pairs(scores: Array, rows: LabelledRows, top: float, smoothing: float) -> float:
-    """L(f); n_pos times n_neg operations."""
-    found = split(scores, rows, top, smoothing)
-    excess = found.on_negatives - found.on_positives[:, None]
-    return float(found.cost @ np.logaddexp(0.0, excess) @ found.share)
-
-
 def push_of_all_pairs(scores: Array, rows: LabelledRows, top: float, smoothing: float) -> Push:
     """Gradient and curvature of L; n_pos times n_neg operations."""
     found = split(scores, rows, top, smoothing)

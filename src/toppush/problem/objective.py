@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -31,7 +31,6 @@ class TopProblem:
     loss: Loss
     lam: float
     k: int = 1
-    family: ClassVar[str] = ""
     """What tells it from the others in words about a fit."""
 
     def at_zero(self) -> float:

@@ -16,7 +16,7 @@ For k = 1 it is the problem of `objective.py`, since the loss does not fall.
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import expit, xlogy
@@ -33,8 +33,6 @@ Sides = tuple[Array, Array]
 @dataclass(frozen=True)
 class PairwiseProblem(TopProblem):
     """Rank each positive in `design` above each of the `k` best negatives."""
-
-    family: ClassVar[str] = ", pairwise"
 
     def at(self, weights: Array, scores: Sides, cost: Array, mu: float) -> "PairPoint":
         """All but products with rows, at weights of such scores, the top smoothed by mu."""

@@ -32,7 +32,6 @@ class Status(Enum):
     DIVERGED = "The weights are far worse than zero; scale the features, raise lam or lower tol."
     STOPPED = "A callback asked to stop."
     MAX_ITER = "max_iter came first; raise it or loosen tol."
-    RESUMED = "A point on the way, from a checkpoint."
 
     def __reduce__(self) -> tuple[type["Status"], tuple[str]]:
         """By its sentence, so that programs that know no enumerations can store it."""

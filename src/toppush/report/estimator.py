@@ -47,7 +47,6 @@ TOLD = {
     "amount: the height of its curve at the row's value, less its mean height.",
     "TopRanker": "Every member shares out its score among the columns, trees by Shapley values; "
     "what a column adds is the mean of these, by the members' weights.",
-    "TopPushKernel": WALKED,
     "TopPushNet": WALKED,
 }
 SHARED_OUT = "The ranker itself shares out a row's score among the columns."

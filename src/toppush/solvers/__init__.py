@@ -33,8 +33,6 @@ class Solver:
         may be absent.
     warm_startable : bool
         Whether an earlier solution helps it; else it begins anew.
-    resumable : bool
-        Whether weights and bounds, as a checkpoint has them, lead it back to where it was.
     pairwise : callable, optional
         The same as `minimise` for the pairwise family, if it knows that.
     """
@@ -42,7 +40,6 @@ class Solver:
     minimise: Callable[..., Solution]
     needs_dual: bool = False
     warm_startable: bool = True
-    resumable: bool = False
     pairwise: Callable[..., Solution] | None = None
 
     def __call__(self, problem: TopProblem, **options: Any) -> Solution:
@@ -58,7 +55,7 @@ class Solver:
 
 DEFAULT = "newton"
 SOLVERS = {
-    "newton": Solver(newton_method, resumable=True, pairwise=pairwise_method),
+    "newton": Solver(newton_method, pairwise=pairwise_method),
     "paper": Solver(paper_method, needs_dual=True),
 }
 

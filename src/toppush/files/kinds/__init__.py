@@ -4,21 +4,18 @@ from toppush.files.errors import like
 from toppush.files.kinds.additive import Additive
 from toppush.files.kinds.auto import Auto
 from toppush.files.kinds.base import Kind, OptionError
-from toppush.files.kinds.kernel import Kernel
 from toppush.files.kinds.linear import Linear
 from toppush.files.kinds.members import Forest, Straight
 from toppush.files.kinds.net import Net
 from toppush.files.kinds.trees import Trees
 
-KINDS: dict[str, Kind] = {
-    one.name: one for one in (Auto(), Linear(), Additive(), Kernel(), Trees(), Net())
-}
+KINDS: dict[str, Kind] = {one.name: one for one in (Auto(), Linear(), Additive(), Trees(), Net())}
 """One that is put here is fitted, saved, told of and exported as well."""
 MEMBER_KINDS = (Straight(), Forest())
 """Of rankers that are saved and exported as members of others alone."""
 DEFAULT, FIRST = "auto", "linear"
 """What is fitted unless the options say; and what models are that do not tell their kind."""
-OF_LINEAR = ("lam", "top", "loss", "kernel", "scale", "tol")
+OF_LINEAR = ("lam", "top", "loss", "scale", "tol")
 """Options that mean the linear model if no kind is named."""
 OTHER_LOSSES = ("pairwise", "binary", "cross_entropy")
 """Of kinds other than linear."""

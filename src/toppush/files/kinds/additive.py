@@ -35,9 +35,6 @@ class Additive(Searched):
     def graph(self, graph: "Graph", model: "Model") -> str:
         return _curved(model.ranker, model.is_member).on_graph(graph, model.columns)
 
-    def exported(self, model: "Model") -> About:
-        return _curved(model.ranker, model.is_member).exported(model.columns)
-
 
 def _curved(ranker: Any, is_member: bool) -> Curved:
     parts = ranker.values_, ranker.levels_, ranker.common_

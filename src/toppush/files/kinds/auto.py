@@ -120,23 +120,6 @@ class Auto(Kind):
             total = graph.apply("Add", total, graph.apply("Mul", apart, graph.constant(part)))
         return total
 
-    def exported(self, model: "Model") -> About:
-        ranker: Any = model.ranker
-        return {
-            "format": "toppush combination 1",
-            "threshold": float(ranker.threshold_),
-            "members": [
-                {
-                    "name": name,
-                    "weight": ranker.weights_[name],
-                    "center": ranker.centers_[name],
-                    "scale": ranker.scales_[name],
-                    "model": _kind_of_member(name, one).exported(model.member(one)),
-                }
-                for name, one in ranker.members_.items()
-            ],
-        }
-
 
 def against(ranker: Any, *, weighted: bool) -> list[About]:
     """Average precision of the combination less that of members, with intervals.

@@ -147,7 +147,7 @@ class Kind(ABC):
                 raise ImportError(needs("writing the model", package))
         for what, method in EXPORTS.items():
             if what in wanted and getattr(type(self), method) is getattr(Kind, method):
-                raise OptionError(f"there is no --{what} export of --model {self.name}.")
+                raise OptionError(f"--model {self.name} has no --{what} export.")
 
     def check_options(self, options: Options) -> None:
         """Refuse values that cannot be."""
@@ -168,10 +168,6 @@ class Kind(ABC):
         """The ranker's class."""
         module, _, name = self.home.rpartition(".")
         return getattr(import_module(module), name)
-
-    def more_steps(self, options: Options, X: Matrix, seed: int) -> Steps:
-        """Steps between the columns and the ranker, not fitted."""
-        return []
 
     def arguments(self, options: Options) -> Options:
         """Options under the names of the ranker's parameters."""
@@ -235,8 +231,8 @@ class Kind(ABC):
         raise ModelError(f"there is no ONNX export of --model {self.name}.")
 
     def exported(self, model: "Model") -> About:
-        """What any program needs to make the same scores, as JSON."""
-        raise ModelError(f"there is no export of weights of --model {self.name}.")
+        """The weights by column name, as JSON."""
+        raise ModelError(f"--model {self.name} has no weights of columns; export it as ONNX.")
 
 
 def require_scoring(name: str) -> None:
@@ -276,10 +272,3 @@ def as_int_or_float(number: Any) -> int | float:
 def top_text(top: float | str) -> str:
     """A count or a share of negatives."""
     return f"{top:.2%}" if isinstance(top, float) else f"{top}"
-
-
-def feature_names(model: "Model") -> list[str] | int:
-    """Names of what the ranker sees of a table, or how many columns a matrix has."""
-    if model.columns is None:
-        return int(model.pipeline.n_features_in_)
-    return [str(name) for name in model.columns.get_feature_names_out()]

@@ -1,4 +1,4 @@
-"""Rankers that are a sum of curves of the columns, as ONNX and as JSON."""
+"""Rankers that are a sum of curves of the columns, as ONNX."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from toppush.files.column_types import Category, Column, Number
 from toppush.files.columns import Columns
 from toppush.files.errors import ModelError
-from toppush.files.kinds.base import About
 from toppush.types import Array
 
 if TYPE_CHECKING:
@@ -82,28 +81,6 @@ class Curved:
         place, gaps = graph.place(column)
         added = graph.apply("Gather", graph.constant(levels), place)
         return graph.apply("Where", graph.true(gaps), graph.constant([[gap]]), added)
-
-    def exported(self, columns: Columns | None) -> About:
-        """What any program needs to make the same scores."""
-        known = [] if columns is None else columns.columns_
-        named: Sequence[Column | None] = known or [None] * self.ranker.n_features_in_
-        return {
-            "format": "toppush curves 1",
-            "offset": self.offset,
-            "columns": [self._as_json(one, j) for j, one in enumerate(named)],
-        }
-
-    def _as_json(self, column: Column | None, j: int) -> About:
-        name = {"column": j} if column is None else {"name": column.name}
-        if isinstance(column, Category):
-            levels, gap = self.text_levels(j, column)
-            texts = dict(zip(column.texts, levels[:-1].tolist(), strict=True))
-            return name | {"texts": texts, "unknown": float(levels[-1]), "missing": gap}
-        shape = self.shape(j)
-        found = {"values": shape.values.tolist(), "adds": shape.heights.tolist()}
-        if not np.isnan(shape.common):
-            found |= {"common": shape.common, "common_adds": shape.at_common}
-        return name | found | {"missing": shape.missing}
 
 
 def require_sound(

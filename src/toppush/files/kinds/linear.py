@@ -1,4 +1,4 @@
-"""`--model linear`: TopPush and TopPushCV, on the columns or on features of a kernel."""
+"""`--model linear`: TopPush and TopPushCV."""
 
 import warnings
 from collections.abc import Collection
@@ -16,7 +16,7 @@ from toppush.estimators.cross_validation import TopPushCV
 from toppush.estimators.toppush import TopPush
 from toppush.files.column_types import Number
 from toppush.files.errors import ModelError
-from toppush.files.kinds.base import About, FitRows, OptionError, Options, Steps
+from toppush.files.kinds.base import About, FitRows, Options
 from toppush.files.kinds.searched import Searched
 from toppush.files.model.linear import ColumnPart, LinearScore
 from toppush.problem.losses import LOSSES
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from toppush.files.model.fitted import Model
     from toppush.files.model.graph import Graph
 
-GAMMA_ROWS = 10_000
-"""Rows from which the width of the kernel is taken."""
 LOSS = "truncated_quadratic"
 FOLD_TOL = 1e-3
 """Relative gap of fits that only tell what scores mean."""
@@ -40,17 +38,12 @@ class Linear(Searched):
     home = "toppush.estimators.toppush.TopPush"
     also = ("toppush.estimators.cross_validation.TopPushCV",)
     takes = (
-        "lam", "top", "loss", "kernel", "scale", "cv", "tol", "scoring", "groups", "time",
-        "threads",
+        "lam", "top", "loss", "scale", "cv", "tol", "scoring", "groups", "time", "threads",
     )  # fmt: skip
 
     @property
     def losses(self) -> "Collection[str]":
         return LOSSES.keys()
-
-    def more_steps(self, options: Options, X: Matrix, seed: int) -> Steps:
-        kernel = options.get("kernel")
-        return [] if kernel is None else [("kernel", _nystroem(kernel, X, seed))]
 
     def ranker(self, options: Options, rows: FitRows, seed: int) -> TopPush | TopPushCV:
         self.require_folds(options, rows)
@@ -90,23 +83,11 @@ class Linear(Searched):
         return super().settings(ranker, options) | {
             "lams_tried": None if tried is None else [float(tried[0]), float(tried[-1])],
             "loss": ranker.loss,
-            "kernel": options.get("kernel"),
         }
 
     def rest(self, settings: About) -> str:
         seed = "" if settings["seed"] is None else f", seed {settings['seed']}"
-        kernel = f", kernel {settings['kernel']}" if settings["kernel"] else ""
-        return f"; loss {settings['loss']}, scale {settings['scale']}{kernel}{seed}"
-
-    def lighten(self, ranker: Any) -> None:
-        super().lighten(ranker)
-        if isinstance(ranker, TopPush):
-            ranker.checkpoint = None
-
-    def require_exports(self, wanted: Collection[str], options: Options) -> None:
-        super().require_exports(wanted, options)
-        if "weights" in wanted and options.get("kernel") is not None:
-            raise OptionError("--weights are those of columns: leave out --kernel, or these.")
+        return f"; loss {settings['loss']}, scale {settings['scale']}{seed}"
 
     def graph(self, graph: "Graph", model: "Model") -> str:
         linear = model.linear
@@ -115,7 +96,9 @@ class Linear(Searched):
     def exported(self, model: "Model") -> About:
         linear = model.linear
         if linear is None:
-            raise ModelError("weights are those of a linear model, and this one has a kernel.")
+            raise ModelError(
+                "the pipeline makes features of the columns, so there are no weights of columns."
+            )
         if linear.columns is None:
             weights: About = {"weights": linear.weights.tolist()}
         else:
@@ -144,24 +127,6 @@ def beside(ranker: TopPushCV, X: Matrix, rows: FitRows) -> dict[str, float]:
     found = ranker.cv_results_
     ours = found["mean_average_precision"][np.argmin(found["rank_test_score"])]
     return {"average_precision": float(ours), "logistic_regression": float(np.mean(theirs))}
-
-
-def _nystroem(kernel: str, X: Matrix, seed: int) -> Nystroem:
-    """The kernel map that a text such as nystroem:500:0.1 asks for."""
-    try:
-        name, count, *width = kernel.split(":")
-        if name != "nystroem" or len(width) > 1 or int(count) < 1:
-            raise ValueError
-        gamma = float(width[0]) if width else _gamma(X)
-    except ValueError:
-        raise ValueError(f"kernel is {kernel!r}; write nystroem:500 or nystroem:500:0.1.") from None
-    return Nystroem(gamma=gamma, n_components=min(int(count), X.shape[0]), random_state=seed)
-
-
-def _gamma(X: Matrix) -> float:
-    part = X[:: max(1, X.shape[0] // GAMMA_ROWS)]
-    variance = float((part * part).mean() - part.mean() ** 2)
-    return 1.0 / (X.shape[1] * variance) if variance > 0 else 1.0
 
 
 def _as_json(part: ColumnPart) -> About:

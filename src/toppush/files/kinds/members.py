@@ -65,16 +65,6 @@ class Straight(MemberKind):
         rows = graph.matrix(model.columns, ranker.n_features_in_)
         return graph.product(rows, ranker.coef_[0], float(ranker.threshold_))
 
-    def exported(self, model: "Model") -> About:
-        ranker: Any = model.ranker
-        if ranker.curves_ is not None:
-            return _curved(model).exported(model.columns)
-        return {
-            "format": "toppush weights 1",
-            "threshold": float(ranker.threshold_),
-            "weights": ranker.coef_[0].tolist(),
-        }
-
 
 def _curved(model: "Model") -> Curved:
     ranker: Any = model.ranker
@@ -107,19 +97,6 @@ class Forest(MemberKind):
         )
         mean = graph.apply("Div", graph.double(total), graph.constant(float(_n_trees(ranker))))
         return graph.flat(graph.apply("Sub", mean, graph.constant(float(ranker.threshold_))))
-
-    def exported(self, model: "Model") -> About:
-        ranker: Any = model.ranker
-        return {
-            "format": "toppush forest 1",
-            "threshold": float(ranker.threshold_),
-            "starts": ranker.starts_.tolist(),
-            "feature": ranker.feature_.tolist(),
-            "greatest_left": ranker.threshold_at_.tolist(),
-            "right": ranker.right_.tolist(),
-            "missing_left": ranker.missing_left_.tolist(),
-            "share": ranker.value_.tolist(),
-        }
 
 
 def _n_trees(ranker: Any) -> int:

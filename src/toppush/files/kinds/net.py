@@ -13,7 +13,6 @@ from toppush.files.kinds.base import (
     Kind,
     Options,
     as_int_or_float,
-    feature_names,
     require_numbers,
     require_shapes,
     top_text,
@@ -88,24 +87,6 @@ class Net(Kind):
         mean = graph.apply("ReduceMean", scores, axes=[0], keepdims=0)
         score = graph.apply("Sub", mean, graph.constant(float(ranker.threshold_)))
         return graph.flat(score)
-
-    def exported(self, model: "Model") -> About:
-        ranker: Any = model.ranker
-        return {
-            "format": "toppush net 1",
-            "threshold": float(ranker.threshold_),
-            "features": feature_names(model),
-            "mean": ranker.mean_.tolist(),
-            "scale": ranker.scale_.tolist(),
-            "members": [
-                {
-                    "weights": [weights[member].tolist() for weights in ranker.weights_],
-                    "biases": [biases[member].tolist() for biases in ranker.biases_],
-                    "offset": float(offset),
-                }
-                for member, offset in enumerate(ranker.offsets_)
-            ],
-        }
 
 
 def _arcsinh(graph: "Graph", values: str) -> str:

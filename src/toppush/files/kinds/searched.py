@@ -18,8 +18,6 @@ class Searched(Kind):
     takes: tuple[str, ...] = ("lam", "top", "cv", "scoring", "groups", "time", "threads")
     folds = 5
     """How many there are unless the option says."""
-    always_chooses = False
-    """Whether folds choose even if lam and top are given."""
 
     def searched(self, options: Options) -> Options:
         """The ranker's lams, tops, folds and threads."""
@@ -40,7 +38,7 @@ class Searched(Kind):
 
     def require_folds(self, options: Options, rows: FitRows) -> None:
         """Refuse more folds than there are rows of a class, if folds are to choose."""
-        if self.always_chooses or "cv" in (options.get("lam", "cv"), options.get("top", "cv")):
+        if "cv" in (options.get("lam", "cv"), options.get("top", "cv")):
             cv = options.get("cv", self.folds)
             require_folds(rows.rule, rows.n_positives, rows.n_rows, cv, rows.path)
 

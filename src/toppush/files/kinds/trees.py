@@ -71,7 +71,6 @@ class Trees(Kind):
 
     def lighten(self, ranker: Any) -> None:
         super().lighten(ranker)
-        ranker.checkpoint = None
         texts = [lightgbm_text.trimmed(text).encode() for text in ranker.texts_]
         ranker.texts_ = [np.frombuffer(text, np.uint8) for text in texts]
 
@@ -89,16 +88,6 @@ class Trees(Kind):
         mean = graph.apply("Div", graph.double(total), graph.constant(float(len(members))))
         threshold = graph.constant(_threshold(model))
         return graph.flat(graph.apply("Sub", mean, threshold))
-
-    def exported(self, model: "Model") -> About:
-        return {
-            "format": "toppush trees 1",
-            "threshold": _threshold(model),
-            "columns": _named(model.columns, model.ranker),
-            "members": [
-                [_as_json(tree) for tree in member.trees] for member in ensembles(model.ranker)
-            ],
-        }
 
 
 def _threshold(model: "Model") -> float:
@@ -142,39 +131,9 @@ def _known_columns(ranker: Any) -> Where:
     return np.asarray(columns)
 
 
-# ---- as JSON
-
-
-def _named(columns: Columns | None, ranker: Any) -> list[About]:
-    """What each feature of the trees is; categories in the order of their places."""
-    named: list[About] = [{"column": number} for number in range(ranker.n_features_in_)]
-    for number, categories in ranker.categories_.items():
-        named[number]["categories"] = list(categories)
-    for number, one in enumerate([] if columns is None else columns.columns_):
-        named[number] = {"name": one.name}
-        if isinstance(one, Category):
-            named[number]["categories"] = [one.texts[at] for at in codes_of(ranker, number)]
-    return named
-
-
 def codes_of(ranker: Any, number: int) -> list[int]:
     """Which text of a column each place in the trees' sets stands for."""
     return [int(code) for code in ranker.categories_.get(number, [])]
-
-
-def _as_json(tree: Tree) -> About:
-    by_set = tree.decision & CATEGORICAL > 0
-    return {
-        "feature": tree.feature.tolist(),
-        "threshold": [
-            tree.sets[int(at)].tolist() if is_set else at
-            for at, is_set in zip(tree.threshold.tolist(), by_set.tolist(), strict=True)
-        ],
-        "gaps_left": gaps_left(tree).tolist(),
-        "left": tree.left.tolist(),
-        "right": tree.right.tolist(),
-        "value": tree.value.tolist(),
-    }
 
 
 def gaps_left(tree: Tree) -> Mask:

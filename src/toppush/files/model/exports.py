@@ -10,9 +10,9 @@ from toppush.system.writing import write_bytes
 
 
 def export_json(model: Model, path: str | Path) -> None:
-    """Write what makes the score, for any program that can add; docs/files.md says how.
+    """Write the weights of a linear model by column name, as JSON.
 
-    Of a linear model that is the weights by column name: score = sum over columns of (weight x
+    score = sum over columns of (weight x
     value, "missing" where there is none; or the part of the text, "missing", or 0 for a text that
     is not listed) - threshold.
 

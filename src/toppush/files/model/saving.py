@@ -241,7 +241,7 @@ def _about(archive: Archive) -> About:
 def _light(model: Model) -> Pipeline:
     """A copy without what only the fit needs, of plain arrays alone.
 
-    That is without duals of the rows, callbacks, the checkpoint and generators of random numbers;
+    That is without duals of the rows, callbacks and generators of random numbers;
     splines become the arrays that they are made of.
     """
     steps = [(name, copy.copy(step)) for name, step in model.pipeline.steps]

@@ -3,7 +3,7 @@
 import numpy as np
 
 from toppush.problem.objective import TopPushProblem
-from toppush.problem.solution import Solution, Status, relative_gap
+from toppush.problem.solution import Solution, relative_gap
 from toppush.problem.tops import root
 from toppush.solvers.newton import band, positives, starts
 from toppush.solvers.newton.bounds import Bounds
@@ -17,8 +17,6 @@ SPREAD = 1.0
 """First mean slack, in standard deviations of the negatives' scores."""
 ABOVE = 0.3
 """First level above all scores, as a share of the first mean slack, for k = 1."""
-RESUMED_GAP = 0.1
-"""Relative gap up to which a solve that is resumed begins near the end of the central path."""
 STRETCHES = 2
 """Newton steps to the best length of the weights of a start."""
 STARTED_GAP, OF_GAP = 0.5, (1.0, 4.0)
@@ -158,17 +156,11 @@ class Beginning:
         return float(np.sqrt(max(squares / n_neg - mean * mean, 0.0)))
 
     def _first_slack(self, difference: Array) -> float:
-        """Mean slack to begin with: in proportion to the scores' spread or the residual.
-
-        A solve that is resumed begins with what its gap allows, if that is less.
-        """
-        problem, start, spread = self.problem, self.start, self._spread()
+        """Mean slack to begin with: in proportion to the scores' spread or the residual."""
+        problem, spread = self.problem, self._spread()
         residual = problem.lam * self.weights - self.pull * difference
         worth = min(float(residual @ residual) / (2.0 * problem.lam), self.bounds.upper) / self.pull
-        slack = float(max(SPREAD * spread, SPREAD * worth, 1e-12))
-        if start is None or start.status is not Status.RESUMED or start.relative_gap > RESUMED_GAP:
-            return slack
-        return min(slack, 0.3 * max(start.gap, self.tol * start.upper) / self.pull)
+        return float(max(SPREAD * spread, SPREAD * worth, 1e-12))
 
     def _centre(self, slack: float) -> None:
         """Put the band on the central path where its mean slack is about `slack`."""

@@ -10,6 +10,11 @@ so that the dual point satisfies X+'a - Z'q = lam w to rounding, whatever roundi
 And the Newton matrix is never formed: with A the rows sqrt(bend) x, sqrt(theta) z, sqrt(lam) I it
 is A'A, and a QR decomposition of A, its longest rows first, keeps what the short ones say. Here c
 sums to 1, and every a and q is that of `newton` divided by m.
+
+Of 216 fits of ordinary tables none comes here. Of 1,846 problems made to break the solver
+(tests/hostile.py) 116 do, and 47 of them end without a closed gap if they follow the usual path on
+rescaled rows instead, 44 with a gap above 1 %; most have rows that differ in size by 16 powers of
+ten.
 """
 
 from dataclasses import replace
