@@ -16,8 +16,8 @@ from benchmarks.common import report
 from benchmarks.data import SHARED
 from benchmarks.summary import EVIDENCE, read
 from benchmarks.tables import BESIDE_LIGHTGBM
-from toppush.experiments.arena import SETS, load, run_trial
-from toppush.experiments.contestants import CONTESTANTS
+from reproduce.arena import SETS, load, run_trial
+from reproduce.contestants import CONTESTANTS
 
 RANKERS = ["LightGBM", *BESIDE_LIGHTGBM]
 KEYS = {one.title: key for key, one in CONTESTANTS.items()}

@@ -5,7 +5,7 @@
     python -m benchmarks.choice protocol                 # beside the paper's choice by its solver
 
 CPU seconds of one thread. `speed` runs the two in turn, each once on two thirds of the rows for
-the measures on the last third. `protocol` is the choice of `toppush.experiments.protocol`, the
+the measures on the last third. `protocol` is the choice of `reproduce.protocol`, the
 paper's seven lams by Pos@Top on five folds, by its solver and by `TopPushCV` with the same grid and
 rule; the paper's is given up after `--patience` times our time, which a "+" marks. Every data set
 runs in a process of its own, and its rows replace those of an earlier run.
@@ -118,9 +118,9 @@ def compared(name, before, after):
 
 def protocol(name, patience):
     """The paper's grid and rule on two thirds of the rows, by its solver and by ours."""
+    from reproduce.methods import METHODS, POWERS, RULE
+    from reproduce.protocol import choose
     from toppush import TopPushCV
-    from toppush.experiments.methods import METHODS, POWERS, RULE
-    from toppush.experiments.protocol import choose
 
     X, y = load(name)
     train, test = thirds(y)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from toppush.experiments.machine import machine
+from reproduce.machine import machine
 from toppush.types import Array, Mask
 
 RESULTS = Path(__file__).resolve().parent / "results"

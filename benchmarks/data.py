@@ -9,13 +9,13 @@ import numpy as np
 from scipy import sparse
 from sklearn.datasets import load_svmlight_file
 
-from toppush import datasets
+from reproduce import datasets
 
 ROOT = Path(__file__).resolve().parent.parent
 SHARED = Path(os.environ.get("TOPPUSH_SHARED", ROOT.parent / "shared"))
 CACHE = Path(__file__).resolve().parent / ".cache"
 
-# What the tables call them -> names in toppush.datasets.
+# What the tables call them -> names in reproduce.datasets.
 FILES = {
     "diabetes": "diabetes",
     "spambase": "spambase",

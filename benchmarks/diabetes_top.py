@@ -35,10 +35,10 @@ from sklearn.model_selection import StratifiedKFold, train_test_split
 
 from benchmarks.common import report, save, saved
 from benchmarks.data import load
+from reproduce.baselines import InfinitePush
+from reproduce.baselines.accuracy_at_top import Basis, Quantile, QuantileSearch
+from reproduce.baselines.interior_point import ShiftedMachines
 from toppush import TopPush
-from toppush.baselines import InfinitePush
-from toppush.baselines.accuracy_at_top import Basis, Quantile, QuantileSearch
-from toppush.baselines.interior_point import ShiftedMachines
 from toppush.designs.local import rows_of
 from toppush.metrics import average_precision, positives_at_top
 

@@ -183,7 +183,7 @@ def files_of(section: str) -> Iterator[Path]:
     names = re.findall(r"python -m\s+benchmarks\.(\w+)|<!-- table: ([\w-]+)", section)
     for name in dict.fromkeys("".join(one) for one in names):
         yield from _written_by(name)
-    for name in re.findall(r"toppush reproduce ([\w-]+)|(?:toppush|tasks.py) (demo)", section):
+    for name in re.findall(r"python -m reproduce ([\w-]+)|(?:toppush|tasks.py) (demo)", section):
         yield from _written_by("".join(name))
 
 

@@ -26,8 +26,9 @@ import torch
 from scipy import sparse
 
 from benchmarks import common
-from toppush import TopPush, datasets
-from toppush.datasets.made import MADE
+from reproduce import datasets
+from reproduce.datasets.made import MADE
+from toppush import TopPush
 from toppush.designs import place
 from toppush.designs.torch import rows as gpu
 from toppush.problem.losses import LOSSES

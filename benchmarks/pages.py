@@ -14,7 +14,7 @@ from benchmarks.summary import table
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 TYPED = [page for page in PAGES if page.name != "results.md"]
-"""All but the one that `toppush reproduce page` writes as a whole."""
+"""All but the one that `python -m reproduce page` writes as a whole."""
 MARKED = re.compile(r"(<!-- table: ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from benchmarks.guarantees import OBSERVED
 from benchmarks.summary import Grid, Rows, group, read
-from toppush.experiments.published import PUBLISHED
+from reproduce.published import PUBLISHED
 
 PROMISES = {
     "precision of at least 0.5 or 0.8": ["precision at least 0.5", "precision at least 0.8"],

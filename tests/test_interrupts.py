@@ -93,7 +93,7 @@ def test_a_command_in_cross_validation(table, tmp_path):
 
 UNENDING = """
 import sys, time
-from toppush.experiments import runner
+from reproduce import runner
 def run(plan, store, tell):
     print("trials run", file=sys.__stdout__, flush=True)
     try:

@@ -3,6 +3,7 @@
 import re
 
 import pytest
+
 from benchmarks import claims, figures, summary
 from benchmarks.common import RESULTS
 from benchmarks.pages import PAGES, TYPED, renewed

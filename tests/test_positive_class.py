@@ -19,12 +19,12 @@ from sklearn.preprocessing import StandardScaler
 
 import toppush
 from files import made_rows, write
+from reproduce.arena import measure as arena_measures
+from reproduce.baselines import BASELINES
 from test_cli import run
 from toppush import PositiveClassWarning, TopPush, TopPushCV, compare, evaluate, files, metrics
 from toppush.auto.linear import TopLinear
 from toppush.auto.quality import Judge
-from toppush.baselines import BASELINES
-from toppush.experiments.arena import measure as arena_measures
 from toppush.metrics import bootstrap
 from toppush.metrics.positive import GREATER, LATER, RARER, of_two
 from toppush.nonlinear.forest import TopForest
