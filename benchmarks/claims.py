@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 
 from benchmarks.common import RESULTS
-from benchmarks.summary import Rows, group, read
+from benchmarks.summary import read
 
 Claim = tuple[str, str, object]
 
@@ -50,30 +50,17 @@ def of_fits() -> Iterator[Claim]:
         "slope of log time against log rows",
         np.polyfit(np.log(rows), np.log(seconds), 1)[0],
     )
-    for name in ("before-after", "before-after-rooms"):
-        yield from ends(name, "after / before", column(name, "after / before"))
     fits = read("pairwise-fits")
     yield from ends("pairwise-fits", "time of a fit over the threshold family's",
                     (row["pairwise s"] / row["threshold s"] for row in fits))  # fmt: skip
 
 
 def of_parts() -> Iterator[Claim]:
-    """What iterations, projections and rounds of boosting cost."""
-    yield "projection", "greatest growth of time per entry", max(column("projection", "growth"))
+    """What rounds of boosting cost, and how exact sums and single precision are."""
     yield from ends("objective-cost", "share of a round", column("objective-cost", "ratio"))
     gaps = column("same", "gap", type="float32") + column("same-gpu", "gap", type="float32")
     yield "same", "greatest gap of single precision", max(gaps)
     yield "explain", "greatest error of a sum of contributions", max(column("explain", "error"))
-
-
-def of_rows() -> Iterator[Claim]:
-    tops = group(read("diabetes_top"), "method").values()
-    moved = [abs(_mean(rows, "weakest equal") - _mean(rows, "Pos@Top")) for rows in tops]
-    yield "diabetes_top", "greatest change by the weakest of equal penalties", max(moved)
-
-
-def _mean(rows: Rows, name: str) -> float:
-    return float(np.mean([row[name] for row in rows]))
 
 
 def of_clusters() -> Iterator[Claim]:
@@ -81,18 +68,10 @@ def of_clusters() -> Iterator[Claim]:
     yield "cluster_speed", "two workers over two threads", by["dask"] / by["threads"]
     yield from ends("gpu-dense", "times 16 cores", column("gpu-dense", "cpu / gpu"))
     yield from ends("threads", "two threads over one", column("threads", "speed-up"))
-    yield from ends("cost-model", "simulated / model", column("cost-model", "simulated / model"))
-    for row in read("cost-model"):
-        if row["fit"] == "10^9 x 10^6, 100 a row" and f"{row['workers']}" in ("1", "100"):
-            where = f"{row['fit']}, {row['workers']} x {row['where']}"
-            yield "cost-model", f"seconds, {where}", float(row["model s"])
-            travel = float(row["rounds s"]) + float(row["vectors s"])
-            yield "cost-model", f"seconds of rounds and vectors, {where}", travel
-            yield "cost-model", "GiB", float(row["GiB"])
 
 
 def claims() -> Iterator[Claim]:
-    for some in (of_fits, of_parts, of_rows, of_clusters):
+    for some in (of_fits, of_parts, of_clusters):
         for file, claim, value in some():
             yield file, claim, value if isinstance(value, str) else f"{value:.6g}"
 

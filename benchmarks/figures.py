@@ -140,7 +140,11 @@ def unknown_settings(page: str) -> list[str]:
 @cache
 def literals() -> set[float]:
     """Every number in our source and benchmarks."""
-    paths = [path for folder in ("src", "benchmarks") for path in (ROOT / folder).rglob("*.py")]
+    paths = [
+        path
+        for folder in ("src", "reproduce", "benchmarks")
+        for path in (ROOT / folder).rglob("*.py")
+    ]
     texts = "\n".join(path.read_text(encoding="utf-8") for path in paths)
     found = re.findall(r"(?<![\w.])\d[\d_]*\.?\d*(?:e[+-]?\d+)?(?![\w.])", texts)
     return {float(one.replace("_", "")) for one in found}

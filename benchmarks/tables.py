@@ -93,15 +93,6 @@ def selection() -> Grid:
     return [["rule", *(f"{one} ({splits[one]})" if splits[one] else one for one in sets)], *lines]
 
 
-def choice_ranking() -> Grid:
-    measures = {"AP": "AP", "recall before 10": "recall before 10 negatives", "Pos@Top": "Pos@Top"}
-    form, lines = "{difference:+.4f} ± {its error:.4f}", []
-    for (name,), rows in group(read("choice-ranking"), "data").items():
-        by = {row["measure"]: form.format_map(row) for row in rows}
-        lines.append([name, *(by[one] for one in measures)])
-    return [["data", *measures.values()], *lines]
-
-
 # Rankers beside each other, with a star where a difference is more than noise.
 
 
@@ -122,17 +113,6 @@ def contest(name: str, ours: str, methods: list[str]) -> Grid:
     return [["data", "splits", "measure", *methods], *lines]
 
 
-def arena_times() -> Grid:
-    """CPU seconds of LightGBM, and those of others in units of them."""
-    lines = []
-    for (data,), rows in group(read("arena-times"), "set").items():
-        seconds = {f"{row['ranker']}": row["CPU s"] for row in rows}
-        base = seconds["LightGBM"]
-        times = [seconds[one] / base if one in seconds else None for one in BESIDE_LIGHTGBM]
-        lines.append([data, f"{base}", *("" if one is None else f"{one:.1f}" for one in times)])
-    return [["data", "LightGBM, CPU s", *BESIDE_LIGHTGBM], *lines]
-
-
 def _mean(row: dict[str, Number] | None, measure: str, most: Number, star: bool) -> str:
     """A mean, a star, and the number of splits if there are fewer."""
     if row is None:
@@ -141,7 +121,6 @@ def _mean(row: dict[str, Number] | None, measure: str, most: Number, star: bool)
     return f"{row[measure]:.3s}" + "*" * star + fewer
 
 
-BESIDE_LIGHTGBM = ["TopRanker", "TopRanker, quick", "XGBoost", "CatBoost", "random forest", "LR"]
 TREES = [
     "TopPushTrees",
     "binary, as many members",
@@ -301,16 +280,6 @@ TABLES: dict[str, Callable[[], Grid]] = {
         "ratio": "{ratio:.2f}", "AP": "{AP ours:.3f} / {AP logistic:.3f}",
         "Pos@Top": "{Pos@Top ours:.3f} / {Pos@Top logistic:.3f}",
     }),
-    "choice-ranking": choice_ranking,
-    "choice-protocol": of("choice-protocol", {
-        "data": "{data}", "ours, CPU s": "{ours s:.3g}", "paper's solver, CPU s": "{paper s:.3g}",
-        "times": "{times}",
-    }),
-    "path": of("path", {
-        "data": "{data}", "hardest lam": "{hardest lam:g}", "one fit": "{one fit:.3g}",
-        "7 x 5 fits and the last": "{7 x 5 fits and the last:.3g}", "ratio": "{ratio:.1f}",
-    }),
-    "arena-times": arena_times,
     "trees": partial(contest, "trees", "TopPushTrees", TREES),
     "trees-time": of("trees-time", {
         "data": "{set}", "trees grown": "{trees grown}",
@@ -322,19 +291,11 @@ TABLES: dict[str, Callable[[], Grid]] = {
         "best seconds": "{best seconds:.1f}", "peak MiB": "{peak MiB:.0f}",
     }),
     "fit-file": lambda: grid(
-        [row for row in read("fit-file") if row["tree"] == "after"],
+        read("fit-file"),
         {"file": "{file}", "CPU seconds": "{CPU seconds:.1f}"}
         | {one: f"{{{one}:.1f}}" for one in STEPS}
         | {"outside of fits": "{share outside of fits:.0%}"},
     ),
-    "before-after-wide": of("before-after-wide", {
-        "data": "{data}", "before, ms": "{before ms:.1f}", "after, ms": "{after ms:.1f}",
-        "after / before": "{after / before:.2f}",
-    }),
-    "iteration": of("iteration", {
-        "threads": "{threads}", "loss": "{loss}", "k": "{k}",
-        "iteration / products": "{iteration_ratio:.2f}",
-    }),
     "net": net,
     "additive": partial(additive, "10000"),
     "additive-all": partial(additive, "0"),

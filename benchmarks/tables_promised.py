@@ -1,12 +1,9 @@
-"""The tables about promises and intervals, and of the paper's protocol on diabetes."""
+"""The tables about guarantees and intervals."""
 
 from collections.abc import Callable
 
-import numpy as np
-
 from benchmarks.guarantees import OBSERVED
 from benchmarks.summary import Grid, Rows, group, read
-from reproduce.published import PUBLISHED
 
 PROMISES = {
     "precision of at least 0.5 or 0.8": ["precision at least 0.5", "precision at least 0.8"],
@@ -84,14 +81,10 @@ def _ends(rows: Rows, name: str) -> str:
 
 
 def noise_leaderboard() -> Grid:
-    """Average precision on noise, now and with choices judged by the rows that made them."""
-    before = {row["ranker"]: row for row in read("noise-leaderboard-before")}
+    """Average precision on noise."""
     shown = "{average precision:.3f} ± {standard error:.3f}".format_map
-    lines = [
-        [row["ranker"], shown(row), shown(before[row["ranker"]])]
-        for row in read("noise-leaderboard")
-    ]
-    return [["ranker", "average precision", "before"], *lines]
+    lines = [[row["ranker"], shown(row)] for row in read("noise-leaderboard")]
+    return [["ranker", "average precision"], *lines]
 
 
 def leaderboard_coverage() -> Grid:
@@ -110,51 +103,10 @@ def leaderboard_coverage() -> Grid:
     return [["rows", "positives", "signal", *head, *held], *lines]
 
 
-METHODS = {
-    "TopPush": ('TopPush, `solver="paper"`', "toppush"),
-    "InfinitePush": ('InfinitePush, `solver="published"`', "infinite-push"),
-    "AATP": ("AATP, published rule", "aatp"),
-    "AATP, least objective": ("AATP, least objective", ""),
-    "TopPush, gap 1e-4": ("TopPush to a gap of `1e-4`", ""),
-    "InfinitePush, gap 1e-3": ("InfinitePush to a gap of `1e-3`", ""),
-    "difference of means": ("difference of the classes' means", ""),
-}
-
-
-def diabetes_top() -> Grid:
-    """Mean and deviation of each method, its difference from TopPush, and what the paper prints."""
-    by, lines = group(read("diabetes_top"), "method"), []
-    ours = np.array([row["Pos@Top"] for row in by["TopPush",]])
-    for method, (title, published) in METHODS.items():
-        top = np.array([row["Pos@Top"] for row in by[method,]])
-        less, precision = top - ours, np.mean([row["AP"] for row in by[method,]])
-        error = less.std(ddof=1) / np.sqrt(less.size)
-        beside = "" if method == "TopPush" else f"{less.mean():+.3f} ± {error:.3f}"
-        known = PUBLISHED.get(("diabetes", published))
-        paper = f"{known['pos_at_top']:.3f} ± {known['pos_at_top_std']:.3f}" if known else ""
-        mean = f"{top.mean():.3f} ± {top.std(ddof=1):.3f}"
-        lines.append([title, mean, beside, f"{precision:.3f}", paper])
-    head = ["method", "Pos@Top, mean ± std", "less TopPush, ± std. err.", "AP", "the paper"]
-    return [head, *lines]
-
-
-def diabetes_fixed() -> Grid:
-    """Pos@Top after so many iterations, by both published solvers."""
-    by = group(read("diabetes_fixed"), "method")
-    names = [name for (name,) in by if name.endswith("iterations")]
-    lines = [
-        [f"{row['setting']}", *(f"{by[name,][number]['Pos@Top']:.3f}" for name in names)]
-        for number, row in enumerate(by[names[0],])
-    ]
-    return [["iterations", *(name.removesuffix(", iterations") for name in names)], *lines]
-
-
 PROMISED: dict[str, Callable[[], Grid]] = {
     "guarantees": guarantees,
     "guarantees-rows": promised_rows,
     "coverage": coverage,
     "noise-leaderboard": noise_leaderboard,
     "leaderboard-coverage": leaderboard_coverage,
-    "diabetes_top": diabetes_top,
-    "diabetes_fixed": diabetes_fixed,
 }

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from benchmarks.summary import Grid, Number, Rows, grid, group, of, read, top_of
+from benchmarks.summary import Grid, Number, Rows, group, of, read, top_of
 
 WAYS = {
     "one block": "one block",
@@ -41,7 +41,7 @@ def machines() -> Grid:
         ["degenerate, like url",
          "one core", f"{url['fit seconds']:.0f}", f"{url['passes']:.0f}"],
     ]  # fmt: skip
-    for row in (*read("gpu-degenerate"), *read("gpu-dense")):
+    for row in read("gpu-dense"):
         sizes = f"{row['data']}".replace("10000000", "10^7").replace("sd", "deviations")
         title = f"{sizes}, {row['type']}, lam {row['lam']:g}, top {top_of(row)}"
         if f"{row['cpu s']:.3g}":
@@ -76,37 +76,10 @@ def _stopped(fit: dict[str, Number], seconds: float) -> list[str]:
     return [f"more than {fit['seconds']:.0f}, gap {fit['gap']:.2g}", f"{times}+"]
 
 
-def rounds() -> Grid:
-    forms = {
-        "data": "{data}", "lam": "{lam:g}", "top": "{shown}", "iterations": "{iterations}",
-        "rounds": "{rounds}", "vectors": "{vectors}", "reads": "{reads:.3g}",
-    }  # fmt: skip
-    return grid([row | {"shown": top_of(row)} for row in read("rounds")], forms)
-
-
-def cost_model() -> Grid:
-    parts = ("products s", "rounds s", "vectors s", "model s", "simulated s")
-    forms = {"fit": "{fit}, {GiB:.0f} GiB", "where": "{where}", "workers": "{workers}"}
-    head, *lines = grid(read("cost-model"), forms | {one: f"{{{one}:r}}" for one in parts})
-    for before, line in zip(lines[-2::-1], lines[:0:-1], strict=True):
-        line[0] = "" if line[0] == before[0] else line[0]
-    return [head, *lines]
-
-
 SCALING: dict[str, Callable[[], Grid]] = {
     "same": same,
     "machines": machines,
     "gpu-signal": gpu_signal,
-    "rounds": rounds,
-    "cost-model": cost_model,
-    "cost-model-turning": of("cost-model-turning", {
-        "fit": "{fit}", "workers that beat one core": "{beat one core}",
-        "workers that end soonest": "{end soonest}",
-    }),
-    "cost-model-fits": of("cost-model-fits", {
-        "whole fit": "{fit}", "GiB": "{GiB:.3g}", "reads": "{reads:.3g}",
-        "seconds": "{seconds:.3g}", "GB/s": "{GB/s:.3g}",
-    }),
     "cluster": of("cluster_speed", {
         "rows on": "{side}", "seconds": "{seconds:.1f}", "rounds": "{rounds}",
         "driver's peak MB": "{driver MB:.0f}",

@@ -26,12 +26,12 @@ def against_paper(folder: Path, files: str) -> str:
     return f"""## The paper's own table
 
 `python -m reproduce table2` runs the paper's protocol again ([reproduce.md](reproduce.md)); the
-whole table is [table2.md]({files}/table2.md). {_agreement(rows)} Most of the rest is explained by lambda,
-and on w8a by ties: cross-validation on Pos@Top, which is mostly noise, picks other lambdas from
-split to split, and every other measure moves with lambda, while the published deviations are those
-of one lambda in every split. Half of w8a's rows repeat, and the paper's average precision is that
-of positives listed before the negatives that they tie with (`python -m benchmarks.ties`). Of news20
-we have a part, and its label is a guess. TopPush by the paper's solver:
+whole table is [table2.md]({files}/table2.md). {_agreement(rows)} Most of the rest is explained by
+lambda, and on w8a by ties: cross-validation on Pos@Top, which is mostly noise, picks other lambdas
+from split to split, and every other measure moves with lambda, while the published deviations are
+those of one lambda in every split. Half of w8a's rows repeat, and the paper's average precision is
+that of positives listed before the negatives that they tie with (`python -m benchmarks.ties`). Of
+news20 we have a part, and its label is a guess. TopPush by the paper's solver:
 
 {markdown_table(head, _published(rows))}
 
