@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 
 from reproduce.machine import machine
+from reproduce.tables import Table
+from toppush.system.writing import write_text
 from toppush.types import Array, Mask
 
 RESULTS = Path(__file__).resolve().parent / "results"
@@ -57,8 +59,7 @@ def save(
 ) -> str:
     """Write a table to results/<name>.csv and the machine to results/<name>.json."""
     RESULTS.mkdir(exist_ok=True)
-    with (RESULTS / f"{name}.csv").open("w", newline="") as file:
-        csv.writer(file, lineterminator="\n").writerows([columns, *rows])
+    write_text(RESULTS / f"{name}.csv", Table(name, name, columns, rows).csv())
     about = json.dumps({**machine(), **(extra or {})}, indent=2)
     (RESULTS / f"{name}.json").write_text(about + "\n")
     return about

@@ -5,8 +5,7 @@ outside code, inline code and generated tables. Settings, levels and limits that
 no figures: they stand in inline code and must be numbers of our source. A section, down to the next
 heading of two hashes, names its files: by their paths, by the command that writes them, or by a
 generated table. A figure must be a cell of theirs, rounded as it is shown, in a row that the
-sentence speaks of: whose first text stands there too. Derived figures are rows of claims.csv, which
-count wherever their file is named.
+sentence speaks of: whose first text stands there too.
 """
 
 import re
@@ -151,14 +150,9 @@ def literals() -> set[float]:
 
 
 def sources_of(section: str) -> Iterator[Source]:
-    """The rows of the files that a section names, and what is claimed of them."""
-    files = list(files_of(section))
-    for path in files:
+    """The rows of the files that a section names."""
+    for path in files_of(section):
         yield from _rows(read(path.stem, path.parent))
-    stems = {path.stem for path in files}
-    for row in read("claims"):
-        if row["file"] in stems:
-            yield Source("", _numbers(row["value"]), [f"{row['value']}"])
 
 
 def _rows(rows: Rows) -> Iterator[Source]:

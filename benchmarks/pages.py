@@ -1,13 +1,12 @@
 """Put the tables into the pages, and say which figures of theirs are in no result file.
 
-python -m benchmarks.pages          # rewrites README.md, docs/*.md and results/claims.csv
+python -m benchmarks.pages          # rewrites README.md, docs/*.md and says what has no source
 """
 
 import re
 import sys
 from pathlib import Path
 
-from benchmarks.claims import write
 from benchmarks.figures import missing, unknown_settings
 from benchmarks.summary import table
 
@@ -24,7 +23,6 @@ def renewed(page: str) -> str:
 
 
 def main() -> None:
-    write()
     left = []
     for path in PAGES:
         text = path.read_text(encoding="utf-8")

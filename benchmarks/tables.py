@@ -180,36 +180,6 @@ def means(rows: Rows) -> dict[str, object]:
     return found | {"splits": Number(str(len(rows)))}
 
 
-def pairwise() -> Grid:
-    forms = {
-        "data": "{data}", "splits": "{splits}",
-        "Pos@Top": "{Pos@Top - threshold:+.3f} ± {error of Pos@Top:.3f}",
-        "AP": "{AP - threshold:+.3f} ± {error of AP:.3f}",
-        "CPU s, pairwise and not": "{CPU s:.1f}, {theirs:.1f}",
-    }  # fmt: skip
-    by = group(read("pairwise"), "method", "data")
-    return grid(
-        [by["pairwise", data][0] | {"theirs": by["threshold", data][0]["CPU s"]}
-         for method, data in by if method == "pairwise"],
-        forms,
-    )  # fmt: skip
-
-
-def ranksvm() -> Grid:
-    lines = []
-    for (data,), (svc, logistic, ours) in group(read("ranksvm"), "data").items():
-        line = [
-            data,
-            f"{svc['rows']:,.0f}",
-            f"{svc['cpu_seconds']:.3f}",
-            f"{ours['cpu_seconds']:.3f}",
-        ]
-        line += [f"{ours['cpu_times_linear_svc']:.1f}", f"{logistic['auc_train']:.4s}"]
-        lines.append([*line, f"{ours['auc_train']:.4s}", f"{ours['relative_gap']:.1e}"])
-    head = ["data", "rows", "LinearSVC, CPU s", "RankSVM, CPU s", "ratio", "AUC, logistic"]
-    return [[*head, "AUC, RankSVM", "certified gap"], *lines]
-
-
 def explain() -> Grid:
     forms = {
         "data": "{data}", "model": "{kind}", "rows with a lift": "{rows}",
@@ -281,11 +251,6 @@ TABLES: dict[str, Callable[[], Grid]] = {
         "Pos@Top": "{Pos@Top ours:.3f} / {Pos@Top logistic:.3f}",
     }),
     "trees": partial(contest, "trees", "TopPushTrees", TREES),
-    "trees-time": of("trees-time", {
-        "data": "{set}", "trees grown": "{trees grown}",
-        "TopPushTrees, CPU s": "{TopPushTrees s:.2f}",
-        "LightGBM, CPU s": "{LightGBM s:.2f}", "ratio": "{ratio:.2f}",
-    }),
     "rank-file": of("rank-file", {
         "what": "{what}", "GB": "{GB:.1f}", "rows": "{rows:,.0f}",
         "best seconds": "{best seconds:.1f}", "peak MiB": "{peak MiB:.0f}",
@@ -299,9 +264,7 @@ TABLES: dict[str, Callable[[], Grid]] = {
     "net": net,
     "additive": partial(additive, "10000"),
     "additive-all": partial(additive, "0"),
-    "pairwise": pairwise,
     "table1": partial(as_is, "table1"),
-    "ranksvm": ranksvm,
     "explain": explain,
     "shares": shares,
     "check": check,

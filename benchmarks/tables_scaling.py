@@ -2,35 +2,7 @@
 
 from collections.abc import Callable
 
-from benchmarks.summary import Grid, Number, Rows, group, of, read, top_of
-
-WAYS = {
-    "one block": "one block",
-    "7 blocks": "7 blocks",
-    "2 threads": "2 threads",
-    "memory map": "a memory map",
-    "disk": "files (`on_disk`)",
-    "dask": "Dask, 4 worker processes",
-    "gpu": "H200",
-}
-
-
-def same() -> Grid:
-    """Greatest differences over the sets and problems."""
-    found = group([*read("same"), *read("same-gpu")], "way", "type")
-    lines = []
-    for way, title in WAYS.items():
-        both = [found[way, kind] for kind in ("float64", "float32")]
-        cells = [_greatest(rows, one) for rows in both for one in ("objective off", "weights off")]
-        lines.append([title, *cells])
-    double, single = "float64: ", "float32 to a gap of 1e-5: "
-    head = ["rows in", f"{double}objective", f"{double}weights", f"{single}objective", "weights"]
-    return [head, *lines]
-
-
-def _greatest(rows: Rows, name: str) -> str:
-    most = max(row[name] for row in rows)
-    return f"{most:.0e}".replace("e-0", "e-") if most else "0"
+from benchmarks.summary import Grid, Number, group, of, read, top_of
 
 
 def machines() -> Grid:
@@ -77,7 +49,6 @@ def _stopped(fit: dict[str, Number], seconds: float) -> list[str]:
 
 
 SCALING: dict[str, Callable[[], Grid]] = {
-    "same": same,
     "machines": machines,
     "gpu-signal": gpu_signal,
     "cluster": of("cluster_speed", {

@@ -9,12 +9,13 @@ from reproduce.arena import COSTS, MEASURES
 from reproduce.arena_figures import Picture, draw_ranks, draw_winners
 from reproduce.contestants import CONTESTANTS
 from reproduce.protocol import TEST_SHARE
-from reproduce.ranks import Ranks, holm, overlapping_p
+from reproduce.ranks import Ranks, overlapping_p
 from reproduce.results import Result
 from reproduce.runner import Plan
 from reproduce.store import Store
 from reproduce.summaries import Difference, Summary, summarise
 from reproduce.tables import Table
+from toppush.metrics.drift import holm
 
 OURS = "top-ranker"
 """The one that all others are tested against: what a user gets without asking for more."""

@@ -5,7 +5,6 @@ critical differences; Nadeau and Bengio, Inference for the Generalization Error,
 52, 2003, for splits that overlap.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -75,16 +74,6 @@ class Ranks:
             if last > first and (not found or last > found[-1][1]):
                 found.append((first, last))
         return found
-
-
-def holm(p_values: Sequence[float]) -> list[float]:
-    """Holm's p-values: each may be held against the level as if it were the only one."""
-    p = np.asarray(p_values, dtype=np.float64)
-    order = np.argsort(p, kind="stable")
-    stepped = np.maximum.accumulate((p.size - np.arange(p.size)) * p[order])
-    corrected = np.empty_like(p)
-    corrected[order] = np.minimum(stepped, 1.0)
-    return [float(one) for one in corrected]
 
 
 def overlapping_p(differences: Array, test_to_train: float) -> float:

@@ -4,8 +4,7 @@ import re
 
 import pytest
 
-from benchmarks import claims, figures, summary
-from benchmarks.common import RESULTS
+from benchmarks import figures, summary
 from benchmarks.pages import PAGES, TYPED, renewed
 
 by_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -35,10 +34,6 @@ def test_settings_are_numbers_of_our_source(page):
 def test_a_setting_that_no_source_has_is_seen():
     page = "By `tol=1e-4`, `95 %` and `0.01`, not by `lam=0.01739` or `61.73 %`; `TopPush` and `3`."
     assert figures.unknown_settings(page) == ["lam=0.01739", "61.73 %"]
-
-
-def test_claims_are_those_of_their_files():
-    assert claims.as_csv() == (RESULTS / "claims.csv").read_text(encoding="utf-8"), ADVICE
 
 
 def test_phrases_that_are_let_through_are_there():
@@ -90,7 +85,6 @@ def results(tmp_path, monkeypatch):
         monkeypatch.setattr(module, "RESULTS", tmp_path)
     lines = ["data,seconds,share,AP", "w8a,0.0381,0.281,0.7452", "url,61.0,0.05,0.991"]
     (tmp_path / "race.csv").write_text("\n".join(lines))
-    (tmp_path / "claims.csv").write_text("file,claim,value\nrace,sets won,9 of 11\n")
     return tmp_path
 
 
@@ -105,7 +99,6 @@ NAMED = "## Speed\n\n`python -m benchmarks.race`. "
         "On w8a AP is .745, on url 0.991.",
         "A share of 28 % on w8a, and 28.1 %.",
         "On url it takes 1.02 minutes.",
-        "It is first on 9 of 11.",
         "No figure: w8a has 64,700 rows, `0.123` is a setting, and 2^29, 1/3 or 10^7 are none.",
         "Nor is code:\n\n```\n0.123\n```\n\n    x = 0.123\n\nand so on.",
         "| w8a | 0.7452 |",

@@ -28,9 +28,10 @@ from reproduce.commands import main
 from reproduce.contestants import CONTESTANTS, Refused
 from reproduce.machine import machine
 from reproduce.methods import METHODS
-from reproduce.ranks import Ranks, holm, overlapping_p
+from reproduce.ranks import Ranks, overlapping_p
 from reproduce.runner import Plan
 from reproduce.summaries import Summary
+from toppush.metrics.drift import holm
 
 # Tests of many comparisons.
 
