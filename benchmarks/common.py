@@ -1,11 +1,9 @@
-"""What the benchmarks share: timing, tables, and files that say where they were made."""
+"""What the benchmarks share: tables, and files that say where they were made."""
 
 import csv
 import json
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 import numpy as np
@@ -16,19 +14,6 @@ from toppush.system.writing import write_text
 from toppush.types import Array, Mask
 
 RESULTS = Path(__file__).resolve().parent / "results"
-
-
-def median_seconds(
-    work: Callable[[], Any], repeats: int, clock: Callable[[], float] = time.perf_counter
-) -> float:
-    """Median time of a call, after one that is not counted."""
-    work()
-    times = []
-    for _ in range(repeats):
-        began = clock()
-        work()
-        times.append(clock() - began)
-    return median(times)
 
 
 def recall_before(y: Mask, scores: Array, count: int) -> float:

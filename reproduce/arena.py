@@ -165,6 +165,7 @@ class ArenaPlan(Plan):
     """What the arena consists of."""
 
     known: ClassVar[Mapping[str, Known]] = CONTESTANTS
+    protocol: ClassVar[object] = VERSION
     times_all_rows: ClassVar[bool] = False
 
     @staticmethod
@@ -189,12 +190,4 @@ class ArenaPlan(Plan):
 
     def config(self, data: str, method: str, trial: int) -> Json:
         """All that decides the result of one trial."""
-        return {
-            "protocol": VERSION,
-            "data": data,
-            "size": list(self.sizes[data]),
-            "method": method,
-            "revision": self.known[method].revision,
-            "trial": trial,
-            "seed": 1000 * self.seed + trial,
-        }
+        return self._common(data, method) | self._trial(trial)

@@ -134,6 +134,7 @@ class RatesPlan(Plan):
     """Every choice on random splits of the sets with published figures."""
 
     known: ClassVar[Mapping[str, Known]] = CHOICES
+    protocol: ClassVar[object] = VERSION
     times_all_rows: ClassVar[bool] = False
 
     @staticmethod
@@ -146,12 +147,7 @@ class RatesPlan(Plan):
         """All that decides the result of one trial."""
         if data not in PUBLISHED:
             raise ValueError(f"nothing is published for {data!r}; there are {list(PUBLISHED)}.")
-        return self._common(data, method) | {
-            "protocol": VERSION,
-            "rates": list(PUBLISHED[data]),
-            "trial": trial,
-            "seed": 1000 * self.seed + trial,
-        }
+        return self._common(data, method) | self._trial(trial) | {"rates": list(PUBLISHED[data])}
 
 
 def run_trial(choice: Choice, X: Matrix, y: Mask, seed: int, rates: Sequence[float]) -> Json:

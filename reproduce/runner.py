@@ -102,6 +102,7 @@ class Plan:
 
     known: ClassVar[Mapping[str, Known]] = METHODS
     """All methods that there are."""
+    protocol: ClassVar[object] = VERSION
     times_all_rows: ClassVar[bool] = True
     """Whether the fit of all rows is timed after the trials."""
 
@@ -140,11 +141,13 @@ class Plan:
         return self._common(data, method) | {
             "rule": how.rule,
             "grids": {name: list(grid.values) for name, grid in how.grids.items()},
-            "trial": trial,
-            "seed": 1000 * self.seed + trial,
             "test_share": TEST_SHARE,
             "folds": N_FOLDS,
+            **self._trial(trial),
         }
+
+    def _trial(self, trial: int) -> Json:
+        return {"trial": trial, "seed": 1000 * self.seed + trial}
 
     def configs(self) -> list[Json]:
         """Every trial, those of one data set together; at its end what others make as well."""
@@ -175,7 +178,7 @@ class Plan:
 
     def _common(self, data: str, method: str) -> Json:
         return {
-            "protocol": VERSION,
+            "protocol": self.protocol,
             "data": data,
             "size": list(self.sizes[data]),
             "method": method,

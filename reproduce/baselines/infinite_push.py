@@ -118,13 +118,8 @@ class InfinitePush(PairRanker):
         positive: object = None,
     ) -> None:
         self.lam, self.loss, self.solver = lam, loss, solver
-        self.tol, self.max_iter, self.max_pairs, self.n_threads = (
-            tol,
-            max_iter,
-            max_pairs,
-            n_threads,
-        )
-        self.positive = positive
+        self.tol, self.max_iter, self.max_pairs = tol, max_iter, max_pairs
+        self.n_threads, self.positive = n_threads, positive
 
     def _solve(self, task: Task) -> tuple[Solution, float]:
         needed = BYTES_PER_PAIR[self.solver]

@@ -67,13 +67,8 @@ class SparseInfinitePush(PairRanker):
         positive: object = None,
     ) -> None:
         self.lam, self.l1_ratio, self.loss = lam, l1_ratio, loss
-        self.tol, self.max_iter, self.max_pairs, self.n_threads = (
-            tol,
-            max_iter,
-            max_pairs,
-            n_threads,
-        )
-        self.positive = positive
+        self.tol, self.max_iter, self.max_pairs = tol, max_iter, max_pairs
+        self.n_threads, self.positive = n_threads, positive
 
     def _solve(self, task: Task) -> tuple[Solution, float]:
         needed, ratio = BYTES_PER_PAIR["admm"], float(self.l1_ratio)
