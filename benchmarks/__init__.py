@@ -1,1 +1,1 @@
-"""Scripts behind the claims about speed and memory; run as `python -m benchmarks.NAME`."""
+"""Measurements of speed, memory and guarantees; run as `python -m benchmarks.NAME`."""

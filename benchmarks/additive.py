@@ -31,29 +31,24 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, MaxAbsScaler
 
 from benchmarks.common import save, saved, show
-from benchmarks.data import SHARED, load
+from benchmarks.data import DATA, load
+from reproduce import datasets
 from toppush import TopPushAdditive, TopPushCV, metrics
 from toppush.nonlinear.curves import Curves
 
 NAME = "additive"
 KEY = ["data", "rows", "seed", "method"]
 MEASURES = ["AP", "Pos@Top", "recall before 10", "precision of 1000", "CPU seconds"]
-TABLES = {
-    "bank-marketing": ("y", "yes", ["duration"], ";"),
-    "give-me-some-credit": ("SeriousDlqin2yrs", 1, ["id"], ","),
-}
-SETS = ["diabetes", "spambase", "mammography", "a9a", *TABLES]
+SETS = ["diabetes", "spambase", "mammography", "a9a", *datasets.RAW_TABLES]
 
 
 def read(name):
     """Rows as a dense array, and labels."""
-    if name not in TABLES:
+    if name not in datasets.RAW_TABLES:
         X, y = load(name)
         return X.toarray(), y
-    label, positive, dropped, separator = TABLES[name]
-    table = pd.read_csv(SHARED / "data" / "tables" / f"{name}.csv.gz", sep=separator)
-    y = (table.pop(label) == positive).to_numpy()
-    return pd.get_dummies(table.drop(columns=dropped)).to_numpy(float), y
+    table, y = datasets.load_frame(name, DATA)
+    return pd.get_dummies(table).to_numpy(float), y
 
 
 class Curved:

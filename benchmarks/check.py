@@ -17,10 +17,10 @@ import warnings
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 
 from benchmarks import common
-from benchmarks.data import SHARED, TABLES
+from benchmarks.data import DATA
+from reproduce import datasets
 from toppush import files
 
 MOST_TRAIN, SIZES = 10_000, (1_000, 5_000)
@@ -68,10 +68,9 @@ CHANGES = {
 
 def loaded(name):
     """A table with a column "label" of 0 and 1."""
-    file, separator, label, positive, dropped = TABLES[name]
-    table = pd.read_csv(SHARED / "data" / "tables" / file, sep=separator)
-    table["label"] = (table.pop(label) == positive).astype(int)
-    return table.drop(columns=[dropped] if dropped in table else [])
+    table, y = datasets.load_frame(name, DATA)
+    texts = table.select_dtypes("category")
+    return table.astype(dict.fromkeys(texts, object)).assign(label=y.astype(int))
 
 
 def told(model, rows, path):
@@ -106,7 +105,7 @@ def main():
     warnings.simplefilter("ignore")
     found = {}
     with tempfile.TemporaryDirectory() as folder:
-        for name in TABLES:
+        for name in datasets.RAW_TABLES:
             table = loaded(name)
             for split in range(splits):
                 rng = np.random.default_rng(split)

@@ -3,16 +3,13 @@
 python -m benchmarks.cluster                  # all parts
 python -m benchmarks.cluster speed            # 10^7 x 100 float32: 2 processes beside 2 threads
 python -m benchmarks.cluster memory           # the driver's memory at 10^6 and 10^7 rows
-python -m benchmarks.cluster faults           # one of 4 workers killed five times in a fit
 python -m benchmarks.cluster --scale 0.001    # a rehearsal
 
 A part that fails says why and the next one runs.
 """
 
 import argparse
-import os
 import resource
-import signal
 import subprocess
 import sys
 import time
@@ -36,7 +33,7 @@ def workers(n_workers):
     from distributed import Client, LocalCluster
     from distributed.utils import get_mp_context
 
-    # Forked from a process that has imported what they need: a killed worker is back sooner.
+    # Forked from a process that has imported what they need.
     dask.config.set({"distributed.worker.multiprocessing-method": "forkserver"})
     get_mp_context().set_forkserver_preload(PRELOADED)
     with (
@@ -126,36 +123,6 @@ def memory(scale):
     common.report("cluster_memory", ["rows", "driver's peak MB"], rows)
 
 
-def faults(scale):
-    """Kill a worker before five rounds of a fit, and compare with a fit left alone."""
-    from toppush.designs.dask import DaskDesign
-
-    n_rows = int(ROWS * scale / 10)
-    rng = np.random.default_rng(5)
-    with workers(4) as client:
-        X, y = lazy_rows(n_rows)
-        alone, one = fitted(X, y, **FIT)
-        ahead = set(rng.choice(np.arange(3, 60), 5, replace=False).tolist())
-        ask = DaskDesign._replies
-
-        def replies(design, members, calls):
-            if design._n_rounds in ahead:
-                ahead.remove(design._n_rounds)
-                homes = sorted({member.address for member in design._members})
-                address = homes[rng.integers(len(homes))]
-                os.kill(client.run(os.getpid, workers=[address])[address], signal.SIGKILL)
-            return ask(design, members, calls)
-
-        DaskDesign._replies = replies
-        try:
-            disturbed, other = fitted(X, y, **FIT)
-        finally:
-            DaskDesign._replies = ask
-    row = [n_rows, 5 - len(ahead), alone, disturbed, bool(np.all(one.weights == other.weights))]
-    columns = ["rows", "killed", "alone s", "disturbed s", "same weights"]
-    common.report("cluster_faults", columns, [row])
-
-
 # ---- a side in its own process
 
 
@@ -202,7 +169,7 @@ def one(side, n_rows):
     print(seconds, solution.n_iter, solution.upper, n_rounds, peak_mb())
 
 
-PARTS = {"speed": speed, "memory": memory, "faults": faults}
+PARTS = {"speed": speed, "memory": memory}
 
 
 def main():

@@ -1,32 +1,19 @@
-"""What the benchmarks share: timing, tables, and files that say where they were made."""
+"""What the benchmarks share: tables, and files that say where they were made."""
 
 import csv
 import json
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 import numpy as np
 
-from toppush.experiments.machine import machine
+from reproduce.machine import machine
+from reproduce.tables import Table
+from toppush.system.writing import write_text
 from toppush.types import Array, Mask
 
 RESULTS = Path(__file__).resolve().parent / "results"
-
-
-def median_seconds(
-    work: Callable[[], Any], repeats: int, clock: Callable[[], float] = time.perf_counter
-) -> float:
-    """Median time of a call, after one that is not counted."""
-    work()
-    times = []
-    for _ in range(repeats):
-        began = clock()
-        work()
-        times.append(clock() - began)
-    return median(times)
 
 
 def recall_before(y: Mask, scores: Array, count: int) -> float:
@@ -57,8 +44,7 @@ def save(
 ) -> str:
     """Write a table to results/<name>.csv and the machine to results/<name>.json."""
     RESULTS.mkdir(exist_ok=True)
-    with (RESULTS / f"{name}.csv").open("w", newline="") as file:
-        csv.writer(file, lineterminator="\n").writerows([columns, *rows])
+    write_text(RESULTS / f"{name}.csv", Table(name, name, columns, rows).csv())
     about = json.dumps({**machine(), **(extra or {})}, indent=2)
     (RESULTS / f"{name}.json").write_text(about + "\n")
     return about

@@ -1,21 +1,19 @@
 """The data sets of the benchmarks: real ones from a directory, and made ones of real sizes."""
 
-import io
-import lzma
 import os
 from pathlib import Path
 
 import numpy as np
 from scipy import sparse
-from sklearn.datasets import load_svmlight_file
 
-from toppush import datasets
+from reproduce import datasets
 
 ROOT = Path(__file__).resolve().parent.parent
 SHARED = Path(os.environ.get("TOPPUSH_SHARED", ROOT.parent / "shared"))
+DATA = SHARED / "data" if SHARED.exists() else None
 CACHE = Path(__file__).resolve().parent / ".cache"
 
-# What the tables call them -> names in toppush.datasets.
+# What the tables call them -> names in reproduce.datasets.
 FILES = {
     "diabetes": "diabetes",
     "spambase": "spambase",
@@ -29,12 +27,7 @@ FILES = {
     "mammography": "mammography",
     "hiv-ecfp4": "hiv-ecfp4",
 }
-OTHER_FILES = {"hiva": "hiva/hiva.svm.xz", "cover": "cover/cover.svm.xz"}
-TABLES = {
-    "give-me-some-credit": ("give-me-some-credit.csv.gz", ",", "SeriousDlqin2yrs", 1, "id"),
-    "bank-marketing": ("bank-marketing.csv.gz", ";", "y", "yes", "duration"),
-}
-"""Raw tables: file, what separates its cells, label, its positive value, column that is dropped."""
+OTHER_FILES = {"hiva": "hiva", "cover": "cover"}
 FEW_COLUMNS = 70
 """Up to which rows that trees take are dense."""
 MADE = {
@@ -52,7 +45,7 @@ def load(name):
     CACHE.mkdir(exist_ok=True)
     cached = CACHE / f"{name.split()[0]}.npz"
     if not cached.exists():
-        found = datasets.load(FILES[name], SHARED / "data" if SHARED.exists() else None)
+        found = datasets.load((FILES | OTHER_FILES)[name], DATA)
         X = found.scaled()
         arrays = {"data": X.data, "indices": X.indices, "indptr": X.indptr, "shape": X.shape}
         np.savez(cached, **arrays, y=found.y)
@@ -63,28 +56,10 @@ def load(name):
 
 def load_for_trees(name):
     """X and y (bool) as trees take them: a data frame, an array, or a sparse matrix."""
-    if name in TABLES:
-        return _table(*TABLES[name])
-    if name in OTHER_FILES:
-        parts = load_svmlight_file(_unpacked(SHARED / "data" / OTHER_FILES[name]))
-        X, y = sparse.csr_array(parts[0]), parts[1] > 0
-    else:
-        X, y = load(name)
+    if name in datasets.RAW_TABLES:
+        return datasets.load_frame(name, DATA)
+    X, y = load(name)
     return (X.toarray() if X.shape[1] <= FEW_COLUMNS else sparse.csr_matrix(X)), np.asarray(y)
-
-
-def _table(file, separator, label, positive, dropped):
-    import pandas as pd
-
-    table = pd.read_csv(SHARED / "data" / "tables" / file, sep=separator)
-    table = table.drop(columns=[dropped] if dropped in table else [])
-    y = (table.pop(label) == positive).to_numpy()
-    texts = table.select_dtypes(exclude="number").columns
-    return table.astype(dict.fromkeys(texts, "category")), y
-
-
-def _unpacked(path):
-    return io.BytesIO(lzma.decompress(path.read_bytes()))
 
 
 def made(name, **given):

@@ -1,7 +1,6 @@
 """Where the CPU seconds of `toppush fit` go on Parquet files, with lam and top given.
 
-    python -m benchmarks.fit_file                              # a real table and a made one
-    python -m benchmarks.fit_file --before ../before/src       # another source tree in turn
+    python -m benchmarks.fit_file       # a real table and a synthetic one
 
 Each fit is a process with one thread. "start and saving" is Python with its packages and writing
 the model; fits are one to all rows and those that hold out rows, by which scores get a meaning.
@@ -22,7 +21,7 @@ import pyarrow as pa
 from pyarrow import csv, parquet
 
 from benchmarks.common import report
-from benchmarks.data import ROOT, SHARED
+from benchmarks.data import SHARED
 
 OPTIONS = {
     "bank-marketing": ["--label", "y", "--drop", "duration", "--lam", "0.001", "--top", "5%"],
@@ -55,10 +54,10 @@ def made(path, n_rows=1_000_000, n_columns=50):
     parquet.write_table(pa.table(columns), path)
 
 
-def measure(source, path, options):
+def measure(path, options):
     """CPU seconds of the whole process and of its stages."""
     threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
-    env = os.environ | threads | {"PYTHONPATH": str(source.resolve())}
+    env = os.environ | threads
     command = [sys.executable, "-c", BY_CPU, "fit", str(path), "--json", "--model", "linear"]
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     ran = subprocess.run(
@@ -78,31 +77,19 @@ def row(name, size, runs):
     return [name, size, *spent.values(), start, 1.0 - fits / spent["all"]]
 
 
-def main(before, repeats):
-    sources = (
-        {"after": ROOT / "src"} if before is None else {"before": before, "after": ROOT / "src"}
-    )
+def main(repeats):
     table = []
     with tempfile.TemporaryDirectory() as folder:
         for (name, options), make in zip(OPTIONS.items(), (bank, made), strict=True):
             path = Path(folder) / "rows.parquet"
             make(path)
-            runs = {side: [] for side in sources}
-            for _ in range(repeats):
-                for side, source in sources.items():
-                    runs[side].append(measure(source, path, options))
-            size = path.stat().st_size / 1e6
-            for side, found in runs.items():
-                table.append([side, *row(name, size, found)])
-                print(*table[-1], flush=True)
-    columns = ["tree", "file", "MB", "CPU seconds", *STAGES, "start and saving",
-               "share outside of fits"]  # fmt: skip
+            runs = [measure(path, options) for _ in range(repeats)]
+            table.append(row(name, path.stat().st_size / 1e6, runs))
+    columns = ["file", "MB", "CPU seconds", *STAGES, "start and saving", "share outside of fits"]
     report("fit-file", columns, table)
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--before", type=Path, help="the src folder of another tree")
     parser.add_argument("--repeats", type=int, default=3)
-    given = parser.parse_args()
-    main(given.before, given.repeats)
+    main(parser.parse_args().repeats)

@@ -1,17 +1,13 @@
 """Fits on a GPU beside the processors of the same machine.
 
 python -m benchmarks.gpu dense           # 10^7 x 256 float32, made on the GPU
-python -m benchmarks.gpu degenerate      # 2,396,130 x 3,231,961, 116 entries a row, no signal
-python -m benchmarks.gpu dense degenerate --scale 0.001 --device cpu  # a rehearsal without a GPU
+python -m benchmarks.gpu dense --scale 0.001 --device cpu  # a rehearsal without a GPU
 python -m benchmarks.gpu signal --rows 500000 --lams 1 0.01 0.0001    # rows with a signal
 python -m benchmarks.gpu signal --rows 500000 --device cpu --threads 16 --limit 120
 
-In the degenerate part weights of zero are optimal (the objective is 1.0000): it measures products,
-not how long it takes to find a ranking. That is the part called signal. With --device cpu it runs
-on the processors and stops after --limit seconds, which then is a time that a fit takes more than;
-its rows are added to what earlier runs left in results/gpu-signal.csv.
-
-A part that fails says why and the next one runs. Each part writes its table as soon as it ends.
+With --device cpu the part signal runs on the processors and stops after --limit seconds, which
+then is a time that a fit takes more than; its rows are added to results/gpu-signal.csv. A part that
+fails says why and the next one runs. Each part writes its table as soon as it ends.
 """
 
 import argparse
@@ -21,13 +17,12 @@ import warnings
 from pathlib import Path
 from statistics import median
 
-import numpy as np
 import torch
-from scipy import sparse
 
 from benchmarks import common
-from toppush import TopPush, datasets
-from toppush.datasets.made import MADE
+from reproduce import datasets
+from reproduce.datasets.made import MADE
+from toppush import TopPush
 from toppush.designs import place
 from toppush.designs.torch import rows as gpu
 from toppush.problem.losses import LOSSES
@@ -138,28 +133,6 @@ def compare(name, X, y, host, repeats, **given):
     return row
 
 
-def profile(work, title):
-    """Where the time of one fit goes, by kernel."""
-    from torch.profiler import ProfilerActivity
-    from torch.profiler import profile as record
-
-    kinds = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] * torch.cuda.is_available())]
-    with record(activities=kinds) as recorded:
-        seconds, _ = timed(work)
-    events = recorded.key_averages()
-    busy = sum(event.self_device_time_total for event in events) / 1e6
-    say(f"{title}: {seconds:.3f} s with the profiler on, the device busy for {busy:.3f} s")
-    calls = {event.key: event.count for event in events if event.key.startswith("cu")}
-    say("calls", calls)
-    for event in sorted(events, key=lambda event: -event.self_device_time_total)[:10]:
-        print(f"  {event.self_device_time_total / 1e3:9.2f} ms {event.count:6d}  {event.key[:90]}")
-    common.RESULTS.mkdir(exist_ok=True)
-    with (common.RESULTS / "gpu-profile.txt").open("a") as file:
-        by_kernel = events.table(sort_by="self_device_time_total", row_limit=40)
-        by_host = events.table(sort_by="self_cpu_time_total", row_limit=40)
-        file.write(f"{title}\n{by_kernel}\n{by_host}\n")
-
-
 def tabulate(name, rows, device):
     """Save what there is so far; shown at the end."""
     columns = list(rows[0])
@@ -194,7 +167,6 @@ def dense(options):
         given = {"lam": 1.0, "top": top, "tol": 1e-3}
         rows.append({**compare(name, X, y, lambda: on_host(X, y), 3, **given), **found})
         tabulate("gpu-dense", rows, device)
-        profile(lambda: fit(X, y, **given), name)  # noqa: B023
 
 
 def on_host(X, y):
@@ -202,67 +174,6 @@ def on_host(X, y):
     copied, (X, y) = timed(lambda: (X.cpu().numpy(), y.cpu().numpy()))
     say(f"copied to the processors in {copied:.1f} s")
     return X, y
-
-
-def url_rows(device, scale):
-    """`benchmarks.data.made("degenerate, like url")` by its recipe on the device, as CSR parts."""
-    full, n_columns, per_row, share, _ = MADE["degenerate-url"]
-    n_rows = int(full * scale)
-    generator = torch.Generator(device).manual_seed(0)
-
-    def random(*shape):
-        return torch.rand(*shape, generator=generator, device=device)
-
-    y = random(n_rows) < share
-    indices, values, lengths = [], [], []
-    for told in y.split(200_000):
-        columns = (n_columns * random(len(told), per_row) ** 3).to(torch.int32)
-        part = columns[:, : per_row // 4]
-        part[:] = torch.where(told[:, None], part | 1, part & ~1)
-        flips = (random(len(told)) < 0.1) & (random(len(told)) < 0.5)
-        part[flips] ^= 1
-        columns = columns.clamp(max=n_columns - 1).sort(dim=1).values
-        new = torch.ones_like(columns, dtype=torch.bool)
-        new[:, 1:] = columns[:, 1:] != columns[:, :-1]
-        at = new.flatten().nonzero().squeeze(1)
-        ends = torch.cat([at[1:], torch.tensor([columns.numel()], device=device)])
-        indices.append(columns.flatten()[at])
-        values.append((ends - at).double() / per_row**0.5)
-        lengths.append(new.sum(dim=1))
-    pointers = torch.zeros(n_rows + 1, dtype=torch.int32, device=device)
-    pointers[1:] = torch.cat(lengths).cumsum(0)
-    return pointers, torch.cat(indices), torch.cat(values), n_columns, y
-
-
-def degenerate(options):
-    """Url's sizes and density without a signal, float32 and float64."""
-    device, scale = options.device, options.scale
-    pointers, indices, values, n_columns, y = url_rows(device, scale)
-    shape = (len(y), n_columns)
-    say(f"url: {shape[0]} x {shape[1]}, {len(indices)} entries")
-    rows, copied = [], []
-
-    def host():
-        if not copied:
-            parts = [part.cpu().numpy() for part in (values, indices, pointers)]
-            X = sparse.csr_array(shape, dtype=np.float64)
-            X.data, X.indices, X.indptr = parts
-            copied.extend([X, y.cpu().numpy()])
-        return copied
-
-    for kind in (torch.float32, torch.float64):
-        X = torch.sparse_csr_tensor(pointers, indices, values.to(kind), size=shape)
-        placed = gpu.place(X, None)
-        found = products(placed)
-        say("products, ms:", {key: float(f"{value:.3g}") for key, value in found.items()})
-        del placed
-        for lam, top in ((1.0, 1), (0.01, 0.01)):
-            given = {"lam": lam, "top": top, "tol": 1e-3}
-            beside = host if kind == torch.float64 else None
-            rows.append({**compare("degenerate, like url", X, y, beside, 3, **given), **found})
-            tabulate("gpu-degenerate", rows, device)
-        if kind == torch.float32:
-            profile(lambda: fit(X, y, lam=1.0, top=1, tol=1e-3), "degenerate, like url")  # noqa: B023
 
 
 # ---- rows with a signal
@@ -283,8 +194,6 @@ def signal(options):
     }  # fmt: skip
     for lam in options.lams:
         append(options.name, about_rows | {"lam": lam} | timed_fit(rows, y, lam, options))
-    if options.profile:
-        profile(lambda: solved_by(rows, y, options.lams[-1], options), f"lam {options.lams[-1]}")
 
 
 def timed_fit(rows, y, lam, options):
@@ -324,7 +233,7 @@ def append(name, row):
     common.save(name, columns, rows, extra=about("cuda" if torch.cuda.is_available() else "cpu"))
 
 
-PARTS = {"dense": dense, "degenerate": degenerate, "signal": signal}
+PARTS = {"dense": dense, "signal": signal}
 
 
 def main():
@@ -346,7 +255,6 @@ def main():
     of_signal.add_argument("--threads", type=int, default=16)
     of_signal.add_argument("--limit", type=float, default=float("inf"), help="seconds of a fit")
     of_signal.add_argument("--name", default="gpu-signal", help="of the table")
-    of_signal.add_argument("--profile", action="store_true", help="show where the time goes")
     options = parser.parse_args()
     common.RESULTS = options.results or common.RESULTS
     say(about(options.device), common.machine())

@@ -18,7 +18,8 @@ import torch
 from numpy.testing import assert_allclose
 
 from benchmarks.gpu import timed
-from toppush import TopPush, datasets
+from reproduce import datasets
+from toppush import TopPush
 from toppush.designs.torch import design, memory, panels
 from toppush.designs.torch import rows as gpu
 from toppush.designs.torch.arrays import arrays_on

@@ -32,7 +32,7 @@ from sklearn.model_selection import train_test_split
 
 from benchmarks.common import recall_before, report
 from benchmarks.data import FILES, OTHER_FILES, ROOT, SHARED
-from toppush.datasets import CATALOGUE
+from reproduce.datasets import CATALOGUE
 from toppush.metrics import average_precision, positives_at_top
 
 MOST_ROWS = 9_000

@@ -2,17 +2,13 @@
 
     python -m benchmarks.trees run [--data mammography,...] [--splits 30] [--methods ...]
     python -m benchmarks.trees table            # results/trees.csv, trees-differences.csv
-    python -m benchmarks.trees time             # results/trees-time.csv
 
 Splits are random and stratified, 2/3 to train and 1/3 to test, split s by seed s; the settings of
 TopPushTrees were chosen on splits of other seeds (1000 and on). All run on one thread.
 
 - TopPushTrees: as it is. "binary, as many members" is `TopPushTrees(loss="binary")`: the same
   folds, the same stopping, LightGBM's own log loss.
-- LightGBM, XGBoost: one model each at a rate of 0.1, else with their defaults; the number of
-  rounds by the NDCG of a quarter of the training rows, patience 40, then a fit of that many rounds
-  to all training rows. LightGBM has categories natively, XGBoost and the forests one column each.
-- Random forest, extra trees: 300 trees of scikit-learn, at least two rows a leaf.
+- LightGBM, XGBoost, random forest: as in `python -m reproduce arena`.
 
 `run` goes on where results/trees-splits.csv ends, set by set and split by split.
 """
@@ -23,17 +19,14 @@ import time
 import warnings
 from collections import defaultdict
 
-import lightgbm
 import numpy as np
-import pandas as pd
-import xgboost
 from scipy.stats import wilcoxon
-from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
-from sklearn.impute import SimpleImputer
 from sklearn.model_selection import train_test_split
+from sklearn.utils import _safe_indexing
 
 from benchmarks.common import RESULTS, recall_before, report, saved
 from benchmarks.data import load_for_trees
+from reproduce.contestants import CONTESTANTS
 from toppush import TopPushTrees, metrics
 
 SPLITS = {
@@ -58,7 +51,6 @@ MEASURES = {
     "NDCG": metrics.ndcg,
 }
 OURS = "TopPushTrees"
-RATE, PATIENCE, MOST_ROUNDS, FOREST = 0.1, 40, 1000, 300
 KEPT = ["set", "split", "method", *MEASURES, "seconds"]
 
 
@@ -71,87 +63,13 @@ def binary_members(X, y, seed):
     return ranker.fit(X, y).decision_function
 
 
-def one_lightgbm(X, y, seed):
-    options = {"objective": "binary", "learning_rate": RATE, "metric": "none"}
-    options |= {"num_threads": 1, "seed": seed, "verbosity": -1}
-    kept, held = halves(y, seed)
-    stop = lightgbm.early_stopping(PATIENCE, verbose=False)
-    held_out = lightgbm.Dataset(rows(X, held), y[held])
-    found = lightgbm.train(
-        options,
-        lightgbm.Dataset(rows(X, kept), y[kept]),
-        MOST_ROUNDS,
-        valid_sets=[held_out],
-        feval=lambda scores, data: ("NDCG", metrics.ndcg(y[held], scores), True),
-        callbacks=[stop],
-    )
-    model = lightgbm.train(options, lightgbm.Dataset(X, y), found.best_iteration)
-    return lambda X: model.predict(X, raw_score=True)
-
-
-def one_xgboost(X, y, seed):
-    prepare = columns_of_numbers(X, fill=False)
-    X = prepare(X)
-    options = {"objective": "binary:logistic", "eta": RATE, "nthread": 1, "seed": seed}
-    kept, held = halves(y, seed)
-
-    def minus_ndcg(scores, data):
-        return "minus_NDCG", -metrics.ndcg(y[held], scores)
-
-    found = xgboost.train(
-        options | {"disable_default_eval_metric": 1},
-        xgboost.DMatrix(X[kept], y[kept]),
-        MOST_ROUNDS,
-        evals=[(xgboost.DMatrix(X[held], y[held]), "held")],
-        custom_metric=minus_ndcg,
-        early_stopping_rounds=PATIENCE,
-        verbose_eval=False,
-    )
-    model = xgboost.train(options, xgboost.DMatrix(X, y), found.best_iteration + 1)
-    return lambda X: model.predict(xgboost.DMatrix(prepare(X)), output_margin=True)
-
-
-def forest(kind):
-    def fit(X, y, seed):
-        prepare = columns_of_numbers(X, fill=True)
-        model = kind(FOREST, min_samples_leaf=2, n_jobs=1, random_state=seed).fit(prepare(X), y)
-        return lambda X: model.predict_proba(prepare(X))[:, 1]
-
-    return fit
-
-
 METHODS = {
     OURS: toppush_trees,
     "binary, as many members": binary_members,
-    "LightGBM": one_lightgbm,
-    "XGBoost": one_xgboost,
-    "random forest": forest(RandomForestClassifier),
-    "extra trees": forest(ExtraTreesClassifier),
+    "LightGBM": CONTESTANTS["lightgbm"].fit,
+    "XGBoost": CONTESTANTS["xgboost"].fit,
+    "random forest": CONTESTANTS["forest"].fit,
 }
-
-
-def halves(y, seed):
-    """Three quarters of the rows, and the rest to stop by."""
-    return train_test_split(np.arange(len(y)), test_size=0.25, random_state=seed, stratify=y)
-
-
-def rows(X, where):
-    return X.iloc[where] if isinstance(X, pd.DataFrame) else X[where]
-
-
-def columns_of_numbers(X, fill):
-    """A function from rows to numbers alone: a column for each category, gaps filled if asked."""
-    if not isinstance(X, pd.DataFrame):
-        return lambda X: X
-    width = pd.get_dummies(X, dtype=float).columns
-    numbers = pd.get_dummies(X, dtype=float).to_numpy()
-    filled = SimpleImputer(strategy="median").fit(numbers) if fill else None
-
-    def prepare(X):
-        found = pd.get_dummies(X, dtype=float).reindex(columns=width, fill_value=0.0).to_numpy()
-        return filled.transform(found) if fill else found
-
-    return prepare
 
 
 def run(names, n_splits, methods):
@@ -179,9 +97,9 @@ def trial(X, y, seed, methods):
     )
     for method in methods:
         began = time.process_time()
-        scorer = METHODS[method](rows(X, train), y[train], seed)
+        scorer = METHODS[method](_safe_indexing(X, train), y[train], seed)
         seconds = time.process_time() - began
-        scores = np.asarray(scorer(rows(X, test)), dtype=np.float64)
+        scores = np.asarray(scorer(_safe_indexing(X, test)), dtype=np.float64)
         found = [round(measure(y[test], scores), 6) for measure in MEASURES.values()]
         yield [method, *found, round(seconds, 2)]
 
@@ -225,26 +143,9 @@ def compared(ours, theirs, measure):
     return [measure, len(common), *(round(float(one), 5) for one in (less.mean(), error, p))]
 
 
-def timed(names=("mammography", "give-me-some-credit"), repeats=3):
-    """CPU seconds of a fit to the whole set, beside LightGBM's for as many trees."""
-    found = []
-    for name in names:
-        X, y = load_for_trees(name)
-        for _ in range(repeats):
-            began = time.process_time()
-            ranker = TopPushTrees(n_threads=1).fit(X, y)
-            ours, n_trees = time.process_time() - began, sum(ranker.n_tried_)
-            began = time.process_time()
-            lightgbm.LGBMClassifier(n_estimators=n_trees, n_jobs=1, verbosity=-1).fit(X, y)
-            theirs = time.process_time() - began
-            found.append([name, n_trees, sum(ranker.n_rounds_), ours, theirs, ours / theirs])
-    columns = ["set", "trees grown", "trees kept", "TopPushTrees s", "LightGBM s", "ratio"]
-    report("trees-time", columns, found)
-
-
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("what", choices=["run", "table", "time"])
+    parser.add_argument("what", choices=["run", "table"])
     parser.add_argument("--data", default=",".join(SPLITS))
     parser.add_argument("--splits", type=int, default=30)
     parser.add_argument("--methods", default=";".join(METHODS), help="separated by semicolons")
@@ -252,4 +153,4 @@ if __name__ == "__main__":
     if asked.what == "run":
         run(asked.data.split(","), asked.splits, asked.methods.split(";"))
     else:
-        {"table": table, "time": timed}[asked.what]()
+        table()

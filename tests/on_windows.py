@@ -78,8 +78,8 @@ def fit_from_disk(folder):
 
 def keep_records(folder):
     """A store that is claimed, written, closed and opened again, and its tables."""
-    from toppush.experiments.machine import machine
-    from toppush.experiments.store import DONE, Record, Store
+    from reproduce.machine import machine
+    from reproduce.store import DONE, Record, Store
     from toppush.system.writing import write_text
 
     config = {"data": "a", "method": "b", "trial": 0, "size": [1, 2, 3]}

@@ -19,8 +19,9 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.svm import LinearSVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from reproduce.baselines import CostSensitiveSVM, LogisticRanker
 from toppush import DegenerateWarning, Status
-from toppush.baselines import MAPSVM, OWPC, CostSensitiveSVM, LogisticRanker, PartialAUCSVM, RankSVM
+from toppush.baselines import MAPSVM, OWPC, PartialAUCSVM, RankSVM
 from toppush.baselines.risks import AveragePrecisionHinge, OrderedHinge, PairHinge, PartialAreaHinge
 from toppush.baselines.structural import rank_range, rank_shares
 from toppush.designs import LocalDesign

@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
-from benchmarks import coverage
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import beta, binom, norm
 
+from benchmarks import coverage
 from toppush import metrics
 from toppush.metrics import bootstrap
 from toppush.metrics.bootstrap import compare, intervals, measure

@@ -17,11 +17,12 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import cross_val_score
 
 from files import made_rows, write
+from reproduce import commands
 from toppush import files
 from toppush.cli import main
 from toppush.cli.fit import behind
 from toppush.cli.progress import NowAndThen, lines_to_stderr
-from toppush.experiments import compare as experiments_compare
+from toppush.files import compare as comparing
 from toppush.files.fitting import read_training_file
 from toppush.files.ranking import COLUMNS
 from toppush.system.extras import EXTRAS
@@ -192,17 +193,17 @@ def test_threshold_is_that_of_the_library(folder):
 @pytest.fixture(scope="module")
 def comparison(folder):
     """What the command printed of two folds, what it was given, and what was told on the way."""
-    found, told, compare = [], [], experiments_compare.compare
+    found, told, compare = [], [], comparing.compare
 
     def noted(given, *, tell, **options):
         found.append(compare(given, tell=lambda *step: told.append(step), **options))
         return found[0]
 
-    rivals = experiments_compare.RIVALS
-    quick = {name: one for name, one in rivals.items() if name != "TopPush net"}
+    slow = ("TopPush net",)  # half a minute
+    quick = {name: one for name, one in comparing.COMPETITORS.items() if name not in slow}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(experiments_compare, "RIVALS", quick)
-        patch.setattr(experiments_compare, "compare", noted)
+        patch.setattr(comparing, "COMPETITORS", quick)
+        patch.setattr(comparing, "compare", noted)
         printed = result("compare", folder / "new.parquet", "--label", "fraud", "--drop", "id",
                          "--cv", 2)  # fmt: skip
     return printed, found[0], told
@@ -235,35 +236,37 @@ def test_info_says_what_the_model_is(folder):
 @pytest.mark.long
 def test_the_demo_needs_no_more_than_the_command_line():
     """The README's first command installs the extra [cli] alone."""
-    beyond = [name for name, extra in EXTRAS.items() if extra == "experiments"]
+    beyond = [name for name, extra in EXTRAS.items() if extra == "reproduce"]
     assert "psutil" in beyond
-    code = f"import sys; sys.modules |= dict.fromkeys({beyond}); import toppush.experiments.demo"
+    code = f"import sys; sys.modules |= dict.fromkeys({beyond}); import toppush.cli.digits"
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-def test_demo_shows_the_default_beside_rivals(tmp_path, monkeypatch):
-    from toppush.experiments import demo
+def test_demo_compares_the_default(tmp_path, monkeypatch):
+    from toppush.cli import digits
 
-    monkeypatch.setattr(demo, "N_SPLITS", 2)
+    monkeypatch.setattr(digits, "N_SPLITS", 2)
     monkeypatch.setenv("COLUMNS", "80")
     found = result("demo", "--picture", tmp_path / "d.png")
     assert list(found["splits"])[:2] == ["TopRanker", "LogisticRegression"]
     assert (tmp_path / "d.png").exists()
-    monkeypatch.setattr(demo, "run", lambda seed: made)
     measures = {
         ranker: {name: np.array(values) for name, values in measures.items()}
         for ranker, measures in found["splits"].items()
     }
     labels = {ranker: np.arange(200) < 9 for ranker in measures}
-    made = demo.Demo(measures, found["seconds"], labels, found["leaderboard"], 1, 1, 1)
-    printed = run("demo", "--picture", tmp_path / "d.png", "--out", tmp_path / "kept").stdout
+    made = digits.Demo(measures, found["seconds"], labels, found["leaderboard"], 1, 1, 1)
+    monkeypatch.setattr(digits, "run", lambda seed: made)
+    printed = run("demo", "--picture", tmp_path / "d.png").stdout
     rows = [line for line in printed.splitlines() if "±" in line]
-    kept = (tmp_path / "kept" / "demo.csv").read_text(encoding="utf-8").splitlines()
-    assert [" ".join(line.split(",")).split() for line in kept[1:]] == [row.split() for row in rows]
-    assert (tmp_path / "kept" / "demo-leaderboard.csv").exists()
     assert [row.split()[0] for row in rows] == list(found["splits"])
     assert max(map(len, rows)) <= 80
     assert "…" not in printed
+    kept = CliRunner().invoke(commands.main, ["demo", "--out", str(tmp_path / "kept")])
+    assert kept.exit_code == 0
+    lines = (tmp_path / "kept" / "demo.csv").read_text(encoding="utf-8").splitlines()[1:]
+    assert [" ".join(line.split(",")).split() for line in lines] == [row.split() for row in rows]
+    assert (tmp_path / "kept" / "demo-leaderboard.csv").exists()
 
 
 @pytest.mark.parametrize(
@@ -357,21 +360,11 @@ def noting(seen):
 
 def test_columns_of_comparisons_repeat_too(folder, monkeypatch):
     seen = []
-    monkeypatch.setattr(experiments_compare, "compare", noting(seen))
+    monkeypatch.setattr(comparing, "compare", noting(seen))
     CliRunner().invoke(main, ["compare", str(folder / "train.csv"), "--label", "fraud",
                               "--drop", "id", "--drop", "income"])  # fmt: skip
     (((given,)),) = seen
     assert given.rows.X.column_names == ["age", "city", "member"]
-
-
-def test_data_sets_of_experiments_repeat_too(monkeypatch, tmp_path):
-    seen = []
-    names = main.commands["reproduce"].commands["table2"].callback.__globals__
-    monkeypatch.setitem(names, "_compare", lambda *given, **asked: seen.append(asked))
-    CliRunner().invoke(main, ["reproduce", "table2", "--sets", "w8a", "--sets", "diabetes,w8a",
-                              "--methods", "TopPush", "--out", str(tmp_path)])  # fmt: skip
-    assert seen[0]["methods"] == ("TopPush",)
-    assert seen[0]["sets"] == ("w8a", "diabetes")
 
 
 @pytest.mark.parametrize("option, values", [("--lam", "12"), ("--label", "ab"), ("-o", "xy")])
@@ -427,7 +420,7 @@ def test_every_command_says_which_label_is_positive_first(command, frauds, monke
 
 
 def test_compare_says_which_label_is_positive_first(frauds, comparison, monkeypatch):
-    monkeypatch.setattr(experiments_compare, "compare", lambda *given, **options: comparison[1])
+    monkeypatch.setattr(comparing, "compare", lambda *given, **options: comparison[1])
     ran = run("compare", frauds / "train.csv", "--cv", 2)
     assert ran.stdout.startswith("Positive: label = fraud, the rarer of two strings")
     assert "logistic regression" in ran.stdout
@@ -491,8 +484,8 @@ def test_all_bad_columns_are_named_at_once(tmp_path):
 
 def test_help_shows_whole_sentences(monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
-    for group in (main, main.commands["reproduce"]):
-        shown = run(*[group.name] * (group is not main), "--help").stdout
+    for group in (main, commands.main):
+        shown = CliRunner().invoke(group, ["--help"]).stdout
         words = " ".join(shown[shown.index("Commands:") :].split())
         for name, command in group.commands.items():
             first = " ".join(command.help.split()).split(". ")[0].split(" Example:")[0]

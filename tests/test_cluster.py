@@ -341,7 +341,7 @@ def test_parts_in_libsvm(client, tmp_path, rng):
 @pytest.mark.long
 def test_a_local_cluster_listens_on_loopback_alone():
     """Its scheduler, workers, nannies and pages."""
-    psutil = pytest.importorskip("psutil", reason="needs psutil, of the extra [experiments]")
+    psutil = pytest.importorskip("psutil", reason="needs psutil, of the extra [reproduce]")
     me = psutil.Process()
     before = _listening(me)
     with cluster.connected("local") as client:

@@ -23,7 +23,7 @@ QUICK = {
 }  # fmt: skip
 PROMPT = {"explain", "info", "rank"}
 """Commands that are done at once."""
-ELSEWHERE = {"demo", "datasets", "reproduce"}
+ELSEWHERE = {"demo"}
 """Commands with nothing to do in a folder of files, and with tests of their own."""
 ALL_METHODS = ("compare", "train.csv", "--label", "fraud", "--drop", "id", "--cv", "5")
 """It takes as long as the other commands together; `tests/test_cli.py` compares some methods."""

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from imports import SOURCE, parsed, part_of
+from reproduce import commands
 from test_layers import HEIGHT
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -34,7 +35,7 @@ def resolve(dotted):
 
 @by_page
 def test_dotted_names_exist(page):
-    for dotted in set(re.findall(r"`(toppush(?:\.\w+)+)", text_of(page))):
+    for dotted in set(re.findall(r"`((?:toppush|reproduce)(?:\.\w+)+)(?!\w*/)", text_of(page))):
         try:
             resolve(dotted)
         except ImportError as error:
@@ -46,10 +47,12 @@ def test_dotted_names_exist(page):
 @by_page
 def test_files_and_commands_exist(page):
     text = text_of(page)
-    for path in re.findall(r"\b((?:tests|benchmarks|docs|results)/[\w./-]+\.\w+)", text):
+    for path in re.findall(r"\b((?:tests|benchmarks|docs|reproduce|results)/[\w./-]+\.\w+)", text):
         assert list(ROOT.glob(path)), path
     for name in re.findall(r"python -m (benchmarks\.[a-z_]\w*)", text):
         assert (ROOT / (name.replace(".", "/") + ".py")).exists(), name
+    for name in re.findall(r"python -m reproduce ([a-z][\w-]+)", text):
+        assert name in commands.main.commands, name
     for link in re.findall(r"\]\((?!http|#|mailto)([^)#]+)", text):
         assert (page.parent / link).exists(), link
 
@@ -95,7 +98,7 @@ def defined(path):
 
 
 def test_there_are_walks():
-    assert len(walks()) >= 4
+    assert len(walks()) >= 3
 
 
 @pytest.mark.parametrize("title, steps", walks(), ids=lambda one: one if type(one) is str else "")

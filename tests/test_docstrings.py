@@ -15,7 +15,7 @@ from imports import SOURCE
 REFERENCE = Path(__file__).resolve().parent.parent / "docs/reference"
 PACKAGES = [
     "toppush", "toppush.metrics", "toppush.objectives", "toppush.torch", "toppush.baselines",
-    "toppush.datasets", "toppush.plots", "toppush.report", "toppush.files", "toppush.on_disk",
+    "toppush.plots", "toppush.report", "toppush.files", "toppush.on_disk",
     "toppush.cluster",
 ]  # fmt: skip
 MISSING = re.compile(r"pip install|No module named '(torch|xgboost)")

@@ -19,6 +19,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MaxAbsScaler, PolynomialFeatures, StandardScaler
 
 from files import EVERY_KIND, made_rows, odd_rows, quick_fit, write
+from reproduce.baselines import BASELINES
 from toppush import (
     TopPush,
     TopPushAdditive,
@@ -28,7 +29,6 @@ from toppush import (
     TopRanker,
     files,
 )
-from toppush.baselines import BASELINES
 from toppush.estimators.base import Ranker
 from toppush.estimators.contributions import (
     background_places,

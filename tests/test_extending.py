@@ -13,8 +13,8 @@ from click.testing import CliRunner
 from numpy.testing import assert_allclose
 from sklearn.datasets import dump_svmlight_file, load_breast_cancer
 
+from reproduce.baselines import BASELINES
 from toppush import TopPush, TopPushCV
-from toppush.baselines import BASELINES
 from toppush.cli import main
 from toppush.designs.arrays import namespace
 from toppush.estimators.base import LinearRanker, read_training
@@ -99,8 +99,8 @@ class MeanDifference(LinearRanker):
 @pytest.fixture(autouse=True, scope="module")
 def registered():
     """What this file adds, and nothing more: one line each."""
-    from toppush.experiments.compare import RIVALS
-    from toppush.experiments.methods import METHODS, Method, by_estimator
+    from reproduce.methods import METHODS, Method, by_estimator
+    from toppush.files.compare import COMPETITORS
 
     row = Method("mean-difference", "Mean difference", by_estimator(MeanDifference))
     with pytest.MonkeyPatch.context() as patch:
@@ -109,7 +109,7 @@ def registered():
         patch.setitem(METRICS, "r_precision", r_precision)
         patch.setitem(BASELINES, "MeanDifference", MeanDifference)
         patch.setitem(METHODS, row.key, row)
-        patch.setitem(RIVALS, "mean difference", lambda fold: MeanDifference())
+        patch.setitem(COMPETITORS, "mean difference", lambda fold: MeanDifference())
         yield
 
 
@@ -268,10 +268,10 @@ def test_fit_and_evaluate_take_them(table, tmp_path):
 
 
 def test_compare_takes_the_baseline(table, monkeypatch):
-    from toppush.experiments import compare
+    from toppush.files import compare
 
-    quick = {name: compare.RIVALS[name] for name in ("logistic regression", "mean difference")}
-    monkeypatch.setattr(compare, "RIVALS", quick)
+    quick = {name: compare.COMPETITORS[name] for name in ("logistic regression", "mean difference")}
+    monkeypatch.setattr(compare, "COMPETITORS", quick)
     found = json.loads(ask("compare", table, "--cv", "2", "--json").stdout)
     assert set(found["folds"]) == {"logistic regression", "mean difference"}
     assert min(found["folds"]["mean difference"]["AUC"]) > 0.8
@@ -286,17 +286,11 @@ def test_the_baseline_is_an_estimator():
     check_estimator(MeanDifference(), on_skip=None)
 
 
-def test_the_baseline_is_by_its_name():
-    from toppush import baselines
-
-    assert baselines.MeanDifference is BASELINES["MeanDifference"] is MeanDifference
-
-
 def test_the_baseline_runs_through_the_experiments(tmp_path, cancer):
     """In another process, which is handed the method."""
-    from toppush.experiments.runner import Plan, run
-    from toppush.experiments.store import Store
-    from toppush.experiments.table2 import result
+    from reproduce.runner import Plan, run
+    from reproduce.store import Store
+    from reproduce.table2 import result
 
     X, y = cancer
     path = str(tmp_path / "diabetes_scale.svm")
@@ -310,7 +304,7 @@ def test_the_baseline_runs_through_the_experiments(tmp_path, cancer):
 
 
 def test_the_baseline_has_a_growth():
-    from toppush.experiments.growth import table1
+    from reproduce.growth import table1
 
     (table,) = table1(["MeanDifference"], seconds=0.0).tables
     assert [row[0] for row in table.rows] == ["MeanDifference"]

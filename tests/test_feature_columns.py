@@ -10,7 +10,7 @@ import pytest
 from files import ENGINES, QUICK, made_rows, write
 from test_cli import result, run
 from toppush import files, metrics
-from toppush.experiments import compare as experiments_compare
+from toppush.files import compare as comparing
 from toppush.files.readers.base import feature_columns
 from toppush.report import estimator as report_estimator
 
@@ -166,7 +166,7 @@ def test_no_method_of_compare_uses_them(role, tmp_path):
     pytest.importorskip("lightgbm")
     pytest.importorskip("torch")
     path = write(tmp_path / "train.csv", leaking_rows(600))
-    found = compared(path, role, *experiments_compare.RIVALS)
+    found = compared(path, role, *comparing.COMPETITORS)
     assert len(found) >= 6
     assert all(max(measures["AP"]) < 0.95 for measures in found.values())
 

@@ -12,7 +12,8 @@ from scipy import sparse, special
 
 from holders import check_same, devices, made, solved
 from holders import tensor as as_tensor
-from toppush import TopPush, datasets
+from reproduce import datasets
+from toppush import TopPush
 from toppush.designs import LocalDesign
 from toppush.designs.arrays import NUMPY
 from toppush.problem.losses import LOSSES
@@ -20,7 +21,6 @@ from toppush.solvers.newton.systems import Iterative
 
 torch = pytest.importorskip("torch", reason="needs torch, the extra [gpu]")
 from benchmarks import gpu_check  # noqa: E402
-
 from toppush.designs.torch import rows as gpu  # noqa: E402
 from toppush.designs.torch.arrays import TorchArrays, arrays_on  # noqa: E402
 from toppush.designs.torch.design import fetched  # noqa: E402

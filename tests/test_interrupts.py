@@ -93,7 +93,7 @@ def test_a_command_in_cross_validation(table, tmp_path):
 
 UNENDING = """
 import sys, time
-from toppush.experiments import runner
+from reproduce import runner
 def run(plan, store, tell):
     print("trials run", file=sys.__stdout__, flush=True)
     try:
@@ -101,7 +101,7 @@ def run(plan, store, tell):
     finally:
         time.sleep(600)  # as many processes take to end
 runner.run = run
-from toppush.__main__ import run
+from reproduce.__main__ import run
 run()
 """
 
@@ -111,7 +111,7 @@ def test_a_comparison_whose_processes_do_not_end_says_that_it_can_go_on(tmp_path
     y = np.arange(40) % 2
     rows = [f"{2 * label - 1} 1:{i}" for i, label in enumerate(y)]
     (tmp_path / "diabetes_scale.svm").write_text("\n".join(rows), encoding="utf-8")
-    arguments = ["reproduce", "table2", "--sets", "diabetes", "--methods", "lr"]
+    arguments = ["table2", "--sets", "diabetes", "--methods", "lr"]
     folders = ["--data", tmp_path, "--out", tmp_path]
     _, errors, code = interrupted(UNENDING, *arguments, *folders, at=["trials run"])
     assert code == 130

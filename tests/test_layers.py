@@ -23,7 +23,7 @@ from imports import (
 LAYERS = [
     {"types"},
     {"system"},
-    {"metrics", "datasets"},
+    {"metrics"},
     {"designs", "plots", "objectives"},
     {"problem", "torch"},
     {"solvers"},
@@ -31,7 +31,6 @@ LAYERS = [
     {"baselines", "nonlinear"},
     {"auto"},
     {"report", "files"},
-    {"experiments"},
     {"cli"},
     {"__main__"},
 ]
@@ -53,13 +52,32 @@ def test_imports_point_downward(path):
         assert other == part or HEIGHT[other] < HEIGHT[part], f"{part} imports {other}"
 
 
+REPRODUCE = SOURCE.parents[1] / "reproduce"
+
+
+@by_module
+def test_the_wheel_imports_nothing_that_is_not_in_it(path):
+    first = {name.partition(".")[0] for name in imported_names(parsed(path))}
+    assert not first & {"reproduce", "benchmarks"}
+
+
+@pytest.mark.parametrize("part", ["baselines", "datasets"])
+def test_methods_and_data_of_the_paper_do_not_import_its_experiments(part):
+    paths = sorted((REPRODUCE / part).glob("*.py"))
+    if not paths:
+        pytest.skip("needs the reproduce folder of a checkout")
+    for path in paths:
+        own = {name for name in imported_names(parsed(path)) if name.startswith("reproduce")}
+        assert all(name.startswith(f"reproduce.{part}") for name in own), path.name
+
+
 def outside(imports):
     """First names of imports that are neither toppush nor of the standard library."""
     first = {name.split(".")[0] for name in imports}
     return first - set(sys.stdlib_module_names) - {"toppush"}
 
 
-@pytest.mark.parametrize("name", ["metrics/curve", "metrics/measures", "experiments/theory"])
+@pytest.mark.parametrize("name", ["metrics/curve", "metrics/measures"])
 def test_stands_on_numpy_alone(name):
     tree = parsed(SOURCE / f"{name}.py")
     everything = outside(imported_names(tree))
@@ -85,7 +103,6 @@ def modules_after(statement):
         ("import toppush", {"sklearn", "scipy", "numpy", "matplotlib", "click"}),
         ("import toppush; dir(toppush)", {"sklearn"}),
         ("import toppush.metrics", {"sklearn", "scipy"}),
-        ("import toppush.experiments.theory", {"sklearn", "scipy"}),
         ("import toppush.metrics.thresholds, toppush.metrics.bootstrap", {"sklearn", "scipy"}),
         ("import toppush.cli", {"numpy", "sklearn", "pyarrow", "matplotlib", "rich"}),
         ("import toppush.solvers", {"sklearn", "matplotlib", "click"}),

@@ -1,6 +1,7 @@
 """The tables of the pages are those of their result files."""
 
 import pytest
+
 from benchmarks import pages
 
 ROWS = "data,method,seconds,AP\nw8a,ours,0.0381,0.7452\nw8a,theirs,0.05,\nurl,ours,61.0,0.991\n"

@@ -17,9 +17,9 @@ from sklearn.exceptions import ConvergenceWarning
 import checker
 import reference
 from hostile_problems import hostile_problem
+from reproduce.baselines import InfinitePush, PNormPush
 from solving import apart_at_most, every_loss, few_rows, quickly, some_rows
 from toppush import DegenerateWarning, TopPush, TopPushCV, files, toppush_path
-from toppush.baselines import InfinitePush, PNormPush
 from toppush.designs import LocalDesign
 from toppush.problem.losses import LOSSES
 from toppush.problem.pair_sums import PAIR_SUMS, LogisticSums

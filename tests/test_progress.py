@@ -11,7 +11,8 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 
-from toppush import Status, TopPush, baselines
+from reproduce import baselines
+from toppush import Status, TopPush
 from toppush.designs import LocalDesign
 from toppush.estimators.progress import LiveLine, Tally, describe, seconds_left
 from toppush.problem.losses import LOSSES

@@ -8,20 +8,20 @@ import tomllib
 from pathlib import Path
 
 import pytest
-import tasks
 from click.testing import CliRunner
 
+import tasks
 import toppush
 from imports import modules, parsed
 from oldest import pins
+from reproduce.contestants import CONTESTANTS
+from reproduce.methods import METHODS
 from toppush.cli import main
-from toppush.experiments.contestants import CONTESTANTS
-from toppush.experiments.methods import METHODS
 from toppush.system.extras import EXTRAS, installing, needs, not_installed
 
 yaml = pytest.importorskip("yaml", reason="needs PyYAML, the extra [test]")
 ROOT = Path(__file__).resolve().parent.parent
-FOR_US = {"build", "docs", "test"}
+FOR_US = {"arena", "build", "docs", "reproduce", "test"}
 """Extras that no user wants."""
 NAMES = {"vl_convert": "vl-convert-python"}
 """Packages that are installed by another name than they are imported."""
@@ -117,10 +117,10 @@ def test_rows_of_tables_need_what_an_extra_brings(listed, extra):
 
 
 def test_a_row_that_is_left_out_names_its_extra(monkeypatch, capsys):
-    from toppush.cli.reproduce import _methods
-    from toppush.experiments.arena import ArenaPlan
+    from reproduce.arena import ArenaPlan
+    from reproduce.commands import _methods
 
-    monkeypatch.setattr("toppush.experiments.contestants.find_spec", lambda name: None)
+    monkeypatch.setattr("reproduce.contestants.find_spec", lambda name: None)
     kept = _methods(ArenaPlan, (), show=False)
     assert kept == [key for key, one in CONTESTANTS.items() if not one.needs]
     said = capsys.readouterr().err

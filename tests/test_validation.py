@@ -8,6 +8,7 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.datasets import dump_svmlight_file
 
+from reproduce.baselines import BASELINES
 from test_cli import run
 from toppush import (
     TopPush,
@@ -20,7 +21,6 @@ from toppush import (
     toppush_path,
 )
 from toppush.auto.linear import TopLinear
-from toppush.baselines import BASELINES
 from toppush.files import DataError
 from toppush.nonlinear.forest import TopForest
 

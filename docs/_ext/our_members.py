@@ -5,7 +5,6 @@ from typing import Any
 from sphinx.pycode import ModuleAnalyzer
 
 CONSTANTS = {
-    "toppush.datasets": {"CATALOGUE": "catalogue", "RAW_TABLES": "frames"},
     "toppush.metrics": {"FOUR": "measures", "METRICS": "measures"},
     "toppush.objectives": {"LIGHTGBM_PARAMS": "boosting", "XGBOOST_PARAMS": "boosting"},
 }

@@ -13,7 +13,6 @@ from toppush import __version__
 from toppush.cli.check import check
 from toppush.cli.common import Commands
 from toppush.cli.compare import compare
-from toppush.cli.datasets import datasets
 from toppush.cli.demo import demo
 from toppush.cli.evaluate import evaluate
 from toppush.cli.explain import explain
@@ -21,7 +20,6 @@ from toppush.cli.fit import fit
 from toppush.cli.info import info
 from toppush.cli.rank import rank
 from toppush.cli.report import report
-from toppush.cli.reproduce import reproduce
 from toppush.cli.threshold import threshold
 
 
@@ -47,8 +45,6 @@ COMMANDS = (
     check,
     info,
     demo,
-    datasets,
-    reproduce,
 )
 for command in COMMANDS:
     main.add_command(command)

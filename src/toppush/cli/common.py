@@ -248,11 +248,6 @@ label_option = click.option(
     type=ColumnOrFile(),
     help="Column of the labels [default: label; of NPZ the array y; of NPY the last column].",
 )
-data_option = click.option(
-    "--data",
-    type=click.Path(file_okay=False),
-    help="Directory with the data sets' files; otherwise TOPPUSH_DATA, the cache, the publisher.",
-)
 seed_option = click.option("--seed", type=int, default=0, show_default=True)
 
 

@@ -49,7 +49,7 @@ def compare(
         of_lists |= {name: options[name] for name in ("label", "positive", "seed")}
         return compare_lists(data, kind=kind, as_json=as_json, **of_lists)
     from toppush.cli.progress import steps
-    from toppush.experiments.compare import compare
+    from toppush.files.compare import compare
     from toppush.files.fitting import read_training_file
     from toppush.files.kinds.base import require_scoring
     from toppush.files.readers import reading

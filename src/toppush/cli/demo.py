@@ -1,19 +1,13 @@
 """`toppush demo`."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
-from toppush.cli import leaderboard as board
-from toppush.cli import side_by_side as lists
 from toppush.cli.common import Command, OutputFile, json_option, show
 from toppush.cli.leaderboard import leaderboard
 from toppush.cli.side_by_side import as_json as plain
 from toppush.cli.side_by_side import side_by_side
-
-if TYPE_CHECKING:
-    from toppush.experiments.demo import Demo
 
 
 @click.command(cls=Command)
@@ -25,13 +19,8 @@ if TYPE_CHECKING:
     help="Where to save the picture.",
 )
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of the random splits.")
-@click.option(
-    "--out",
-    type=click.Path(path_type=Path, file_okay=False),
-    help="Folder to keep the tables in: demo.csv, demo-leaderboard.csv, and the machine.",
-)
 @json_option
-def demo(picture: Path, seed: int, out: Path | None, as_json: bool) -> None:
+def demo(picture: Path, seed: int, as_json: bool) -> None:
     """Find the eights among scikit-learn's handwritten digits.
 
     TopRanker beside logistic regression with its penalty chosen, and LightGBM, if it is installed,
@@ -39,12 +28,10 @@ def demo(picture: Path, seed: int, out: Path | None, as_json: bool) -> None:
 
     Example: toppush demo --picture top.png
     """
-    from toppush.experiments.demo import N_SPLITS, draw, run
+    from toppush.cli.digits import N_SPLITS, draw, run
 
     result = run(seed)
     draw(result, picture)
-    if out is not None:
-        _keep(result, out)
     show(
         as_json,
         {
@@ -64,16 +51,3 @@ def demo(picture: Path, seed: int, out: Path | None, as_json: bool) -> None:
         None if as_json else leaderboard({"leaderboard": result.leaderboard}),
         f"Picture of the top of the lists: {picture}",
     )
-
-
-def _keep(result: "Demo", out: Path) -> None:
-    """The tables that are shown, as files."""
-    from toppush.experiments.results import Result
-    from toppush.experiments.tables import Table
-
-    shown = {
-        "demo": lists.cells(result.measures, result.seconds),
-        "demo-leaderboard": board.cells(result.leaderboard),
-    }
-    tables = [Table(name, name, rows[0], rows[1:]) for name, rows in shown.items()]
-    Result("demo", "The demonstration", tables).write(out)

@@ -1,0 +1,1 @@
+"""Reproduction of the paper: `python -m reproduce table2`; not part of the wheel."""

@@ -1,0 +1,250 @@
+"""The arena's tables: every mean, who is better than whom and how surely, and mean ranks."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from reproduce.arena import COSTS, MEASURES
+from reproduce.arena_figures import Picture, draw_ranks, draw_winners
+from reproduce.contestants import CONTESTANTS
+from reproduce.protocol import TEST_SHARE
+from reproduce.ranks import Ranks, overlapping_p
+from reproduce.results import Result
+from reproduce.runner import Plan
+from reproduce.store import Store
+from reproduce.summaries import Difference, Summary, summarise
+from reproduce.tables import Table
+from toppush.metrics.drift import holm
+
+OURS = "top-ranker"
+"""The one that all others are tested against: what a user gets without asking for more."""
+LEVEL = 0.05
+SHOWN = ("pos_at_top", "before_10", "ap", "seconds_fitting")
+"""Measures that have a table of their own."""
+DRAWN = ("pos_at_top", "before_10", "ap")
+FEWEST = 5
+"""A mean of fewer splits says nothing and is not shown, unless no more were asked for."""
+Summaries = dict[tuple[str, str], Summary]
+TITLES = {one.key: one.title for one in (*MEASURES, *COSTS)}
+
+
+@dataclass(frozen=True)
+class Tested:
+    """Ours less another's on a set: the paired difference and its p-value among many."""
+
+    data: str
+    rival: str
+    measure: str
+    n_splits: int
+    difference: Difference
+    corrected: float
+    """Holm's, among all rivals and sets of the measure."""
+    overlapping: float
+    """Nadeau and Bengio's, which knows that splits share rows."""
+
+    @property
+    def verdict(self) -> int:
+        """1 if ours is better by the corrected test, -1 if it is worse, else 0."""
+        return int(np.sign(self.difference.mean)) if self.corrected < LEVEL else 0
+
+
+def result(plan: Plan, store: Store, titles: dict[str, str]) -> Result:
+    """All tables and pictures of the arena, from what is in the store."""
+    summaries = {pair: enough(plan, one) for pair, one in summarise(plan, store).items()}
+    tested = [one for measure in MEASURES for one in compare(plan, summaries, measure.key)]
+    ranks = {measure.key: ranked(plan, summaries, measure.key) for measure in MEASURES}
+    order = ranks["ap"].order
+    shown = [overview(plan, summaries, tested, titles, order, key) for key in SHOWN]
+    return Result(
+        "arena",
+        "The arena: who ranks the top best",
+        [*shown, mean_ranks(plan, ranks, tested), practices(plan)],
+        pictures(ranks, titles),
+        {"trials": plan.trials, "seed": plan.seed, "methods": list(plan.methods), "data": titles},
+        files=[long_table(plan, summaries, titles), differences(tested, titles)],
+    )
+
+
+def pictures(ranks: dict[str, Ranks], titles: dict[str, str]) -> dict[str, Picture]:
+    """Of rankers with a result on most of the sets; none if nobody has."""
+    drawn = {key: ranks[key].of_most() for key in DRAWN}
+    if not drawn["before_10"].names:
+        return {}
+    return {
+        "arena": draw_winners(drawn["before_10"], TITLES["before_10"], titles),
+        "arena-ranks": draw_ranks({TITLES[key]: one for key, one in drawn.items()}),
+    }
+
+
+def enough(plan: Plan, summary: Summary) -> Summary:
+    """A summary, without means if they are of too few splits."""
+    n_done, n_all = len(summary.trials), plan.n_trials(summary.data)
+    if not 0 < n_done < min(FEWEST, n_all):
+        return summary
+    why = f" ({summary.trouble})" if summary.trouble else ""
+    return replace(summary, values={}, trials=[], trouble=f"only {n_done} of {n_all} splits{why}")
+
+
+def compare(plan: Plan, summaries: Summaries, measure: str) -> list[Tested]:
+    """Ours against every other on every set, corrected for so many comparisons."""
+    pairs, found = [], []
+    for data in plan.data:
+        ours = summaries.get((data, OURS))
+        for rival in plan.methods:
+            theirs = summaries.get((data, rival))
+            if rival == OURS or ours is None or theirs is None:
+                continue
+            difference = ours.against(theirs, measure)
+            if difference is not None:
+                pairs.append((data, rival, ours.differences(theirs, measure)))
+                found.append(difference)
+    corrected = holm([one.p_value for one in found])
+    test_to_train = TEST_SHARE / (1.0 - TEST_SHARE)
+    return [
+        Tested(data, rival, measure, gaps.size, one, p, overlapping_p(gaps, test_to_train))
+        for (data, rival, gaps), one, p in zip(pairs, found, corrected, strict=True)
+    ]
+
+
+def ranked(plan: Plan, summaries: Summaries, measure: str) -> Ranks:
+    """Ranks of all means; who has none on a set comes last there."""
+    means = np.full((len(plan.data), len(plan.methods)), np.nan)
+    for i, data in enumerate(plan.data):
+        for j, method in enumerate(plan.methods):
+            summary = summaries.get((data, method))
+            if summary is not None and summary.trials:
+                means[i, j] = summary.values[measure].mean()
+    return Ranks(list(plan.data), [CONTESTANTS[key].title for key in plan.methods], means)
+
+
+def overview(
+    plan: Plan,
+    summaries: Summaries,
+    tested: Sequence[Tested],
+    titles: dict[str, str],
+    order: Sequence[int],
+    measure: str,
+) -> Table:
+    """One measure of every ranker on every set."""
+    verdicts = {(one.data, one.rival): one.verdict for one in tested if one.measure == measure}
+    rows = []
+    for method in (plan.methods[i] for i in order):
+        cells = [
+            cell(plan, summaries.get((data, method)), data, measure)
+            + {1: "●", -1: "○"}.get(verdicts.get((data, method), 0), "")
+            for data in plan.data
+        ]
+        rows.append([CONTESTANTS[method].title, *cells])
+    notes = [
+        "Means over the splits (in brackets how many, if not all of them; fewer than "
+        f"{FEWEST} are not shown). ● and ○: TopRanker is "
+        f"better and worse, by paired t-tests at {LEVEL} with Holm's correction for all rivals and "
+        "sets. Rankers in the order of their mean rank by average precision."
+    ]
+    if measure in (one.key for one in COSTS):
+        notes = [
+            "CPU seconds of one thread to fit, with every choice that it takes, on average. Trials "
+            "ran on machines that differ in speed: a factor of two or three may be the machine's. "
+            "GPU: it ran on one, of which CPU seconds tell nothing."
+        ]
+    name, columns = f"arena-{_file_name(measure)}", [titles[data] for data in plan.data]
+    return Table(name, TITLES[measure], ["ranker", *columns], rows, notes)
+
+
+def _file_name(measure: str) -> str:
+    return measure.replace("_", "-").replace("seconds-fitting", "seconds")
+
+
+def cell(plan: Plan, summary: Summary | None, data: str, measure: str) -> str:
+    """A mean with the number of its splits, if some are missing, or why there is none."""
+    if summary is None:
+        return "not run"
+    if not summary.trials:
+        return summary.trouble.split(" (")[0]
+    mean = float(summary.values[measure].mean())
+    few = len(summary.trials) < plan.n_trials(data)
+    return (shown(mean, measure) or "GPU") + (f" ({len(summary.trials)})" if few else "")
+
+
+def shown(value: float, measure: str) -> str:
+    """Three digits behind the point, and costs as they are read; nothing if nobody measured."""
+    if np.isnan(value):
+        return ""
+    if measure == "seconds_fitting":
+        return f"{value:.2g}" if value < 10 else f"{value:.0f}"
+    return f"{value:.0f}" if measure == "megabytes" else f"{value:.3f}"
+
+
+def mean_ranks(plan: Plan, ranks: dict[str, Ranks], tested: Sequence[Tested]) -> Table:
+    """Mean rank by each measure, and how often TopRanker is better, level and worse."""
+    rows = []
+    for measure in MEASURES:
+        found, most = ranks[measure.key], ranks[measure.key].of_most()
+        mean = dict(zip(most.names, most.mean, strict=True))
+        for i in sorted(found.order, key=lambda i: mean.get(found.names[i], np.inf)):
+            of_rival = [
+                one.verdict
+                for one in tested
+                if (one.measure, one.rival) == (measure.key, plan.methods[i])
+            ]
+            counts = [str(of_rival.count(verdict)) for verdict in (1, 0, -1)]
+            rows.append(
+                [
+                    measure.title,
+                    found.names[i],
+                    f"{mean[found.names[i]]:.2f}" if found.names[i] in mean else "",
+                    str(found.n_finished[i]),
+                    *(counts if of_rival else ["", "", ""]),
+                ]
+            )
+    columns = ["measure", "ranker", "mean rank", "sets", "wins", "ties", "losses"]
+    notes = [
+        "Mean rank over the sets, of the rankers with a result on at least half of them; who did "
+        "not finish a set comes last there. Wins, ties and losses are TopRanker's against this "
+        "ranker, by the corrected tests. Two mean ranks differ at "
+        f"{LEVEL} if they are {ranks['ap'].of_most().critical_difference:.1f} apart (Nemenyi).",
+    ]
+    return Table("arena-ranks", "Mean ranks", columns, rows, notes, group=True)
+
+
+def practices(plan: Plan) -> Table:
+    """How each ranker was set."""
+    rows = [[CONTESTANTS[key].title, CONTESTANTS[key].practice] for key in plan.methods]
+    return Table("arena-practices", "How each ranker is set", ["ranker", "settings"], rows)
+
+
+def long_table(plan: Plan, summaries: Summaries, titles: dict[str, str]) -> Table:
+    """Every mean of every ranker on every set, and why some are missing."""
+    measured = [*MEASURES, *COSTS]
+    rows = []
+    for data in plan.data:
+        for method in plan.methods:
+            summary = summaries.get((data, method))
+            means, n_splits, trouble = [""] * len(measured), 0, "not run"
+            if summary is not None:
+                n_splits, trouble = len(summary.trials), summary.trouble
+            if summary is not None and n_splits:
+                means = [shown(float(summary.values[one.key].mean()), one.key) for one in measured]
+            splits = [str(n_splits), str(plan.n_trials(data))]
+            rows.append([titles[data], CONTESTANTS[method].title, *splits, *means, trouble])
+    columns = ["set", "ranker", "splits", "of", *(one.title for one in measured), "trouble"]
+    return Table("arena", "Every mean", columns, rows)
+
+
+def differences(tested: Sequence[Tested], titles: dict[str, str]) -> Table:
+    """Every paired difference with its interval and p-values."""
+    rows = [
+        [
+            titles[one.data],
+            CONTESTANTS[one.rival].title,
+            TITLES[one.measure],
+            str(one.n_splits),
+            *(f"{x:+.4f}" for x in (one.difference.mean, one.difference.low, one.difference.high)),
+            *(f"{p:.2g}" for p in (one.difference.p_value, one.corrected, one.overlapping)),
+        ]
+        for one in tested
+    ]
+    columns = ["set", "against", "measure", "splits", "difference", "low", "high"]
+    columns += ["p", "p (Holm)", "p (splits overlap)"]
+    return Table("arena-differences", "TopRanker less each rival", columns, rows)

@@ -1,0 +1,156 @@
+"""What a method may take on a data set, what it took, and what it is foreseen to take."""
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from concurrent.futures import Future, wait
+from statistics import fmean
+from typing import TYPE_CHECKING
+
+from joblib import wrap_non_picklable_objects
+
+from reproduce.forecast import in_words
+from reproduce.store import DONE, OUT_OF_TIME, Record
+from toppush.types import Json
+
+if TYPE_CHECKING:
+    from pebble import ProcessPool
+
+    from reproduce.runner import Plan
+
+FORESEEING = 120.0
+"""Seconds after which a forecast is given up."""
+Cell = tuple[str, str]
+"""A data set and a method."""
+
+
+def cell_of(config: Json) -> Cell:
+    """Where a piece of work belongs."""
+    return config["data"], config["method"]
+
+
+def forecasts(records: Iterable[Record]) -> dict[Cell, Json]:
+    """What earlier runs foresaw of cells whose time was up."""
+    late = {cell_of(one.config): one.result for one in records if one.status == OUT_OF_TIME}
+    return {cell: one["foreseen"] for cell, one in late.items() if one.get("foreseen")}
+
+
+def doubt(n_done: int) -> float:
+    """How many times the limit all trials may be foreseen to take before none begins any more.
+
+    Two after one that ended, fewer with every further one, whose mean tells more; one where no
+    trial tells.
+    """
+    return 1.0 + 1.0 / math.sqrt(n_done) if n_done else 1.0
+
+
+class Limits:
+    """Seconds of a plan's cells."""
+
+    def __init__(self, plan: "Plan") -> None:
+        self.plan = plan
+        self.spent: dict[Cell, float] = defaultdict(float)
+        self.finished: Counter[Cell] = Counter()
+        self.begun: Counter[Cell] = Counter()
+        self.foreseen: dict[Cell, Json] = dict(plan.foreseen)
+
+    def count(self, records: Iterable[Record]) -> None:
+        """Take over what earlier runs took."""
+        for counted in (self.spent, self.finished, self.begun):
+            counted.clear()
+        for record in records:
+            self.spend(record.config, record.result.get("seconds", 0.0), record.status)
+
+    def spend(self, config: Json, seconds: float, status: str) -> None:
+        """Note what a piece of work took, and how it ended."""
+        self.spent[cell_of(config)] += seconds
+        self.finished[cell_of(config)] += status == DONE
+        self.begun[cell_of(config)] += seconds > 0.0
+
+    def foresee(self, configs: Iterable[Json], pool: "ProcessPool", jobs: int) -> None:
+        """Ask how long the trials of slow methods would take that have finished none."""
+        cells = {cell_of(config) for config in configs if config["trial"] is not None}
+        self._ask([cell for cell in sorted(cells) if self._is_open(cell)], pool, jobs)
+
+    def foresee_late(self, cell: Cell, pool: "ProcessPool") -> None:
+        """Ask the same of a method that ran out of time in its first trial."""
+        self._ask([] if self.finished[cell] else [cell], pool, 1)
+
+    def _ask(self, cells: Sequence[Cell], pool: "ProcessPool", jobs: int) -> None:
+        asked = [cell for cell in cells if cell not in self.foreseen]
+        for at in range(0, len(asked), jobs):
+            futures = {cell: self._schedule(pool, *cell) for cell in asked[at : at + jobs]}
+            wait(futures.values())
+            # What fails here fails again in its trial, which says so.
+            found = {cell: one for cell, one in futures.items() if one.exception() is None}
+            self.foreseen |= {cell: one.result() for cell, one in found.items()}
+
+    def _is_open(self, cell: Cell) -> bool:
+        """Whether a method is slow and nobody knows how long it takes here."""
+        is_slow = getattr(self.plan.known[cell[1]], "is_slow", False)
+        return is_slow and not (self.finished[cell] or self.spent[cell])
+
+    def _schedule(self, pool: "ProcessPool", data: str, method: str) -> Future[Json]:
+        packed = wrap_non_picklable_objects(self.plan.known[method], keep_wrapper=False)
+        arguments = (data, self.plan.directory, packed)
+        return pool.schedule(self.plan.foresee, args=arguments, timeout=FORESEEING)
+
+    def left(self, cell: Cell) -> float:
+        """Seconds for further trials; none if all are foreseen to take far longer than allowed."""
+        if self._needed(cell) > doubt(self.finished[cell]) * self.plan.time_limit:
+            return 0.0
+        return self.plan.time_limit - self.spent[cell]
+
+    def _needed(self, cell: Cell) -> float:
+        """Seconds of all trials by those that ended, or as foreseen; 0 if nobody knows."""
+        one = self.spent[cell] / max(self.finished[cell] or self.begun[cell], 1)
+        if not self.finished[cell]:
+            one = max(one, self.foreseen.get(cell, {}).get("seconds_trial", 0.0))
+        return float(one * self.plan.n_trials(cell[0]))
+
+    def late(self, cell: Cell) -> str:
+        """The limit, and how long all trials would take as far as one can tell."""
+        n_trials, n_done = self.plan.n_trials(cell[0]), self.finished[cell]
+        limit = f"more than {self.plan.time_limit:g} CPU s for all trials"
+        if n_done:
+            return f"{limit}; about {in_words(self._needed(cell))} by {n_done} of {n_trials}"
+        if cell not in self.foreseen:
+            return limit
+        needed, most = in_words(self._needed(cell)), max(self.foreseen[cell]["sizes"])
+        begun = "" if self.spent[cell] else ", so not begun"
+        return f"{limit}: about {needed} by fits on up to {most:,} rows{begun}"
+
+
+class TimeLeft:
+    """Seconds until a plan is done: for each cell its trials left times what one took so far."""
+
+    def __init__(self, plan: "Plan", records: Iterable[Record]) -> None:
+        own = [config for config in plan.configs() if not plan.shared_by(config["method"])]
+        self.jobs, self.n_left = plan.jobs, Counter(cell_of(config) for config in own)
+        self.costs: dict[Cell, list[float]] = defaultdict(list)
+        for record in records:
+            self.note(record)
+
+    def note(self, record: Record) -> None:
+        """Count a trial that ended; one that ran out of time ends those after it."""
+        cell = cell_of(record.config)
+        if record.config["trial"] is None or cell not in self.n_left:
+            return
+        self.costs[cell].append(record.result.get("seconds", 0.0))
+        self.n_left[cell] -= 1
+        if record.status == OUT_OF_TIME:
+            self.n_left[cell] = 0
+
+    def seconds(self) -> float | None:
+        """None while no trial has ended."""
+        if not self.costs:
+            return None
+        return sum(n * self._cost(cell) for cell, n in self.n_left.items() if n > 0) / self.jobs
+
+    def _cost(self, cell: Cell) -> float:
+        """Mean seconds of a trial; where none ended that of other methods on the set, or of all."""
+        if cell in self.costs:
+            return fmean(self.costs[cell])
+        means = {other: fmean(costs) for other, costs in self.costs.items()}
+        beside = [mean for (data, _), mean in means.items() if data == cell[0]]
+        return fmean(beside or means.values())
