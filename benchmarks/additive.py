@@ -34,7 +34,7 @@ from benchmarks.common import save, saved, show
 from benchmarks.data import DATA, load
 from reproduce import datasets
 from toppush import TopPushAdditive, TopPushCV, metrics
-from toppush.nonlinear.curves import Curves
+from toppush.models.curves import Curves
 
 NAME = "additive"
 KEY = ["data", "rows", "seed", "method"]
@@ -84,9 +84,9 @@ METHODS = {
     "logistic regression": lambda: filled(MaxAbsScaler(), logistic()),
     "logistic regression on curves": lambda: make_pipeline(Curved(), logistic()),
     "TopPushCV": lambda: filled(
-        MaxAbsScaler(), FunctionTransformer(sparse.csr_matrix), TopPushCV(n_threads=1)
+        MaxAbsScaler(), FunctionTransformer(sparse.csr_matrix), TopPushCV(n_jobs=1)
     ),
-    "TopPushAdditive": lambda: TopPushAdditive(n_threads=1),
+    "TopPushAdditive": lambda: TopPushAdditive(n_jobs=1),
     "LightGBM": trees,
 }
 

@@ -33,7 +33,7 @@ def main():
                 top = float(word) if "." in word else int(word)
                 for lam in LAMS:
                     began = time.perf_counter()
-                    model = TopPush(lam, top=top, loss=loss, tol=options.tol, n_threads=1)
+                    model = TopPush(lam, top=top, loss=loss, tol=options.tol, n_jobs=1)
                     found = model.fit(X, y).solution_
                     seconds = time.perf_counter() - began
                     rows.append([

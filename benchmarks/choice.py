@@ -42,7 +42,7 @@ def seconds_of(fit):
 def speed(name, repeats):
     """Both in turn on all rows, and how they rank a third."""
     X, y = load(name)
-    models = [TopPushCV(n_threads=1), LogisticRegressionCV(Cs=10, cv=5, solver="liblinear")]
+    models = [TopPushCV(n_jobs=1), LogisticRegressionCV(Cs=10, cv=5, solver="liblinear")]
     spent = [[], []]
     while len(spent[0]) < repeats:
         for model, times in zip(models, spent, strict=True):

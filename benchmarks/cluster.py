@@ -149,8 +149,8 @@ def one(side, n_rows):
         for number, size in enumerate(sizes):
             at = sum(sizes[:number])
             X[at : at + size], y[at : at + size] = made_part(number, size)
-        fitted(X[:2000], y[:2000], n_threads=2, **FIT)
-        seconds, solution = fitted(X, y, n_threads=2, **FIT)
+        fitted(X[:2000], y[:2000], n_jobs=2, **FIT)
+        seconds, solution = fitted(X, y, n_jobs=2, **FIT)
     else:
         from toppush.designs.dask import DaskDesign
 

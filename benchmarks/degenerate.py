@@ -18,9 +18,9 @@ from toppush import TopPush, metrics
 
 DATA = ["diabetes", "mammography", "a9a", "ijcnn1"]
 RANKERS = {
-    'top="auto"': lambda: TopPush(top="auto", n_threads=1),
-    "top=1": lambda: TopPush(n_threads=1),
-    "paper's solver": lambda: TopPush(solver="paper", n_threads=1),
+    'top="auto"': lambda: TopPush(top="auto", n_jobs=1),
+    "top=1": lambda: TopPush(n_jobs=1),
+    "paper's solver": lambda: TopPush(solver="paper", n_jobs=1),
 }
 MEASURES = {"Pos@Top": metrics.positives_at_top, "AP": metrics.average_precision}
 

@@ -31,7 +31,7 @@ from sklearn.model_selection import train_test_split
 from benchmarks.common import report
 from benchmarks.data import load_for_trees
 from toppush import TopRanker, files
-from toppush.estimators.contributions import highest_negatives, learn_reference
+from toppush.explain.contributions import highest_negatives, learn_reference
 
 SETS = ["mammography", "spambase", "bank-marketing"]
 METHODS = ["linear", "additive", "trees", "TopRanker"]
@@ -54,7 +54,7 @@ def read(name):
 def fitted(kind, X, y):
     """A model of a kind, as `toppush fit` makes it, or a TopRanker."""
     if kind == "TopRanker":
-        ranker = TopRanker(n_threads=1).fit(X, y)
+        ranker = TopRanker(n_jobs=1).fit(X, y)
         learn_reference(ranker, X, y)
         return ranker
     with tempfile.TemporaryDirectory() as folder:

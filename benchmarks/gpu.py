@@ -218,7 +218,7 @@ def solved_by(rows, y, lam, options):
     def late(history, weights, threshold):
         return time.perf_counter() - began > options.limit
 
-    with rows.design(y, n_threads=options.threads) as design:
+    with rows.design(y, n_jobs=options.threads) as design:
         loss, k = LOSSES["truncated_quadratic"], count_top(options.top, design.n_neg)
         watch = late if options.device == "cpu" else None  # which is handed all weights
         problem = TopPushProblem(design, loss, lam, k)

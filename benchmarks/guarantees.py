@@ -18,15 +18,15 @@ import numpy as np
 
 from benchmarks import common
 from toppush.metrics import top_curve
-from toppush.metrics.budgets import hits_above, hits_in_first, threshold_for_budget
-from toppush.metrics.groups import group_means, grouped_lists
-from toppush.metrics.profit import best_length
-from toppush.metrics.thresholds import (
+from toppush.thresholds.budgets import hits_above, hits_in_first, threshold_for_budget
+from toppush.thresholds.groups import group_means, grouped_lists
+from toppush.thresholds.guarantees import (
     NoGuarantee,
     threshold_at_fpr,
     threshold_at_precision,
     threshold_at_recall,
 )
+from toppush.thresholds.profit import best_length
 
 POPULATION = 200_000
 DRAWS = 300

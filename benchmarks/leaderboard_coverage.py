@@ -18,12 +18,12 @@ import numpy as np
 
 from benchmarks import common
 from toppush import TopPushTrees, TopRanker
-from toppush.auto.folds import shared_folds
 from toppush.auto.leaderboard import COMBINATION
 from toppush.auto.linear import TopLinear
 from toppush.auto.members import EFFORTS
+from toppush.folds.shared import shared_folds
 from toppush.metrics import average_precision
-from toppush.nonlinear.forest import _mean_share
+from toppush.models.forest import _mean_share
 
 N_FRESH, N_LISTS, N_COLUMNS = 8_000, 12, 8
 COLUMNS = [
@@ -63,7 +63,7 @@ def judged(case, seed):
     """Value, interval, AP of the fold models and of the fitted ranker, for each row."""
     rng = np.random.default_rng(seed)
     X, y = case.draw(case.n_rows, rng)
-    ranker = TopRanker(random_state=seed, n_threads=1).fit(X, y)
+    ranker = TopRanker(random_state=seed, n_jobs=1).fit(X, y)
     fresh, labels = case.draw(N_FRESH, rng)
     lists = [fresh_list(labels, case, rng) for _ in range(N_LISTS)]
     folds = shared_folds(

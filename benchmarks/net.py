@@ -47,8 +47,8 @@ from benchmarks.common import recall_before, save, saved, show
 from benchmarks.data import load
 from toppush import TopPushNet
 from toppush.metrics import average_precision, positives_at_top
-from toppush.nonlinear.net_batches import Shuffled
-from toppush.nonlinear.net_columns import Columns
+from toppush.models.net_batches import Shuffled
+from toppush.tables.net_columns import Columns
 from toppush.torch import TopPushLoss
 from toppush.torch.pairs import Scored, top_level
 
@@ -240,7 +240,7 @@ def scores_of(net, rows):
 def fit(method, X, y, seed, device):
     """A function from dense rows to scores."""
     if method in ENSEMBLES:
-        net = TopPushNet(TOP, loss=ENSEMBLES[method], device=device, random_state=seed, n_threads=1)
+        net = TopPushNet(TOP, loss=ENSEMBLES[method], device=device, random_state=seed, n_jobs=1)
         return net.fit(X, y).decision_function
     return trained(Task(X, y, seed, device), LOSSES[method])
 

@@ -40,10 +40,10 @@ def boards(first, n_sets):
     found = {}
     for seed in range(first, first + n_sets):
         X, y = noise(seed)
-        ranker = TopRanker(random_state=seed, n_threads=1).fit(X, y)
+        ranker = TopRanker(random_state=seed, n_jobs=1).fit(X, y)
         for row in ranker.leaderboard_:
             found.setdefault(row["name"], []).append(row["average_precision"])
-        scores = TopPushTrees(random_state=seed, n_threads=1).fit(X, y).out_of_fold_
+        scores = TopPushTrees(random_state=seed, n_jobs=1).fit(X, y).out_of_fold_
         found.setdefault("TopPushTrees.out_of_fold_", []).append(average_precision(y, scores))
     return found
 

@@ -7,7 +7,7 @@
 tolerance of `TopPushCV`, tests the pair that each rule chooses, and goes on where
 results/selection-splits.csv ends; `table` writes the means to results/selection.csv. The grid is
 that of `TopPushCV` with all the tops it may grow by, and `by_the_top` its rule, of
-`toppush.estimators.choice`.
+`toppush.models.choice`.
 """
 
 import argparse
@@ -24,12 +24,12 @@ from benchmarks.common import RESULTS, report, saved
 from benchmarks.data import FILES, load
 from toppush import metrics
 from toppush.designs import LocalRows
-from toppush.estimators import choice as rules
-from toppush.estimators.base import TrainingRows
-from toppush.estimators.cross_validation import MORE_TOPS, TOL, TOPS
-from toppush.estimators.folds import fit_fold
-from toppush.estimators.path import Grid, follow, lam_grid
 from toppush.metrics.head import Head, first_negatives
+from toppush.models import choice as rules
+from toppush.models.base import TrainingRows
+from toppush.models.fold_fits import fit_fold
+from toppush.models.linear_cv import MORE_TOPS, TOL, TOPS
+from toppush.models.path import Grid, follow, lam_grid
 
 GRID_TOPS, LOSS = TOPS + MORE_TOPS, "truncated_quadratic"
 MEASURES = {
@@ -70,7 +70,7 @@ def keep(rows):
 def measure_split(X, y, X_test, y_test, seed):
     """Folds, joint recall and degenerate pairs, which the rules see, and what is tested."""
     given = TrainingRows(LocalRows(X), y, np.array([False, True]), y, None)
-    with given.design(n_threads=1) as design:
+    with given.design(n_jobs=1) as design:
         pairs = Grid(lam_grid(design, LOSS), GRID_TOPS, LOSS, TOL)
         path = follow(design, pairs)
     grid = [found for row in path.solutions for found in row]

@@ -24,9 +24,9 @@ from sklearn.linear_model import LogisticRegression
 from benchmarks import common
 from benchmarks.data import load
 from toppush import TopPush
-from toppush.files.unseen import cross_fitted, stratified
-from toppush.metrics.calibration import ScoreScale, venn_abers
-from toppush.metrics.spread import Spread, top_levels
+from toppush.metrics.quantile_sketch import Spread, top_levels
+from toppush.modeltypes.out_of_fold import cross_fitted, stratified
+from toppush.thresholds.calibration import ScoreScale, venn_abers
 
 SETS = ("ijcnn1", "mammography", "w8a", "spambase", "a9a")
 POSITIVES = (20, 50, 200, 1000)

@@ -18,7 +18,7 @@ from benchmarks.common import report
 from benchmarks.data import load, made
 
 
-def rows(n_threads):
+def rows(n_jobs):
     """Median seconds of a fit for each number of rows, and the slope of the logarithms."""
     from toppush import TopPush
 
@@ -30,7 +30,7 @@ def rows(n_threads):
         times = []
         for _ in range(5 if n_rows < 10**7 else 3):
             began = time.perf_counter()
-            found = TopPush(1.0, top=0.01, tol=1e-3, n_threads=n_threads).fit(X, y).solution_
+            found = TopPush(1.0, top=0.01, tol=1e-3, n_jobs=n_jobs).fit(X, y).solution_
             times.append(time.perf_counter() - began)
         table.append([n_rows, median(times), found.history[-1].passes, found.relative_gap])
         print(*table[-1], flush=True)
@@ -46,23 +46,23 @@ def threads():
     local = sys.modules["toppush.designs.local"]
     local.ENTRIES_PER_THREAD = 1  # two blocks also where one would be the default
 
-    def ranker(solver, n_threads):
-        return TopPush(0.1, solver=solver, n_threads=n_threads, max_iter=50)
+    def ranker(solver, n_jobs):
+        return TopPush(0.1, solver=solver, n_jobs=n_jobs, max_iter=50)
 
     table = []
     sets = {"nslkdd": load("nslkdd"), "made like real-sim": made("made like real-sim")}
     for name, (X, y) in sets.items():
         for solver in ("newton", "paper"):
             found, seconds = {}, {}
-            for n_threads in (1, 2):
+            for n_jobs in (1, 2):
                 times = []
                 for _ in range(3):
                     began = time.perf_counter()
-                    model = ranker(solver, n_threads).fit(X, y)
+                    model = ranker(solver, n_jobs).fit(X, y)
                     times.append(time.perf_counter() - began)
-                again = ranker(solver, n_threads).fit(X, y)
+                again = ranker(solver, n_jobs).fit(X, y)
                 assert np.array_equal(model.coef_, again.coef_), "a repeated fit differs"
-                found[n_threads], seconds[n_threads] = model.coef_, median(times)
+                found[n_jobs], seconds[n_jobs] = model.coef_, median(times)
             apart = np.abs(found[1] - found[2]).max() / np.abs(found[1]).max()
             table.append([name, solver, seconds[1], seconds[2], seconds[1] / seconds[2], apart])
             print(*table[-1], flush=True)
@@ -70,7 +70,7 @@ def threads():
     report("threads", columns, table)
 
 
-def url(n_rows, n_threads):
+def url(n_rows, n_jobs):
     """One fit beside one product with X and one with X', and the peak memory."""
     from toppush import TopPush
 
@@ -89,7 +89,7 @@ def url(n_rows, n_threads):
         flush=True,
     )
     began = time.perf_counter()
-    found = TopPush(1.0, tol=1e-3, n_threads=n_threads, verbose=1).fit(X, y).solution_
+    found = TopPush(1.0, tol=1e-3, n_jobs=n_jobs, verbose=1).fit(X, y).solution_
     seconds = time.perf_counter() - began
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     columns = [

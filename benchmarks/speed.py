@@ -48,9 +48,9 @@ def ranker(method):
     from toppush import TopPush
 
     if method == "TopPush":
-        return TopPush(LAM, tol=TOL, n_threads=1)
+        return TopPush(LAM, tol=TOL, n_jobs=1)
     if method.startswith("paper"):
-        return TopPush(LAM, solver="paper", n_threads=1)
+        return TopPush(LAM, solver="paper", n_jobs=1)
     if method == "LinearSVC":
         return LinearSVC()
     if method.startswith("Logistic"):
@@ -120,7 +120,7 @@ def run_to(goal, limit, X, y):
     def arrived(history, weights, threshold):
         return history[-1].upper <= goal or time.process_time() - began > limit
 
-    with LocalDesign(X, y, n_threads=1) as design:
+    with LocalDesign(X, y, n_jobs=1) as design:
         problem = TopPushProblem(design, LOSSES["truncated_quadratic"], LAM)
         found = solve(problem, solver="paper", tol=0.0, max_iter=10**9, watch=arrived)
     seconds = time.process_time() - began

@@ -31,7 +31,7 @@ def measured(X, y, lam, seed):
     train, test = train_test_split(np.arange(y.size), test_size=1 / 3, random_state=seed)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        ranker = TopPush(lam, solver="paper", n_threads=1).fit(X[train], y[train])
+        ranker = TopPush(lam, solver="paper", n_jobs=1).fit(X[train], y[train])
     scores, truth = ranker.decision_function(X[test]), y[test]
     return (
         metrics.average_precision(truth, scores),

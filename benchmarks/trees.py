@@ -55,11 +55,11 @@ KEPT = ["set", "split", "method", *MEASURES, "seconds"]
 
 
 def toppush_trees(X, y, seed):
-    return TopPushTrees(n_threads=1, random_state=seed).fit(X, y).decision_function
+    return TopPushTrees(n_jobs=1, random_state=seed).fit(X, y).decision_function
 
 
 def binary_members(X, y, seed):
-    ranker = TopPushTrees(loss="binary", n_threads=1, random_state=seed)
+    ranker = TopPushTrees(loss="binary", n_jobs=1, random_state=seed)
     return ranker.fit(X, y).decision_function
 
 

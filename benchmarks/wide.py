@@ -57,7 +57,7 @@ def rows_of(name, lams, tol, repeats, rival):
             model = LogisticRegression(C=C, solver="liblinear", max_iter=1000)
             theirs, _ = cpu_seconds(lambda: model.fit(X, y), repeats)  # noqa: B023
         for top in TOPS:
-            ranker = TopPush(lam, top=top, tol=tol, n_threads=1)
+            ranker = TopPush(lam, top=top, tol=tol, n_jobs=1)
             ours, _ = cpu_seconds(lambda: ranker.fit(X, y), repeats)  # noqa: B023
             found = ranker.solution_
             ratio = ours / theirs if rival else ""

@@ -13,8 +13,8 @@ from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import StandardScaler
 
 from toppush import TopPushCV
-from toppush.metrics.budgets import expected_hits, threshold_for_budget
-from toppush.metrics.profit import best_length, profit_curve
+from toppush.thresholds.budgets import expected_hits, threshold_for_budget
+from toppush.thresholds.profit import best_length, profit_curve
 
 X, y = make_classification(
     20_000, 20, n_informative=6, weights=[0.99], flip_y=0.002, class_sep=1.5, random_state=0

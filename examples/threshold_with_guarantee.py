@@ -11,7 +11,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from toppush.metrics import top_curve
-from toppush.metrics.thresholds import NoGuarantee, threshold_at_precision
+from toppush.thresholds.guarantees import NoGuarantee, threshold_at_precision
 
 
 def sample(seed, n_rows=4000):

@@ -21,7 +21,7 @@ X, y = make_classification(
 )
 X_train, X_test, y_train, y_test = train_test_split(X, y, test_size=0.5, stratify=y, random_state=0)
 linear = make_pipeline(StandardScaler(), TopPushCV()).fit(X_train, y_train)
-trees = TopPushTrees(n_members=4, random_state=0, n_threads=1).fit(X_train, y_train)
+trees = TopPushTrees(n_members=4, random_state=0, n_jobs=1).fit(X_train, y_train)
 
 # %%
 # Precision (solid) and recall (dashed) of the first rows:

@@ -15,7 +15,7 @@ from reproduce.runner import Plan
 from reproduce.store import Store
 from reproduce.summaries import Difference, Summary, summarise
 from reproduce.tables import Table
-from toppush.metrics.drift import holm
+from toppush.monitor.drift import holm
 
 OURS = "top-ranker"
 """The one that all others are tested against: what a user gets without asking for more."""

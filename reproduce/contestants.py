@@ -41,7 +41,7 @@ from toppush import (
     TopRanker,
 )
 from toppush.designs.columns import can_be_shifted
-from toppush.estimators.scores import scores_of
+from toppush.explain.scores import scores_of
 from toppush.types import Array, Mask
 
 Scorer = Callable[[Any], Array]
@@ -189,7 +189,7 @@ def gpu_name() -> str:
 
 def _fit_our_network(X: Any, y: Mask, seed: int) -> Scorer:
     """On a GPU it may be as large as it allows itself; a processor would take hours."""
-    net = TopPushNet(device="cuda" if gpu_name() else None, n_threads=1, random_state=seed)
+    net = TopPushNet(device="cuda" if gpu_name() else None, n_jobs=1, random_state=seed)
     if not gpu_name():
         _check_first_layer(X, net.hidden[0] * net.n_members)
     return on_columns(lambda seed: net)(X, y, seed)
@@ -293,21 +293,21 @@ CONTESTANTS = {
             "top-ranker",
             "TopRanker",
             "As it is.",
-            as_they_are(lambda seed: TopRanker(n_threads=1, random_state=seed)),
+            as_they_are(lambda seed: TopRanker(n_jobs=1, random_state=seed)),
             "ours",
         ),
         Contestant(
             "top-ranker-quick",
             "TopRanker, quick",
             'effort="quick".',
-            as_they_are(lambda seed: TopRanker(effort="quick", n_threads=1, random_state=seed)),
+            as_they_are(lambda seed: TopRanker(effort="quick", n_jobs=1, random_state=seed)),
             "ours",
         ),
         Contestant(
             "trees",
             "TopPushTrees",
             "As it is.",
-            as_they_are(lambda seed: TopPushTrees(n_threads=1, random_state=seed)),
+            as_they_are(lambda seed: TopPushTrees(n_jobs=1, random_state=seed)),
             "ours",
             needs="lightgbm",
         ),
@@ -315,14 +315,14 @@ CONTESTANTS = {
             "linear",
             "TopPushCV",
             f"{SCALED}else as it is.",
-            on_columns(lambda seed: TopPushCV(n_threads=1)),
+            on_columns(lambda seed: TopPushCV(n_jobs=1)),
             "ours",
         ),
         Contestant(
             "additive",
             "TopPushAdditive",
             f"{SCALED}else as it is.",
-            on_columns(lambda seed: TopPushAdditive(n_threads=1)),
+            on_columns(lambda seed: TopPushAdditive(n_jobs=1)),
             "ours",
         ),
         Contestant(

@@ -86,14 +86,14 @@ def recall_scorer(rate: float) -> Callable[..., float]:
 def a_top_for_each_rate(X: Matrix, y: Mask, rates: Sequence[float]) -> Fitted:
     """Push the share of negatives that may be above the threshold."""
     return {
-        rate: TopPushCV(tops=(rate,), scoring=recall_scorer(rate), n_threads=1).fit(X, y)
+        rate: TopPushCV(tops=(rate,), scoring=recall_scorer(rate), n_jobs=1).fit(X, y)
         for rate in rates
     }
 
 
 def one_model(X: Matrix, y: Mask, rates: Sequence[float]) -> Fitted:
     """One model for all rates, by its own rule."""
-    return dict.fromkeys(rates, TopPushCV(n_threads=1).fit(X, y))
+    return dict.fromkeys(rates, TopPushCV(n_jobs=1).fit(X, y))
 
 
 def logistic_regression(X: Matrix, y: Mask, rates: Sequence[float]) -> Fitted:

@@ -50,7 +50,7 @@ def influence(
         lam, tol = (1.0, value) if what == "epsilon" else (value, 1e-4)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            ranker = TopPush(lam, solver="paper", tol=tol, n_threads=1).fit(X[train], y[train])
+            ranker = TopPush(lam, solver="paper", tol=tol, n_jobs=1).fit(X[train], y[train])
         scores = ranker.decision_function(X[test])
         measured = summary(y[test], scores).values()
         rows.append([value, ranker.n_iter_, ranker.solution_.relative_gap, *measured])

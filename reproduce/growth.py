@@ -20,7 +20,7 @@ from reproduce.figures import INK, new_axes
 from reproduce.results import Result
 from reproduce.tables import Table
 from toppush import TopPush
-from toppush.estimators.base import LinearRanker
+from toppush.models.base import LinearRanker
 from toppush.types import Array, Mask
 
 if TYPE_CHECKING:

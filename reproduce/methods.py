@@ -3,7 +3,7 @@
 The paper's grids are 10^-3, ..., 10^3 for lam, C and the cost of a positive, and 2^-5, ..., 1
 times m/(m+n) for AATP's tau. `RULE` is the paper's rule of choice. `TOP_RULE` is the measure
 `top_recall`, by which LR and `top="auto"` have rows. `TopPushCV` chooses by itself, by the rule
-`by_the_top` of `toppush.estimators.choice`.
+`by_the_top` of `toppush.models.choice`.
 
 A method that is put into `METHODS`, from any file, is a row like the others.
 """
@@ -17,8 +17,8 @@ import numpy as np
 
 from reproduce.baselines import BASELINES, AccuracyAtTop
 from toppush import TopPush, TopPushCV
-from toppush.estimators.toppush import AUTO_TOL
 from toppush.files.competitors import Ranker
+from toppush.models.linear import AUTO_TOL
 from toppush.types import Array, Mask, Matrix
 
 RULE, TOP_RULE = "positives_at_top", "top_recall"
@@ -121,7 +121,7 @@ def _baseline(name: str, **options: object) -> Callable[..., Scorer]:
 
 
 def _toppush(**options: object) -> Callable[..., Scorer]:
-    return by_estimator(lambda **setting: TopPush(**{"n_threads": 1, **options, **setting}))
+    return by_estimator(lambda **setting: TopPush(**{"n_jobs": 1, **options, **setting}))
 
 
 def _auto_from_exact(score: Scorer, X: Matrix, y: Mask, lam: float) -> Scorer:
@@ -147,7 +147,7 @@ def _fit_taus(X: Matrix, y: Mask, values: Sequence[float], C: float) -> list[Sco
 
 
 PAPER: dict[str, object] = {"solver": "paper", "tol": EPSILON}
-STRUCTURAL: dict[str, object] = {"tol": 1e-3, "n_threads": 1}
+STRUCTURAL: dict[str, object] = {"tol": 1e-3, "n_jobs": 1}
 """The tolerance of a structural SVM is a proven relative gap."""
 # At costs of 1000 a thousand Newton steps do not suffice, nor help the top.
 COSTS: dict[str, object] = {"tol": EPSILON, "max_iter": 100, "random_state": 0}
@@ -190,7 +190,7 @@ BEYOND = (
         shares="toppush-exact",
         derive=_auto_from_exact,
     ),
-    Method("toppush-cv", "TopPushCV", by_estimator(partial(TopPushCV, n_threads=1)), revision=4),
+    Method("toppush-cv", "TopPushCV", by_estimator(partial(TopPushCV, n_jobs=1)), revision=4),
     Method(
         "lr-top",
         "LR, top recall",

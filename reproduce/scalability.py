@@ -172,7 +172,7 @@ def timed(line: Line, X: Matrix, y: Mask, held_out: tuple[Matrix, Mask]) -> Timi
 def fit_ours(lam: float, X: Matrix, y: Mask) -> Reached:
     """TopPush by its default solver."""
     began = time.process_time()
-    found = TopPush(lam, tol=TOL, n_threads=1).fit(X, y).solution_
+    found = TopPush(lam, tol=TOL, n_jobs=1).fit(X, y).solution_
     return _proven(found, time.process_time() - began)
 
 
@@ -184,7 +184,7 @@ def fit_by_the_paper(lam: float, limit: float, X: Matrix, y: Mask) -> Reached:
         upper, lower = history[-1][:2]
         return upper - lower <= TOL * upper or time.process_time() - began > limit
 
-    with LocalDesign(X, y, n_threads=1) as design:
+    with LocalDesign(X, y, n_jobs=1) as design:
         problem = TopPushProblem(design, LOSS, lam)
         found = solve(problem, solver="paper", tol=0.0, max_iter=10**9, watch=arrived)
     return _proven(found, time.process_time() - began)

@@ -36,9 +36,10 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MaxAbsScaler
 
 from toppush import TopPush, TopPushAdditive, TopPushNet, TopPushTrees, TopRanker
-from toppush.files import Columns, DataError, ModelError, labels, readers
-from toppush.files.model import saving
+from toppush.files import Columns, DataError, ModelError, readers
 from toppush.files.readers.csv_faults import MISSING
+from toppush.modelfile import saving
+from toppush.tables import labels
 
 sys.path.insert(0, str(Path(__file__).parent))
 from memory import Peak
@@ -342,7 +343,7 @@ def small_models():
     texts = {"categorical_features": [2]}
     names = ["logistic", "boosted", "forest"]
     rankers = [
-        [Columns(form="codes"), TopRanker(names, effort="quick", n_threads=1, **texts)],
+        [Columns(form="codes"), TopRanker(names, effort="quick", n_jobs=1, **texts)],
         [Columns(), MaxAbsScaler(), TopPush(top=0.5)],
         [Columns(form="codes"), TopPushAdditive([0.1], tops=[0.5], **texts)],
         [Columns(), Nystroem(n_components=5, random_state=0), TopPush(top=0.5)],

@@ -195,7 +195,7 @@ class Holder(NamedTuple):
 
     name: str
     hold: object
-    options: dict = {"n_threads": 1}  # noqa: RUF012 - never changed
+    options: dict = {"n_jobs": 1}  # noqa: RUF012 - never changed
     dtype: type = np.float64
     needs: str = "numpy"
 
@@ -238,11 +238,11 @@ HOLDERS = [
     *_both("dense C", lambda X, folder: np.ascontiguousarray(X)),
     *_both("dense F", lambda X, folder: np.asfortranarray(X)),
     Holder("dense with strides", lambda X, folder: np.repeat(X, 2, axis=0)[::2]),
-    *_both("dense in 5 blocks", lambda X, folder: X, options={"n_threads": 5}),
+    *_both("dense in 5 blocks", lambda X, folder: X, options={"n_jobs": 5}),
     *_both("memory-mapped", memory_mapped),
     *_both("CSR array", as_csr),
-    *_both("CSR in 5 blocks", as_csr, options={"n_threads": 5}),
-    Holder("CSR in 20 blocks", as_csr, {"n_threads": 20}),
+    *_both("CSR in 5 blocks", as_csr, options={"n_jobs": 5}),
+    Holder("CSR in 20 blocks", as_csr, {"n_jobs": 20}),
     Holder("CSR matrix", lambda X, folder: sparse.csr_matrix(X)),
     Holder("CSR int64", lambda X, folder: with_wide_indices(X)),
     Holder("CSR unsorted", lambda X, folder: unsorted(X)),
@@ -286,10 +286,10 @@ def small_parts(monkeypatch):
 
 
 @contextmanager
-def opened(X, positive, sample_weight=None, n_threads=None, device=None):
+def opened(X, positive, sample_weight=None, n_jobs=None, device=None):
     """The design that a fit would work on."""
     rows = place(X, device)
     weight = None if sample_weight is None else rows.weights(sample_weight)
     mask = rows.mask(rows.labels(positive), True)
-    with rows.design(mask, weight, n_threads=n_threads) as design:
+    with rows.design(mask, weight, n_jobs=n_jobs) as design:
         yield design

@@ -30,10 +30,10 @@ class Problem:
     shape: str = ""
     weighting: str = ""
 
-    def ranker(self, n_threads=1):
+    def ranker(self, n_jobs=1):
         options = {"loss": self.loss, "solver": self.solver, "tol": self.tol}
         options |= {"pairwise": self.pairwise, "max_iter": self.max_iter}
-        return TopPush(self.lam, top=self.top, n_threads=n_threads, **options)
+        return TopPush(self.lam, top=self.top, n_jobs=n_jobs, **options)
 
     @property
     def magnitudes(self):

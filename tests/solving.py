@@ -34,10 +34,10 @@ def solve(
     top=1,
     weight=None,
     solver="newton",
-    n_threads=1,
+    n_jobs=1,
     **options,
 ):
-    with LocalDesign(X, positive, weight, n_threads=n_threads) as design:
+    with LocalDesign(X, positive, weight, n_jobs=n_jobs) as design:
         problem = TopPushProblem(design, LOSSES[name], lam, count_top(top, design.n_neg))
         return SOLVERS[solver](problem, **options)
 

@@ -14,8 +14,8 @@ from sklearn.base import clone
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from toppush import DegenerateWarning, TopPush, TopPushAdditive, TopPushCV, metrics
-from toppush.nonlinear import features
-from toppush.nonlinear.curves import PER_PIECE, SPREAD, Curves
+from toppush.models import features
+from toppush.models.curves import PER_PIECE, SPREAD, Curves
 from toppush.plots import CurvesDisplay
 from toppush.problem.solution import Solution
 
@@ -158,7 +158,7 @@ def test_rows_in_parts_are_the_same(table, monkeypatch):
     X, _ = table
     made = curves(X)
     whole = made.transform(X).toarray()
-    monkeypatch.setattr("toppush.nonlinear.curves.CHUNK", 100)
+    monkeypatch.setattr("toppush.models.curves.CHUNK", 100)
     assert_array_equal(made.transform(X).toarray(), whole)
 
 
@@ -243,10 +243,10 @@ def test_large_tables_are_searched_in_part_and_fitted_whole(table, monkeypatch):
     assert ranker.threshold_ == alone.threshold_
 
 
-@pytest.mark.parametrize("n_threads", [1, 2])
-def test_a_fit_repeats_bit_for_bit(table, n_threads):
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_a_fit_repeats_bit_for_bit(table, n_jobs):
     X, y = table
-    made = [TopPushAdditive([0.1, 1.0], cv=2, n_threads=n_threads).fit(X, y) for _ in range(2)]
+    made = [TopPushAdditive([0.1, 1.0], cv=2, n_jobs=n_jobs).fit(X, y) for _ in range(2)]
     assert_array_equal(made[0].coef_, made[1].coef_)
     again = pickle.loads(pickle.dumps(made[0]))
     assert_array_equal(again.decision_function(X), made[1].decision_function(X))

@@ -19,14 +19,15 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from toppush import TopPushTrees, TopRanker, metrics
-from toppush.auto import course, members
+from toppush.auto import members
+from toppush.auto import schedule as course
 from toppush.auto.combination import Lists, choose_weights
 from toppush.auto.linear import Rows as LinearRows
 from toppush.auto.linear import TopLinear
 from toppush.auto.quality import Judge
-from toppush.nonlinear.boosting import Grown, choose_rounds, others_than
-from toppush.nonlinear.forest import TopForest
-from toppush.nonlinear.held_out import in_turn, nested
+from toppush.folds.cross_fitted import in_turn, nested
+from toppush.models.boosting import Grown, choose_rounds, others_than
+from toppush.models.forest import TopForest
 
 QUICK = ["logistic", "forest"]
 pytestmark = pytest.mark.filterwarnings("ignore:base model:UserWarning")
@@ -177,8 +178,7 @@ def test_the_score_is_the_weighted_mean_of_the_members():
 def test_a_fit_repeats_to_the_bit_and_does_not_depend_on_threads():
     X, y = made()
     scores = [
-        TopRanker(QUICK, n_threads=n_threads).fit(X, y).decision_function(X)
-        for n_threads in (1, 1, 2)
+        TopRanker(QUICK, n_jobs=n_jobs).fit(X, y).decision_function(X) for n_jobs in (1, 1, 2)
     ]
     np.testing.assert_array_equal(scores[0], scores[1])
     np.testing.assert_array_equal(scores[0], scores[2])
@@ -444,7 +444,7 @@ def test_noise_is_not_ranked_better_than_chance():
     for seed in range(20):
         rng = np.random.default_rng(seed)
         X, y = rng.standard_normal((300, 10)), rng.permutation(np.arange(300) < 60)
-        for row in TopRanker(random_state=seed, n_threads=1).fit(X, y).leaderboard_:
+        for row in TopRanker(random_state=seed, n_jobs=1).fit(X, y).leaderboard_:
             found.setdefault(row["name"], []).append(row["average_precision"])
     chance = 0.2143
     for name, values in found.items():
@@ -458,7 +458,7 @@ def test_rounds_are_not_chosen_by_the_rows_they_score():
     for seed in range(20):
         rng = np.random.default_rng(seed)
         X, y = rng.standard_normal((300, 10)), rng.permutation(np.arange(300) < 60)
-        ranker = TopPushTrees(n_members=4, random_state=seed, n_threads=1).fit(X, y)
+        ranker = TopPushTrees(n_members=4, random_state=seed, n_jobs=1).fit(X, y)
         values.append(metrics.average_precision(y, ranker.out_of_fold_))
     assert np.mean(values) < 0.245
 

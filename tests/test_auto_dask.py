@@ -12,10 +12,13 @@ from sklearn.model_selection import KFold
 
 from holders import lazy
 from toppush import TopRanker, files
-from toppush.auto import dealt, linear, linear_on_dask, xgboost_on_dask
-from toppush.files.errors import ModelError
-from toppush.nonlinear.held_out import in_order, joined
+from toppush.auto import dask_folds as dealt
+from toppush.auto import dask_linear as linear_on_dask
+from toppush.auto import dask_xgboost as xgboost_on_dask
+from toppush.auto import linear
+from toppush.folds.cross_fitted import in_order, joined
 from toppush.objectives import TopPushObjective
+from toppush.system.errors import ModelError
 
 distributed = pytest.importorskip("distributed", reason="needs Dask, the extra [dask]")
 da = pytest.importorskip("dask.array", reason="needs Dask, the extra [dask]")
@@ -140,7 +143,7 @@ def test_who_cannot_is_named(client, rng):
 
 def test_without_xgboost(client, rng, monkeypatch):
     X, y = rows(rng)
-    monkeypatch.setattr("toppush.auto.xgboost_on_dask.find_spec", lambda name: None)
+    monkeypatch.setattr("toppush.auto.dask_xgboost.find_spec", lambda name: None)
     with pytest.raises(ValueError, match="xgboost"):
         TopRanker(["trees"], cv=N_FOLDS).fit(lazy(X, CHUNK), y)
 
@@ -227,7 +230,7 @@ def processes():
 @pytest.mark.long
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_trees_grow_on_the_workers(processes, rng, tmp_path, monkeypatch):
-    monkeypatch.setattr("toppush.auto.xgboost_on_dask.MAX_ROUNDS", 20)
+    monkeypatch.setattr("toppush.auto.dask_xgboost.MAX_ROUNDS", 20)
     frame, y = table(rng)
     spread, labels = first_empty(frame, y)
     frame, y = frame[60:], y[60:]
@@ -328,8 +331,8 @@ def test_the_trees_are_those_of_one_process(processes, rng, loss, monkeypatch):
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_held_out_rows_are_not_seen(processes, rng, monkeypatch):
     """Labels at random: who has seen a row ranks it right, who has not cannot."""
-    monkeypatch.setattr("toppush.auto.xgboost_on_dask.PATIENCE", 1000)
-    monkeypatch.setattr("toppush.auto.xgboost_on_dask.MAX_ROUNDS", 40)
+    monkeypatch.setattr("toppush.auto.dask_xgboost.PATIENCE", 1000)
+    monkeypatch.setattr("toppush.auto.dask_xgboost.MAX_ROUNDS", 40)
     X, y = rng.normal(size=(600, 5)), rng.random(600) < 0.3
     ranker = TopRanker(["trees"], cv=N_FOLDS).fit(lazy(X, 150), y)
     assert ranker.leaderboard_[0]["average_precision"] < 0.45

@@ -12,7 +12,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from toppush import TopPush, TopRanker, files, metrics
-from toppush.auto import course
+from toppush.auto import schedule as course
 from toppush.auto.members import MEMBERS, NO_SPARSE_GAPS, _weight_name
 
 QUICK = ["logistic", "forest"]

@@ -233,7 +233,7 @@ def wide_data(n_rows=60, n_columns=3000):
 
 def space_of(X, y):
     """Where the solver keeps its cuts of these rows."""
-    with LocalDesign(X, y, n_threads=1) as design:
+    with LocalDesign(X, y, n_jobs=1) as design:
         return cutting_plane._space(design)
 
 
@@ -349,20 +349,20 @@ class TestFits:
     def test_blocks_in_threads_give_the_answer_of_one(self, kind, monkeypatch):
         monkeypatch.setattr("toppush.designs.local.ENTRIES_PER_THREAD", 64)
         X, y = small_data(seed=7, n_rows=300)
-        one = kind(10.0, tol=1e-10, n_threads=1).fit(X, y)
-        three = kind(10.0, tol=1e-10, n_threads=3).fit(X, y)
+        one = kind(10.0, tol=1e-10, n_jobs=1).fit(X, y)
+        three = kind(10.0, tol=1e-10, n_jobs=3).fit(X, y)
         np.testing.assert_allclose(one.coef_, three.coef_, atol=1e-4)
 
     @pytest.mark.parametrize("kind", CUTTING_PLANE)
-    @pytest.mark.parametrize("n_threads", [1, 3])
-    def test_cuts_kept_by_rows_and_by_columns_lead_the_same_way(self, kind, n_threads, monkeypatch):
+    @pytest.mark.parametrize("n_jobs", [1, 3])
+    def test_cuts_kept_by_rows_and_by_columns_lead_the_same_way(self, kind, n_jobs, monkeypatch):
         """The two differ in rounding alone: they see the same points and prove the same bounds."""
         monkeypatch.setattr("toppush.designs.local.ENTRIES_PER_THREAD", 64)
         X, y = wide_data()
         found = []
         for usual_cuts in (0, 1 << 20):
             monkeypatch.setattr(cutting_plane, "USUAL_CUTS", usual_cuts)
-            found.append(kind(10.0, tol=1e-6, n_threads=n_threads).fit(X, y))
+            found.append(kind(10.0, tol=1e-6, n_jobs=n_jobs).fit(X, y))
         by_columns, by_rows = found
         assert by_rows.solution_.status is Status.CONVERGED
         apart = 0.5 * np.sum((by_rows.coef_ - by_columns.coef_) ** 2)

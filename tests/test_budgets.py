@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import betabinom
 
-from toppush.metrics import budgets
-from toppush.metrics.budgets import (
+from toppush.thresholds import budgets
+from toppush.thresholds.budgets import (
     beta_binomial_quantile,
     expected_hits,
     future_count,
@@ -18,7 +18,7 @@ from toppush.metrics.budgets import (
     hits_in_first,
     threshold_for_budget,
 )
-from toppush.metrics.thresholds import NoGuarantee
+from toppush.thresholds.guarantees import NoGuarantee
 
 lists = st.lists(st.tuples(st.booleans(), st.integers(0, 6)), min_size=4, max_size=25)
 

@@ -14,9 +14,9 @@ from files import DROP, ENGINES, EVERY_KIND, QUICK, made_rows, write
 from toppush import files
 from toppush.cli.rank import percent
 from toppush.files.ranking import COLUMNS
-from toppush.files.unseen import cross_fitted, stratified
-from toppush.metrics.calibration import ScoreScale, points, reliability, shares
-from toppush.metrics.spread import Spread, even_levels, top_levels, translated
+from toppush.metrics.quantile_sketch import Spread, even_levels, top_levels, translated
+from toppush.modeltypes.out_of_fold import cross_fitted, stratified
+from toppush.thresholds.calibration import ScoreScale, points, reliability, shares
 
 
 def slow_points(score, reference, weight):

@@ -16,12 +16,13 @@ from files import DROP, EVERY_KIND, made_rows, quick_fit, write
 from toppush import files
 from toppush.cli import main
 from toppush.cli.check import MOVED
-from toppush.files import unseen, watching
-from toppush.files.checking_lists import check_against
+from toppush.files import reference as watching
+from toppush.files.check_rankings import check_against
 from toppush.files.readers import csv
 from toppush.files.sources import open_source
-from toppush.metrics.drift import Limits
-from toppush.report.watch import watch_page
+from toppush.modeltypes import out_of_fold as unseen
+from toppush.monitor.drift import Limits
+from toppush.report.check import watch_page
 
 FRAUD = {"label": "fraud", "drop": DROP}
 

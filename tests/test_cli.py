@@ -133,10 +133,10 @@ def test_a_fit_is_compared_with_logistic_regression_on_its_folds(folder):
 @pytest.mark.parametrize(
     "option, module, registry",
     [
-        ("--model", "toppush.files.kinds", "KINDS"),
+        ("--model", "toppush.modeltypes", "KINDS"),
         ("--loss", "toppush.problem.losses", "LOSSES"),
-        ("--scale", "toppush.files.scaling", "SCALES"),
-        ("--missing", "toppush.files.columns", "WAYS"),
+        ("--scale", "toppush.tables.scaling", "SCALES"),
+        ("--missing", "toppush.tables.columns", "WAYS"),
     ],
 )
 def test_choices_are_those_of_the_registry_when_it_is_asked(option, module, registry, monkeypatch):
@@ -179,7 +179,7 @@ def test_evaluate_agrees_with_the_metrics(folder):
 
 
 def test_threshold_is_that_of_the_library(folder):
-    from toppush.metrics.thresholds import threshold_at_fpr
+    from toppush.thresholds.guarantees import threshold_at_fpr
 
     found = result("threshold", folder / "m.toppush", folder / "held.csv", "--fpr", 0.05)
     y, scores = files.labelled(files.load(folder / "m.toppush"), folder / "held.csv")

@@ -20,11 +20,11 @@ from toppush.auto.members import Member
 from toppush.cli.leaderboard import cells as leaderboard_cells
 from toppush.cli.leaderboard import leaderboard, verdict
 from toppush.files import ModelError
-from toppush.files.kinds import KINDS, chosen, kind_of
-from toppush.files.kinds import base as kinds_base
-from toppush.files.kinds.base import FitRows
-from toppush.files.model import saving
-from toppush.files.model.exports import export_onnx
+from toppush.modelfile import saving
+from toppush.modelfile.exports import export_onnx
+from toppush.modeltypes import KINDS, chosen, kind_of
+from toppush.modeltypes import base as kinds_base
+from toppush.modeltypes.base import FitRows
 
 QUICK = {"label": "fraud", "drop": DROP, "effort": "quick", "threads": 1}
 
@@ -49,7 +49,7 @@ def whole(folder):
     pytest.importorskip("lightgbm")
     names = ["logistic", "linear", "boosted", "trees", "forest", "additive"]
     found = files.fit(folder / "train.csv", members=names, **QUICK)
-    ranker = TopRanker(names, effort="quick", categorical_features=[2], n_threads=1)
+    ranker = TopRanker(names, effort="quick", categorical_features=[2], n_jobs=1)
     X = found.pipeline[:-1].transform(pa.table(made_rows(300)))
     with pytest.MonkeyPatch.context() as patch:
         equal = lambda lists, *_: np.full(len(lists.scores), 1.0 / len(lists.scores))  # noqa: E731
@@ -82,7 +82,7 @@ def test_options_reach_the_ranker(folder):
     ranker = KINDS["auto"].ranker(made, rows, 7)
     assert ranker.get_params() == {
         "members": ["logistic"], "effort": "thorough", "seconds": 5.0, "scoring": "ndcg", "cv": 3,
-        "categorical_features": None, "n_threads": 2, "positive": None, "random_state": 7,
+        "categorical_features": None, "n_jobs": 2, "positive": None, "random_state": 7,
         "verbose": 0,
     }  # fmt: skip
 

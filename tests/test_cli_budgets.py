@@ -8,10 +8,10 @@ import pytest
 
 from files import made_rows, write
 from test_cli import run
-from toppush.metrics.budgets import expected_hits, threshold_for_budget
-from toppush.metrics.groups import group_means, grouped_lists
-from toppush.metrics.profit import best_length
-from toppush.metrics.thresholds import threshold_at_precision, threshold_at_recall
+from toppush.thresholds.budgets import expected_hits, threshold_for_budget
+from toppush.thresholds.groups import group_means, grouped_lists
+from toppush.thresholds.guarantees import threshold_at_precision, threshold_at_recall
+from toppush.thresholds.profit import best_length
 
 SCORES = ("held.csv", "--scores", "s", "--label", "fraud")
 

@@ -14,7 +14,7 @@ from test_cli import result, run
 from test_files_models import archive_of, forged
 from toppush import files
 from toppush.files import compare as comparing
-from toppush.files.kinds import KINDS
+from toppush.modeltypes import KINDS
 from toppush.system.extras import EXTRAS
 
 every_kind = pytest.mark.parametrize("kind", EVERY_KIND)
@@ -170,7 +170,7 @@ def test_help_lists_the_options_of_every_kind():
 
 @pytest.mark.parametrize("kind", ENGINES)
 def test_without_the_engine_a_fit_names_the_extra(kind, folder, tmp_path, monkeypatch):
-    from toppush.files.kinds import base
+    from toppush.modeltypes import base
 
     engine, find = KINDS[kind].engine, base.find_spec
     monkeypatch.setattr(base, "find_spec", lambda name: None if name == engine else find(name))
@@ -179,7 +179,7 @@ def test_without_the_engine_a_fit_names_the_extra(kind, folder, tmp_path, monkey
 
 
 def test_compare_sets_kinds_beside_or_names_them_as_left_out(folder, monkeypatch):
-    from toppush.files.kinds import base
+    from toppush.modeltypes import base
 
     pytest.importorskip("lightgbm")
     quick = {name: comparing.COMPETITORS[name] for name in ("TopPush trees", "TopPush net")}

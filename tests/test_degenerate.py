@@ -141,8 +141,8 @@ def test_the_automatic_top_is_a_count_of_the_negatives(n_neg, name, rng):
 def test_the_automatic_top_does_not_depend_on_threads_or_repetition(name):
     X, positive = positives_inside(2)
     tops = set()
-    for n_threads in (1, 2, 1):
-        with LocalDesign(X, positive, n_threads=n_threads) as design:
+    for n_jobs in (1, 2, 1):
+        with LocalDesign(X, positive, n_jobs=n_jobs) as design:
             tops.add(automatic_top(TopPushProblem(design, LOSSES[name], 0.1), tol=TOL))
     assert len(tops) == 1
 

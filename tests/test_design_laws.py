@@ -325,7 +325,7 @@ def fit(monkeypatch, rows, number, weighted, **options):
 @cache
 def reference(number, weighted):
     with pytest.MonkeyPatch.context() as patch:
-        return fit(patch, X, number, weighted, n_threads=1)
+        return fit(patch, X, number, weighted, n_jobs=1)
 
 
 @every_fit
@@ -379,7 +379,7 @@ def fitted_twice(rows, solver, **given):
 
 @cache
 def reference_twice(solver):
-    return fitted_twice(X, solver, n_threads=1)
+    return fitted_twice(X, solver, n_jobs=1)
 
 
 @every_fit
@@ -409,7 +409,7 @@ def hopeless():
     rng = np.random.default_rng(3)
     rows = rng.normal(size=(N_ROWS, 4)).astype(np.float32).astype(np.float64)
     rows[POSITIVE] += 0.25
-    ranker = TopPush(top="auto", n_threads=1).fit(rows, POSITIVE)
+    ranker = TopPush(top="auto", n_jobs=1).fit(rows, POSITIVE)
     return rows, ranker.top_, ranker.solution_.lower
 
 
@@ -438,8 +438,8 @@ def path_and_choice(pairwise):
         fold[side] = np.arange(side.sum()) % 2
     folds = [(np.flatnonzero(fold != one), np.flatnonzero(fold == one)) for one in range(2)]
     return (
-        toppush_path(X, POSITIVE, n_threads=1, **grid_of(pairwise)),
-        TopPushCV(cv=folds, n_threads=1, **grid_of(pairwise)).fit(X, POSITIVE),
+        toppush_path(X, POSITIVE, n_jobs=1, **grid_of(pairwise)),
+        TopPushCV(cv=folds, n_jobs=1, **grid_of(pairwise)).fit(X, POSITIVE),
         folds,
     )
 

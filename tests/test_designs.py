@@ -30,7 +30,7 @@ def dense_values(seed=7):
 
 LOCAL = {holder.name: holder for holder in HOLDERS if holder.in_memory}
 every_kind = pytest.mark.parametrize("kind", LOCAL)
-every_split = pytest.mark.parametrize("n_threads", [1, 2, 5, 100])
+every_split = pytest.mark.parametrize("n_jobs", [1, 2, 5, 100])
 
 
 @pytest.fixture
@@ -59,12 +59,12 @@ positive = np.arange(N_ROWS) % 3 == 0
 
 
 @every_kind
-@pytest.mark.parametrize("n_threads", [1, 5])
+@pytest.mark.parametrize("n_jobs", [1, 5])
 @pytest.mark.usefixtures("small_blocks")
-def test_blocks_are_views(made, n_threads):
+def test_blocks_are_views(made, n_jobs):
     X, _ = made
     stored = X.data if sparse.issparse(X) else X
-    for block in LocalDesign(X, positive, n_threads=n_threads).blocks:
+    for block in LocalDesign(X, positive, n_jobs=n_jobs).blocks:
         if isinstance(block.rows, DenseRows):
             assert np.shares_memory(block.rows.X, stored)
         else:
@@ -78,7 +78,7 @@ def test_blocks_are_views(made, n_threads):
 @pytest.mark.usefixtures("small_blocks")
 def test_wide_indices_are_narrowed_once():
     X = with_wide_indices(dense_values())
-    rows = [block.rows for block in LocalDesign(X, positive, n_threads=1).blocks]
+    rows = [block.rows for block in LocalDesign(X, positive, n_jobs=1).blocks]
     assert np.shares_memory(rows[0]._rows.indices, rows[0]._columns[0][1].indices)
     assert X.indices.dtype == np.int64
 
@@ -112,7 +112,7 @@ def test_empty_columns_of_wide_data_are_dropped(index, monkeypatch, rng):
     X = sparse.csr_array(values)
     X.indices, X.indptr = X.indices.astype(index), X.indptr.astype(index)
     weights, u = rng.normal(size=1000), rng.normal(size=N_ROWS)
-    with LocalDesign(X, positive, n_threads=1) as design:
+    with LocalDesign(X, positive, n_jobs=1) as design:
         assert design.n_features == N_COLS
         assert np.shares_memory(design.blocks[0].rows._rows.data, X.data)
         assert_allclose(all_scores(design, design.narrow(weights)), values @ weights, atol=1e-13)
@@ -149,7 +149,7 @@ def test_blocks_hold_about_equal_numbers_of_entries():
     lengths = np.r_[np.full(500, 20), np.full(5000, 2)]
     indptr = np.r_[0, np.cumsum(lengths)]
     X = sparse.csr_array((np.ones(indptr[-1]), np.zeros(indptr[-1], int), indptr), (5500, 3))
-    design = LocalDesign(X, np.arange(5500) % 2 == 0, n_threads=4)
+    design = LocalDesign(X, np.arange(5500) % 2 == 0, n_jobs=4)
     entries = [block.rows._rows.nnz for block in design.blocks]
     assert sum(entries) == indptr[-1]
     assert max(entries) - min(entries) <= 2 * lengths.max()
@@ -157,7 +157,7 @@ def test_blocks_hold_about_equal_numbers_of_entries():
 
 
 def test_small_data_stay_in_one_block():
-    assert len(LocalDesign(dense_values(), positive, n_threads=8).blocks) == 1
+    assert len(LocalDesign(dense_values(), positive, n_jobs=8).blocks) == 1
 
 
 def block_of(positive, weight=None):
@@ -214,7 +214,7 @@ def test_empty_rows_and_columns():
 @pytest.mark.usefixtures("small_blocks")
 def test_answers_come_in_the_order_of_the_rows():
     X = np.arange(N_ROWS, dtype=float)[:, None]
-    with LocalDesign(X, positive, n_threads=9) as design:
+    with LocalDesign(X, positive, n_jobs=9) as design:
         firsts = design.each(lambda block: block.rows.X[0, 0])
         assert firsts == sorted(firsts)
         assert len(firsts) == 9
@@ -246,7 +246,7 @@ def test_sums_repeat_to_the_bit(made, rng):
     w, u = rng.normal(size=N_COLS), rng.normal(size=N_ROWS)
     answers = set()
     for _ in range(30):
-        with LocalDesign(X, positive, n_threads=7) as design:
+        with LocalDesign(X, positive, n_jobs=7) as design:
             answers.add((all_scores(design, w).tobytes(), combined(design, u).tobytes()))
     assert len(answers) == 1
 
@@ -265,7 +265,7 @@ def test_an_exception_in_a_block_reaches_the_caller(where, error):
         if block is design.blocks[where]:
             raise error
 
-    design = LocalDesign(dense_values(), positive, n_threads=4)
+    design = LocalDesign(dense_values(), positive, n_jobs=4)
     assert len(design.blocks) == 4
     with pytest.raises(error), design:
         design.each(fail)
@@ -276,7 +276,7 @@ def test_an_exception_in_a_block_reaches_the_caller(where, error):
 def test_threads_run_at_the_same_time():
     """Four blocks wait for one another; in turn they would wait for ever."""
     barrier = threading.Barrier(4, timeout=60)
-    with LocalDesign(dense_values(), positive, n_threads=4) as design:
+    with LocalDesign(dense_values(), positive, n_jobs=4) as design:
         assert sorted(design.each(lambda block: barrier.wait())) == [0, 1, 2, 3]
 
 
@@ -296,7 +296,7 @@ for trouble in (False, True):
     with threadpool_limits(2, user_api="blas"):
         if blas_threads() != {2}:
             sys.exit(f"this BLAS cannot be told how many threads to run: {threadpool_info()}")
-        with suppress(ZeroDivisionError), LocalDesign(rows, positive, n_threads=2):
+        with suppress(ZeroDivisionError), LocalDesign(rows, positive, n_jobs=2):
             assert blas_threads() == {1}
             trouble and 1 / 0
         assert blas_threads() == {2}

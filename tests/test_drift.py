@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from toppush.metrics.calibration import ScoreScale
-from toppush.metrics.drift import (
+from toppush.metrics.quantile_sketch import Spread, even_levels, masses, top_levels
+from toppush.monitor.drift import (
     Change,
     Limits,
     beyond_range,
@@ -24,9 +24,9 @@ from toppush.metrics.drift import (
     stability_index,
     unlike_before,
 )
-from toppush.metrics.spread import Spread, even_levels, masses, top_levels
-from toppush.metrics.verdict import ColumnNow, headline, sentences, verdict
-from toppush.metrics.watched import LEVELS, Numbers, Scores, Texts
+from toppush.monitor.profile import LEVELS, Numbers, Scores, Texts
+from toppush.monitor.verdict import ColumnNow, headline, sentences, verdict
+from toppush.thresholds.calibration import ScoreScale
 
 few = st.lists(st.integers(-4, 4).map(float), min_size=1, max_size=40)
 

@@ -349,7 +349,7 @@ def test_pickle_and_joblib(fitted, rows, tmp_path):
 
 
 def test_repeats_to_the_bit(rows):
-    fits = [ranker(n_threads=2).fit(*rows) for _ in range(3)]
+    fits = [ranker(n_jobs=2).fit(*rows) for _ in range(3)]
     assert len({fit.coef_.tobytes() for fit in fits}) == 1
 
 
@@ -526,7 +526,7 @@ def test_bad_data(change, sentence, rows):
         ({"solver": "simplex"}, "'solver'.*TopPush"),
         ({"tol": -1e-3}, "'tol' parameter of TopPush"),
         ({"max_iter": 0}, "'max_iter' parameter of TopPush"),
-        ({"n_threads": 0}, "'n_threads' parameter of TopPush"),
+        ({"n_jobs": 0}, "'n_jobs' parameter of TopPush"),
         ({"warm_start": "yes"}, "'warm_start' parameter of TopPush"),
     ],
 )
@@ -572,13 +572,13 @@ def interrupt_after(n_calls, error, monkeypatch):
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError])
-@pytest.mark.parametrize("n_threads", [1, 3])
+@pytest.mark.parametrize("n_jobs", [1, 3])
 def test_an_interrupted_fit_leaves_a_fitted_estimator_as_it_was(
-    error, n_threads, fitted, rows, monkeypatch
+    error, n_jobs, fitted, rows, monkeypatch
 ):
     X, y = rows
     monkeypatch.setattr(local, "ENTRIES_PER_THREAD", 1)
-    fitted.set_params(n_threads=n_threads)
+    fitted.set_params(n_jobs=n_jobs)
     before, decision = vars(fitted).copy(), fitted.decision_function(X)
     interrupt_after(5, error, monkeypatch)
     with pytest.raises(error):
@@ -588,11 +588,11 @@ def test_an_interrupted_fit_leaves_a_fitted_estimator_as_it_was(
     assert_array_equal(fitted.decision_function(X), decision)
 
 
-@pytest.mark.parametrize("n_threads", [1, 3])
-def test_an_interrupted_fit_leaves_an_unfitted_estimator_unfitted(n_threads, rows, monkeypatch):
+@pytest.mark.parametrize("n_jobs", [1, 3])
+def test_an_interrupted_fit_leaves_an_unfitted_estimator_unfitted(n_jobs, rows, monkeypatch):
     monkeypatch.setattr(local, "ENTRIES_PER_THREAD", 1)
     interrupt_after(2, KeyboardInterrupt, monkeypatch)
-    unfitted = ranker(n_threads=n_threads)
+    unfitted = ranker(n_jobs=n_jobs)
     with pytest.raises(KeyboardInterrupt):
         unfitted.fit(*rows)
     assert not [name for name in vars(unfitted) if name.endswith("_")]

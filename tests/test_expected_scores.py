@@ -8,15 +8,10 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.linear_model import LogisticRegression
 
 from toppush import TopPushTrees, TopRanker, files
-from toppush.metrics.calibration import points
-from toppush.nonlinear.expected_scores import (
-    left_out_twice,
-    n_averaged,
-    narrowed,
-    with_second_scores,
-)
-from toppush.nonlinear.forest import TopForest
-from toppush.nonlinear.held_out import in_order, split_folds
+from toppush.folds.cross_fitted import in_order, split_folds
+from toppush.folds.expected_scores import left_out_twice, n_averaged, narrowed, with_second_scores
+from toppush.models.forest import TopForest
+from toppush.thresholds.calibration import points
 
 MARKS = np.array([10.0, 5.0, 1.0])
 
@@ -160,11 +155,11 @@ def test_a_second_fold_model_scores_the_rows_that_two_leave_out():
 def test_threads_do_not_matter():
     X, y = population(800, 0)
     for make in (
-        lambda n: TopPushTrees(n_members=4, max_rounds=20, n_threads=n),
-        lambda n: TopForest(16, n_threads=n),
-        lambda n: TopRanker(["boosted", "forest"], effort="quick", n_threads=n),
+        lambda n: TopPushTrees(n_members=4, max_rounds=20, n_jobs=n),
+        lambda n: TopForest(16, n_jobs=n),
+        lambda n: TopRanker(["boosted", "forest"], effort="quick", n_jobs=n),
     ):
-        first, second = (make(n_threads).fit(X, y).expected_scores_ for n_threads in (1, 2))
+        first, second = (make(n_jobs).fit(X, y).expected_scores_ for n_jobs in (1, 2))
         assert_array_equal(first, second)
 
 

@@ -29,8 +29,7 @@ from toppush import (
     TopRanker,
     files,
 )
-from toppush.estimators.base import Ranker
-from toppush.estimators.contributions import (
+from toppush.explain.contributions import (
     background_places,
     highest_negatives,
     learn_reference,
@@ -38,16 +37,17 @@ from toppush.estimators.contributions import (
     shapley,
     some_background,
 )
-from toppush.estimators.explaining import Explanation, Reason, explain, explain_pair
-from toppush.estimators.shares import OTHER, as_text
+from toppush.explain.reasons import Explanation, Reason, explain, explain_pair
+from toppush.explain.shares import OTHER, as_text
+from toppush.models.base import Ranker
 
 RANKERS = {
     "linear": TopPush(0.1, top=0.3),
     "cv": TopPushCV([0.1], tops=[0.3], cv=2),
     "additive": TopPushAdditive([0.1], tops=[0.3]),
-    "trees": TopPushTrees(0.1, n_members=2, max_rounds=20, n_threads=1),
-    "auto": TopRanker(["logistic", "linear", "trees"], effort="quick", n_threads=1),
-    "net": TopPushNet(n_members=2, hidden=(8,), max_steps=30, learning_rate=0.01, n_threads=1),
+    "trees": TopPushTrees(0.1, n_members=2, max_rounds=20, n_jobs=1),
+    "auto": TopRanker(["logistic", "linear", "trees"], effort="quick", n_jobs=1),
+    "net": TopPushNet(n_members=2, hidden=(8,), max_steps=30, learning_rate=0.01, n_jobs=1),
 }
 ENGINES = {"trees": "lightgbm", "net": "torch", "auto": "lightgbm"}
 
@@ -174,7 +174,7 @@ def test_values_of_a_sum_are_sums_of_values():
 def test_a_row_is_explained_as_it_is_alone(monkeypatch):
     X, background = made(7, 4)[0], made(4, 4, seed=2)[0]
     together = shapley(tangled, X, background)
-    monkeypatch.setattr("toppush.estimators.contributions.NUMBERS", 30)
+    monkeypatch.setattr("toppush.explain.contributions.NUMBERS", 30)
     alone = np.concatenate([shapley(tangled, X[[row]], background) for row in range(7)])
     assert_allclose(together, alone, atol=1e-12)
 
@@ -220,7 +220,7 @@ def test_rows_without_a_score_are_no_reference():
 def test_the_mean_is_taken_in_parts(monkeypatch):
     ranker, (X, _) = fitted("linear"), made(50, seed=1)
     whole = ranker.contributions(X).mean(axis=0)
-    monkeypatch.setattr("toppush.estimators.contributions.PART_NUMBERS", 20)
+    monkeypatch.setattr("toppush.explain.contributions.PART_NUMBERS", 20)
     assert_allclose(mean_contributions(ranker, X), whole)
 
 
@@ -269,7 +269,7 @@ def test_a_row_is_held_back_by_what_the_next_one_has_more_of():
 def test_a_list_in_parts_is_the_same_list(monkeypatch):
     ranker, (X, _) = fitted("additive"), made(30, seed=1)
     whole = ranker.explain(X)
-    monkeypatch.setattr("toppush.estimators.contributions.PART_NUMBERS", 20)
+    monkeypatch.setattr("toppush.explain.contributions.PART_NUMBERS", 20)
     assert [str(one) for one in ranker.explain(X)] == [str(one) for one in whole]
 
 
@@ -391,7 +391,7 @@ def test_values_are_those_of_the_data_frame(table):
     pytest.importorskip("lightgbm", reason="needs lightgbm, an extra")
     rows, y = table
     frame = rows.to_pandas()
-    ranker = TopPushTrees(0.1, n_members=2, max_rounds=10, n_threads=1).fit(frame, y)
+    ranker = TopPushTrees(0.1, n_members=2, max_rounds=10, n_jobs=1).fit(frame, y)
     for one in ranker.explain(frame):
         for reason in (*one.lifted, *one.lowered, *one.held_back):
             assert reason.value == as_text(rows[reason.column][one.row].as_py())

@@ -17,8 +17,8 @@ from reproduce.baselines import BASELINES
 from toppush import TopPush, TopPushCV
 from toppush.cli import main
 from toppush.designs.arrays import namespace
-from toppush.estimators.base import LinearRanker, read_training
 from toppush.metrics import METRICS, metric
+from toppush.models.base import LinearRanker, read_training
 from toppush.problem.losses import LOSSES
 from toppush.solvers import SOLVERS, Solver
 from toppush.solvers.newton.method import newton_method

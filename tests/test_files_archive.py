@@ -15,7 +15,7 @@ from sklearn.pipeline import make_pipeline
 from test_files_models import archive_of, forged
 from toppush import TopPush, files
 from toppush.files import ModelError
-from toppush.files.model import archive, saving
+from toppush.modelfile import archive, saving
 
 
 @pytest.fixture(scope="module")

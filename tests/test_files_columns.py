@@ -13,10 +13,10 @@ from sklearn.preprocessing import MaxAbsScaler, RobustScaler, StandardScaler
 
 from files import made_rows
 from toppush import TopPush
+from toppush.export.linear import fold
 from toppush.files import Columns, DataError, Model
-from toppush.files import columns as columns_module
-from toppush.files.counts import Counts
-from toppush.files.model.linear import fold
+from toppush.tables import columns as columns_module
+from toppush.tables.counts import Counts
 
 pytestmark = pytest.mark.filterwarnings("ignore::toppush.DegenerateWarning")
 

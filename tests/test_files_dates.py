@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from files import quick_fit, write
 from toppush import files
-from toppush.designs.dates import date_parts
 from toppush.files import Columns, DataError, ModelError
-from toppush.files.fitting_parts import ReadingOptions, look, merged
-from toppush.files.model import exports, saving
+from toppush.files.fit_partitions import ReadingOptions, look, merged
 from toppush.metrics import average_precision
+from toppush.modelfile import exports, saving
+from toppush.tables.dates import date_parts
 
 MOMENTS = st.datetimes(datetime(1700, 1, 1), datetime(2250, 1, 1))
 

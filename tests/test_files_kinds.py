@@ -16,15 +16,15 @@ from sklearn.pipeline import Pipeline
 from files import DROP, ENGINES, EVERY_KIND, QUICK, made_rows, odd_rows, quick_fit, write
 from toppush import files
 from toppush.files import DataError, ModelError
-from toppush.files.columns import FORMS
-from toppush.files.counts import Counts
-from toppush.files.kinds import KINDS, OptionError, kind_of, named
-from toppush.files.kinds.base import Kind
-from toppush.files.kinds.trees import ensembles
-from toppush.files.model import saving
-from toppush.files.model.exports import export_onnx
-from toppush.files.scaling import SCALES
+from toppush.modelfile import saving
+from toppush.modelfile.exports import export_onnx
+from toppush.modeltypes import KINDS, OptionError, kind_of, named
+from toppush.modeltypes.base import Kind
+from toppush.modeltypes.trees import ensembles
 from toppush.system.extras import EXTRAS
+from toppush.tables.columns import FORMS
+from toppush.tables.counts import Counts
+from toppush.tables.scaling import SCALES
 
 pytestmark = pytest.mark.filterwarnings("ignore::toppush.DegenerateWarning")
 every_kind = pytest.mark.parametrize("kind", EVERY_KIND)
@@ -196,7 +196,7 @@ def test_matrices_dense_and_sparse(kind, tmp_path, rng):
 
 
 def test_trees_are_handed_sparse_rows_as_they_are(tmp_path, rng, monkeypatch):
-    from toppush.nonlinear.trees import TopPushTrees
+    from toppush.models.trees import TopPushTrees
 
     pytest.importorskip("lightgbm")
     seen = []
@@ -210,7 +210,7 @@ def test_trees_are_handed_sparse_rows_as_they_are(tmp_path, rng, monkeypatch):
 
 def test_trees_that_know_some_of_the_columns_keep_their_numbers(tmp_path, rng):
     """Columns of sparse rows with few entries are not in the texts; all tools count them."""
-    nonlinear = pytest.importorskip("toppush.nonlinear.trees")
+    nonlinear = pytest.importorskip("toppush.models.trees")
     pytest.importorskip("lightgbm")
     X = rng.normal(size=(200, 4)) * (rng.random((200, 4)) < 0.5)
     y = X[:, 0] + X[:, 2] > 0.3
@@ -317,7 +317,7 @@ def test_scoring_without_the_engine(kind, models, folder, tmp_path):
 
 @pytest.mark.parametrize("kind", ENGINES)
 def test_fitting_without_the_engine_is_refused_before_any_work(kind, monkeypatch):
-    from toppush.files.kinds import base
+    from toppush.modeltypes import base
 
     monkeypatch.setattr(base, "find_spec", lambda name: None)
     extra = EXTRAS[KINDS[kind].engine]

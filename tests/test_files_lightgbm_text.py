@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from toppush.files import ModelError
-from toppush.files.model import lightgbm_text
-from toppush.files.model.lightgbm_text import CATEGORICAL, DEFAULT_LEFT, MISSING_AT, NANS
+from toppush.models import lightgbm_text
+from toppush.models.lightgbm_text import CATEGORICAL, DEFAULT_LEFT, MISSING_AT, NANS
 
 lightgbm = pytest.importorskip("lightgbm", reason="needs LightGBM, the extra [trees]")
 

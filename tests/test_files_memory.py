@@ -19,8 +19,8 @@ from test_files_models import archive_of, forged, node
 from test_files_preparation import CASES, Y
 from toppush import TopPush
 from toppush.files import ModelError
-from toppush.files.model import saving
-from toppush.files.model.foreign import load_estimator
+from toppush.modelfile import saving
+from toppush.modelfile.foreign import load_estimator
 
 pytestmark = [
     pytest.mark.skipif(not CLEAR.exists(), reason="needs Linux, which tells the peak of memory"),

@@ -22,8 +22,8 @@ from sklearn.preprocessing import FunctionTransformer, MaxAbsScaler, OneHotEncod
 from files import DROP, EVERY_KIND, made_rows, odd_rows, quick_fit, write
 from toppush import TopPush, TopPushCV, files
 from toppush.files import ModelError
-from toppush.files.model import saving
-from toppush.files.model.exports import export_json, export_onnx
+from toppush.modelfile import saving
+from toppush.modelfile.exports import export_json, export_onnx
 
 pytestmark = pytest.mark.filterwarnings("ignore::toppush.DegenerateWarning")
 

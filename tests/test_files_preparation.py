@@ -28,8 +28,8 @@ from sklearn.utils import all_estimators
 
 from toppush import Status, TopPush, TopPushCV, files
 from toppush.files import ModelError
-from toppush.files.model import saving
-from toppush.files.scaling import fit_transform
+from toppush.modelfile import saving
+from toppush.tables.scaling import fit_transform
 
 pytestmark = pytest.mark.filterwarnings("ignore::toppush.DegenerateWarning")
 FOR_LABELS = {"LabelBinarizer", "LabelEncoder", "MultiLabelBinarizer"}
@@ -192,7 +192,7 @@ def test_sizes_of_rows_with_gaps_are_scikit_learns():
 
 def test_skops_trusts_as_much_as_without_us_and_torch_stays_unloaded():
     code = (
-        "import sys; from toppush.files.model.trust import FAR_ARRAYS, skops_io; skops_io()\n"
+        "import sys; from toppush.modelfile.trust import FAR_ARRAYS, skops_io; skops_io()\n"
         "from skops.io._trusted_types import SKLEARN_ESTIMATOR_TYPE_NAMES as names\n"
         "assert not set(FAR_ARRAYS) & set(sys.modules), 'as if never hidden'\n"
         "print(len(set(names)), 'torch' in sys.modules)"

@@ -15,9 +15,9 @@ from toppush import TopPush, TopRanker, files, metrics
 from toppush.cli import main
 from toppush.files import DataError
 from toppush.files.fitting import read_training_file
-from toppush.files.folds import by_time, folds_of
-from toppush.files.kinds import OptionError
-from toppush.files.roles import Roles, RoleValues
+from toppush.folds.by_column import by_time, folds_of
+from toppush.modeltypes import OptionError
+from toppush.tables.roles import Roles, RoleValues
 
 pytestmark = pytest.mark.filterwarnings("ignore::toppush.DegenerateWarning")
 FIXED = {"lam": 0.1, "top": 0.3}
@@ -98,9 +98,9 @@ def test_weights_reach_the_fit(table):
     model = files.fit(table, label="fraud", drop=drop, sample_weight="weight", threads=1, **FIXED)
     rows = read_training_file(table, label="fraud", drop=[*drop, "weight"])
     X = model.pipeline[:-1].transform(rows.rows.X)
-    alone = TopPush(0.1, top=0.3, n_threads=1).fit(X, rows.positive, more_rows()["weight"])
+    alone = TopPush(0.1, top=0.3, n_jobs=1).fit(X, rows.positive, more_rows()["weight"])
     np.testing.assert_allclose(model.ranker.coef_, alone.coef_)
-    plain = TopPush(0.1, top=0.3, n_threads=1).fit(X, rows.positive)
+    plain = TopPush(0.1, top=0.3, n_jobs=1).fit(X, rows.positive)
     assert not np.allclose(alone.coef_, plain.coef_, rtol=0.01)
 
 
@@ -184,7 +184,7 @@ def test_a_column_that_makes_folds_is_no_feature_and_is_told(role, table, tmp_pa
 def test_folds_by_groups_choose(table, monkeypatch):
     """The very folds reach the ranker, drop or no drop."""
     seen = []
-    from toppush.estimators.cross_validation import TopPushCV
+    from toppush.models.linear_cv import TopPushCV
 
     fit = TopPushCV.fit
     monkeypatch.setattr(
@@ -216,7 +216,7 @@ def test_members_learn_from_the_latest_rows_too(member, rng):
         pytest.importorskip("lightgbm")
     time, positive = np.arange(400.0), rng.random(400) < 0.4
     X = np.column_stack([rng.normal(size=400), (time >= 300) & positive])
-    ranker = TopRanker([member], effort="quick", cv=by_time(positive, time, 3), n_threads=1)
+    ranker = TopRanker([member], effort="quick", cv=by_time(positive, time, 3), n_jobs=1)
     ranker.fit(X, positive)
     assert np.isnan(ranker.out_of_fold_[:60]).all()
     without, having = ranker.decision_function([[0.0, 0.0], [0.0, 1.0]])
@@ -229,7 +229,7 @@ def test_members_learn_from_the_latest_rows_too(member, rng):
 def test_members_that_draw_their_own_folds_do_not_see_groups(rng):
     pytest.importorskip("torch")
     X, y = rng.normal(size=(80, 2)), rng.random(80) < 0.4
-    ranker = TopRanker(["logistic", "net"], effort="quick", n_threads=1)
+    ranker = TopRanker(["logistic", "net"], effort="quick", n_jobs=1)
     ranker.fit(X, y, groups=np.arange(80) // 2)
     assert ranker.left_out_ == {"net": "it draws its own folds"}
 
@@ -258,7 +258,7 @@ def test_a_named_scorer_is_weighted(rng):
     X, y = rng.normal(size=(120, 3)), rng.random(120) < 0.4
     kept = rng.random(120) < 0.7
     folds = [(np.arange(60), np.arange(60, 120)), (np.arange(60, 120), np.arange(60))]
-    ranker = TopPushCV([0.1], tops=[0.3], scoring="roc_auc", cv=folds, n_threads=1)
+    ranker = TopPushCV([0.1], tops=[0.3], scoring="roc_auc", cv=folds, n_jobs=1)
     found = ranker.fit(X, y, kept.astype(float)).cv_results_["mean_test_score"]
     place = np.cumsum(kept) - 1
     some = [tuple(place[part[kept[part]]] for part in fold) for fold in folds]

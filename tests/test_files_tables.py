@@ -15,12 +15,14 @@ from hypothesis import strategies as st
 
 from files import DROP, as_text, made_rows, write, write_csv
 from toppush import files
-from toppush.files import errors, id_columns, readers
-from toppush.files.labels import NAMED
+from toppush.files import readers
 from toppush.files.readers.csv_faults import MISSING
 from toppush.files.scoring import ScoringNotes
 from toppush.metrics import positive as rule
+from toppush.system import errors
 from toppush.system.reading import DataError
+from toppush.tables import id_columns
+from toppush.tables.labels import NAMED
 
 FORMATS = (".csv", ".tsv", ".parquet", ".feather", ".arrow")
 pytestmark = pytest.mark.filterwarnings("ignore::toppush.DegenerateWarning")

@@ -142,14 +142,14 @@ def test_numbers_of_an_answer_come_together(monkeypatch):
 @of_every_kind
 def test_tensors_are_used_where_they_are(kind, device, rng):
     X, y = made(kind, rng)
-    local = solved(X, y, lam=0.05, top=5, n_threads=1)
+    local = solved(X, y, lam=0.05, top=5, n_jobs=1)
     labels = torch.tensor(y, device=device)
     for given in (y, labels, torch.tensor(np.where(y, 4, 2), device=device)):
         check_same(solved(as_tensor(X, device), given, lam=0.05, top=5), local)
     weight = rng.integers(0, 3, size=N_ROWS).astype(float)
     check_same(
         solved(as_tensor(X, device), labels, torch.tensor(weight, device=device), top=5),
-        solved(X, y, weight, top=5, n_threads=1),
+        solved(X, y, weight, top=5, n_jobs=1),
     )
 
 
@@ -249,7 +249,7 @@ def test_tensors_must_have_rows_and_columns(shape):
 def test_other_types_become_float64(rng):
     X, y = made("dense", rng)
     rough = np.round(4.0 * X)
-    local = solved(rough, y, top=5, n_threads=1)
+    local = solved(rough, y, top=5, n_jobs=1)
     check_same(solved(torch.tensor(rough).to(torch.int32), y, top=5), local)
     check_same(solved(torch.tensor(rough).to(torch.float16), y, top=5), local)
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toppush import metrics
-from toppush.metrics.groups import group_means, grouped_lists, mean_interval
+from toppush.thresholds.groups import group_means, grouped_lists, mean_interval
 
 lists = st.lists(
     st.tuples(st.booleans(), st.integers(0, 4), st.sampled_from("abcd")), min_size=4, max_size=40

@@ -19,7 +19,7 @@ posix = pytest.mark.skipif(os.name != "posix", reason="needs signals")
 
 MARKED = """
 import sys, threading, time
-import toppush.estimators.cross_validation
+import toppush.models.linear_cv
 from toppush.designs import LocalDesign
 from toppush.system.threads import go_on
 
@@ -153,9 +153,9 @@ run()
         ("toppush.cli", 1),
         ("toppush.cli", 3),
         ("toppush.files.fitting:read_training_file", 3),
-        ("toppush.nonlinear.forest:TopForest.fit", 1),  # after another base model is done
-        ("toppush.nonlinear.forest:TopForest.fit", 3),
-        ("toppush.files.model.saving:to_bytes", 1),
+        ("toppush.models.forest:TopForest.fit", 1),  # after another base model is done
+        ("toppush.models.forest:TopForest.fit", 3),
+        ("toppush.modelfile.saving:to_bytes", 1),
     ],
 )
 def test_a_fit_writes_nothing_wherever_it_is(where, times, table, tmp_path):
@@ -254,8 +254,8 @@ def test_every_command_ends_with_130_and_a_line(monkeypatch, tmp_path):
 
 
 def test_results_come_in_order():
-    for n_threads in (1, 3):
-        assert in_threads(lambda item: item * item, range(50), n_threads) == [
+    for n_jobs in (1, 3):
+        assert in_threads(lambda item: item * item, range(50), n_jobs) == [
             item * item for item in range(50)
         ]
 
@@ -317,9 +317,9 @@ def test_designs_and_long_sums_ask(monkeypatch, rng):
     X, y = rng.normal(size=(60, 3)), np.arange(60) % 2 == 1
     over = threading.Event()
     over.set()
-    for n_threads in (1, 2):
+    for n_jobs in (1, 2):
         monkeypatch.setattr("toppush.designs.local.ENTRIES_PER_THREAD", 1)
-        with LocalDesign(X, y, n_threads=n_threads) as design:
+        with LocalDesign(X, y, n_jobs=n_jobs) as design:
             token = threads._over.set(over)
             try:
                 with pytest.raises(Stopped):

@@ -13,9 +13,9 @@ from scipy import sparse
 
 from test_cli import run
 from toppush import TopRanker, files
-from toppush.designs.ids import all_differ, are_ids
-from toppush.designs.leakage import LeakageWarning, leaks_of_matrix
 from toppush.files.leaks import leakage_cautions
+from toppush.tables.ids import all_differ, are_ids
+from toppush.tables.leakage import LeakageWarning, leaks_of_matrix
 
 QUICK = ["logistic"]
 N_ROWS = 2000

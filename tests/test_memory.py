@@ -18,7 +18,7 @@ CONSTANT = 1 << 20
 """Bytes of whatever does not grow with the data: 1 MB."""
 
 on_threads = pytest.mark.parametrize(
-    "data, n_threads",
+    "data, n_jobs",
     [
         ("sparse_rows", 2),
         ("mapped_rows", 1),
@@ -71,9 +71,9 @@ def allowed(X):
 @pytest.mark.parametrize(
     "loss, top", [("truncated_quadratic", 1), ("truncated_quadratic", 100), ("logistic", 1)]
 )
-def test_ten_vectors_of_row_length(data, loss, top, n_threads, request):
+def test_ten_vectors_of_row_length(data, loss, top, n_jobs, request):
     X, y = request.getfixturevalue(data)
-    estimator = TopPush(0.01, solver="paper", loss=loss, top=top, max_iter=12, n_threads=n_threads)
+    estimator = TopPush(0.01, solver="paper", loss=loss, top=top, max_iter=12, n_jobs=n_jobs)
     peak = peak_of_fit(estimator, X, y)
     assert peak <= allowed(X), f"{peak / 8 / X.shape[0]:.2f} vectors of row length"
     assert 12 >= estimator.n_iter_ >= 10
@@ -81,10 +81,10 @@ def test_ten_vectors_of_row_length(data, loss, top, n_threads, request):
 
 @on_threads
 @pytest.mark.parametrize("top", [1, 100])
-def test_newton_adds_its_matrix_and_a_factor(data, top, n_threads, request):
+def test_newton_adds_its_matrix_and_a_factor(data, top, n_jobs, request):
     """Ten vectors of row length again, and two matrices of features by features."""
     X, y = request.getfixturevalue(data)
-    estimator = TopPush(0.01, solver="newton", top=top, max_iter=12, n_threads=n_threads)
+    estimator = TopPush(0.01, solver="newton", top=top, max_iter=12, n_jobs=n_jobs)
     peak = peak_of_fit(estimator, X, y)
     matrices = 2 * 8 * X.shape[1] ** 2
     assert peak <= allowed(X) + matrices, f"{peak / 8 / X.shape[0]:.2f} vectors of row length"

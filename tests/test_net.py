@@ -14,8 +14,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 torch = pytest.importorskip("torch", reason="needs torch, the extra [gpu]")
 from toppush import TopPushNet, metrics  # noqa: E402
-from toppush.nonlinear import net_training  # noqa: E402
-from toppush.nonlinear.net_batches import Shuffled, dealt_folds  # noqa: E402
+from toppush.models import net_training  # noqa: E402
+from toppush.models.net_batches import Shuffled, dealt_folds  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("one_torch_thread")
 DRAWN = "rows are drawn into batches and folds, so a weight is not a number of copies"
@@ -108,10 +108,10 @@ def test_scores_need_no_torch(fitted, rows, tmp_path):
 
 
 def test_a_fit_without_torch_names_the_extra(rows, monkeypatch):
-    monkeypatch.delitem(sys.modules, "toppush.nonlinear.net_training")
-    monkeypatch.delattr("toppush.nonlinear.net_training")
+    monkeypatch.delitem(sys.modules, "toppush.models.net_training")
+    monkeypatch.delattr("toppush.models.net_training")
     monkeypatch.setitem(sys.modules, "toppush.torch.pairs", None)
-    monkeypatch.setitem(sys.modules, "toppush.nonlinear.net_batches", None)
+    monkeypatch.setitem(sys.modules, "toppush.models.net_batches", None)
     with pytest.raises(ImportError, match=r"'toppush\[gpu\]'"):
         small().fit(*rows)
 
@@ -121,7 +121,7 @@ def test_sparse_rows_are_dense_rows(rows, monkeypatch):
     X = np.where(np.abs(X) < 0.3, 0.0, X)
     dense, csr = (small(max_steps=30).fit(kind, y) for kind in (X, sparse.csr_array(X)))
     assert_allclose(dense.decision_function(X), csr.decision_function(sparse.csr_array(X)))
-    monkeypatch.setattr("toppush.nonlinear.net_batches.HELD_ENTRIES", 0)
+    monkeypatch.setattr("toppush.models.net_batches.HELD_ENTRIES", 0)
     in_batches = small(max_steps=30).fit(sparse.csr_array(X), y)
     assert_array_equal(in_batches.decision_function(X), csr.decision_function(X))
 
@@ -238,15 +238,15 @@ def test_tensors_are_refused(rows):
 
 def test_an_interrupt_leaves_the_last_fit(fitted, rows, monkeypatch):
     X, y = rows
-    before, n_threads = fitted.decision_function(X), torch.get_num_threads()
+    before, n_jobs = fitted.decision_function(X), torch.get_num_threads()
 
     def interrupted(self, done):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(net_training.Training, "step", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        fitted.set_params(n_threads=2).fit(X[:, :2], y)
-    assert torch.get_num_threads() == n_threads
+        fitted.set_params(n_jobs=2).fit(X[:, :2], y)
+    assert torch.get_num_threads() == n_jobs
     assert fitted.n_features_in_ == X.shape[1]
     assert_array_equal(fitted.decision_function(X), before)
 

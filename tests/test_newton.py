@@ -385,7 +385,7 @@ def test_threads_change_only_the_rounding(formed, kind, top, name, rng, monkeypa
     monkeypatch.setattr(central_path, "FORMED", formed)
     X, positive = some_rows(rng)
     given = {"name": name, "top": top, "lam": 0.1}
-    one, two, three = (solve(kind(X), positive, n_threads=n, **given) for n in (1, 2, 3))
+    one, two, three = (solve(kind(X), positive, n_jobs=n, **given) for n in (1, 2, 3))
     for many in (two, three):
         assert many.n_iter == one.n_iter
         assert many.upper == pytest.approx(one.upper, rel=1e-9)
@@ -395,21 +395,21 @@ def test_threads_change_only_the_rounding(formed, kind, top, name, rng, monkeypa
 
 
 @every_loss
-@pytest.mark.parametrize("n_threads", [1, 3])
+@pytest.mark.parametrize("n_jobs", [1, 3])
 @pytest.mark.parametrize("formed", [1000, 0])
-def test_repeats_to_the_bit(formed, n_threads, name, rng, monkeypatch):
+def test_repeats_to_the_bit(formed, n_jobs, name, rng, monkeypatch):
     monkeypatch.setattr(local, "ENTRIES_PER_THREAD", 1)
     monkeypatch.setattr(central_path, "FORMED", formed)
     X, positive = some_rows(rng)
     answers = set()
     for _ in range(3):
-        found = solve(X, positive, name=name, top=5, lam=0.1, n_threads=n_threads)
+        found = solve(X, positive, name=name, top=5, lam=0.1, n_jobs=n_jobs)
         answers.add((found.weights.tobytes(), found.dual.tobytes(), found.upper, found.lower))
     assert len(answers) == 1
 
 
-@pytest.mark.parametrize("n_threads", [1, 3])
-def test_a_block_may_hold_one_class_alone(n_threads, rng, monkeypatch):
+@pytest.mark.parametrize("n_jobs", [1, 3])
+def test_a_block_may_hold_one_class_alone(n_jobs, rng, monkeypatch):
     """Sorted by class, some blocks have no positives, and others no negatives."""
     monkeypatch.setattr(local, "ENTRIES_PER_THREAD", 1)
     X, positive = some_rows(rng, share=0.5)
@@ -419,7 +419,7 @@ def test_a_block_may_hold_one_class_alone(n_threads, rng, monkeypatch):
             monkeypatch.setattr(central_path, "FORMED", formed)
             given = {"lam": 0.1, "name": name, "top": 2, "tol": 1e-7}
             mixed = solve(X, positive, **given)
-            by_class = solve(X[order], positive[order], n_threads=n_threads, **given)
+            by_class = solve(X[order], positive[order], n_jobs=n_jobs, **given)
             check_certificate(by_class, X[order], positive[order], **given)
             check_same_optimum(mixed, by_class, 0.1, rel=2e-7)
 
@@ -590,8 +590,8 @@ class Reader:
 @every_loss
 @pytest.mark.parametrize("share", [0.2, 0.8])
 @pytest.mark.parametrize("formed", [1000, 0])
-@pytest.mark.parametrize("n_threads", [1, 3])
-def test_passes_are_the_entries_read(n_threads, formed, share, name, rng, monkeypatch):
+@pytest.mark.parametrize("n_jobs", [1, 3])
+def test_passes_are_the_entries_read(n_jobs, formed, share, name, rng, monkeypatch):
     monkeypatch.setattr(local, "ENTRIES_PER_THREAD", 1)
     monkeypatch.setattr(central_path, "FORMED", formed)
     X, positive = some_rows(rng, share=share)
@@ -601,7 +601,7 @@ def test_passes_are_the_entries_read(n_threads, formed, share, name, rng, monkey
         seen.append(reader.entries / X.size)
         return False
 
-    solution = solve(X, positive, name=name, top=5, n_threads=n_threads, watch=watch)
+    solution = solve(X, positive, name=name, top=5, n_jobs=n_jobs, watch=watch)
     passes = [at.passes for at in solution.history]
     assert len(passes) > 2
     assert_allclose(passes, seen, rtol=1e-12)

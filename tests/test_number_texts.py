@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toppush import TopPushTrees, TopRanker, files
-from toppush.designs.number_texts import NumberFormat, format_of, preventing
 from toppush.files import Columns, DataError
-from toppush.files.counts import Counts
+from toppush.tables.counts import Counts
+from toppush.tables.number_strings import NumberFormat, format_of, preventing
 
 pytestmark = pytest.mark.filterwarnings("ignore::toppush.DegenerateWarning")
 N_ROWS = 240

@@ -98,7 +98,7 @@ def test_shares_lie_in_the_capped_simplex_and_smoothing_costs_at_most_its_entrop
 
 def at_point(X, positive, problem_of, mu, weights):
     """A point with its gradient and its Newton system."""
-    with LocalDesign(X, positive, n_threads=1) as design:
+    with LocalDesign(X, positive, n_jobs=1) as design:
         problem, sides = problem_of(design), TwoSides(design)
         point = problem.at(weights, sides.scores(weights), sides.cost, mu)
         gradient = problem.lam * weights - sides.combine(*point.push)
@@ -120,7 +120,7 @@ def test_slopes_and_bends_are_differences(name, rng):
     assert off <= 1e-5 * np.linalg.norm(at(weights)[1])
     ahead, step = rng.normal(size=4), 1e-6
     change = (at(weights + step * ahead)[1] - at(weights - step * ahead)[1]) / (2 * step)
-    with LocalDesign(X, positive, n_threads=1) as design:
+    with LocalDesign(X, positive, n_jobs=1) as design:
         problem, sides = problem_of(design), TwoSides(design)
         point = problem.at(weights, sides.scores(weights), sides.cost, mu)
         newton = system.NewtonSystem(problem, sides, point)
@@ -149,7 +149,7 @@ def pairwise_optimum(X, positive, *, lam, name, k, weight=None):
 
 def solved(X, positive, *, lam=0.1, name="truncated_quadratic", k=1, weight=None, **options):
     options = {"tol": 1e-8, "max_iter": 1000, **options}
-    with LocalDesign(X, positive, weight, n_threads=1) as design:
+    with LocalDesign(X, positive, weight, n_jobs=1) as design:
         problem = PairwiseProblem(design, LOSSES[name], lam, k)
         return method.smoothed_newton(problem, **options)
 
@@ -332,7 +332,7 @@ def test_what_does_not_know_pairs_is_refused(monkeypatch):
         TopPush(pairwise=True, solver="paper").fit(*rows())
     with (
         pytest.raises(ValueError, match="pairwise"),
-        LocalDesign(*rows(), n_threads=1) as design,
+        LocalDesign(*rows(), n_jobs=1) as design,
     ):
         SOLVERS["paper"](PairwiseProblem(design, LOSSES["logistic"], 1.0))
     monkeypatch.setitem(LOSSES, "other", LOSSES["logistic"])
@@ -424,7 +424,7 @@ def long_objective(problem, weights, k):
 def test_bounds_hold_on_hostile_problems(number):
     """What is said of the weights is true, and no weights found otherwise are below the bound."""
     problem = hostile_problem(number, "dense")
-    given = {"loss": problem.loss, "pairwise": True, "n_threads": 1, "max_iter": 200}
+    given = {"loss": problem.loss, "pairwise": True, "n_jobs": 1, "max_iter": 200}
     try:
         found = [
             TopPush(problem.lam, top=problem.top, tol=tol, **given).fit(

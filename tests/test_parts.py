@@ -17,7 +17,7 @@ from toppush import files
 from toppush.cli import main
 
 distributed = pytest.importorskip("distributed", reason="needs Dask, the extra [dask]")
-parts_module = pytest.importorskip("toppush.files.fitting_parts")
+parts_module = pytest.importorskip("toppush.files.fit_partitions")
 
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
 

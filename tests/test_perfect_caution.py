@@ -9,9 +9,9 @@ import toppush
 from files import made_rows, write
 from test_cli import run
 from toppush import TopRanker, report
-from toppush.designs.leakage import LeakageWarning
 from toppush.metrics.paired import perfect_caution
 from toppush.report import page as report_page
+from toppush.tables.leakage import LeakageWarning
 
 PERFECT = "1.000"
 

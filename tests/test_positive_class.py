@@ -28,7 +28,7 @@ from toppush.auto.linear import TopLinear
 from toppush.auto.quality import Judge
 from toppush.metrics import bootstrap
 from toppush.metrics.positive import GREATER, LATER, RARER, of_two
-from toppush.nonlinear.forest import TopForest
+from toppush.models.forest import TopForest
 from toppush.plots import TopCurveDisplay
 from toppush.report import from_estimator
 
@@ -41,13 +41,13 @@ RANKERS = [
     TopPushCV([0.1, 1.0], tops=[0.3], cv=2),
     toppush.TopPushAdditive([0.1, 1.0], tops=[0.3], cv=2),
     TopLinear(),
-    TopForest(5, n_threads=1),
+    TopForest(5, n_jobs=1),
 ]
 EXTRAS = {"TopPushTrees": "lightgbm", "TopPushNet": "torch"}
 LONG = [
-    toppush.TopPushTrees(n_members=2, max_rounds=5, n_threads=1),
-    toppush.TopPushNet(n_members=2, hidden=(4,), max_steps=5, n_threads=1),
-    toppush.TopRanker(["logistic", "forest"], n_threads=1),
+    toppush.TopPushTrees(n_members=2, max_rounds=5, n_jobs=1),
+    toppush.TopPushNet(n_members=2, hidden=(4,), max_steps=5, n_jobs=1),
+    toppush.TopRanker(["logistic", "forest"], n_jobs=1),
 ]
 OURS = [*RANKERS, *(pytest.param(one, marks=pytest.mark.long) for one in LONG)]
 OF_BASELINES = [

@@ -22,10 +22,10 @@ N_COLUMNS = 12
 
 
 @contextmanager
-def newton_system(X, positive, monkeypatch, *, name="truncated_quadratic", top=3, n_threads=1):
+def newton_system(X, positive, monkeypatch, *, name="truncated_quadratic", top=3, n_jobs=1):
     """The system a few iterations along the path, solved by conjugate gradients."""
     monkeypatch.setattr(central_path, "FORMED", 0)
-    with LocalDesign(X, positive, n_threads=n_threads) as design:
+    with LocalDesign(X, positive, n_jobs=n_jobs) as design:
         problem = TopPushProblem(design, LOSSES[name], LAM, count_top(top, design.n_neg))
         with solving(design, None):
             path = CentralPath(problem, 1e-6, seen(problem))
@@ -61,14 +61,14 @@ def applied(operator, size):
 
 @every_loss
 @pytest.mark.parametrize("top", [1, 4])
-@pytest.mark.parametrize("n_threads", [1, 3])
+@pytest.mark.parametrize("n_jobs", [1, 3])
 @pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array])
 def test_with_every_row_taken_one_by_one_it_is_the_matrix(
-    kind, n_threads, top, name, rng, monkeypatch
+    kind, n_jobs, top, name, rng, monkeypatch
 ):
     X, positive = some_rows(rng, n_rows=60)
     monkeypatch.setattr(preconditioner, "_worthwhile", lambda design: 0.0)
-    given = {"name": name, "top": top, "n_threads": n_threads}
+    given = {"name": name, "top": top, "n_jobs": n_jobs}
     with newton_system(kind(X), positive, monkeypatch, **given) as (_, system):
         matrix = applied(system._multiply, N_COLUMNS)
         inverse = applied(system._precondition, N_COLUMNS)

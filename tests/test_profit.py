@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toppush.metrics import profit
-from toppush.metrics.profit import best_length, profit_curve
+from toppush.thresholds import profit
+from toppush.thresholds.profit import best_length, profit_curve
 
 lists = st.lists(
     st.tuples(st.booleans(), st.integers(0, 6), st.integers(0, 20), st.integers(0, 4)),

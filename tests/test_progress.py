@@ -14,7 +14,7 @@ from sklearn.base import clone
 from reproduce import baselines
 from toppush import Status, TopPush
 from toppush.designs import LocalDesign
-from toppush.estimators.progress import LiveLine, Tally, describe, seconds_left
+from toppush.models.progress import LiveLine, Tally, describe, seconds_left
 from toppush.problem.losses import LOSSES
 from toppush.problem.objective import TopPushProblem
 from toppush.problem.solution import Iteration

@@ -35,7 +35,7 @@ from sklearn.preprocessing import (
 import toppush.report
 from hostile_page import hostile_page
 from toppush import TopPush, TopPushCV, metrics, report
-from toppush.estimators.sources import before_scaling, sources
+from toppush.explain.sources import before_scaling, sources
 from toppush.metrics.bootstrap import intervals, measure
 from toppush.report import page as report_page
 from toppush.report import ranking as lists
@@ -290,7 +290,7 @@ def coloured():
 
 def by_columns(scale):
     pytest.importorskip("pyarrow")
-    from toppush.files.columns import Columns
+    from toppush.tables.columns import Columns
 
     return make_pipeline(Columns(), scale, TopPush(0.01, top=0.5))
 

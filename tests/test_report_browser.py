@@ -12,13 +12,13 @@ import pytest
 
 from hostile_page import HOSTILE, hostile_page
 from toppush import metrics, report
-from toppush.metrics.calibration import ScoreScale
-from toppush.metrics.drift import Limits
-from toppush.metrics.spread import Spread
-from toppush.metrics.verdict import ColumnNow, verdict
-from toppush.metrics.watched import LEVELS, Numbers, Scores, Texts
+from toppush.metrics.quantile_sketch import Spread
+from toppush.monitor.drift import Limits
+from toppush.monitor.profile import LEVELS, Numbers, Scores, Texts
+from toppush.monitor.verdict import ColumnNow, verdict
+from toppush.report.check import watch_page
 from toppush.report.explained import Curve, Explained
-from toppush.report.watch import watch_page
+from toppush.thresholds.calibration import ScoreScale
 
 webdriver = pytest.importorskip("selenium.webdriver", reason="needs selenium")
 from selenium.webdriver.common.by import By  # noqa: E402

@@ -12,9 +12,9 @@ pytest.importorskip("altair", reason="needs the extra report")
 
 from test_report import Page
 from toppush import report
-from toppush.metrics.budgets import hits_in_first
-from toppush.metrics.demands import Demands, answers
-from toppush.metrics.profit import best_length
+from toppush.thresholds.budgets import hits_in_first
+from toppush.thresholds.demands import Demands, answers
+from toppush.thresholds.profit import best_length
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ from sklearn.svm import SVC
 
 from files import made_rows
 from toppush import TopPush, TopPushAdditive, TopPushTrees, TopRanker, metrics
-from toppush.estimators.explaining import explain
+from toppush.explain.reasons import explain
 from toppush.files import Columns
 from toppush.report import Features, from_estimator
 from toppush.report import estimator as report_estimator

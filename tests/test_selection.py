@@ -32,9 +32,9 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import reference
 from toppush import DegenerateWarning, TopPush, TopPushCV, metrics, toppush_path
 from toppush.designs import LocalDesign, LocalRows, local
-from toppush.estimators.choice import by_the_top, ranks
-from toppush.estimators.path import Grid, follow, follow_solvable, lam_grid
 from toppush.metrics.head import Head, first_negatives
+from toppush.models.choice import by_the_top, ranks
+from toppush.models.path import Grid, follow, follow_solvable, lam_grid
 from toppush.problem.losses import LOSSES
 from toppush.problem.objective import TopPushProblem, count_top
 from toppush.problem.solution import Status
@@ -44,8 +44,8 @@ from toppush.system.threads import Stopped, go_on
 pytestmark = pytest.mark.sampled(3)
 
 every_loss = pytest.mark.parametrize("name", LOSSES)
-selection = sys.modules["toppush.estimators.cross_validation"]
-paths = sys.modules["toppush.estimators.path"]
+selection = sys.modules["toppush.models.linear_cv"]
+paths = sys.modules["toppush.models.path"]
 LAMS, TOPS = [0.03, 3.0, 0.3], (1, 0.1, 5)
 
 
@@ -155,12 +155,12 @@ FOLDS = {
 
 
 @pytest.mark.parametrize("cv", FOLDS)
-@pytest.mark.parametrize("kind, n_threads", [(np.asarray, 2), (sparse.csr_array, 1)])
-def test_equals_fits_and_scores_one_by_one(kind, n_threads, cv, rows, monkeypatch):
+@pytest.mark.parametrize("kind, n_jobs", [(np.asarray, 2), (sparse.csr_array, 1)])
+def test_equals_fits_and_scores_one_by_one(kind, n_jobs, cv, rows, monkeypatch):
     monkeypatch.setattr(local, "SMALL", 0)
     X, y = rows
     by = "average_precision"
-    search = TopPushCV(LAMS, tops=TOPS, cv=FOLDS[cv], scoring=by, tol=1e-9, n_threads=n_threads)
+    search = TopPushCV(LAMS, tops=TOPS, cv=FOLDS[cv], scoring=by, tol=1e-9, n_jobs=n_jobs)
     search.fit(kind(X), y)
     splitter = StratifiedKFold(3) if cv == "3" else FOLDS[cv]
     folds = list(splitter.split(X, y))
@@ -460,7 +460,7 @@ def test_pairs_that_rank_low_on_the_first_folds_are_dropped_and_it_is_said(scori
 
 def test_what_is_not_dropped_scores_as_if_nothing_were(rows, monkeypatch):
     dropped = many_pairs(*rows, tol=1e-7).cv_results_
-    monkeypatch.setattr(sys.modules["toppush.estimators.search"], "LEAST_KEPT", 36)
+    monkeypatch.setattr(sys.modules["toppush.models.search"], "LEAST_KEPT", 36)
     every = many_pairs(*rows, tol=1e-7).cv_results_
     assert np.all(every["n_folds"] == 5)
     kept = dropped["n_folds"] == 5
@@ -474,7 +474,7 @@ def test_what_is_not_dropped_scores_as_if_nothing_were(rows, monkeypatch):
 def test_where_no_pair_that_went_on_has_a_solution_the_others_follow(monkeypatch):
     """Of the two that go on one is degenerate on another fold; the rest is then tried there."""
     X, y = inside()
-    searches = sys.modules["toppush.estimators.search"]
+    searches = sys.modules["toppush.models.search"]
     monkeypatch.setattr(searches, "LEAST_KEPT", 1)
     monkeypatch.setattr(searches, "KEPT", 0.0)
     tried, fit = [], searches.fit_fold
@@ -494,7 +494,7 @@ def test_where_no_pair_that_went_on_has_a_solution_the_others_follow(monkeypatch
 
 def test_the_tolerance_of_every_fit(rows, monkeypatch):
     tols = []
-    for module in (paths, sys.modules["toppush.estimators.toppush"]):
+    for module in (paths, sys.modules["toppush.models.linear"]):
         solve = module.solve
         monkeypatch.setattr(
             module, "solve", lambda *a, solve=solve, **k: (tols.append(k["tol"]), solve(*a, **k))[1]
@@ -732,9 +732,9 @@ def test_pickle(fitted, rows):
     assert copy.get_params() == fitted.get_params()
 
 
-@pytest.mark.parametrize("n_threads", [1, 2])
-def test_repeats_to_the_bit(n_threads, rows):
-    found = [TopPushCV(LAMS, tops=(1, 5), cv=3, n_threads=n_threads).fit(*rows) for _ in range(2)]
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_repeats_to_the_bit(n_jobs, rows):
+    found = [TopPushCV(LAMS, tops=(1, 5), cv=3, n_jobs=n_jobs).fit(*rows) for _ in range(2)]
     assert found[0].coef_.tobytes() == found[1].coef_.tobytes()
     tables = [one.cv_results_["mean_test_score"].tobytes() for one in found]
     assert tables[0] == tables[1]
@@ -807,7 +807,7 @@ def test_counts_above_the_negatives_are_left_out(rows):
         ({"scoring": 3}, "'scoring' parameter of TopPushCV"),
         ({"cv": 1}, "'cv' parameter of TopPushCV"),
         ({"tol": 0.0}, "'tol' parameter of TopPushCV"),
-        ({"n_threads": 0}, "'n_threads' parameter of TopPushCV"),
+        ({"n_jobs": 0}, "'n_jobs' parameter of TopPushCV"),
         ({"tops": (0,)}, "tops holds 0"),
         ({"tops": (1.5,)}, "tops holds 1.5"),
         ({"cv": 120}, "greater"),
@@ -832,18 +832,18 @@ def test_lams_must_be_positive(fit, lam, rows):
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError])
-@pytest.mark.parametrize("n_threads", [1, 2])
+@pytest.mark.parametrize("n_jobs", [1, 2])
 @pytest.mark.parametrize("where", ["fit_fold", "TopPush"])
-def test_an_interrupted_fit_changes_nothing(where, n_threads, error, fitted, rows, monkeypatch):
+def test_an_interrupted_fit_changes_nothing(where, n_jobs, error, fitted, rows, monkeypatch):
     X, y = rows
-    fitted.set_params(n_threads=n_threads)
+    fitted.set_params(n_jobs=n_jobs)
     before, decision = vars(fitted).copy(), fitted.decision_function(X)
 
     def failing(*arguments, **options):
         raise error
 
     home = {"fit_fold": "search", "TopPush": "cross_validation"}[where]
-    monkeypatch.setattr(sys.modules[f"toppush.estimators.{home}"], where, failing)
+    monkeypatch.setattr(sys.modules[f"toppush.models.{home}"], where, failing)
     with pytest.raises(error):
         fitted.fit(X[:, :3], 1 - y)
     assert vars(fitted).keys() == before.keys()
@@ -876,5 +876,5 @@ def test_an_interrupted_fold_ends_the_others(rows, monkeypatch):
 
     monkeypatch.setattr(paths, "solve", solve)
     with pytest.raises(KeyboardInterrupt):
-        TopPushCV(LAMS, tops=(1,), cv=2, n_threads=2).fit(LocalRows(X, entries_per_fit=1), y)
+        TopPushCV(LAMS, tops=(1,), cv=2, n_jobs=2).fit(LocalRows(X, entries_per_fit=1), y)
     assert cancelled.is_set()

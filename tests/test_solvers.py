@@ -330,7 +330,7 @@ def test_threads_change_only_the_rounding(name, kind, solver, middling, monkeypa
     monkeypatch.setattr(local, "ENTRIES_PER_THREAD", 1)
     X, positive = kind(middling[0]), middling[1]
     given = {"name": name, "top": 5, "solver": solver, "max_iter": 30}
-    one, two, three = (solve(X, positive, n_threads=n, **given) for n in (1, 2, 3))
+    one, two, three = (solve(X, positive, n_jobs=n, **given) for n in (1, 2, 3))
     for many in (two, three):
         assert_allclose(many.weights, one.weights, rtol=0, atol=1e-8 * np.abs(one.weights).max())
         assert many.n_iter == one.n_iter
@@ -338,14 +338,14 @@ def test_threads_change_only_the_rounding(name, kind, solver, middling, monkeypa
 
 @every_solver
 @every_loss
-@pytest.mark.parametrize("n_threads", [1, 2, 3])
-def test_solves_repeat_to_the_bit(name, n_threads, solver, middling, monkeypatch):
+@pytest.mark.parametrize("n_jobs", [1, 2, 3])
+def test_solves_repeat_to_the_bit(name, n_jobs, solver, middling, monkeypatch):
     monkeypatch.setattr(local, "ENTRIES_PER_THREAD", 1)
     X, positive = middling
     given = {"name": name, "top": 5, "solver": solver, "max_iter": 12}
     answers = set()
     for _ in range(3):
-        solution = solve(X, positive, n_threads=n_threads, **given)
+        solution = solve(X, positive, n_jobs=n_jobs, **given)
         answers.add((solution.weights.tobytes(), solution.dual.tobytes(), solution.upper))
     assert len(answers) == 1
 

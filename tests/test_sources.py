@@ -30,9 +30,7 @@ from sklearn.preprocessing import (
 
 from files import DROP, made_rows, quick_fit, write
 from toppush import files
-from toppush.estimators.scores import positives_of, scores_of
-from toppush.files.model.foreign import load_estimator
-from toppush.files.model.trust import UntrustedError
+from toppush.explain.scores import positives_of, scores_of
 from toppush.files.readers import reading
 from toppush.files.sources import (
     ColumnSource,
@@ -42,6 +40,8 @@ from toppush.files.sources import (
     caution_scores,
     open_source,
 )
+from toppush.modelfile.foreign import load_estimator
+from toppush.modelfile.trust import UntrustedError
 
 pd = pytest.importorskip("pandas", reason="needs pandas, an extra")
 skops_io = pytest.importorskip("skops.io", reason="needs skops, an extra")
@@ -354,7 +354,7 @@ def test_any_zip_file_is_not_an_estimator(tmp_path):
 
 
 def test_a_zip_bomb_is_not_unpacked(tmp_path, monkeypatch):
-    monkeypatch.setattr("toppush.files.model.foreign.LARGEST", 1 << 16)
+    monkeypatch.setattr("toppush.modelfile.foreign.LARGEST", 1 << 16)
     with zipfile.ZipFile(tmp_path / "b.skops", "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("schema.json", b" " * (1 << 20))
     with pytest.raises(files.ModelError, match="65,536"):

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toppush.metrics.thresholds import (
+from toppush.thresholds.guarantees import (
     NoGuarantee,
     NotEnoughNegatives,
     depths_to_test,

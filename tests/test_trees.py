@@ -25,7 +25,7 @@ XFAIL = {
 
 
 def small(**options):
-    return TopPushTrees(**{"n_members": 4, "max_rounds": 12, "n_threads": 1} | options)
+    return TopPushTrees(**{"n_members": 4, "max_rounds": 12, "n_jobs": 1} | options)
 
 
 @pytest.mark.sampled(2)
@@ -64,8 +64,8 @@ def table(rows):
 
 
 def test_a_fit_repeats_to_the_bit_with_any_number_of_threads(rows, fitted):
-    for n_threads in (1, 2):
-        again = small(n_threads=n_threads).fit(*rows)
+    for n_jobs in (1, 2):
+        again = small(n_jobs=n_jobs).fit(*rows)
         assert again.texts_ == fitted.texts_
         np.testing.assert_array_equal(again.out_of_fold_, fitted.out_of_fold_)
     assert small(random_state=1).fit(*rows).texts_ != fitted.texts_
@@ -244,7 +244,7 @@ def test_an_interrupted_fit_leaves_the_last_one(rows, monkeypatch):
     def interrupted(*args):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("toppush.nonlinear.trees.grow", interrupted)
+    monkeypatch.setattr("toppush.models.trees.grow", interrupted)
     with pytest.raises(KeyboardInterrupt):
         ranker.fit(X[:300], y[:300])
     np.testing.assert_array_equal(ranker.decision_function(X), before)

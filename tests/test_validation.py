@@ -22,7 +22,7 @@ from toppush import (
 )
 from toppush.auto.linear import TopLinear
 from toppush.files import DataError
-from toppush.nonlinear.forest import TopForest
+from toppush.models.forest import TopForest
 
 pytestmark = pytest.mark.filterwarnings("ignore::toppush.DegenerateWarning")
 TABLE = pd.DataFrame({"a": np.arange(60.0), "kind": ["p", "q", "r"] * 20})

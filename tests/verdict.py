@@ -157,9 +157,9 @@ class Fit:
         return sorted({one.category.__name__ for one in self.caught})
 
 
-def fit(problem, X, y, sample_weight, n_threads=1):
+def fit(problem, X, y, sample_weight, n_jobs=1):
     """Fit the rows, in whatever form, of a problem."""
-    ranker, failed, began = problem.ranker(n_threads), None, time.perf_counter()
+    ranker, failed, began = problem.ranker(n_jobs), None, time.perf_counter()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
@@ -185,7 +185,7 @@ def judged(problem, holder):
     if not can_hold(problem.holding):
         return Outcome(**about, status="skipped", gap=0.0, warned="", seconds=0.0, complaints=())
     done = fit(problem, *holder.hold(problem))
-    again = fit(problem, *holder.hold(problem), n_threads=2)
+    again = fit(problem, *holder.hold(problem), n_jobs=2)
     about |= {"warned": " ".join(done.warned), "seconds": done.seconds}
     differs = [] if done.same(again) else ["bits: the same fit on two threads ends in other bits"]
     about["complaints"] = (*complaints(problem, done), *differs)

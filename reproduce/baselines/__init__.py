@@ -6,7 +6,7 @@ from reproduce.baselines.liblinear import CostSensitiveSVM, LogisticRanker
 from reproduce.baselines.p_norm_push import PNormPush
 from reproduce.baselines.sparse_infinite_push import SparseInfinitePush
 from toppush.baselines import MAPSVM, OWPC, PartialAUCSVM, RankSVM
-from toppush.estimators.base import LinearRanker
+from toppush.models.base import LinearRanker
 
 __all__ = [
     "BASELINES",

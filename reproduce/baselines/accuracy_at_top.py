@@ -65,7 +65,7 @@ class AccuracyAtTop(WeightedRanker):
         Relative duality gap of each problem.
     max_iter : int, default=100
         Interior-point iterations of each problem.
-    n_threads : int, optional
+    n_jobs : int, optional
         Batches at a time; by default all cores, or OMP_NUM_THREADS if set.
     positive : optional
         The class to rank first; by default the greater of two numbers, the rarer of two strings.
@@ -120,11 +120,11 @@ class AccuracyAtTop(WeightedRanker):
         choose: str = "quantile",
         tol: float = 1e-4,
         max_iter: int = 100,
-        n_threads: int | None = None,
+        n_jobs: int | None = None,
         positive: object = None,
     ) -> None:
         self.C, self.tau, self.candidates, self.choose = C, tau, candidates, choose
-        self.tol, self.max_iter, self.n_threads = tol, max_iter, n_threads
+        self.tol, self.max_iter, self.n_jobs = tol, max_iter, n_jobs
         self.positive = positive
 
     def fit_taus(
@@ -175,7 +175,7 @@ class AccuracyAtTop(WeightedRanker):
             basis,
             partial(solve, max_iter=self.max_iter),
             tol=self.tol,
-            n_threads=task.design.n_threads,
+            n_jobs=task.design.n_jobs,
             watch=task.watch,
         )
         self.feasible_ = search.best.miss == 0.0
@@ -316,13 +316,13 @@ class QuantileSearch:
         solve: Callable[..., Batch],
         *,
         tol: float,
-        n_threads: int,
+        n_jobs: int,
         watch: Watch | None,
     ) -> Solution:
         """Round after round, try the open rows nearest to the best weights' quantile."""
         journal, stopped = Journal(basis, watch), False
-        while not stopped and (batches := self._next(n_threads)):
-            for batch in in_threads(partial(solve, tol=tol), batches, n_threads):
+        while not stopped and (batches := self._next(n_jobs)):
+            for batch in in_threads(partial(solve, tol=tol), batches, n_jobs):
                 self.take(batch, tol)
             basis.passes = float(self.n_iter)
             latest = self._solution(basis, journal)

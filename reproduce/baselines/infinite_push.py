@@ -74,7 +74,7 @@ class InfinitePush(PairRanker):
     max_iter : int, default=10000
     max_pairs : int, default=20000000
         More pairs are refused before any memory is taken; the default allows 0.45 GiB.
-    n_threads : int, optional
+    n_jobs : int, optional
         Threads over blocks of rows; by default all cores, or OMP_NUM_THREADS if set.
     positive : optional
         The class to rank first; by default the greater of two numbers, the rarer of two strings.
@@ -114,12 +114,12 @@ class InfinitePush(PairRanker):
         tol: float = 1e-4,
         max_iter: int = 10_000,
         max_pairs: int = MAX_PAIRS,
-        n_threads: int | None = None,
+        n_jobs: int | None = None,
         positive: object = None,
     ) -> None:
         self.lam, self.loss, self.solver = lam, loss, solver
         self.tol, self.max_iter, self.max_pairs = tol, max_iter, max_pairs
-        self.n_threads, self.positive = n_threads, positive
+        self.n_jobs, self.positive = n_jobs, positive
 
     def _solve(self, task: Task) -> tuple[Solution, float]:
         needed = BYTES_PER_PAIR[self.solver]

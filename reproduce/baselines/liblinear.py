@@ -25,10 +25,7 @@ from sklearn.svm import LinearSVC
 from toppush.baselines.ranker import COUNT, POSITIVE, Constraints, WeightedRanker, read_local_rows
 from toppush.designs.local import narrow_indices
 from toppush.designs.repeats import merge_repeats
-from toppush.estimators.base import (
-    LABEL,
-    unchanged_on_failure,
-)
+from toppush.models.base import LABEL, unchanged_on_failure
 from toppush.types import Array, Labels, Mask, Matrix
 
 UNSCALED = 100

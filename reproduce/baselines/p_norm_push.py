@@ -45,7 +45,7 @@ class PNormPush(WeightedRanker):
         The published loss is the exponential.
     tol : float, default=1e-4
         Ends when the certified gap is at most this share of the objective.
-    max_iter, n_threads, positive
+    max_iter, n_jobs, positive
         As for `InfinitePush`.
 
     Attributes
@@ -82,11 +82,11 @@ class PNormPush(WeightedRanker):
         loss: str = "exponential",
         tol: float = 1e-4,
         max_iter: int = 10_000,
-        n_threads: int | None = None,
+        n_jobs: int | None = None,
         positive: object = None,
     ) -> None:
         self.lam, self.p, self.loss = lam, p, loss
-        self.tol, self.max_iter, self.n_threads = tol, max_iter, n_threads
+        self.tol, self.max_iter, self.n_jobs = tol, max_iter, n_jobs
         self.positive = positive
 
     def _solve(self, task: Task) -> tuple[Solution, float]:

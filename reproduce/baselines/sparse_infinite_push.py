@@ -27,7 +27,7 @@ class SparseInfinitePush(PairRanker):
         Strength of the penalty on the weights.
     l1_ratio : float, default=1.0
         Share of the l1 norm in the penalty: 1 is the published method, 0 the ridge.
-    loss, max_iter, max_pairs, n_threads, positive
+    loss, max_iter, max_pairs, n_jobs, positive
         As for `InfinitePush`; the pairs that are allowed by default take 0.15 GiB.
     tol : float, default=1e-4
         Ends when the duality gap is at most this share of the objective.
@@ -63,12 +63,12 @@ class SparseInfinitePush(PairRanker):
         tol: float = 1e-4,
         max_iter: int = 10_000,
         max_pairs: int = MAX_PAIRS,
-        n_threads: int | None = None,
+        n_jobs: int | None = None,
         positive: object = None,
     ) -> None:
         self.lam, self.l1_ratio, self.loss = lam, l1_ratio, loss
         self.tol, self.max_iter, self.max_pairs = tol, max_iter, max_pairs
-        self.n_threads, self.positive = n_threads, positive
+        self.n_jobs, self.positive = n_jobs, positive
 
     def _solve(self, task: Task) -> tuple[Solution, float]:
         needed, ratio = BYTES_PER_PAIR["admm"], float(self.l1_ratio)

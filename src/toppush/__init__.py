@@ -7,14 +7,14 @@ if TYPE_CHECKING:
     from toppush.auto.ranker import TopRanker
     from toppush.designs import dask as cluster
     from toppush.designs import disk as on_disk
-    from toppush.designs.leakage import LeakageWarning
-    from toppush.estimators import DegenerateWarning, TopPush, TopPushCV, toppush_path
     from toppush.metrics.positive import PositiveClassWarning
-    from toppush.nonlinear.additive import TopPushAdditive
-    from toppush.nonlinear.net import TopPushNet
-    from toppush.nonlinear.trees import TopPushTrees
+    from toppush.models import DegenerateWarning, TopPush, TopPushCV, toppush_path
+    from toppush.models.additive import TopPushAdditive
+    from toppush.models.net import TopPushNet
+    from toppush.models.trees import TopPushTrees
     from toppush.problem.solution import Solution, Status
     from toppush.report.judging import compare, evaluate
+    from toppush.tables.leakage import LeakageWarning
 
 __all__ = [
     "DegenerateWarning",
@@ -37,18 +37,18 @@ __all__ = [
 __version__ = "0.1.0"
 
 _HOMES = {
-    "DegenerateWarning": "toppush.estimators",
-    "LeakageWarning": "toppush.designs.leakage",
+    "DegenerateWarning": "toppush.models",
+    "LeakageWarning": "toppush.tables.leakage",
     "PositiveClassWarning": "toppush.metrics.positive",
     "Solution": "toppush.problem.solution",
     "Status": "toppush.problem.solution",
-    "TopPush": "toppush.estimators",
-    "TopPushAdditive": "toppush.nonlinear.additive",
-    "TopPushCV": "toppush.estimators",
-    "TopPushTrees": "toppush.nonlinear.trees",
-    "TopPushNet": "toppush.nonlinear.net",
+    "TopPush": "toppush.models",
+    "TopPushAdditive": "toppush.models.additive",
+    "TopPushCV": "toppush.models",
+    "TopPushTrees": "toppush.models.trees",
+    "TopPushNet": "toppush.models.net",
     "TopRanker": "toppush.auto.ranker",
-    "toppush_path": "toppush.estimators",
+    "toppush_path": "toppush.models",
     "compare": "toppush.report.judging",
     "evaluate": "toppush.report.judging",
 }

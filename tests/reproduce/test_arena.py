@@ -31,7 +31,7 @@ from reproduce.methods import METHODS
 from reproduce.ranks import Ranks, overlapping_p
 from reproduce.runner import Plan
 from reproduce.summaries import Summary
-from toppush.metrics.drift import holm
+from toppush.monitor.drift import holm
 
 # Tests of many comparisons.
 
@@ -161,8 +161,8 @@ class OnDevice(BaseEstimator):
 
     hidden, n_members = (256, 128), 8
 
-    def __init__(self, device=None, n_threads=None, random_state=None):
-        self.device, self.n_threads, self.random_state = device, n_threads, random_state
+    def __init__(self, device=None, n_jobs=None, random_state=None):
+        self.device, self.n_jobs, self.random_state = device, n_jobs, random_state
 
     def fit(self, X, y):
         self.n_features_in_ = X.shape[1]

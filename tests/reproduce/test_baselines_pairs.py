@@ -453,7 +453,7 @@ def test_accuracy_at_top_of_many_taus_is_that_of_each(options, monkeypatch):
     """And it solves the problem of no row twice."""
     X, y = two_clouds(40, 50)
     weight, taus = np.random.default_rng(0).uniform(0.5, 2.0, 90), [0.05, 0.2, 0.45]
-    plain = AccuracyAtTop(tol=1e-8, n_threads=1, **options)
+    plain = AccuracyAtTop(tol=1e-8, n_jobs=1, **options)
     alone = [clone(plain).set_params(tau=tau).fit(X, y, weight) for tau in taus]
     solve, asked = ShiftedMachines.solve, []
 

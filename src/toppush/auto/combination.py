@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from toppush.auto.quality import Judge
-from toppush.nonlinear.held_out import Fold, Turn, in_order, scored_in_turn
+from toppush.folds.cross_fitted import Fold, Turn, in_order, scored_in_turn
 from toppush.types import Array, Mask, Where
 
 N_SAMPLES, N_STEPS = 8, 12

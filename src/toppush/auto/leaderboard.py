@@ -8,9 +8,9 @@ from typing import Any
 from toppush import metrics
 from toppush.auto.combination import Lists, choose_weights, unseen_scores
 from toppush.auto.quality import Judge
+from toppush.folds.cross_fitted import Fold
 from toppush.metrics import bootstrap
 from toppush.metrics.trust import AP, DRAWS, out_of_fold_precision
-from toppush.nonlinear.held_out import Fold
 from toppush.types import Array
 
 COMBINATION = "combination"

@@ -20,18 +20,7 @@ from sklearn.utils.validation import check_is_fitted
 from toppush.auto.quality import Judge
 from toppush.designs import dense
 from toppush.designs.columns import can_be_shifted, stored, times
-from toppush.estimators.base import (
-    LABEL,
-    DegenerateWarning,
-    Ranker,
-    refuse_elsewhere,
-    two_classes,
-    unchanged_on_failure,
-)
-from toppush.estimators.toppush import TopPush
-from toppush.estimators.validation import validated
-from toppush.nonlinear.curves import Curves
-from toppush.nonlinear.held_out import (
+from toppush.folds.cross_fitted import (
     Fold,
     Turn,
     folds_of,
@@ -45,7 +34,18 @@ from toppush.nonlinear.held_out import (
     weights_of,
     within,
 )
+from toppush.models.base import (
+    LABEL,
+    DegenerateWarning,
+    Ranker,
+    refuse_elsewhere,
+    two_classes,
+    unchanged_on_failure,
+)
+from toppush.models.curves import Curves
+from toppush.models.linear import TopPush
 from toppush.system.threads import go_on
+from toppush.tables.validation import validated
 from toppush.types import Array, Labels, Mask, Matrix, Where
 
 TOP = 0.01
@@ -125,7 +125,7 @@ class TopLinear(Ranker):
         "form": [StrOptions({"auto", "scaled", "straight", "curves"})],
         "categorical_features": ["array-like", None],
         "cv": ["cv_object"],
-        "n_threads": [Interval(Integral, 1, None, closed="left"), None],
+        "n_jobs": [Interval(Integral, 1, None, closed="left"), None],
         "random_state": ["random_state"],
         "verbose": ["verbose"],
         "positive": LABEL,
@@ -142,7 +142,7 @@ class TopLinear(Ranker):
         form: str = "auto",
         categorical_features: Any = None,
         cv: Any = None,
-        n_threads: int | None = None,
+        n_jobs: int | None = None,
         random_state: int | np.random.RandomState | None = 0,
         verbose: int = 0,
         positive: object = None,
@@ -151,7 +151,7 @@ class TopLinear(Ranker):
         self.form = form
         self.categorical_features = categorical_features
         self.cv = cv
-        self.n_threads = n_threads
+        self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
         self.positive = positive
@@ -421,7 +421,7 @@ def fit_weights(loss: str, matrix: Matrix, rows: Rows, penalty: Penalty) -> tupl
 def _weights(loss: str, matrix: Matrix, rows: Rows, penalty: Penalty) -> Array:
     if loss == "push":
         lam, top = penalty
-        return _coefficients(TopPush(lam, top=top, tol=TOL, n_threads=1), matrix, rows)
+        return _coefficients(TopPush(lam, top=top, tol=TOL, n_jobs=1), matrix, rows)
     if matrix.shape[1] <= FEW_NUMBERS and matrix.shape[0] * matrix.shape[1] <= FEW_ENTRIES:
         return _newton(dense(matrix), rows.positive, rows.mass, penalty[0])
     model = LogisticRegression(C=1.0 / penalty[0], max_iter=MOST_STEPS, tol=1e-3)

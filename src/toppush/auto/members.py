@@ -11,18 +11,18 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.model_selection._search import BaseSearchCV
 from sklearn.utils import _safe_indexing
 
-from toppush.auto.columns import Columns
 from toppush.auto.leaderboard import COMBINATION
 from toppush.auto.linear import TopLinear
 from toppush.designs.columns import can_be_shifted, stored
-from toppush.estimators.scores import gives_scores, scores_of
-from toppush.nonlinear.additive import TopPushAdditive
-from toppush.nonlinear.forest import TopForest
-from toppush.nonlinear.held_out import Fold, drawn_folds, in_unit, within
-from toppush.nonlinear.net import TopPushNet
-from toppush.nonlinear.trees import TopPushTrees
+from toppush.explain.scores import gives_scores, scores_of
+from toppush.folds.cross_fitted import Fold, drawn_folds, in_unit, within
+from toppush.models.additive import TopPushAdditive
+from toppush.models.forest import TopForest
+from toppush.models.net import TopPushNet
+from toppush.models.trees import TopPushTrees
 from toppush.system.extras import not_installed
 from toppush.system.threads import go_on
+from toppush.tables.prepare import Columns
 from toppush.types import Array, Mask, Matrix, Where
 
 WEIGHT = "sample_weight"
@@ -110,7 +110,7 @@ class Settings:
     """What members are told besides their rows."""
 
     effort: Effort
-    n_threads: int | None
+    n_jobs: int | None
     seed: int
 
 
@@ -258,7 +258,7 @@ def _trees(given: Given, settings: Settings, loss: str = "pairwise") -> TopPushT
         n_members=len(given.folds) * settings.effort.n_boosted,
         categorical_features=given.columns.categorical or None,
         cv=given.folds,
-        n_threads=settings.n_threads,
+        n_jobs=settings.n_jobs,
         random_state=settings.seed,
     )
 
@@ -266,19 +266,17 @@ def _trees(given: Given, settings: Settings, loss: str = "pairwise") -> TopPushT
 def _forest(given: Given, settings: Settings) -> TopForest:
     least, most = settings.effort.forest_trees
     n_trees = int(np.clip(settings.effort.forest_rows // given.n_rows, least, most))
-    return TopForest(
-        n_trees, cv=given.folds, n_threads=settings.n_threads, random_state=settings.seed
-    )
+    return TopForest(n_trees, cv=given.folds, n_jobs=settings.n_jobs, random_state=settings.seed)
 
 
 def _additive(given: Given, settings: Settings) -> TopPushAdditive:
     return TopPushAdditive(
-        categorical_features=given.columns.categorical or None, cv=3, n_threads=settings.n_threads
+        categorical_features=given.columns.categorical or None, cv=3, n_jobs=settings.n_jobs
     )
 
 
 def _net(given: Given, settings: Settings) -> TopPushNet:
-    return TopPushNet(n_threads=settings.n_threads, random_state=settings.seed)
+    return TopPushNet(n_jobs=settings.n_jobs, random_state=settings.seed)
 
 
 def _no_gaps(given: Given) -> str | None:

@@ -20,11 +20,8 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from toppush import metrics
-from toppush.auto import on_dask
-from toppush.auto.columns import Columns
+from toppush.auto import dask as on_dask
 from toppush.auto.combination import choose_weights, unseen_scores
-from toppush.auto.course import Course, Done, held_scores, second_scores, standardised
-from toppush.auto.folds import groups_of, shared_folds
 from toppush.auto.leaderboard import Board, Entry
 from toppush.auto.members import (
     EFFORTS,
@@ -36,35 +33,27 @@ from toppush.auto.members import (
     named_members,
     sparse_gaps,
 )
+from toppush.auto.schedule import Course, Done, held_scores, second_scores, standardised
 from toppush.designs import for_engine
-from toppush.designs.leakage import LeakageWarning, caution, leaks_of_matrix
-from toppush.estimators.base import (
-    LABEL,
-    Ranker,
-    refuse_elsewhere,
-    two_classes,
-    unchanged_on_failure,
-)
-from toppush.estimators.progress import Line
-from toppush.estimators.scores import scores_of
-from toppush.estimators.shares import ColumnShares
-from toppush.estimators.validation import require_columns, require_sizes, validated
+from toppush.explain.scores import scores_of
+from toppush.explain.shares import ColumnShares
+from toppush.folds.cross_fitted import require_two_of_each, top_mean, weights_of, within
+from toppush.folds.expected_scores import n_averaged, narrowed
+from toppush.folds.shared import groups_of, shared_folds
 from toppush.metrics.paired import warn_of_perfect
 from toppush.metrics.trust import few_positives
-from toppush.nonlinear.expected_scores import n_averaged, narrowed
-from toppush.nonlinear.held_out import (
-    require_two_of_each,
-    top_mean,
-    weights_of,
-    within,
-)
-from toppush.nonlinear.tables import (
+from toppush.models.base import LABEL, Ranker, refuse_elsewhere, two_classes, unchanged_on_failure
+from toppush.models.progress import Line
+from toppush.tables.frames import (
     FROM_DTYPE,
     Table,
     categorical_columns,
     formats_from,
     plain_formats,
 )
+from toppush.tables.leakage import LeakageWarning, caution, leaks_of_matrix
+from toppush.tables.prepare import Columns
+from toppush.tables.validation import require_columns, require_sizes, validated
 from toppush.types import Array, Labels, Mask, Matrix, Where
 
 TOP = 0.01
@@ -105,7 +94,7 @@ class TopRanker(Ranker):
         Folds that all members share; by default 3 to 5, shuffled.
     categorical_features : "from_dtype", None or list, default="from_dtype"
         Columns that hold categories, as for `TopPushTrees`.
-    n_threads : int, optional
+    n_jobs : int, optional
         By default all cores, or OMP_NUM_THREADS if set. The result does not depend on it.
     random_state : int, RandomState or None, default=0
     verbose : int, default=0
@@ -159,7 +148,7 @@ class TopRanker(Ranker):
         "scoring": [StrOptions(PLAIN_MEASURES), None],
         "cv": ["cv_object"],
         "categorical_features": [StrOptions({FROM_DTYPE}), "array-like", None],
-        "n_threads": [Interval(Integral, 1, None, closed="left"), None],
+        "n_jobs": [Interval(Integral, 1, None, closed="left"), None],
         "random_state": ["random_state"],
         "verbose": ["verbose"],
         "positive": LABEL,
@@ -182,7 +171,7 @@ class TopRanker(Ranker):
         scoring: str | None = None,
         cv: Any = None,
         categorical_features: Any = FROM_DTYPE,
-        n_threads: int | None = None,
+        n_jobs: int | None = None,
         random_state: int | np.random.RandomState | None = 0,
         verbose: int = 0,
         positive: object = None,
@@ -193,7 +182,7 @@ class TopRanker(Ranker):
         self.scoring = scoring
         self.cv = cv
         self.categorical_features = categorical_features
-        self.n_threads = n_threads
+        self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
         self.positive = positive
@@ -339,7 +328,7 @@ class TopRanker(Ranker):
 
     def _settings(self) -> Settings:
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        return Settings(EFFORTS[self.effort], self.n_threads, seed)
+        return Settings(EFFORTS[self.effort], self.n_jobs, seed)
 
     def _read_training(
         self, X: Matrix, y: Labels, sample_weight: ArrayLike | None, groups: NDArray[Any] | None
@@ -435,7 +424,7 @@ class TopRanker(Ranker):
 
     def _warn_of_limits(self, members: Mapping[str, Member], given: Given) -> None:
         """Report before the fit what cannot be done with base models of one's own."""
-        settings = Settings(EFFORTS[self.effort], self.n_threads, seed=0)
+        settings = Settings(EFFORTS[self.effort], self.n_jobs, seed=0)
         for name, member in members.items():
             if member.left_out(given) is None and (limits := member.limits(given, settings)):
                 warnings.warn(f"base model {name!r}: {limits}.", UserWarning, stacklevel=4)

@@ -12,7 +12,7 @@ from sklearn.utils._param_validation import Interval
 
 from toppush.designs import Form, LocalDesign, LocalRows
 from toppush.designs.usual import usual_rows
-from toppush.estimators.base import (
+from toppush.models.base import (
     LABEL,
     DegenerateWarning,
     Following,
@@ -36,7 +36,7 @@ COUNT: list[object] = [Interval(Integral, 1, None, closed="left")]
 SHARED: Constraints = {
     "tol": [Interval(Real, 0, None, closed="left")],
     "max_iter": COUNT,
-    "n_threads": [None, *COUNT],
+    "n_jobs": [None, *COUNT],
     "positive": LABEL,
 }
 
@@ -78,7 +78,7 @@ class BaselineRanker(LinearRanker):
 
     tol: float
     max_iter: int
-    n_threads: int | None
+    n_jobs: int | None
     verbose: int = 0
 
     _remedy: ClassVar[str] = "Lower lam, or raise C, to let the losses count for more."
@@ -113,7 +113,7 @@ class BaselineRanker(LinearRanker):
         """
         X, form = usual_rows(given.rows.given)
         rows = LocalRows(X)
-        design = rows.design(given.positive, given.sample_weight, n_threads=self.n_threads)
+        design = rows.design(given.positive, given.sample_weight, n_jobs=self.n_jobs)
         # What overflows proves nothing, and no solver keeps it.
         with design, np.errstate(over="ignore", invalid="ignore"):
             require_both(design, given.classes)

@@ -46,12 +46,12 @@ class CuttingPlaneRanker(BaselineRanker):
         *,
         tol: float = 1e-3,
         max_iter: int = 1000,
-        n_threads: int | None = None,
+        n_jobs: int | None = None,
         verbose: int = 0,
         positive: object = None,
     ) -> None:
         self.C, self.tol, self.max_iter = C, tol, max_iter
-        self.n_threads, self.verbose, self.positive = n_threads, verbose, positive
+        self.n_jobs, self.verbose, self.positive = n_jobs, verbose, positive
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Matrix, y: Labels) -> Self:
@@ -95,7 +95,7 @@ class RankSVM(WeightedRanker, CuttingPlaneRanker):
     tol : float, default=1e-3
         Ends when upper and lower bound of the objective agree up to this share.
     max_iter : int, default=1000
-    n_threads : int, optional
+    n_jobs : int, optional
         Threads over blocks of rows; by default all cores, or OMP_NUM_THREADS if set.
     verbose : int, default=0
         1 shows a line that follows the fit.
@@ -146,7 +146,7 @@ class MAPSVM(CuttingPlaneRanker):
 
     Parameters
     ----------
-    C, tol, max_iter, n_threads, verbose, positive
+    C, tol, max_iter, n_jobs, verbose, positive
         As for `RankSVM`; C is the weight of the risk.
 
     Attributes
@@ -184,7 +184,7 @@ class PartialAUCSVM(CuttingPlaneRanker):
 
     Parameters
     ----------
-    C, tol, max_iter, n_threads, verbose, positive
+    C, tol, max_iter, n_jobs, verbose, positive
         As for `RankSVM`; C is the weight of the risk.
     fpr_low, fpr_high : float, default=0.0 and 0.1
         The range, as shares of the n negatives: ranks ceil(n fpr_low) + 1 to floor(n fpr_high)
@@ -226,7 +226,7 @@ class PartialAUCSVM(CuttingPlaneRanker):
         fpr_high: float = 0.1,
         tol: float = 1e-3,
         max_iter: int = 1000,
-        n_threads: int | None = None,
+        n_jobs: int | None = None,
         verbose: int = 0,
         positive: object = None,
     ) -> None:
@@ -234,7 +234,7 @@ class PartialAUCSVM(CuttingPlaneRanker):
             C,
             tol=tol,
             max_iter=max_iter,
-            n_threads=n_threads,
+            n_jobs=n_jobs,
             verbose=verbose,
             positive=positive,
         )
@@ -254,7 +254,7 @@ class OWPC(CuttingPlaneRanker):
 
     Parameters
     ----------
-    C, tol, max_iter, n_threads, verbose, positive
+    C, tol, max_iter, n_jobs, verbose, positive
         As for `RankSVM`; C is the weight of the mean loss.
     owa : {"inverse", "top", "mean"} or array, default="inverse"
         The shares: "inverse" is proportional to 1/r, "top" is 1/k for the first k ranks, "mean"
@@ -301,7 +301,7 @@ class OWPC(CuttingPlaneRanker):
         top: float = 0.1,
         tol: float = 1e-3,
         max_iter: int = 1000,
-        n_threads: int | None = None,
+        n_jobs: int | None = None,
         verbose: int = 0,
         positive: object = None,
     ) -> None:
@@ -309,7 +309,7 @@ class OWPC(CuttingPlaneRanker):
             C,
             tol=tol,
             max_iter=max_iter,
-            n_threads=n_threads,
+            n_jobs=n_jobs,
             verbose=verbose,
             positive=positive,
         )

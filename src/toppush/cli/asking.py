@@ -89,7 +89,7 @@ def by_groups(
     """Measures averaged over the groups of a column, as JSON and for a person."""
     from dataclasses import asdict
 
-    from toppush.metrics.groups import group_means, grouped_lists
+    from toppush.thresholds.groups import group_means, grouped_lists
 
     lists = grouped_lists(
         listed.found.positive,

@@ -13,8 +13,8 @@ from toppush.cli.sources import FILE, Given, opened, source_options
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from toppush.metrics.drift import Change, Limits
-    from toppush.metrics.verdict import Checked, CheckedColumn
+    from toppush.monitor.drift import Change, Limits
+    from toppush.monitor.verdict import Checked, CheckedColumn
 
 MOVED = 5
 """Exit code when something has moved that the command was to watch."""
@@ -28,7 +28,7 @@ def read_groups(
     context: click.Context, parameter: click.Parameter, values: Sequence[str]
 ) -> tuple[str, ...]:
     """What to fail on: groups of changes, or never."""
-    from toppush.metrics.verdict import GROUPS
+    from toppush.monitor.verdict import GROUPS
 
     given = common.listed(values) or tuple(GROUPS)
     if unknown := [one for one in given if one not in (*GROUPS, NEVER)]:
@@ -104,14 +104,14 @@ def check(
 
     Example: toppush check march.csv --scores score --before february.csv --label fraud
     """
-    from toppush.metrics.drift import Limits
-    from toppush.metrics.verdict import headline, sentences
+    from toppush.monitor.drift import Limits
+    from toppush.monitor.verdict import headline, sentences
 
     given = Given.of(**source)
     limits = Limits(psi, share, factor, precision, alpha)
     found, met, said = _check(given, before, labels, limits)
     if html is not None:
-        from toppush.report.watch import watch_page
+        from toppush.report.check import watch_page
         from toppush.system.writing import write_text
 
         model = None if given.model is None else given.model.name
@@ -137,8 +137,8 @@ def _check(
     given: Given, before: Path | None, labels: bool | None, limits: "Limits"
 ) -> tuple["Checked", dict[str, Any], str]:
     """What moved, and what was met on the way, as JSON and in words."""
+    from toppush.files.check_rankings import check_against
     from toppush.files.checking import check as check_file
-    from toppush.files.checking_lists import check_against
     from toppush.files.scoring import ScoringNotes
     from toppush.files.sources import ModelSource
 

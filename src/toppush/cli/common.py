@@ -329,7 +329,7 @@ training_options = together(
     columns_option("--keep", "Columns to learn from although they look like ids."),
     click.option(
         "--missing",
-        type=Registered("toppush.files.columns:WAYS"),
+        type=Registered("toppush.tables.columns:WAYS"),
         default="impute",
         show_default=True,
         help="Fill gaps and say so, or refuse them.",

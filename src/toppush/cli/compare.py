@@ -51,10 +51,10 @@ def compare(
     from toppush.cli.progress import steps
     from toppush.files.compare import compare
     from toppush.files.fitting import read_training_file
-    from toppush.files.kinds.base import require_scoring
     from toppush.files.readers import reading
-    from toppush.files.roles import Roles
     from toppush.metrics.paired import warn_of_perfect
+    from toppush.modeltypes.base import require_scoring
+    from toppush.tables.roles import Roles
 
     with reading(data, kind) as file:
         for columns in ("drop", "categorical", "keep"):

@@ -14,9 +14,9 @@ from toppush.system.reading import DataError
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from toppush.files.labels import LabelRule
     from toppush.metrics.bootstrap import Interval
     from toppush.metrics.paired import SideBySide
+    from toppush.tables.labels import LabelRule
     from toppush.types import Array, Mask
 
 OF_FITS = (
@@ -185,7 +185,7 @@ def _columns(
 
 
 def _of_model(path: Path, data: Path, trust: tuple[str, ...], given: dict[str, Any]) -> Lists:
-    from toppush.files.model.foreign import is_foreign
+    from toppush.modelfile.foreign import is_foreign
 
     more = {"trust": trust} if is_foreign(path) else {"positive": None}
     listed = read_list(Given(path, data, **given | more))

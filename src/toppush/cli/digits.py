@@ -18,9 +18,9 @@ from sklearn.model_selection import StratifiedShuffleSplit
 from toppush import metrics
 from toppush.auto.ranker import TopRanker
 from toppush.files.competitors import Ranker, by_metric, lightgbm, logistic_regression
-from toppush.files.folds import folds_of
-from toppush.files.roles import NOTHING
+from toppush.folds.by_column import folds_of
 from toppush.system.writing import written_whole
+from toppush.tables.roles import NOTHING
 from toppush.types import Array, Mask
 
 DIGIT = 8
@@ -72,11 +72,11 @@ def _rankers(positive: Mask, seed: int) -> dict[str, Ranker]:
     """Fresh rankers for one split; LightGBM if it is installed."""
     folds, scorer = folds_of(positive, NOTHING, INNER, seed), metrics.scorer("average_precision")
     found: dict[str, Ranker] = {
-        "TopRanker": TopRanker(random_state=seed, n_threads=1),
+        "TopRanker": TopRanker(random_state=seed, n_jobs=1),
         "LogisticRegression": logistic_regression(folds, scorer),
     }
     with suppress(ImportError):
-        found["LightGBM"] = lightgbm(folds, scorer, seed=seed, n_threads=1)
+        found["LightGBM"] = lightgbm(folds, scorer, seed=seed, n_jobs=1)
     return found
 
 

@@ -11,7 +11,7 @@ from toppush.cli import common
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from toppush.estimators.explaining import Reason
+    from toppush.explain.reasons import Reason
     from toppush.files.explaining import Placed, PlacedPair
 
 NOISE = 1e-9

@@ -96,7 +96,7 @@ def read_members(
 )
 @click.option(
     "--model",
-    type=common.Registered("toppush.files.kinds:KINDS"),
+    type=common.Registered("toppush.modeltypes:KINDS"),
     help="What the score is made of. An option that a kind of model does not take is refused "
     "[auto; linear if one of --lam, --top, --loss, --scale and --tol is given].",
 )
@@ -124,12 +124,12 @@ def read_members(
 )
 @click.option(
     "--loss",
-    type=common.Registered("toppush.problem.losses:LOSSES", "toppush.files.kinds:OTHER_LOSSES"),
+    type=common.Registered("toppush.problem.losses:LOSSES", "toppush.modeltypes:OTHER_LOSSES"),
     help="[linear: truncated_quadratic; trees: pairwise or binary; net: pairwise or cross_entropy]",
 )
 @click.option(
     "--scale",
-    type=common.Registered("toppush.files.scaling:SCALES"),
+    type=common.Registered("toppush.tables.scaling:SCALES"),
     help="Divide each column by its largest value, its deviation, or not at all [maxabs, where "
     "columns are scaled].",
 )
@@ -188,7 +188,7 @@ def fit(
     Example: toppush fit train.csv -o fraud.toppush --label fraud --drop id --model linear
     """  # noqa: D301 - a mark of click's
     from toppush.cli.progress import lines_to_stderr
-    from toppush.files.kinds import chosen
+    from toppush.modeltypes import chosen
 
     if cluster is None and not data.is_file():
         said = "is a folder, which only --cluster reads" if data.is_dir() else "does not exist"
@@ -213,8 +213,8 @@ def fit(
 
 def _write(model: "Model", paths: dict[str, Path]) -> None:
     """Write the model and its exports, once all of them are made."""
-    from toppush.files.model.exports import json_bytes, onnx_bytes
-    from toppush.files.model.saving import require_no_training_rows, to_bytes
+    from toppush.modelfile.exports import json_bytes, onnx_bytes
+    from toppush.modelfile.saving import require_no_training_rows, to_bytes
     from toppush.system.writing import write_bytes
 
     makers = {"model": to_bytes, "onnx": onnx_bytes, "weights": json_bytes}
@@ -251,8 +251,8 @@ def _fit_on(cluster: str, data: Path, *, model: str | None, seed: int, **options
     """Fit files in parts on a cluster; its folds are not drawn, so there is no seed."""
     from toppush import files
     from toppush.designs.dask import connected
-    from toppush.files.kinds import FIRST
     from toppush.files.readers import reading
+    from toppush.modeltypes import FIRST
 
     if model not in (None, FIRST):
         raise click.BadParameter(
@@ -283,7 +283,7 @@ def without_history(about: dict[str, Any]) -> dict[str, Any]:
 
 def describe(about: dict[str, Any]) -> list[str]:
     """What a model says of itself, in sentences."""
-    from toppush.files.kinds import FIRST, named
+    from toppush.modeltypes import FIRST, named
 
     said = []
     if data := about.get("data"):

@@ -21,7 +21,7 @@ def info(model: Path, as_json: bool) -> None:
     Example: toppush info fraud.toppush --json
     """
     from toppush.files import ModelError
-    from toppush.files.model.saving import read_about
+    from toppush.modelfile.saving import read_about
 
     about = read_about(model)
     try:

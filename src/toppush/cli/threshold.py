@@ -10,8 +10,8 @@ from toppush.cli.sources import Given, Listed, read_list, scoring_options
 from toppush.system.reading import DataError
 
 if TYPE_CHECKING:
-    from toppush.metrics.budgets import Forecast
-    from toppush.metrics.demands import Answer, Demands
+    from toppush.thresholds.budgets import Forecast
+    from toppush.thresholds.demands import Answer, Demands
 
 ASKED = ("fpr", "precision", "recall", "per_day", "value", "by")
 
@@ -50,8 +50,8 @@ def threshold(
 
     Example: toppush threshold scored.csv --scores score --label fraud --fpr 0.001
     """
-    from toppush.metrics.demands import answers
-    from toppush.metrics.thresholds import NoGuarantee
+    from toppush.thresholds.demands import answers
+    from toppush.thresholds.guarantees import NoGuarantee
 
     asked = {name: given.pop(name) for name in (*ASKED[:-1], "rows_per_day", "cost")}
     _check(by=by, budget=budget, **asked)
@@ -99,7 +99,7 @@ def _read(given: Given, by: str | None, asked: dict[str, Any]) -> Listed:
 
 
 def _demands(listed: Listed, confidence: float, asked: dict[str, Any]) -> "Demands":
-    from toppush.metrics.demands import Demands
+    from toppush.thresholds.demands import Demands
 
     money = {name: asking.amount_of(listed, asked[name]) for name in ("value", "cost")}
     return Demands(**asked | money, confidence=confidence)
@@ -107,7 +107,7 @@ def _demands(listed: Listed, confidence: float, asked: dict[str, Any]) -> "Deman
 
 def _as_json(listed: Listed, found: list["Answer"]) -> dict[str, Any]:
     """The answers; that of --fpr as it was before there were others, too."""
-    from toppush.metrics.thresholds import threshold_at_fpr
+    from toppush.thresholds.guarantees import threshold_at_fpr
 
     result: dict[str, Any] = {"thresholds": [_turned(listed, asdict(one)) for one in found]}
     for one in found:

@@ -86,9 +86,9 @@ class LocalRows(RowsHere):
     given = template
 
     def design(
-        self, positive: Mask, sample_weight: Array | None = None, *, n_threads: int | None = None
+        self, positive: Mask, sample_weight: Array | None = None, *, n_jobs: int | None = None
     ) -> LocalDesign:
-        return LocalDesign(self._X, positive, sample_weight, n_threads=n_threads)
+        return LocalDesign(self._X, positive, sample_weight, n_jobs=n_jobs)
 
     def subset(self, where: Where) -> Rows:
         return self._rows.subset(where)
@@ -99,8 +99,8 @@ class LocalRows(RowsHere):
     def _to_split(self) -> Matrix:
         return self._X
 
-    def at_once(self, n_fits: int, n_threads: int | None) -> int:
-        threads = default_threads() if n_threads is None else n_threads
+    def at_once(self, n_fits: int, n_jobs: int | None) -> int:
+        threads = default_threads() if n_jobs is None else n_jobs
         return max(1, min(threads, n_fits, self._rows.n_entries // self._entries_per_fit))
 
 

@@ -44,7 +44,7 @@ class LocalDesign(BlockDesign):
         Which rows are positive.
     sample_weight : array, optional
         Positives count by weight; a row of weight zero is out.
-    n_threads : int, optional
+    n_jobs : int, optional
         By default OMP_NUM_THREADS if set, else the cores this process may use.
     """
 
@@ -54,11 +54,11 @@ class LocalDesign(BlockDesign):
         positive: Mask,
         sample_weight: Array | None = None,
         *,
-        n_threads: int | None = None,
+        n_jobs: int | None = None,
     ) -> None:
         X, self._columns, self._n_columns = *compact(X), int(X.shape[1])
-        self.n_threads = default_threads() if n_threads is None else n_threads
-        super().__init__(blocks_of(X, positive, sample_weight, self.n_threads))
+        self.n_jobs = default_threads() if n_jobs is None else n_jobs
+        super().__init__(blocks_of(X, positive, sample_weight, self.n_jobs))
 
     def __enter__(self) -> Self:
         self._pool = ThreadPoolExecutor(len(self.blocks)) if len(self.blocks) > 1 else None
@@ -150,10 +150,10 @@ _holding = RLock()  # a garbage collection may release within a hold
 _holders: list[Any] = []
 
 
-def hold_blas(n_threads: int = 1) -> None:
+def hold_blas(n_jobs: int = 1) -> None:
     """Let BLAS use so many threads, unless a design is open that holds it to another number."""
     with _holding:
-        _holders.append(None if _holders else _blas().limit(limits=n_threads))
+        _holders.append(None if _holders else _blas().limit(limits=n_jobs))
 
 
 def release_blas() -> None:
@@ -179,11 +179,11 @@ def one_blas_thread() -> Iterator[None]:
         release_blas()
 
 
-def ranges(X: Matrix, n_threads: int) -> list[tuple[int, int]]:
+def ranges(X: Matrix, n_jobs: int) -> list[tuple[int, int]]:
     """Row ranges of about equal numbers of stored entries."""
     n_rows = X.shape[0]
     n_entries = len(X.data) if sparse.issparse(X) else X.size
-    n_blocks = max(1, min(n_threads, n_rows, n_entries // ENTRIES_PER_THREAD))
+    n_blocks = max(1, min(n_jobs, n_rows, n_entries // ENTRIES_PER_THREAD))
     goals = np.linspace(0, n_entries if sparse.issparse(X) else n_rows, n_blocks + 1)[1:-1]
     inner = np.searchsorted(X.indptr, goals) if sparse.issparse(X) else goals
     cuts = [0, *(int(cut) for cut in inner), n_rows]

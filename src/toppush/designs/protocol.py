@@ -113,7 +113,7 @@ class PlacedRows(ABC):
 
     @abstractmethod
     def design(
-        self, positive: Any, sample_weight: Any | None = None, *, n_threads: int | None = None
+        self, positive: Any, sample_weight: Any | None = None, *, n_jobs: int | None = None
     ) -> "Design":
         """The rows as blocks, to be entered."""
 
@@ -153,6 +153,6 @@ class PlacedRows(ABC):
     def require_whole_lists(self, asked: str, instead: str) -> None:
         """Refuse what needs all scores in one place, unless they are."""
 
-    def at_once(self, n_fits: int, n_threads: int | None) -> int:
+    def at_once(self, n_fits: int, n_jobs: int | None) -> int:
         """How many of some fits to different rows of these are to run at the same time."""
         return 1

@@ -6,20 +6,20 @@
 >>> files.rank(files.load("fraud.toppush"), "new.parquet", limit=100)  # doctest: +SKIP
 """
 
-from toppush.files.errors import ModelError
+from toppush.system.errors import ModelError
 from toppush.system.extras import needs
 from toppush.system.reading import DataError
 
 try:
     from toppush.files.checking import check
-    from toppush.files.columns import Columns
     from toppush.files.explaining import explain_rows
+    from toppush.files.fit_partitions import fit_parts
     from toppush.files.fitting import fit
-    from toppush.files.fitting_parts import fit_parts
-    from toppush.files.model.fitted import Model
-    from toppush.files.model.saving import load, save
     from toppush.files.ranking import rank
     from toppush.files.scoring import labelled
+    from toppush.modelfile.fitted import Model
+    from toppush.modelfile.saving import load, save
+    from toppush.tables.columns import Columns
 except ModuleNotFoundError as error:
     raise ImportError(needs("toppush.files", error.name or "pyarrow")) from None
 

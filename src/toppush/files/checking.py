@@ -6,19 +6,20 @@ import numpy as np
 import pyarrow as pa
 
 from toppush.designs.columns import ColumnReader
-from toppush.files.column_types import Category, Column
-from toppush.files.counts import Counts
-from toppush.files.errors import ModelError
-from toppush.files.labels import are_there, caution_blanks
-from toppush.files.model.fitted import UNSCALED, Model
 from toppush.files.readers import FileOrReader, reading
-from toppush.files.readers.base import Batch, Reader
+from toppush.files.readers.base import Reader
+from toppush.files.reference import column_name, read_fitted, read_watched
 from toppush.files.scoring import ScoringNotes, placed, positives, require_rows
-from toppush.files.watching import column_name, read_fitted, read_watched
-from toppush.metrics.drift import Limits
-from toppush.metrics.verdict import Checked, ColumnNow, verdict
-from toppush.metrics.watched import Before, Numbers, Scores, Texts
+from toppush.modelfile.fitted import UNSCALED, Model
+from toppush.monitor.drift import Limits
+from toppush.monitor.profile import Before, Numbers, Scores, Texts
+from toppush.monitor.verdict import Checked, ColumnNow, verdict
+from toppush.system.errors import ModelError
 from toppush.system.reading import DataError
+from toppush.tables.column_types import Category, Column
+from toppush.tables.counts import Counts
+from toppush.tables.labels import are_there, caution_blanks
+from toppush.tables.loaded import Batch
 from toppush.types import Array, Mask, Matrix, Where
 
 

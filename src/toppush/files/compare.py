@@ -18,8 +18,6 @@ from sklearn.svm import LinearSVC
 from threadpoolctl import threadpool_limits
 
 from toppush import metrics
-from toppush.estimators.choice import Scorer
-from toppush.files.columns import Columns, sizes_named
 from toppush.files.competitors import (
     COSTS,
     Ranker,
@@ -29,13 +27,15 @@ from toppush.files.competitors import (
     logistic_regression,
     weights_of,
 )
-from toppush.files.errors import like
 from toppush.files.fitting import Training, columns_of, with_file
-from toppush.files.folds import Folds, folds_of
-from toppush.files.kinds import DEFAULT, KINDS, named
-from toppush.files.kinds.base import FitRows, Kind, OptionError, Options
+from toppush.folds.by_column import Folds, folds_of
+from toppush.models.choice import Scorer
+from toppush.modeltypes import DEFAULT, KINDS, named
+from toppush.modeltypes.base import FitRows, Kind, OptionError, Options
+from toppush.system.errors import like
 from toppush.system.extras import not_installed
 from toppush.system.reading import DataError
+from toppush.tables.columns import Columns, sizes_named
 from toppush.types import Array, Matrix, Where
 
 INNER = 3
@@ -104,7 +104,7 @@ def compare(
             preparation = getattr(COMPETITORS[name], "preparation", {})
             X_train, X_test = fold.prepared(**preparation)
             began = time.perf_counter()
-            with fold.sizes_named(**preparation), threadpool_limits(fold.n_threads):
+            with fold.sizes_named(**preparation), threadpool_limits(fold.n_jobs):
                 with warnings.catch_warnings(record=True) as said:
                     warnings.simplefilter("always")
                     ranker.fit(X_train, y[train], **weights_of(weight, train))
@@ -173,7 +173,7 @@ class Fold:
         return n_rows, width
 
     @property
-    def n_threads(self) -> int | None:
+    def n_jobs(self) -> int | None:
         """One for few entries; else as many as are asked for, or as the library likes."""
         return 1 if self.shape[0] * self.shape[1] < SMALL else self.threads
 
@@ -210,7 +210,7 @@ class Boosted:
         coded = fold.rows("codes").coded
         try:
             return lightgbm(
-                fold.inner, fold.scorer, seed=fold.seed, n_threads=fold.n_threads, coded=coded
+                fold.inner, fold.scorer, seed=fold.seed, n_jobs=fold.n_jobs, coded=coded
             )
         except ImportError:
             raise LeftOut(not_installed("lightgbm")) from None
@@ -244,7 +244,7 @@ class OfKind:
         if any(getattr(roles, one) and one not in kind.takes for one in ("groups", "time")):
             raise LeftOut("it draws its own folds, which know no groups or times")
         scoring = fold.scoring if "scoring" in kind.takes else None
-        return kind.options(threads=fold.n_threads, scoring=scoring)
+        return kind.options(threads=fold.n_jobs, scoring=scoring)
 
 
 def _linear_svm(fold: Fold) -> Ranker:

@@ -10,9 +10,9 @@ from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 
 from toppush.designs import for_engine
-from toppush.estimators.choice import Scorer
-from toppush.estimators.scores import scores_of
-from toppush.files.folds import Folds
+from toppush.explain.scores import scores_of
+from toppush.folds.by_column import Folds
+from toppush.models.choice import Scorer
 from toppush.types import Array, Mask, Matrix, Where
 
 COSTS = [{"C": cost} for cost in (1e-3, 1e-2, 1e-1, 1.0, 1e1, 1e2, 1e3)]
@@ -85,10 +85,10 @@ def lightgbm(
     scorer: Scorer,
     *,
     seed: int,
-    n_threads: int | None,
+    n_jobs: int | None,
     coded: list[int] | None = None,
 ) -> Search:
     """LightGBM with its leaves, rounds and rate chosen; an ImportError without it."""
-    made = import_module("lightgbm").LGBMClassifier(random_state=seed, n_jobs=n_threads, verbose=-1)
+    made = import_module("lightgbm").LGBMClassifier(random_state=seed, n_jobs=n_jobs, verbose=-1)
     options = {"categorical_feature": coded} if coded else {}
     return Search(made, BOOSTED, folds, scorer, options)

@@ -10,17 +10,11 @@ import numpy as np
 import pyarrow as pa
 from sklearn.utils import _safe_indexing
 
-from toppush.estimators.explaining import (
-    Explainer,
-    Explanation,
-    Pair,
-    explain_pair,
-    reference_for,
-)
-from toppush.estimators.shares import ColumnShares
-from toppush.files.model.fitted import Model
+from toppush.explain.reasons import Explainer, Explanation, Pair, explain_pair, reference_for
+from toppush.explain.shares import ColumnShares
 from toppush.files.readers import FileOrReader, Reader, reading
 from toppush.files.scoring import ScoringNotes, joined, scored
+from toppush.modelfile.fitted import Model
 from toppush.system.reading import DataError
 from toppush.types import Array, Matrix, Where
 

@@ -12,33 +12,25 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils._param_validation import InvalidParameterError
 
 from toppush import metrics
-from toppush.designs.leakage import LeakageWarning
-from toppush.estimators.contributions import learn_reference
-from toppush.files.column_types import Column, Date, Number
-from toppush.files.columns import Columns, sizes_named
-from toppush.files.id_columns import caution, id_like
-from toppush.files.kinds import chosen, kind_of
-from toppush.files.kinds.base import (
-    About,
-    FitRows,
-    Kind,
-    OptionError,
-    Options,
-    Ranker,
-    Steps,
-)
-from toppush.files.kinds.certificates import certificate
-from toppush.files.labels import LabelRule, caution_blanks, choose, count, count_blanks
+from toppush.explain.contributions import learn_reference
 from toppush.files.leaks import leakage_cautions
-from toppush.files.model.fitted import Model
-from toppush.files.readers import FileOrReader, LoadedRows, Reader, reading
-from toppush.files.readers.base import Layout
-from toppush.files.roles import NO_ROLES, NOTHING, Roles, RoleValues, take_roles
-from toppush.files.scaling import fit_transform, scaler_of
-from toppush.files.watching import meaning, watched_rows
-from toppush.metrics.measures import MAX_DEPTH
+from toppush.files.readers import FileOrReader, Reader, reading
+from toppush.files.reference import meaning, watched_rows
+from toppush.metrics.ranking import MAX_DEPTH
+from toppush.modelfile.fitted import Model
+from toppush.modeltypes import chosen, kind_of
+from toppush.modeltypes.base import About, FitRows, Kind, OptionError, Options, Ranker, Steps
+from toppush.modeltypes.certificates import certificate
 from toppush.system.reading import DataError
 from toppush.system.versions import versions_of
+from toppush.tables.column_types import Column, Date, Number
+from toppush.tables.columns import Columns, sizes_named
+from toppush.tables.id_columns import caution, id_like
+from toppush.tables.labels import LabelRule, caution_blanks, choose, count, count_blanks
+from toppush.tables.leakage import LeakageWarning
+from toppush.tables.loaded import Layout, LoadedRows
+from toppush.tables.roles import NO_ROLES, NOTHING, Roles, RoleValues, take_roles
+from toppush.tables.scaling import fit_transform, scaler_of
 from toppush.types import Array, Labels, Mask, Matrix
 
 PACKAGES = ("toppush", "numpy", "scipy", "scikit-learn", "skops", "pyarrow")

@@ -6,7 +6,11 @@ from collections.abc import Collection, Iterator
 import numpy as np
 import pyarrow as pa
 
-from toppush.designs.leakage import (
+from toppush.system.reading import DataError
+from toppush.tables.column_types import Column
+from toppush.tables.columns import learn
+from toppush.tables.counts import Counts
+from toppush.tables.leakage import (  # fmt: skip
     ColumnValues,
     Leak,
     LeakageWarning,
@@ -14,11 +18,7 @@ from toppush.designs.leakage import (
     leaks_of,
     leaks_of_matrix,
     rows_to_look_at,
-)  # fmt: skip
-from toppush.files.column_types import Column
-from toppush.files.columns import learn
-from toppush.files.counts import Counts
-from toppush.system.reading import DataError
+)
 from toppush.types import Mask, Matrix
 
 

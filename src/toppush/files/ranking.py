@@ -13,13 +13,13 @@ import pyarrow.compute as pc
 from pyarrow import csv as arrow_csv
 from pyarrow import feather, parquet
 
-from toppush.files.arrow_values import is_text, value_type
 from toppush.files.explaining import with_reasons
-from toppush.files.model.fitted import Model
 from toppush.files.readers import FileOrReader, reading
 from toppush.files.scoring import ScoringNotes, scored
+from toppush.modelfile.fitted import Model
 from toppush.system.reading import DataError
 from toppush.system.writing import written_whole
+from toppush.tables.arrow_values import is_text, value_type
 from toppush.types import Array, Where
 
 SLACK = 4

@@ -9,12 +9,13 @@ import numpy as np
 import pyarrow as pa
 
 from toppush.designs.between import stacked
-from toppush.files.counts import Counts
-from toppush.files.labels import caution_blanks, count_blanks
-from toppush.files.model.fitted import Model
 from toppush.files.readers import FileOrReader, reading
-from toppush.files.readers.base import Needs, Reader
+from toppush.files.readers.base import Reader
+from toppush.modelfile.fitted import Model
 from toppush.system.reading import DataError
+from toppush.tables.counts import Counts
+from toppush.tables.labels import caution_blanks, count_blanks
+from toppush.tables.loaded import Needs
 from toppush.types import Array, Labels, Mask, Matrix
 
 

@@ -1,10 +1,10 @@
 """Measures of ranked lists, with intervals and thresholds.
 
-See `toppush.metrics.measures` for what each takes.
+See `toppush.metrics.ranking` for what each takes.
 """
 
 from toppush.metrics.curve import TopCurve, register, top_curve
-from toppush.metrics.measures import (
+from toppush.metrics.ranking import (
     FOUR,
     METRICS,
     Metric,

@@ -27,8 +27,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from toppush.metrics.curve import SLACK, TopCurve, Values, top_curve
-from toppush.metrics.measures import Metric, named
 from toppush.metrics.positive import as_mask
+from toppush.metrics.ranking import Metric, named
 from toppush.types import Array, Mask, Where
 
 __all__ = ["Compared", "Interval", "Measure", "compare", "intervals", "measure"]

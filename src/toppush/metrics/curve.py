@@ -112,7 +112,7 @@ def top_curve(
     Parameters
     ----------
     y_true, y_score, sample_weight, pos_label
-        The list, as at the head of `toppush.metrics.measures`.
+        The list, as at the head of `toppush.metrics.ranking`.
 
     Examples
     --------

@@ -10,7 +10,7 @@ from typing import NamedTuple, Self
 import numpy as np
 
 from toppush.metrics.curve import curve_of
-from toppush.metrics.measures import top_recall
+from toppush.metrics.ranking import top_recall
 from toppush.types import Array, Mask
 
 SHARE = 0.001

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from toppush.metrics.bootstrap import Interval, Measure, differences, drawn, intervals
-from toppush.metrics.measures import METRICS
 from toppush.metrics.positive import as_mask
+from toppush.metrics.ranking import METRICS
 
 __all__ = ["Lead", "SideBySide", "perfect_caution", "side_by_side", "warn_of_perfect"]
 

@@ -3,7 +3,7 @@
 from collections.abc import Collection
 
 from toppush.metrics.bootstrap import Measure, measure
-from toppush.metrics.measures import LEAST_NEGATIVES, METRICS
+from toppush.metrics.ranking import LEAST_NEGATIVES, METRICS
 
 __all__ = ["Panel", "chosen", "measures", "panel"]
 

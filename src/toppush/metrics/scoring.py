@@ -5,8 +5,8 @@ from typing import Any, Self
 
 from sklearn.metrics import make_scorer
 
-from toppush.metrics.measures import Metric
 from toppush.metrics.positive import GREATER, class_ranked_first, classes_of, of_two
+from toppush.metrics.ranking import Metric
 from toppush.types import Labels, Matrix
 
 __all__ = ["RankingScorer"]

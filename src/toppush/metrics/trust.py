@@ -3,7 +3,7 @@
 import numpy as np
 
 from toppush.metrics import bootstrap
-from toppush.metrics.measures import average_precision
+from toppush.metrics.ranking import average_precision
 from toppush.types import Array, Mask
 
 FEW = 30

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from toppush.metrics.measures import named
+from toppush.metrics.ranking import named
 from toppush.objectives.asking import Asked, asked_about, team_here
 from toppush.objectives.teams import ALONE, Team, of_xgboost
 

@@ -78,7 +78,7 @@ class _Display(ABC):
             Labels of two classes.
         pos_label : optional
             The class that should be on top; by default the one that a ranker of this package
-            ranks first, else as at the head of `toppush.metrics.measures`.
+            ranks first, else as at the head of `toppush.metrics.ranking`.
         **kwargs
             As for `from_predictions`; the name in the legend is by default the estimator's class.
 
@@ -106,7 +106,7 @@ class _Display(ABC):
         Parameters
         ----------
         y_true, y_score, sample_weight, pos_label
-            The list, as at the head of `toppush.metrics.measures`.
+            The list, as at the head of `toppush.metrics.ranking`.
         name : str, optional
             Name in the legend.
         **kwargs

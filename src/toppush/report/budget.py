@@ -7,9 +7,6 @@ import altair as alt
 import numpy as np
 from numpy.typing import ArrayLike
 
-from toppush.metrics.budgets import Forecast, hits_in_first
-from toppush.metrics.demands import Answer, Demands, answers
-from toppush.metrics.profit import profit_curve
 from toppush.plots import list_lengths
 from toppush.report.figures import (
     DASH,
@@ -24,6 +21,9 @@ from toppush.report.figures import (
     tip,
 )
 from toppush.report.ranking import Ranking, usual_lengths
+from toppush.thresholds.budgets import Forecast, hits_in_first
+from toppush.thresholds.demands import Answer, Demands, answers
+from toppush.thresholds.profit import profit_curve
 
 PRECISIONS = (0.9, 0.5)
 RECALL, RATE = 0.8, 0.01

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from toppush.designs.local import one_blas_thread
 from toppush.metrics import METRICS, bootstrap
 from toppush.metrics.bootstrap import Interval, Measure, measure
-from toppush.metrics.measures import LEAST_NEGATIVES
+from toppush.metrics.ranking import LEAST_NEGATIVES
 from toppush.report.ranking import Ranking
 
 MAX_ROWS = 1_000_000

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from toppush.designs import dense
-from toppush.estimators.explaining import where_largest
+from toppush.explain.reasons import where_largest
 from toppush.types import Array, Matrix
 
 MAX_NAME = 60

@@ -14,14 +14,12 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import MaxAbsScaler, OneHotEncoder
 from sklearn.utils import _safe_indexing, get_tags
 
-from toppush.auto.columns import Columns
 from toppush.designs import dense
 from toppush.designs.between import sliceable
-from toppush.estimators.scores import positives_of, scores_of
-from toppush.estimators.sources import before_scaling, sources
+from toppush.explain.scores import positives_of, scores_of
+from toppush.explain.sources import before_scaling, sources
 from toppush.metrics.positive import classes_of, positive_label
-from toppush.nonlinear.features import FeatureRanker
-from toppush.nonlinear.tables import FROM_DTYPE
+from toppush.models.features import FeatureRanker
 from toppush.problem.losses import LOSSES
 from toppush.report.budget import Budget
 from toppush.report.drivers import Features, numbered
@@ -29,6 +27,8 @@ from toppush.report.explained import SAMPLED, Explained, by_column, largest_curv
 from toppush.report.page import N_ALARMS, N_SHOWN, POSITIVE_CLASS, Rival, build
 from toppush.report.ranking import Indices, Ranking, Table, table_records
 from toppush.report.reasons import reasons_of
+from toppush.tables.frames import FROM_DTYPE
+from toppush.tables.prepare import Columns
 from toppush.types import Array, Mask, Matrix
 
 RIVAL_ITERATIONS = 1000

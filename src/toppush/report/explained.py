@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from toppush.estimators.explaining import NEGLIGIBLE, where_largest
+from toppush.explain.reasons import NEGLIGIBLE, where_largest
 from toppush.report.drivers import name_of
 from toppush.types import Array, Where
 

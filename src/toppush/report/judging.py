@@ -9,13 +9,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from toppush.designs.local import one_blas_thread
-from toppush.estimators.scores import METHODS, positives_of, scores_of
+from toppush.explain.scores import METHODS, positives_of, scores_of
 from toppush.metrics import FOUR
 from toppush.metrics.bootstrap import Interval, intervals
 from toppush.metrics.paired import HEADLINE, Lead, SideBySide, perfect_caution, side_by_side
 from toppush.metrics.panel import chosen, measures, panel
 from toppush.metrics.positive import final_step, positive_label
-from toppush.metrics.thresholds import Threshold, threshold_at_fpr
+from toppush.thresholds.guarantees import Threshold, threshold_at_fpr
 from toppush.types import Array, Mask, Matrix
 
 __all__ = ["Comparison", "Evaluation", "compare", "evaluate"]

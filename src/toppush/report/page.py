@@ -11,9 +11,8 @@ import numpy as np
 from markupsafe import Markup
 from numpy.typing import ArrayLike
 
-from toppush.estimators.shares import as_text
+from toppush.explain.shares import as_text
 from toppush.metrics.bootstrap import measure
-from toppush.metrics.calibration import Reliability, reliability
 from toppush.metrics.paired import HEADLINE, perfect_caution, warn_of_perfect
 from toppush.problem.solution import Solution
 from toppush.report import driver_figures, drivers, figures
@@ -35,6 +34,7 @@ from toppush.report.ranking import (
 )
 from toppush.report.reasons import Reasons
 from toppush.system.writing import write_text
+from toppush.thresholds.calibration import Reliability, reliability
 
 N_SHOWN = 50
 N_ALARMS = 10

@@ -7,9 +7,9 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils import _safe_indexing
 
-from toppush.estimators.contributions import highest_negatives
-from toppush.estimators.explaining import Explainer, Explanation, Reason
-from toppush.estimators.shares import ColumnShares
+from toppush.explain.contributions import highest_negatives
+from toppush.explain.reasons import Explainer, Explanation, Reason
+from toppush.explain.shares import ColumnShares
 from toppush.report.ranking import Ranking
 from toppush.types import Matrix
 

@@ -29,16 +29,16 @@ def go_on() -> None:
 
 
 def in_threads(
-    function: Callable[[Item], Result], items: Iterable[Item], n_threads: int
+    function: Callable[[Item], Result], items: Iterable[Item], n_jobs: int
 ) -> list[Result]:
     """`function` of each item, in order, some at a time.
 
     An error or an interrupt ends the others at their next `go_on`, and those that wait at once.
     One thread is this one.
     """
-    if n_threads == 1:
+    if n_jobs == 1:
         return [function(item) for item in items]
-    over, pool = Event(), ThreadPoolExecutor(n_threads)
+    over, pool = Event(), ThreadPoolExecutor(n_jobs)
 
     def run(item: Item) -> Result:
         _over.set(over)

@@ -17,8 +17,8 @@ lets go of them or is gone."""
 class HeldGroup(Group):
     """A group that can be found by its name in the worker's process."""
 
-    def __init__(self, name: str, number: int, parts: Sequence[Part], n_threads: int) -> None:
-        super().__init__(number, parts, n_threads)
+    def __init__(self, name: str, number: int, parts: Sequence[Part], n_jobs: int) -> None:
+        super().__init__(number, parts, n_jobs)
         self.home = get_worker().address
         HELD[name] = self
 

@@ -62,7 +62,7 @@ class Member:
     number: int
     address: str
     parts: list[int]
-    n_threads: int
+    n_jobs: int
     name: str = ""
     held: Future | None = None
     """Lets go of the blocks when it goes."""
@@ -293,7 +293,7 @@ class DaskDesign(Design):
             member.name,
             member.number,
             member.made_of,
-            member.n_threads,
+            member.n_jobs,
             key=member.name,
             workers=[member.address],
             actor=True,

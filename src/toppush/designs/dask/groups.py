@@ -130,10 +130,10 @@ class Group:
     As many threads ask them as there are blocks, and blocks as threads if rows are many enough.
     """
 
-    def __init__(self, number: int, parts: Sequence[Part], n_threads: int) -> None:
+    def __init__(self, number: int, parts: Sequence[Part], n_jobs: int) -> None:
         self.number, self.n_rounds = number, 0
         filled = [part for part in parts if part.X.shape[0]] or list(parts[:1])
-        pieces = -(-n_threads // len(filled))
+        pieces = -(-n_jobs // len(filled))
         made = [
             (number, block)
             for number, X, positive, weight in filled
@@ -141,8 +141,8 @@ class Group:
         ]
         self.blocks = [block for _, block in made]
         self.parts = [part for part, _ in made]
-        n_threads = min(n_threads, len(self.blocks))
-        self._pool = ThreadPoolExecutor(n_threads) if n_threads > 1 else None
+        n_jobs = min(n_jobs, len(self.blocks))
+        self._pool = ThreadPoolExecutor(n_jobs) if n_jobs > 1 else None
         self._asking = Lock()
         hold_blas()
         weakref.finalize(self, release_blas)

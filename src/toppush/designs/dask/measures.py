@@ -21,7 +21,7 @@ from toppush import metrics
 from toppush.designs.arrays import namespace
 from toppush.designs.dask.rows import aligned
 from toppush.designs.dask.workers import Lazy, on_workers
-from toppush.metrics.parts import (
+from toppush.metrics.partial_curve import (
     ListPart,
     NegativeCounts,
     PositiveScores,

@@ -109,7 +109,7 @@ class DaskRows(PlacedRows):
         positive: Lazy,
         sample_weight: Lazy | None = None,
         *,
-        n_threads: int | None = None,
+        n_jobs: int | None = None,
     ) -> DaskDesign:
         return DaskDesign(self.lazy, positive, sample_weight)
 

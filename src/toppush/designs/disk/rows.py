@@ -88,7 +88,7 @@ class OnDisk(RowsHere):
         )
 
     def design(
-        self, positive: Mask, sample_weight: Array | None = None, *, n_threads: int | None = None
+        self, positive: Mask, sample_weight: Array | None = None, *, n_jobs: int | None = None
     ) -> "DiskDesign":
         return DiskDesign(self, positive, sample_weight)
 

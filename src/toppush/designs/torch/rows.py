@@ -73,7 +73,7 @@ class TorchRows(InMemory, RowsHere):
         return max(float(high), -float(low))
 
     def design(
-        self, positive: Any, sample_weight: Any | None = None, *, n_threads: int | None = None
+        self, positive: Any, sample_weight: Any | None = None, *, n_jobs: int | None = None
     ) -> "TorchDesign":
         return TorchDesign(self, positive, sample_weight)
 

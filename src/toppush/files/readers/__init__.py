@@ -5,11 +5,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from toppush.files.readers.arrow import ArrowReader, ParquetReader
-from toppush.files.readers.base import LoadedRows, Needs, Reader
+from toppush.files.readers.base import Reader
 from toppush.files.readers.csv import CsvReader
 from toppush.files.readers.libsvm import LibsvmReader
 from toppush.files.readers.numpy_arrays import NpyReader, NpzReader
 from toppush.system.reading import kind_of, require_file
+from toppush.tables.loaded import LoadedRows, Needs
 
 __all__ = ["READERS", "FileOrReader", "LoadedRows", "Needs", "Reader", "reading"]
 

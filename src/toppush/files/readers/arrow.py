@@ -8,9 +8,10 @@ from typing import BinaryIO
 import pyarrow as pa
 from pyarrow import parquet
 
-from toppush.files.arrow_values import plain
-from toppush.files.errors import repeated
-from toppush.files.readers.base import Schema, TableReader
+from toppush.files.readers.base import TableReader
+from toppush.system.errors import repeated
+from toppush.tables.arrow_values import plain
+from toppush.tables.loaded import Schema
 
 BATCH = 1 << 16
 """Rows of a Parquet file read at a time."""

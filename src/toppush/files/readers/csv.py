@@ -20,12 +20,13 @@ from weakref import WeakSet
 import pyarrow as pa
 from pyarrow import csv as arrow_csv
 
-from toppush.files.arrow_values import is_number
-from toppush.files.categories import MixedColumn
-from toppush.files.errors import repeated
-from toppush.files.readers.base import Schema, TableReader, TextReader
+from toppush.files.readers.base import TableReader, TextReader
 from toppush.files.readers.csv_faults import MISSING, NOT_UTF8, Dialect, Faults, complaint
+from toppush.system.errors import repeated
 from toppush.system.reading import UNREADABLE, DataError, text_of
+from toppush.tables.arrow_values import is_number
+from toppush.tables.categories import MixedColumn
+from toppush.tables.loaded import Schema
 
 DELIMITERS = ",\t;|"
 BLOCK = 1 << 22

@@ -11,9 +11,9 @@ from typing import NamedTuple, TypedDict
 
 import pyarrow as pa
 
-from toppush.files.arrow_values import is_number
-from toppush.files.readers.base import Schema
 from toppush.system.reading import UNREADABLE, DataError, opened_text
+from toppush.tables.arrow_values import is_number
+from toppush.tables.loaded import Schema
 
 NOT_UTF8 = (
     "the text is not UTF-8; save the file as UTF-8 (iconv -f latin1 -t utf-8 OLD > NEW; a "

@@ -2,8 +2,9 @@
 
 from collections.abc import Collection, Iterator
 
-from toppush.files.readers.base import Batch, LoadedRows, MatrixReader, Needs, TextReader
+from toppush.files.readers.base import MatrixReader, TextReader
 from toppush.system import libsvm
+from toppush.tables.loaded import Batch, LoadedRows, Needs
 
 
 class LibsvmReader(MatrixReader, TextReader):

@@ -11,10 +11,11 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from scipy import sparse
 
-from toppush.files.arrow_values import all_finite
-from toppush.files.errors import absent, listed
-from toppush.files.readers.base import Batch, Layout, LoadedRows, MatrixReader, Needs
+from toppush.files.readers.base import MatrixReader
+from toppush.system.errors import absent, listed
 from toppush.system.reading import DataError, require_file
+from toppush.tables.arrow_values import all_finite
+from toppush.tables.loaded import Batch, Layout, LoadedRows, Needs
 from toppush.types import Array, Labels, Matrix
 
 BATCH_BYTES = 1 << 25

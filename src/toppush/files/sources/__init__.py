@@ -9,13 +9,13 @@ from pathlib import Path
 
 import numpy as np
 
-from toppush.files.model.foreign import is_foreign, load_estimator
-from toppush.files.model.saving import load
 from toppush.files.sources.base import ScoredRows, Source, Wanted
 from toppush.files.sources.column import ColumnSource
 from toppush.files.sources.estimator import EstimatorSource
 from toppush.files.sources.own import ModelSource
 from toppush.metrics import auc
+from toppush.modelfile.foreign import is_foreign, load_estimator
+from toppush.modelfile.saving import load
 from toppush.types import Array, Mask
 
 __all__ = [

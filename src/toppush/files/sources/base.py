@@ -9,11 +9,12 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from toppush.files import arrow_values as arrow
-from toppush.files.labels import LabelRule
-from toppush.files.readers.base import Reader, feature_columns
+from toppush.files.readers.base import Reader
 from toppush.files.scoring import ScoringNotes
 from toppush.system.reading import DataError
+from toppush.tables import arrow_values as arrow
+from toppush.tables.labels import LabelRule
+from toppush.tables.loaded import feature_columns
 from toppush.types import Array, Mask, Matrix
 
 

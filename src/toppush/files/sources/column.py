@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass
 
-from toppush.files.labels import caution_blanks, choose, count, count_blanks
 from toppush.files.readers.base import Reader
 from toppush.files.scoring import ScoringNotes
 from toppush.files.sources.base import ScoredRows, Source, Wanted, finite_numbers, further
 from toppush.system.reading import DataError
+from toppush.tables.labels import caution_blanks, choose, count, count_blanks
 
 
 @dataclass

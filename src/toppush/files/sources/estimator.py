@@ -10,28 +10,16 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from toppush.estimators.scores import scores_of
-from toppush.files import arrow_values as arrow
-from toppush.files.errors import ModelError, listed
-from toppush.files.labels import (
-    LabelRule,
-    Value,
-    caution_blanks,
-    choose,
-    count,
-    count_blanks,
-)
-from toppush.files.readers.base import (
-    Layout,
-    Needs,
-    Reader,
-    TableReader,
-    feature_columns,
-)
+from toppush.explain.scores import scores_of
+from toppush.files.readers.base import Reader, TableReader
 from toppush.files.scoring import ScoringNotes, joined
 from toppush.files.sources.base import ScoredRows, Source, Wanted, further
 from toppush.metrics.positive import LATER, RARER, classes_of, final_step
+from toppush.system.errors import ModelError, listed
 from toppush.system.reading import DataError
+from toppush.tables import arrow_values as arrow
+from toppush.tables.labels import LabelRule, Value, caution_blanks, choose, count, count_blanks
+from toppush.tables.loaded import Layout, Needs, feature_columns
 from toppush.types import Array, Labels, Matrix
 
 BOOSTERS = ("booster_", "get_booster")

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from toppush.files.model.fitted import Model
 from toppush.files.readers.base import Reader
 from toppush.files.scoring import ScoringNotes, labelled_rows, scored
 from toppush.files.sources.base import ScoredRows, Source, Wanted
+from toppush.modelfile.fitted import Model
 
 
 @dataclass

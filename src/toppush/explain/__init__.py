@@ -1,0 +1,1 @@
+"""Contributions of columns to scores, and why a row ranks above another."""

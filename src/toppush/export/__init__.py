@@ -1,0 +1,1 @@
+"""Models for other programs: ONNX, and linear weights as JSON."""

@@ -1,0 +1,150 @@
+"""The container of a model: a zip archive that takes no more room than the file it is in.
+
+All parts are looked at before any is read. They lie plain, one after another, so that what they
+hold cannot be more than what there is; a zip file within (SciPy's of a sparse matrix) keeps the
+same rules, and an array is as long as its header says.
+"""
+
+import io
+import math
+import re
+import struct
+import zipfile
+from itertools import pairwise
+
+import numpy as np
+
+from toppush.system.errors import ModelError
+
+LARGEST = 1 << 30
+"""Bytes of a model file."""
+LARGEST_TEXT = 1 << 26
+"""Bytes of a part that is JSON, of which every byte may become twenty."""
+LARGEST_LIST = 1 << 23
+"""Bytes of the archive's list of its parts, 66 for each."""
+ZIP = b"PK\x03\x04"
+"""How zip archives begin, and each of their parts."""
+END, END_SIZE, END_SIGNATURE = struct.Struct("<4s4H2LH"), 22, b"PK\x05\x06"
+LARGE_END_SIZE, LARGE_END_SIGNATURE = 20, b"PK\x06\x07"
+NAME = re.compile(r"[A-Za-z0-9_-]{1,64}\.(json|npy|npz)")
+
+
+class Archive:
+    """The parts of a zip archive by name; refused if any of them breaks the rules."""
+
+    def __init__(self, body: bytes) -> None:
+        self._parts = _plain_parts(body)
+        for name, part in self._parts.items():
+            if name.endswith(".json") and len(part) > LARGEST_TEXT:
+                raise ModelError(f"its part {name!r} is longer than {LARGEST_TEXT:,} bytes.")
+            if name.endswith(".npy"):
+                _require_array(name, part)
+            if name.endswith(".npz"):
+                _require_arrays(name, part)
+
+    def read(self, name: str) -> bytes:
+        """The content of a part."""
+        if name not in self._parts:
+            raise ModelError(f"it has no part {name!r}.")
+        return bytes(self._parts[name])
+
+
+def packed(parts: dict[str, bytes]) -> bytes:
+    """An archive of parts that `Archive` takes; zip files among them are written plain too.
+
+    It holds no time, so the same parts make the same bytes.
+    """
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as file:
+        for name, part in parts.items():
+            content = packed(unpacked(part)) if name.endswith(".npz") else part
+            file.writestr(zipfile.ZipInfo(name), content)
+    return buffer.getvalue()
+
+
+def unpacked(body: bytes, *names: str) -> dict[str, bytes]:
+    """All parts of an archive, or some, unchecked; a model is for `Archive`."""
+    with zipfile.ZipFile(io.BytesIO(body)) as file:
+        return {name: file.read(name) for name in names or file.namelist()}
+
+
+def _plain_parts(body: bytes | memoryview) -> dict[str, memoryview]:
+    """The parts of an archive, which lie in it as they are and do not overlap."""
+    view = memoryview(body)
+    parts: dict[str, memoryview] = {}
+    places = [(len(view), len(view))]
+    for member in _listed(view):
+        _require_plain(member, parts)
+        start = _start(view, member)
+        places.append((start, start + member.file_size))
+        parts[member.filename] = view[start : start + member.file_size]
+    if any(before[1] > after[0] for before, after in pairwise(sorted(places))):
+        raise ModelError("parts of its archive overlap, or go beyond its end.")
+    return parts
+
+
+def _listed(view: memoryview) -> list[zipfile.ZipInfo]:
+    """What the archive says of its parts."""
+    _require_short_list(view)
+    try:
+        with zipfile.ZipFile(io.BytesIO(view)) as file:
+            return file.infolist()
+    except Exception as error:  # whatever a forged list makes of the library
+        raise ModelError(f"it is not a model file: {error}.") from None
+
+
+def _require_short_list(body: memoryview) -> None:
+    """Refuse an archive whose list of parts is long, before it is read."""
+    if len(body) > LARGEST:
+        raise ModelError(f"it is larger than {LARGEST:,} bytes.")
+    if len(body) < END_SIZE:
+        raise ModelError("it is not a model file: there is no archive.")
+    signature, *_, count, length, _, comment = END.unpack(bytes(body[-END_SIZE:]))
+    large = bytes(body[-END_SIZE - LARGE_END_SIZE :][:4]) == LARGE_END_SIGNATURE
+    if signature != END_SIGNATURE or comment or large:
+        raise ModelError("it is not a model file: its archive does not end as models do.")
+    if length > LARGEST_LIST:
+        raise ModelError(f"its archive lists {count:,} or more parts, which no model has.")
+
+
+def _require_plain(member: zipfile.ZipInfo, parts: dict[str, memoryview]) -> None:
+    name = member.filename
+    if member.compress_type != zipfile.ZIP_STORED or member.file_size != member.compress_size:
+        raise ModelError(f"its part {name!r} is packed; models are stored plain.")
+    if member.flag_bits & 1:
+        raise ModelError(f"its part {name!r} is encrypted.")
+    if not NAME.fullmatch(name):
+        raise ModelError(f"its part {name[:100]!r} has a name that no part of a model has.")
+    if name in parts:
+        raise ModelError(f"it has two parts {name!r}.")
+
+
+def _start(view: memoryview, member: zipfile.ZipInfo) -> int:
+    """Where a part begins, after its own header of 30 bytes, a name and more."""
+    header = bytes(view[member.header_offset : member.header_offset + 30])
+    if len(header) < 30 or header[:4] != ZIP:
+        raise ModelError(f"its part {member.filename!r} is not where the archive says.")
+    name, more = struct.unpack("<2H", header[26:])
+    return member.header_offset + 30 + int(name) + int(more)
+
+
+def _require_arrays(name: str, part: memoryview) -> None:
+    """Refuse a file of arrays that is not plain, or holds anything else."""
+    for inner, content in _plain_parts(part).items():
+        if not inner.endswith(".npy"):
+            raise ModelError(f"its part {name!r} holds {inner!r}, which is no array.")
+        _require_array(f"{name}/{inner}", content)
+
+
+def _require_array(name: str, part: memoryview) -> None:
+    """Refuse an array that is not as long as its header says, or holds objects."""
+    file = io.BytesIO(part)
+    try:
+        major, _ = np.lib.format.read_magic(file)
+        read = {1: np.lib.format.read_array_header_1_0, 2: np.lib.format.read_array_header_2_0}
+        shape, _, dtype = read[major](file)
+    except (ValueError, KeyError, EOFError, TypeError) as error:
+        raise ModelError(f"its part {name!r} is not an array: {error}.") from None
+    held = len(part) - file.tell()
+    if dtype.hasobject or not dtype.itemsize or math.prod(shape) * dtype.itemsize != held:
+        raise ModelError(f"its part {name!r} says {dtype} {shape}, and has {held} bytes.")

@@ -1,0 +1,238 @@
+"""Boosted trees grown by LightGBM, member by member, and how many rounds all of them keep."""
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from threading import Lock
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from toppush import metrics
+from toppush.folds.cross_fitted import Fold
+from toppush.models.progress import Line
+from toppush.objectives import label_rows, push
+from toppush.system.extras import needs
+from toppush.system.threads import go_on
+from toppush.types import Array, Mask, Matrix, Where
+
+PATIENCE, EVERY = 40, 5
+"""Rounds without a better ranking after which a member stops growing; rounds between two
+evaluations of the ranking: on 10,000 rows an evaluation takes as long as a tree."""
+SAMPLE_ROWS, SAMPLE_COLUMNS = 0.7, 0.3
+"""Shares of the rows that a round sees, and of the columns that a split chooses from."""
+LEAST_ROWS = 5
+"""Rows of a leaf."""
+
+
+def lightgbm() -> Any:
+    """The engine."""
+    try:
+        import lightgbm
+    except ImportError:
+        raise ImportError(needs("TopPushTrees", "lightgbm")) from None
+    return lightgbm
+
+
+@dataclass(frozen=True)
+class Growth:
+    """How members grow."""
+
+    top: float
+    loss: str
+    n_leaves: int
+    learning_rate: float
+    max_rounds: int
+
+    def parameters(self, seed: int, n_jobs: int) -> dict[str, Any]:
+        """LightGBM's, so that a fit repeats to the bit."""
+        return {
+            "objective": "binary" if self.loss == "binary" else "none",
+            "metric": "none",
+            "num_leaves": self.n_leaves,
+            "learning_rate": self.learning_rate,
+            "bagging_fraction": SAMPLE_ROWS,
+            "bagging_freq": 1,
+            "feature_fraction_bynode": SAMPLE_COLUMNS,
+            "min_data_in_leaf": LEAST_ROWS,
+            "feature_pre_filter": False,
+            "deterministic": True,
+            "force_row_wise": True,
+            "seed": seed,
+            "num_threads": n_jobs,
+            "verbosity": -1,
+        }
+
+
+@dataclass(frozen=True)
+class Grown:
+    """A member with all its rounds, and how well it ranked its held-out rows after some of them."""
+
+    text: str
+    held: Where
+    quality: Array
+    """NDCG of the held-out rows, evaluated every few rounds."""
+    n_trees: NDArray[np.int64]
+    """Trees that the member had at each evaluation; a round without a split adds none."""
+    n_tried: int
+
+    def n_trees_at(self, evaluation: int) -> int:
+        """Trees to keep: at least one if there is any, as LightGBM takes 0 for all."""
+        count = self.n_trees[min(evaluation, len(self.n_trees) - 1)]
+        return int(max(count, min(1, self.n_trees[-1])))
+
+
+class Rows:
+    """The training rows in LightGBM's bins, which the members share."""
+
+    def __init__(
+        self,
+        X: Matrix,
+        positive: Mask,
+        weight: Array | None,
+        categorical: Sequence[int],
+        growth: Growth,
+    ) -> None:
+        self.positive, self.weight = positive, weight
+        self.bins = lightgbm().Dataset(
+            X,
+            positive.astype(np.float64),
+            weight=weight,
+            categorical_feature=list(categorical),
+            params=growth.parameters(0, 0),
+            free_raw_data=False,
+        )
+        self.bins.construct()
+
+    def part(self, where: Where) -> Any:
+        """Some of the rows; LightGBM asks for an ascending list."""
+        found = self.bins.subset(np.sort(where).tolist())
+        return found.construct()
+
+
+def grow(
+    rows: Rows,
+    growth: Growth,
+    fold: Fold,
+    seed: int,
+    n_jobs: int,
+    tell: Callable[[], None] = lambda: None,
+) -> Grown:
+    """Boost on a fold's training rows until the NDCG of the held-out rows stops rising."""
+    train, held = (np.sort(part) for part in fold)
+    booster = lightgbm().Booster(growth.parameters(seed, n_jobs), rows.part(train))
+    booster.add_valid(rows.part(held), "held")
+    ask, judge = _objective(rows, growth, train), _judge(rows, held)
+    quality: list[float] = []
+    n_trees: list[int] = []
+    best = n_tried = 0
+    while n_tried < growth.max_rounds and n_tried - best < PATIENCE:
+        go_on()
+        booster.update(fobj=ask)  # without a split no tree; the next round has other columns
+        tell()
+        n_tried += 1
+        if n_tried % EVERY == 0 or n_tried == growth.max_rounds:
+            value = judge(_held_scores(booster))
+            if value > max(quality, default=-np.inf):
+                best = n_tried
+            quality.append(value)
+            n_trees.append(booster.current_iteration())
+    text = booster.model_to_string(num_iteration=-1)
+    return Grown(text, held, np.array(quality), np.array(n_trees), n_tried)
+
+
+class Judged(Protocol):
+    """A member whose rounds are chosen by rows that it held out."""
+
+    @property
+    def held(self) -> Where:
+        """Rows that it held out."""
+
+    @property
+    def quality(self) -> Array:
+        """How well it ranked them, at each evaluation."""
+
+
+def choose_rounds(members: Sequence[Judged]) -> Callable[[Iterable[int]], int]:
+    """Returns a function that chooses the evaluation with the best mean NDCG of some members.
+
+    A member that stopped earlier than others counts with its last NDCG from there on.
+    """
+    last = max(len(one.quality) for one in members)
+    curves = [np.pad(one.quality, (0, last - len(one.quality)), "edge") for one in members]
+    return lambda some: int(np.argmax(np.mean([curves[place] for place in some], axis=0)))
+
+
+def others_than(place: int, members: Sequence[Judged]) -> list[int]:
+    """Members whose held-out rows are all others than a member's; all members if there are none."""
+    held = members[place].held
+    apart = [at for at, one in enumerate(members) if not np.isin(one.held, held).any()]
+    return apart or list(range(len(members)))
+
+
+def _judge(rows: Rows, held: Where) -> Callable[[Array], float]:
+    """How good a list of the rows that are held out is."""
+    positive, weight = rows.positive[held], _of(rows.weight, held)
+    return lambda scores: metrics.ndcg(positive, scores, sample_weight=weight)
+
+
+def _objective(rows: Rows, growth: Growth, train: Where) -> Callable[..., Any] | None:
+    """Gradient and curvature as a booster asks for them; None where LightGBM has its own."""
+    if growth.loss == "binary":
+        return None
+    known = label_rows(rows.positive[train], _of(rows.weight, train))
+    return lambda scores, _: push(scores, known, top=growth.top)
+
+
+def _held_scores(booster: Any) -> Array:
+    """Scores of the held-out rows, which the booster keeps up to date.
+
+    For its own loss LightGBM returns probabilities, which rank the rows as the scores do.
+    """
+    kept: list[Array] = []
+
+    def keep(scores: Array, _: Any) -> tuple[str, float, bool]:
+        kept.append(np.array(scores))
+        return "kept", 0.0, True
+
+    booster.eval_valid(keep)
+    return kept[0]
+
+
+def _of(weight: Array | None, where: Where) -> Array | None:
+    return None if weight is None else weight[where]
+
+
+class GrowthLine(Line):
+    """Shows how far the members are; may be told by several threads."""
+
+    def __init__(self, n_members: int) -> None:
+        super().__init__()
+        self._n_members, self._n_done, self._n_rounds = n_members, 0, 0
+        self._began, self._lock = time.perf_counter(), Lock()
+
+    def round(self) -> None:
+        """A member has one more round."""
+        with self._lock:
+            self._n_rounds += 1
+            seconds = time.perf_counter() - self._began
+            if self.is_due(seconds):
+                self.write(self._describe(seconds))
+
+    def done(self) -> None:
+        """One more member is done."""
+        with self._lock:
+            self._n_done += 1
+
+    def close(self) -> None:
+        """Show for good how it ended."""
+        self.write(self._describe(time.perf_counter() - self._began), last=True)
+
+    def _describe(self, seconds: float) -> str:
+        line = f"trees: {self._n_done} of {self._n_members} members, {self._n_rounds} rounds"
+        line = f"{line}  {seconds:.1f} s"
+        if not 0 < self._n_done < self._n_members:
+            return line
+        left = seconds / self._n_done * (self._n_members - self._n_done)
+        return f"{line}  about {left:.1f} s left"

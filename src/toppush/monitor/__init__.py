@@ -1,0 +1,1 @@
+"""Drift of columns and scores relative to a reference profile."""

@@ -1,1 +1,0 @@
-"""Rankers that are not linear, each with the push to the top as its loss."""

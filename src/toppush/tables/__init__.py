@@ -1,0 +1,1 @@
+"""Columns of tables as numbers: types, categories, dates, missing values, labels and roles."""

@@ -1,0 +1,1 @@
+"""Thresholds with guarantees, review budgets, profit, groups and calibrated scores."""
