@@ -72,7 +72,7 @@ def test_the_table_keeps_to_the_terminal(given, width, monkeypatch):
     assert max(map(len, listed)) <= width
     assert "why_1" not in shown
     assert "(+" in shown
-    assert "held back" in shown
+    assert "behind" in shown
 
 
 def test_a_column_called_why_stays(folder, given):
