@@ -137,7 +137,7 @@ def test_parts_that_never_change_are_left_out():
     "texts, said",
     [
         (["05/01/2024", "06/01/2024"], "holds dates such as '05/01/2024'; write all of them as"),
-        (["2024-01-05T10:00Z", "2024-01-05T10:00"], "time zone"),
+        (["2024-01-05T10:00Z", "2024-01-05T10:00"], ".*time zone"),
     ],
 )
 def test_dates_that_cannot_be_read_are_refused(texts, said):
