@@ -34,11 +34,11 @@ def measure(name: str, lam: float, top: float) -> dict[str, float]:
 
     X, y = load(name)
     warnings.simplefilter("ignore")
-    fitted = TopPush(lam, top=top, tol=TOL, n_jobs=1).fit(X, y)
+    fitted = TopPush(lam, top=top, tol=TOL).fit(X, y)
     seconds, began = [], time.process_time()
     while len(seconds) < LEAST_FITS or time.process_time() - began < LEAST_SECONDS:
         start = time.process_time()
-        fitted = TopPush(lam, top=top, tol=TOL, n_jobs=1).fit(X, y)
+        fitted = TopPush(lam, top=top, tol=TOL).fit(X, y)
         seconds.append(time.process_time() - start)
     passes = fitted.solution_.history[-1].passes
     return {"seconds": min(seconds), "n_iter": fitted.n_iter_, "passes": passes}
