@@ -842,7 +842,7 @@ def test_an_interrupted_fit_changes_nothing(where, n_jobs, error, fitted, rows, 
     def failing(*arguments, **options):
         raise error
 
-    home = {"fit_fold": "search", "TopPush": "cross_validation"}[where]
+    home = {"fit_fold": "search", "TopPush": "linear_cv"}[where]
     monkeypatch.setattr(sys.modules[f"toppush.models.{home}"], where, failing)
     with pytest.raises(error):
         fitted.fit(X[:, :3], 1 - y)

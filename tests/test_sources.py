@@ -91,7 +91,7 @@ def test_the_three_entrances_agree(tmp_path, held):
     skops_io.dump(model.pipeline, tmp_path / "m.skops")
     rows = write(tmp_path / "held.csv", held)
     ours = read(open_source(tmp_path / "m.toppush"), rows)
-    with pytest.raises(UntrustedError, match=r"toppush\.estimators.*--trust"):
+    with pytest.raises(UntrustedError, match=r"toppush\.models.*--trust"):
         open_source(tmp_path / "m.skops")
     trusted = skops_io.get_untrusted_types(file=tmp_path / "m.skops")
     theirs = read(open_source(tmp_path / "m.skops", trusted=trusted), rows, Wanted("fraud", "yes"))
