@@ -1,13 +1,13 @@
-"""What an experiment hands over: tables and figures, kept with configuration and machine.
+"""Results of an experiment: tables and figures with the configuration and the machine.
 
-A result's files are NAME.json (all of it, to make the report from), the tables as Markdown, LaTeX
-and CSV, and the figures as PNG and SVG.
+The tables are written as Markdown and CSV, the figures as PNG and SVG, and the rest as NAME.json;
+`report` makes one page of these files.
 """
 
 import base64
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from html import escape
 from pathlib import Path
@@ -91,7 +91,7 @@ class Result:
         about = {
             "name": self.name,
             "title": self.title,
-            "tables": [asdict(table) for table in self.tables],
+            "tables": [table.about() for table in self.tables],
             "figures": {name: words for name, (_, words) in self.figures.items()},
             "config": self.config,
             "machine": machine(),
@@ -129,7 +129,7 @@ def _section(about: Json, directory: Path) -> str:
         f'<figure><img alt="{escape(words)}" src="{_embedded(directory / f"{name}.svg")}"></figure>'
         for name, words in about["figures"].items()
     )
-    tables = "\n".join(Table(**table).html() for table in about["tables"])
+    tables = "\n".join(Table.read(directory, table).html() for table in about["tables"])
     how = json.dumps({"config": about["config"], "machine": about["machine"]}, indent=1)
     return (
         f'<section id="{about["name"]}"><h2>{escape(about["title"])}</h2>{figures}{tables}'

@@ -1,4 +1,4 @@
-"""Tables of text, and the forms in which people want them."""
+"""Tables of strings, written as Markdown and CSV and shown as HTML or in the terminal."""
 
 import csv
 import io
@@ -8,21 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from toppush.system.writing import write_text
+from toppush.types import Json
 
 if TYPE_CHECKING:
     from rich.table import Table as RichTable
-
-LATEX = {
-    "±": r"\pm",
-    "●": r"\bullet",
-    "○": r"\circ",
-    "▲": r"\blacktriangle",
-    "★": r"\bigstar",
-    "≠": r"\neq",
-    "√": r"\surd",
-    "ε": r"\epsilon",
-    "²": "^2",
-}
 
 
 def markdown_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -72,16 +61,6 @@ class Table:
         notes = "".join(f"\n{note}\n" for note in self.notes)
         return f"## {self.title}\n\n{body}\n{notes}"
 
-    def latex(self) -> str:
-        """A tabular of booktabs; its notes are comments."""
-        from tabulate import tabulate
-
-        body = tabulate(self.shown_rows(), self.columns, "latex_booktabs", disable_numparse=True)
-        for sign, command in LATEX.items():
-            body = body.replace(sign, f"${command}$")
-        notes = "".join(f"% {note}\n" for note in self.notes)
-        return f"% {self.title}\n{notes}{body}\n"
-
     def csv(self) -> str:
         """Comma-separated values with a header."""
         text = io.StringIO()
@@ -118,11 +97,25 @@ class Table:
         return table
 
     def write(self, directory: Path) -> list[Path]:
-        """Markdown, LaTeX and CSV files in a directory."""
+        """Write Markdown and CSV files to a directory; return their paths."""
         directory.mkdir(parents=True, exist_ok=True)
-        forms = {".md": self.markdown(), ".tex": self.latex(), ".csv": self.csv()}
-        paths = []
-        for suffix, text in forms.items():
-            paths.append(directory / f"{self.name}{suffix}")
-            write_text(paths[-1], text)
+        paths = [directory / f"{self.name}{suffix}" for suffix in (".md", ".csv")]
+        for path, content in zip(paths, (self.markdown(), self.csv()), strict=True):
+            write_text(path, content)
         return paths
+
+    def about(self) -> Json:
+        """What the CSV file does not contain."""
+        return {
+            "name": self.name,
+            "title": self.title,
+            "notes": list(self.notes),
+            "group": self.group,
+        }
+
+    @classmethod
+    def read(cls, directory: Path, about: Json) -> "Table":
+        """The table of a CSV file, with what `about` returned."""
+        with (directory / f"{about['name']}.csv").open(encoding="utf-8", newline="") as file:
+            columns, *rows = csv.reader(file)
+        return cls(columns=columns, rows=rows, **about)
