@@ -1,5 +1,6 @@
 """`python -m reproduce`: the paper's tables and figures, each by one command."""
 
+import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from os.path import relpath
@@ -548,7 +549,7 @@ def _hand_over(result: "Result", out: Path, as_json: bool) -> None:
 
     paths = result.write(out)
     if as_json:
-        click.echo(paths[-1].read_text(encoding="utf-8"))
+        click.echo(json.dumps(result.about(), indent=1, ensure_ascii=False))
         return
     console = Console()
     for table in result.tables:

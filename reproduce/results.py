@@ -7,7 +7,7 @@ The tables are written as Markdown and CSV, the figures as PNG and SVG, and the 
 import base64
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from html import escape
 from pathlib import Path
@@ -88,18 +88,22 @@ class Result:
                 paths.append(directory / f"{name}{suffix}")
                 with written_whole(paths[-1]) as temporary:
                     figure.savefig(temporary, dpi=150)
-        about = {
+        about = self.about() | {"tables": [table.about() for table in self.tables]}
+        paths.append(directory / f"{self.name}.json")
+        write_text(paths[-1], json.dumps(about, indent=1, ensure_ascii=False))
+        return paths
+
+    def about(self) -> Json:
+        """The result with all tables, for JSON."""
+        return {
             "name": self.name,
             "title": self.title,
-            "tables": [table.about() for table in self.tables],
+            "tables": [asdict(table) for table in self.tables],
             "figures": {name: words for name, (_, words) in self.figures.items()},
             "config": self.config,
             "machine": machine(),
             "made": datetime.now(UTC).isoformat(timespec="seconds"),
         }
-        paths.append(directory / f"{self.name}.json")
-        write_text(paths[-1], json.dumps(about, indent=1, ensure_ascii=False))
-        return paths
 
 
 def report(directory: Path) -> str:
