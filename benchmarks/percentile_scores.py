@@ -108,7 +108,7 @@ def one_fit(rows, options, seed, folder):
     model = files.fit(paths[0], label="label", positive="1", seed=seed, threads=1, **options)
     positive, scores = (np.concatenate(both) for both in zip(
         *(files.labelled(model, path) for path in paths[1:]), strict=True))  # fmt: skip
-    percentiles, predicted = model.points(scores), model.share(scores)
+    percentiles, predicted = model.percentile(scores), model.probability(scores)
     above = [percentiles > 100 - mark for mark in MARKS]
     tops = [(predicted[rows].sum(), positive[rows].sum(), rows.sum()) for rows in above[2:]]
     alarms = [bool(files.check(model, path).moved()) for path in paths[1:]]

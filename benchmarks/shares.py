@@ -9,8 +9,8 @@ for up to 20,000 other rows of the set. An error is predicted less found: its me
 of positives of all rows over the number found. The last lines are means over all sets and rankers.
 
 isotonic: isotonic regression. logistic: logistic regression on the score, with Platt's targets; on
-the rank: on the logit of the points. venn: Venn and Abers, p1 / (1 - p0 + p1). venn, prior: theirs
-with p0 and p1 weighed by the share of positives of all rows, which is what toppush takes.
+the rank: on the logit of the percentile. venn: Venn and Abers, p1 / (1 - p0 + p1). venn, prior:
+theirs with p0 and p1 weighed by the share of positives of all rows, which is what toppush takes.
 """
 
 import argparse
@@ -74,7 +74,7 @@ def venn(positive, scores):
 
 
 def venn_with_prior(positive, scores):
-    return ScoreScale.learn(positive, scores, fewest=0).share
+    return ScoreScale.learn(positive, scores, fewest=0).probability
 
 
 METHODS = {

@@ -1,4 +1,4 @@
-"""Points and shares: read as they should be, by slow and obvious code, and honest in simulation."""
+"""Percentile scores and probabilities, compared with slow code and simulations."""
 
 import json
 from itertools import pairwise
@@ -16,7 +16,7 @@ from toppush.cli.rank import percent
 from toppush.files.ranking import COLUMNS
 from toppush.metrics.quantile_sketch import Spread, even_levels, top_levels, translated
 from toppush.modeltypes.out_of_fold import cross_fitted, stratified
-from toppush.thresholds.calibration import ScoreScale, points, reliability, shares
+from toppush.thresholds.calibration import ScoreScale, percentiles, probabilities, reliability
 
 
 def slow_points(score, reference, weight):
@@ -44,7 +44,7 @@ def test_points_are_the_share_of_rows_below(rows, asked):
     reference, weight = map(np.array, zip(*rows, strict=True))
     if not weight.any():
         return
-    found = points(asked, reference, weight)
+    found = percentiles(asked, reference, weight)
     expected = [slow_points(score, reference, weight) for score in asked]
     np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
 
@@ -53,7 +53,7 @@ def test_points_are_the_share_of_rows_below(rows, asked):
 def test_points_are_even_on_the_rows_they_come_from(n_rows, decimals):
     scores = np.random.default_rng(0).normal(size=n_rows).round(decimals)
     scale = ScoreScale.learn(np.arange(n_rows) % 7 == 0, scores)
-    found = np.sort(scale.points(scores))
+    found = np.sort(scale.percentile(scores))
     assert found.mean() == pytest.approx(50.0, abs=0.01)
     exact = 100 * Spread.of(scores, levels=even_levels(n_rows)).share_below(np.sort(scores))
     apart = np.abs(found - exact)
@@ -65,34 +65,34 @@ def test_points_are_even_on_the_rows_they_come_from(n_rows, decimals):
 def test_points_tell_the_top_apart_and_end_at_100():
     scale = ScoreScale.learn(np.arange(100_000) >= 99_000, np.arange(100_000.0))
     assert scale.digits == 4
-    found = scale.points([99_999.0, 99_998.0, 99_950.0, 99_500.0, 1e9]).round(scale.digits)
+    found = scale.percentile([99_999.0, 99_998.0, 99_950.0, 99_500.0, 1e9]).round(scale.digits)
     np.testing.assert_allclose(found, [99.9995, 99.9985, 99.9505, 99.5005, 100.0], atol=6e-4)
     assert found[0] == 99.9995
     assert found[1] == 99.9985
 
 
 @given(st.lists(st.tuples(few, st.booleans()), min_size=1, max_size=30), few)
-def test_shares_are_those_of_venn_and_abers(rows, score):
+def test_probabilities_are_those_of_venn_and_abers(rows, score):
     reference, positive = np.array([row[0] for row in rows]), np.array([row[1] for row in rows])
     known = sorted(set(reference))
     score = min((one for one in known if one >= score), default=known[-1])
-    found = shares([score], positive, reference)[0]
+    found = probabilities([score], positive, reference)[0]
     assert found == pytest.approx(slow_share(score, positive, reference), rel=1e-9)
 
 
 @given(st.lists(st.tuples(few, st.booleans(), st.integers(0, 3)), min_size=1, max_size=40))
-def test_shares_rise_with_the_score_and_are_never_0_or_1(rows):
+def test_probabilities_rise_with_the_score_and_are_never_0_or_1(rows):
     reference, positive, weight = map(np.array, zip(*rows, strict=True))
     if not weight.any():
         return
     asked = np.linspace(-7, 7, 57)
-    found = shares(asked, positive, reference, weight)
+    found = probabilities(asked, positive, reference, weight)
     assert (np.diff(found) >= 0).all()
     assert (found > 0).all()
     assert (found < 1).all()
-    np.testing.assert_allclose(found, shares(asked, positive, reference, 1e-6 * weight))
+    np.testing.assert_allclose(found, probabilities(asked, positive, reference, 1e-6 * weight))
     counted = weight > 0
-    left_out = shares(asked, positive[counted], reference[counted], weight[counted])
+    left_out = probabilities(asked, positive[counted], reference[counted], weight[counted])
     np.testing.assert_allclose(found, left_out)
 
 
@@ -104,14 +104,14 @@ def test_a_scale_survives_json_and_a_broken_one_is_refused():
     assert len(text) < 12_000
     known = json.loads(text)
     read = ScoreScale.from_json(known)
-    np.testing.assert_allclose(read.points(scores), scale.points(scores), atol=1e-4)
-    np.testing.assert_allclose(read.share(scores), scale.share(scores), rtol=1e-5)
+    np.testing.assert_allclose(read.percentile(scores), scale.percentile(scores), atol=1e-4)
+    np.testing.assert_allclose(read.probability(scores), scale.probability(scores), rtol=1e-5)
     for broken in (
         {"spread": 3},
         {"hits": [2.0] * len(known["hits"])},
         {"hits": known["hits"][1:]},
-        {"share": known["share"][::-1]},
-        {"share": ["a"] * len(known["share"])},
+        {"probability": known["probability"][::-1]},
+        {"probability": ["a"] * len(known["probability"])},
         {"spread": known["spread"] | {"knots": known["spread"]["knots"][::-1]}},
         {"spread": known["spread"] | {"below": [0.5] * len(known["hits"])}},
         {"spread": known["spread"] | {"rows": None}},
@@ -134,14 +134,14 @@ def truth(scores):
 
 
 @pytest.mark.parametrize("n_rows, allowed", [(1_000, 0.05), (10_000, 0.03)])
-def test_shares_are_calibrated_and_at_the_top_promise_no_more_than_is_found(n_rows, allowed):
+def test_probabilities_are_calibrated_and_at_the_top_not_above_what_is_observed(n_rows, allowed):
     """In the mean over simulated fits: over all rows, and among the first 30 of 10,000."""
     everywhere, first = [], []
     for seed in range(30):
         rng = np.random.default_rng(seed)
         scores, fresh = rng.normal(size=n_rows), rng.normal(size=10_000)
         scale = ScoreScale.learn(rng.random(n_rows) < truth(scores), scores)
-        apart = scale.share(fresh) - truth(fresh)
+        apart = scale.probability(fresh) - truth(fresh)
         everywhere.append(apart.mean())
         first.append(apart[np.argsort(-fresh)[:30]].mean())
     assert abs(np.mean(everywhere)) < 0.005
@@ -155,7 +155,7 @@ def test_the_first_rows_hold_what_was_predicted_as_often_as_the_interval_says():
         scores, fresh = rng.normal(size=20_000), rng.normal(size=20_000)
         scale = ScoreScale.learn(rng.random(20_000) < truth(scores), scores)
         positive = rng.random(20_000) < truth(fresh)
-        held += [one.holds for one in reliability(positive, fresh, scale.share(fresh))[:4]]
+        held += [one.holds for one in reliability(positive, fresh, scale.probability(fresh))[:4]]
     assert np.mean(held) > 0.88  # of 95: what is predicted is learned from as many rows
 
 
@@ -205,12 +205,12 @@ def test_every_kind_knows_what_its_scores_mean(kind, train, tmp_path):
     found = files.rank(model, write(tmp_path / "new.csv", made_rows(1500, seed=1)))
     assert tuple(found.column_names) == COLUMNS
     given = {name: found[name].to_numpy() for name in COLUMNS}
-    assert all((np.diff(given[name]) <= 0).all() for name in ("points", "share", "score"))
-    np.testing.assert_allclose(given["points"], model.points(given["score"]), atol=0.006)
-    np.testing.assert_allclose(given["share"], model.share(given["score"]), rtol=1e-3)
-    # Fresh rows of the same make: points are even, and shares add up to the positives.
-    assert given["points"].mean() == pytest.approx(50, abs=4)
-    assert given["share"].mean() == pytest.approx(0.15, abs=0.03)
+    assert all((np.diff(given[name]) <= 0).all() for name in ("percentile", "probability", "score"))
+    np.testing.assert_allclose(given["percentile"], model.percentile(given["score"]), atol=0.006)
+    np.testing.assert_allclose(given["probability"], model.probability(given["score"]), rtol=1e-3)
+    # Fresh rows of the same make: percentiles are even, and probabilities add up to the positives.
+    assert given["percentile"].mean() == pytest.approx(50, abs=4)
+    assert given["probability"].mean() == pytest.approx(0.15, abs=0.03)
 
 
 def test_few_positives_have_points_and_a_sentence(tmp_path):
@@ -218,27 +218,27 @@ def test_few_positives_have_points_and_a_sentence(tmp_path):
     older = np.argsort([-(one or 0.0) for one in rows["age"]])
     rows["fraud"] = ["yes" if place in older[:8] else "no" for place in range(60)]
     model = files.fit(write(tmp_path / "t.csv", rows), label="fraud", drop=DROP, lam=1e-3, top=0.3)
-    assert model.points([0.0]) is not None
-    assert model.share([0.0]) is None
+    assert model.percentile([0.0]) is not None
+    assert model.probability([0.0]) is None
     assert "needs 20 positives" in model.scale_text
     assert "there are 8 and 52" in model.scale_text
     found = files.rank(model, write(tmp_path / "n.csv", made_rows(10)))
-    assert found["share"].null_count == 10
+    assert found["probability"].null_count == 10
 
 
-def test_one_positive_leaves_the_flattering_scores(tmp_path):
+def test_one_positive_leaves_optimistic_scores(tmp_path):
     rows = made_rows(60)
     rows["fraud"] = ["yes" if place < 1 else "no" for place in range(60)]
     model = files.fit(write(tmp_path / "t.csv", rows), label="fraud", drop=DROP, lam=0.1, top=0.3)
     assert not model.scale.held_out
-    assert "flatter" in model.scale_text
+    assert "optimistic" in model.scale_text
 
 
 def test_models_without_a_scale_rank_as_before_and_say_so(train, tmp_path):
     model = files.fit(train, label="fraud", drop=DROP, lam=0.1, top=0.3)
     del model.about["scores"]
-    assert model.points([1.0]) is None
-    assert model.share([1.0]) is None
+    assert model.percentile([1.0]) is None
+    assert model.probability([1.0]) is None
     assert "fit it again" in model.scale_text
     found = files.rank(model, write(tmp_path / "n.csv", made_rows(10)))
     assert found.column_names == ["rank", "score", "row"]
@@ -250,7 +250,7 @@ def test_a_forged_scale_is_refused(train):
         model.__dict__.pop("scale", None)
         model.about["scores"] = forged
         with pytest.raises(files.ModelError, match="scores"):
-            model.points([0.0])
+            model.percentile([0.0])
 
 
 def test_percent_is_for_people():

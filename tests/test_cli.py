@@ -156,7 +156,7 @@ def test_rank_lists_and_writes(folder):
     run("rank", folder / "m.toppush", folder / "new.parquet", "-o", folder / "r.csv", "--limit", 7,
         "--columns", "id")  # fmt: skip
     written = (folder / "r.csv").read_text().splitlines()
-    assert written[0] == "rank,points,share,score,row,id"
+    assert written[0] == "rank,percentile,probability,score,row,id"
     assert [line.split(",")[5] for line in written[1:]] == expected["id"].to_pylist()
 
 

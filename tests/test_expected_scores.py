@@ -11,7 +11,7 @@ from toppush import TopPushTrees, TopRanker, files
 from toppush.folds.cross_fitted import in_order, split_folds
 from toppush.folds.expected_scores import left_out_twice, n_averaged, narrowed, with_second_scores
 from toppush.models.forest import TopForest
-from toppush.thresholds.calibration import points
+from toppush.thresholds.calibration import percentiles
 
 MARKS = np.array([10.0, 5.0, 1.0])
 
@@ -135,8 +135,8 @@ def test_percentile_scores_of_new_rows_are_uniform(name):
     for seed in range(6):
         ranker = RANKERS[name].fit(*population(2_000, seed))
         scores = ranker.decision_function(new)
-        found.append(above(points(scores, ranker.expected_scores_)))
-        before.append(above(points(scores, ranker.out_of_fold_)))
+        found.append(above(percentiles(scores, ranker.expected_scores_)))
+        before.append(above(percentiles(scores, ranker.out_of_fold_)))
     error = np.std(found, axis=0, ddof=1) / np.sqrt(len(found))
     assert (np.abs(np.mean(found, axis=0) - MARKS) < 2 * error + 0.15 * MARKS).all()
     if name != "linear":
@@ -185,10 +185,10 @@ def test_what_scores_mean_is_learned_from_expected_scores_and_saved(options, tmp
     model = files.fit(tmp_path / "train.csv", label="label", **options)
     expected = model.ranker.expected_scores_
     expected = expected[~np.isnan(expected)]
-    percentiles = points(expected, expected)
-    assert_allclose(model.points(expected), percentiles, atol=1e-4)
+    own = percentiles(expected, expected)
+    assert_allclose(model.percentile(expected), own, atol=1e-4)
     files.save(model, tmp_path / "m.toppush")
     again = files.load(tmp_path / "m.toppush")
-    assert_allclose(again.points(expected), percentiles, atol=1e-4)
-    assert_array_equal(again.share(expected), model.share(expected))
+    assert_allclose(again.percentile(expected), own, atol=1e-4)
+    assert_array_equal(again.probability(expected), model.probability(expected))
     assert not {"expected_scores_", "second_scores_", "out_of_fold_"} & set(vars(again.ranker))

@@ -45,8 +45,10 @@ def test_from_the_raw_table_to_a_list_in_use(given):
     rows = listed["ranked"]
     assert np.mean([str(row[label]) in POSITIVE for row in rows]) > 0.4
     assert all(row["why"] for row in rows)
-    assert [row["points"] for row in rows] == sorted((row["points"] for row in rows), reverse=True)
-    assert all(0.0 < row["share"] < 1.0 for row in rows)
+    assert [row["percentile"] for row in rows] == sorted(
+        (row["percentile"] for row in rows), reverse=True
+    )
+    assert all(0.0 < row["probability"] < 1.0 for row in rows)
 
     found = result(
         "threshold", model, new, "--value", 10, "--cost", 2, "--per-day", 20, "--rows-per-day", 1000

@@ -91,9 +91,10 @@ def check(
     """Say what moved in DATA since MODEL was fitted: columns, scores, precision at the top.
 
     Columns: their values, gaps, unknown texts, values beyond the range of training. Scores: whether
-    points are even, and how many rows are at the top. Precision: whether the top of the list still
-    holds as many positives as out-of-fold scores promised, if DATA has labels. A change counts if
-    it is large and, by a test that is corrected for there being many, no luck.
+    percentile scores are evenly distributed, and how many rows are at the top. Precision: whether
+    the top of the ranking still holds as many positives as out-of-fold scores predicted, if DATA
+    has labels. A change counts if it is large and, by a test that is corrected for there being
+    many, statistically significant.
 
     For a scheduler: exit code 0 if nothing moved, 5 if something did. The file is streamed.
 
@@ -178,13 +179,13 @@ def column_table(columns: "Sequence[CheckedColumn]") -> "Table | str":
 def top_table(found: "Checked") -> "Table":
     """How many rows are at the top, and what they hold."""
     rows = [
-        [f"{one.points:.4g}" if one.points else "all", percent(one.part),
+        [f"{one.percentile:.4g}" if one.percentile else "all", percent(one.part),
          percent(one.part_now), f"{one.rows:,}", _share(one.precision),
          *([] if one.found is None or one.low is None or one.high is None else
            [percent(one.found), percent(one.low), percent(one.high)])]
         for one in found.parts
     ]  # fmt: skip
-    heads = ["points above", "rows before", "now", "rows", "precision before"]
+    heads = ["percentile above", "rows before", "now", "rows", "precision before"]
     heads += ["now", "from", "to"] * found.labelled
     return common.table(*heads, rows=rows, title="The top of the list")
 

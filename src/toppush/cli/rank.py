@@ -55,12 +55,12 @@ def rank(
     kind: str | None,
     as_json: bool,
 ) -> None:
-    """List the rows of DATA best first, with rank, points, share, score and row number.
+    """List the rows of DATA best first, with percentile score and probability.
 
-    Points are the percent of the training rows that score lower: 99.95 is better than all but one
-    in 2,000. Share is the part of the rows with such a score that is positive, as far as the
-    training rows can tell. Only the order of scores counts: a score above 0 is not a decision. Take
-    as many rows as you can review, or a threshold by `toppush threshold`.
+    The percentile is the percentage of the training rows that score lower: 99.95 is better than
+    all but one in 2,000. The probability is calibrated: the share of positives to expect among rows
+    with such a score. Only the order of scores counts: a score above 0 is not a decision. Take as
+    many rows as you can review, or a threshold by `toppush threshold`.
 
     Of equal scores the earlier row comes first. With --limit the file is streamed, and memory does
     not grow with it; without, the scores and --columns of all rows are sorted in memory. With --by
@@ -107,9 +107,9 @@ def _as_text(found: "pa.Table", model: "Model") -> "Table":
         for name in found.column_names
         if not REASON.fullmatch(name) and found[name].null_count < len(found)
     ]
-    forms: dict[str, Callable[[Any], str]] = {"score": "{:.4g}".format, "share": percent}
+    forms: dict[str, Callable[[Any], str]] = {"score": "{:.4g}".format, "probability": percent}
     if model.scale is not None:
-        forms["points"] = f"{{:.{model.scale.digits}f}}".format
+        forms["percentile"] = f"{{:.{model.scale.digits}f}}".format
     rows = [
         [forms.get(name, common.cell_text)(row[name]) for name in shown]
         for row in found.to_pylist()

@@ -137,7 +137,7 @@ def _page(listed: Listed, train: Path | None, **page: Any) -> str:
         rival_steps=steps,
         positive=positive,
         scores=found.scores,
-        share=source.model.share if isinstance(source, ModelSource) else None,
+        share=source.model.probability if isinstance(source, ModelSource) else None,
         **page,
     )
 

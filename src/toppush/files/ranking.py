@@ -25,9 +25,10 @@ from toppush.types import Array, Where
 SLACK = 4
 """The best rows are sorted out when there are so many times more than are wanted."""
 DELIMITERS = {".csv": ",", ".tsv": "\t"}
-COLUMNS = ("rank", "points", "share", "score", "row")
+COLUMNS = ("rank", "percentile", "probability", "score", "row")
 """What a list says of each row, before the columns of its data."""
-SHARE_DIGITS = 4
+DIGITS = 4
+"""Significant digits of probabilities."""
 FORMULA = r"\A([=+\-@\t\r\n\x{FF1D}\x{FF0B}\x{FF0D}\x{FF20}])"
 """How cells begin that spreadsheets evaluate; the last four are of full width."""
 PLAIN_NUMBER = r"\A[+-]?(\d+[.,]?\d*|[.,]\d+)([eE][+-]?\d+)?\z"
@@ -155,10 +156,10 @@ def rank(
     kind: str | None = None,
     seen: ScoringNotes | None = None,
 ) -> pa.Table:
-    """The rows of a file, best first: rank, points, share, score, row number, some columns.
+    """Rank the rows of a file: rank, percentile, probability, score, row number, further columns.
 
-    Points (0 to 100) and the share of positives to expect are there if the model knows what its
-    scores mean; see `Model.points` and `Model.share`.
+    The percentile score (0 to 100) and the calibrated probability are there if the model has them;
+    see `Model.percentile` and `Model.probability`.
 
     Order is by score, then by row number. With `limit` the file is streamed and memory stays
     within a few batches and 4 x limit rows, whatever its size; without, scores and `columns` of
@@ -194,7 +195,7 @@ def rank(
     >>> load_breast_cancer(as_frame=True).frame.to_csv("train.csv", index=False)
     >>> model = files.fit("train.csv", label="target", lam=0.01, top=0.1)
     >>> files.rank(model, "train.csv", limit=3, columns=("mean area",)).column_names
-    ['rank', 'points', 'share', 'score', 'row', 'mean area']
+    ['rank', 'percentile', 'probability', 'score', 'row', 'mean area']
     """
     seen, best = seen or ScoringNotes(), Best(limit) if by is None else BestOfGroups(limit, by)
     columns = columns if by is None else tuple(dict.fromkeys((by, *columns)))
@@ -206,17 +207,21 @@ def rank(
 
 
 def with_meaning(model: Model, found: pa.Table) -> pa.Table:
-    """A list with points and share of each row after its rank, if the model knows what they are.
+    """A list with percentile scores and probabilities after the rank, if the model has them.
 
-    Points have as many decimals as tell the training rows at the top apart.
+    Percentile scores have as many decimals as tell the training rows at the top apart.
     """
     if model.scale is None:
         return found
     scores = found["score"].to_numpy()
-    points, share = model.scale.points(scores).round(model.scale.digits), model.share(scores)
-    shares = None if share is None else [float(f"{one:.{SHARE_DIGITS}g}") for one in share]
-    column = pa.nulls(len(found), pa.float64()) if shares is None else pa.array(shares)
-    return found.add_column(1, "points", pa.array(points)).add_column(2, "share", column)
+    percentile = model.scale.percentile(scores).round(model.scale.digits)
+    probability = model.probability(scores)
+    if probability is None:
+        column = pa.nulls(len(found), pa.float64())
+    else:
+        column = pa.array([float(f"{value:.{DIGITS}g}") for value in probability])
+    found = found.add_column(1, "percentile", pa.array(percentile))
+    return found.add_column(2, "probability", column)
 
 
 def require_ending(path: Path) -> str:

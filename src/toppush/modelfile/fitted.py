@@ -24,8 +24,8 @@ from toppush.thresholds.calibration import ScoreScale
 from toppush.types import Array, Matrix
 
 UNSCALED = (
-    "No points and no share of positives: the model was made by a version before these, on a "
-    "cluster, or from a pipeline; fit it again with `toppush fit` to have them."
+    "No percentile scores and no calibrated probabilities: the model was fitted on a cluster or "
+    "made from a pipeline; fit it again with `toppush fit` to have them."
 )
 
 
@@ -113,23 +113,23 @@ class Model:
         except (AttributeError, TypeError, ValueError) as error:
             raise ModelError(f"what it says of its scores cannot be read: {error}") from None
 
-    def points(self, scores: ArrayLike) -> Array | None:
-        """Scores as points, 0 to 100: percent of the training rows that score lower.
+    def percentile(self, scores: ArrayLike) -> Array | None:
+        """Percentile scores, 0 to 100: percent of the training rows that score lower.
 
         None if the model does not know, as `scale_text` says.
         """
-        return None if self.scale is None else self.scale.points(scores)
+        return None if self.scale is None else self.scale.percentile(scores)
 
-    def share(self, scores: ArrayLike) -> Array | None:
-        """Share of positives to expect among rows of such scores.
+    def probability(self, scores: ArrayLike) -> Array | None:
+        """Calibrated probabilities: the share of positives to expect at such scores.
 
         None if the model does not know, as `scale_text` says.
         """
-        return None if self.scale is None else self.scale.share(scores)
+        return None if self.scale is None else self.scale.probability(scores)
 
     @property
     def scale_text(self) -> str:
-        """Why there are no points or no shares; nothing if there are."""
+        """Why there are no percentile scores or no probabilities; empty if there are."""
         return UNSCALED if self.scale is None else self.scale.why
 
     def decision_function(self, rows: Matrix, counts: Counts | None = None) -> Array:

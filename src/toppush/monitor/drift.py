@@ -79,8 +79,8 @@ class Change:
     before, now : float or None
         The shares that are compared, if it is about shares.
     column : str or None
-    points : float or None
-        Of a change at the top of the list: the points above which it is.
+    percentile : float or None
+        Of a change at the top of the list: the percentile score above which it is.
     moved : bool
         Whether it is large and no luck; set by `judged`.
     """
@@ -92,7 +92,7 @@ class Change:
     before: float | None = None
     now: float | None = None
     column: str | None = None
-    points: float | None = None
+    percentile: float | None = None
     moved: bool = False
 
     @property

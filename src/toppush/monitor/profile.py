@@ -246,8 +246,8 @@ class TopPart:
     ----------
     part, part_now : float
         Share of the rows before, and now.
-    points : float
-        Points of the score.
+    percentile : float
+        Percentile score.
     rows : int
         Rows above it now.
     precision : float or None
@@ -258,7 +258,7 @@ class TopPart:
 
     part: float
     part_now: float
-    points: float
+    percentile: float
     rows: int
     precision: float | None
     found: float | None = None
@@ -305,9 +305,9 @@ class Scores:
         return [self._part(at) for at in [*self._knots(), -1]]
 
     def cells(self) -> list[Cell]:
-        """Share of the rows by points, before and now; finer at the top."""
+        """Share of the rows by percentile score, before and now; finer at the top."""
         edges = (0, 10, 20, 30, 40, 50, 60, 70, 80, 90, 95, 99, 99.9, 100)
-        places = self.scale.points(self.scale.spread.knots)
+        places = self.scale.percentile(self.scale.spread.knots)
         middles = np.interp(np.arange(len(self.counts)), np.arange(len(places)) * 2 + 1, places)
         shares, total = self.scale.spread.shares(), max(float(self.counts.sum()), 1.0)
         cell = np.clip(np.searchsorted(edges, middles, side="left") - 1, 0, len(edges) - 2)
@@ -341,7 +341,7 @@ class Scores:
         part = 1.0 - float(self.scale.spread.upto[at])
         return part, min(float(self.scale.hits[at + 1 :].sum()) / max(part, 1e-12), 1.0)
 
-    def _points(self, at: int) -> float:
+    def _percentile(self, at: int) -> float:
         return 0.0 if at < 0 else 100.0 * float(self.scale.spread.upto[at])
 
     def _part(self, at: int) -> TopPart:
@@ -350,7 +350,7 @@ class Scores:
         (part, precision), above = self._before(at), self._above(self.counts, at)
         total = max(float(self.counts.sum()), 1.0)
         expected = precision if self.scale.prevalence > 0.0 else None
-        known = TopPart(part, above / total, self._points(at), round(above), expected)
+        known = TopPart(part, above / total, self._percentile(at), round(above), expected)
         if self.labelled is None or self.hits is None or not self._above(self.labelled, at):
             return known
         rows, hits = round(self._above(self.labelled, at)), round(self._above(self.hits, at))
@@ -367,7 +367,7 @@ class Scores:
         now = above / total
         factor = max(now, 0.5 / total) / max(part, 0.5 / rows)
         size, p = max(factor, 1.0 / factor), unlike_before(part * rows, rows, above, total)
-        return Change("top", size, limits.factor, p, part, now, points=self._points(at))
+        return Change("top", size, limits.factor, p, part, now, percentile=self._percentile(at))
 
     def _precision_change(self, at: int, limits: Limits) -> Change:
         assert self.labelled is not None
@@ -377,5 +377,5 @@ class Scores:
         now = hits / max(above, 1.0)
         lost = 1.0 - now / precision if precision > 0.0 and above else 0.0
         p = fewer_than_before(precision * part * rows, part * rows, hits, above) if above else 1.0
-        limit, points = limits.precision, self._points(at)
-        return Change("precision", lost, limit, p, precision, now, points=points)
+        limit, percentile = limits.precision, self._percentile(at)
+        return Change("precision", lost, limit, p, precision, now, percentile=percentile)

@@ -84,7 +84,7 @@ class Checked:
     parts : list of TopPart
         The top of the list, and all of it.
     cells : list of Cell
-        Share of the rows by points.
+        Share of the rows by percentile score.
     labelled : bool
     limits : Limits
     left_out : int
@@ -203,13 +203,16 @@ def _first(names: Sequence[str]) -> str:
 def _of_scores(change: Change) -> str:
     """A change of the scores or of the precision, told."""
     if change.what == "scores" or change.before is None or change.now is None:
-        return f"The scores moved: points are not even any more (PSI {change.effect:.3f})."
+        return (
+            "The scores moved: percentile scores are not evenly distributed any more "
+            f"(PSI {change.effect:.3f})."
+        )
     if change.what == "top":
         return (
-            f"The top moved: {change.now:.2%} of the rows have more than {change.points:.4g} "
-            f"points, where {change.before:.2%} of the rows before had."
+            f"The top moved: {change.now:.2%} of the rows have a percentile score above "
+            f"{change.percentile:.4g}, where {change.before:.2%} of the rows before had."
         )
     return (
-        f"Precision at the top fell: {change.now:.1%} of the rows with more than "
-        f"{change.points:.4g} points are positive, where {change.before:.1%} were expected."
+        f"Precision at the top fell: {change.now:.1%} of the rows with a percentile score "
+        f"above {change.percentile:.4g} are positive, where {change.before:.1%} were expected."
     )

@@ -107,8 +107,8 @@ def from_estimator(
     rival_steps : Pipeline, optional
         How logistic regression prepares the rows, if not as the ranker does; not fitted.
     share : callable, optional
-        The share of positives to expect by scores, such as `Model.share`; the page sets it beside
-        what is found. None where it cannot tell.
+        Calibrated probabilities of scores, such as `Model.probability`; the page compares them
+        with the labels. None where it cannot tell.
     positive : optional
         The class to rank first; by default the one that a ranker of this package ranks first,
         else the greater of two numbers or the rarer of two strings.

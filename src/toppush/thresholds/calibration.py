@@ -1,14 +1,13 @@
-"""Scores that a person can read: points from 0 to 100, and the share of positives to expect.
+"""Readable scores: percentile scores from 0 to 100, and calibrated probabilities.
 
-Points are a place among rows that a model did not see when it was fitted: the share of them with a
-lower score, in percent. They resolve the top of a list as finely as those rows do; 100 is above
-all of them.
+The percentile score is the percentage of held-out rows with a lower score. It resolves the top of a
+ranking as finely as those rows do; 100 is above all of them.
 
-A share is the probability that a row of such a score is positive, after Venn and Abers (Vovk, Petej
-and Fedorova 2015): the rising staircase nearest to the labels (isotonic regression) is found twice
-for each score, with one more row there that is negative, p0, and with one that is positive, p1. The
-share is p0 + prior (p1 - p0), the prior being the share of positives among all rows. It never falls
-as the score rises, and is never 0 or 1: the first k rows of a list, all positive, have
+The calibrated probability that a row of such a score is positive follows Venn and Abers (Vovk,
+Petej and Fedorova 2015): isotonic regression is fitted twice for each score, with one more row
+there that is negative, p0, and with one that is positive, p1. The probability is
+p0 + prior (p1 - p0), the prior being the share of positives among all rows. It never falls as the
+score rises, and is never 0 or 1: the first k rows of a list, all positive, have
 (k + prior) / (k + 1). Isotonic regression and logistic regression, on the score or on its rank,
 promised more at the top than was found there, most of all with few positives; p1 / (1 - p0 + p1),
 which is usual, promised too many positives in all (`python -m benchmarks.shares`).
@@ -25,13 +24,13 @@ from toppush.metrics.quantile_sketch import Spread, numbers, rounded, top_levels
 from toppush.metrics.weights import checked_weights
 from toppush.types import Array, Mask
 
-__all__ = ["FEWEST", "ScoreScale", "points", "reliability", "shares"]
+__all__ = ["FEWEST", "ScoreScale", "percentiles", "probabilities", "reliability"]
 
 FEWEST = 20
-"""Positives, and negatives, below which there is no share."""
+"""Positives, and negatives, below which there is no calibrated probability."""
 FLATTERING = (
-    "No share of positives: every row that it could be learned from was seen by the fit, and "
-    "scores of those flatter."
+    "No calibrated probability: every row that it could be learned from was used by the fit, and "
+    "scores of training rows are optimistic."
 )
 
 
@@ -45,8 +44,8 @@ class ScoreScale:
         Of the scores.
     hits : array
         Positives above the knot before and up to each knot, as a share of all weight.
-    share_at : array or None
-        The share of positives for scores in those places, if the rows allow it.
+    probability_at : array or None
+        Calibrated probability of scores in those places, if the rows allow it.
     why : str
         Why there is none.
     held_out : bool
@@ -55,7 +54,7 @@ class ScoreScale:
 
     spread: Spread
     hits: Array
-    share_at: Array | None
+    probability_at: Array | None
     why: str
     held_out: bool
 
@@ -80,7 +79,7 @@ class ScoreScale:
             A row of weight 2 counts as two, a row of weight 0 as none; the scale of all weights
             changes nothing.
         held_out : bool, default=True
-            Whether each row was scored by a fit that had not seen it; if not, there are no shares.
+            Whether the scores are out-of-fold; if not, there are no probabilities.
         fewest : int, default=20
             Positives, and negatives, below which there are none either.
         """
@@ -90,23 +89,23 @@ class ScoreScale:
         hits = np.bincount(place, weights * positive, len(spread.knots)) / weights.sum()
         why = _why_not(positive[weights > 0.0], held_out, fewest)
         rows = np.diff(spread.upto, prepend=0.0)
-        found = None if why else _shares(hits, rows, 1.0 / np.sum(weights > 0.0))
+        found = None if why else _calibrated(hits, rows, 1.0 / np.sum(weights > 0.0))
         return cls(spread, hits, found, why, held_out)
 
-    def points(self, scores: ArrayLike) -> Array:
-        """Percent of the rows that score lower, ties by half: 0 to 100, never falling."""
+    def percentile(self, scores: ArrayLike) -> Array:
+        """Percentile scores, 0 to 100: percent of the rows that score lower, ties by half."""
         return np.asarray(100.0 * self.spread.share_below(np.asarray(scores, np.float64)))
 
-    def share(self, scores: ArrayLike) -> Array | None:
-        """Share of positives among rows of such scores, never falling; None if not known."""
-        if self.share_at is None:
+    def probability(self, scores: ArrayLike) -> Array | None:
+        """Calibrated probabilities of scores, never falling; None if not known."""
+        if self.probability_at is None:
             return None
         at = np.searchsorted(self.spread.knots, np.asarray(scores, np.float64))
-        return np.asarray(self.share_at[np.minimum(at, len(self.share_at) - 1)])
+        return np.asarray(self.probability_at[np.minimum(at, len(self.probability_at) - 1)])
 
     @property
     def digits(self) -> int:
-        """Decimals of points that tell the first row from all rows: 4 for 100,000 rows."""
+        """Decimals by which percentile scores separate single rows: 4 for 100,000 rows."""
         return int(np.clip(np.ceil(np.log10(max(self.spread.rows, 1.0))) - 1, 1, 7))
 
     @property
@@ -123,8 +122,8 @@ class ScoreScale:
 
     def as_json(self) -> dict[str, object]:
         """Plain numbers and texts."""
-        share_at = None if self.share_at is None else rounded(self.share_at)
-        known = {"hits": rounded(self.hits), "share": share_at, "why": self.why}
+        probability_at = None if self.probability_at is None else rounded(self.probability_at)
+        known = {"hits": rounded(self.hits), "probability": probability_at, "why": self.why}
         return {"spread": self.spread.as_json(), **known, "held_out": self.held_out}
 
     @classmethod
@@ -133,15 +132,21 @@ class ScoreScale:
         spread = known.get("spread")
         if not isinstance(spread, Mapping):
             raise ValueError("'spread' is no table.")
-        read, hits, share_at = Spread.from_json(spread), numbers(known.get("hits"), "hits"), None
-        if known.get("share") is not None:
-            share_at = numbers(known["share"], "share")
-        for name, one in (("hits", hits), ("share", share_at)):
-            if one is not None and (len(one) != len(read.knots) or not _are_shares(one)):
-                raise ValueError(f"{name!r} holds no shares, one for each knot.")
-        if share_at is not None and (np.diff(share_at) < 0.0).any():
-            raise ValueError("shares fall as scores rise.")
-        return cls(read, hits, share_at, str(known.get("why", "")), bool(known.get("held_out")))
+        read, hits, probability_at = (
+            Spread.from_json(spread),
+            numbers(known.get("hits"), "hits"),
+            None,
+        )
+        if known.get("probability") is not None:
+            probability_at = numbers(known["probability"], "probability")
+        for name, one in (("hits", hits), ("probability", probability_at)):
+            if one is not None and (len(one) != len(read.knots) or not _are_fractions(one)):
+                raise ValueError(f"{name!r} does not hold one number from 0 to 1 for each knot.")
+        if probability_at is not None and (np.diff(probability_at) < 0.0).any():
+            raise ValueError("probabilities fall as scores rise.")
+        return cls(
+            read, hits, probability_at, str(known.get("why", "")), bool(known.get("held_out"))
+        )
 
 
 @dataclass(frozen=True)
@@ -153,7 +158,7 @@ class Reliability:
     first : int
         How many rows.
     predicted : float
-        Mean share of positives that was predicted for them.
+        Their mean calibrated probability.
     found : float
         Share of positives among them.
     low, high : float
@@ -172,13 +177,13 @@ class Reliability:
         return self.low <= self.predicted <= self.high
 
 
-def points(scores: ArrayLike, reference: ArrayLike, weight: ArrayLike | None = None) -> Array:
+def percentiles(scores: ArrayLike, reference: ArrayLike, weight: ArrayLike | None = None) -> Array:
     """Percent of reference rows with a lower score, ties by half.
 
     Parameters
     ----------
     scores : array
-        Scores to tell the points of.
+        Scores to convert.
     reference : array
         Scores of rows to compare with.
     weight : array, optional
@@ -187,8 +192,8 @@ def points(scores: ArrayLike, reference: ArrayLike, weight: ArrayLike | None = N
     Examples
     --------
     >>> import numpy as np
-    >>> from toppush.thresholds.calibration import points
-    >>> points([5.0, 99.0], np.arange(10))
+    >>> from toppush.thresholds.calibration import percentiles
+    >>> percentiles([5.0, 99.0], np.arange(10))
     array([ 55., 100.])
     """
     known = np.asarray(reference, np.float64)
@@ -197,18 +202,18 @@ def points(scores: ArrayLike, reference: ArrayLike, weight: ArrayLike | None = N
     return np.asarray(100.0 * spread.share_below(np.asarray(scores, np.float64)))
 
 
-def shares(
+def probabilities(
     scores: ArrayLike,
     positive: ArrayLike,
     reference: ArrayLike,
     weight: ArrayLike | None = None,
 ) -> Array:
-    """Share of positives to expect among rows of such scores, by the method of Venn and Abers.
+    """Calibrated probabilities of scores, by the method of Venn and Abers.
 
     Parameters
     ----------
     scores : array
-        Scores to tell the shares of.
+        Scores to convert.
     positive : array of bool
         Which reference rows are positive.
     reference : array
@@ -219,13 +224,13 @@ def shares(
     Examples
     --------
     >>> import numpy as np
-    >>> from toppush.thresholds.calibration import shares
-    >>> shares([10.0, -10.0], np.arange(10) >= 6, np.arange(10)).round(3)
+    >>> from toppush.thresholds.calibration import probabilities
+    >>> probabilities([10.0, -10.0], np.arange(10) >= 6, np.arange(10)).round(3)
     array([0.883, 0.06 ])
     """
     weights = None if weight is None else checked_weights(weight)
     known = np.asarray(positive, bool), np.asarray(reference, np.float64)
-    found = ScoreScale.learn(*known, weights, fewest=0).share(scores)
+    found = ScoreScale.learn(*known, weights, fewest=0).probability(scores)
     assert found is not None
     return found
 
@@ -253,7 +258,7 @@ def _first_rows(k: int, hits: int, expected: float) -> Reliability:
     return Reliability(k, expected / k, hits / k, float(interval.low), float(interval.high))
 
 
-def _shares(hits: Array, rows: Array, row: float) -> Array:
+def _calibrated(hits: Array, rows: Array, row: float) -> Array:
     """Between p0 and p1, by the share of all rows that is positive, which is never 0 or 1."""
     low, high = venn_abers(hits, rows, row)
     prior = (float(hits.sum()) + row) / (1.0 + 2.0 * row)
@@ -282,17 +287,17 @@ def _rising(hits: Array, rows: Array) -> Array:
 
 
 def _why_not(positive: Mask, held_out: bool, fewest: int) -> str:
-    """Why there are no shares, if there can be none."""
+    """Why there are no probabilities, if there can be none."""
     if not held_out:
         return FLATTERING
     n_pos, n_neg = int(positive.sum()), int((~positive).sum())
     if min(n_pos, n_neg) < fewest:
         return (
-            f"No share of positives: it needs {fewest} positives and as many negatives among the "
-            f"rows that it is learned from, and there are {n_pos} and {n_neg}."
+            f"No calibrated probability: it needs {fewest} positives and {fewest} negatives among "
+            f"the rows that it is learned from, and there are {n_pos} and {n_neg}."
         )
     return ""
 
 
-def _are_shares(values: Array) -> bool:
+def _are_fractions(values: Array) -> bool:
     return bool(((values >= 0.0) & (values <= 1.0)).all())
