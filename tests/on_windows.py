@@ -11,6 +11,8 @@ import click.testing
 import numpy as np
 import sklearn.linear_model  # noqa: F401
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # before tests/reproduce
+
 import toppush
 from as_windows import become_windows
 from toppush.system.extras import EXTRAS
@@ -28,7 +30,7 @@ def import_everything():
     packages = walk_packages(toppush.__path__, "toppush.", onerror=lambda _: None)
     names = [one.name for one in packages if not one.name.endswith("__main__")]
     imported = [name for name in names if is_there(name)]
-    assert len(imported) > 200, len(imported)
+    assert len(imported) > 150, len(imported)
 
 
 def is_there(name):

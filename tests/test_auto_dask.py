@@ -269,7 +269,7 @@ def test_rounds_for_the_rows_of_a_fold_are_chosen_by_the_others(rng):
         booster = xgboost.train({}, xgboost.DMatrix(X, y), len(quality))
         grown.append(xgboost_on_dask.Grown(booster, held, np.array(quality)))
     assert n_rounds([grower.whole(grown)]) == [[4, 5, 3]]
-    assert n_rounds(grower.averaged(grown)) == [[4], [5], [3]]
+    assert n_rounds(grower.final(grown)) == [[4], [5], [3]]
     assert n_rounds(grower.unseen(grown)) == [[4], [1], [3]]
 
 

@@ -1,14 +1,16 @@
 """Classes with our methods, not those that scikit-learn gives to all; constants with texts."""
 
+from importlib import import_module
+from pkgutil import iter_modules
 from typing import Any
 
 from sphinx.pycode import ModuleAnalyzer
 
 CONSTANTS = {
-    "toppush.metrics": {"FOUR": "measures", "METRICS": "measures"},
-    "toppush.objectives": {"LIGHTGBM_PARAMS": "boosting", "XGBOOST_PARAMS": "boosting"},
+    "toppush.metrics": ("FOUR", "METRICS"),
+    "toppush.objectives": ("LIGHTGBM_PARAMS", "XGBOOST_PARAMS"),
 }
-"""The modules in which packages' constants are given their value, and described below it."""
+"""Constants of packages, which are described in the modules that define them."""
 OTHERS = ("sklearn", "torch", "builtins", "collections", "enum")
 
 
@@ -20,14 +22,16 @@ def skip_others(app: Any, kind: str, name: str, member: Any, skip: bool, options
 
 
 def describe_constants(app: Any) -> None:
-    """Sphinx looks for a constant's description in the package; show it where that is."""
-    for package, homes in CONSTANTS.items():
-        here = ModuleAnalyzer.for_module(package)
-        here.analyze()
-        for name, home in homes.items():
-            there = ModuleAnalyzer.for_module(f"{package}.{home}")
-            there.analyze()
-            here.attr_docs["", name] = there.attr_docs["", name]
+    """Sphinx looks for a constant's description in the package; copy it from the module."""
+    for package, names in CONSTANTS.items():
+        shown = ModuleAnalyzer.for_module(package)
+        shown.analyze()
+        for module in iter_modules(import_module(package).__path__):
+            described = ModuleAnalyzer.for_module(f"{package}.{module.name}")
+            described.analyze()
+            for name in names:
+                if ("", name) in described.attr_docs:
+                    shown.attr_docs["", name] = described.attr_docs["", name]
 
 
 def setup(app: Any) -> dict[str, Any]:
