@@ -44,6 +44,18 @@ def test_dotted_names_exist(page):
             raise
 
 
+@pytest.mark.parametrize(
+    "page", sorted((ROOT / "docs/reference").glob("*.rst")), ids=lambda page: page.name
+)
+def test_names_of_the_reference_exist(page):
+    for dotted in re.findall(r"^ +~?(toppush[\w.]+)$", text_of(page), re.MULTILINE):
+        try:
+            resolve(dotted)
+        except ImportError as error:
+            if "pip install" not in str(error):  # an optional dependency is not installed
+                raise
+
+
 @by_page
 def test_files_and_commands_exist(page):
     text = text_of(page)
