@@ -5,7 +5,7 @@ python tests/fuzz_files.py csv --minutes 10      # or libsvm, npz, model
 python tests/fuzz_files.py csv --file finding-1  # one input again
 
 An input is a file that was written right and then changed; one that reaches new lines of
-`toppush.files` or `toppush.system` is changed again later. The checksums of changed model files
+the packages of `SOURCES` is changed again later. The checksums of changed model files
 are right. Every input must be read or refused with a `DataError` within seconds and bounded
 memory, and what is read must be what a slow, obvious reader finds. What breaks this is kept in the
 folder of the run, and the exit code is 1.
@@ -50,7 +50,8 @@ from test_files_tables import csv_table
 
 FOLDER = Path(tempfile.mkdtemp(prefix="toppush-fuzz-"))
 SOURCES = tuple(
-    str(Path(readers.__file__).parents[2] / name) for name in ("files", "system", "nonlinear")
+    str(Path(readers.__file__).parents[2] / package)
+    for package in ("files", "modelfile", "modeltypes", "models", "system", "tables")
 )
 SLOW, HUNG = 10, 60
 """Seconds after which an input is a finding, and after which the process ends with a traceback."""
