@@ -27,8 +27,7 @@ from reproduce.forecast import forecast
 from reproduce.protocol import TEST_SHARE, foresee_trial
 from reproduce.runner import Known, Plan
 from toppush import metrics
-from toppush.designs.columns import is_thin
-from toppush.designs.in_memory import dense, for_engine
+from toppush.matrices import dense, for_engine, is_thin
 from toppush.metrics.curve import TopCurve
 from toppush.types import Array, Json, Mask
 

@@ -40,8 +40,8 @@ from toppush import (
     TopPushTrees,
     TopRanker,
 )
-from toppush.designs.columns import can_be_shifted
 from toppush.explain.scores import scores_of
+from toppush.matrices import is_sparse
 from toppush.types import Array, Mask
 
 Scorer = Callable[[Any], Array]
@@ -113,7 +113,7 @@ def columns(X: Any) -> Any:
 
     Gaps are filled with the median; a text has a column for each of its values.
     """
-    return _filled(X, StandardScaler()) if can_be_shifted(X) else MaxAbsScaler()
+    return MaxAbsScaler() if is_sparse(X) else _filled(X, StandardScaler())
 
 
 def papers_columns(X: Any) -> Any:
@@ -122,7 +122,7 @@ def papers_columns(X: Any) -> Any:
     The authors' files are so, and their solvers slow on others: the paper's takes 1 s for a split
     of spambase, with its choices, and more than 100 s on standardised columns.
     """
-    return _filled(X, MinMaxScaler()) if can_be_shifted(X) else FunctionTransformer()
+    return FunctionTransformer() if is_sparse(X) else _filled(X, MinMaxScaler())
 
 
 def _filled(X: Any, scaler: Any) -> Any:
@@ -153,7 +153,7 @@ def searched(model: Any, grid: Any) -> GridSearchCV:
 
 def _fit_logistic(X: Any, y: Mask, seed: int) -> Scorer:
     """By the solver that suits the rows: LIBLINEAR took 27 s where lbfgs took 144 on url."""
-    solver = "lbfgs" if can_be_shifted(X) else "liblinear"
+    solver = "liblinear" if is_sparse(X) else "lbfgs"
     model = LogisticRegression(solver=solver, max_iter=1000)
     return on_columns(lambda seed: searched(model, {"C": COSTS}))(X, y, seed)
 
@@ -169,7 +169,7 @@ def _costs_of_a_positive() -> list[Any]:
 def _fit_forest(X: Any, y: Mask, seed: int) -> Scorer:
     """Sparse rows as they are: of arrays the same trees take longer, many times on wide ones."""
     model = RandomForestClassifier(FOREST, min_samples_leaf=2, n_jobs=1, random_state=seed)
-    way = on_columns if can_be_shifted(X) else as_they_are
+    way = as_they_are if is_sparse(X) else on_columns
     return way(lambda seed: model)(X, y, seed)
 
 

@@ -22,9 +22,9 @@ from numpy.typing import ArrayLike
 from sklearn.linear_model import LogisticRegression
 from sklearn.svm import LinearSVC
 
+from reproduce.baselines.repeats import merge_repeats
 from toppush.baselines.ranker import COUNT, POSITIVE, Constraints, WeightedRanker, read_local_rows
 from toppush.designs.local import narrow_indices
-from toppush.designs.repeats import merge_repeats
 from toppush.models.base import LABEL, unchanged_on_failure
 from toppush.types import Array, Labels, Mask, Matrix
 

@@ -8,7 +8,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.svm import LinearSVC
 
 from reproduce.baselines import CostSensitiveSVM, LogisticRanker
-from toppush.designs.repeats import merge_repeats
+from reproduce.baselines.repeats import merge_repeats
 
 BOTH = [LogisticRanker, CostSensitiveSVM]
 

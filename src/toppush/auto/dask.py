@@ -18,7 +18,7 @@ from toppush.auto.dask_linear import LinearGrower
 from toppush.auto.dask_xgboost import BoostedGrower, why_not
 from toppush.auto.linear import TOP
 from toppush.auto.members import EFFORTS, MEMBERS, Fitted, Given, Member, Settings
-from toppush.designs import BACKENDS, backend_of, column_sizes, place
+from toppush.designs import BACKENDS, backend_of, place
 from toppush.folds.cross_fitted import (
     Part,
     in_order,
@@ -28,6 +28,7 @@ from toppush.folds.cross_fitted import (
     top_mean,
 )
 from toppush.folds.expected_scores import PER_ROW, narrowed
+from toppush.matrices import column_sizes
 from toppush.models.base import read_training as read_placed
 from toppush.system.threads import go_on
 from toppush.tables.validation import column_names, refuse_sizes

@@ -11,7 +11,7 @@ import numpy as np
 from toppush.auto.dask_folds import Dealt, Lazy
 from toppush.auto.linear import TOL, Features, TopLinear
 from toppush.auto.members import Settings
-from toppush.designs.columns import times
+from toppush.matrices import times
 from toppush.models.linear import TopPush
 from toppush.types import Array, Mask, Matrix
 

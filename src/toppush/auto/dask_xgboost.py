@@ -10,7 +10,7 @@ import numpy as np
 from toppush.auto.dask_folds import Dealt, Lazy
 from toppush.auto.linear import READING
 from toppush.auto.members import Settings
-from toppush.designs.columns import can_be_shifted
+from toppush.matrices import is_sparse
 from toppush.models.base import Ranker, refuse_elsewhere
 from toppush.models.boosting import PATIENCE, SAMPLE_COLUMNS, choose_rounds, others_than
 from toppush.objectives import XGBOOST_PARAMS, TopPushObjective, XGBoostMetric
@@ -187,7 +187,7 @@ def why_not(dealt: Dealt) -> str | None:
         return not_installed("xgboost")
     if not dealt.rows.has_own_processes:
         return "xgboost.dask needs workers that are processes of their own: Client(processes=True)"
-    if not can_be_shifted(dealt.few.X):
+    if is_sparse(dealt.few.X):
         return "XGBoost takes zeros that are not stored for missing values"
     return None
 

@@ -18,8 +18,6 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from toppush.auto.quality import Judge
-from toppush.designs import dense
-from toppush.designs.columns import can_be_shifted, stored, times
 from toppush.folds.cross_fitted import (
     Fold,
     Turn,
@@ -34,6 +32,7 @@ from toppush.folds.cross_fitted import (
     weights_of,
     within,
 )
+from toppush.matrices import dense, is_sparse, stored, times
 from toppush.models.base import (
     LABEL,
     DegenerateWarning,
@@ -280,7 +279,7 @@ class TopLinear(Ranker):
         """Forms that are tried."""
         if self.form != "auto":
             return [self.form]
-        if can_be_shifted(rows.X):
+        if not is_sparse(rows.X):
             return ["straight", "curves"]
         binary = len(np.unique(stored(rows.X)[:10_000])) < 2
         return ["scaled"] if binary or rows.X.shape[1] > FEW_COLUMNS else ["scaled", "curves"]

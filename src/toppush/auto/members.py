@@ -13,9 +13,9 @@ from sklearn.utils import _safe_indexing
 
 from toppush.auto.leaderboard import COMBINATION
 from toppush.auto.linear import TopLinear
-from toppush.designs.columns import can_be_shifted, stored
 from toppush.explain.scores import gives_scores, scores_of
 from toppush.folds.cross_fitted import Fold, drawn_folds, in_unit, within
+from toppush.matrices import is_sparse, stored
 from toppush.models.additive import TopPushAdditive
 from toppush.models.forest import TopForest
 from toppush.models.net import TopPushNet
@@ -304,7 +304,7 @@ def _no_sparse_gaps(given: Given) -> str | None:
 
 def sparse_gaps(rows: Matrix) -> bool:
     """Whether rows are sparse and have missing values."""
-    return bool(not can_be_shifted(rows) and np.isnan(stored(rows)).any())
+    return bool(is_sparse(rows) and np.isnan(stored(rows)).any())
 
 
 LIGHTGBM, TORCH = "lightgbm", "torch"

@@ -34,12 +34,12 @@ from toppush.auto.members import (
     sparse_gaps,
 )
 from toppush.auto.schedule import Course, Done, held_scores, second_scores, standardised
-from toppush.designs import for_engine
 from toppush.explain.scores import scores_of
 from toppush.explain.shares import ColumnShares
 from toppush.folds.cross_fitted import require_two_of_each, top_mean, weights_of, within
 from toppush.folds.expected_scores import n_averaged, narrowed
 from toppush.folds.shared import groups_of, shared_folds
+from toppush.matrices import for_engine
 from toppush.metrics.paired import warn_of_perfect
 from toppush.metrics.trust import few_positives
 from toppush.models.base import LABEL, Ranker, refuse_elsewhere, two_classes, unchanged_on_failure

@@ -1,9 +1,7 @@
 """Row blocks and who runs them."""
 
 from toppush.designs.blocks import Block, only_asks
-from toppush.designs.columns import column_sizes
 from toppush.designs.here import LocalRows
-from toppush.designs.in_memory import common_columns, dense, for_engine
 from toppush.designs.local import LocalDesign
 from toppush.designs.placing import BACKENDS, Backend, backend_of, is_placed, place
 from toppush.designs.protocol import Design, PlacedRows
@@ -21,10 +19,6 @@ __all__ = [
     "LocalRows",
     "PlacedRows",
     "backend_of",
-    "column_sizes",
-    "common_columns",
-    "dense",
-    "for_engine",
     "is_placed",
     "only_asks",
     "place",

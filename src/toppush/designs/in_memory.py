@@ -11,6 +11,7 @@ from scipy import sparse
 from toppush.designs import grams
 from toppush.designs.arrays import NUMPY
 from toppush.designs.rows import Form, InMemory, Tally, gram_by_parts
+from toppush.matrices import dense
 from toppush.types import Array, Matrix, Where
 
 SINGLE_ROWS, SHORT_ROWS = 1 << 13, 1 << 8
@@ -278,23 +279,6 @@ class MatrixRows:
 
     def dense(self) -> Array:
         return np.asarray(dense(self._matrix))
-
-
-def dense(X: Matrix) -> Matrix:
-    """An array as it is, and a sparse matrix of few rows as an array."""
-    return X.toarray() if sparse.issparse(X) else X
-
-
-def for_engine(X: Matrix) -> Matrix:
-    """As engines of boosted trees take rows: an array as it is, a sparse array as a matrix."""
-    return sparse.csr_matrix(X) if sparse.issparse(X) else X
-
-
-def common_columns(X: Matrix, least: int) -> Where | None:
-    """Columns of a sparse matrix in which at least so many rows have an entry; None of an array."""
-    if not sparse.issparse(X):
-        return None
-    return np.flatnonzero(np.bincount(X.indices, minlength=X.shape[1]) >= least)
 
 
 def largest_entry(values: NDArray[Any]) -> float:

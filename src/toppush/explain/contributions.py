@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple, Protocol
 
 import numpy as np
+from scipy import sparse
 from sklearn.utils import _safe_indexing
 
-from toppush.designs import dense
-from toppush.designs.between import between, sliceable, stacked
+from toppush.matrices import dense, is_sparse, sliceable, stacked
 from toppush.types import Array, Mask, Matrix, Where
 
 Score = Callable[[Matrix], Array]
@@ -217,3 +217,25 @@ def _parts(walks: Iterator[Walk]) -> Iterator[list[Walk]]:
 
 def _scores(score: Score, rows: Matrix) -> Array:
     return np.asarray(score(rows), np.float64) if rows.shape[0] else np.zeros(0)
+
+
+def between(start: Array, end: Array, order: Where, like: Matrix) -> Matrix:
+    """From one row to another, column after column: what comes after each step but the last.
+
+    Sparse if `like` is; then only columns in which either row has an entry are looked at.
+    """
+    if not is_sparse(like):
+        return _between(start, end, order)
+    stored = np.flatnonzero((start != 0) | (end != 0))
+    few = _between(start[stored], end[stored], np.searchsorted(stored, order))
+    steps = sparse.csr_array(few)
+    parts = (steps.data, stored[steps.indices], steps.indptr)
+    return sparse.csr_array(parts, shape=(len(few), len(start)))
+
+
+def _between(start: Array, end: Array, order: Where) -> Array:
+    n_rows = max(len(order) - 1, 0)
+    rows = np.repeat(start[None, :], n_rows, axis=0)
+    passed = np.tri(n_rows, len(order), dtype=bool)
+    rows[:, order] = np.where(passed, end[order], start[order])
+    return rows

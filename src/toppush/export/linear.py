@@ -11,7 +11,7 @@ import pyarrow as pa
 from sklearn.base import BaseEstimator
 from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 
-from toppush.designs import column_sizes
+from toppush.matrices import column_sizes
 from toppush.models.base import TIE
 from toppush.models.linear import TopPush
 from toppush.models.linear_cv import TopPushCV

@@ -5,11 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
-from toppush.designs.columns import ColumnReader
 from toppush.files.readers import FileOrReader, reading
 from toppush.files.readers.base import Reader
 from toppush.files.reference import column_name, read_fitted, read_watched
 from toppush.files.scoring import ScoringNotes, placed, positives, require_rows
+from toppush.matrices import ColumnReader
 from toppush.modelfile.fitted import UNSCALED, Model
 from toppush.monitor.drift import Limits
 from toppush.monitor.profile import Before, Numbers, Scores, Texts

@@ -7,8 +7,8 @@ import numpy as np
 import pyarrow as pa
 from sklearn.utils import _safe_indexing
 
-from toppush.designs.columns import ColumnReader
 from toppush.folds.by_column import Folds
+from toppush.matrices import ColumnReader
 from toppush.metrics.quantile_sketch import Spread, effective_rows, masses, top_levels
 from toppush.modeltypes.base import About, FitRows, Kind, Ranker
 from toppush.modeltypes.out_of_fold import FOLDS, learned_scale
@@ -147,7 +147,7 @@ def _of_matrix(X: Matrix, some: Where, weights: Array, first: int) -> Iterator[t
     """What the columns of a matrix hold."""
     rows, total = ColumnReader(X if len(some) == X.shape[0] else X[some]), float(weights.sum())
     for column in range(min(X.shape[1], MOST_COLUMNS)):
-        held = rows.held(column, weights)
+        held = rows.values(column, weights)
         known = float(held.mass.sum())
         gaps = min(max(1.0 - known / total, 0.0), 1.0) if held.missing else 0.0
         if len(held.values):

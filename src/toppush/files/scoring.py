@@ -8,9 +8,9 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from toppush.designs.between import stacked
 from toppush.files.readers import FileOrReader, reading
 from toppush.files.readers.base import Reader
+from toppush.matrices import stacked
 from toppush.modelfile.fitted import Model
 from toppush.system.reading import DataError
 from toppush.tables.counts import Counts

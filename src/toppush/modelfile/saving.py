@@ -30,7 +30,7 @@ from sklearn.preprocessing import (
     TargetEncoder,
 )
 
-from toppush.designs.columns import can_be_shifted
+from toppush.matrices import is_sparse
 from toppush.modelfile.archive import LARGEST, ZIP, Archive, packed, unpacked
 from toppush.modelfile.fitted import Model
 from toppush.modelfile.schema import canonical
@@ -268,7 +268,7 @@ def _held(root: object) -> Iterator[Any]:
         if isinstance(thing, BaseEstimator):
             yield thing
             things.extend(vars(thing).values())
-        elif not can_be_shifted(thing):
+        elif is_sparse(thing):
             yield thing
         elif isinstance(thing, dict):
             things.extend(thing.values())

@@ -34,7 +34,7 @@ from sklearn.preprocessing import (
     TargetEncoder,
 )
 
-from toppush.designs.columns import can_be_shifted
+from toppush.matrices import is_sparse
 from toppush.modelfile.archive import LARGEST
 from toppush.system.errors import ModelError
 from toppush.tables.column_types import Category, Date, Number
@@ -53,7 +53,7 @@ def require_bounded(pipeline: Pipeline, held: Collection[Any], n_bytes: int) -> 
     """
     most = FREE_COLUMNS + n_bytes // np.dtype(np.float64).itemsize
     for thing in held:
-        if not can_be_shifted(thing):
+        if is_sparse(thing):
             _require_rows(thing, most)
         else:
             _require_sound(thing, most)

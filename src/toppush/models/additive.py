@@ -11,7 +11,7 @@ from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
-from toppush.designs import dense
+from toppush.matrices import dense
 from toppush.models.base import unchanged_on_failure
 from toppush.models.choice import Scorer
 from toppush.models.curves import Column, Curves

@@ -19,8 +19,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from toppush.designs.columns import ColumnReader, Held, entries_per_row
 from toppush.folds.cross_fitted import with_mean_one
+from toppush.matrices import ColumnReader, ColumnValues, entries_per_row
 from toppush.types import Array, Mask, Matrix, Where
 
 PER_PIECE = 8
@@ -61,7 +61,7 @@ class Column:
     missing: bool
 
     @classmethod
-    def of(cls, held: Held, pieces: int, *, categorical: bool) -> "Column":
+    def of(cls, held: ColumnValues, pieces: int, *, categorical: bool) -> "Column":
         """From what the training rows hold; without pieces a straight line over their range."""
         distinct, mass, common = held.values, held.mass, np.nan
         if len(distinct) > 1 and mass.max() >= 0.5 * mass.sum():
@@ -163,7 +163,7 @@ class Curves:
         read = ColumnReader(X[kept > 0.0])
         kept = kept[kept > 0.0]
         columns = [
-            Column.of(read.held(j, kept), pieces, categorical=bool(categorical[j]))
+            Column.of(read.values(j, kept), pieces, categorical=bool(categorical[j]))
             for j in range(X.shape[1])
         ]
         starts = np.zeros(sum(column.width for column in columns))

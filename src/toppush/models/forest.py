@@ -13,11 +13,10 @@ from sklearn.utils import Tags, check_random_state
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
-from toppush.designs import dense
-from toppush.designs.columns import in_single, is_thin
 from toppush.designs.local import default_threads
 from toppush.folds.cross_fitted import Fold, folds_of, require_two_of_each, top_mean, weights_of
 from toppush.folds.expected_scores import n_averaged, narrowed, with_second_scores
+from toppush.matrices import dense, in_single, is_thin
 from toppush.models.base import LABEL, Ranker, refuse_elsewhere, two_classes, unchanged_on_failure
 from toppush.system.threads import in_threads
 from toppush.tables.validation import validated

@@ -16,10 +16,10 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, RealNotInt, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from toppush.designs import dense
 from toppush.designs.local import default_threads
 from toppush.explain.contributions import shapley, some_background
 from toppush.folds.cross_fitted import with_mean_one
+from toppush.matrices import dense
 from toppush.models.base import (
     DTYPES,
     LABEL,

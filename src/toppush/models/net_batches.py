@@ -6,8 +6,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from toppush.designs import dense
 from toppush.folds.expected_scores import left_out_twice
+from toppush.matrices import dense
 from toppush.tables.net_columns import PART_ROWS, Columns
 from toppush.torch.pairs import Tensor
 from toppush.types import Array, Mask, Matrix, Where

@@ -10,7 +10,6 @@ from sklearn.utils import Tags, check_array, check_random_state, check_X_y
 from sklearn.utils._param_validation import Interval, RealNotInt, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from toppush.designs import common_columns, dense, for_engine
 from toppush.designs.local import default_threads
 from toppush.folds.cross_fitted import (
     Fold,
@@ -23,6 +22,7 @@ from toppush.folds.cross_fitted import (
     weights_of,
 )
 from toppush.folds.expected_scores import n_averaged, narrowed, with_second_scores
+from toppush.matrices import common_columns, dense, for_engine
 from toppush.models.base import (
     DTYPES,
     LABEL,

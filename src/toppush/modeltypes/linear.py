@@ -11,8 +11,8 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import StratifiedKFold, check_cv
 
 from toppush import metrics
-from toppush.designs import dense
 from toppush.export.linear import ColumnPart, LinearScore
+from toppush.matrices import dense
 from toppush.models.linear import TopPush
 from toppush.models.linear_cv import TopPushCV
 from toppush.modeltypes.base import About, FitRows, Options

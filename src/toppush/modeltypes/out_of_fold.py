@@ -7,8 +7,8 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.model_selection import StratifiedKFold
 
-from toppush.designs.columns import entries_per_row
 from toppush.folds.by_column import Folds
+from toppush.matrices import entries_per_row
 from toppush.metrics.quantile_sketch import Spread, top_levels, translated
 from toppush.modeltypes.base import Kind, Ranker
 from toppush.thresholds.calibration import ScoreScale

@@ -13,8 +13,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import ArrayLike
 
-from toppush.designs import dense
 from toppush.explain.reasons import where_largest
+from toppush.matrices import dense
 from toppush.types import Array, Matrix
 
 MAX_NAME = 60

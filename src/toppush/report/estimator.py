@@ -14,10 +14,9 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import MaxAbsScaler, OneHotEncoder
 from sklearn.utils import _safe_indexing, get_tags
 
-from toppush.designs import dense
-from toppush.designs.between import sliceable
 from toppush.explain.scores import positives_of, scores_of
 from toppush.explain.sources import before_scaling, sources
+from toppush.matrices import dense, sliceable
 from toppush.metrics.positive import classes_of, positive_label
 from toppush.models.features import FeatureRanker
 from toppush.problem.losses import LOSSES

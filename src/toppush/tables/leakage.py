@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import _safe_indexing
 
-from toppush.designs.columns import can_be_shifted
+from toppush.matrices import is_sparse
 from toppush.types import Array, Mask, Matrix, Where
 
 MOST_ROWS, FEWEST_ROWS, MOST_VALUES = 10_000, 500, 4_000_000
@@ -125,7 +125,7 @@ def leaks_of_matrix(
     """
     rows = rows_to_look_at(positive, X.shape[1])
     some, side = _safe_indexing(X, rows), positive[rows]
-    if not can_be_shifted(X):
+    if is_sparse(X):
         return leaks_of_sparse(some, names, side)
     columns = (
         ColumnValues(name, some[:, j].astype(np.float64), j in categories)

@@ -5,7 +5,7 @@ from typing import Self
 
 import numpy as np
 
-from toppush.designs import dense
+from toppush.matrices import dense
 from toppush.types import Array, Matrix
 
 PART_ROWS = 2048

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 
-from toppush.designs import column_sizes
+from toppush.matrices import column_sizes
 from toppush.types import Array, Matrix
 
 SCALES = ("maxabs", "standard", "none")

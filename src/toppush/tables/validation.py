@@ -8,7 +8,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import validate_data
 
-from toppush.designs.columns import column_sizes, stored
+from toppush.matrices import column_sizes, stored
 from toppush.tables.number_strings import is_missing
 from toppush.types import Array, Matrix
 

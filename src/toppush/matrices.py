@@ -1,4 +1,4 @@
-"""Columns of an array or a sparse matrix, one after another."""
+"""Functions that treat arrays and sparse matrices alike."""
 
 from typing import Any, NamedTuple
 
@@ -6,6 +6,11 @@ import numpy as np
 from scipy import sparse
 
 from toppush.types import Array, Matrix, Where
+
+
+def is_sparse(X: Matrix) -> bool:
+    """Whether X is a sparse matrix, in which a shift of all rows would store every entry."""
+    return bool(sparse.issparse(X))
 
 
 def entries_per_row(X: Matrix) -> float:
@@ -50,20 +55,44 @@ def column_sizes(X: Matrix) -> Array:
     return np.asarray(np.fmax(sizes, np.fmax(ends[0], -ends[1])))
 
 
-def can_be_shifted(X: Matrix) -> bool:
-    """Whether a shift of all rows leaves them as large as they are."""
-    return not sparse.issparse(X)
+def dense(X: Matrix) -> Matrix:
+    """An array as it is, and a sparse matrix of few rows as an array."""
+    return X.toarray() if sparse.issparse(X) else X
 
 
-class Held(NamedTuple):
-    """What a column holds: distinct values, the weight of each, and whether some are missing."""
+def for_engine(X: Matrix) -> Matrix:
+    """As engines of boosted trees take rows: an array as it is, a sparse array as a matrix."""
+    return sparse.csr_matrix(X) if sparse.issparse(X) else X
+
+
+def common_columns(X: Matrix, least: int) -> Where | None:
+    """Columns of a sparse matrix in which at least `least` rows have an entry; None of an array."""
+    if not sparse.issparse(X):
+        return None
+    return np.flatnonzero(np.bincount(X.indices, minlength=X.shape[1]) >= least)
+
+
+def sliceable(rows: Matrix) -> Matrix:
+    """An array, or a CSR array, of which rows can be taken."""
+    return sparse.csr_array(rows) if sparse.issparse(rows) else np.asarray(rows)
+
+
+def stacked(parts: list[Matrix]) -> Matrix:
+    """The rows of several arrays, or of several sparse ones."""
+    if sparse.issparse(parts[0]):
+        return sparse.csr_array(sparse.vstack(parts, format="csr"))
+    return np.concatenate(parts)
+
+
+class ColumnValues(NamedTuple):
+    """Distinct values of a column, the weight of each, and whether some are missing."""
 
     values: Array
     mass: Array
     missing: bool
 
     @classmethod
-    def of(cls, stored: Array, weight: Array, n_zeros: int, zeros: float) -> "Held":
+    def of(cls, stored: Array, weight: Array, n_zeros: int, zeros: float) -> "ColumnValues":
         """Of entries with their weights, and of zeros that are not stored."""
         known = ~np.isnan(stored)
         values, where = np.unique(stored[known], return_inverse=True)
@@ -96,12 +125,12 @@ class ColumnReader:
         values[rows] = stored
         return np.arange(self._n_rows), values
 
-    def held(self, column: int, weight: Array) -> Held:
-        """What a column holds, all rows having some weight."""
+    def values(self, column: int, weight: Array) -> ColumnValues:
+        """The distinct values of a column and their weights."""
         if self._sparse is None:
-            return Held.of(self._X[:, column], weight, 0, 0.0)
+            return ColumnValues.of(self._X[:, column], weight, 0, 0.0)
         rows, stored = self._stored(column)
-        return Held.of(
+        return ColumnValues.of(
             stored,
             weight[rows],
             self._n_rows - len(rows),
