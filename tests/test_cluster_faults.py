@@ -63,7 +63,7 @@ def test_functions_that_only_ask_change_nothing(solver, formed, rng, monkeypatch
         def each(self, function, *arguments):
             before = _contents(self.blocks[0])
             answers = super().each(function, *arguments)
-            if getattr(function, "only_asks", False):
+            if getattr(function, "read_only", False):
                 asked.add(function.__name__)
                 assert _contents(self.blocks[0]) == before, function.__name__
             return answers

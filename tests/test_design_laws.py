@@ -11,9 +11,9 @@ from scipy import sparse
 
 from holders import HOLDERS, VARIANTS, check_same, opened, small_parts, solved
 from toppush import TopPush, TopPushCV, toppush_path
-from toppush.designs import Block, Form
+from toppush.designs import Block, Scaling
 from toppush.designs.disk import rows as disk
-from toppush.designs.rows import PLAIN
+from toppush.designs.rows import UNSCALED
 from toppush.designs.views import MaskedRows, precise
 from toppush.solvers.newton import central_path
 from toppush.solvers.pairwise import system
@@ -105,7 +105,7 @@ COPIES = {
     "halves": _halves,
     "without a copy": _without_copy,
     "in float64": lambda rows: rows.subset(_all(rows)).in_double(),
-    "precise": lambda rows: precise(rows, PLAIN),
+    "precise": lambda rows: precise(rows, UNSCALED),
     "exact": lambda rows: rows.subset(_all(rows)).exact(),
 }
 
@@ -135,7 +135,7 @@ def products_of(block, copy, weights):
     rows, u = COPIES[copy](block.rows), kept(block)
     some = _all(rows)[::2]
     pulls = rows.combine_all(u, 2.0 * u)
-    return pulls[0], pulls[1], rows.curved(weights, u, 0.5), *rows.gram(some, u[::2])
+    return pulls[0], pulls[1], rows.hessian_product(weights, u, 0.5), *rows.gram(some, u[::2])
 
 
 def square_products_of(block, copy, weights):
@@ -257,8 +257,8 @@ def test_entries_are_counted(holder, design):
 def test_rows_in_another_form(holder, design, rng):
     """scale x - centre, in float64; no centre where zeros are not stored."""
     w, shift = rng.normal(size=N_COLUMNS), rng.normal(size=N_COLUMNS)
-    centre = design.narrow(shift) if all(design.each(can_shift)) else None
-    design.tell(Block.take_form, Form(0.25, centre))
+    centre = design.narrow(shift) if all(design.each(can_center)) else None
+    design.apply(Block.rescale, Scaling(0.25, centre))
     expected = 0.25 * X - (0.0 if centre is None else shift)
     scores = design.gather(scores_of, "rows", design.narrow(w))
     assert_allclose(scores, expected @ w, rtol=0, atol=1e-12)
@@ -267,8 +267,8 @@ def test_rows_in_another_form(holder, design, rng):
     assert_allclose(pull, expected.T @ scores, rtol=0, atol=1e-10)
 
 
-def can_shift(block):
-    return block.rows.can_shift
+def can_center(block):
+    return block.rows.can_center
 
 
 # Blocks.

@@ -85,7 +85,7 @@ class MeanDifference(LinearRanker):
 
     def fit(self, X, y):
         given = read_training(self, X, y, None)
-        rows = given.rows.given
+        rows = given.rows.original
         means = [
             np.asarray(rows[members].mean(axis=0)).ravel()
             for members in (given.positive, ~given.positive)

@@ -12,7 +12,7 @@ from toppush import on_disk
 from toppush.designs import LocalDesign
 from toppush.designs.disk.rows import DiskRows, Reader
 from toppush.designs.local import rows_of
-from toppush.designs.rows import PLAIN, Form
+from toppush.designs.rows import UNSCALED, Scaling
 from toppush.designs.views import PreciseRows, precise
 from toppush.problem.losses import LOSSES
 from toppush.problem.objective import TopPushProblem
@@ -28,7 +28,7 @@ KINDS = {
     "CSR": lambda X: rows_of(sparse.csr_array(X)),
     "CSR float32": lambda X: rows_of(sparse.csr_array(X.astype(np.float32))),
 }
-FORMS = {"scaled": Form(0.125), "shifted": Form(4.0, np.linspace(-3.0, 3.0, 6))}
+FORMS = {"scaled": Scaling(0.125), "shifted": Scaling(4.0, np.linspace(-3.0, 3.0, 6))}
 
 
 @pytest.fixture
@@ -42,7 +42,7 @@ def values(rng):
 @pytest.mark.parametrize("name", FORMS)
 def test_products_are_those_of_the_rows_in_their_form(kind, name, values, rng):
     form, rows = FORMS[name], KINDS[kind](values)
-    if form.centre is not None and not rows.can_shift:
+    if form.centre is not None and not rows.can_center:
         pytest.skip("rows that store no zeros cannot be shifted")
     explicit = form.scale * values - (0.0 if form.centre is None else form.centre)
     check_products(PreciseRows(rows, form), explicit, rng)
@@ -64,7 +64,7 @@ def check_products(rows, explicit, rng):
     assert_allclose(rows.scores(weights), explicit @ weights, **close)
     assert_allclose(rows.combine(u), u @ explicit, **close)
     curved = (scale * (explicit @ weights - 0.5)) @ explicit
-    assert_allclose(rows.curved(weights, scale, 0.5), curved, **close)
+    assert_allclose(rows.hessian_product(weights, scale, 0.5), curved, **close)
     where = np.flatnonzero(u)
     gram, product = rows.gram(where, scale[where])
     assert_allclose(gram, (explicit[where].T * scale[where]) @ explicit[where], **close)
@@ -86,8 +86,8 @@ def test_parts_are_all_rows_in_order(kind, rng):
 
 def test_rows_that_are_float64_already_stay():
     rows = rows_of(np.ones((3, 2)))
-    assert precise(rows, PLAIN) is rows
-    assert isinstance(precise(rows_of(np.ones((3, 2), np.float32)), PLAIN), PreciseRows)
+    assert precise(rows, UNSCALED) is rows
+    assert isinstance(precise(rows_of(np.ones((3, 2), np.float32)), UNSCALED), PreciseRows)
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ import pytest
 from test_cli import run
 from toppush import files
 from toppush.system import threads
-from toppush.system.threads import Stopped, go_on, in_threads
+from toppush.system.threads import Cancelled, check_cancelled, in_threads
 
 posix = pytest.mark.skipif(os.name != "posix", reason="needs signals")
 
@@ -21,7 +21,7 @@ MARKED = """
 import sys, threading, time
 import toppush.models.linear_cv
 from toppush.designs import LocalDesign
-from toppush.system.threads import go_on
+from toppush.system.threads import check_cancelled
 
 enter, leave = LocalDesign.__enter__, LocalDesign.__exit__
 
@@ -29,7 +29,7 @@ def entered(design):
     if threading.current_thread() is not threading.main_thread():
         print("in a fold\\n", end="", flush=True, file=sys.__stdout__)
         while True:
-            go_on()
+            check_cancelled()
             time.sleep(0.01)
     return enter(design)
 
@@ -277,8 +277,8 @@ def test_an_error_ends_the_others_and_those_that_wait(failing):
         begun.set()
         try:
             while True:
-                go_on()
-        except Stopped:
+                check_cancelled()
+        except Cancelled:
             ends.append(item)
             raise
 
@@ -286,7 +286,7 @@ def test_an_error_ends_the_others_and_those_that_wait(failing):
         in_threads(work, range(50), 3)
     assert set(ends) == set(began) - {failing}
     assert len(began) < 50
-    go_on()
+    check_cancelled()
 
 
 def test_an_interrupt_ends_them_too(monkeypatch):
@@ -296,7 +296,7 @@ def test_an_interrupt_ends_them_too(monkeypatch):
         begun.set()
         try:
             while True:
-                go_on()
+                check_cancelled()
         finally:
             ends.append(item)
 
@@ -322,10 +322,10 @@ def test_designs_and_long_sums_ask(monkeypatch, rng):
         with LocalDesign(X, y, n_jobs=n_jobs) as design:
             token = threads._over.set(over)
             try:
-                with pytest.raises(Stopped):
-                    design.tell(Block.score, np.ones(3))
+                with pytest.raises(Cancelled):
+                    design.apply(Block.score, np.ones(3))
                 many = np.zeros(100_000, int)  # more than one part
-                with pytest.raises(Stopped):
+                with pytest.raises(Cancelled):
                     design.blocks[0].rows.gram(many, np.ones(len(many)))
             finally:
                 threads._over.reset(token)

@@ -30,7 +30,7 @@ class Subgradient:
 
     def advance(self):
         problem, design = self.problem, self.problem.design
-        design.tell(Block.score, self.weights)
+        design.apply(Block.score, self.weights)
         high, _ = design.max(lambda block: (block.scores[1].max(initial=-np.inf), 0.0))
         self.n_steps += 1
         push = design.sum(_subgradient, problem.loss, high, 1.0 / self.n_steps)
@@ -57,7 +57,7 @@ def _subgradient(block, loss, high, share):
     part.dual = tuple(
         old + share * (new - old) for old, new in zip(part.dual, (pull, top), strict=True)
     )
-    return block.push(*part.dual)
+    return block.dual_combination(*part.dual)
 
 
 def _mean_dual(block):

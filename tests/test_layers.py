@@ -157,7 +157,7 @@ def test_only_designs_and_matrices_ask_what_rows_are(path):
 
 STORAGE = {"issparse", "safe_sparse_dot", "toarray", "tocsr"}
 """What tells sparse matrices from arrays, or is done to either."""
-KINDS = {"PlacedRows", "RowsHere", "LocalRows", "TorchRows", "OnDisk", "ClusterRows", "Tensor"}
+KINDS = {"PlacedRows", "HostRows", "LocalRows", "TorchRows", "OnDisk", "ClusterRows", "Tensor"}
 KINDS |= {"csr_array", "csr_matrix", "csc_array", "sparray", "spmatrix", "LocalDesign"}
 ELSEWHERE = {
     "indptr",

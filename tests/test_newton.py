@@ -114,7 +114,7 @@ class Witness:
         self.seen = set()
         self.note(monkeypatch, Factored, "__init__", "factored")
         self.note(monkeypatch, Iterative, "__init__", "iterative")
-        self.note(monkeypatch, MaskedRows, "curved", "masked rows")
+        self.note(monkeypatch, MaskedRows, "hessian_product", "masked rows")
 
     def note(self, monkeypatch, kind, method, what):
         original = getattr(kind, method)

@@ -50,7 +50,7 @@ def test_a_product_reads_the_file_once_and_a_few_rows_only_what_is_near(tmp_path
         for product in (
             lambda: rows.scores(rng.normal(size=N_COLUMNS)),
             lambda: rows.combine_all(u, u, u),
-            lambda: rows.curved(rng.normal(size=N_COLUMNS), u, 1.0),
+            lambda: rows.hessian_product(rng.normal(size=N_COLUMNS), u, 1.0),
             lambda: rows.gram(np.arange(N_ROWS), u),
         ):
             before = far.bytes_read

@@ -39,7 +39,7 @@ from toppush.problem.losses import LOSSES
 from toppush.problem.objective import TopPushProblem, count_top
 from toppush.problem.solution import Status
 from toppush.solvers import zero_is_optimal
-from toppush.system.threads import Stopped, go_on
+from toppush.system.threads import Cancelled, check_cancelled
 
 pytestmark = pytest.mark.sampled(3)
 
@@ -868,9 +868,9 @@ def test_an_interrupted_fold_ends_the_others(rows, monkeypatch):
         second.set()
         try:
             for _ in range(20_000):
-                go_on()
+                check_cancelled()
                 time.sleep(1e-3)
-        except Stopped:
+        except Cancelled:
             cancelled.set()
             raise
 

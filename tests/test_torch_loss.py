@@ -94,10 +94,10 @@ def test_several_lists_at_once(rng):
     )
     weights = torch.tensor(rng.random((3, 13)))
     lists = Scored(positives, weights[:, :4]), Scored(negatives, weights[:, 4:])
-    found = pairs.push_loss(*lists, 0.3, 0.5)
+    found = pairs.pairwise_loss(*lists, 0.3, 0.5)
     for at in range(3):
         one = [Scored(each.scores[at], each.weight[at]) for each in lists]
-        assert found[at] == pytest.approx(float(pairs.push_loss(*one, 0.3, 0.5)), rel=1e-12)
+        assert found[at] == pytest.approx(float(pairs.pairwise_loss(*one, 0.3, 0.5)), rel=1e-12)
 
 
 def test_how_many_pairs_are_held_changes_nothing(batch, monkeypatch):

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from toppush.system.threads import go_on
+from toppush.system.threads import check_cancelled
 from toppush.types import Array, Mask, Where
 
 EPS = float(np.finfo(np.float64).eps)
@@ -63,7 +63,7 @@ class ShiftedMachines:
         place, n_iter = np.arange(n_problems), np.zeros(n_problems, np.intp)
         with np.errstate(all="ignore"):
             for n_round in range(max_iter + 1):
-                go_on()
+                check_cancelled()
                 high = self.upper(state.which, state.weights)
                 low = self.lower(state.which, state.dual)
                 sound = np.isfinite(high) & np.isfinite(low)

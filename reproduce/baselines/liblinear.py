@@ -53,7 +53,7 @@ class _LiblinearRanker(WeightedRanker):
         with unchanged_on_failure(self):
             given = read_local_rows(self, X, y, sample_weight)
             tasks = given.tasks(self, 0)  # LIBLINEAR tells of no iteration
-            X, positive, weight = given.rows.given, given.positive, given.sample_weight
+            X, positive, weight = given.rows.original, given.positive, given.sample_weight
             unit = self._unit(X, weight)
             model = self._model(self.C * unit**2, 1.0 / unit)
             if not self._is_dual(X):

@@ -28,7 +28,7 @@ from reproduce.baselines import (
 from reproduce.baselines.pairs import PAIR_LOSSES
 from toppush import DegenerateWarning, Status, on_disk
 from toppush.baselines.ranker import Task, WeightedRanker
-from toppush.designs import Form
+from toppush.designs import Scaling
 from toppush.designs.usual import USUAL, usual_rows, usual_scale
 
 pytestmark = pytest.mark.sampled(6)
@@ -245,7 +245,7 @@ def test_a_penalty_out_of_range_is_refused():
     X, y = two_clouds()[1:]
     with pytest.raises(ValueError, match=r"X.*features"):
         PNormPush(1.0).fit(X * 1e200, y)
-    task = Task(None, None, None, Form(2.0**-40), None)
+    task = Task(None, None, None, Scaling(2.0**-40), None)
     assert task.ridge(3.0) == 3.0 * 2.0**-80
 
 

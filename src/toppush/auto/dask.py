@@ -30,7 +30,7 @@ from toppush.folds.cross_fitted import (
 from toppush.folds.expected_scores import PER_ROW, narrowed
 from toppush.matrices import column_sizes
 from toppush.models.base import read_training as read_placed
-from toppush.system.threads import go_on
+from toppush.system.threads import check_cancelled
 from toppush.tables.validation import column_names, refuse_sizes
 from toppush.types import Array, Where
 
@@ -126,7 +126,7 @@ class OnDask:
         grower = self.grower(self.dealt, settings)
         folds = []
         for number in range(len(given.folds)):
-            go_on()
+            check_cancelled()
             folds.append(grower.fold(number))
         ranker, final = grower.whole(folds), grower.final(folds)
         held, held_listed = [where for _, where in self.dealt.folds], [at for _, at in given.folds]

@@ -96,7 +96,7 @@ def deal(
     Those of weight 0 are in none.
     """
     positive, weight = positive.persist(), None if weight is None else weight.persist()
-    counts = np.sum(rows.of_parts(_counts, [positive, weight]), axis=0)
+    counts = np.sum(rows.map_parts(_counts, [positive, weight]), axis=0)
     n_folds = max(1, min(n_folds, int(counts.min())))
     n_each = max(1, -(-int(counts.sum()) // MOST_LISTED))
     n_hands, n_rounds = n_folds * n_each, max(round(1 / SHARE), int(counts.sum()) // MOST)
@@ -114,7 +114,7 @@ def deal(
         )
         for fold in range(n_folds)
     ]
-    parts = rows.of_parts(_listed, [cards, positive, weight], n_hands, n_folds)
+    parts = rows.map_parts(_listed, [cards, positive, weight], n_hands, n_folds)
     lengths = np.array([part.n_rows for part in parts])
     starts = np.cumsum(lengths) - lengths
     places = [start + part.where for start, part in zip(starts, parts, strict=True)]

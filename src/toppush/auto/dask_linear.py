@@ -73,10 +73,10 @@ class LinearGrower:
         form, penalty = self.tried.settings[place]
         lam, top = penalty
         rows, factor, curves = self._in_form(form)
-        weight = rows.only(where, self.dealt.weight)
+        weight = rows.masked_weights(where, self.dealt.weight)
         solved = TopPush(lam, top=top, tol=TOL).fit(rows, self.dealt.positive, weight)
         scores = rows.scores_of_all(solved.coef_[0])
-        mean, spread = _unit(rows.of_parts(_sums, [scores, self.dealt.positive, where]))
+        mean, spread = _unit(rows.map_parts(_sums, [scores, self.dealt.positive, where]))
         found = copy.copy(self.ranker)
         found.form_, found.penalty_, found.curves_ = form, list(penalty), curves
         found.coef_, found.threshold_ = solved.coef_ * factor / spread, mean / spread

@@ -43,7 +43,7 @@ from toppush.models.base import (
 )
 from toppush.models.curves import Curves
 from toppush.models.linear import TopPush
-from toppush.system.threads import go_on
+from toppush.system.threads import check_cancelled
 from toppush.tables.validation import validated
 from toppush.types import Array, Labels, Mask, Matrix, Where
 
@@ -399,7 +399,7 @@ class Fits:
         """Scores of all rows by a fit to some; two folds share the fit without either of them."""
         train = np.sort(train)
         if (key := train.tobytes()) not in self._scores:
-            go_on()
+            check_cancelled()
             rows = self._rows.part(train, self._matrix)
             weights, shift = fit_weights(self._loss, rows.X, rows, self._penalty)
             self._scores[key] = np.asarray(self._matrix @ weights) - shift

@@ -21,7 +21,7 @@ from toppush.models.forest import TopForest
 from toppush.models.net import TopPushNet
 from toppush.models.trees import TopPushTrees
 from toppush.system.extras import not_installed
-from toppush.system.threads import go_on
+from toppush.system.threads import check_cancelled
 from toppush.tables.prepare import Columns
 from toppush.types import Array, Mask, Matrix, Where
 
@@ -178,7 +178,7 @@ class Member:
         unseen = np.zeros(given.n_rows)
         times = np.zeros(given.n_rows)
         for train, held in given.folds:
-            go_on()
+            check_cancelled()
             one = _fit(clone(ranker), X, given, train)
             center, spread = _unit(one, _safe_indexing(X, train), given.positive[train])
             unseen[held] += (scores_of(one, _safe_indexing(X, held)) - center) / spread

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval
 
-from toppush.designs import Form, LocalDesign, LocalRows
+from toppush.designs import LocalDesign, LocalRows, Scaling
 from toppush.designs.usual import usual_rows
 from toppush.models.base import (
     LABEL,
@@ -48,7 +48,7 @@ class Task(NamedTuple):
     given: TrainingRows
     rows: LocalRows
     """Those of the design."""
-    form: Form
+    form: Scaling
     """In which they are."""
     watch: Watch | None
 
@@ -111,7 +111,7 @@ class BaselineRanker(LinearRanker):
 
         The problems see differences of scores alone, so a shift of all rows changes nothing.
         """
-        X, form = usual_rows(given.rows.given)
+        X, form = usual_rows(given.rows.original)
         rows = LocalRows(X)
         design = rows.design(given.positive, given.sample_weight, n_jobs=self.n_jobs)
         # What overflows proves nothing, and no solver keeps it.
@@ -134,7 +134,7 @@ class BaselineRanker(LinearRanker):
             )
 
 
-def watched(watch: Watch | None, form: Form) -> Watch | None:
+def watched(watch: Watch | None, form: Scaling) -> Watch | None:
     """A watcher that is told of the rows as they were given."""
     if watch is None:
         return None

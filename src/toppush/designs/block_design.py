@@ -12,7 +12,7 @@ from toppush.designs.arrays import NUMPY, Arrays
 from toppush.designs.blocks import Block
 from toppush.designs.protocol import Design
 from toppush.designs.records import Records
-from toppush.system.threads import go_on
+from toppush.system.threads import check_cancelled
 from toppush.types import Array
 
 Answer = TypeVar("Answer")
@@ -42,7 +42,7 @@ class BlockDesign(Design):
         return (self._entries_read() - self._read_before) / max(self.n_entries, 1)
 
     def each(self, function: Callable[..., Answer], *arguments: object) -> list[Answer]:
-        go_on()
+        check_cancelled()
         return [function(block, *arguments) for block in self.blocks]
 
     def sum(self, function: Callable[..., Answer], *arguments: object) -> Answer:

@@ -12,7 +12,7 @@ import numpy as np
 
 from toppush.designs.arrays import NUMPY, namespace, number
 from toppush.designs.records import Records
-from toppush.designs.rows import PLAIN, Form, Rows
+from toppush.designs.rows import UNSCALED, Rows, Scaling
 from toppush.designs.views import MaskedRows, precise
 from toppush.types import Array, Mask, Where
 
@@ -28,12 +28,12 @@ WIDE_INDICES = 1 << 20
 """Rows up to which indices have 64 bits, by which NumPy takes and puts entries in half the time."""
 
 
-def only_asks(function: Asked) -> Asked:
+def read_only(function: Asked) -> Asked:
     """Say of a function that it changes nothing in its block.
 
     A block that is made anew need not be asked it again.
     """
-    function.only_asks = True  # type: ignore[attr-defined]
+    function.read_only = True  # type: ignore[attr-defined]
     return function
 
 
@@ -53,7 +53,7 @@ class Block:
     scores : (Array, Array)
         Scores of the positives and of the negatives, set by `score`.
     sizes : (Array, Array)
-        Bounds of the sums of |x_j w_j| in the same scores, set by `read_again`.
+        Bounds of the sums of |x_j w_j| in the same scores, set by `score_in_double`.
     work : Records
         Of the solve under way: what solvers hold per row.
     known : Records
@@ -66,7 +66,7 @@ class Block:
         self.first_negative = 0
         kept = positive, ~positive
         self.rows, self.arrays = rows, rows.arrays
-        self.given, self._form = rows, PLAIN
+        self.original, self._form = rows, UNSCALED
         self.cost: Array = self.arrays.broadcast_to(1.0, int(positive.sum()))
         if sample_weight is not None:
             kept = positive & (sample_weight > 0), ~positive & (sample_weight > 0)
@@ -93,9 +93,9 @@ class Block:
         """Sum of the positives' weights."""
         return float(self.cost.sum())
 
-    def take_form(self, form: Form) -> None:
+    def rescale(self, form: Scaling) -> None:
         """From now on work in float64 on the rows in this form."""
-        self._form, self.rows = form, precise(self.given, form)
+        self._form, self.rows = form, precise(self.original, form)
         self.work, self.known = Records(), Records()
 
     def begin_solve(self, anew: bool, within: bool) -> None:
@@ -106,8 +106,8 @@ class Block:
         if within:
             self._outer.append(dict(vars(self)))
         if anew:
-            self._form, self.rows, self.known = PLAIN, self.given, Records()
-            self._room = self._room if within else self.given.room
+            self._form, self.rows, self.known = UNSCALED, self.original, Records()
+            self._room = self._room if within else self.original.room
         self.work = Records()
 
     def end_inner_solve(self) -> None:
@@ -117,13 +117,13 @@ class Block:
     @property
     def precise_rows(self) -> Rows:
         """The rows in their form, with products in float64."""
-        return precise(self.given, self._form)
+        return precise(self.original, self._form)
 
     def sample(self, n_rows: int) -> Rows:
         """Every so manieth row, about so many, in float64 as they were given."""
         every = max(self.rows.shape[0] // n_rows, 1)
         some = self.arrays.asarray(np.arange(0, self.rows.shape[0], every))
-        return self.given.subset(some).in_double()
+        return self.original.subset(some).in_double()
 
     def positive_rows(self, alone: bool = True) -> Rows:
         """The positives; `alone` if products are to be spared the negatives.
@@ -174,7 +174,7 @@ class Block:
         vector[self._where[1]] = on_negatives
         return vector
 
-    def push(self, on_positives: Array, on_negatives: Array) -> Array:
+    def dual_combination(self, on_positives: Array, on_negatives: Array) -> Array:
         """X+'a - X-'b."""
         return self.rows.combine(self._signed(on_positives, on_negatives))
 
@@ -188,7 +188,7 @@ class Block:
         """Score every row and keep the scores."""
         self.scores = self.split(self.rows.scores(weights))
 
-    def read_again(
+    def score_in_double(
         self, weights: Array, on_positives: Array, on_negatives: Array
     ) -> tuple[Array, float, float]:
         """Score every row in float64, whatever the rows are, and keep scores and their sizes.
@@ -202,9 +202,9 @@ class Block:
         push, terms, n_parts, most = xp.zeros(self.rows.shape[1]), 0.0, 0, 0
         squares = xp.square(weights)
         norm = xp.sqrt(squares.sum())
-        for where, rows in self.given.parts():
-            if not (rows.is_double and self._form.is_plain):
-                rows = rows.in_form(self._form)
+        for where, rows in self.original.parts():
+            if not (rows.is_double and self._form.is_identity):
+                rows = rows.rescaled(self._form)
             scores[where], lengths = rows.scores(weights), xp.sqrt(rows.squared_norms())
             by_columns = xp.sqrt(self.rows.shape[1] * rows.squared().scores(squares))
             longest = lengths * norm

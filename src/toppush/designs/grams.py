@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from toppush.designs.rows import gram_by_parts
-from toppush.system.threads import go_on
+from toppush.system.threads import check_cancelled
 from toppush.types import Array
 
 DENSE, HALF_DENSE, SPARSE = (0.028, 2.0), (0.3, 1.5), (2.0, 20.0)
@@ -53,7 +53,7 @@ def _by_half_dense(rows: sparse.csr_array, scale: Array) -> Array:
     n_rows, width = rows.shape
     total, step = np.zeros((width, width)), max(PART_ENTRIES // width, 64)
     for start in range(0, n_rows, step):
-        go_on()
+        check_cancelled()
         part = rows[start : start + step]
         total += part.T @ (part.toarray() * scale[start : start + step, None])
     return total

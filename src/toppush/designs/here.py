@@ -10,7 +10,7 @@ import numpy as np
 from toppush.designs.arrays import NUMPY, namespace, to_host
 from toppush.designs.local import LocalDesign, default_threads, rows_of
 from toppush.designs.protocol import PlacedRows, T
-from toppush.designs.rows import PLAIN, Rows
+from toppush.designs.rows import UNSCALED, Rows
 from toppush.designs.views import precise
 from toppush.metrics.weights import checked_weights
 from toppush.types import Array, Labels, Mask, Matrix, Where
@@ -19,7 +19,7 @@ ENTRIES_PER_FIT = 1 << 18
 """Below this many stored entries fits at the same time only wait for each other."""
 
 
-class RowsHere(PlacedRows):
+class HostRows(PlacedRows):
     """Vectors over the rows are NumPy's, checked and split as scikit-learn does."""
 
     @abstractmethod
@@ -45,7 +45,7 @@ class RowsHere(PlacedRows):
         rows = self.subset(where)
         return [scores_of(rows, weights) - threshold for weights, threshold in fits]
 
-    def of_parts(self, function: Callable[..., T], vectors: Sequence[Any], *more: Any) -> list[T]:
+    def map_parts(self, function: Callable[..., T], vectors: Sequence[Any], *more: Any) -> list[T]:
         return [function(*vectors, *more)]
 
     def folds(self, cv: Any, positive: Mask) -> list[tuple[Where, Where]]:
@@ -57,16 +57,16 @@ class RowsHere(PlacedRows):
         """What a splitter sees of the rows."""
         return np.empty(self.shape[0])
 
-    def only(self, where: Where, sample_weight: Array | None) -> Array:
+    def masked_weights(self, where: Where, sample_weight: Array | None) -> Array:
         weight = np.zeros(self.shape[0])
         weight[where] = 1.0 if sample_weight is None else sample_weight[where]
         return weight
 
-    def require_whole_lists(self, asked: str, instead: str) -> None:
+    def require_gathered_scores(self, asked: str, instead: str) -> None:
         """They are here."""
 
 
-class LocalRows(RowsHere):
+class LocalRows(HostRows):
     """Rows of an array or a CSR matrix that scikit-learn has checked."""
 
     library = ""
@@ -83,7 +83,7 @@ class LocalRows(RowsHere):
     def template(self) -> Matrix:
         return self._X
 
-    given = template
+    original = template
 
     def design(
         self, positive: Mask, sample_weight: Array | None = None, *, n_jobs: int | None = None
@@ -99,11 +99,11 @@ class LocalRows(RowsHere):
     def _to_split(self) -> Matrix:
         return self._X
 
-    def at_once(self, n_fits: int, n_jobs: int | None) -> int:
+    def n_concurrent_fits(self, n_fits: int, n_jobs: int | None) -> int:
         threads = default_threads() if n_jobs is None else n_jobs
         return max(1, min(threads, n_fits, self._rows.n_entries // self._entries_per_fit))
 
 
 def scores_of(rows: Rows, weights: Array) -> Array:
     """X w as a float64 NumPy array, with the products of float64."""
-    return to_host(precise(rows, PLAIN).scores(rows.arrays.asarray(weights)))
+    return to_host(precise(rows, UNSCALED).scores(rows.arrays.asarray(weights)))

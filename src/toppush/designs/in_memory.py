@@ -10,7 +10,7 @@ from scipy import sparse
 
 from toppush.designs import grams
 from toppush.designs.arrays import NUMPY
-from toppush.designs.rows import Form, InMemory, Tally, gram_by_parts
+from toppush.designs.rows import InMemory, Scaling, Tally, gram_by_parts
 from toppush.matrices import dense
 from toppush.types import Array, Matrix, Where
 
@@ -29,7 +29,7 @@ PART_ENTRIES = 1 << 16
 class DenseRows(InMemory):
     """Rows of a dense array; a memory map is read through, never loaded."""
 
-    arrays, can_shift = NUMPY, True
+    arrays, can_center = NUMPY, True
 
     def __init__(self, X: NDArray[Any], tally: Tally | None = None) -> None:
         self.X, self.is_double = X, X.dtype == np.float64
@@ -67,7 +67,7 @@ class DenseRows(InMemory):
     def stacked(self, *others: Self) -> Self:
         return type(self)(np.vstack([self.X, *(other.X for other in others)]), self.tally)
 
-    def in_form(self, form: Form) -> Self:
+    def rescaled(self, form: Scaling) -> Self:
         values = self.X.astype(np.float64)
         values *= form.scale
         if form.centre is not None:
@@ -108,7 +108,7 @@ class SparseRows(InMemory):
     base, and `.T` of a view copies on every call.
     """
 
-    arrays, can_shift = NUMPY, False
+    arrays, can_center = NUMPY, False
 
     def __init__(
         self,
@@ -194,7 +194,7 @@ class SparseRows(InMemory):
             whole._pairs = grams.kept_of(whole.matrix(), known)
         return whole
 
-    def in_form(self, form: Form) -> Self:
+    def rescaled(self, form: Scaling) -> Self:
         """A copy in float64 in another form, which has no centre."""
         values = self._rows.data.astype(np.float64)
         values *= form.scale

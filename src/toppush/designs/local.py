@@ -19,7 +19,7 @@ from toppush.designs.block_design import Answer, BlockDesign, quietly
 from toppush.designs.blocks import Block
 from toppush.designs.in_memory import DenseRows, SparseRows
 from toppush.designs.rows import Rows, Tally
-from toppush.system.threads import go_on
+from toppush.system.threads import check_cancelled
 from toppush.types import Array, Mask, Matrix, Where
 
 ENTRIES_PER_THREAD = 1 << 22
@@ -81,7 +81,7 @@ class LocalDesign(BlockDesign):
         return weights if self._columns is None else weights[self._columns]
 
     def each(self, function: Callable[..., Answer], *arguments: object) -> list[Answer]:
-        go_on()
+        check_cancelled()
         if len(self.blocks) == 1:  # asked a hundred times in a small fit
             return [function(self.blocks[0], *arguments)]
         assert self._pool is not None

@@ -47,7 +47,7 @@ class Design(Protocol):
     def each(self, function: Any, *arguments: Any) -> list[Any]:
         """`function(block, *arguments)` of every block, in the order of the rows."""
 
-    def tell(self, function: Any, *arguments: Any) -> None:
+    def apply(self, function: Any, *arguments: Any) -> None:
         """Ask every block where no answer is wanted; it may wait for the next question."""
         self.each(function, *arguments)
 
@@ -103,7 +103,7 @@ class PlacedRows(ABC):
         return self
 
     @property
-    def given(self) -> Any:
+    def original(self) -> Any:
         """The rows as callbacks are shown them."""
         return self
 
@@ -138,7 +138,7 @@ class PlacedRows(ABC):
         """X w less the threshold over some rows, for weights and threshold of each fit."""
 
     @abstractmethod
-    def of_parts(self, function: Callable[..., T], vectors: Sequence[Any], *more: Any) -> list[T]:
+    def map_parts(self, function: Callable[..., T], vectors: Sequence[Any], *more: Any) -> list[T]:
         """`function(parts of the vectors, *more)`, for each part that the rows lie in."""
 
     @abstractmethod
@@ -146,13 +146,13 @@ class PlacedRows(ABC):
         """Which rows each fold trains on and which it holds out."""
 
     @abstractmethod
-    def only(self, where: Any, sample_weight: Any | None) -> Any:
+    def masked_weights(self, where: Any, sample_weight: Any | None) -> Any:
         """The weights of some rows, and zero for all others."""
 
     @abstractmethod
-    def require_whole_lists(self, asked: str, instead: str) -> None:
+    def require_gathered_scores(self, asked: str, instead: str) -> None:
         """Refuse what needs all scores in one place, unless they are."""
 
-    def at_once(self, n_fits: int, n_jobs: int | None) -> int:
+    def n_concurrent_fits(self, n_fits: int, n_jobs: int | None) -> int:
         """How many of some fits to different rows of these are to run at the same time."""
         return 1

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from toppush.designs.arrays import Arrays, namespace
-from toppush.system.threads import go_on
+from toppush.system.threads import check_cancelled
 from toppush.types import Array, Where
 
 
 @dataclass(frozen=True)
-class Form:
+class Scaling:
     """Rows seen as scale x - centre in float64: another view of the same ranking problem.
 
     Scores that all change by the same amount rank as before, and a power of two changes no digit.
@@ -25,12 +25,12 @@ class Form:
     centre: Array | None = None
 
     @property
-    def is_plain(self) -> bool:
+    def is_identity(self) -> bool:
         """Whether it leaves every float64 as it is."""
         return self.scale == 1.0 and self.centre is None
 
 
-PLAIN = Form()
+UNSCALED = Scaling()
 
 
 class Tally:
@@ -56,7 +56,7 @@ class Rows(Protocol):
     """Entries that are held for each entry of a copy while it is made."""
     is_double: bool
     """Whether they are float64."""
-    can_shift: bool
+    can_center: bool
     """Whether a form may have a centre: not where zeros are not stored."""
 
     def scores(self, weights: Array) -> Array:
@@ -68,7 +68,7 @@ class Rows(Protocol):
     def combine_all(self, *coefficients: Array) -> tuple[Array, ...]:
         """X' u for several u, in one read where reading takes long."""
 
-    def curved(self, vector: Array, scale: Array, shift: float) -> Array:
+    def hessian_product(self, vector: Array, scale: Array, shift: float) -> Array:
         """X' diag(scale) (X v - shift), in one read where reading takes long."""
 
     def gram(self, where: Where, scale: Array) -> tuple[Array, Array]:
@@ -86,7 +86,7 @@ class Rows(Protocol):
     def in_double(self) -> "Rows":
         """The same rows in float64, or these if they are."""
 
-    def in_form(self, form: Form) -> "Rows":
+    def rescaled(self, form: Scaling) -> "Rows":
         """A copy in float64 in another form."""
 
     def parts(self) -> Iterator[tuple[slice, "Rows"]]:
@@ -151,15 +151,15 @@ class InMemory(GramAnew):
     is_double: bool
     scores: Callable[[Array], Array]
     combine: Callable[[Array], Array]
-    in_form: Callable[[Form], Any]
+    rescaled: Callable[[Scaling], Any]
 
     def in_double(self) -> Any:
-        return self if self.is_double else self.in_form(PLAIN)
+        return self if self.is_double else self.rescaled(UNSCALED)
 
     def combine_all(self, *coefficients: Array) -> tuple[Array, ...]:
         return tuple(self.combine(one) for one in coefficients)
 
-    def curved(self, vector: Array, scale: Array, shift: float) -> Array:
+    def hessian_product(self, vector: Array, scale: Array, shift: float) -> Array:
         return self.combine(scale * (self.scores(vector) - shift))
 
 
@@ -180,7 +180,7 @@ def gram_by_parts(
     for sign, counted in ((1.0, scale > 0.0), (-1.0, scale < 0.0)):
         chosen = xp.flatnonzero(counted)
         for start in range(0, len(chosen), step):
-            go_on()
+            check_cancelled()
             part = chosen[start : start + step]
             root = xp.sqrt(abs(scale[part]))
             rows = take(part) * root[:, None]

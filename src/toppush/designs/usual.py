@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from toppush.designs.in_memory import DenseRows, SparseRows, largest_entry
 from toppush.designs.local import rows_of
-from toppush.designs.rows import Form
+from toppush.designs.rows import Scaling
 from toppush.types import Array, Matrix
 
 USUAL = 2.0**32
@@ -20,21 +20,21 @@ FAR_OFF = 1024.0
 """A column whose middle is so many of its ranges from zero is centred, or loses three digits."""
 
 
-def usual_rows(X: Matrix) -> tuple[Matrix, Form]:
+def usual_rows(X: Matrix) -> tuple[Matrix, Scaling]:
     """Rows in a usual form, a copy only if they must change, and that form; X is read twice."""
     rows = cast(DenseRows | SparseRows, rows_of(X))
-    form = usual_form(X) if rows.can_shift else Form(usual_scale(rows.largest()))
-    return (rows.in_double() if form.is_plain else rows.in_form(form)).matrix(), form
+    form = usual_form(X) if rows.can_center else Scaling(usual_scale(rows.largest()))
+    return (rows.in_double() if form.is_identity else rows.rescaled(form)).matrix(), form
 
 
-def usual_form(X: NDArray[np.floating]) -> Form:
+def usual_form(X: NDArray[np.floating]) -> Scaling:
     """The form in which columns far from zero are centred, and the entries of a usual size."""
     low, high = X.min(axis=0).astype(np.float64), X.max(axis=0).astype(np.float64)
     middle = 0.5 * low + 0.5 * high
     far_off = np.abs(middle) > FAR_OFF * (high - low)
     centre: Array = np.where(far_off, middle, 0.0)
     scale = usual_scale(largest_entry(np.stack([low - centre, high - centre])))
-    return Form(scale, scale * centre if far_off.any() else None)
+    return Scaling(scale, scale * centre if far_off.any() else None)
 
 
 def usual_scale(largest: float) -> float:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Self, cast
 
 from toppush.designs.arrays import NUMPY, Arrays
-from toppush.designs.rows import ExactRows, Form, GramAnew, Rows
+from toppush.designs.rows import ExactRows, GramAnew, Rows, Scaling
 from toppush.types import Array, Where
 
 
@@ -17,7 +17,7 @@ class MaskedRows(GramAnew):
         self.shape = (len(where), rows.shape[1])
         self.n_entries, self.tally, self.arrays = rows.n_entries, rows.tally, rows.arrays
         self.room, self.copy_cost = rows.room, rows.copy_cost
-        self.is_double, self.can_shift = rows.is_double, rows.can_shift
+        self.is_double, self.can_center = rows.is_double, rows.can_center
 
     def scores(self, weights: Array) -> Array:
         return self._all.scores(weights)[self._where]
@@ -28,8 +28,8 @@ class MaskedRows(GramAnew):
     def combine_all(self, *coefficients: Array) -> tuple[Array, ...]:
         return self._all.combine_all(*(self._padded(one) for one in coefficients))
 
-    def curved(self, vector: Array, scale: Array, shift: float) -> Array:
-        return self._all.curved(vector, self._padded(scale), shift)
+    def hessian_product(self, vector: Array, scale: Array, shift: float) -> Array:
+        return self._all.hessian_product(vector, self._padded(scale), shift)
 
     def _padded(self, coefficients: Array) -> Array:
         padded = self.arrays.zeros(self._all.shape[0])
@@ -49,8 +49,8 @@ class MaskedRows(GramAnew):
     def in_double(self) -> Rows:
         return self._all.subset(self._where).in_double()
 
-    def in_form(self, form: Form) -> Rows:
-        return self._all.subset(self._where).in_form(form)
+    def rescaled(self, form: Scaling) -> Rows:
+        return self._all.subset(self._where).rescaled(form)
 
     def parts(self) -> Iterator[tuple[slice, Rows]]:
         yield slice(0, self.shape[0]), self._all.subset(self._where)
@@ -98,10 +98,10 @@ class ByParts(GramAnew, ABC):
                 total += rows.combine(vector[place])
         return totals
 
-    def curved(self, vector: Array, scale: Array, shift: float) -> Array:
+    def hessian_product(self, vector: Array, scale: Array, shift: float) -> Array:
         total = self.arrays.zeros(self.shape[1])
         for place, rows in self._parts(scale):
-            total += rows.curved(vector, scale[place], shift)
+            total += rows.hessian_product(vector, scale[place], shift)
         return total
 
     def squared_norms(self) -> Array:
@@ -126,7 +126,7 @@ class SquaredRows(ByParts):
     def __init__(self, rows: Rows) -> None:
         self._all, self.shape, self.n_entries = rows, rows.shape, rows.n_entries
         self.tally, self.arrays, self.is_double = rows.tally, rows.arrays, rows.is_double
-        self.room, self.copy_cost, self.can_shift = rows.room, rows.copy_cost, False
+        self.room, self.copy_cost, self.can_center = rows.room, rows.copy_cost, False
 
     def _parts(self, *coefficients: Array) -> Iterator[tuple[slice, Rows]]:
         for place, rows in self._all.parts():
@@ -136,17 +136,17 @@ class SquaredRows(ByParts):
 class PreciseRows(ByParts):
     """All rows in float64 and in some form, made anew a few at a time for every product."""
 
-    def __init__(self, rows: Rows, form: Form) -> None:
+    def __init__(self, rows: Rows, form: Scaling) -> None:
         self._all, self._form = rows, form
         self.shape, self.n_entries, self.tally = rows.shape, rows.n_entries, rows.tally
         self.arrays, self.room, self.copy_cost = rows.arrays, rows.room, rows.copy_cost
-        self.is_double, self.can_shift = True, rows.can_shift
+        self.is_double, self.can_center = True, rows.can_center
 
     def _parts(self, *coefficients: Array) -> Iterator[tuple[slice, Rows]]:
         look = bool(coefficients) and self.arrays is NUMPY  # elsewhere a look takes longer
         for place, rows in self._all.parts():
             if not look or any(bool(one[place].any()) for one in coefficients):
-                yield place, rows.in_form(self._form)
+                yield place, rows.rescaled(self._form)
 
     def gram(self, where: Where, scale: Array) -> tuple[Array, Array]:
         total = self.arrays.zeros((self.shape[1], self.shape[1]))
@@ -155,20 +155,20 @@ class PreciseRows(ByParts):
         for place, rows in self._all.parts():
             chosen = self.arrays.flatnonzero(spread[place])
             if len(chosen):
-                formed = rows.subset(chosen).in_form(self._form)
+                formed = rows.subset(chosen).rescaled(self._form)
                 more = formed.gram(self.arrays.flatnonzero(chosen >= 0), spread[place][chosen])
                 total += more[0]
                 product += more[1]
         return total, product
 
     def subset(self, where: Where) -> Rows:
-        return self._all.subset(where).in_form(self._form)
+        return self._all.subset(where).rescaled(self._form)
 
     def in_double(self) -> Self:
         return self
 
-    def in_form(self, form: Form) -> Rows:
-        return self._all.in_form(self._form).in_form(form)
+    def rescaled(self, form: Scaling) -> Rows:
+        return self._all.rescaled(self._form).rescaled(form)
 
     def parts(self) -> Iterator[tuple[slice, Rows]]:
         return self._parts()
@@ -177,9 +177,9 @@ class PreciseRows(ByParts):
         return self._all.count_entries(where)
 
     def exact(self) -> ExactRows:
-        return self._all.in_form(self._form).exact()
+        return self._all.rescaled(self._form).exact()
 
 
-def precise(rows: Rows, form: Form) -> Rows:
+def precise(rows: Rows, form: Scaling) -> Rows:
     """Rows whose products are those of float64, in some form; the same rows if they are that."""
-    return rows if rows.is_double and form.is_plain else PreciseRows(rows, form)
+    return rows if rows.is_double and form.is_identity else PreciseRows(rows, form)

@@ -156,7 +156,7 @@ class TopPushAdditive(FeatureRanker):
         """
         with unchanged_on_failure(self):
             given = self._read(X, y, sample_weight)
-            rows, categorical = given.rows.given, self._categorical()
+            rows, categorical = given.rows.original, self._categorical()
             curves = Curves.of(rows, given.sample_weight, int(self.n_pieces), categorical)
             if not len(curves.means):
                 raise ValueError(

@@ -344,7 +344,7 @@ class TrainingRows:
         """The fit's tasks if anyone listens; `max_iter` is None if no one knows how many."""
         if not getattr(estimator, "_skl_callbacks", None):
             return None
-        return FitTasks(estimator, self.rows.given, self.y, self.classes, max_iter)
+        return FitTasks(estimator, self.rows.original, self.y, self.classes, max_iter)
 
 
 def read_training(

@@ -14,7 +14,7 @@ from toppush.folds.cross_fitted import Fold
 from toppush.models.progress import Line
 from toppush.objectives import label_rows, push
 from toppush.system.extras import needs
-from toppush.system.threads import go_on
+from toppush.system.threads import check_cancelled
 from toppush.types import Array, Mask, Matrix, Where
 
 PATIENCE, EVERY = 40, 5
@@ -128,7 +128,7 @@ def grow(
     n_trees: list[int] = []
     best = n_tried = 0
     while n_tried < growth.max_rounds and n_tried - best < PATIENCE:
-        go_on()
+        check_cancelled()
         booster.update(fobj=ask)  # without a split no tree; the next round has other columns
         tell()
         n_tried += 1

@@ -57,7 +57,7 @@ def judge_by_heads(
     rows: PlacedRows, positive: Mask, lists: Lists, weight: Array | None, *, n_false: float
 ) -> list[HeldOut]:
     """What the default rule needs, the heads down to the n_false-th negative."""
-    parts = rows.of_parts(_heads, [positive, weight, *lists], n_false)
+    parts = rows.map_parts(_heads, [positive, weight, *lists], n_false)
     found = []
     for scores, *heads in zip(lists, *parts, strict=True):
         head, precision = Head.join(heads), np.nan
@@ -154,7 +154,7 @@ def judge_by_scores(scoring: str | Scorer, rows: PlacedRows, classes: NDArray[An
         return lambda _, positive, lists, weight: [
             sign * measure(positive, scores, sample_weight=weight) for scores in lists
         ]
-    rows.require_whole_lists(
+    rows.require_gathered_scores(
         f"scoring={scoring!r}", f"leave it out or name one of {sorted(metrics.METRICS)}"
     )
     from sklearn.metrics import get_scorer  # here: TopPush alone does without it

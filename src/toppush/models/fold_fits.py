@@ -56,7 +56,7 @@ def fit_fold(
     """
     wanted, names = numbers >= 0, numbers[numbers >= 0].tolist()
     began, rows, (train, test) = time.perf_counter(), given.rows, fold
-    weight = rows.only(train, given.sample_weight)
+    weight = rows.masked_weights(train, given.sample_weight)
     with rows.design(given.positive, weight, n_jobs=1) as design:
         require_both(design, np.array([False, True]))
         solvable = follow_solvable(design, grid, wanted, done=done)

@@ -173,7 +173,7 @@ class TopPushNet(Ranker):
         with unchanged_on_failure(self):
             refuse_elsewhere(self, X=X)
             given = read_training(self, X, y, sample_weight)
-            require_sizes(given.rows.given, column_names(self), training=True)
+            require_sizes(given.rows.original, column_names(self), training=True)
             self._train(given)
             self.classes_ = given.classes
         return self
@@ -301,7 +301,7 @@ def import_training() -> Any:
 
 def used_rows(given: TrainingRows) -> tuple[Matrix, NDArray[np.bool_], Array, NDArray[np.bool_]]:
     """Rows that weigh something, their classes and weights, and which they are."""
-    X, positive = given.rows.given, given.positive
+    X, positive = given.rows.original, given.positive
     if given.sample_weight is None:
         return X, positive, np.ones(len(positive)), np.ones(len(positive), bool)
     used = given.sample_weight > 0

@@ -19,7 +19,7 @@ from toppush.folds.cross_fitted import in_order, joined
 from toppush.folds.expected_scores import narrowed
 from toppush.metrics import average_precision
 from toppush.models.net_batches import Shuffled, TrainingSet, dealt_folds
-from toppush.torch.pairs import Scored, Tensor, push_loss, top_level
+from toppush.torch.pairs import Scored, Tensor, pairwise_loss, top_level
 from toppush.types import Array, Where
 
 POSITIVES, NEGATIVES = 64, 512
@@ -278,4 +278,4 @@ def pairwise(positives: Scored, negatives: Scored, top: float) -> Tensor:
         Scored(each.scores, torch.where(some[:, None], each.weight, 1.0))
         for each in (positives, negatives)
     ]
-    return (push_loss(lists[0], lists[1], top, SMOOTHING) * some).sum()
+    return (pairwise_loss(lists[0], lists[1], top, SMOOTHING) * some).sum()

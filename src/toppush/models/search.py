@@ -112,7 +112,7 @@ class PairSearch:
         grid = replace(self.grid, lams=np.array(lams), tops=tuple(tops.values()), pairwise=pairwise)
         run = partial(fit_fold, self.given, grid=grid, judge=self.judge, numbers=table, done=done)
         with one_blas_thread():
-            n_at_once = self.given.rows.at_once(len(folds), self.n_jobs)
+            n_at_once = self.given.rows.n_concurrent_fits(len(folds), self.n_jobs)
             found = in_threads(run, [self.folds[fold] for fold in folds], n_at_once)
         for fold, fits in zip(folds, found, strict=True):
             self.fitted[fold] = self.fitted[fold].joined(fits)

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from toppush.designs import Block, Design, only_asks
+from toppush.designs import Block, Design, read_only
 from toppush.designs.arrays import CHUNK, number
 from toppush.problem.losses import Loss
 from toppush.problem.rounding import SUMMED, TINY, grown
@@ -183,7 +183,7 @@ def upper_of(problem: TopPushProblem, penalty: float, losses: float, off: float)
 def _upper_of_rounded(problem: TopPushProblem, weights: Array) -> float:
     """The same at scores that every row's own error has moved for the worse."""
     design = problem.design
-    design.tell(_against_weights, grown(design.n_features))
+    design.apply(_against_weights, grown(design.n_features))
     high, low = design.max(negatives_range)
     threshold = high
     if problem.k > 1:
@@ -205,7 +205,7 @@ def _read_again(
 ) -> tuple[Array, float, float]:
     """Score the rows anew; X+'a - X-'b, the sum of the lengths of its terms, and of how many."""
     on_positives, on_negatives = dual(block)
-    return block.read_again(weights, on_positives, balance * on_negatives)
+    return block.score_in_double(weights, on_positives, balance * on_negatives)
 
 
 def _against_weights(block: Block, unit: float) -> None:
@@ -215,7 +215,7 @@ def _against_weights(block: Block, unit: float) -> None:
         scores += sizes
 
 
-@only_asks
+@read_only
 def dual_sums(block: Block, dual: Dual, loss: Loss) -> DualSums:
     """Of a block's part of a dual point."""
     on_positives, on_negatives = dual(block)
@@ -248,7 +248,7 @@ def count_top(top: Any, n_neg: int) -> int:
     return k
 
 
-@only_asks
+@read_only
 def negatives_range(block: Block) -> tuple[float, float]:
     """Greatest score of a negative, and minus the least."""
     negatives = block.scores[1]
@@ -257,18 +257,18 @@ def negatives_range(block: Block) -> tuple[float, float]:
     return number(negatives.max()), number(-negatives.min())
 
 
-@only_asks
+@read_only
 def negative_scores(block: Block) -> Array:
     """Scores of the negatives."""
     return block.scores[1]
 
 
-@only_asks
+@read_only
 def _above(block: Block, numbers: Callable[[Block], Array], level: float) -> tuple[float, float]:
     return mass_above(numbers(block), level)
 
 
-@only_asks
+@read_only
 def _total_loss(block: Block, loss: Loss, threshold: float) -> float:
     parts = chunks(block.cost, block.scores[0])
     return sum(number(cost @ loss.value(threshold - scores)) for cost, scores in parts)

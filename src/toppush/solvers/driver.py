@@ -65,12 +65,12 @@ def solving(design: Design, watch: Watch | None = None) -> Iterator[Journal]:
     if within:
         design.known = Records()
     try:
-        design.tell(Block.begin_solve, not design.known, within)
+        design.apply(Block.begin_solve, not design.known, within)
         with np.errstate(all="ignore"):
             yield Journal(design, watch)
     finally:
         if within:
             design.known = outer
-            design.tell(Block.end_inner_solve)
+            design.apply(Block.end_inner_solve)
         else:
             design.in_use_by = None

@@ -9,7 +9,7 @@ import math
 from dataclasses import replace
 from typing import NamedTuple, TypeVar
 
-from toppush.designs import PLAIN, Block, Design, Form, only_asks, precise
+from toppush.designs import UNSCALED, Block, Design, Scaling, precise, read_only
 from toppush.designs.records import Records
 from toppush.problem.objective import TopProblem
 from toppush.types import Array
@@ -33,7 +33,7 @@ BALANCE = 1e100
 class Seen(NamedTuple):
     """How the solvers see a design's rows."""
 
-    form: Form
+    form: Scaling
     final: bool
     """Whether all rows were asked, not a sample."""
     double: bool
@@ -62,7 +62,7 @@ def in_form(problem: Problem) -> Problem:
     return replace(problem, lam=problem.lam * scale * scale)
 
 
-def answer_in(form: Form, weights: Array, threshold: float) -> tuple[Array, float]:
+def answer_in(form: Scaling, weights: Array, threshold: float) -> tuple[Array, float]:
     """Weights and threshold for the rows as they were given, from those in some form."""
     if form.centre is not None:
         threshold += float(form.centre @ weights)
@@ -72,8 +72,8 @@ def answer_in(form: Form, weights: Array, threshold: float) -> tuple[Array, floa
 def _take(design: Design, how: Seen) -> Seen:
     """Let the rows take a form; what was known of them in another one is forgotten."""
     design.known = Records()
-    if how.final or not how.form.is_plain:
-        design.tell(Block.take_form, how.form)
+    if how.final or not how.form.is_identity:
+        design.apply(Block.rescale, how.form)
     return design.known.keep(how)
 
 
@@ -83,7 +83,7 @@ def _look(problem: TopProblem, n_sample: int | None) -> Seen:
     size, final = max(part.size for part in parts), n_sample is None
     double = all(part.is_double for part in parts)
     if size == 0.0:
-        return Seen(PLAIN, final, double, 0.0)
+        return Seen(UNSCALED, final, double, 0.0)
     require_reach(size, problem.lam)
     shares = [part.size / size for part in parts]
     n_rows = sum(part.n_rows for part in parts)
@@ -94,9 +94,9 @@ def _look(problem: TopProblem, n_sample: int | None) -> Seen:
     shifted = far > (FAR if double and not final else FAR_SINGLE) ** 2 * spread
     scaled = final or not PLAIN_SIZES[0] <= size <= PLAIN_SIZES[1]
     if not (shifted or scaled):
-        return Seen(PLAIN, final, double, size * math.sqrt(problem.design.n_features))
+        return Seen(UNSCALED, final, double, size * math.sqrt(problem.design.n_features))
     scale = _scale(size, problem.lam) if scaled else 1.0
-    return Seen(Form(scale, scale * size * mean if shifted else None), final, double)
+    return Seen(Scaling(scale, scale * size * mean if shifted else None), final, double)
 
 
 def require_reach(size: float, lam: float) -> None:
@@ -132,16 +132,16 @@ class Moments(NamedTuple):
     squares: float
 
 
-@only_asks
+@read_only
 def moments(block: Block, n_sample: int | None) -> Moments:
     """Of about so many of the block's rows, or of all."""
-    given, size = block.given, block.given.largest()
-    if size == 0.0 or not given.can_shift:
+    given, size = block.original, block.original.largest()
+    if size == 0.0 or not given.can_center:
         none = block.arrays.zeros(given.shape[1])
         return Moments(given.shape[0], given.is_double, size, none, 0.0)
     rows = given if n_sample is None else block.sample(n_sample)
     scale = 1.0 if 1.0 / SQUARED <= size <= SQUARED else _scale(size, 1.0)
-    rows, by = precise(rows, Form(scale)), 1.0 / (size * scale)
+    rows, by = precise(rows, Scaling(scale)), 1.0 / (size * scale)
     total = by * rows.combine(block.arrays.broadcast_to(1.0, rows.shape[0]))
     squares = by**2 * float(rows.squared_norms().sum())
     return Moments(rows.shape[0], given.is_double, size, total, squares)

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from toppush.designs import Block, Design, only_asks
+from toppush.designs import Block, Design, read_only
 from toppush.designs.arrays import number
 from toppush.problem.losses import Loss
 from toppush.problem.objective import TopPushProblem, balanced, prove
@@ -95,7 +95,7 @@ class DualAscent:
 
     def begin(self) -> None:
         """One step from zero, where every sum is known, or from an earlier solution's dual."""
-        self.problem.design.tell(_begin)
+        self.problem.design.apply(_begin)
         if self.start is not None:
             self._resume(self.start.dual)
         self.advance()
@@ -105,12 +105,12 @@ class DualAscent:
         design, loss = self.problem.design, self.problem.loss
         design.scatter(_receive_dual, dual)
         (largest,) = design.max(_largest_dual)
-        design.tell(_aim_at_received, min(1.0, loss.dual_limit / max(largest, 1e-300)))
+        design.apply(_aim_at_received, min(1.0, loss.dual_limit / max(largest, 1e-300)))
         step = _Step(loss, 1.0, by_gradient=True)
         landing = find_landing(_Targets(design, step), self.problem.k)
         self._move(design.sum(_land, landing, step))
         self.previous_push = self.push
-        design.tell(_stand_still)
+        design.apply(_stand_still)
 
     def standing(self) -> Standing:
         """The latest point, for the rows as they were given."""
@@ -153,10 +153,10 @@ class DualAscent:
         problem, design = self.problem, self.problem.design
         by_gradient = problem.loss.conjugate_curvature is not None
         probe_push = self.push + momentum * (self.push - self.previous_push)
-        design.tell(_probe, momentum, problem.loss if by_gradient else None)
+        design.apply(_probe, momentum, problem.loss if by_gradient else None)
         while True:
             step = _Step(problem.loss, self.curvature, by_gradient)
-            design.tell(_aim, self.curvature)
+            design.apply(_aim, self.curvature)
             landing = find_landing(_Targets(design, step), problem.k, guess=self.shift)
             landed = design.sum(_land, landing, step)
             change = landed.push - probe_push
@@ -172,7 +172,7 @@ class DualAscent:
     def _move(self, landed: "_Landed") -> None:
         problem = self.problem
         weights = landed.push / problem.scale
-        problem.design.tell(_advance, weights)
+        problem.design.apply(_advance, weights)
         self.previous_push, self.push = self.push, landed.push
         self.threshold = problem.threshold()
         self.upper = problem.upper(weights, self.threshold)
@@ -253,7 +253,7 @@ def _receive_dual(block: Block, dual: Array) -> None:
     _part(block).target = block.split(dual)
 
 
-@only_asks
+@read_only
 def _largest_dual(block: Block) -> tuple[float]:
     return (number(block.arrays.max(_part(block).target[0] / block.cost, initial=0.0)),)
 
@@ -293,7 +293,7 @@ def _aim(block: Block, curvature: float) -> None:
         target += probe
 
 
-@only_asks
+@read_only
 def _target_range(block: Block) -> tuple[float, float, float]:
     """Greatest target on each side, and minus the least of the negatives'."""
     xp, (on_positives, on_negatives) = block.arrays, _part(block).target
@@ -304,7 +304,7 @@ def _target_range(block: Block) -> tuple[float, float, float]:
     )
 
 
-@only_asks
+@read_only
 def _positives_mass(block: Block, shift: float, step: _Step) -> tuple[float, float]:
     if step.by_gradient:
         return mass_above(_part(block).target[0], shift)
@@ -319,7 +319,7 @@ def _land_by_prox(block: Block, shift: float, step: _Step) -> tuple[Array, Array
     return block.cost * dual, fall
 
 
-@only_asks
+@read_only
 def _negatives_mass(block: Block, lift: float, cap: float) -> Clipped:
     return clipped_mass(_part(block).target[1], lift, cap)
 
@@ -337,7 +337,7 @@ def _land(block: Block, landing: Landing, step: _Step) -> _Landed:
     part.target = positives, negatives
     moved, bend = _change(block, step)
     return _Landed(
-        push=block.push(positives, negatives),
+        push=block.dual_combination(positives, negatives),
         conjugates=_total_conjugate(block, step.loss),
         moved=moved,
         conjugate_bend=bend,
@@ -377,6 +377,6 @@ def _dual_pair(block: Block) -> Pair:
     return _part(block).dual
 
 
-@only_asks
+@read_only
 def _joined_dual(block: Block, balance: float) -> Array:
     return balanced(block, _dual_pair, balance)

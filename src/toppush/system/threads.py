@@ -17,15 +17,15 @@ PATIENCE = 0.2
 _over: ContextVar[Event | None] = ContextVar("over", default=None)
 
 
-class Stopped(BaseException):
+class Cancelled(BaseException):
     """Raised in a thread whose work nobody waits for any more."""
 
 
-def go_on() -> None:
+def check_cancelled() -> None:
     """End this thread's work if nobody waits for it any more."""
     over = _over.get()
     if over is not None and over.is_set():
-        raise Stopped
+        raise Cancelled
 
 
 def in_threads(
@@ -33,8 +33,8 @@ def in_threads(
 ) -> list[Result]:
     """`function` of each item, in order, some at a time.
 
-    An error or an interrupt ends the others at their next `go_on`, and those that wait at once.
-    One thread is this one.
+    After an error or an interrupt, items that wait do not begin, and those under way end at their
+    next `check_cancelled`. With `n_jobs=1` no thread is started.
     """
     if n_jobs == 1:
         return [function(item) for item in items]

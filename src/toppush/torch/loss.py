@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from toppush.torch.memory import ScoreMemory
-from toppush.torch.pairs import Scored, Tensor, push_loss
+from toppush.torch.pairs import Scored, Tensor, pairwise_loss
 from toppush.torch.ranks import gathered, several_ranks
 
 POSITIVES = 64
@@ -111,7 +111,7 @@ class TopPushLoss(nn.Module):
         positives, negatives = by_class(scores, labels, weight)
         if not positives.weight.sum() * negatives.weight.sum() > 0:
             return nothing(scores)
-        return push_loss(positives, negatives, self.top, self.smoothing)
+        return pairwise_loss(positives, negatives, self.top, self.smoothing)
 
     def _with_memory(self, scores: Tensor, labels: Tensor, weight: Tensor) -> Tensor:
         self.to(scores.device)
@@ -119,7 +119,7 @@ class TopPushLoss(nn.Module):
         loss = nothing(scores)
         if self.positives.weight_with(positives) * self.negatives.weight_with(negatives) > 0:
             together = self.positives.joined(positives), self.negatives.joined(negatives)
-            loss = push_loss(*together, self.top, self.smoothing)
+            loss = pairwise_loss(*together, self.top, self.smoothing)
         self.positives.remember(positives)
         self.negatives.remember(negatives)
         return loss

@@ -102,7 +102,7 @@ def slices(n_positives: int, n_negatives: int) -> list[slice]:
     return [slice(start, start + step) for start in range(0, n_positives, step)]
 
 
-def push_loss(positives: Scored, negatives: Scored, top: float, smoothing: float) -> Tensor:
+def pairwise_loss(positives: Scored, negatives: Scored, top: float, smoothing: float) -> Tensor:
     """The loss, for each list."""
     part = top_parts(negatives, top, smoothing)
     weight = positives.weight / positives.weight.sum(-1, keepdim=True)

@@ -177,7 +177,7 @@ class DaskDesign(Design):
     def _entries_read(self) -> int:
         return sum(member.n_read + member.n_read_before for member in self._members)
 
-    def tell(self, function: Callable[..., object], *arguments: object) -> None:
+    def apply(self, function: Callable[..., object], *arguments: object) -> None:
         self._tell("tell", function, *arguments)
 
     def each(self, function: Callable[..., Answer], *arguments: object) -> list[Answer]:

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from toppush.designs.block_design import by_entry, quietly
-from toppush.designs.blocks import Block, only_asks
+from toppush.designs.blocks import Block, read_only
 from toppush.designs.local import blocks_of, hold_blas, narrow_indices, release_blas
 from toppush.metrics.weights import checked_weights
 from toppush.types import Array, Matrix
@@ -52,7 +52,7 @@ class Call(NamedTuple):
     @property
     def changes(self) -> bool:
         """Whether blocks may be different afterwards, so that a lost one must be asked again."""
-        return not getattr(self.function, "only_asks", False)
+        return not getattr(self.function, "read_only", False)
 
     def packed(self) -> bytes:
         """As it travels."""
@@ -194,7 +194,7 @@ class Described(NamedTuple):
     total_cost: float
 
 
-@only_asks
+@read_only
 def describe(block: Block) -> Described:
     """Sizes of a block."""
     n_rows, n_entries = block.rows.shape[0], block.rows.n_entries

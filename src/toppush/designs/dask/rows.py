@@ -96,10 +96,10 @@ class DaskRows(PlacedRows):
     def mask(self, labels: Lazy, wanted: Any) -> Lazy:
         return labels == wanted
 
-    def only(self, where: Lazy, sample_weight: Lazy | None) -> Lazy:
+    def masked_weights(self, where: Lazy, sample_weight: Lazy | None) -> Lazy:
         return where * (1.0 if sample_weight is None else sample_weight)
 
-    def require_whole_lists(self, asked: str, instead: str) -> None:
+    def require_gathered_scores(self, asked: str, instead: str) -> None:
         raise ValueError(
             f"{asked} would need all scores in one place; for a Dask collection {instead}."
         )
@@ -187,7 +187,7 @@ class DaskRows(PlacedRows):
         found = dask.compute(*(dask.delayed(_at)(part, rows) for part, rows in pairs if len(rows)))
         return sparse.vstack(found, format="csr") if sparse.issparse(found[0]) else np.vstack(found)
 
-    def of_parts(self, function: Callable[..., T], vectors: Sequence[Any], *more: Any) -> list[T]:
+    def map_parts(self, function: Callable[..., T], vectors: Sequence[Any], *more: Any) -> list[T]:
         n_parts = self.lazy.numblocks[0]
         parts = [[None] * n_parts if one is None else one.to_delayed() for one in vectors]
         asked = dask.delayed(function)

@@ -20,10 +20,10 @@ from toppush.designs.block_design import BlockDesign
 from toppush.designs.blocks import Block
 from toppush.designs.disk.files import Buffer, Run, Source
 from toppush.designs.disk.memory import resident
-from toppush.designs.here import RowsHere
+from toppush.designs.here import HostRows
 from toppush.designs.in_memory import DenseRows
 from toppush.designs.local import default_threads, hold_blas, release_blas, rows_of
-from toppush.designs.rows import PLAIN, ExactRows, Form, Rows, Tally, exact_rows_in
+from toppush.designs.rows import UNSCALED, ExactRows, Rows, Scaling, Tally, exact_rows_in
 from toppush.designs.views import ByParts, precise
 from toppush.types import Array, Mask, Matrix, Where
 
@@ -49,7 +49,7 @@ class Plan(NamedTuple):
     """For copies of rows."""
 
 
-class OnDisk(RowsHere):
+class OnDisk(HostRows):
     """Rows in files, to be fitted and scored without loading them; `toppush.on_disk.open` makes it.
 
     Attributes
@@ -98,7 +98,7 @@ class OnDisk(RowsHere):
 
     def scores_of_all(self, weights: Array) -> Array:
         with self._reader() as reader:
-            return precise(DiskRows(self, reader, 0), PLAIN).scores(weights)
+            return precise(DiskRows(self, reader, 0), UNSCALED).scores(weights)
 
     def scores_of_some(self, where: Where, fits: Iterable[tuple[Array, float]]) -> list[Array]:
         """X w less the threshold over some rows, by a read for each fit."""
@@ -204,7 +204,7 @@ class DiskRows(ByParts):
         self.shape, self.n_entries, self.tally = on_disk.shape, on_disk.n_entries, Tally()
         self.room = room / self._source.entry_bytes
         self.copy_cost = 1.0 if self._source.is_dense else 2.0
-        self.is_double, self.can_shift = on_disk.is_double, self._source.is_dense
+        self.is_double, self.can_center = on_disk.is_double, self._source.is_dense
         self._seen = False
 
     def _parts(self, *coefficients: Array) -> Iterator[tuple[slice, Rows]]:
@@ -253,8 +253,8 @@ class DiskRows(ByParts):
     def in_double(self) -> Rows:
         return self.subset(np.arange(self.shape[0])).in_double()
 
-    def in_form(self, form: Form) -> Rows:
-        return self.subset(np.arange(self.shape[0])).in_form(form)
+    def rescaled(self, form: Scaling) -> Rows:
+        return self.subset(np.arange(self.shape[0])).rescaled(form)
 
     def parts(self) -> Iterator[tuple[slice, Rows]]:
         for block, rows in self._parts():

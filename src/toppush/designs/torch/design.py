@@ -39,7 +39,7 @@ class TorchDesign(BlockDesign):
 
     def __exit__(self, *error: Any) -> None:
         if isinstance(error[1], torch.cuda.OutOfMemoryError):
-            rows: Any = self.blocks[0].given
+            rows: Any = self.blocks[0].original
             raise no_room(rows.n_bytes, rows.values.device) from error[1]
 
     def sum(self, function: Callable[..., Answer], *arguments: object) -> Answer:

@@ -13,8 +13,8 @@ import numpy as np
 import torch
 from scipy import sparse
 
-from toppush.designs.here import RowsHere, scores_of
-from toppush.designs.rows import Form, InMemory, Rows, Tally, gram_by_parts
+from toppush.designs.here import HostRows, scores_of
+from toppush.designs.rows import InMemory, Rows, Scaling, Tally, gram_by_parts
 from toppush.designs.torch.arrays import Tensor, arrays_on
 from toppush.designs.torch.design import TorchDesign
 from toppush.designs.torch.memory import free_bytes, require_room
@@ -37,7 +37,7 @@ with warnings.catch_warnings():  # torch says once in a process that its CSR ten
     torch.sparse_csr_tensor([0, 0], [], [], size=(1, 1))
 
 
-class TorchRows(InMemory, RowsHere):
+class TorchRows(InMemory, HostRows):
     """What dense and sparse rows on a device share."""
 
     library = "torch"
@@ -81,7 +81,7 @@ class TorchRows(InMemory, RowsHere):
 class DenseTensorRows(TorchRows):
     """Rows of a dense tensor."""
 
-    can_shift = True
+    can_center = True
 
     def __init__(self, X: Tensor, tally: Tally | None = None) -> None:
         super().__init__(X, tally)
@@ -133,7 +133,7 @@ class DenseTensorRows(TorchRows):
         values = torch.cat([self.values, *(other.values for other in others)])
         return type(self)(values, self.tally)
 
-    def in_form(self, form: Form) -> Self:
+    def rescaled(self, form: Scaling) -> Self:
         values = self.values.double() * form.scale
         return type(self)(values if form.centre is None else values - form.centre, self.tally)
 
@@ -158,7 +158,7 @@ class SparseTensorRows(TorchRows):
     added to its column instead. No column may occur twice in a row.
     """
 
-    can_shift = False
+    can_center = False
 
     def __init__(
         self, entries: Entries, n_columns: int, tally: Tally | None = None, once: bool = False
@@ -276,7 +276,7 @@ class SparseTensorRows(TorchRows):
         )
         return type(self)(joined, self.shape[1], self.tally)
 
-    def in_form(self, form: Form) -> Self:
+    def rescaled(self, form: Scaling) -> Self:
         """A copy in float64 in another form, which has no centre."""
         values = self.values.double() * form.scale
         return type(self)(self._with(values), self.shape[1], self.tally, self._once)

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from toppush.designs import Block, only_asks
+from toppush.designs import Block, read_only
 from toppush.designs.arrays import namespace, number
 from toppush.designs.rows import Rows
 from toppush.problem.tops import clipped_mass, mass_above
@@ -29,7 +29,7 @@ def _set_band(block: Block, where: Where, capped: bool, known: Rows | None = Non
     part_of(block).band = Band(none, none, none, none, capped, where, rows, rows.squared_norms())
 
 
-@only_asks
+@read_only
 def band_size(block: Block) -> int:
     """Negatives in the band."""
     return len(part_of(block).band.where)
@@ -40,14 +40,14 @@ def band_scores(block: Block) -> Array:
     return block.scores[1][part_of(block).band.where]
 
 
-@only_asks
+@read_only
 def band_range(block: Block) -> tuple[float, float]:
     """Greatest score of the band, and minus the least."""
     xp, scores = block.arrays, band_scores(block)
     return number(xp.max(scores, initial=-np.inf)), number(-xp.min(scores, initial=np.inf))
 
 
-@only_asks
+@read_only
 def centred_push(block: Block, level: float, mu: float, cap: float) -> tuple[float, float]:
     """Sum of pushes on the central path at this level, and how it falls as the level grows."""
     slack, excess = _centred(level - band_scores(block), mu, cap)
@@ -56,7 +56,7 @@ def centred_push(block: Block, level: float, mu: float, cap: float) -> tuple[flo
     return number((mu / slack).sum()), number(fall.sum())
 
 
-@only_asks
+@read_only
 def inverse_slacks(block: Block, level: float) -> float:
     """Sum of 1 / slack at a level above the band: the pushes without a cap are in proportion."""
     return number((1.0 / (level - band_scores(block))).sum())
@@ -84,13 +84,13 @@ def _centred(below: Array, mu: float, cap: float) -> tuple[Array, Array]:
     return xp.where(below > 0.0, large, small), xp.where(below > 0.0, small, large)
 
 
-@only_asks
+@read_only
 def candidates_above(block: Block, level: float) -> tuple[float, float]:
     """Negatives outside the band above a level: sum of how far, and how many."""
     return mass_above(candidates(block), level)
 
 
-@only_asks
+@read_only
 def candidates(block: Block) -> Array:
     """Scores of the negatives outside the band, minus infinity in place of the others."""
     return block.arrays.where(part_of(block).outside, block.scores[1], -np.inf)
@@ -137,7 +137,7 @@ class BandSums(NamedTuple):
     """Z'q."""
 
 
-@only_asks
+@read_only
 def band_sums(block: Block) -> BandSums:
     """Sums that the certificate and the residuals need."""
     band = part_of(block).band
@@ -149,20 +149,20 @@ def band_sums(block: Block) -> BandSums:
     )
 
 
-@only_asks
+@read_only
 def largest_push(block: Block) -> tuple[float]:
     """Greatest push of the band."""
     return (number(block.arrays.max(part_of(block).band.push, initial=0.0)),)
 
 
-@only_asks
+@read_only
 def capped_share(block: Block, total: float, lift: float, cap: float) -> tuple[float, float]:
     """Mass of clip(push/total + lift, 0, cap), and how many entries are inside."""
     clipped = clipped_mass(part_of(block).band.push / total, lift, cap)
     return clipped.mass, clipped.n_free
 
 
-@only_asks
+@read_only
 def capped_product(block: Block, total: float, lift: float, cap: float) -> Array:
     """Z' clip(push/total + lift, 0, cap)."""
     band = part_of(block).band
@@ -200,7 +200,7 @@ def linearise(block: Block, level: float, cap: float) -> Border:
     return Border(stiffness, share, give, bends, product, band.rows.combine(tangent.share))
 
 
-@only_asks
+@read_only
 def weights_in_matrix(block: Block) -> Array:
     """How much each of the band weighs in the Newton matrix."""
     part = part_of(block)
@@ -212,7 +212,7 @@ def heavy(block: Block, least: float) -> Mask:
     return weights_in_matrix(block) > least
 
 
-@only_asks
+@read_only
 def heavy_gram(block: Block, least: float) -> tuple[Array, float, Array]:
     """Of the heavy ones: Z' diag(theta) Z, sum of theta, and Z' theta.
 
@@ -224,7 +224,7 @@ def heavy_gram(block: Block, least: float) -> tuple[Array, float, Array]:
     xp, chosen = block.arrays, heavy(block, least)
     where, on_heavy = xp.flatnonzero(chosen), xp.where(chosen, stiffness, 0.0)
     # Products that are kept take memory, which rows in files have little of.
-    ask = rows.gram_again if math.isinf(block.given.room) else lambda *of: rows.gram(*of)[0]
+    ask = rows.gram_again if math.isinf(block.original.room) else lambda *of: rows.gram(*of)[0]
     gram = ask(where, stiffness[where])
     return gram, number(on_heavy.sum()), rows.combine(on_heavy)
 
@@ -258,7 +258,7 @@ def set_direction(block: Block, moves: Array, level: float, cap: float) -> tuple
     return band.rates(part.direction)
 
 
-@only_asks
+@read_only
 def complementarity_after(block: Block, step: float) -> float:
     """Sum of q u + eta xi after a step."""
     part = part_of(block)

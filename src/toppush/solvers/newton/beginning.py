@@ -86,7 +86,7 @@ class Beginning:
     def _rescale(self, length: float) -> None:
         """Multiply the weights, and with them all scores and their threshold."""
         self.weights, self.threshold = length * self.weights, length * self.threshold
-        self.problem.design.tell(positives.rescale_scores, length)
+        self.problem.design.apply(positives.rescale_scores, length)
 
     def _stretch(self) -> None:
         """Scale the weights to the best length along them, by Newton's method."""
@@ -108,7 +108,7 @@ class Beginning:
         n_top, stride = max(2 * problem.k, size // 2), max(1, 2 * design.n_neg // size)
         everything = n_top >= design.n_neg or stride == 1
         level = -np.inf if everything else problem.level_of_top(n_top)
-        design.tell(band.choose_band, level, stride, problem.k > 1)
+        design.apply(band.choose_band, level, stride, problem.k > 1)
         self.n_band = design.sum(band.band_size)
 
     def _receive_dual(self) -> float:
@@ -120,14 +120,14 @@ class Beginning:
         if dual is not None and dual.size:
             design.scatter(starts.receive_dual, dual)
         else:
-            design.tell(starts.recall_dual)
+            design.apply(starts.recall_dual)
         total: float = design.sum(starts.sum_of_start)
         return total if total < np.inf else 0.0
 
     def _take_dual(self, total: float) -> bool:
         """Take the bounds of weights and dual, of which that is the sum; False if they are far."""
         self.level = self.threshold
-        self.problem.design.tell(starts.push_as_dual, self.pull / total)
+        self.problem.design.apply(starts.push_as_dual, self.pull / total)
         self._certify()
         self.at_dual = relative_gap(self.bounds.upper, self.bounds.lower) <= STARTED_GAP
         return self.at_dual

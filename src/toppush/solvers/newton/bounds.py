@@ -188,7 +188,7 @@ class Bounds:
             if bound > self.lower:
                 self.lower, by = bound, scale * mass.total
                 self._push = Push(scale * math.sqrt(squares), 2.0 * by, scale, pulls.turnover)
-                design.tell(duals.keep_dual, by_steps, scale, by / total, by * lift, by / k)
+                design.apply(duals.keep_dual, by_steps, scale, by / total, by * lift, by / k)
 
     def _lift_into_cap(self, total: float) -> float:
         """Lift that makes clip(push/total + lift, 0, 1/k) sum to one."""

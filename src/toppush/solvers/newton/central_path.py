@@ -78,8 +78,8 @@ class CentralPath(Beginning):
         usable = weights is not None and bool(design.arrays.isfinite(weights).all())
         given: Any = weights if usable else difference
         self.weights = 1.0 * given
-        design.tell(positives.begin_positives, not self.pulls.formed)
-        design.tell(Block.score, self.weights)
+        design.apply(positives.begin_positives, not self.pulls.formed)
+        design.apply(Block.score, self.weights)
         self.threshold = problem.threshold()
         self._shorten(guess=None if usable else self._best_length())
         pushes = self._receive_dual() if usable else 0.0
@@ -134,7 +134,7 @@ class CentralPath(Beginning):
         if not near or self.n_refuted > MAX_REFUTED:
             return Status.STALLED
         self.bounds.balance = None
-        self.problem.design.tell(Block.score, self.weights)
+        self.problem.design.apply(Block.score, self.weights)
         return None
 
     def solution(self, status: Status, n_iter: int) -> Solution:
@@ -143,7 +143,7 @@ class CentralPath(Beginning):
         if bounds.balance is None:
             bounds.settle(self.pulls, self.path, self.n_steps)
         upper, lower, weights, threshold = self.standing()
-        self.problem.design.tell(starts.leave_dual)
+        self.problem.design.apply(starts.leave_dual)
         dual = self.problem.design.over_rows(duals.best_dual, bounds.balance)
         return Solution(weights, threshold, dual, upper, lower, n_iter, status)
 
@@ -153,7 +153,7 @@ class CentralPath(Beginning):
         """Take the sums at the latest point and improve both bounds if they allow it."""
         design = self.problem.design
         if self.how.final:
-            design.tell(Block.score, self.weights)
+            design.apply(Block.score, self.weights)
         self.bounds.try_weights(self.weights, guess=self.level)
         self.pulls.update(self.weights, self.threshold)
         self.sums = design.sum(band.band_sums)
@@ -192,7 +192,7 @@ class CentralPath(Beginning):
         centring = max(0.01, min(ahead / mu, 1.0) ** 2 if ahead > 0.0 else 0.0)
         goal = max(centring * mu, least)
         moves, change, longest = self._direction(system, goal, True, CORRECTOR_RTOL)
-        design.tell(band.set_moves, moves)
+        design.apply(band.set_moves, moves)
         self._go(self._damped(min(1.0, TO_BOUNDARY * longest), change), moves, change)
 
     def _direction(
@@ -245,6 +245,6 @@ class CentralPath(Beginning):
         self.threshold += step * change[1]
         self.pull += step * change[2]
         if self.how.final:
-            design.tell(duals.step_duals, step, change[1])
+            design.apply(duals.step_duals, step, change[1])
             self.has_stepped = True
-        design.tell(band.advance, step)
+        design.apply(band.advance, step)

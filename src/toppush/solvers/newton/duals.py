@@ -1,6 +1,6 @@
 """Dual points, in the blocks: the positives' by either way, and the best one of all rows."""
 
-from toppush.designs import Block, only_asks
+from toppush.designs import Block, read_only
 from toppush.designs.arrays import number
 from toppush.problem.losses import Loss
 from toppush.problem.objective import balanced
@@ -29,7 +29,7 @@ def step_duals(block: Block, step: float, threshold: float) -> None:
     part.stepped = before + step * ahead
 
 
-@only_asks
+@read_only
 def stepped_sums(block: Block) -> tuple[float, float, Array]:
     """Of the duals that the steps led to: sum, sum of squares, and X' times them."""
     duals = _duals(block, True)
@@ -37,7 +37,7 @@ def stepped_sums(block: Block) -> tuple[float, float, Array]:
     return number(duals.sum()), number(duals @ (duals / block.cost)), product
 
 
-@only_asks
+@read_only
 def dual_along(block: Block, stepped: bool, loss: Loss, scale: float) -> tuple[float, float, float]:
     """Conjugates at the duals times `scale`, with first and second derivative in it."""
     return along(block.cost, _duals(block, stepped), loss, scale)
@@ -58,7 +58,7 @@ def along(costs: Array, pulls: Array, loss: Loss, scale: float) -> tuple[float, 
     return value, slope, curvature
 
 
-@only_asks
+@read_only
 def largest_dual(block: Block, stepped: bool) -> tuple[float]:
     """Greatest dual of a positive, for a weight of one."""
     return (number(block.arrays.max(_duals(block, stepped) / block.cost, initial=0.0)),)
@@ -83,7 +83,7 @@ def best_pair(block: Block) -> tuple[Array, Array]:
     return best.scale * best.pull, on_negatives
 
 
-@only_asks
+@read_only
 def best_dual(block: Block, balance: float) -> Array:
     """The same over all rows, balanced."""
     return balanced(block, best_pair, balance)

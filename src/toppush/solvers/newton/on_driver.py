@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.linalg import qr, solve_triangular
 
-from toppush.designs import Block, Design, Form, only_asks
+from toppush.designs import Block, Design, Scaling, read_only
 from toppush.designs.arrays import to_host
 from toppush.problem.objective import TopPushProblem, balanced, prove
 from toppush.problem.rounding import SUMMED, TINY, UNIT, grown
@@ -106,7 +106,7 @@ class ExactPath:
         self,
         problem: TopPushProblem,
         tol: float,
-        form: Form,
+        form: Scaling,
         positives: Array,
         negatives: Array,
         cost: Array,
@@ -401,17 +401,17 @@ def _capped_shares(shares: Array, cap: float) -> Array:
 # ---- in the blocks
 
 
-@only_asks
+@read_only
 def _all_rows(block: Block) -> Any:
     return block.precise_rows.exact()
 
 
-@only_asks
+@read_only
 def _costs(block: Block) -> Array:
     return block.cost
 
 
-@only_asks
+@read_only
 def _kinds(block: Block) -> Array:
     return block.join(1.0, -1.0)
 
@@ -430,6 +430,6 @@ def _received_dual(block: Block) -> tuple[Array, Array]:
     return block.work.of(Received).dual
 
 
-@only_asks
+@read_only
 def _joined_dual(block: Block, balance: float) -> Array:
     return balanced(block, _received_dual, balance)

@@ -1,6 +1,6 @@
 """The positives, in the blocks: their pulls, bends and products; and the scores of all rows."""
 
-from toppush.designs import Block, only_asks
+from toppush.designs import Block, read_only
 from toppush.designs.arrays import number
 from toppush.problem.losses import Loss
 from toppush.problem.tops import chunks
@@ -23,7 +23,7 @@ def bend_and_pull(block: Block, loss: Loss, threshold: float) -> tuple[float, fl
     return number(part.pull.sum()), number(part.pull @ slope)
 
 
-@only_asks
+@read_only
 def pull_after(block: Block, loss: Loss, step: float, threshold: float) -> float:
     """Sum of pulls a step further along `moves`, without taking it."""
     parts = chunks(block.cost, block.scores[0], part_of(block).moves[0])
@@ -33,7 +33,7 @@ def pull_after(block: Block, loss: Loss, step: float, threshold: float) -> float
     )
 
 
-@only_asks
+@read_only
 def loss_along(block: Block, loss: Loss, scale: float, threshold: float) -> float:
     """Sum of losses if all scores are multiplied by `scale`."""
     parts = chunks(block.cost, block.scores[0])
@@ -71,7 +71,7 @@ def pull_and_bend_products(block: Block) -> tuple[Array, Array]:
     return pull, bend
 
 
-@only_asks
+@read_only
 def pull_product(block: Block) -> Array:
     """X'pull over the positives."""
     return positives_of(block).rows.combine(part_of(block).pull)
@@ -85,7 +85,7 @@ def rescale_scores(block: Block, scale: float) -> None:
     block.scores = block.scores[0] * scale, block.scores[1] * scale
 
 
-@only_asks
+@read_only
 def score_moments(block: Block) -> tuple[float, float, float, float]:
     """Weighted sum of the positives' scores; sum and sum of squares of the negatives'."""
     positives, negatives = block.scores
@@ -97,8 +97,8 @@ def score_moments(block: Block) -> tuple[float, float, float, float]:
     )
 
 
-@only_asks
+@read_only
 def mean_difference(block: Block, total_cost: float, n_neg: int) -> Array:
     """Part of the positives' weighted mean less the negatives' mean."""
     negatives = block.arrays.broadcast_to(1.0 / n_neg, block.n_neg)
-    return block.push(block.cost / total_cost, negatives)
+    return block.dual_combination(block.cost / total_cost, negatives)

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from toppush.designs import Block, Design, only_asks
+from toppush.designs import Block, Design, read_only
 from toppush.designs.arrays import Arrays, number, to_host
 from toppush.designs.rows import ExactRows
 from toppush.solvers.newton.frame import Frame, factor, inverted
@@ -43,12 +43,12 @@ class Spread:
         """Bring D to the latest weights, and leave every row's leverage in the blocks."""
         design = frame.design
         if self.found is None:
-            design.tell(_forget_leverages)
+            design.apply(_forget_leverages)
             self.found = _centred(frame, design.sum(_shrunk_sums, frame.n_pos, -1.0))
         for _ in range(ROUNDS):
             inverse = 1.0 / self.found
             centres = [(mean * inverse, float(mean @ (mean * inverse))) for mean in _means(frame)]
-            design.tell(_set_leverages, frame.n_pos, inverse, centres)
+            design.apply(_set_leverages, frame.n_pos, inverse, centres)
             sums: ShrunkSums = design.sum(_shrunk_sums, frame.n_pos, -1.0)
             self.found = _centred(frame, sums)
         return sums
@@ -195,7 +195,7 @@ def _bordered(square: Array, side: Array, corner: Array, xp: Arrays) -> Array:
 # ---- in the blocks
 
 
-@only_asks
+@read_only
 def _sizes(block: Block) -> tuple[float, float]:
     """Entries and rows that a product of the Newton matrix reads."""
     positives, rows = positives_of(block).rows, part_of(block).band.rows
@@ -233,7 +233,7 @@ def _set_leverages(
     part_of(block).leverages = found[0], found[1]
 
 
-@only_asks
+@read_only
 def _shrunk_sums(block: Block, n_pos: float, least: float) -> ShrunkSums:
     """Sums with the shrunk weights, over the rows above a leverage."""
     xp, sums = block.arrays, []
@@ -246,14 +246,14 @@ def _shrunk_sums(block: Block, n_pos: float, least: float) -> ShrunkSums:
     return ShrunkSums(squares + more, rows, total, of_band, negative)
 
 
-@only_asks
+@read_only
 def _leverages_between(block: Block, levels: Array) -> Array:
     """How many rows have leverages up to the first of rising levels, up to the next, and so on."""
     leverages = block.arrays.concatenate(list(part_of(block).leverages))
     return block.arrays.count_between(leverages, levels)
 
 
-@only_asks
+@read_only
 def _heavy_rows(block: Block, n_pos: float, least: float, k: int) -> Heavy:
     """The rows above a leverage: negatives of the band, then positives."""
     xp, part = block.arrays, part_of(block)

@@ -1,6 +1,6 @@
 """A start from an earlier solution, in the blocks: its dual gives the pushes of the band."""
 
-from toppush.designs import Block, only_asks
+from toppush.designs import Block, read_only
 from toppush.designs.arrays import namespace, number
 from toppush.problem.losses import Loss
 from toppush.problem.tops import chunks
@@ -40,14 +40,14 @@ def recall_dual(block: Block) -> None:
         start[left.where] = _weighty(left.push)
 
 
-@only_asks
+@read_only
 def sum_of_start(block: Block) -> float:
     """Sum of the pushes that the solve is to begin with; 0 if there are none."""
     start = part_of(block).start
     return 0.0 if start is None else number(start.sum())
 
 
-@only_asks
+@read_only
 def slope_along(block: Block, loss: Loss, scale: float, threshold: float) -> tuple[float, float]:
     """First and second derivative of the sum of losses as all scores are multiplied by `scale`."""
     slope = bend = 0.0

@@ -9,7 +9,7 @@ B's columns are -Z'theta, -X+'bend/m and Z'kappa/k; S is 3 x 3. X+ are the posit
 import math
 from typing import Protocol
 
-from toppush.designs import Block, only_asks
+from toppush.designs import Block, read_only
 from toppush.designs.arrays import to_host
 from toppush.solvers.newton import band
 from toppush.solvers.newton.frame import Frame, factor, inverted
@@ -110,13 +110,13 @@ class Iterative:
 # ---- in the blocks
 
 
-@only_asks
+@read_only
 def _curved(block: Block, vector: Array, numbers: Array, n_pos: float, k: int) -> Array:
     """(M - lam I) v + B numbers, without the cancellation between the two."""
     part = part_of(block)
     tangent = part.tangent
     on_band = tangent.stiffness * (part.band.rows.scores(vector) - numbers[0])
     on_band += tangent.share * (numbers[2] / k)
-    product = positives_of(block).rows.curved(vector, part.bend / n_pos, numbers[1])
+    product = positives_of(block).rows.hessian_product(vector, part.bend / n_pos, numbers[1])
     product += part.band.rows.combine(on_band)
     return product

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from toppush.designs.rows import Form
+from toppush.designs.rows import Scaling
 from toppush.problem.objective import UNDERFLOWN, TopPushProblem
 from toppush.problem.pairwise import PairPoint, PairwiseProblem, top_mean_of
 from toppush.problem.rounding import TINY, grown
@@ -96,7 +96,7 @@ class SmoothedPush:
     gradient: Array
 
     def __init__(
-        self, problem: PairwiseProblem, tol: float, form: Form, start: Solution | None
+        self, problem: PairwiseProblem, tol: float, form: Scaling, start: Solution | None
     ) -> None:
         self.problem, self.tol, self.form = problem, tol, form
         self.sides = TwoSides(problem.design)

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from toppush.designs import Block, Design, only_asks
+from toppush.designs import Block, Design, read_only
 from toppush.designs.arrays import to_host
 from toppush.problem.pairwise import Sides
 from toppush.types import Array
@@ -87,47 +87,47 @@ class Received:
     top: Array
 
 
-@only_asks
+@read_only
 def _signs(block: Block) -> Array:
     return block.join(1.0, -1.0)
 
 
-@only_asks
+@read_only
 def _costs(block: Block) -> Array:
     return block.join(block.cost, 0.0)
 
 
-@only_asks
+@read_only
 def _scores(block: Block, weights: Array) -> Array:
     return block.precise_rows.scores(weights)
 
 
-@only_asks
+@read_only
 def _lengths(block: Block) -> Array:
     return block.arrays.sqrt(block.precise_rows.squared_norms())
 
 
-@only_asks
+@read_only
 def _receive(block: Block, part: Array) -> None:
     block.work.of(Received).rows = part
 
 
-@only_asks
+@read_only
 def _receive_top(block: Block, part: Array) -> None:
     block.work.of(Received).top = part
 
 
-@only_asks
+@read_only
 def _received(block: Block) -> Array:
     return block.work.of(Received).rows
 
 
-@only_asks
+@read_only
 def _combine(block: Block) -> Array:
     return block.precise_rows.combine(_received(block))
 
 
-@only_asks
+@read_only
 def _spread(block: Block) -> Spread:
     given, rows = block.work.of(Received), block.precise_rows
     on_positives, on_negatives = block.split(given.rows)
