@@ -1,4 +1,4 @@
-"""Laws of the pairwise push: against all pairs one by one, exact and on the grid."""
+"""Properties of the pairwise loss: against all pairs one by one, exact and on the grid."""
 
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
@@ -11,10 +11,15 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 import reference_push
-from toppush.objectives import label_rows, push
-from toppush.objectives.grid import Grid, push_on_grid, weigh
-from toppush.objectives.level import depth_of, level
-from toppush.objectives.pairs import CURVATURE_FLOOR, push_of_all_pairs, split
+from toppush.objectives import label_rows, pairwise_gradients
+from toppush.objectives.grid import ScoreGrid, gradients_on_grid, weigh
+from toppush.objectives.pairs import (
+    HESSIAN_FLOOR,
+    depth_of,
+    gradients_of_all_pairs,
+    level,
+    top_shares,
+)
 
 ON_GRID = 8e-4
 """Error of the grid, as a share of the greatest gradient that a row of its class may have."""
@@ -47,7 +52,7 @@ def by_class(scores, rows):
 
 
 def pair_by_pair(scores, rows, top, smoothing):
-    """Gradient and curvature over all rows, from loops; the negatives' shares as well."""
+    """Gradient and hessian over all rows, from loops; the negatives' shares as well."""
     positives, costs, negatives, weights = by_class(scores, rows)
     depth = depth_of(top, sum(weights), len(weights))
     shares = reference_push.shares(negatives, weights, depth, smoothing)
@@ -60,36 +65,36 @@ def pair_by_pair(scores, rows, top, smoothing):
 
 
 def floor_of(rows):
-    return CURVATURE_FLOOR * (1.0 if rows.weight is None else rows.weight)
+    return HESSIAN_FLOOR * (1.0 if rows.weight is None else rows.weight)
 
 
 @given(lists())
 def test_all_pairs_are_the_formula(case):
     _, rows, _, _ = case
-    found = push_of_all_pairs(*case)
-    gradient, curvature, shares = pair_by_pair(*case)
-    assert_allclose(split(*case).share, shares, rtol=1e-9, atol=1e-14)
+    found = gradients_of_all_pairs(*case)
+    gradient, hessian, shares = pair_by_pair(*case)
+    assert_allclose(top_shares(*case), shares, rtol=1e-9, atol=1e-14)
     assert_allclose(found.gradient, gradient, rtol=1e-9, atol=1e-15)
-    assert_allclose(found.curvature - floor_of(rows), curvature, rtol=1e-9, atol=1e-15)
-    assert (found.curvature > 0).all()
+    assert_allclose(found.hessian - floor_of(rows), hessian, rtol=1e-9, atol=1e-15)
+    assert (found.hessian > 0).all()
 
 
 @given(lists())
 def test_the_grid_is_all_pairs_within_its_error(case):
     scores, rows, _, _ = case
-    found, exact = push_on_grid(*case), push_of_all_pairs(*case)
+    found, exact = gradients_on_grid(*case), gradients_of_all_pairs(*case)
     _, costs, _, weights = by_class(scores, rows)
     weight = np.ones(len(scores)) if rows.weight is None else rows.weight
-    most = split(*case).share / weights
+    most = top_shares(*case) / weights
     unit = np.where(rows.positive, weight, weight * most.max() * sum(costs))
     assert_array_equal(abs(found.gradient - exact.gradient) / unit < ON_GRID, True)
-    assert_array_equal(abs(found.curvature - exact.curvature) / unit < ON_GRID, True)
-    assert (found.curvature > 0).all()
+    assert_array_equal(abs(found.hessian - exact.hessian) / unit < ON_GRID, True)
+    assert (found.hessian > 0).all()
 
 
 @given(lists())
 def test_gradients_of_both_classes_cancel(case):
-    for found in (push_of_all_pairs(*case), push_on_grid(*case)):
+    for found in (gradients_of_all_pairs(*case), gradients_on_grid(*case)):
         size = abs(found.gradient).sum(dtype=float)
         assert abs(found.gradient.sum(dtype=float)) <= 1e-6 * size + 1e-14
 
@@ -98,20 +103,22 @@ def test_gradients_of_both_classes_cancel(case):
 def test_gradient_and_curvature_are_differences_of_the_value(case, row):
     """With the negatives' shares held."""
     scores, rows, _, _ = case
-    found, parts, step = push_of_all_pairs(*case), split(*case), 1e-4
+    found, share, step = gradients_of_all_pairs(*case), top_shares(*case), 1e-4
+    cost = 1.0 if rows.weight is None else rows.weight[rows.positive]
+    cost = cost * np.ones(rows.positive.sum())
     row = row % len(scores)
 
     def value(change):
         moved = scores.copy()
         moved[row] += change
         excess = moved[~rows.positive] - moved[rows.positive][:, None]
-        return parts.cost @ np.logaddexp(0.0, excess) @ parts.share
+        return cost @ np.logaddexp(0.0, excess) @ share
 
     slope = (value(step) - value(-step)) / (2 * step)
     bend = (value(step) - 2 * value(0.0) + value(-step)) / step**2
-    size = parts.cost.sum() * (1.0 + np.ptp(scores))
+    size = cost.sum() * (1.0 + np.ptp(scores))
     assert found.gradient[row] == pytest.approx(slope, abs=1e-7 * size)
-    assert found.curvature[row] == pytest.approx(bend, abs=1e-5 * size)
+    assert found.hessian[row] == pytest.approx(bend, abs=1e-5 * size)
 
 
 @given(lists())
@@ -135,7 +142,7 @@ def test_depth(top, weight, n_rows, depth):
     assert depth_of(top, weight, n_rows) == depth
 
 
-@pytest.mark.parametrize("of", [push_of_all_pairs, push_on_grid])
+@pytest.mark.parametrize("of", [gradients_of_all_pairs, gradients_on_grid])
 @pytest.mark.parametrize("top", [2, 0.001, 0.5])
 def test_rows_of_no_weight_are_not_there(rng, of, top):
     scores, labels, weight = rng.normal(size=80), np.arange(80) % 4 == 0, np.arange(80) % 3
@@ -149,17 +156,17 @@ def test_rows_of_no_weight_are_not_there(rng, of, top):
 @given(lists())
 def test_moving_all_scores_changes_nothing(case):
     scores, *rest = case
-    one, other = push_of_all_pairs(scores, *rest), push_of_all_pairs(scores + 3.0, *rest)
+    one, other = gradients_of_all_pairs(scores, *rest), gradients_of_all_pairs(scores + 3.0, *rest)
     assert_allclose(one.gradient, other.gradient, rtol=1e-6, atol=1e-9)
-    assert_allclose(one.curvature, other.curvature, rtol=1e-6, atol=1e-9)
+    assert_allclose(one.hessian, other.hessian, rtol=1e-6, atol=1e-9)
 
 
 @given(lists())
 def test_as_many_as_there_are_is_all(case):
     scores, rows, _, smoothing = case
-    rows = label_rows(rows.kind, None if rows.weight is None else 2.0 * rows.weight)
+    rows = label_rows(rows.label, None if rows.weight is None else 2.0 * rows.weight)
     count = round(rows.weight_of_negatives)
-    for of in (push_of_all_pairs, push_on_grid):
+    for of in (gradients_of_all_pairs, gradients_on_grid):
         one, other = of(scores, rows, count, smoothing), of(scores, rows, 1.0, smoothing)
         assert_allclose(one.gradient, other.gradient, rtol=1e-6, atol=1e-9)
         with pytest.raises(ValueError, match=f"give a count from 1 to {count}, or"):
@@ -169,14 +176,14 @@ def test_as_many_as_there_are_is_all(case):
 @given(lists())
 def test_weights_of_one_are_none(case):
     scores, rows, top, smoothing = case
-    plain, ones = label_rows(rows.kind), label_rows(rows.kind, np.ones(len(scores)))
-    for of in (push_of_all_pairs, push_on_grid):
+    plain, ones = label_rows(rows.label), label_rows(rows.label, np.ones(len(scores)))
+    for of in (gradients_of_all_pairs, gradients_on_grid):
         one, other = of(scores, plain, top, smoothing), of(scores, ones, top, smoothing)
         assert_array_equal(one.gradient, other.gradient)
-        assert_array_equal(one.curvature, other.curvature)
+        assert_array_equal(one.hessian, other.hessian)
 
 
-@pytest.mark.parametrize("of", [push_of_all_pairs, push_on_grid])
+@pytest.mark.parametrize("of", [gradients_of_all_pairs, gradients_on_grid])
 @pytest.mark.parametrize("top", [3, 0.3, 1.0])
 def test_a_weight_is_a_number_of_equal_rows(rng, of, top):
     times = rng.integers(0, 4, 60)
@@ -197,25 +204,28 @@ def test_rows_far_below_take_no_sharpness_from_the_others(rng, top, far, share):
     """As a score of -1e6 that is to mean never: the grid leaves the gap out."""
     labels, scores = np.arange(400) % 4 == 0, 3 * rng.normal(size=400)
     never = rng.random(400) < share
-    near = push_on_grid(np.where(never, -80.0, scores), label_rows(labels), top, 0.5)
-    distant = push_on_grid(np.where(never, -far, scores), label_rows(labels), top, 0.5)
+    near = gradients_on_grid(np.where(never, -80.0, scores), label_rows(labels), top, 0.5)
+    distant = gradients_on_grid(np.where(never, -far, scores), label_rows(labels), top, 0.5)
     assert_allclose(distant.gradient, near.gradient, atol=2 * ON_GRID)
-    assert_allclose(distant.curvature, near.curvature, atol=2 * ON_GRID)
+    assert_allclose(distant.hessian, near.hessian, atol=2 * ON_GRID)
 
 
 def test_many_pairs_go_by_the_grid_and_few_do_not(rng):
     labels, scores = np.arange(1000) % 4 == 0, rng.normal(size=1000)
     rows = label_rows(labels)
-    assert_array_equal(push(scores, rows).gradient, push_on_grid(scores, rows, 0.1, 0.5).gradient)
+    assert_array_equal(
+        pairwise_gradients(scores, rows).gradient,
+        gradients_on_grid(scores, rows, 0.1, 0.5).gradient,
+    )
     few, rows = scores[:200], label_rows(labels[:200])
-    exact = push_of_all_pairs(few, rows, 0.1, 0.5)
-    assert_array_equal(push(few, rows).gradient, exact.gradient)
+    exact = gradients_of_all_pairs(few, rows, 0.1, 0.5)
+    assert_array_equal(pairwise_gradients(few, rows).gradient, exact.gradient)
 
 
 def test_a_grid_holds_all_weight(rng):
     scores, weight = rng.normal(size=500), rng.random(500)
     rows = label_rows(np.arange(500) % 3 == 0, weight)
-    grid = Grid.over(scores.min(), scores.max(), 1 / 64)
+    grid = ScoreGrid.over(scores.min(), scores.max(), 1 / 64)
     masses = weigh(scores, rows, grid)
     assert masses.positives.sum() == pytest.approx(weight[::3].sum())
     mean = masses.negatives @ grid.points / masses.negatives.sum()
@@ -228,7 +238,7 @@ def test_scores_that_are_no_numbers_are_refused(bad, n_rows):
     scores = np.zeros(n_rows)
     scores[3] = bad
     with pytest.raises(ValueError, match="infinite"):
-        push(scores, label_rows(np.arange(n_rows) % 2))
+        pairwise_gradients(scores, label_rows(np.arange(n_rows) % 2))
 
 
 @pytest.mark.parametrize(
@@ -252,19 +262,19 @@ def test_rows_that_cannot_be_read_are_refused(labels, weight, words):
 def test_one_class_is_refused(n_rows):
     for labels, weight in ((np.ones(n_rows), None), (np.arange(n_rows) % 2, np.arange(n_rows) % 2)):
         with pytest.raises(ValueError, match="classes"):
-            push_on_grid(np.zeros(n_rows), label_rows(labels, weight), 0.1, 0.5)
+            gradients_on_grid(np.zeros(n_rows), label_rows(labels, weight), 0.1, 0.5)
         with pytest.raises(ValueError, match="classes"):
-            push(np.zeros(n_rows), label_rows(labels, weight))
+            pairwise_gradients(np.zeros(n_rows), label_rows(labels, weight))
 
 
 @pytest.mark.parametrize("top", [0, 9, -1, 0.0, 1.5, float("nan")])
 def test_a_top_out_of_range_is_refused(top):
     with pytest.raises(ValueError, match=r"count.*1.*5"):
-        push(np.zeros(10), label_rows(np.arange(10) % 2), top=top)
+        pairwise_gradients(np.zeros(10), label_rows(np.arange(10) % 2), top=top)
 
 
 class Threads:
-    """A team whose workers are threads that wait for each other."""
+    """Workers that are threads and wait for each other."""
 
     def __init__(self, size):
         self.size, self._barrier, self._parts = size, Barrier(size), {}
@@ -287,17 +297,17 @@ class Threads:
 
 
 @pytest.mark.parametrize("far", [0.0, 1e7])
-def test_rows_on_several_workers_are_pushed_as_on_one(rng, far):
+def test_rows_on_several_workers_have_the_gradients_of_one(rng, far):
     """Also where one worker has no rows, one has one class, and gaps are left out."""
     scores, weight = rng.normal(size=3000), rng.random(3000)
     scores[-700:] -= far
     labels = np.append(np.ones(300), rng.random(2700) < 0.1)
-    whole = push_on_grid(scores, label_rows(labels, weight), 0.1, 0.5)
-    parts, team = [slice(0, 300), slice(300, 300), slice(300, 3000)], Threads(3)
+    whole = gradients_on_grid(scores, label_rows(labels, weight), 0.1, 0.5)
+    parts, workers = [slice(0, 300), slice(300, 300), slice(300, 3000)], Threads(3)
 
     def work(part):
         rows = label_rows(labels[part], weight[part])
-        return push(scores[part], rows, team=team)
+        return pairwise_gradients(scores[part], rows, workers=workers)
 
     with ThreadPoolExecutor(3) as pool:
         found = list(pool.map(work, parts))

@@ -1,4 +1,4 @@
-"""The push on several worker processes: XGBoost gives the answer of one, LightGBM is refused."""
+"""The pairwise loss on several processes: XGBoost gives the answer of one, LightGBM is refused."""
 
 import numpy as np
 import pytest

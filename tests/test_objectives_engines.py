@@ -1,4 +1,4 @@
-"""The push inside LightGBM and XGBoost: each way of asking gives the same trees."""
+"""The pairwise loss inside LightGBM and XGBoost: each way of calling gives the same trees."""
 
 import pickle
 import re
@@ -20,7 +20,7 @@ from toppush.objectives import (
     TopPushObjective,
     XGBoostMetric,
     label_rows,
-    push,
+    pairwise_gradients,
 )
 
 lightgbm = pytest.importorskip("lightgbm", reason="needs LightGBM, the extra [trees]")
@@ -93,8 +93,8 @@ def test_weights_count(engine, made):
 def test_every_way_of_asking_is_the_push(made):
     X, y, weight = made
     scores, objective = X[:, 0], TopPushObjective(top=20, smoothing=0.3)
-    plain = push(scores, label_rows(y), top=20, smoothing=0.3)
-    weighted = push(scores, label_rows(y, weight), top=20, smoothing=0.3)
+    plain = pairwise_gradients(scores, label_rows(y), top=20, smoothing=0.3)
+    weighted = pairwise_gradients(scores, label_rows(y, weight), top=20, smoothing=0.3)
     for data in (lightgbm.Dataset(X, y).construct(), xgboost.DMatrix(X, y)):
         assert_array_equal(objective(scores, data), plain)
     for kind in (lightgbm.Dataset, xgboost.DMatrix):
@@ -113,7 +113,7 @@ def test_other_labels_are_noticed(made):
     labels = y.astype(np.float32)
     objective(labels, scores)
     labels[:50] = 1 - labels[:50]
-    assert_array_equal(objective(labels, scores), push(scores, label_rows(labels)))
+    assert_array_equal(objective(labels, scores), pairwise_gradients(scores, label_rows(labels)))
 
 
 def test_it_can_be_pickled_and_copied_without_rows(made):
@@ -138,8 +138,8 @@ def test_what_is_refused_comes_as_a_sentence(engine, made):
 
 
 @pytest.mark.parametrize("top", [0, -3, 0.0, 1.01, float("nan")])
-def test_no_depth(top):
-    with pytest.raises(ValueError, match="depth"):
+def test_a_top_out_of_range(top):
+    with pytest.raises(ValueError, match=r"top=.*count.*share"):
         TopPushObjective(top=top)
 
 

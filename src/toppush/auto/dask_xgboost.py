@@ -14,7 +14,7 @@ from toppush.matrices import is_sparse
 from toppush.models.base import Ranker, refuse_elsewhere
 from toppush.models.boosting import PATIENCE, SAMPLE_COLUMNS, choose_rounds, others_than
 from toppush.objectives import XGBOOST_PARAMS, TopPushObjective, XGBoostMetric
-from toppush.objectives.teams import of_xgboost
+from toppush.objectives.workers import of_xgboost
 from toppush.system.extras import not_installed
 from toppush.tables.validation import validated
 from toppush.types import Array, Matrix, Where

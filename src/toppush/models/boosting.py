@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from toppush import metrics
 from toppush.folds.cross_fitted import Fold
 from toppush.models.progress import Line
-from toppush.objectives import label_rows, push
+from toppush.objectives import label_rows, pairwise_gradients
 from toppush.system.extras import needs
 from toppush.system.threads import check_cancelled
 from toppush.types import Array, Mask, Matrix, Where
@@ -182,7 +182,7 @@ def _objective(rows: Rows, growth: Growth, train: Where) -> Callable[..., Any] |
     if growth.loss == "binary":
         return None
     known = label_rows(rows.positive[train], _of(rows.weight, train))
-    return lambda scores, _: push(scores, known, top=growth.top)
+    return lambda scores, _: pairwise_gradients(scores, known, top=growth.top)
 
 
 def _held_scores(booster: Any) -> Array:

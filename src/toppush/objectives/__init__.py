@@ -1,23 +1,27 @@
-"""The pairwise push as an objective of gradient boosting.
+"""The pairwise loss as an objective of gradient boosting.
 
 `TopPushObjective` plugs into LightGBM and XGBoost, `LightGBMMetric` and `XGBoostMetric` stop them
-early; `push` is the mathematics for whoever boosts by himself.
+early; `pairwise_gradients` computes gradients for a boosting loop of your own.
 """
 
-from toppush.objectives.boosting import LIGHTGBM_PARAMS, XGBOOST_PARAMS, TopPushObjective
-from toppush.objectives.pairs import Push
-from toppush.objectives.push import push
-from toppush.objectives.rows import LabelledRows, label_rows
-from toppush.objectives.stopping import LightGBMMetric, XGBoostMetric
+from toppush.objectives.engines import (
+    LIGHTGBM_PARAMS,
+    XGBOOST_PARAMS,
+    LightGBMMetric,
+    TopPushObjective,
+    XGBoostMetric,
+)
+from toppush.objectives.grid import pairwise_gradients
+from toppush.objectives.pairs import Gradients, LabelledRows, label_rows
 
 __all__ = [
     "LIGHTGBM_PARAMS",
     "XGBOOST_PARAMS",
+    "Gradients",
     "LabelledRows",
     "LightGBMMetric",
-    "Push",
     "TopPushObjective",
     "XGBoostMetric",
     "label_rows",
-    "push",
+    "pairwise_gradients",
 ]

@@ -1,11 +1,15 @@
-"""The push from a grid of scores, for rows that are too many to be compared in pairs.
+"""Gradients of the pairwise loss: from all pairs if they are few, on a grid of scores if many.
 
-Each row's weight is shared between the two grid points beside its score, by how near they are.
-Sums over all pairs are then convolutions of the two classes' weights along the grid, and a row
-reads its gradient and curvature off the line between its two points. Both errors are of second
-order: with points h apart they are at most h^2 / 8 times a second derivative, and h is 1/16 of
-the smoothing (of 1, if that is less). Gradients of all rows still sum to zero. Cost: a few passes
-over the rows and FFTs over the grid. Rows on several workers give the same sums.
+On the grid, each row's weight is split between the two grid points next to its score, linearly by
+distance. Sums over all pairs are then convolutions of the two classes' weights along the grid, and
+a row's gradient and second derivative are interpolated between its two points. Both errors are of
+second order: with points h apart they are at most h^2 / 8 times a second derivative, and h is 1/16
+of the smoothing (of 1, if that is less). Gradients of all rows still sum to zero. Cost: a few
+passes over the rows and FFTs over the grid. Rows on several workers give the same sums.
+
+Where no row has a score over a distance of more than 40 scales, sigmoids of differences across it
+are 0 or 1 to the last digit of a double, also after that distance is shortened to 40 scales. This
+keeps the range of scores small enough for one fine grid.
 """
 
 from collections.abc import Iterator
@@ -16,25 +20,120 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from toppush.objectives.gaps import Scores, Spread, without_gaps
-from toppush.objectives.level import depth_of, level, parts_in_top, sigmoid
-from toppush.objectives.pairs import CURVATURE_FLOOR, Push, check_classes
-from toppush.objectives.rows import LabelledRows
-from toppush.objectives.teams import ALONE, Team
+from toppush.objectives.pairs import (
+    HESSIAN_FLOOR,
+    Gradients,
+    LabelledRows,
+    check_classes,
+    depth_of,
+    gradients_of_all_pairs,
+    level,
+    parts_in_top,
+    sigmoid,
+)
+from toppush.objectives.workers import SINGLE, Workers
 from toppush.types import Array, Where
 
+Scores = NDArray[np.floating]
+MOST_PAIRS = 2**14
+"""Pairs that take about as long as a grid: a millisecond."""
 STEPS_PER_SCALE = 16
 """Grid points per unit of the narrower of the two sigmoids."""
 CHUNK = 2**14
 """Rows at a time: a million take 14 ms so, and 28 in one piece."""
 MOST_POINTS = 2**16
-"""A grid has no more; over a range that asks for more its points are further apart."""
+"""A grid has no more; over a wider range its points are further apart."""
 WIDE = 512.0
-"""Range beyond which gaps in it are shortened."""
+"""Range beyond which empty parts of it are shortened."""
+N_CELLS = 2**16
+SATURATED = 40.0
+"""exp(-40) is 4e-18."""
+
+
+def pairwise_gradients(
+    scores: Scores,
+    rows: LabelledRows,
+    *,
+    top: float = 0.1,
+    smoothing: float = 0.5,
+    workers: Workers = SINGLE,
+) -> Gradients:
+    """Gradient and second derivatives of the pairwise loss at these scores.
+
+    See `toppush.objectives.pairs` for the formula and its scale. Exact up to `MOST_PAIRS` pairs
+    of one worker; beyond that within 8e-4 of the greatest gradient of a row of its class and
+    weight, in linear time.
+
+    Parameters
+    ----------
+    scores : array of shape (n_rows,)
+        Raw scores of the rows, float64 or float32.
+    rows : LabelledRows
+        From `label_rows`; made once for a fit.
+    top : int or float, default=0.1
+        Depth of the top: a count of negatives, or a share of them; in units of weight.
+    smoothing : float, default=0.5
+        How far below the level, in scores, a negative still counts.
+    workers : Workers, optional
+        The workers that hold the other rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from toppush.objectives import label_rows, pairwise_gradients
+    >>> result = pairwise_gradients(np.zeros(4), label_rows([0, 1, 0, 1]), top=1)
+    >>> result.gradient
+    array([ 0.5, -0.5,  0.5, -0.5])
+    """
+    if workers is SINGLE and rows.n_pairs <= MOST_PAIRS:
+        shared_range(scores)
+        return gradients_of_all_pairs(np.asarray(scores, dtype=np.float64), rows, top, smoothing)
+    return gradients_on_grid(scores, rows, top, smoothing, workers)
+
+
+class ScoreRange(NamedTuple):
+    """Scores, and the range of the scores of all workers."""
+
+    scores: Scores
+    low: float
+    high: float
+
+    @property
+    def width(self) -> float:
+        """Length of the range."""
+        return self.high - self.low
+
+
+def without_empty_ranges(
+    within: ScoreRange, wide: float, scale: float, workers: Workers
+) -> ScoreRange:
+    """The same scores with empty parts of their range shortened, if it is wider than `wide`."""
+    while within.width > wide:
+        closer = _shorten(within, SATURATED * scale, workers)
+        if closer.width > 0.5 * within.width:
+            return closer
+        within = closer
+    return within
+
+
+def _shorten(within: ScoreRange, longest: float, workers: Workers) -> ScoreRange:
+    """Drop empty cells of the range that are farther than `longest` above the next row below.
+
+    The highest scores stay as they are, and keep their digits.
+    """
+    step = within.width / (N_CELLS - 1)
+    cell = ((within.scores - within.low) / step).astype(np.intp)
+    occupied = workers.greatest((np.bincount(cell, minlength=N_CELLS) > 0).astype(np.float64))
+    number = np.arange(N_CELLS)
+    since_row = number - np.maximum.accumulate(np.where(occupied > 0, number, 0))
+    kept = since_row <= np.ceil(longest / step)
+    dropped_above: Array = np.cumsum(~kept[::-1])[::-1] * step
+    scores = within.scores + dropped_above[cell]
+    return ScoreRange(scores, within.high - kept.sum() * step, within.high)
 
 
 @dataclass(frozen=True)
-class Grid:
+class ScoreGrid:
     """Equally spaced scores."""
 
     low: float
@@ -42,8 +141,8 @@ class Grid:
     n_points: int
 
     @classmethod
-    def over(cls, low: float, high: float, finest: float) -> "Grid":
-        """A grid over a range, as fine as asked where `MOST_POINTS` allow it."""
+    def over(cls, low: float, high: float, finest: float) -> "ScoreGrid":
+        """A grid over a range with steps of `finest`, or more if `MOST_POINTS` require it."""
         width = max(finest, (high - low) / (MOST_POINTS - 2))
         return cls(low, width, int((high - low) / width) + 2)
 
@@ -53,17 +152,17 @@ class Grid:
         return self.low + self.width * np.arange(self.n_points, dtype=np.float64)
 
 
-class Placed(NamedTuple):
-    """Where rows lie: each between two grid points of its class."""
+class GridPosition(NamedTuple):
+    """The grid points of its class between which each row lies."""
 
     cell: Where
     """Twice the number of the point below, and 1 more for positives."""
     part: Array
-    """How far on the way to the next point."""
+    """Distance from the point below, in grid steps."""
 
 
 class Masses(NamedTuple):
-    """What lies on the grid's points, over all workers."""
+    """Weight at each grid point, over all workers."""
 
     negatives: Array
     positives: Array
@@ -72,29 +171,22 @@ class Masses(NamedTuple):
     """Those of weight above 0."""
 
 
-class Tables(NamedTuple):
-    """Gradient and curvature of a row of weight 1 at each point, by class as `Placed.cell`."""
-
-    gradient: Array
-    curvature: Array
-
-
-def push_on_grid(
-    scores: Scores, rows: LabelledRows, top: float, smoothing: float, team: Team = ALONE
-) -> Push:
-    """Gradient and curvature of the push, the sums over all pairs being taken on a grid."""
-    given = Spread(scores, *shared_range(scores, team))
-    given = without_gaps(given, WIDE, max(1.0, smoothing), team)
-    grid = Grid.over(given.low, given.high, min(1.0, smoothing) / STEPS_PER_SCALE)
-    tables = tabulate(grid, weigh(given.scores, rows, grid, team), top, smoothing)
-    return Push(*read_off(tables, given.scores, rows, grid))
+def gradients_on_grid(
+    scores: Scores, rows: LabelledRows, top: float, smoothing: float, workers: Workers = SINGLE
+) -> Gradients:
+    """Gradient and second derivatives, with the sums over all pairs computed on a grid."""
+    within = ScoreRange(scores, *shared_range(scores, workers))
+    within = without_empty_ranges(within, WIDE, max(1.0, smoothing), workers)
+    grid = ScoreGrid.over(within.low, within.high, min(1.0, smoothing) / STEPS_PER_SCALE)
+    tables = tabulate(grid, weigh(within.scores, rows, grid, workers), top, smoothing)
+    return interpolate(tables, within.scores, rows, grid)
 
 
-def shared_range(scores: Scores, team: Team = ALONE) -> tuple[float, float]:
+def shared_range(scores: Scores, workers: Workers = SINGLE) -> tuple[float, float]:
     """Least and greatest score over all workers."""
-    with team.together():
+    with workers.together():
         ends = _range_of(scores)
-    low, high = team.greatest(ends).tolist()
+    low, high = workers.greatest(ends).tolist()
     return -low, high
 
 
@@ -110,28 +202,28 @@ def _range_of(scores: Scores) -> Array:
     return np.array([-low, high])
 
 
-def place(scores: Scores, kind: Where, grid: Grid) -> Placed:
-    """Which points each row lies between."""
+def position(scores: Scores, label: Where, grid: ScoreGrid) -> GridPosition:
+    """The grid points next to each score."""
     part = np.subtract(scores, grid.low, dtype=np.float64)
     part *= 1.0 / grid.width
     cell = part.astype(np.intp)
     part -= cell
     cell *= 2
-    cell += kind
-    return Placed(cell, part)
+    cell += label
+    return GridPosition(cell, part)
 
 
-def weigh(scores: Scores, rows: LabelledRows, grid: Grid, team: Team = ALONE) -> Masses:
-    """Weight at each point over all workers, a row's being shared between the two beside it."""
+def weigh(scores: Scores, rows: LabelledRows, grid: ScoreGrid, workers: Workers = SINGLE) -> Masses:
+    """Weight at each point over all workers; each row's is split between its two neighbours."""
     whole, moved = np.zeros(2 * grid.n_points), np.zeros(2 * grid.n_points)
     for some in _chunks(len(scores)):
-        cell, part = place(scores[some], rows.kind[some], grid)
+        cell, part = position(scores[some], rows.label[some], grid)
         weight = None if rows.weight is None else rows.weight[some]
         whole += np.bincount(cell, weight, len(whole))
         moved += np.bincount(cell, part if weight is None else weight * part, len(whole))
     whole -= moved
     whole[2:] += moved[:-2]
-    total = team.add(np.append(whole, [rows.weight_of_negatives, rows.n_negatives]))
+    total = workers.add(np.append(whole, [rows.weight_of_negatives, rows.n_negatives]))
     return Masses(total[:-2:2], total[1:-2:2], float(total[-2]), float(total[-1]))
 
 
@@ -140,61 +232,44 @@ def _chunks(n_rows: int) -> Iterator[slice]:
     return (slice(first, first + CHUNK) for first in range(0, n_rows, CHUNK))
 
 
-def tabulate(grid: Grid, masses: Masses, top: float, smoothing: float) -> Tables:
-    """What a row of weight 1 is given at each point of the grid."""
-    share = _shares(grid, masses, top, smoothing)
-    both = np.stack([masses.positives, share * masses.negatives])
-    (on_negatives, on_positives), (bend, bend_of_positives) = _sums_over_pairs(grid, both)
-    gradient = np.stack([share * on_negatives, on_positives - 1.0], axis=1)
-    curvature = np.stack([share * bend, bend_of_positives], axis=1)
-    np.maximum(curvature, 0.0, out=curvature)  # rounding of an FFT may leave -1e-17
-    return Tables(gradient.ravel(), curvature.ravel() + CURVATURE_FLOOR)
-
-
-def _shares(grid: Grid, masses: Masses, top: float, smoothing: float) -> Array:
-    """Part in the top of a negative of weight 1 at each point."""
-    mass, points = masses.negatives, grid.points
+def tabulate(grid: ScoreGrid, masses: Masses, top: float, smoothing: float) -> Gradients:
+    """Gradient and second derivative of a row of weight 1 at each point, as `GridPosition.cell`."""
+    points = grid.points
     check_classes(float(masses.positives.sum()), masses.weight_of_negatives)
     depth = depth_of(top, masses.weight_of_negatives, masses.n_negatives)
-    found = level(points, mass, depth, smoothing)
-    parts = parts_in_top(points, found, smoothing)
-    return np.asarray(parts / float(mass @ parts))
-
-
-def _sums_over_pairs(grid: Grid, masses: Array) -> Array:
-    """Of each kernel (sigmoid of a difference, its slope) and each mass their convolution."""
+    parts = parts_in_top(points, level(points, masses.negatives, depth, smoothing), smoothing)
+    share = parts / float(masses.negatives @ parts)
+    both = np.stack([masses.positives, share * masses.negatives])
+    # Convolutions of the sigmoid and of its derivative with the weights of each class.
     length = 1 << (2 * grid.n_points - 2).bit_length()
-    sums = _kernels(length, grid.width)[:, None] * np.fft.rfft(masses, length)
-    return np.fft.irfft(sums, length)[..., : grid.n_points]
+    sums = _kernels(length, grid.width)[:, None] * np.fft.rfft(both, length)
+    first, second = np.fft.irfft(sums, length)[..., : grid.n_points]
+    gradient = np.stack([share * first[0], first[1] - 1.0], axis=1)
+    hessian = np.stack([share * second[0], second[1]], axis=1)
+    np.maximum(hessian, 0.0, out=hessian)  # rounding of an FFT may leave -1e-17
+    return Gradients(gradient.ravel(), hessian.ravel() + HESSIAN_FLOOR)
 
 
 @lru_cache(maxsize=4)
 def _kernels(length: int, width: float) -> NDArray[np.complex128]:
-    """Transforms of the two kernels; rounds of a fit ask for few different ones."""
+    """Transforms of the sigmoid and its derivative; the rounds of a fit need few different ones."""
     steps = np.arange(length, dtype=np.float64)
     steps[length // 2 :] -= length
-    slope = sigmoid(steps * width)
-    return np.fft.rfft(np.stack([slope, slope * sigmoid(-steps * width)]))
+    first = sigmoid(steps * width)
+    return np.fft.rfft(np.stack([first, first * sigmoid(-steps * width)]))
 
 
-def read_off(
-    tables: Tables, scores: Scores, rows: LabelledRows, grid: Grid
-) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Gradient and curvature of each row, on the line between two points, times its weight."""
-    found = np.empty((2, len(scores)), dtype=np.float32)
-    lines = [(table, _rises(table)) for table in (tables.gradient, tables.curvature)]
+def interpolate(
+    tables: Gradients, scores: Scores, rows: LabelledRows, grid: ScoreGrid
+) -> Gradients:
+    """Gradient and second derivative of each row, linear between two points, times its weight."""
+    result = np.empty((2, len(scores)), dtype=np.float32)
+    rises = [np.append(table[2:] - table[:-2], [0.0, 0.0]) for table in tables]
     for some in _chunks(len(scores)):
-        cell, part = place(scores[some], rows.kind[some], grid)
-        for (table, rise), out in zip(lines, found[:, some], strict=True):
-            on_line = np.take(rise, cell, mode="clip")
-            on_line *= part
-            on_line += np.take(table, cell, mode="clip")
-            out[:] = on_line if rows.weight is None else on_line * rows.weight[some]
-    return found[0], found[1]
-
-
-def _rises(table: Array) -> Array:
-    """From each point to the next of the same class."""
-    rise = np.zeros_like(table)
-    rise[:-2] = table[2:] - table[:-2]
-    return rise
+        cell, part = position(scores[some], rows.label[some], grid)
+        for table, rise, out in zip(tables, rises, result[:, some], strict=True):
+            values = np.take(rise, cell, mode="clip")
+            values *= part
+            values += np.take(table, cell, mode="clip")
+            out[:] = values if rows.weight is None else values * rows.weight[some]
+    return Gradients(result[0], result[1])

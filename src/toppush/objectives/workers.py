@@ -1,4 +1,4 @@
-"""Workers that each hold some of the rows, and add up what they count."""
+"""Workers that each hold some of the rows, and combine their sums."""
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -11,8 +11,8 @@ from toppush.system.extras import needs
 from toppush.types import Array
 
 
-class Team(Protocol):
-    """What workers do together; each of them asks the same in the same order."""
+class Workers(Protocol):
+    """Collective operations; all workers call the same ones in the same order."""
 
     size: int
 
@@ -26,10 +26,10 @@ class Team(Protocol):
         """Columns of all workers side by side."""
 
     def together(self) -> AbstractContextManager[None]:
-        """What one worker refuses inside, all refuse, lest the others wait for it."""
+        """An error of one worker inside is raised on all, which would wait for it otherwise."""
 
 
-class Alone:
+class SingleWorker:
     """One worker with all rows."""
 
     size = 1
@@ -48,14 +48,14 @@ class Alone:
 
     @contextmanager
     def together(self) -> Iterator[None]:
-        """Nobody waits."""
+        """Without effect."""
         yield
 
 
-ALONE = Alone()
+SINGLE = SingleWorker()
 
 
-class XGBoostTeam:
+class XGBoostWorkers:
     """The workers of a distributed XGBoost training, by its own collective."""
 
     def __init__(self) -> None:
@@ -86,7 +86,7 @@ class XGBoostTeam:
 
     @contextmanager
     def together(self) -> Iterator[None]:
-        """What one worker refuses inside, all refuse, lest the others wait for it."""
+        """An error of one worker inside is raised on all, which would wait for it otherwise."""
         try:
             yield
         except ValueError:
@@ -104,7 +104,7 @@ def of_xgboost(name: str) -> Any:
         raise ImportError(needs(f"xgboost.{name}", "xgboost")) from error
 
 
-def xgboost_team() -> Team:
+def xgboost_workers() -> Workers:
     """The workers of the training that this process is part of."""
-    team = XGBoostTeam()
-    return team if team.size > 1 else ALONE
+    workers = XGBoostWorkers()
+    return workers if workers.size > 1 else SINGLE
