@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 import click
 from threadpoolctl import threadpool_limits
 
-from toppush.cli import common
+from toppush.cli import options
+from toppush.cli.group import Command, Commands, Failure
+from toppush.cli.output import TextTable, show
 from toppush.system.extras import not_installed
 from toppush.system.interrupts import INTERRUPTED, message_when_stopped
 
@@ -33,7 +35,7 @@ out_option = click.option(
 )
 
 
-class PlainErrors(common.Command):
+class PlainErrors(Command):
     """A command that reports what a user can fix without a traceback."""
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -45,12 +47,12 @@ class PlainErrors(common.Command):
             raise click.ClickException(str(error)) from error
 
 
-@click.group(cls=common.Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
 def main() -> None:
     """Reproduce the paper's experiments, and compare our methods with others."""
 
 
-@main.group("datasets", cls=common.Commands)
+@main.group("datasets", cls=Commands)
 def datasets_group() -> None:
     """List, fetch and find the data sets of the experiments."""
 
@@ -60,13 +62,13 @@ main.command_class = datasets_group.command_class = PlainErrors
 
 def _compared(sets: str, methods: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """The options of a comparison on many splits."""
-    options = (
+    added = (
         data_option,
         out_option,
-        common.seed_option,
-        common.json_option,
-        common.list_option("--sets", f"Data sets, with commas; {sets} by default."),
-        common.list_option("--methods", f"Methods, with commas; {methods} by default."),
+        options.seed_option,
+        options.json_option,
+        options.list_option("--sets", f"Data sets, with commas; {sets} by default."),
+        options.list_option("--methods", f"Methods, with commas; {methods} by default."),
         click.option(
             "--trials",
             type=click.IntRange(1),
@@ -86,7 +88,7 @@ def _compared(sets: str, methods: str) -> Callable[[Callable[..., None]], Callab
         ),
         click.option(
             "--store",
-            type=common.FilePath(dir_okay=False),
+            type=options.FilePath(dir_okay=False),
             help="File of the records; in OUT by default. Runs that use one file share work.",
         ),
         click.option("--again", is_flag=True, help="Try again what failed or ran out of time."),
@@ -94,7 +96,7 @@ def _compared(sets: str, methods: str) -> Callable[[Callable[..., None]], Callab
     )
 
     def with_options(command: Callable[..., None]) -> Callable[..., None]:
-        for option in reversed(options):
+        for option in reversed(added):
             command = option(command)
         return command
 
@@ -242,10 +244,10 @@ def _run(plan: "Plan", store: "Store") -> None:
     from reproduce.forecast import in_words
     from reproduce.limits import TimeLeft
     from reproduce.runner import run
-    from toppush.cli.progress import bar
+    from toppush.cli.output import progress_bar
 
     console, left = Console(stderr=True), TimeLeft(plan, store.records(plan.configs()))
-    with bar(console, left="left") as progress:
+    with progress_bar(console, left="left") as progress:
         task = progress.add_task("starting", total=None, left="?")
         running: list[str] = []
         troubles: set[tuple[str, str, str]] = set()
@@ -280,13 +282,13 @@ def _run(plan: "Plan", store: "Store") -> None:
             ):  # ending many processes may take longer than Ctrl-C allows
                 run(plan, store, tell)
         except KeyboardInterrupt:
-            raise common.Failure(stopped, INTERRUPTED) from None
+            raise Failure(stopped, INTERRUPTED) from None
 
 
 @main.command()
 @out_option
-@common.json_option
-@common.list_option("--methods", "Estimators, with commas; all by default.")
+@options.json_option
+@options.list_option("--methods", "Estimators, with commas; all by default.")
 @click.option("--seconds", type=float, default=4.0, show_default=True, help="About, a method.")
 def table1(out: Path, as_json: bool, methods: tuple[str, ...], seconds: float) -> None:
     """Measured growth of training time beside the complexities that the paper claims.
@@ -302,10 +304,10 @@ def table1(out: Path, as_json: bool, methods: tuple[str, ...], seconds: float) -
 @main.command("figure-scalability")
 @data_option
 @out_option
-@common.seed_option
-@common.json_option
+@options.seed_option
+@options.json_option
 @click.option("--set", "name", default="url", show_default=True, help="Data set, or made-url.")
-@common.list_option(
+@options.list_option(
     "--lams", "Penalties, with commas.", default=["0.01,0.001,0.0001"], show_default=True
 )
 @click.option("--largest", type=int, default=2_000_000, show_default=True, help="Most rows.")
@@ -350,8 +352,8 @@ def _influence(what: str, values: list[float]) -> Callable[..., None]:
 
     @data_option
     @out_option
-    @common.seed_option
-    @common.json_option
+    @options.seed_option
+    @options.json_option
     @click.option("--set", "name", default="w8a", show_default=True, help="Data set.")
     def command(data: str | None, out: Path, seed: int, as_json: bool, name: str) -> None:
         from reproduce import datasets
@@ -378,7 +380,7 @@ for what, values in {
 @main.command()
 @data_option
 @out_option
-@common.json_option
+@options.json_option
 def errata(data: str | None, out: Path, as_json: bool) -> None:
     """What the paper's text gets wrong, each point shown by running it.
 
@@ -392,8 +394,8 @@ def errata(data: str | None, out: Path, as_json: bool) -> None:
 
 @main.command()
 @out_option
-@common.seed_option
-@common.json_option
+@options.seed_option
+@options.json_option
 def demo(out: Path, seed: int, as_json: bool) -> None:
     """The tables of `toppush demo`, as files.
 
@@ -401,15 +403,16 @@ def demo(out: Path, seed: int, as_json: bool) -> None:
     """
     from reproduce.results import Result
     from reproduce.tables import Table
-    from toppush.cli import leaderboard, side_by_side
-    from toppush.cli.digits import run
+    from toppush.cli.compare import values_table
+    from toppush.cli.demo import run
+    from toppush.cli.info import leaderboard_table
 
     ran = run(seed)
     shown = {
-        "demo": side_by_side.cells(ran.measures, ran.seconds),
-        "demo-leaderboard": leaderboard.cells(ran.leaderboard),
+        "demo": values_table(ran.values, ran.seconds),
+        "demo-leaderboard": leaderboard_table(ran.leaderboard),
     }
-    tables = [Table(name, name, rows[0], rows[1:]) for name, rows in shown.items()]
+    tables = [Table(name, name, table.columns, table.rows) for name, table in shown.items()]
     _hand_over(Result("demo", "The demonstration", tables), out, as_json)
 
 
@@ -433,7 +436,7 @@ def report(out: Path) -> None:
 @click.option(
     "--page",
     "path",
-    type=common.FilePath(dir_okay=False),
+    type=options.FilePath(dir_okay=False),
     default=Path("docs/results.md"),
     show_default=True,
     help="Where to write it.",
@@ -452,7 +455,7 @@ def results_page(out: Path, path: Path) -> None:
 
 @datasets_group.command("list")
 @data_option
-@common.json_option
+@options.json_option
 def list_(data: str | None, as_json: bool) -> None:
     """All data sets, and which are on this machine.
 
@@ -468,9 +471,7 @@ def list_(data: str | None, as_json: bool) -> None:
     ]
     columns = ("name", "kind", "rows", "features", "here", "about")
     cells = [[str(row.get(column, "")) for column in columns] for row in rows]
-    common.show(
-        as_json, {"datasets": rows}, None if as_json else common.table(*columns, rows=cells)
-    )
+    show(as_json, {"datasets": rows}, TextTable(list(columns), cells))
 
 
 def _described(name: str, data: str | None) -> dict[str, Any]:
@@ -492,7 +493,7 @@ def _described(name: str, data: str | None) -> dict[str, Any]:
 
 @datasets_group.command()
 @click.argument("name")
-@common.json_option
+@options.json_option
 def fetch(name: str, as_json: bool) -> None:
     """Fetch a data set from its publisher into the cache.
 
@@ -516,7 +517,7 @@ def fetch(name: str, as_json: bool) -> None:
 @datasets_group.command()
 @click.argument("name")
 @data_option
-@common.json_option
+@options.json_option
 def path(name: str, data: str | None, as_json: bool) -> None:
     """Where the files of a data set are.
 
@@ -538,7 +539,7 @@ def _print_paths(name: str, paths: list[Path], as_json: bool) -> None:
     from reproduce.datasets import CATALOGUE
 
     note, files = CATALOGUE[name].note, [str(path) for path in paths]
-    common.show(as_json, {"name": name, "files": files, "note": note}, *files)
+    show(as_json, {"name": name, "files": files, "note": note}, *files)
     if note and not as_json:
         click.echo(note, err=True)
 

@@ -12,7 +12,7 @@ from sklearn.isotonic import IsotonicRegression
 
 from files import DROP, ENGINES, EVERY_KIND, QUICK, made_rows, write
 from toppush import files
-from toppush.cli.rank import percent
+from toppush.cli.output import percent
 from toppush.files.ranking import COLUMNS
 from toppush.metrics.quantile_sketch import Spread, even_levels, top_levels, translated
 from toppush.modeltypes.out_of_fold import cross_fitted, stratified

@@ -17,8 +17,7 @@ from test_cli import result, run
 from toppush import TopPush, TopRanker, files
 from toppush.auto import members
 from toppush.auto.members import Member
-from toppush.cli.leaderboard import cells as leaderboard_cells
-from toppush.cli.leaderboard import leaderboard, verdict
+from toppush.cli.info import leaderboard_parts, leaderboard_table
 from toppush.files import ModelError
 from toppush.modelfile import saving
 from toppush.modelfile.exports import export_onnx
@@ -138,8 +137,9 @@ def told(first, against, weights=("trees", "logistic"), **more):
         "fit": {"weights": dict.fromkeys(weights, 1 / len(weights))},
         "against": against,
     } | more
-    assert leaderboard(about) is not None
-    return " ".join(verdict(about))
+    table, *sentences = leaderboard_parts(about)
+    assert len(table.rows) == 3
+    return " ".join(sentences)
 
 
 def test_the_verdict_says_whether_it_is_noise():
@@ -147,13 +147,13 @@ def test_the_verdict_says_whether_it_is_noise():
     near = {"name": "boosted", "difference": -0.01, "low": -0.03, "high": 0.02}
     said = told("combination", [ahead, near])
     assert "the combination ranks best by score" in said
-    assert "+0.050 against logistic regression (more than noise)" in said
-    assert "-0.010 against boosted (may be noise)" in said
+    assert "+0.050 against logistic regression (significant)" in said
+    assert "-0.010 against boosted (not significant)" in said
     behind = {"name": "trees", "difference": -0.05, "low": -0.09, "high": -0.01}
     said = told("trees", [behind], left_out={"net": "torch is not installed"})
     assert "trees ranks best by score" in said
-    assert "-0.050 against trees (more than noise)." in said
-    assert "Caution: trees alone is better by more than noise; --members trees takes it." in said
+    assert "-0.050 against trees (significant)." in said
+    assert "Caution: trees alone is significantly better; use it with --members trees." in said
     assert said.endswith("Left out: net (torch is not installed).")
     said = told("combination", [ahead | {"name": "trees"}, ahead], weights=["trees"])
     assert "Average precision of trees: +0.050 against logistic regression" in said
@@ -168,9 +168,10 @@ def test_the_verdict_and_the_table_name_the_same_winner():
     ]
     about = {"leaderboard": [*rows, entry("forest")], "against": []}
     about["fit"] = {"weights": {"trees": 0.5, "forest": 0.5}, "scoring": None}
-    titles, *cells = leaderboard_cells(about["leaderboard"])
-    assert [cells[place][titles.index("score")] for place in (0, 1)] == ["0.700", "0.600"]
-    said = " ".join(verdict(about))
+    table, *sentences = leaderboard_parts(about)
+    scores = [row[table.columns.index("score")] for row in table.rows[:2]]
+    assert scores == ["0.700", "0.600"]
+    said = " ".join(sentences)
     assert "the combination ranks best by score" in said
     assert "By average precision, trees ranks best" in said
 
@@ -218,8 +219,8 @@ def test_few_groups_make_few_folds_and_weights_may_be_sums_of_money(tmp_path):
     given = QUICK | {"members": ["logistic"], "sample_weight": "w"}
     found = files.fit(path, **given, groups="who")
     assert 0.0 < found.about["out_of_fold"]["average_precision"] < 1.0
-    shown = leaderboard(found.about)
-    assert list(shown.columns[5].cells) == ["-", "-"]
+    table = leaderboard_table(found.about["leaderboard"])
+    assert [row[5] for row in table.rows] == ["-", "-"]
     with pytest.raises(files.DataError, match="2 groups"):
         files.fit(path, **given, groups="who", cv=3)
     rows["who"] = ["a"] * 300

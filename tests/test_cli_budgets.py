@@ -118,8 +118,8 @@ def test_people_read_it_too():
               "--cost", 5, "--by", "branch", "--budget", 15)  # fmt: skip
     said = run("threshold", *SCORES, *wanted).stdout
     for words in ("precision >= 70%", "<= 20 a day on average", "<= 20 a day on 95% of days",
-                  "hits a day", "what they show flatters", "Means over groups of branch",
-                  "1 without a positive (empty)"):  # fmt: skip
+                  "per day", "optimistic", "Means over groups of branch",
+                  "without a positive (1: empty)"):  # fmt: skip
         assert words in said
     assert max(map(len, (line for line in said.splitlines() if "──" in line))) <= 80
 

@@ -12,7 +12,7 @@ from files import made_rows, write
 from test_cli import run
 from toppush import __version__, files
 from toppush.cli import main
-from toppush.cli.common import FilePath
+from toppush.cli.options import FilePath
 from toppush.modelfile.exports import export_json, export_onnx
 
 FIT = ("fit", "train.csv", "--label", "fraud", "--drop", "id", "--lam", "0.1", "--top", "30%")
@@ -82,7 +82,7 @@ def test_no_command_writes_over_what_it_reads_or_writes(arguments, folder):
 
 
 def test_a_folder_of_parts_may_hold_the_model(folder):
-    from toppush.cli.common import InputFile
+    from toppush.cli.options import InputFile
 
     (folder / "parts" / "m.toppush").touch()
     read = InputFile().files(folder / "parts")

@@ -78,9 +78,9 @@ def test_fit_and_info_say_what_the_model_is(kind, fitted, folder):
     assert about["model"] == kind
     for text in (printed, told):
         assert SENTENCES[kind] in text
-        assert ("Certificate: objective" in text) == ("certificate" in about)
-        assert ("by members that did not see it" in text) == ("out_of_fold" in about)
-        assert ("which flatter" in text) == ("training" in about)
+        assert ("Certificate of the training objective" in text) == ("certificate" in about)
+        assert ("Out-of-fold" in text) == ("out_of_fold" in about)
+        assert ("(optimistic)" in text) == ("training" in about)
     assert ("out_of_fold" in about) == (kind in CROSS_FITTED)
     assert ("certificate" in about) == (kind not in CROSS_FITTED)
     assert (folder / f"{kind}.onnx").stat().st_size > 100
@@ -158,7 +158,7 @@ def test_fits_that_cannot_be_end_with_a_sentence(kind, options, code, folder, tm
 
 
 def test_help_lists_the_options_of_every_kind():
-    told = run("fit", "--help").stdout.split("some of the options:")[1].split("With --cluster")[0]
+    told = run("fit", "--help").stdout.split("of the options:")[1].split("With --cluster")[0]
     found, kind = {}, None
     for word in told.split():
         if word in KINDS:

@@ -67,7 +67,7 @@ def test_thresholds_agree_and_turn_round():
         assert ours[name] == alone[name]
         assert low[name] == (-ours[name] if name == "score" else ours[name])
     said = run("threshold", *turned, *wanted).stdout
-    assert "Rows with a score below it are alarms" in said
+    assert "Rows with a score below the threshold are alarms" in said
     assert "low, the lowest first" in said
 
 

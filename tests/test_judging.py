@@ -277,7 +277,7 @@ def test_models_stand_beside_columns(scored, tmp_path):
     wrong = run(
         "compare", scored, "--scores", "good", "--with", tmp_path / "m.toppush", *other, code=1
     )
-    assert "takes another label for the positive one" in wrong.stderr
+    assert "another positive label" in wrong.stderr
 
 
 @pytest.mark.parametrize(
@@ -285,12 +285,12 @@ def test_models_stand_beside_columns(scored, tmp_path):
     [
         (("--scores", "good"), "named", 2),
         (("--scores", "good,chance", "--cv", "3"), "--cv", 2),
-        (("--by", "auc"), "--by", 2),
+        (("--metric", "auc"), "--metric", 2),
         (("--scores", "good,chance", "--lower-is-better", "age"), "not in --scores", 2),
         (("--scores", "good,chanse"), r"'chance'\?", 1),
         (("--scores", "good,city"), "column city", 1),
         (("--scores", "good,age"), "column age.*missing", 1),
-        (("--scores", "good,chance", "--by", "area"), "'area'", 1),
+        (("--scores", "good,chance", "--metric", "area"), "'area'", 1),
     ],
 )
 def test_lists_that_cannot_be_compared_are_told(arguments, said, code, scored):

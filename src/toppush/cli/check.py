@@ -6,75 +6,81 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from toppush.cli import common
-from toppush.cli.rank import percent
-from toppush.cli.sources import FILE, Given, opened, source_options
+from toppush.cli import options
+from toppush.cli.group import Command
+from toppush.cli.output import (
+    TextTable,
+    model_label_text,
+    percent,
+    scoring_facts,
+    scoring_text,
+    show,
+)
+from toppush.cli.sources import FILE, SourceArguments, open_scores, source_options
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from toppush.monitor.drift import Change, Limits
     from toppush.monitor.verdict import Checked, CheckedColumn
 
-MOVED = 5
-"""Exit code when something has moved that the command was to watch."""
+DRIFTED = 5
+"""Exit code if a monitored quantity has drifted."""
 SHOWN = 20
 """Columns that are shown on a terminal."""
 NEVER = "never"
-ABOVE_ZERO = click.FloatRange(min=0.0, min_open=True)
 
 
-def read_groups(
+def parse_groups(
     context: click.Context, parameter: click.Parameter, values: Sequence[str]
 ) -> tuple[str, ...]:
-    """What to fail on: groups of changes, or never."""
+    """The groups of changes that end with an exit code, or none."""
     from toppush.monitor.verdict import GROUPS
 
-    given = common.listed(values) or tuple(GROUPS)
-    if unknown := [one for one in given if one not in (*GROUPS, NEVER)]:
+    names = options.split_names(values) or tuple(GROUPS)
+    if unknown := [name for name in names if name not in (*GROUPS, NEVER)]:
         raise click.BadParameter(f"{unknown[0]!r} is none of {', '.join((*GROUPS, NEVER))}.")
-    return () if NEVER in given else given
+    return () if NEVER in names else names
 
 
-@click.command(cls=common.Command)
+@click.command(cls=Command)
 @source_options
 @click.option(
     "--labels/--no-labels",
     default=None,
     help="Whether DATA holds labels [default: if a table has the column].",
 )
-@common.list_option(
+@options.list_option(
     "--fail-on",
-    "What ends with exit code 5 if it moved: columns, scores, precision, or never; with commas "
+    "Drift that ends with exit code 5: columns, scores, precision, separated by commas, or never "
     "[default: all three].",
-    callback=read_groups,
+    callback=parse_groups,
 )
 @click.option(
-    "--psi", type=ABOVE_ZERO, default=0.1, show_default=True,
-    help="Population stability index of values or scores that counts.",
+    "--psi", type=options.ABOVE_ZERO, default=0.1, show_default=True,
+    help="Minimum population stability index of values or scores that counts as drift.",
 )  # fmt: skip
 @click.option(
-    "--share", type=common.SHARE, default=0.02, show_default=True,
-    help="Change of the share of gaps, unknown texts or values beyond the range that counts.",
+    "--share", type=options.FRACTION, default=0.02, show_default=True,
+    help="Minimum change of the share of missing values, unknown categories or values outside the "
+    "range that counts as drift.",
 )  # fmt: skip
 @click.option(
     "--factor", type=click.FloatRange(min=1.0, min_open=True), default=2.0, show_default=True,
-    help="How many times as many, or as few, rows at the top count.",
+    help="Minimum factor by which the number of rows at the top grows or shrinks.",
 )  # fmt: skip
 @click.option(
-    "--precision", type=common.SHARE, default=0.2, show_default=True,
-    help="Part of the precision at the top whose loss counts.",
+    "--precision", type=options.FRACTION, default=0.2, show_default=True,
+    help="Minimum relative loss of precision at the top.",
 )  # fmt: skip
 @click.option(
-    "--alpha", type=common.SHARE, default=0.01, show_default=True,
-    help="Chance of any alarm if nothing moved, over all tests.",
+    "--alpha", type=options.FRACTION, default=0.01, show_default=True,
+    help="Probability of any false report of drift, over all tests.",
 )  # fmt: skip
 @click.option(
     "--before",
     type=FILE,
-    help="Rows to compare with, instead of those that MODEL was fitted to.",
+    help="Rows to compare with, instead of the training rows of MODEL.",
 )
-@click.option("--html", type=common.OutputFile(), help="Also write a page about it.")
+@click.option("--html", type=options.OutputFile(), help="Also write an HTML page.")
 def check(
     labels: bool | None,
     fail_on: tuple[str, ...],
@@ -88,17 +94,17 @@ def check(
     alpha: float,
     **source: Any,
 ) -> None:
-    """Say what moved in DATA since MODEL was fitted: columns, scores, precision at the top.
+    """Report drift of DATA since MODEL was fitted: in columns, scores and precision at the top.
 
-    Columns: their values, gaps, unknown texts, values beyond the range of training. Scores: whether
-    percentile scores are evenly distributed, and how many rows are at the top. Precision: whether
-    the top of the ranking still holds as many positives as out-of-fold scores predicted, if DATA
-    has labels. A change counts if it is large and, by a test that is corrected for there being
-    many, statistically significant.
+    Columns: their values, missing values, unknown categories, values outside the training range.
+    Scores: whether percentile scores are evenly distributed, and how many rows are at the top.
+    Precision: whether the top of the ranking still holds as many positives as out-of-fold scores
+    predicted, if DATA has labels. A change counts if it is large and, by a test that is corrected
+    for multiple testing, statistically significant.
 
-    For a scheduler: exit code 0 if nothing moved, 5 if something did. The file is streamed.
+    For a scheduler: exit code 0 without drift, 5 with drift. The file is streamed.
 
-    With --before, DATA is held against other rows, such as last month's; then MODEL may be a skops
+    With --before, DATA is compared with other rows, such as last month's; then MODEL may be a skops
     file, or be left out where --scores names a column of both files.
 
     Example: toppush check fraud.toppush this-week.csv --html check.html
@@ -108,90 +114,110 @@ def check(
     from toppush.monitor.drift import Limits
     from toppush.monitor.verdict import headline, sentences
 
-    given = Given.of(**source)
+    arguments = SourceArguments.of(**source)
     limits = Limits(psi, share, factor, precision, alpha)
-    found, met, said = _check(given, before, labels, limits)
+    found, facts, notes = _check(arguments, before, labels, limits)
     if html is not None:
         from toppush.report.check import watch_page
         from toppush.system.writing import write_text
 
-        model = None if given.model is None else given.model.name
+        model = None if arguments.model is None else arguments.model.name
         against = "" if before is None else before.name
-        write_text(html, watch_page(found, data=given.data.name, model=model, before=against))
-    failing = found.moved(*fail_on) if fail_on else []
-    written = {"html": None if html is None else str(html), "failed": bool(failing)}
-    common.show(
+        page = watch_page(found, data=arguments.data.name, model=model, before=against)
+        write_text(html, page)
+    failed = bool(fail_on and found.moved(*fail_on))
+    show(
         as_json,
-        met | found.as_json() | written,
-        said,
+        facts | found.as_json() | {"html": None if html is None else str(html), "failed": failed},
+        notes,
         headline(found),
         *sentences(found),
-        column_table(found.columns),
-        top_table(found),
+        _column_table(found.columns) if found.columns else "",
+        _top_table(found),
         "" if html is None else f"Written: {html}.",
     )
-    if failing:
-        raise click.exceptions.Exit(MOVED)
+    if failed:
+        raise click.exceptions.Exit(DRIFTED)
 
 
 def _check(
-    given: Given, before: Path | None, labels: bool | None, limits: "Limits"
+    arguments: SourceArguments, before: Path | None, labels: bool | None, limits: "Limits"
 ) -> tuple["Checked", dict[str, Any], str]:
-    """What moved, and what was met on the way, as JSON and in words."""
+    """The drift, and what was noticed while scoring, as JSON and in words."""
     from toppush.files.check_rankings import check_against
     from toppush.files.checking import check as check_file
     from toppush.files.scoring import ScoringNotes
     from toppush.files.sources import ModelSource
 
-    with opened(given) as (source, file):
+    with open_scores(arguments) as (source, file):
         if before is not None:
-            options = {"label": given.label, "positive": given.positive, "kind": given.kind}
             found = check_against(
-                source, before, given.data, labels=labels, limits=limits, **options
+                source,
+                before,
+                arguments.data,
+                labels=labels,
+                limits=limits,
+                label=arguments.label,
+                positive=arguments.positive,
+                kind=arguments.kind,
             )
-            return found, {"before": str(before)}, f"{found.rows:,} rows, against {before.name}."
+            notes = f"{found.rows:,} rows, compared with {before.name}."
+            return found, {"before": str(before)}, notes
         if not isinstance(source, ModelSource):
             raise click.UsageError(
-                "only a model of toppush remembers its training rows; name rows to compare with by "
+                "only a toppush file records its training rows; name rows to compare with by "
                 "--before."
             )
         model, seen = source.model, ScoringNotes()
-        found = check_file(model, file, label=given.label, labels=labels, limits=limits, seen=seen)
-    said = [common.model_label_text(model), common.met_text(model, seen)]
-    return found, common.met(model, seen), "\n".join(filter(None, said))
+        found = check_file(
+            model, file, label=arguments.label, labels=labels, limits=limits, seen=seen
+        )
+    texts = [model_label_text(model), scoring_text(model, seen)]
+    return found, scoring_facts(model, seen), "\n".join(filter(None, texts))
 
 
-def column_table(columns: "Sequence[CheckedColumn]") -> "Table | str":
-    """The columns, the most moved first."""
-    if not columns:
-        return ""
-    rows = [
-        [one.name, ", ".join(one.moved) or "-", f"{one.psi:.3f}", f"{one.distance:.3f}",
-         *(_both(one.change("gaps"))), _now(one.change("unknown texts")), _now(one.change("range"))]
-        for one in columns[:SHOWN]
-    ]  # fmt: skip
+def _column_table(columns: "Sequence[CheckedColumn]") -> TextTable:
+    """The columns, the largest drift first."""
+    rows = []
+    for column in columns[:SHOWN]:
+        missing = column.change("gaps")
+        rows.append(
+            [
+                column.name,
+                ", ".join(column.moved) or "-",
+                f"{column.psi:.3f}",
+                f"{column.distance:.3f}",
+                _share(missing.before if missing else None),
+                _now(missing),
+                _now(column.change("unknown texts")),
+                _now(column.change("range")),
+            ]
+        )
     more = len(columns) - SHOWN
-    title = "Columns, the most moved first" + f" ({more:,} more not shown)" * (more > 0)
-    heads = ("column", "moved", "PSI", "distance", "gaps before", "now", "unknown", "beyond range")
-    return common.table(*heads, rows=rows, title=title)
-
-
-def top_table(found: "Checked") -> "Table":
-    """How many rows are at the top, and what they hold."""
-    rows = [
-        [f"{one.percentile:.4g}" if one.percentile else "all", percent(one.part),
-         percent(one.part_now), f"{one.rows:,}", _share(one.precision),
-         *([] if one.found is None or one.low is None or one.high is None else
-           [percent(one.found), percent(one.low), percent(one.high)])]
-        for one in found.parts
+    title = "Columns, the largest drift first" + f" ({more:,} more not shown)" * (more > 0)
+    heads = [
+        "column", "drift", "PSI", "distance", "missing before", "now", "unknown", "outside range",
     ]  # fmt: skip
+    return TextTable(heads, rows, title)
+
+
+def _top_table(found: "Checked") -> TextTable:
+    """How many rows are at the top, and the precision there."""
+    rows = []
+    for part in found.parts:
+        row = [
+            f"{part.percentile:.4g}" if part.percentile else "all",
+            percent(part.part),
+            percent(part.part_now),
+            f"{part.rows:,}",
+            _share(part.precision),
+        ]
+        if part.found is not None and part.low is not None and part.high is not None:
+            row += map(percent, (part.found, part.low, part.high))
+        rows.append(row)
     heads = ["percentile above", "rows before", "now", "rows", "precision before"]
     heads += ["now", "from", "to"] * found.labelled
-    return common.table(*heads, rows=rows, title="The top of the list")
-
-
-def _both(change: "Change | None") -> list[str]:
-    return ["-", "-"] if change is None else [_share(change.before), _share(change.now)]
+    return TextTable(heads, rows, "The top of the ranking")
 
 
 def _now(change: "Change | None") -> str:
@@ -199,4 +225,4 @@ def _now(change: "Change | None") -> str:
 
 
 def _share(share: float | None) -> str:
-    return "-" if not share else percent(share)
+    return percent(share) if share else "-"

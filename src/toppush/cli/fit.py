@@ -1,52 +1,36 @@
 """`toppush fit`."""
 
-from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
 
-from toppush.cli import common
-from toppush.cli.leaderboard import leaderboard, verdict
+from toppush.cli import options
+from toppush.cli.group import Command
+from toppush.cli.info import baseline_caution, leaderboard_parts, sentences, without_history
+from toppush.cli.output import chosen_label_text, lines_to_stderr, show
 from toppush.system.reading import part_paths
 
 if TYPE_CHECKING:
     from toppush.files import Model
     from toppush.files.readers import Reader
 
-BEHIND = 0.01
-"""Average precision that a model may be below logistic regression without a caution, on the
-folds, so that on other rows it is seldom behind by 0.02 unsaid."""
 NOT_FOR_A_CLUSTER = (
     "members", "effort", "seconds", "threads", "tol", "scoring", "sample_weight",
     "groups", "time",
 )  # fmt: skip
-GAPS = {
-    "filled": "Gaps filled (numbers with the median) and marked by a column of their own",
-    "gaps": "Gaps, left as they are in numbers and a category of their own in texts",
-    "codes": "Gaps, left as they are",
-}
-ROLES = {
-    "sample_weight": "Rows and measures weighted by",
-    "groups": "No fold parts rows of the same",
-    "time": "Folds hold out rows later than those they train on, by",
-}
-MEASURED = {
-    "training": "On these training rows, which flatter",
-    "out_of_fold": "On {rows:,} of these training rows, each by members that did not see it",
-}
 
 
-def read_lam(
+def parse_lam(
     context: click.Context, parameter: click.Parameter, value: str | None
 ) -> float | str | None:
     """A positive number, or "cv"."""
-    if value is None:
-        return None
+    if value is None or value == "cv":
+        return value
     try:
-        if value == "cv" or 0.0 < float(value) < float("inf"):
-            return value if value == "cv" else float(value)
+        if 0.0 < float(value) < float("inf"):
+            return float(value)
     except ValueError:
         pass
     raise click.BadParameter(
@@ -54,7 +38,7 @@ def read_lam(
     )
 
 
-def read_top(
+def parse_top(
     context: click.Context, parameter: click.Parameter, value: str | None
 ) -> float | str | None:
     """A count, a share such as 0.01 or 1%, "auto" or "cv"."""
@@ -74,7 +58,7 @@ def read_top(
     )
 
 
-def read_members(
+def parse_members(
     context: click.Context, parameter: click.Parameter, value: str | None
 ) -> int | tuple[str, ...] | None:
     """A count from 1, or names."""
@@ -82,78 +66,80 @@ def read_members(
         return None
     if value.isdigit() and int(value) > 0:
         return int(value)
-    names = common.listed([value])
+    names = options.split_names([value])
     if not names or any(not name.isidentifier() for name in names):
         raise click.BadParameter(f"{value!r} is neither a count from 1 nor names of members.")
     return names
 
 
-@click.command(cls=common.Command)
-@click.argument("data", metavar="DATA", type=common.InputFile())
-@common.training_options
-@common.output_option(
-    "Where to write the model; an old one is replaced when the new one is complete.", required=True
+@click.command(cls=Command)
+@click.argument("data", metavar="DATA", type=options.InputFile())
+@options.training_options
+@options.output_option(
+    "Where to write the model; an existing file is replaced when the new one is complete.",
+    required=True,
 )
 @click.option(
     "--model",
-    type=common.Registered("toppush.modeltypes:KINDS"),
-    help="What the score is made of. An option that a kind of model does not take is refused "
-    "[auto; linear if one of --lam, --top, --loss, --scale and --tol is given].",
+    type=options.RegistryChoice("toppush.modeltypes:KINDS"),
+    help="Model type. Options that it does not take are refused [default: auto; linear if one of "
+    "--lam, --top, --loss, --scale and --tol is given].",
 )
 @click.option(
     "--effort",
     type=click.Choice(["quick", "normal", "thorough"]),
-    help="How much auto tries [normal].",
+    help="How many base models auto tries [auto: normal].",
 )
 @click.option(
     "--seconds",
-    type=click.FloatRange(min=0.0, min_open=True),
-    help="After which auto begins nothing more, and combines what is done. (Ctrl-C ends a fit "
-    "without a model.)",
+    type=options.ABOVE_ZERO,
+    help="Time limit after which auto starts no further fit and combines the finished ones. "
+    "(Ctrl-C stops without a model.)",
 )
 @click.option(
     "--lam",
-    callback=read_lam,
-    help="Penalty on the weights, or cv: by cross-validation [linear: cv].",
+    callback=parse_lam,
+    help="Regularisation strength, or cv to choose it by cross-validation [linear: cv].",
 )
 @click.option(
     "--top",
-    callback=read_top,
-    help="Negatives that make the top: 1, a count, a share such as 1%; of linear also auto: the "
-    "fewest that have a solution; cv: by cross-validation [linear: cv].",
+    callback=parse_top,
+    help="Number of highest negatives in the loss: 1, a count, or a share such as 1%; for linear "
+    "also auto, the fewest with a non-zero solution; cv chooses it by cross-validation "
+    "[linear: cv].",
 )
 @click.option(
     "--loss",
-    type=common.Registered("toppush.problem.losses:LOSSES", "toppush.modeltypes:OTHER_LOSSES"),
+    type=options.RegistryChoice("toppush.problem.losses:LOSSES", "toppush.modeltypes:OTHER_LOSSES"),
     help="[linear: truncated_quadratic; trees: pairwise or binary; net: pairwise or cross_entropy]",
 )
 @click.option(
     "--scale",
-    type=common.Registered("toppush.tables.scaling:SCALES"),
-    help="Divide each column by its largest value, its deviation, or not at all [maxabs, where "
-    "columns are scaled].",
+    type=options.RegistryChoice("toppush.tables.scaling:SCALES"),
+    help="Scale columns by their maximum absolute value, by their standard deviation, or not at "
+    "all [maxabs, for model types that scale].",
 )
 @click.option(
     "--members",
-    callback=read_members,
+    callback=parse_members,
     metavar="N|NAME,...",
-    help="How many models are averaged; of auto, which it chooses among.",
+    help="Number of models to average; for auto, the base models to choose from.",
 )
 @click.option(
     "--tol",
-    type=click.FloatRange(min=0.0, min_open=True),
-    help="Relative gap at which fits end [linear: 1e-4].",
+    type=options.ABOVE_ZERO,
+    help="Relative duality gap at which the solver stops [linear: 1e-4].",
 )
 @click.option(
     "--cluster",
     metavar="ADDRESS|local",
-    help="Let the workers of a Dask cluster read the parts of DATA and fit them.",
+    help="Fit on a Dask cluster, whose workers read the partitions of DATA.",
 )
-@click.option("--onnx", type=common.OutputFile(), help="Also write the model as ONNX.")
+@click.option("--onnx", type=options.OutputFile(), help="Also write the model as ONNX.")
 @click.option(
     "--weights",
-    type=common.OutputFile(),
-    help="Also write the weights by column name as JSON, of --model linear.",
+    type=options.OutputFile(),
+    help="Also write the weights by column name as JSON, for --model linear.",
 )
 def fit(
     data: Path,
@@ -162,16 +148,16 @@ def fit(
     weights: Path | None,
     cluster: str | None,
     as_json: bool,
-    **options: Any,
+    **more: Any,
 ) -> None:
-    """Learn to rank the rows of DATA, and write the model.
+    """Fit a model that ranks the rows of DATA, and write it to a file.
 
-    DATA is CSV, TSV, Parquet, Arrow, LIBSVM (plain, gz, bz2, xz), NPZ or NPY. Texts become
-    categories, dates numbers, gaps stay gaps or are filled and marked; all of it is part of the
-    model.
+    DATA is CSV, TSV, Parquet, Arrow, LIBSVM (plain, gz, bz2, xz), NPZ or NPY. Strings become
+    categories and dates become numbers; missing values are kept, or imputed and marked. The model
+    file contains this preparation.
 
-    Rankers of several kinds are fitted, compared on rows that they did not see, and combined; a
-    table says how each did. --model names one kind instead, which takes some of the options:
+    The default, auto, cross-validates several model types and combines them; a table shows their
+    metrics. --model selects one type instead, which takes some of the options:
 
     \b
       auto       --effort --seconds --members --scoring --cv --groups --time
@@ -181,74 +167,71 @@ def fit(
       trees      --top --loss --members --cv --groups
       net        --top --loss --members
 
-    With --cluster, DATA is a folder or a pattern in quotes whose files the workers see too.
+    With --cluster, DATA is a folder, or a glob pattern in quotes, that the workers can read too.
 
     Example: toppush fit train.csv -o fraud.toppush --label fraud --positive yes --drop id
 
     Example: toppush fit train.csv -o fraud.toppush --label fraud --drop id --model linear
     """  # noqa: D301 - a mark of click's
-    from toppush.cli.progress import lines_to_stderr
     from toppush.modeltypes import chosen
 
     if cluster is None and not data.is_file():
-        said = "is a folder, which only --cluster reads" if data.is_dir() else "does not exist"
-        raise click.BadParameter(f"{data} {said}.", param_hint="DATA")
-    wanted = {"model": output, "onnx": onnx, "weights": weights}
-    paths = {what: path for what, path in wanted.items() if path is not None}
-    chosen(**options).require_exports(paths, options)
-    options["verbose"] = int(not as_json)
-    if not _was_given("cv"):
-        options["cv"] = None
+        problem = "is a folder, which needs --cluster" if data.is_dir() else "does not exist"
+        raise click.BadParameter(f"{data} {problem}.", param_hint="DATA")
+    outputs = {"model": output, "onnx": onnx, "weights": weights}
+    paths = {name: path for name, path in outputs.items() if path is not None}
+    chosen(**more).require_exports(paths, more)
+    more["verbose"] = int(not as_json)
+    source = click.get_current_context().get_parameter_source("cv")
+    if source is not ParameterSource.COMMANDLINE:
+        more["cv"] = None
     with lines_to_stderr():
-        model = _fit(data, **options) if cluster is None else _fit_on(cluster, data, **options)
+        model = _fit(data, **more) if cluster is None else _fit_on(cluster, data, **more)
     _write(model, paths)
-    written = {what: str(path) for what, path in paths.items()}
-    saved = ", ".join(f"{path} ({what})" for what, path in written.items())
+    written = {name: str(path) for name, path in paths.items()}
     about = model.about
-    first = " ".join([common.chosen_label_text(about["label"]), *behind(about)])
-    table = None if as_json else leaderboard(about)
-    told = [first, *describe(about), table, *verdict(about), f"Written: {saved}."]
-    common.show(as_json, without_history(about) | {"written": written}, *told)
+    show(
+        as_json,
+        without_history(about) | {"written": written},
+        " ".join([chosen_label_text(about["label"]), *baseline_caution(about)]),
+        *sentences(about),
+        *leaderboard_parts(about),
+        f"Written: {', '.join(f'{path} ({name})' for name, path in written.items())}.",
+    )
 
 
 def _write(model: "Model", paths: dict[str, Path]) -> None:
-    """Write the model and its exports, once all of them are made."""
+    """Write the model and its exports after all of them are made."""
     from toppush.modelfile.exports import json_bytes, onnx_bytes
     from toppush.modelfile.saving import require_no_training_rows, to_bytes
     from toppush.system.writing import write_bytes
 
     makers = {"model": to_bytes, "onnx": onnx_bytes, "weights": json_bytes}
-    contents = {path: makers[what](model) for what, path in paths.items()}
+    contents = {path: makers[name](model) for name, path in paths.items()}
     for path in contents:
         require_no_training_rows(path, model.about)
     for path, content in contents.items():
         write_bytes(path, content)
 
 
-def _was_given(option: str) -> bool:
-    """Whether an option is on the command line."""
-    found = click.get_current_context().get_parameter_source(option)
-    return found is ParameterSource.COMMANDLINE
-
-
-def _fit(data: Path, *, kind: str | None, **options: Any) -> "Model":
-    """Fit one file."""
+def _fit(data: Path, *, kind: str | None, **more: Any) -> "Model":
+    """Fit a model on one file."""
     from toppush import files
     from toppush.files.readers import reading
 
     with reading(data, kind) as rows:
-        return files.fit(rows, **options | _columns_of(rows, options))
+        return files.fit(rows, **more | _columns(rows, more))
 
 
-def _columns_of(rows: "Reader", options: dict[str, Any]) -> dict[str, tuple[str, ...]]:
-    """The options that name columns, read with the names in a file."""
+def _columns(rows: "Reader", more: dict[str, Any]) -> dict[str, tuple[str, ...]]:
+    """The options that name columns, split with the column names of the file."""
     return {
-        name: common.named_columns(rows, options[name]) for name in ("drop", "categorical", "keep")
+        name: options.column_names(rows, more[name]) for name in ("drop", "categorical", "keep")
     }
 
 
-def _fit_on(cluster: str, data: Path, *, model: str | None, seed: int, **options: Any) -> "Model":
-    """Fit files in parts on a cluster; its folds are not drawn, so there is no seed."""
+def _fit_on(cluster: str, data: Path, *, model: str | None, seed: int, **more: Any) -> "Model":
+    """Fit a model on a cluster, from a partitioned file; its folds are not random."""
     from toppush import files
     from toppush.designs.dask import connected
     from toppush.files.readers import reading
@@ -259,109 +242,11 @@ def _fit_on(cluster: str, data: Path, *, model: str | None, seed: int, **options
             f"{model} is not for a cluster, which fits {FIRST} models.", param_hint="--model"
         )
     for name in NOT_FOR_A_CLUSTER:
-        if options.pop(name) is not None:
+        if more.pop(name) is not None:
             flag = f"--{name.replace('_', '-')}"
             raise click.BadParameter("is not for a cluster; leave it out.", param_hint=flag)
-    options = {name: value for name, value in options.items() if value is not None}
+    more = {name: value for name, value in more.items() if value is not None}
     with connected(cluster):
-        with reading(part_paths(data)[0], options.get("kind")) as rows:
-            columns = _columns_of(rows, options)
-        return files.fit_parts(data, **options | columns)
-
-
-def without_history(about: dict[str, Any]) -> dict[str, Any]:
-    """What a model says of itself, but neither the course of its solve nor long tables."""
-    short = {"scores": ("why", "held_out"), "watched": ("left_out",)}
-    for part, names in short.items():
-        if isinstance(about.get(part), dict):
-            about = about | {part: {name: about[part].get(name) for name in names}}
-    if about.get("certificate") is None:
-        return about
-    proof = {key: value for key, value in about["certificate"].items() if key != "history"}
-    return about | {"certificate": proof}
-
-
-def describe(about: dict[str, Any]) -> list[str]:
-    """What a model says of itself, in sentences."""
-    from toppush.modeltypes import FIRST, named
-
-    said = []
-    if data := about.get("data"):
-        parts = f" in {data['parts']:,} parts" if "parts" in data else ""
-        said.append(
-            f"Rows: {data['rows']:,} of {data['file']}{parts}, {data['positives']:,} positive."
-        )
-        said.extend(f"{what}: {data[role]}." for role, what in ROLES.items() if role in data)
-    if columns := about.get("columns"):
-        said.extend(_columns(columns))
-    if settings := about.get("fit"):
-        said.append(named(about.get("model", FIRST)).sentence(settings))
-    if proof := about.get("certificate"):
-        said.append(_proof(proof))
-    for measured, where in MEASURED.items():
-        if quality := about.get(measured):
-            at_top, mean = quality["positives_at_top"], quality["average_precision"]
-            said.append(
-                f"{where.format(**quality)}: positives at the top {at_top:.1%}, average precision "
-                f"{mean:.3f}, AUC {quality['auc']:.3f}."
-            )
-    if why := about.get("scores", {}).get("why"):
-        said.append(why)
-    if spent := about.get("seconds"):
-        parts = ", ".join(f"{name} {seconds:.2f}" for name, seconds in spent.items())
-        said.append(f"Seconds: {parts}.")
-    return said
-
-
-def behind(about: dict[str, Any]) -> list[str]:
-    """A caution if logistic regression ranks the whole list clearly better."""
-    beside = about.get("beside", {"average_precision": 0.0, "logistic_regression": 0.0})
-    ours, theirs = beside["average_precision"], beside["logistic_regression"]
-    if theirs - ours <= BEHIND:
-        return []
-    return [
-        f"Caution: logistic regression ranks the whole list better, with an average precision of "
-        f"{theirs:.3f} against {ours:.3f} on the same columns and folds."
-    ]
-
-
-def _columns(columns: dict[str, Any]) -> list[str]:
-    if "named" not in columns:
-        return [f"Columns: {columns['numbered']:,}, by number."]
-    named = columns["named"]
-    kinds = Counter(one["kind"] for one in named)
-    dates = f"{kinds['date']} of dates, " if kinds["date"] else ""
-    said = [f"Columns: {kinds['number']} of numbers, {dates}{kinds['category']} of categories."]
-    written = [f"{one['name']}{_format(one)}" for one in named if "decimal" in one]
-    if written:
-        said.append(f"Read as numbers although written as text: {', '.join(written)}.")
-    gaps = {one["name"]: one["missing"] for one in named if one["missing"]}
-    if gaps:
-        said.append(f"{GAPS[columns.get('form', 'filled')]}: {common.counted(gaps)}.")
-    left = {
-        "dropped": "dropped",
-        "ids": "ids",
-        "empty": "empty",
-        "constant": "the same in every row",
-    }
-    for what, why in left.items():
-        if columns.get(what):
-            names = (repr(name) if "," in name else name for name in columns[what])
-            said.append(f"Left out, {why}: {', '.join(names)}.")
-    return said
-
-
-def _format(column: dict[str, Any]) -> str:
-    """The unit and the decimal comma of numbers written as text."""
-    parts = [column["unit"], "decimal comma" * (column["decimal"] == ",")]
-    return f" ({', '.join(filter(None, parts))})" if any(parts) else ""
-
-
-def _proof(proof: dict[str, Any]) -> str:
-    if proof["lower"] is None:
-        return f"No bound was proven. {proof['sentence']}"
-    return (
-        f"Certificate: objective {proof['upper']:.6g}, optimum at least {proof['lower']:.6g}, so "
-        f"within {proof['relative_gap']:.2%} of the best ({proof['n_iter']} iterations). "
-        f"{proof['sentence']}"
-    )
+        with reading(part_paths(data)[0], more.get("kind")) as rows:
+            columns = _columns(rows, more)
+        return files.fit_parts(data, **more | columns)

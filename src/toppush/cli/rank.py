@@ -1,48 +1,64 @@
-"""`toppush rank`."""
+"""`toppush rank` and `toppush explain`."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from toppush.cli import asking, common
+from toppush.cli import options
+from toppush.cli.group import Command
+from toppush.cli.output import (
+    TextTable,
+    cell_text,
+    model_label_text,
+    percent,
+    scoring_facts,
+    scoring_text,
+    show,
+)
+from toppush.cli.sources import scoring
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from rich.table import Table
 
+    from toppush.explain.reasons import Reason
     from toppush.files import Model
+    from toppush.files.explaining import Placed, PlacedPair
 
 REASON = re.compile(r"(why_\d+|held_back)_(column|value|lift)")
 SHOWN = 20
-"""Rows that are shown when no output is named."""
+"""Rows that are shown if there is no output file."""
+NOISE = 1e-9
+"""Part of a score difference up to which a remainder is only rounding."""
 
 
-@click.command(cls=common.Command)
-@common.existing("model")
-@common.existing("data")
-@common.output_option("Where to write the list: .csv, .tsv, .parquet, .arrow or .feather.")
+@click.command(cls=Command)
+@options.input_argument("model")
+@options.input_argument("data")
+@options.output_option("Where to write the ranking: .csv, .tsv, .parquet, .arrow or .feather.")
 @click.option(
     "--limit", type=click.IntRange(min=1), help="Keep the best K rows, in bounded memory."
 )
-@asking.by_option
-@common.columns_option("--columns", "Columns of DATA to carry along, such as an id.")
+@options.by_option
+@options.columns_option("--columns", "Columns of DATA to copy to the output, such as an id.")
 @click.option(
     "--explain",
     type=click.IntRange(1, 20),
     metavar="N",
-    help="Say why each row is there: the N columns that lift it most, and what holds it back.",
+    help="Add the N columns that raise the score of each row most, and the column that holds the "
+    "row back.",
 )
 @click.option(
     "--raw-cells",
     is_flag=True,
-    help="Write strings to CSV and TSV as they are. By default those that a spreadsheet would "
+    help="Write strings to CSV and TSV unchanged. By default, strings that a spreadsheet would "
     "evaluate as a formula (they begin with =, +, - or @) get an apostrophe before them.",
 )
-@common.format_option
-@common.json_option
+@options.format_option
+@options.json_option
 def rank(
     model: Path,
     data: Path,
@@ -55,21 +71,21 @@ def rank(
     kind: str | None,
     as_json: bool,
 ) -> None:
-    """List the rows of DATA best first, with percentile score and probability.
+    """Rank the rows of DATA, best first, with percentile score and probability.
 
     The percentile is the percentage of the training rows that score lower: 99.95 is better than
-    all but one in 2,000. The probability is calibrated: the share of positives to expect among rows
-    with such a score. Only the order of scores counts: a score above 0 is not a decision. Take as
-    many rows as you can review, or a threshold by `toppush threshold`.
+    all but one in 2,000. The probability is calibrated: the expected precision among rows with such
+    a score. Only the order of scores counts: a score above 0 is not a decision. Take as many rows
+    as you can review, or a threshold by `toppush threshold`.
 
     Of equal scores the earlier row comes first. With --limit the file is streamed, and memory does
-    not grow with it; without, the scores and --columns of all rows are sorted in memory. With --by
-    every group has a list of its own, of --limit rows. With --explain the listed rows are read
-    again and held.
+    not grow with it; otherwise the scores and --columns of all rows are sorted in memory. With --by
+    each group is ranked separately, with --limit rows per group. With --explain the ranked rows are
+    read again and held in memory.
 
     Example: toppush rank fraud.toppush new.csv -o ranked.csv --limit 1000 --columns id
 
-    Example: toppush rank fraud.toppush new.csv -o lists.csv --by branch --limit 50 --columns id
+    Example: toppush rank fraud.toppush new.csv -o ranked.csv --by branch --limit 50 --columns id
     """
     from toppush import files
     from toppush.files.explaining import compared_with, with_reasons
@@ -77,56 +93,161 @@ def rank(
 
     if output is not None:
         require_ending(output)
-    with common.scoring(model, data, kind) as (ranker, rows, seen):
-        against = compared_with(ranker) if explain else ""
-        carried = common.named_columns(rows, columns)
-        found = files.rank(ranker, rows, limit=limit, columns=carried, by=by, seen=seen)
-        listed = found if as_json or output is not None else found.slice(0, SHOWN)
+    with scoring(model, data, kind) as (ranker, rows, notes):
+        reference = compared_with(ranker) if explain else ""
+        carried = options.column_names(rows, columns)
+        ranked = files.rank(ranker, rows, limit=limit, columns=carried, by=by, seen=notes)
+        shown = ranked if as_json or output is not None else ranked.slice(0, SHOWN)
         if explain:
-            listed = with_reasons(ranker, rows, listed, explain)
-    if output is not None:
-        write_table(listed, output, escape=not raw_cells)
-    written = None if output is None else str(output)
-    result = common.met(ranker, seen) | {"listed": len(found), "output": written}
-    said = [common.model_label_text(ranker), common.met_text(ranker, seen), ranker.scale_text]
+            shown = with_reasons(ranker, rows, shown, explain)
+    result = scoring_facts(ranker, notes) | {"listed": len(ranked)}
+    result["output"] = None if output is None else str(output)
+    parts = [model_label_text(ranker), scoring_text(ranker, notes), ranker.scale_text]
     if explain:
-        said.append(f"Lifts are relative to {against}.")
-        result["compared_with"] = against
+        parts.append(f"Contributions are relative to {reference}.")
+        result["compared_with"] = reference
     if output is None:
-        common.show(
-            as_json, result | {"ranked": listed.to_pylist()}, *said, _as_text(listed, ranker)
-        )
+        show(as_json, result | {"ranked": shown.to_pylist()}, *parts, _table(shown, ranker))
         return
-    common.show(as_json, result, *said, f"Written: {output} ({len(found):,} rows).")
+    write_table(shown, output, escape=not raw_cells)
+    show(as_json, result, *parts, f"Written: {output} ({len(ranked):,} rows).")
 
 
-def _as_text(found: "pa.Table", model: "Model") -> "Table":
-    """The list for the terminal; reasons in words alone."""
-    shown = [
+def _table(ranked: "pa.Table", model: "Model") -> TextTable:
+    """The ranking for the terminal, with the reasons as sentences only."""
+    columns = [
         name
-        for name in found.column_names
-        if not REASON.fullmatch(name) and found[name].null_count < len(found)
+        for name in ranked.column_names
+        if not REASON.fullmatch(name) and ranked[name].null_count < len(ranked)
     ]
-    forms: dict[str, Callable[[Any], str]] = {"score": "{:.4g}".format, "probability": percent}
+    formats: dict[str, Callable[[Any], str]] = {"score": "{:.4g}".format, "probability": percent}
     if model.scale is not None:
-        forms["percentile"] = f"{{:.{model.scale.digits}f}}".format
+        formats["percentile"] = f"{{:.{model.scale.digits}f}}".format
     rows = [
-        [forms.get(name, common.cell_text)(row[name]) for name in shown]
-        for row in found.to_pylist()
+        [formats.get(name, cell_text)(row[name]) for name in columns] for row in ranked.to_pylist()
     ]
-    made = common.table(*shown, rows=rows)
-    if shown[-1] == "why":
-        made.columns[-1].justify = "left"
-    return made
+    return TextTable(columns, rows, left=("why",))
 
 
-def percent(share: float) -> str:
-    """A share in percent, with three digits; not 100 for what is not all.
+class RowPair(click.ParamType):  # type: ignore[type-arg]
+    """Two row numbers, separated by a comma."""
 
-    >>> from toppush.cli.rank import percent
-    >>> percent(0.8333), percent(0.000123), percent(0.99996)
-    ('83.3%', '0.0123%', '99.99%')
+    name = "row,row"
+
+    def convert(self, value: Any, param: options.Param, ctx: options.Context) -> tuple[int, int]:
+        if isinstance(value, tuple):
+            return value
+        parts = [part.strip() for part in str(value).split(",")]
+        if len(parts) != 2 or not all(part.isascii() and part.isdigit() for part in parts):
+            self.fail(f"{value!r} is no pair of row numbers such as 17,4.", param, ctx)
+        return int(parts[0]), int(parts[1])
+
+
+@click.command(cls=Command)
+@options.input_argument("model")
+@options.input_argument("data")
+@click.option(
+    "--row",
+    "rows",
+    type=click.IntRange(min=1),
+    multiple=True,
+    help="A row of DATA to explain, counted from 1; may be repeated.",
+)
+@click.option(
+    "--pair",
+    "pairs",
+    type=RowPair(),
+    multiple=True,
+    help="Two rows: why the first ranks above the second; may be repeated.",
+)
+@click.option(
+    "--count",
+    type=click.IntRange(min=1),
+    default=5,
+    show_default=True,
+    help="Number of columns to name.",
+)
+@options.format_option
+@options.json_option
+def explain(
+    model: Path,
+    data: Path,
+    rows: tuple[int, ...],
+    pairs: tuple[tuple[int, int], ...],
+    count: int,
+    kind: str | None,
+    as_json: bool,
+) -> None:
+    """Explain the ranks of rows of DATA by the contributions of their columns.
+
+    For each --row: the columns that raise its score above the highest-ranked negatives of the
+    training rows, the columns that lower it, and the columns in which the row ranked just above it
+    is ahead. For each --pair: the columns in which the two rows differ most. Contributions are in
+    units of the score.
+
+    Example: toppush explain fraud.toppush new.csv --row 17 --pair 17,4
     """
-    if 0.9995 <= share < 1.0:
-        return f"{min(100 * share, 99.99):.2f}%"
-    return f"{float(f'{100 * share:.3g}'):g}%"
+    from toppush import files
+    from toppush.files.explaining import compared_with
+
+    if not rows and not pairs:
+        raise click.UsageError("nothing to explain; name rows with --row 17 or --pair 17,4.")
+    with scoring(model, data, kind) as (ranker, file, notes):
+        explained, explained_pairs = files.explain_rows(
+            ranker, file, rows, pairs, n_columns=count, seen=notes
+        )
+    reference = compared_with(ranker)
+    result = scoring_facts(ranker, notes) | {
+        "compared_with": reference,
+        "explained": [asdict(row.why) | {"row": row.number, "rank": row.rank} for row in explained],
+        "pairs": [
+            {"rows": pair.numbers, "ranks": pair.ranks} | asdict(pair.why)
+            for pair in explained_pairs
+        ],
+    }
+    parts = [part for row in explained for part in _row_parts(row, notes.rows, reference)]
+    parts += [part for pair in explained_pairs for part in _pair_parts(pair)]
+    show(as_json, result, model_label_text(ranker), scoring_text(ranker, notes), *parts)
+
+
+def _row_parts(row: "Placed", n_rows: int, reference: str) -> list[str | TextTable]:
+    why = row.why
+    side = "above" if why.lift >= 0 else "below"
+    largest = sorted([*why.lifted, *why.lowered], key=lambda reason: -abs(reason.lift))
+    parts: list[str | TextTable] = [
+        f"Row {row.number:,}: rank {row.rank:,} of {n_rows:,}, score {why.score:.6g}, "
+        f"{abs(why.lift):.3g} {side} {reference}.",
+        _reason_table(largest),
+    ]
+    if why.above_usual:
+        parts += ["Columns that raise it most above the mean of all training rows:"]
+        parts += [_reason_table(why.above_usual)]
+    if why.held_back:
+        above = f"row {why.above:,} at rank {row.rank - 1:,}"
+        parts += [f"Columns in which {above} is ahead:", _reason_table(why.held_back)]
+    return parts
+
+
+def _reason_table(reasons: "Iterable[Reason]") -> TextTable:
+    rows = [[reason.column, _value(reason.value), f"{reason.lift:+.3g}"] for reason in reasons]
+    return TextTable(["column", "value", "contribution"], rows)
+
+
+def _pair_parts(pair: "PlacedPair") -> list[str | TextTable]:
+    why, (first, second) = pair.why, pair.numbers
+    above = "above" if pair.ranks[0] < pair.ranks[1] else "below"
+    rows = [
+        [part.column, _value(part.value), _value(part.other), f"{part.lift:+.3g}"]
+        for part in why.differences
+    ]
+    if abs(why.rest) > NOISE * abs(why.score - why.other):
+        rows.append(["all others", "", "", f"{why.rest:+.3g}"])
+    return [
+        f"Row {first:,} (rank {pair.ranks[0]:,}, score {why.score:.6g}) is {above} row {second:,} "
+        f"(rank {pair.ranks[1]:,}, score {why.other:.6g}), by {why.score - why.other:+.3g}:",
+        TextTable(["column", f"row {first}", f"row {second}", "contribution"], rows),
+    ]
+
+
+def _value(text: str | None) -> str:
+    return "missing" if text is None else text

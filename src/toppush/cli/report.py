@@ -6,35 +6,41 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from toppush.cli import asking, common
-from toppush.cli.sources import Given, Listed, read_list, read_training, source_options
+from toppush.cli import options
+from toppush.cli.group import Command
+from toppush.cli.output import cell_text, show
+from toppush.cli.sources import (
+    FILE,
+    ScoredFile,
+    SourceArguments,
+    amount_columns,
+    read_scores,
+    source_options,
+)
 
 if TYPE_CHECKING:
     from sklearn.pipeline import Pipeline
 
     from toppush.files import Model
-    from toppush.report import Budget
     from toppush.types import Matrix
 
 SHOWN = 50
 """Rows of which the page shows columns."""
 
 
-@click.command(cls=common.Command)
+@click.command(cls=Command)
 @source_options
-@common.output_option("Where to write the page.", default=Path("report.html"), show_default=True)
+@options.output_option("Where to write the page.", default=Path("report.html"), show_default=True)
 @click.option(
     "--train",
-    type=common.InputFile(exists=True, dir_okay=False),
-    help="Rows that the model was fitted to; logistic regression learns from them too.",
+    type=FILE,
+    help="Training rows of the model; logistic regression is fitted to them for comparison.",
 )
-@common.columns_option("--columns", "Columns of DATA to show of the first rows, such as an id.")
+@options.columns_option("--columns", "Columns of DATA to show for the first rows, such as an id.")
 @click.option("--title", help="Heading of the page [default: the file's name].")
-@click.option(
-    "--k", type=click.IntRange(min=1), help="Length of the list that the page opens with."
-)
-@asking.money_options
-@asking.day_options
+@click.option("--k", type=options.COUNT, help="Length of the ranking that the page opens with.")
+@options.amount_options
+@options.day_options
 def report(
     output: Path,
     train: Path | None,
@@ -44,10 +50,11 @@ def report(
     as_json: bool,
     **source: Any,
 ) -> None:
-    """Write one self-contained HTML page on how MODEL ranks the labelled rows of DATA.
+    """Write one self-contained HTML page on how well MODEL ranks the labelled rows of DATA.
 
-    Take rows that the model has not seen. The page needs no network; the rows that it shows are in
-    it. MODEL is a file of toppush or of skops; with --scores it is left out: DATA has the scores.
+    Use rows that the model was not fitted to. The page needs no network, and contains the rows that
+    it shows. MODEL is a toppush or skops file; with --scores, MODEL is left out and the scores are
+    a column of DATA.
 
     Example: toppush report fraud.toppush held-out.csv --train train.csv --columns id -o report.html
 
@@ -56,140 +63,147 @@ def report(
     Example: toppush report fraud.toppush held-out.csv --value 120 --cost 5 --per-day 50
     --rows-per-day 20000
     """
-    from toppush.report import write
+    from toppush.report import Budget, write
 
     asked = {name: source.pop(name) for name in ("value", "cost", "per_day", "rows_per_day")}
-    asking.require_pairs(**asked)
-    given, amounts = Given.of(**source), asking.columns_of(asked["value"], asked["cost"])
-    if given.scores is not None and train is not None:
-        raise click.UsageError("--train is for MODEL; scores alone have nothing to learn from.")
-    listed = read_list(given, columns=columns, numbers=amounts, rows=True)
-    listed.require_both_classes()
-    listed.caution()
-    leakage = _caution_of_leakage(listed)
-    budget = _budget(listed, asked)
-    shown = _without(listed, [name for name in amounts if name not in common.listed(columns)])
-    page = _page(shown, train, title=title or given.data.name, k=k, budget=budget, cautions=leakage)
-    write(output, page)
+    options.require_pairs(**asked)
+    arguments = SourceArguments.of(**source)
+    amounts = amount_columns(asked["value"], asked["cost"])
+    if arguments.scores is not None and train is not None:
+        raise click.UsageError("--train is for MODEL; it does not apply to --scores.")
+    file = read_scores(arguments, columns=columns, numbers=amounts, rows=True)
+    file.require_both_classes()
+    file.warn()
+    page = {
+        "title": title or arguments.data.name,
+        "k": k,
+        "cautions": _leakage_cautions(file),
+        "facts": _facts(file),
+        "budget": Budget(**asked | {name: file.amount(asked[name]) for name in ("value", "cost")}),
+    }
+    shown = _without(file, [name for name in amounts if name not in options.split_names(columns)])
+    write(output, _page(shown, train, page))
     size = output.stat().st_size
-    positives = int(listed.found.positive.sum())
-    written = {"output": str(output), "positives": positives, "bytes": size}
-    common.show(
+    written = {
+        "output": str(output),
+        "positives": int(file.scored.positive.sum()),
+        "bytes": size,
+    }
+    show(
         as_json,
-        listed.met() | written,
-        *listed.sentences(),
+        file.facts() | written,
+        *file.sentences(),
         f"Written: {output} ({size / 1e6:.1f} MB).",
     )
 
 
-def _caution_of_leakage(listed: Listed) -> list[str]:
-    """Warn of columns that the model learned from and that may hold the label; the warnings."""
+def _leakage_cautions(file: ScoredFile) -> list[str]:
+    """Warn of features of the model that may contain the label; the warnings."""
     from toppush.files.leaks import leakage_cautions
     from toppush.files.sources import ModelSource
 
-    if not isinstance(listed.source, ModelSource):
+    if not isinstance(file.source, ModelSource):
         return []
-    rows, positive, model = listed.found.rows, listed.found.positive, listed.source.model
+    rows, positive, model = file.scored.rows, file.scored.positive, file.source.model
     if model.columns is None:
         return leakage_cautions(rows, positive, first=model.first)
     known = [name for name in model.columns.by_source() if name in rows.column_names]
     return leakage_cautions(rows.select(known), positive, model.columns.categorical)
 
 
-def _budget(listed: Listed, asked: dict[str, Any]) -> "Budget":
-    from toppush.report import Budget
-
-    money = {name: asking.amount_of(listed, asked[name]) for name in ("value", "cost")}
-    return Budget(**asked | money)
-
-
-def _without(listed: Listed, names: list[str]) -> Listed:
-    """The list without columns that were read for their numbers and are not to be shown."""
-    if not names or listed.found.columns is None:
-        return listed
-    left = listed.found.columns.drop_columns(names)
-    return replace(listed, found=replace(listed.found, columns=left if left.num_columns else None))
+def _without(file: ScoredFile, names: list[str]) -> ScoredFile:
+    """The file without columns that were read for their numbers only."""
+    if not names or file.scored.columns is None:
+        return file
+    left = file.scored.columns.drop_columns(names)
+    return replace(file, scored=replace(file.scored, columns=left if left.num_columns else None))
 
 
-def _page(listed: Listed, train: Path | None, **page: Any) -> str:
-    """The page, with all that whoever made the scores can tell."""
-    from toppush.files.sources import EstimatorSource, ModelSource
+def _page(file: ScoredFile, train: Path | None, page: dict[str, Any]) -> str:
+    """The page, with what the model can explain."""
+    from toppush.files.readers import reading
+    from toppush.files.sources import EstimatorSource, ModelSource, Wanted
     from toppush.report import from_estimator
 
-    source, found = listed.source, listed.found
-    page["facts"] = _facts(listed)
-    named = _features(listed)
+    source, scored, arguments = file.source, file.scored, file.arguments
+    features = _features(file)
     if isinstance(source, ModelSource):
-        ranker, steps, positive = source.model.pipeline, _rival_steps(source.model), None
+        ranker, steps, positive = source.model.pipeline, _baseline_steps(source.model), None
     elif isinstance(source, EstimatorSource) and not source.lower_is_better:
-        ranker, steps = source.estimator, _plain_steps(named)
-        positive = source.positive_class(found.label)
+        ranker, steps = source.estimator, _plain_steps(features)
+        positive = source.positive_class(scored.label)
     else:
-        return _page_of_scores(listed, **page)
-    seen = None if train is None else read_training(listed.given, source, train)
+        return _page_of_scores(file, page)
+    X_train = y_train = None
+    if train is not None:
+        with reading(train, arguments.kind) as rows:
+            training = source.read(rows, Wanted(arguments.label, arguments.positive, rows=True))
+        X_train, y_train = training.rows, training.positive
     return from_estimator(
         ranker,
-        found.rows,
-        found.positive,
-        None if seen is None else seen.rows,
-        None if seen is None else seen.positive,
-        rows=named if found.columns is None else found.columns,
-        rival_steps=steps,
+        scored.rows,
+        scored.positive,
+        X_train,
+        y_train,
+        rows=features if scored.columns is None else scored.columns,
+        baseline_steps=steps,
         positive=positive,
-        scores=found.scores,
-        share=source.model.probability if isinstance(source, ModelSource) else None,
+        scores=scored.scores,
+        probability=source.model.probability if isinstance(source, ModelSource) else None,
         **page,
     )
 
 
-def _page_of_scores(listed: Listed, **page: Any) -> str:
-    """The page without anything that only whoever made the scores could tell."""
+def _page_of_scores(file: ScoredFile, page: dict[str, Any]) -> str:
+    """The page about scores of an unknown model."""
     from toppush.report import build, list_order
 
-    found, source = listed.found, listed.source
-    order = list_order(found.positive, found.scores)
-    turned = (
-        f"The lowest values of {source.name} are at the top of the list; scores on this page are "
-        "those values with the sign turned."
-    )
+    scored, source = file.scored, file.source
+    first = list_order(scored.positive, scored.scores)[:SHOWN]
+    if source.lower_is_better:
+        page["cautions"] += [
+            f"The lowest values of {source.name} are ranked first; scores on this page are those "
+            "values with the opposite sign."
+        ]
     return build(
-        found.positive,
-        found.scores,
+        scored.positive,
+        scored.scores,
         name=source.name,
-        preview=None if found.columns is None else found.columns.take(order[:SHOWN]),
-        cautions=[*page.pop("cautions"), turned * source.lower_is_better],
+        preview=None if scored.columns is None else scored.columns.take(first),
         **page,
     )
 
 
-def _facts(listed: Listed) -> dict[str, str]:
+def _facts(file: ScoredFile) -> dict[str, str]:
     from toppush.report.page import POSITIVE_CLASS
 
-    given = listed.given
-    flatters = ", which the model was fitted to: these figures flatter" * listed.flatters
-    by = (
-        {"Scores": f"column {given.scores}"} if given.model is None else {"Model": given.model.name}
+    arguments = file.arguments
+    in_sample = ", which the model was fitted to (figures are optimistic)" * file.in_sample
+    scores = (
+        {"Scores": f"column {arguments.scores}"}
+        if arguments.model is None
+        else {"Model": arguments.model.name}
     )
-    return by | {
-        "Data": given.data.name + flatters,
-        POSITIVE_CLASS: common.label_as_text(listed.found.label.positive),
+    return scores | {
+        "Data": arguments.data.name + in_sample,
+        POSITIVE_CLASS: cell_text(file.scored.label.positive),
     }
 
 
-def _features(listed: Listed) -> "Matrix | None":
+def _features(file: ScoredFile) -> "Matrix | None":
     """The rows without their label, if they are a table."""
-    rows, label = listed.found.rows, listed.found.label.column
+    rows, label = file.scored.rows, file.scored.label.column
     if not hasattr(rows, "columns"):
         return None
-    if hasattr(rows, "column_names"):  # of Arrow
-        return rows.select(listed.source.features(rows.column_names, label))
-    return rows[listed.source.features(rows.columns, label)]
+    if hasattr(rows, "column_names"):  # Arrow
+        return rows.select(file.source.features(rows.column_names, label))
+    return rows[file.source.features(rows.columns, label)]
 
 
 def _plain_steps(features: "Matrix | None") -> "Pipeline":
-    """How logistic regression is to prepare rows that an estimator of others takes.
+    """Preparation of rows for logistic regression, if the model is of another package.
 
-    An estimator may have been given the label among its columns; logistic regression must not.
+    Such a model may take the label column among its input; logistic regression must not.
     """
     from sklearn.compose import ColumnTransformer
     from sklearn.impute import SimpleImputer
@@ -204,8 +218,8 @@ def _plain_steps(features: "Matrix | None") -> "Pipeline":
     return make_pipeline(columns, MaxAbsScaler())
 
 
-def _rival_steps(model: "Model") -> "Pipeline | None":
-    """How logistic regression is to prepare rows that the model's own ranker takes as they are."""
+def _baseline_steps(model: "Model") -> "Pipeline | None":
+    """Preparation of rows for logistic regression, if the model takes rows unprepared."""
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import MaxAbsScaler
 

@@ -72,8 +72,8 @@ def from_estimator(
     title: str = "Ranking report",
     k: int | None = None,
     facts: Mapping[str, object] | None = None,
-    rival_steps: Pipeline | None = None,
-    share: Callable[[Array], Array | None] | None = None,
+    baseline_steps: Pipeline | None = None,
+    probability: Callable[[Array], Array | None] | None = None,
     positive: object = None,
     scores: ArrayLike | None = None,
     budget: Budget | None = None,
@@ -103,9 +103,9 @@ def from_estimator(
         Names of the features after the pipeline's preparation; by default those it tells.
     title, k, facts
         As for `build`.
-    rival_steps : Pipeline, optional
+    baseline_steps : Pipeline, optional
         How logistic regression prepares the rows, if not as the ranker does; not fitted.
-    share : callable, optional
+    probability : callable, optional
         Calibrated probabilities of scores, such as `Model.probability`; the page compares them
         with the labels. None where it cannot tell.
     positive : optional
@@ -152,10 +152,10 @@ def from_estimator(
     if X_train is not None and y_train is not None:
         trained_on = positives_of(ranker, y_train, positive)
         rows_of_both = X_train, X
-        if rival_steps is None:
+        if baseline_steps is None:
             steps, rows_of_both = _plain(final, _prepared(prepare, X_train), prepared)
         else:
-            steps = list(rival_steps)
+            steps = list(baseline_steps)
         rival = _logistic(steps, *rows_of_both, trained_on)
     table = rows if rows is not None else X if _is_table(X) else None
     return build(
@@ -175,7 +175,7 @@ def from_estimator(
         facts=_facts(ranker, final, features, X_train, positive) | dict(facts or {}),
         cautions=[_caution(final), *cautions],
         budget=budget,
-        shares=None if share is None else share(scores),
+        shares=None if probability is None else probability(scores),
     )
 
 
