@@ -14,7 +14,7 @@ from reproduce.published import PUBLISHED
 from reproduce.results import Result
 from reproduce.tables import Table
 from toppush.problem.losses import LOSSES
-from toppush.problem.tops import project
+from toppush.problem.numerics import project
 from toppush.types import Array
 
 N_RANDOM = 500

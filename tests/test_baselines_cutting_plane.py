@@ -26,7 +26,7 @@ from toppush.baselines.risks import AveragePrecisionHinge, OrderedHinge, PairHin
 from toppush.baselines.structural import rank_range, rank_shares
 from toppush.designs import LocalDesign
 from toppush.solvers import cutting_plane
-from toppush.solvers.simplex import minimise_on_simplex
+from toppush.solvers.cutting_plane import minimise_on_simplex
 
 pytestmark = pytest.mark.sampled(4)
 

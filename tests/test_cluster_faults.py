@@ -20,7 +20,7 @@ from toppush.designs import LocalDesign
 from toppush.problem.losses import LOSSES
 from toppush.problem.objective import TopPushProblem
 from toppush.solvers import SOLVERS, solve
-from toppush.solvers.newton import central_path
+from toppush.solvers.newton import interior_point
 from toppush.solvers.newton.state import Positives
 
 dask = pytest.importorskip("dask", reason="needs Dask, the extra [dask]")
@@ -55,7 +55,7 @@ def test_the_past_comes_back_in_order():
 def test_functions_that_only_ask_change_nothing(solver, formed, rng, monkeypatch):
     """A lost block is not asked them again."""
     if not formed:
-        monkeypatch.setattr(central_path, "FORMED", 1)
+        monkeypatch.setattr(interior_point, "FORMED", 1)
     X, y = made("dense", rng, n_rows=150, n_columns=5)
     asked = set()
 
@@ -120,7 +120,7 @@ def before_rounds(monkeypatch, rounds, act):
 )
 def test_lost_groups_come_back_to_where_they_stood(client, given, rng, monkeypatch):
     given = dict(given)
-    monkeypatch.setattr(central_path, "FORMED", given.pop("formed", 1000))
+    monkeypatch.setattr(interior_point, "FORMED", given.pop("formed", 1000))
     X, y = made("dense", rng)
     undisturbed = solved(lazy(X, 50), y, **given)
 

@@ -12,8 +12,7 @@ from toppush import DegenerateWarning, TopPush, TopPushCV
 from toppush.designs import LocalDesign
 from toppush.problem.losses import LOSSES
 from toppush.problem.objective import TopPushProblem
-from toppush.solvers import SOLVERS, automatic_top, zero_is_optimal
-from toppush.solvers.degenerate import RATIO
+from toppush.solvers import RATIO, SOLVERS, automatic_top, zero_is_optimal
 
 pytestmark = pytest.mark.sampled(2)
 

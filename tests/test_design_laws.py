@@ -15,8 +15,8 @@ from toppush.designs import Block, Scaling
 from toppush.designs.disk import rows as disk
 from toppush.designs.rows import UNSCALED
 from toppush.designs.views import MaskedRows, precise
-from toppush.solvers.newton import central_path
-from toppush.solvers.pairwise import system
+from toppush.solvers import pairwise as pairwise_solver
+from toppush.solvers.newton import interior_point
 
 pytestmark = pytest.mark.sampled(5)
 
@@ -316,8 +316,8 @@ SETTINGS = [
 def fit(monkeypatch, rows, number, weighted, **options):
     given = {"lam": 0.05, "tol": 1e-6, **SETTINGS[number], **options}
     formed = given.pop("formed", 1000)
-    monkeypatch.setattr(central_path, "FORMED", formed)
-    monkeypatch.setattr(system, "MOST_FORMED", formed)
+    monkeypatch.setattr(interior_point, "FORMED", formed)
+    monkeypatch.setattr(pairwise_solver, "MOST_FORMED", formed)
     monkeypatch.setattr(disk.DiskDesign, "most_formed", formed)
     return solved(rows, POSITIVE, WEIGHT if weighted else None, **given)
 

@@ -14,7 +14,7 @@ from holders import HOLDERS, small_parts, with_wide_indices
 from toppush.designs import Block, LocalDesign, block_design, local
 from toppush.designs import in_memory as kinds_of_rows
 from toppush.designs.in_memory import DenseRows, SparseRows
-from toppush.problem.tops import Clipped
+from toppush.problem.numerics import Clipped
 
 N_ROWS, N_COLS = 61, 17
 

@@ -21,7 +21,7 @@ from toppush.metrics import METRICS, metric
 from toppush.models.base import LinearRanker, read_training
 from toppush.problem.losses import LOSSES
 from toppush.solvers import SOLVERS, Solver
-from toppush.solvers.newton.method import newton_method
+from toppush.solvers.newton.interior_point import newton_method
 
 
 @dataclass(frozen=True)

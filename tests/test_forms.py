@@ -18,9 +18,9 @@ from toppush.problem.losses import LOSSES
 from toppush.problem.objective import TopPushProblem
 from toppush.problem.solution import Status
 from toppush.solvers import SOLVERS
-from toppush.solvers.forms import refine, seen
-from toppush.solvers.journal import Journal
-from toppush.solvers.newton import on_driver
+from toppush.solvers.driver import Journal
+from toppush.solvers.newton import dense_fallback
+from toppush.solvers.scaling import refine, seen
 
 KINDS = {
     "dense": lambda X: rows_of(X),
@@ -125,7 +125,7 @@ def test_the_solver_on_the_driver_finds_the_optimum_of_newton(name, k, seed):
         problem = TopPushProblem(design, LOSSES[name], 1e-3, k)
         by_newton = SOLVERS["newton"](problem, tol=1e-8)
         assert refine(problem)
-        found = on_driver.solve_on_driver(problem, Journal(design), tol=1e-8, max_iter=500)
+        found = dense_fallback.solve_dense(problem, Journal(design), tol=1e-8, max_iter=500)
     assert found.status is by_newton.status is Status.CONVERGED
     assert found.upper == pytest.approx(by_newton.upper, rel=2e-8)
     assert_allclose(found.weights, by_newton.weights, rtol=1e-2, atol=1e-3)
@@ -139,7 +139,7 @@ def test_the_solver_on_the_driver_with_more_columns_than_rows(name):
         problem = TopPushProblem(design, LOSSES[name], 0.1, 3)
         by_newton = SOLVERS["newton"](problem, tol=1e-7)
         assert refine(problem)
-        found = on_driver.solve_on_driver(problem, Journal(design), tol=1e-7, max_iter=500)
+        found = dense_fallback.solve_dense(problem, Journal(design), tol=1e-7, max_iter=500)
     assert found.upper == pytest.approx(by_newton.upper, rel=2e-7)
 
 
@@ -180,7 +180,7 @@ def test_a_power_of_two_changes_no_bit():
 
 def test_a_careful_solve_goes_on_where_rows_are_many(monkeypatch):
     """The same where the rows are too many to come to the driver."""
-    monkeypatch.setattr(on_driver, "MOST_ENTRIES", 0)
+    monkeypatch.setattr(dense_fallback, "MOST_ENTRIES", 0)
     X, positive = some_classes(3)
     X *= 10.0 ** np.random.default_rng(3).uniform(-3, 3, (len(X), 1))
     with LocalDesign(X, positive) as design:

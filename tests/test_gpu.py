@@ -17,7 +17,7 @@ from toppush import TopPush
 from toppush.designs import LocalDesign
 from toppush.designs.arrays import NUMPY
 from toppush.problem.losses import LOSSES
-from toppush.solvers.newton.systems import Iterative
+from toppush.solvers.newton.kkt import Iterative
 
 torch = pytest.importorskip("torch", reason="needs torch, the extra [gpu]")
 from benchmarks import gpu_check  # noqa: E402

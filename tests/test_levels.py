@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import reference
-from toppush.problem.tops import MAX_ROUNDS, halfway, root, top_mean
+from toppush.problem.numerics import MAX_ROUNDS, halfway, root, top_mean
 
 EPS = np.finfo(float).eps
 

@@ -8,7 +8,7 @@ from hypothesis.extra.numpy import arrays
 
 import reference
 from toppush.problem.losses import LOSSES
-from toppush.problem.rounding import TINY
+from toppush.problem.numerics import TINY
 
 pytestmark = pytest.mark.sampled(2)
 

@@ -31,8 +31,8 @@ from toppush.problem.losses import LOSSES
 from toppush.problem.objective import TopPushProblem, count_top
 from toppush.problem.solution import Solution, Status
 from toppush.solvers import SOLVERS
-from toppush.solvers.newton import beginning, central_path
-from toppush.solvers.newton.systems import Factored, Iterative
+from toppush.solvers.newton import interior_point
+from toppush.solvers.newton.kkt import Factored, Iterative
 
 pytestmark = pytest.mark.sampled(4)
 
@@ -144,7 +144,7 @@ def test_both_linear_systems_find_the_same_optimum(
     given = {"lam": 0.03, "name": name, "top": top, "tol": 1e-7}
     factored = solve(kind(X), positive, **given)
     assert witness.seen == {"factored"}
-    monkeypatch.setattr(central_path, "FORMED", 0)
+    monkeypatch.setattr(interior_point, "FORMED", 0)
     iterative = solve(kind(X), positive, **given)
     expected = {"factored", "iterative"}
     expected |= {"masked rows"} if share > 0.5 else set()
@@ -163,7 +163,7 @@ def test_more_features_than_are_factored(rng, monkeypatch, witness):
     assert "iterative" in witness.seen
     assert "factored" not in witness.seen
     check_certificate(solution, X.toarray(), positive, **given)
-    monkeypatch.setattr(central_path, "FORMED", 2000)
+    monkeypatch.setattr(interior_point, "FORMED", 2000)
     check_same_optimum(solution, solve(X, positive, **given), 1e-3, rel=2e-6)
 
 
@@ -173,7 +173,7 @@ def test_masked_and_copied_rows_agree(copied_share, name, rng, monkeypatch, witn
     X, positive = some_rows(rng, n_rows=150)
     given = {"lam": 0.03, "name": name, "top": 2, "tol": 1e-7}
     plain = solve(X, positive, **given)
-    monkeypatch.setattr(central_path, "FORMED", 0)
+    monkeypatch.setattr(interior_point, "FORMED", 0)
     monkeypatch.setattr(blocks, "COPIED_SHARE", copied_share)
     other = solve(X, positive, **given)
     assert ("masked rows" in witness.seen) == (copied_share == 0.0)
@@ -189,8 +189,8 @@ def test_a_narrow_first_band_grows_to_the_same_optimum(
     X, positive = some_rows(rng)
     given = {"lam": 0.01, "name": name, "top": top, "tol": 1e-7}
     wide = solve(X, positive, **given)
-    monkeypatch.setattr(beginning, "FIRST_BAND", first)
-    monkeypatch.setattr(central_path, "MOST_NEW", most_new)
+    monkeypatch.setattr(interior_point, "FIRST_BAND", first)
+    monkeypatch.setattr(interior_point, "MOST_NEW", most_new)
     narrow = solve(X, positive, **given)
     check_certificate(narrow, X, positive, **given)
     check_same_optimum(wide, narrow, 0.01, rel=2e-7)
@@ -280,7 +280,7 @@ def check_honest(solution, X, positive, *, tol, **given):
 @pytest.mark.parametrize("top", [1, 2, 1.0])
 @pytest.mark.parametrize("formed", [1000, 0])
 def test_worst_data_end_with_a_proof_or_an_honest_status(formed, top, make, name, rng, monkeypatch):
-    monkeypatch.setattr(central_path, "FORMED", formed)
+    monkeypatch.setattr(interior_point, "FORMED", formed)
     X, positive = make(rng)
     top = min(top, int(np.sum(~positive))) if isinstance(top, int) else top
     for lam in 10.0 ** np.arange(-6, 7, 3):
@@ -296,7 +296,7 @@ def test_worst_data_in_every_form_have_one_optimum(make, name, rng, monkeypatch)
     X, positive = make(rng)
     found = []
     for formed, kind in ((1000, np.asarray), (1000, sparse.csr_array), (0, np.asarray)):
-        monkeypatch.setattr(central_path, "FORMED", formed)
+        monkeypatch.setattr(interior_point, "FORMED", formed)
         monkeypatch.setattr(local, "SMALL", 0)
         found.append(solve(kind(X), positive, lam=0.1, name=name))
     greatest_lower = max(solution.lower for solution in found)
@@ -320,7 +320,7 @@ def test_bounds_are_true_far_from_the_origin(name, off):
 
 @pytest.mark.parametrize("formed", [0])
 def test_rows_of_huge_norm_end_with_an_honest_status(formed, monkeypatch):
-    monkeypatch.setattr(central_path, "FORMED", formed)
+    monkeypatch.setattr(interior_point, "FORMED", formed)
     for seed in range(4):
         X, positive = few_rows(seed)
         for top in (1, 3):
@@ -379,10 +379,10 @@ def test_no_warning_where_there_is_a_solution(name, rng):
 @pytest.mark.parametrize("formed", [1000, 0])
 def test_threads_change_only_the_rounding(formed, kind, top, name, rng, monkeypatch):
     """Also where the first band is an even sample, however the rows are cut into blocks."""
-    monkeypatch.setattr(beginning, "FIRST_BAND", (20, 30))
+    monkeypatch.setattr(interior_point, "FIRST_BAND", (20, 30))
     monkeypatch.setattr(local, "ENTRIES_PER_THREAD", 1)
     monkeypatch.setattr(local, "SMALL", 0)
-    monkeypatch.setattr(central_path, "FORMED", formed)
+    monkeypatch.setattr(interior_point, "FORMED", formed)
     X, positive = some_rows(rng)
     given = {"name": name, "top": top, "lam": 0.1}
     one, two, three = (solve(kind(X), positive, n_jobs=n, **given) for n in (1, 2, 3))
@@ -399,7 +399,7 @@ def test_threads_change_only_the_rounding(formed, kind, top, name, rng, monkeypa
 @pytest.mark.parametrize("formed", [1000, 0])
 def test_repeats_to_the_bit(formed, n_jobs, name, rng, monkeypatch):
     monkeypatch.setattr(local, "ENTRIES_PER_THREAD", 1)
-    monkeypatch.setattr(central_path, "FORMED", formed)
+    monkeypatch.setattr(interior_point, "FORMED", formed)
     X, positive = some_rows(rng)
     answers = set()
     for _ in range(3):
@@ -416,7 +416,7 @@ def test_a_block_may_hold_one_class_alone(n_jobs, rng, monkeypatch):
     order = np.argsort(positive, kind="stable")
     for name in LOSSES:
         for formed in (1000, 0):
-            monkeypatch.setattr(central_path, "FORMED", formed)
+            monkeypatch.setattr(interior_point, "FORMED", formed)
             given = {"lam": 0.1, "name": name, "top": 2, "tol": 1e-7}
             mixed = solve(X, positive, **given)
             by_class = solve(X[order], positive[order], n_jobs=n_jobs, **given)
@@ -455,7 +455,7 @@ def test_however_the_rows_are_stored(top, kind, name, rng, tmp_path, monkeypatch
 @pytest.mark.parametrize("formed", [1000, 0])
 def test_float32_rows_are_certified_too(formed, kind, top, name, rng, monkeypatch):
     monkeypatch.setattr(local, "SMALL", 0)
-    monkeypatch.setattr(central_path, "FORMED", formed)
+    monkeypatch.setattr(interior_point, "FORMED", formed)
     X, positive = some_rows(rng)
     single = X.astype(np.float32)
     given = {"lam": 0.1, "name": name, "top": top}
@@ -593,7 +593,7 @@ class Reader:
 @pytest.mark.parametrize("n_jobs", [1, 3])
 def test_passes_are_the_entries_read(n_jobs, formed, share, name, rng, monkeypatch):
     monkeypatch.setattr(local, "ENTRIES_PER_THREAD", 1)
-    monkeypatch.setattr(central_path, "FORMED", formed)
+    monkeypatch.setattr(interior_point, "FORMED", formed)
     X, positive = some_rows(rng, share=share)
     reader, seen = Reader(monkeypatch), []
 

@@ -19,7 +19,7 @@ from toppush.designs import LocalDesign
 from toppush.designs.disk import memory
 from toppush.designs.disk import rows as disk
 from toppush.designs.views import MaskedRows
-from toppush.solvers.newton import central_path
+from toppush.solvers.newton import interior_point
 
 pytestmark = pytest.mark.sampled(2)
 
@@ -74,7 +74,7 @@ def test_without_room_for_copies(kind, loss, room, formed, tmp_path, rng, monkey
     right = solved(X, y, **given)
     monkeypatch.setattr(disk, "exact_rows_in", lambda *sizes: math.inf)
     if not formed:
-        monkeypatch.setattr(central_path, "FORMED", 0)
+        monkeypatch.setattr(interior_point, "FORMED", 0)
         monkeypatch.setattr(disk.DiskDesign, "most_formed", 0)
     if not room:
         no_room(monkeypatch)

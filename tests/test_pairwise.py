@@ -22,12 +22,10 @@ from solving import apart_at_most, every_loss, few_rows, quickly, some_rows
 from toppush import DegenerateWarning, TopPush, TopPushCV, files, toppush_path
 from toppush.designs import LocalDesign
 from toppush.problem.losses import LOSSES
-from toppush.problem.pair_sums import PAIR_SUMS, LogisticSums
-from toppush.problem.pairwise import PairwiseProblem, smoothed_top
+from toppush.problem.pairwise import PAIR_SUMS, LogisticSums, PairwiseProblem, smoothed_top
 from toppush.problem.solution import Status
-from toppush.solvers import SOLVERS
-from toppush.solvers.pairwise import method, system
-from toppush.solvers.pairwise.sides import TwoSides
+from toppush.solvers import SOLVERS, pairwise
+from toppush.solvers.pairwise import TwoSides
 
 pytestmark = pytest.mark.sampled(2)
 
@@ -102,7 +100,7 @@ def at_point(X, positive, problem_of, mu, weights):
         problem, sides = problem_of(design), TwoSides(design)
         point = problem.at(weights, sides.scores(weights), sides.cost, mu)
         gradient = problem.lam * weights - sides.combine(*point.push)
-        return point, gradient, system.NewtonSystem(problem, sides, point)
+        return point, gradient, pairwise.NewtonSystem(problem, sides, point)
 
 
 @every_loss
@@ -123,7 +121,7 @@ def test_slopes_and_bends_are_differences(name, rng):
     with LocalDesign(X, positive, n_jobs=1) as design:
         problem, sides = problem_of(design), TwoSides(design)
         point = problem.at(weights, sides.scores(weights), sides.cost, mu)
-        newton = system.NewtonSystem(problem, sides, point)
+        newton = pairwise.NewtonSystem(problem, sides, point)
         assert_allclose(newton._product(ahead), change, rtol=1e-5, atol=1e-5 * abs(change).max())
 
 
@@ -151,7 +149,7 @@ def solved(X, positive, *, lam=0.1, name="truncated_quadratic", k=1, weight=None
     options = {"tol": 1e-8, "max_iter": 1000, **options}
     with LocalDesign(X, positive, weight, n_jobs=1) as design:
         problem = PairwiseProblem(design, LOSSES[name], lam, k)
-        return method.smoothed_newton(problem, **options)
+        return pairwise.smoothed_newton(problem, **options)
 
 
 def check_bounds(solution, X, positive, *, lam, name, k, weight=None):
@@ -216,7 +214,7 @@ def test_all_negatives_are_the_mean_over_all_pairs(name, rng):
 @pytest.mark.parametrize("formed", [1000, 0])
 @every_loss
 def test_weights_are_repetitions_and_zero_is_absence(name, formed, rng, monkeypatch):
-    monkeypatch.setattr(system, "MOST_FORMED", formed)
+    monkeypatch.setattr(pairwise, "MOST_FORMED", formed)
     X, positive = some_rows(rng, n_rows=150, n_features=5)
     weight = rng.integers(0, 3, len(X)).astype(float)
     given = {"top": 6, "pairwise": True, "loss": name, "tol": 1e-7}
@@ -322,7 +320,7 @@ def test_who_watches_may_stop_it():
 
 def test_many_features_go_without_a_matrix(monkeypatch):
     formed = solved(*rows(), lam=1e-2, k=30, tol=1e-6)
-    monkeypatch.setattr(system, "MOST_FORMED", 0)
+    monkeypatch.setattr(pairwise, "MOST_FORMED", 0)
     other = solved(*rows(), lam=1e-2, k=30, tol=1e-6)
     assert other.upper == pytest.approx(formed.upper, rel=2e-6)
 

@@ -12,10 +12,10 @@ from toppush.designs import LocalDesign
 from toppush.problem.losses import LOSSES
 from toppush.problem.objective import TopPushProblem, count_top
 from toppush.solvers.driver import solving
-from toppush.solvers.forms import seen
-from toppush.solvers.newton import central_path, preconditioner
-from toppush.solvers.newton.central_path import CentralPath
+from toppush.solvers.newton import interior_point, kkt
+from toppush.solvers.newton.interior_point import CentralPath
 from toppush.solvers.newton.state import part_of, positives_of
+from toppush.solvers.scaling import seen
 
 LAM = 0.03
 N_COLUMNS = 12
@@ -24,7 +24,7 @@ N_COLUMNS = 12
 @contextmanager
 def newton_system(X, positive, monkeypatch, *, name="truncated_quadratic", top=3, n_jobs=1):
     """The system a few iterations along the path, solved by conjugate gradients."""
-    monkeypatch.setattr(central_path, "FORMED", 0)
+    monkeypatch.setattr(interior_point, "FORMED", 0)
     with LocalDesign(X, positive, n_jobs=n_jobs) as design:
         problem = TopPushProblem(design, LOSSES[name], LAM, count_top(top, design.n_neg))
         with solving(design, None):
@@ -67,7 +67,7 @@ def test_with_every_row_taken_one_by_one_it_is_the_matrix(
     kind, n_jobs, top, name, rng, monkeypatch
 ):
     X, positive = some_rows(rng, n_rows=60)
-    monkeypatch.setattr(preconditioner, "_worthwhile", lambda design: 0.0)
+    monkeypatch.setattr(kkt, "_worthwhile", lambda design: 0.0)
     given = {"name": name, "top": top, "n_jobs": n_jobs}
     with newton_system(kind(X), positive, monkeypatch, **given) as (_, system):
         matrix = applied(system._multiply, N_COLUMNS)
@@ -79,7 +79,7 @@ def test_with_every_row_taken_one_by_one_it_is_the_matrix(
 @pytest.mark.parametrize("least", [0.05, 0.5, np.inf])
 def test_light_rows_are_their_means_and_their_spread(least, top, rng, monkeypatch):
     X, positive = some_rows(rng, n_rows=60)
-    monkeypatch.setattr(preconditioner, "_worthwhile", lambda design: least)
+    monkeypatch.setattr(kkt, "_worthwhile", lambda design: least)
     with newton_system(X, positive, monkeypatch, top=top) as (path, system):
         sides = rows_and_weights(path.problem.design)
         spread = 1.0 / np.square(system._precondition._root)
@@ -111,7 +111,7 @@ def test_light_rows_are_their_means_and_their_spread(least, top, rng, monkeypatc
 @pytest.mark.parametrize("top", [1, 4])
 def test_the_spread_comes_to_rest_where_leverages_and_weights_agree(top, rng, monkeypatch):
     X, positive = some_rows(rng, n_rows=60)
-    monkeypatch.setattr(preconditioner, "ROUNDS", 200)
+    monkeypatch.setattr(kkt, "ROUNDS", 200)
     with newton_system(X, positive, monkeypatch, top=top) as (path, _):
         sides, spread = rows_and_weights(path.problem.design), path.spread.found
     agreed = np.full(N_COLUMNS, LAM)
@@ -138,6 +138,6 @@ def test_more_rows_are_taken_where_products_cost_more(rng, monkeypatch):
         for read in (0.0, 1e-9, 1e-6, 1e-3):
             costs = design.arrays.costs._replace(read=read, step=0.0)
             monkeypatch.setattr(design.arrays, "costs", costs)
-            taken.append(preconditioner._worthwhile(design))
+            taken.append(kkt._worthwhile(design))
     assert taken == sorted(taken, reverse=True)
     assert taken[0] > taken[-1]

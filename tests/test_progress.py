@@ -19,7 +19,7 @@ from toppush.problem.losses import LOSSES
 from toppush.problem.objective import TopPushProblem
 from toppush.problem.solution import Iteration
 from toppush.solvers import SOLVERS
-from toppush.solvers.journal import Journal
+from toppush.solvers.driver import Journal
 
 every_solver = pytest.mark.parametrize("solver", SOLVERS)
 

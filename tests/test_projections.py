@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 import reference
-from toppush.problem.tops import ArraySides, clipped_mass, find_landing, mass_above, project
+from toppush.problem.numerics import ArraySides, clipped_mass, find_landing, mass_above, project
 
 pytestmark = pytest.mark.sampled(2)
 

@@ -21,7 +21,7 @@ from reproduce.baselines.interior_point import Batch, Remembered, ShiftedMachine
 from toppush.baselines.ranker import COUNT, POSITIVE, SHARED, Constraints, Task, WeightedRanker
 from toppush.designs.rows import ExactRows
 from toppush.problem.solution import Solution, Status, proven_below
-from toppush.solvers.journal import Journal, Watch
+from toppush.solvers.driver import Journal, Watch
 from toppush.system.threads import in_threads
 from toppush.types import Array, Labels, Matrix, Where
 

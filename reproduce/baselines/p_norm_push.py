@@ -14,7 +14,7 @@ from reproduce.baselines.push_norms import PUSH_NORMS, PushNorm
 from toppush.baselines.ranker import POSITIVE, SHARED, Constraints, Task, WeightedRanker
 from toppush.problem.losses import LOSSES
 from toppush.problem.solution import Solution, Status, proven_below
-from toppush.solvers.journal import Journal
+from toppush.solvers.driver import Journal
 from toppush.types import Array
 
 MEMORY = 20

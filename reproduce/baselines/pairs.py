@@ -11,8 +11,8 @@ import numpy as np
 
 from toppush.designs import Block, Design
 from toppush.problem.losses import LOSSES, Hinge, Loss
-from toppush.solvers.journal import Watch
-from toppush.solvers.pairwise.sides import TwoSides
+from toppush.solvers.driver import Watch
+from toppush.solvers.pairwise import TwoSides
 from toppush.types import Array
 
 CHUNK = 1 << 15

@@ -14,7 +14,7 @@ from scipy.special import logsumexp, softmax
 
 from reproduce.baselines.pairs import Pair
 from toppush.problem.losses import LOSSES, Loss
-from toppush.problem.pair_sums import PAIR_SUMS
+from toppush.problem.pairwise import PAIR_SUMS
 from toppush.types import Array
 
 

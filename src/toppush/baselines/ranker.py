@@ -25,8 +25,8 @@ from toppush.models.base import (
     warn_if_unfinished,
 )
 from toppush.problem.solution import Iteration, Solution
-from toppush.solvers.forms import answer_in
-from toppush.solvers.journal import Watch
+from toppush.solvers.driver import Watch
+from toppush.solvers.scaling import answer_in
 from toppush.types import Array, Labels, Matrix
 
 Constraints = dict[str, list[object]]

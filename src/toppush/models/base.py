@@ -26,7 +26,7 @@ from toppush.models.progress import LiveLine
 from toppush.problem.objective import TopProblem
 from toppush.problem.solution import Iteration, Solution
 from toppush.solvers import zero_is_optimal
-from toppush.solvers.journal import Watch
+from toppush.solvers.driver import Watch
 from toppush.tables.validation import validated
 from toppush.types import Array, Labels, Mask, Matrix
 

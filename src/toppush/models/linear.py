@@ -19,8 +19,7 @@ from toppush.models.base import (
 )
 from toppush.problem.losses import LOSSES
 from toppush.problem.objective import TopProblem, TopPushProblem, count_top
-from toppush.problem.pair_sums import PAIR_SUMS
-from toppush.problem.pairwise import PairwiseProblem
+from toppush.problem.pairwise import PAIR_SUMS, PairwiseProblem
 from toppush.problem.solution import Solution
 from toppush.solvers import DEFAULT, SOLVERS, automatic_top, solve
 from toppush.types import Labels, Matrix
@@ -231,5 +230,5 @@ def require_pairwise(loss: str, solver: str = DEFAULT) -> None:
         raise ValueError(
             f"pairwise=True needs a loss whose sums over pairs are known, one of "
             f"{sorted(PAIR_SUMS)}, found {loss!r}; add it to "
-            "toppush.problem.pair_sums.PAIR_SUMS or take another."
+            "toppush.problem.pairwise.PAIR_SUMS or take another."
         )

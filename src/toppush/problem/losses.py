@@ -11,7 +11,7 @@ from typing import ClassVar, Protocol
 import numpy as np
 
 from toppush.designs.arrays import namespace
-from toppush.problem.rounding import TINY
+from toppush.problem.numerics import TINY
 from toppush.types import Array as Array
 
 

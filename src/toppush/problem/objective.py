@@ -18,8 +18,7 @@ import numpy as np
 from toppush.designs import Block, Design, read_only
 from toppush.designs.arrays import CHUNK, number
 from toppush.problem.losses import Loss
-from toppush.problem.rounding import SUMMED, TINY, grown
-from toppush.problem.tops import chunks, mass_above, top_mean
+from toppush.problem.numerics import SUMMED, TINY, chunks, grown, mass_above, top_mean
 from toppush.types import Array
 
 

@@ -3,18 +3,64 @@
 A method that is written to `Method` is followed by `follow` within `solving`.
 """
 
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from threading import get_ident
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
 from toppush.designs import Block, Design
 from toppush.designs.records import Records
-from toppush.problem.solution import Status
-from toppush.solvers.journal import Journal, Watch
+from toppush.problem.numerics import grown
+from toppush.problem.objective import TopProblem
+from toppush.problem.solution import Iteration, Solution, Status, closed
 from toppush.types import Array
+
+Watch = Callable[[tuple[Iteration, ...], Array, float], bool]
+"""Called after each iteration with the history, the weights and the threshold; true to stop."""
+
+
+class Followed(Protocol):
+    """What a journal asks, such as a design."""
+
+    @property
+    def passes(self) -> float:
+        """Reads of the whole data so far."""
+
+    def widen(self, weights: Array) -> Array:
+        """Weights over all columns of X from those of the solve."""
+
+
+class Journal:
+    """The history of a solve, shown to a watcher as it grows."""
+
+    def __init__(self, design: Followed, watch: Watch | None = None) -> None:
+        self._design, self._watch = design, watch
+        self._began, self._read = time.perf_counter(), design.passes
+        self.history: list[Iteration] = []
+
+    def __len__(self) -> int:
+        return len(self.history)
+
+    def note(self, upper: float, lower: float, weights: Array, threshold: float) -> bool:
+        """Add an iteration; true if the watcher asks to stop."""
+        self.history.append(self._standing(upper, lower))
+        if self._watch is None:
+            return False
+        return self._watch(tuple(self.history), self._design.widen(weights), threshold)
+
+    def settled(self, solution: Solution) -> Solution:
+        """The solution with its history, which ends with the bounds that it has."""
+        self.history[-1] = self._standing(solution.upper, solution.lower)
+        return replace(solution, history=tuple(self.history))
+
+    def _standing(self, upper: float, lower: float) -> Iteration:
+        seconds = time.perf_counter() - self._began
+        return Iteration(upper, lower, self._design.passes - self._read, seconds)
+
 
 Standing = tuple[float, float, Array, float]
 
@@ -74,3 +120,53 @@ def solving(design: Design, watch: Watch | None = None) -> Iterator[Journal]:
             design.apply(Block.end_inner_solve)
         else:
             design.in_use_by = None
+
+
+NEXT_TO_NOTHING = 1e-20
+"""Share of the objective at zero below which no more is asked for."""
+
+
+def attempted(
+    solve: Callable[..., Solution], problem: TopProblem, journal: Journal, **options: Any
+) -> Solution:
+    """The solution, or weights of zero if numbers are beyond float64 on the way."""
+    try:
+        return solve(problem, journal, **options)
+    except ArithmeticError:  # Python's floats raise where NumPy's become infinite
+        return _nothing_proven(problem, journal)
+
+
+def _nothing_proven(problem: TopProblem, journal: Journal) -> Solution:
+    """Weights of zero, of which nothing is proven."""
+    design, at_zero = problem.design, problem.at_zero()
+    weights = design.arrays.zeros(design.n_features)
+    upper = at_zero * (1.0 + grown(0.0))
+    if not len(journal):
+        journal.note(upper, 0.0, weights, 0.0)
+    dual = design.over_rows(Block.join, 0.0, 0.0)
+    return Solution(weights, 0.0, dual, upper, 0.0, len(journal), Status.STALLED)
+
+
+def said_apart(solution: Solution, problem: TopProblem) -> Solution:
+    """An objective of next to nothing is as good as proven: there is no digit left to win."""
+    nothing = solution.upper <= NEXT_TO_NOTHING * problem.at_zero()
+    if not nothing or solution.status is not Status.STALLED:
+        return solution
+    return replace(solution, status=Status.SEPARATED)
+
+
+def judged(solution: Solution, tol: float) -> Solution:
+    """A solve that gave up next to the optimum has converged."""
+    close = closed(solution.upper, solution.lower, tol)
+    return replace(solution, status=Status.CONVERGED) if close else solution
+
+
+def better(before: Solution, after: Solution, tol: float) -> Solution:
+    """The later solution, with whatever the earlier one proved better."""
+    if before.upper < after.upper:
+        after = replace(
+            after, weights=before.weights, threshold=before.threshold, upper=before.upper
+        )
+    if before.lower > after.lower:
+        after = replace(after, dual=before.dual, lower=before.lower)
+    return judged(after, tol)

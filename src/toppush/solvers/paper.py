@@ -17,9 +17,7 @@ import numpy as np
 from toppush.designs import Block, Design, read_only
 from toppush.designs.arrays import number
 from toppush.problem.losses import Loss
-from toppush.problem.objective import TopPushProblem, balanced, prove
-from toppush.problem.solution import Solution, Status
-from toppush.problem.tops import (
+from toppush.problem.numerics import (
     Clipped,
     Extent,
     Landing,
@@ -28,10 +26,10 @@ from toppush.problem.tops import (
     find_landing,
     mass_above,
 )
-from toppush.solvers.driver import Standing, follow, solving
-from toppush.solvers.endings import attempted
-from toppush.solvers.forms import Seen, answer_in, in_form, seen
-from toppush.solvers.journal import Journal, Watch
+from toppush.problem.objective import TopPushProblem, balanced, prove
+from toppush.problem.solution import Solution, Status
+from toppush.solvers.driver import Journal, Standing, Watch, attempted, follow, solving
+from toppush.solvers.scaling import Seen, answer_in, in_form, seen
 from toppush.types import Array
 
 MIN_ITER = 10

@@ -11,14 +11,24 @@ from typing import NamedTuple
 
 import numpy as np
 
+from toppush.designs import Block, read_only
+from toppush.designs.arrays import number
 from toppush.problem.losses import Loss
-from toppush.problem.objective import Proof, TopPushProblem, dual_sums, prove, proven_by, upper_of
-from toppush.problem.rounding import grown
-from toppush.problem.tops import root
-from toppush.solvers.forms import Seen
-from toppush.solvers.newton import band, duals, positives
-from toppush.solvers.newton.pulls import Pulls
-from toppush.solvers.newton.systems import norm
+from toppush.problem.numerics import chunks, grown, root
+from toppush.problem.objective import (
+    Proof,
+    TopPushProblem,
+    balanced,
+    dual_sums,
+    prove,
+    proven_by,
+    upper_of,
+)
+from toppush.solvers.newton import positives, working_set
+from toppush.solvers.newton.kkt import norm
+from toppush.solvers.newton.positives import Pulls
+from toppush.solvers.newton.state import BestDual, part_of, positives_of
+from toppush.solvers.scaling import Seen
 from toppush.types import Array
 
 SURE, OF_TOL = 1e-7, 0.1
@@ -80,7 +90,7 @@ class Bounds:
         """
         proof = self._without_reading(pulls, path, n_steps)
         if proof is None:
-            proof = prove(self.problem, self.weights, duals.best_pair)
+            proof = prove(self.problem, self.weights, best_pair)
         self.threshold, self.upper, self.lower, self.balance = proof
 
     def _without_reading(self, pulls: Pulls, path: float, n_steps: int) -> Proof | None:
@@ -99,7 +109,7 @@ class Bounds:
         off += push.rounding_of_gram(design.n_pos + design.n_features, how.length, path)
         if pulls.from_gram:
             off += 2.0 * push.scale * self.m * slip * how.length
-        sums = design.sum(dual_sums, duals.best_pair, problem.loss)
+        sums = design.sum(dual_sums, best_pair, problem.loss)
         lower, balance = proven_by(problem, sums, push.size, off, push.mass * how.length)
         penalty = problem.penalty(self.weights)
         losses = max(self.upper - penalty, 0.0) + unit * self.upper
@@ -157,7 +167,7 @@ class Bounds:
 
     # ---- from below
 
-    def try_duals(self, pulls: Pulls, sums: band.BandSums, *, stepped: bool) -> None:
+    def try_duals(self, pulls: Pulls, sums: working_set.BandSums, *, stepped: bool) -> None:
         """Take the pulls and pushes, scaled together as well as can be, if they prove more.
 
         `stepped` if the duals that the steps led to are there too.
@@ -166,14 +176,14 @@ class Bounds:
         if not total > 0.0:
             return
         product = sums.product / total
-        if k > 1 and design.max(band.largest_push)[0] * k > total:
+        if k > 1 and design.max(working_set.largest_push)[0] * k > total:
             lift = self._lift_into_cap(total)
-            product = design.sum(band.capped_product, total, lift, 1.0 / k)
+            product = design.sum(working_set.capped_product, total, lift, 1.0 / k)
         if pulls.in_doubt(pulls.product - pulls.total * product, SURE):
             pulls.read_product()
         candidates = [(False, Mass(pulls.total, pulls.squares, pulls.product))]
         if stepped:
-            candidates.append((True, Mass(*design.sum(duals.stepped_sums))))
+            candidates.append((True, Mass(*design.sum(stepped_sums))))
         for by_steps, mass in candidates:
             push = mass.product - mass.total * product
             squares = float(push @ push)
@@ -181,24 +191,24 @@ class Bounds:
                 self.problem.loss,
                 mass,
                 squares / self.problem.scale,
-                partial(design.sum, duals.dual_along, by_steps, self.problem.loss),
-                partial(design.max, duals.largest_dual, by_steps),
+                partial(design.sum, dual_along, by_steps, self.problem.loss),
+                partial(design.max, largest_dual, by_steps),
             )
             bound /= self.m
             if bound > self.lower:
                 self.lower, by = bound, scale * mass.total
                 self._push = Push(scale * math.sqrt(squares), 2.0 * by, scale, pulls.turnover)
-                design.apply(duals.keep_dual, by_steps, scale, by / total, by * lift, by / k)
+                design.apply(keep_dual, by_steps, scale, by / total, by * lift, by / k)
 
     def _lift_into_cap(self, total: float) -> float:
         """Lift that makes clip(push/total + lift, 0, 1/k) sum to one."""
         design, cap = self.problem.design, 1.0 / self.problem.k
 
         def surplus(drop: float) -> tuple[float, float, float]:
-            mass, n_free = design.sum(band.capped_share, total, -drop, cap)
+            mass, n_free = design.sum(working_set.capped_share, total, -drop, cap)
             return mass - 1.0, -n_free, mass + 1.0
 
-        highest = design.max(band.largest_push)[0] / total
+        highest = design.max(working_set.largest_push)[0] / total
         return -root(surplus, -cap, highest, 0.0)
 
 
@@ -232,3 +242,83 @@ def best_scale(
         newton = scale - (scale * quadratic + slope) / (quadratic + curvature)
         scale = min(max(newton, 0.3 * scale), 3.0 * scale, limit)
     return best
+
+
+def _duals(block: Block, stepped: bool) -> Array:
+    """Of the positives: as their scores have them, or as the steps led to them."""
+    part = part_of(block)
+    if not stepped or part.stepped is None:
+        return part.pull
+    return block.arrays.maximum(part.stepped, 0.0)
+
+
+def step_duals(block: Block, step: float, threshold: float) -> None:
+    """Take the step in the positives' duals, as the system has it.
+
+    They follow the Newton equations, whose residuals come down to rounding in every step. Duals
+    taken from the scores are only as good as the scores: where rows are very long, not enough.
+    """
+    part = part_of(block)
+    before = part.pull if part.stepped is None else part.stepped
+    ahead = part.pull - before + part.bend * (threshold - part.moves[0])
+    part.stepped = before + step * ahead
+
+
+@read_only
+def stepped_sums(block: Block) -> tuple[float, float, Array]:
+    """Of the duals that the steps led to: sum, sum of squares, and X' times them."""
+    duals = _duals(block, True)
+    product = positives_of(block).rows.combine(duals)
+    return number(duals.sum()), number(duals @ (duals / block.cost)), product
+
+
+@read_only
+def dual_along(block: Block, stepped: bool, loss: Loss, scale: float) -> tuple[float, float, float]:
+    """Conjugates at the duals times `scale`, with first and second derivative in it."""
+    return along(block.cost, _duals(block, stepped), loss, scale)
+
+
+def along(costs: Array, pulls: Array, loss: Loss, scale: float) -> tuple[float, float, float]:
+    """The same of given duals."""
+    value = slope = curvature = 0.0
+    for cost, pull in chunks(costs, pulls):
+        unit = pull / cost
+        counted = unit > 0.0
+        cost, unit = cost[counted], unit[counted]
+        dual = scale * unit
+        violation = loss.conjugate_slope(dual)
+        value += number(cost @ loss.conjugate(dual))
+        slope += number(cost @ (unit * violation))
+        curvature += number(cost @ (unit * unit / loss.curvature(violation)))
+    return value, slope, curvature
+
+
+@read_only
+def largest_dual(block: Block, stepped: bool) -> tuple[float]:
+    """Greatest dual of a positive, for a weight of one."""
+    return (number(block.arrays.max(_duals(block, stepped) / block.cost, initial=0.0)),)
+
+
+def keep_dual(
+    block: Block, stepped: bool, scale: float, per_push: float, lift: float, cap: float
+) -> None:
+    """Remember the dual point of the best bound so far."""
+    part, pull = part_of(block), _duals(block, stepped)
+    part.best_dual = BestDual(pull, scale, part.band.where, part.band.push, per_push, lift, cap)
+
+
+def best_pair(block: Block) -> tuple[Array, Array]:
+    """The dual point of the best bound: of the positives and of the negatives."""
+    best, on_negatives = part_of(block).best_dual, block.arrays.zeros(block.n_neg)
+    if best is None:
+        return block.arrays.zeros(block.n_pos), on_negatives
+    on_negatives[best.where] = block.arrays.clip(
+        best.push * best.per_push + best.lift, 0.0, best.cap
+    )
+    return best.scale * best.pull, on_negatives
+
+
+@read_only
+def best_dual(block: Block, balance: float) -> Array:
+    """The same over all rows, balanced."""
+    return balanced(block, best_pair, balance)

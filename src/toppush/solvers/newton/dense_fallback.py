@@ -26,15 +26,13 @@ from scipy.linalg import qr, solve_triangular
 
 from toppush.designs import Block, Design, Scaling, read_only
 from toppush.designs.arrays import to_host
+from toppush.problem.numerics import SUMMED, TINY, UNIT, grown
 from toppush.problem.objective import TopPushProblem, balanced, prove
-from toppush.problem.rounding import SUMMED, TINY, UNIT, grown
 from toppush.problem.solution import Solution, Status, closed, relative_gap
-from toppush.solvers.driver import Standing, follow
-from toppush.solvers.forms import answer_in, in_form, seen
-from toppush.solvers.journal import Journal
-from toppush.solvers.newton.bounds import Mass, best_scale
-from toppush.solvers.newton.duals import along
+from toppush.solvers.driver import Journal, Standing, follow
+from toppush.solvers.newton.bounds import Mass, along, best_scale
 from toppush.solvers.newton.state import Direction, Pairs
+from toppush.solvers.scaling import answer_in, in_form, seen
 from toppush.types import Array
 
 MOST_ENTRIES, MOST_WORK = 1 << 22, 1 << 31
@@ -57,7 +55,7 @@ def fits_driver(design: Design) -> bool:
     return n_rows * design.n_features <= MOST_ENTRIES and n_rows * narrow**2 <= MOST_WORK
 
 
-def solve_on_driver(
+def solve_dense(
     problem: TopPushProblem, journal: Journal, *, tol: float, max_iter: int
 ) -> Solution:
     """Minimise on the driver; bounds are proven from the rows where they are."""

@@ -8,21 +8,31 @@ pairs on the driver in O(rows log rows).
 
 import math
 from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
+from toppush.designs import Block, Design, read_only
+from toppush.designs.arrays import to_host
 from toppush.designs.rows import Scaling
+from toppush.problem.numerics import TINY, grown
 from toppush.problem.objective import UNDERFLOWN, TopPushProblem
-from toppush.problem.pairwise import PairPoint, PairwiseProblem, top_mean_of
-from toppush.problem.rounding import TINY, grown
+from toppush.problem.pairwise import PairPoint, PairwiseProblem, Sides, top_mean_of
 from toppush.problem.solution import Solution, Status, closed
-from toppush.solvers.driver import Standing, follow, solving
-from toppush.solvers.endings import attempted, better, judged, said_apart
-from toppush.solvers.forms import answer_in, in_form, refine, seen
-from toppush.solvers.journal import Journal, Watch
-from toppush.solvers.newton.method import newton_method
-from toppush.solvers.pairwise.sides import TwoSides
-from toppush.solvers.pairwise.system import NewtonSystem
+from toppush.solvers.driver import (
+    Journal,
+    Standing,
+    Watch,
+    attempted,
+    better,
+    follow,
+    judged,
+    said_apart,
+    solving,
+)
+from toppush.solvers.newton.interior_point import newton_method
+from toppush.solvers.scaling import answer_in, in_form, refine, seen
 from toppush.types import Array
 
 FIRST_MU, WARM_MU = 0.3, 0.01
@@ -245,3 +255,213 @@ class SmoothedPush:
         margin = unit * terms + (off * (size + 0.5 * off) + unit * size * size) / lam
         lower = conjugates - size * size / (2.0 * lam) - margin
         return lower if lower > UNDERFLOWN * self.problem.at_zero() else 0.0
+
+
+MOST_FORMED = 1000
+MAX_CG, RTOL = 200, 0.1
+"""Steps at most, and part of the residual at which they end."""
+LEAST_PIVOT = 1e-13
+"""Share of the mean pivot that is added to all, for rows whose products round below zero."""
+
+
+class Spread(NamedTuple):
+    """X'BX over all rows, and where the rows of each kind have their weight."""
+
+    matrix: Array
+    positives: Array
+    negatives: Array
+    top: Array
+
+
+class TwoSides:
+    """Vectors of row length leave the blocks, rows never do; products are those of float64.
+
+    Attributes
+    ----------
+    cost : array
+        Weights of the positives, which sum to 1.
+    """
+
+    def __init__(self, design: Design) -> None:
+        self.design = design
+        signs = design.gather(_signs)
+        self._where = np.flatnonzero(signs > 0.0), np.flatnonzero(signs < 0.0)
+        self._n_rows = len(signs)
+        cost, _ = self.split(design.gather(_costs))
+        self.cost = cost / cost.sum()
+
+    @property
+    def n_rows(self) -> int:
+        """Rows that count."""
+        return len(self._where[0]) + len(self._where[1])
+
+    def scores(self, weights: Array) -> Sides:
+        """X w."""
+        return self.split(self.design.gather(_scores, self.design.arrays.asarray(weights)))
+
+    def lengths(self) -> Sides:
+        """|x| of every row."""
+        return self.split(self.design.gather(_lengths))
+
+    def combine(self, on_positives: Array, on_negatives: Array) -> Array:
+        """X+'u + X-'v."""
+        self.design.scatter(_receive, self.join(on_positives, on_negatives))
+        return to_host(self.design.sum(_combine))
+
+    def spread(self, on_positives: Array, on_negatives: Array, top: Array) -> Spread:
+        """X'BX with weights of the positives, and of the negatives in two parts."""
+        self.design.scatter(_receive, self.join(on_positives, on_negatives))
+        self.design.scatter(_receive_top, self.join(0.0, top))
+        return Spread(*(to_host(part) for part in self.design.sum(_spread)))
+
+    def split(self, vector: Array) -> Sides:
+        """The positives' and the negatives' entries of a vector over all rows."""
+        return vector[self._where[0]], vector[self._where[1]]
+
+    def join(self, on_positives: Array | float, on_negatives: Array | float) -> Array:
+        """A vector over all rows; rows of weight zero get 0."""
+        vector = np.zeros(self._n_rows)
+        vector[self._where[0]], vector[self._where[1]] = on_positives, on_negatives
+        return vector
+
+    def handed_back(self, on_positives: Array, on_negatives: Array) -> Array:
+        """The same as a result; empty where rows are elsewhere."""
+        self.design.scatter(_receive, self.join(on_positives, on_negatives))
+        return self.design.over_rows(_received)
+
+
+class NewtonSystem:
+    """At a point: products with the second derivative, and a solution."""
+
+    def __init__(self, problem: PairwiseProblem, sides: TwoSides, point: PairPoint) -> None:
+        self._lam, self._sides, self._point = problem.lam, sides, point
+        sums, cost, shares = point.sums, sides.cost, point.top.shares
+        self._bends = cost * sums.over_negatives(shares, 2), shares * sums.over_positives(cost, 2)
+        self._give = point.top.give / point.mu
+        self._factor = self._factored()
+
+    def solve(self, rhs: Array) -> Array:
+        """An approximate solution that lies within 90 degrees of the right side."""
+        found, left = np.zeros(len(rhs)), rhs.copy()
+        ahead = eased = self._eased(left)
+        size = goal = float(left @ eased)
+        for _ in range(MAX_CG):
+            bent = self._product(ahead)
+            curvature = float(ahead @ bent)
+            if not (curvature > 0.0 and np.isfinite(curvature)):
+                break
+            found += size / curvature * ahead
+            left -= size / curvature * bent
+            eased = self._eased(left)
+            before, size = size, float(left @ eased)
+            if not size > RTOL**2 * goal:
+                break
+            ahead = eased + size / before * ahead
+        return found
+
+    def _product(self, vector: Array) -> Array:
+        """The second derivative times a vector."""
+        sums, cost, shares = self._point.sums, self._sides.cost, self._point.top.shares
+        on_positives, on_negatives = self._sides.scores(vector)
+        pairs = shares * sums.over_positives(cost * on_positives, 2)
+        pull = self._bends[0] * on_positives - cost * sums.over_negatives(shares * on_negatives, 2)
+        lift = self._bends[1] * on_negatives - pairs
+        mass = float(self._give.sum())
+        if mass > 0.0:
+            slopes = self._point.slopes
+            rise = slopes * on_negatives - sums.over_positives(cost * on_positives, 1)
+            rise = self._give * (rise - float(self._give @ rise) / mass)
+            lift = lift + slopes * rise
+            pull = pull - cost * sums.over_negatives(rise, 1)
+        return self._lam * vector + self._sides.combine(pull, lift)
+
+    def _eased(self, vector: Array) -> Array:
+        if self._factor is None:
+            return vector / self._lam
+        return np.asarray(cho_solve(self._factor, vector, check_finite=False))
+
+    def _factored(self) -> Any | None:
+        """The preconditioner's factor, if features are few and rounding allows one."""
+        design = self._sides.design
+        if design.n_features > min(MOST_FORMED, design.most_formed):
+            return None
+        heavy = self._give * self._point.slopes**2
+        matrix = self._formed(self._sides.spread(*self._bends, heavy), float(heavy.sum()))
+        pivots = np.einsum("ii->i", matrix)
+        pivots += self._lam + LEAST_PIVOT * pivots.mean()
+        try:
+            return cho_factor(matrix, lower=True, overwrite_a=True)
+        except (LinAlgError, ValueError):
+            return None
+
+    def _formed(self, spread: Spread, heavy: float) -> Array:
+        """Rows around their means: of both classes for pairs, of the top for the smoothing."""
+        matrix, mass = spread.matrix, float(self._bends[0].sum())
+        if mass > 0.0:
+            cross = np.outer(spread.positives, spread.negatives) / mass
+            matrix = matrix - cross - cross.T
+        if heavy > 0.0:
+            matrix = matrix - np.outer(spread.top, spread.top) / heavy
+        return matrix
+
+
+# What follows runs in the blocks. What they receive is used by the next question and by none
+# after it, so a block that is made anew need not be told again.
+
+
+class Received:
+    """A block's part of vectors over all rows."""
+
+    rows: Array
+    top: Array
+
+
+@read_only
+def _signs(block: Block) -> Array:
+    return block.join(1.0, -1.0)
+
+
+@read_only
+def _costs(block: Block) -> Array:
+    return block.join(block.cost, 0.0)
+
+
+@read_only
+def _scores(block: Block, weights: Array) -> Array:
+    return block.precise_rows.scores(weights)
+
+
+@read_only
+def _lengths(block: Block) -> Array:
+    return block.arrays.sqrt(block.precise_rows.squared_norms())
+
+
+@read_only
+def _receive(block: Block, part: Array) -> None:
+    block.work.of(Received).rows = part
+
+
+@read_only
+def _receive_top(block: Block, part: Array) -> None:
+    block.work.of(Received).top = part
+
+
+@read_only
+def _received(block: Block) -> Array:
+    return block.work.of(Received).rows
+
+
+@read_only
+def _combine(block: Block) -> Array:
+    return block.precise_rows.combine(_received(block))
+
+
+@read_only
+def _spread(block: Block) -> Spread:
+    given, rows = block.work.of(Received), block.precise_rows
+    on_positives, on_negatives = block.split(given.rows)
+    scale = given.rows + given.top
+    where = block.arrays.flatnonzero(scale)
+    matrix, _ = rows.gram(where, scale[where])
+    means = (block.join(on_positives, 0.0), block.join(0.0, on_negatives), given.top)
+    return Spread(matrix, *rows.combine_all(*means))

@@ -1,28 +1,124 @@
-"""What conjugate gradients are preconditioned by: every column, and the rows that weigh most.
+"""The Newton system in the weights and three numbers, formed and factored or solved by CG.
 
-    P = diag(D) + U'TU  in place of  M = lam I + X'WX
+    [ M   B ] [dw]     [rhs]      M = lam I + X+'diag(bend)X+ / m + Z'diag(theta)Z
+    [ B'  S ] [d3]  =  [r3 ]      d3 = changes of level s, threshold T and pull G
 
-X are the positives and the band, W their weights in the Newton matrix. U are the heaviest rows, and
-the means of the others of either class. D stands for the others' spread around the means,
-
-    D_j = lam + sum_i e_i (x_ij - mean_j)^2,   e_i = w_i / (1 + w_i h_i),
-    h_i = sum_j (x_ij - mean_j)^2 / D_j
-
-so that 1/D is the diagonal of M's inverse where columns are many: a row that others of its columns
-fit already (its leverage w h is large) holds a column less. The rows U are as many as pay: their
-factor, against steps of conjugate gradients that grow with the greatest leverage outside of U.
+B's columns are -Z'theta, -X+'bend/m and Z'kappa/k; S is 3 x 3. X+ are the positives, Z the band.
 """
 
-from typing import NamedTuple
+import math
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
 
 import numpy as np
+from scipy.linalg.lapack import dgesv
 
 from toppush.designs import Block, Design, read_only
-from toppush.designs.arrays import Arrays, number, to_host
+from toppush.designs.arrays import Arrays, namespace, number, to_host
 from toppush.designs.rows import ExactRows
-from toppush.solvers.newton.frame import Frame, factor, inverted
+from toppush.solvers.newton import working_set
 from toppush.solvers.newton.state import WithSquares, part_of, positives_of
 from toppush.types import Array
+
+LIGHT = 3.0
+"""Formed: negatives below this weight, times lam over their number, enter as their mean."""
+MAX_CG = 600
+
+
+@dataclass(frozen=True)
+class Frame:
+    """What every form of the system starts from."""
+
+    design: Design
+    lam: float
+    k: int
+    border: Array
+    """B, of shape (d, 3)."""
+    corner: Array
+    """S, a NumPy array."""
+    bend_product: Array
+    """X+'bend."""
+
+    @property
+    def n_pos(self) -> float:
+        """m, the positives' total weight."""
+        return self.design.total_cost
+
+
+def frame(
+    design: Design, lam: float, k: int, sums: working_set.Border, bend_product: Array
+) -> Frame:
+    """Border and corner from the band's sums and the positives' bends."""
+    m = design.total_cost
+    columns = [-sums.stiff_product, -bend_product / m, sums.share_product / k]
+    border = design.arrays.column_stack(columns)
+    uncapped = 1.0 - sums.share / k
+    corner = np.array(
+        [
+            [sums.stiffness, 0.0, uncapped],
+            [0.0, sums.bend / m, -1.0],
+            [uncapped, -1.0, -sums.give / k**2],
+        ]
+    )
+    return Frame(design, lam, k, border, corner, bend_product)
+
+
+def inverted(matrix: Array) -> Array:
+    """Of three rows: NumPy's takes five times as long as LAPACK does."""
+    *_, found, info = dgesv(matrix, np.eye(len(matrix)))
+    if info:
+        raise np.linalg.LinAlgError("Singular matrix")
+    return np.asarray(found)
+
+
+def factor(matrix: Array) -> Array:
+    """Cholesky factor, the diagonal raised as little as it takes."""
+    xp = namespace(matrix)
+    found, info = xp.cholesky(matrix)
+    raised = 1e-12
+    while info and raised < 1.0:
+        xp.diagonal(matrix)[:] *= 1.0 + raised
+        found, info = xp.cholesky(matrix)
+        raised *= 100.0
+    return found
+
+
+def norm(vector: Array) -> float:
+    """|v|."""
+    return math.sqrt(float(vector @ vector))
+
+
+class System(Protocol):
+    """A Newton system, ready to be solved for several right sides."""
+
+    def solve(self, rhs: Array, r3: Array, rtol: float) -> tuple[Array, Array]:
+        """Changes of the weights and of the three numbers."""
+
+
+class Factored:
+    """M as a d x d matrix, factored; for d up to a few thousand."""
+
+    def __init__(self, frame: Frame, gram: Array, n_band: int) -> None:
+        least = LIGHT * frame.lam / n_band
+        heavy_gram, stiffness, product = frame.design.sum(working_set.heavy_gram, least)
+        matrix = gram / frame.n_pos
+        matrix += heavy_gram
+        rest = frame.corner[0, 0] - stiffness
+        if rest > 1e-9 * frame.corner[0, 0]:
+            mean = (-frame.border[:, 0] - product) / rest**0.5
+            matrix += mean[:, None] * mean
+        self._arrays, self._border = frame.design.arrays, frame.border
+        self._arrays.diagonal(matrix)[:] += frame.lam
+        self._factor = factor(matrix)
+        self._solved_border = self._arrays.cholesky_solve(self._factor, frame.border)
+        self._corner = inverted(frame.corner - to_host(frame.border.T @ self._solved_border))
+
+    def solve(self, rhs: Array, r3: Array, rtol: float) -> tuple[Array, Array]:
+        """Changes of the weights and of the three numbers, exactly."""
+        part = self._arrays.cholesky_solve(self._factor, rhs)
+        numbers = self._corner @ (r3 - to_host(self._border.T @ part))
+        return part - self._solved_border @ self._arrays.asarray(numbers), numbers
+
 
 ROUNDS = 1
 """Of D and h in turn; the first D is that of the iteration before."""
@@ -195,7 +291,67 @@ def _bordered(square: Array, side: Array, corner: Array, xp: Arrays) -> Array:
 # ---- in the blocks
 
 
+class Iterative:
+    """Conjugate gradients on M with the three numbers eliminated, preconditioned."""
+
+    def __init__(self, frame: Frame, spread: Spread) -> None:
+        self._frame, self._arrays, self.n_steps = frame, frame.design.arrays, 0
+        self._last: tuple[Array, Array, float] | None = None
+        self._corner = inverted(frame.corner)
+        self._pivot = self._arrays.asarray(self._corner)
+        self._precondition = Preconditioner(frame, spread)
+
+    def solve(self, rhs: Array, r3: Array, rtol: float) -> tuple[Array, Array]:
+        """The same up to rtol in the preconditioner's norm; begins at the last answer."""
+        frame, xp = self._frame, self._arrays
+        goal = rhs - frame.border @ xp.asarray(self._corner @ r3)
+        if self._last is None:
+            found, image, reference = xp.zeros(len(rhs)), xp.zeros(len(rhs)), 0.0
+        else:
+            found, image, reference = self._last
+            found = 1.0 * found
+        residual = goal - image
+        towards = self._precondition(residual)
+        size = float(residual @ towards)
+        reference = reference or size
+        ahead, n_steps = towards, 0
+        while size > rtol**2 * reference and n_steps < MAX_CG:
+            forward = self._multiply(ahead)
+            bend = ahead @ forward
+            length = size / bend
+            reached = residual - length * forward
+            towards = self._precondition(reached)
+            bent, remaining = xp.floats([bend, reached @ towards])
+            if not bent > 0.0:
+                break
+            found += length * ahead
+            residual, size, previous = reached, remaining, size
+            ahead = towards + (size / previous) * ahead
+            n_steps += 1
+        self._last = found, goal - residual, reference
+        self.n_steps += n_steps
+        return found, self._corner @ (r3 - to_host(frame.border.T @ found))
+
+    def _multiply(self, vector: Array) -> Array:
+        frame = self._frame
+        numbers = -(self._pivot @ (frame.border.T @ vector))
+        product: Array = frame.design.sum(_curved, vector, numbers, frame.n_pos, frame.k)
+        return product + frame.lam * vector
+
+
 @read_only
+@read_only
+def _curved(block: Block, vector: Array, numbers: Array, n_pos: float, k: int) -> Array:
+    """(M - lam I) v + B numbers, without the cancellation between the two."""
+    part = part_of(block)
+    tangent = part.tangent
+    on_band = tangent.stiffness * (part.band.rows.scores(vector) - numbers[0])
+    on_band += tangent.share * (numbers[2] / k)
+    product = positives_of(block).rows.hessian_product(vector, part.bend / n_pos, numbers[1])
+    product += part.band.rows.combine(on_band)
+    return product
+
+
 def _sizes(block: Block) -> tuple[float, float]:
     """Entries and rows that a product of the Newton matrix reads."""
     positives, rows = positives_of(block).rows, part_of(block).band.rows

@@ -20,7 +20,7 @@ from toppush.types import Array
 MAX_ROUNDS = 300
 ROUNDING = 8 * float(np.finfo(np.float64).eps)
 Answer = tuple[float, float, float]
-TINY, HUGE = 1e-290, 1e290
+MIN_SCALE, MAX_SCALE = 1e-290, 1e290
 FEWEST = 1e-3
 """Least rate at which the positives' mass may be taken to fall, where rounding leaves none."""
 
@@ -268,7 +268,7 @@ def project(positives: Array, negatives: Array, k: int = 1) -> tuple[Array, Arra
     size = float(np.max(np.abs([*_ends(positives), *_ends(negatives)])))
     if not np.isfinite(size):
         raise ValueError("the point to project has NaN or infinite entries; remove them.")
-    if size and not TINY < size < HUGE:
+    if size and not MIN_SCALE < size < MAX_SCALE:
         # Sums would overflow or lose digits; a power of two loses none.
         exponent = int(np.frexp(size)[1])
         a, b = project(np.ldexp(positives, -exponent), np.ldexp(negatives, -exponent), k)
@@ -328,3 +328,16 @@ def clipped_mass(entries: Array, lift: float, cap: float) -> Clipped:
         return Clipped(mass, count, 0.0, 0.0)
     excess, n_capped = mass_above(entries, cap - lift)
     return Clipped(mass - excess, count - n_capped, n_capped, excess)
+
+
+UNIT = 0.5 * float(np.finfo(np.float64).eps)
+TINY = float(np.finfo(np.float64).tiny)
+"""More than what underflows in a sum."""
+SUMMED = 256
+"""Roundings in NumPy's sum of a vector, which adds halves, and in the few steps around it."""
+
+
+def grown(n_roundings: float, unit: float = UNIT) -> float:
+    """Relative error after this many roundings and a few more."""
+    total = (n_roundings + 16.0) * unit
+    return total / (1.0 - total)

@@ -1,1 +1,0 @@
-"""Newton's method for the pairwise family: scores come to the driver, rows stay where they are."""
