@@ -48,7 +48,7 @@ from benchmarks.data import load
 from toppush import TopPushNet
 from toppush.metrics import average_precision, positives_at_top
 from toppush.models.net_batches import Shuffled
-from toppush.tables.net_columns import Columns
+from toppush.tables.scaling import AsinhScaler
 from toppush.torch import TopPushLoss
 from toppush.torch.pairs import Scored, top_level
 
@@ -72,7 +72,7 @@ class Task:
         train, judge, self.y, self.y_judge = train_test_split(
             X, y, test_size=0.2, random_state=seed, stratify=y
         )
-        self.columns, self.device = Columns.of(train), torch.device(device)
+        self.columns, self.device = AsinhScaler.of(train), torch.device(device)
         self.rows, self.judge, self.seed = self.tensor(train), self.tensor(judge), seed
         rng = np.random.default_rng(seed)
         self.positives = Shuffled(np.flatnonzero(self.y), POSITIVES, rng)

@@ -37,7 +37,7 @@ from sklearn.preprocessing import MaxAbsScaler
 
 from toppush import TopPush, TopPushAdditive, TopPushNet, TopPushTrees, TopRanker
 from toppush.files import Columns, DataError, ModelError, readers
-from toppush.files.readers.csv_faults import MISSING
+from toppush.files.readers.csv import MISSING
 from toppush.modelfile import saving
 from toppush.tables import labels
 

@@ -12,7 +12,7 @@ from test_cli import result, run
 from toppush import files, metrics
 from toppush.files import compare as comparing
 from toppush.report import estimator as report_estimator
-from toppush.tables.loaded import feature_columns
+from toppush.tables.rows import feature_columns
 
 FEATURES = {"age", "income", "city", "member"}
 ROLES = {"weight": "zz_weight", "groups": "zz_group", "time": "zz_time"}

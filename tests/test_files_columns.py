@@ -16,7 +16,7 @@ from toppush import TopPush
 from toppush.export.linear import fold
 from toppush.files import Columns, DataError, Model
 from toppush.tables import columns as columns_module
-from toppush.tables.counts import Counts
+from toppush.tables.column_types import Counts
 
 pytestmark = pytest.mark.filterwarnings("ignore::toppush.DegenerateWarning")
 
@@ -51,7 +51,7 @@ def reference(train, test, form="filled"):
         else:
             fill = np.median([float(value) for value in known]) if form == "filled" else np.nan
             outputs.append([fill if gone(value) else float(value) for value in test[name]])
-        if len(known) < len(column) and (form == "filled" or (form == "gaps" and text)):
+        if len(known) < len(column) and (form == "filled" or (form == "nan" and text)):
             outputs.append([float(gone(value)) for value in test[name]])
     return np.transpose(outputs), missing, unseen
 
@@ -63,8 +63,8 @@ def as_arrow(found):
 
 @pytest.mark.parametrize(
     "share, form",
-    [(0.0, "filled"), (10.0, "filled"), (10.0, "gaps"), (10.0, "codes")],
-    ids=["dense", "sparse", "gaps", "codes"],
+    [(0.0, "filled"), (10.0, "filled"), (10.0, "nan"), (10.0, "codes")],
+    ids=["dense", "sparse", "nan", "codes"],
 )
 @given(train=rows, test=rows)
 def test_columns_are_as_the_reference(share, form, train, test):
@@ -88,7 +88,7 @@ def test_columns_are_as_the_reference(share, form, train, test):
     np.testing.assert_array_equal(dense, expected)
     assert len(found.get_feature_names_out()) == expected.shape[1]
     counts = Counts()
-    found.cells(as_arrow(test).combine_chunks().to_batches()[0], counts)
+    found.read(as_arrow(test).combine_chunks().to_batches()[0], counts)
     assert dict(counts.missing) == {name: n for name, n in missing.items() if n}
     assert dict(counts.unseen) == {name: n for name, n in unseen.items() if n}
 
@@ -182,4 +182,4 @@ def test_numbers_among_texts_are_refused_with_a_way_out(column, said):
 @pytest.mark.parametrize("text", ["2\x0b", " 2", "1_000"])
 def test_what_only_looks_like_a_number_is_a_text(text):
     found = Columns().fit(pa.table({"code": [text, "a"]}))
-    assert found.columns_[0].texts == sorted([text, "a"])
+    assert found.columns_[0].categories == sorted([text, "a"])

@@ -22,8 +22,8 @@ from toppush.modeltypes import KINDS, OptionError, kind_of, named
 from toppush.modeltypes.base import Kind
 from toppush.modeltypes.trees import ensembles
 from toppush.system.extras import EXTRAS
+from toppush.tables.column_types import Counts
 from toppush.tables.columns import FORMS
-from toppush.tables.counts import Counts
 from toppush.tables.scaling import SCALES
 
 pytestmark = pytest.mark.filterwarnings("ignore::toppush.DegenerateWarning")
@@ -124,7 +124,7 @@ class FirstColumn(ClassifierMixin, BaseEstimator):
 
 
 class ByColumn(Kind):
-    name, form, scale, takes = "column", "gaps", None, ("top",)
+    name, form, scale, takes = "column", "nan", None, ("top",)
     home = f"{__name__}.FirstColumn"
 
     def ranker(self, options, rows, seed):

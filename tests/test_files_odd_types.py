@@ -69,4 +69,4 @@ def test_strings_of_rare_types_are_strings(kind, plain_model, tmp_path):
     assert csv.read_csv(out)["b"].to_pylist().count("a") == N_ROWS // 2
     run("compare", path, "--methods", "TopPush linear", "--cv", "2")
     run("fit", path, "-o", tmp_path / "model.toppush", "--lam", "1", "--groups", "b", "--cv", "2")
-    assert files.fit(path, lam=1.0).columns.columns_[1].texts == ["a", "b"]
+    assert files.fit(path, lam=1.0).columns.columns_[1].categories == ["a", "b"]

@@ -17,7 +17,7 @@ from toppush.files import DataError
 from toppush.files.fitting import read_training_file
 from toppush.folds.by_column import by_time, folds_of
 from toppush.modeltypes import OptionError
-from toppush.tables.roles import Roles, RoleValues
+from toppush.tables.rows import Roles, RoleValues
 
 pytestmark = pytest.mark.filterwarnings("ignore::toppush.DegenerateWarning")
 FIXED = {"lam": 0.1, "top": 0.3}

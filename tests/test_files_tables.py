@@ -16,12 +16,12 @@ from hypothesis import strategies as st
 from files import DROP, as_text, made_rows, write, write_csv
 from toppush import files
 from toppush.files import readers
-from toppush.files.readers.csv_faults import MISSING
+from toppush.files.readers.csv import MISSING
 from toppush.files.scoring import ScoringNotes
 from toppush.metrics import positive as rule
 from toppush.system import errors
 from toppush.system.reading import DataError
-from toppush.tables import id_columns
+from toppush.tables.ids import id_like
 from toppush.tables.labels import NAMED
 
 FORMATS = (".csv", ".tsv", ".parquet", ".feather", ".arrow")
@@ -162,7 +162,7 @@ def test_numbers_as_categories_keep_their_digits(tmp_path):
     path = tmp_path / "train.csv"
     path.write_text("zip,label\n" + "007,1\n7,0\n" * 20)
     found = files.fit(path, lam=0.1, categorical=["zip"])
-    assert found.columns.columns_[0].texts == ["007", "7"]
+    assert found.columns.columns_[0].categories == ["007", "7"]
     assert found.about["training"]["positives_at_top"] == 1.0
 
 
@@ -205,7 +205,7 @@ def test_a_category_without_a_text(tmp_path):
     rows = made_rows(60) | {"note": [""] * 60}
     found = files.fit(write(tmp_path / "t.parquet", rows), label="fraud", drop=DROP, lam=1.0)
     files.save(found, tmp_path / "m")
-    assert files.load(tmp_path / "m").columns.columns_[-1].texts == []
+    assert files.load(tmp_path / "m").columns.columns_[-1].categories == []
 
 
 def test_a_model_of_named_columns_needs_them(model, tmp_path):
@@ -363,7 +363,7 @@ def test_hexadecimal_numbers_are_refused_or_texts(value, tmp_path):
     said = str(caught.value)
     assert said.startswith(f"{path}, line 11, column 1 (a): ")
     assert value in said
-    texts = files.fit(path, lam=1.0, categorical=["a"]).columns.columns_[0].texts
+    texts = files.fit(path, lam=1.0, categorical=["a"]).columns.columns_[0].categories
     assert value in texts
     files.fit(path, lam=1.0, drop=["a"])
 
@@ -414,7 +414,7 @@ def test_which_of_two_labels_is_positive(labels, positive, why, tmp_path):
 
 
 def ids_of(**columns):
-    return id_columns.id_like(pa.table(columns))
+    return id_like(pa.table(columns))
 
 
 def test_columns_that_look_like_ids(rng):
@@ -430,7 +430,7 @@ def test_columns_that_look_like_ids(rng):
     assert ids_of(id=mixed + 0.5) == ()
     assert ids_of(id=1000 * mixed) == ()
     assert ids_of(id=np.arange(20)) == ()
-    assert id_columns.id_like(pa.table({"x": [f"{i}" for i in mixed]}), ["x"]) == ()
+    assert id_like(pa.table({"x": [f"{i}" for i in mixed]}), ["x"]) == ()
 
 
 def test_ids_are_warned_of_and_remembered(tmp_path):

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from toppush import TopPushTrees, TopRanker, files
 from toppush.files import Columns, DataError
-from toppush.tables.counts import Counts
-from toppush.tables.number_strings import NumberFormat, format_of, preventing
+from toppush.tables.column_types import Counts
+from toppush.tables.strings import NumberFormat, blocking_numbers, format_of
 
 pytestmark = pytest.mark.filterwarnings("ignore::toppush.DegenerateWarning")
 N_ROWS = 240
@@ -90,10 +90,10 @@ def test_what_is_ambiguous_or_a_code_is_not_read(texts):
 
 def test_what_keeps_a_column_from_being_numbers():
     numbers = [str(one) for one in range(1, 40)]
-    assert preventing([*numbers, "oops"]) == ["oops"]
-    assert preventing([*numbers, "00012"]) == []
-    assert preventing(["a", "b", "1"]) == []
-    assert preventing(["1,234", "250"]) == ["1,234", "250"]
+    assert blocking_numbers([*numbers, "oops"]) == ["oops"]
+    assert blocking_numbers([*numbers, "00012"]) == []
+    assert blocking_numbers(["a", "b", "1"]) == []
+    assert blocking_numbers(["1,234", "250"]) == ["1,234", "250"]
 
 
 def made():
@@ -215,7 +215,7 @@ def test_columns_of_files_read_numbers_and_count_what_is_none():
 
 def test_codes_with_zeros_in_front_are_categories():
     columns = Columns().fit(pa.table({"zip": ["02134", "10001", "10002", "10003"]}))
-    assert columns.columns_[0].texts == ["02134", "10001", "10002", "10003"]
+    assert columns.columns_[0].categories == ["02134", "10001", "10002", "10003"]
 
 
 @pytest.mark.filterwarnings("ignore::toppush.LeakageWarning")

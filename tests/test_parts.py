@@ -107,7 +107,7 @@ def test_gap_is_filled_with_the_median_of_the_parts_medians(client, frame, tmp_p
     sizes, medians = [39, 80, 80], [frame["age"][i * 80 : i * 80 + 80].median() for i in range(3)]
     model = files.fit_parts(write_parts(frame, tmp_path / "rows"), **FIT)
     age = next(one for one in model.columns.columns_ if one.name == "age")
-    assert age.gaps
+    assert age.had_missing
     assert age.fill in medians
     assert age.fill == np.median(np.repeat(medians, sizes))
     assert model.columns.filled_["age"] == 41
@@ -119,9 +119,9 @@ def test_column_that_one_part_has_no_value_of(client, frame, tmp_path):
     frame.loc[80:159, "age"] = np.nan
     model = files.fit_parts(write_parts(frame, tmp_path / "rows"), **FIT)
     kinds = {one.name: one for one in model.columns.columns_}
-    assert kinds["city"].texts == ["Lyon", "Oslo", "Rome"]
-    assert kinds["city"].gaps
-    assert kinds["age"].gaps
+    assert kinds["city"].categories == ["Lyon", "Oslo", "Rome"]
+    assert kinds["city"].had_missing
+    assert kinds["age"].had_missing
     assert model.columns.filled_["age"] == 80
 
 

@@ -72,7 +72,7 @@ def test_curves_of_an_additive_ranker(additive):
     ]
     ranker = additive[-1]
     sizes = np.abs(ranker.contributions(additive[0].transform(table))[:, :-1]).mean(axis=0)
-    texts = additive[0].feature_texts()
+    texts = additive[0].feature_categories()
     names = {"age": 0, "income": 1, "city": 2, "member": 3}
     curves = {one.name: one for one in largest_curves(ranker, names, sizes, texts)}
     cities = dict(zip(curves["city"].values, curves["city"].amounts, strict=True))

@@ -126,12 +126,12 @@ def test_further_columns_come_as_texts_and_numbers(tmp_path, logistic, held):
     held = held | {"amount": np.arange(200.0).tolist(), "zip": ["007"] * 200}
     path = write(tmp_path / "held.csv", held | {"s": np.arange(200.0).tolist()})
     model = quick_fit("linear", write(tmp_path / "t.csv", made_rows(99)), label="fraud", drop=DROP)
-    wanted = Wanted("fraud", texts=("zip", "city"), numbers=("amount",))
+    wanted = Wanted("fraud", strings=("zip", "city"), numbers=("amount",))
     for source in (ModelSource(model), EstimatorSource(logistic), ColumnSource("s")):
         found = read(source, path, wanted)
         assert_array_equal(found.numbers("amount"), np.arange(200.0))
-        assert found.texts("zip").to_pylist() == ["007"] * 200
-        assert found.texts("city").to_pylist() == held["city"]
+        assert found.strings("zip").to_pylist() == ["007"] * 200
+        assert found.strings("city").to_pylist() == held["city"]
 
 
 def test_labels_need_not_be_there(tmp_path, logistic, held):
@@ -139,7 +139,7 @@ def test_labels_need_not_be_there(tmp_path, logistic, held):
     path = write(tmp_path / "new.csv", unlabelled | {"s": np.arange(200.0).tolist()})
     model = quick_fit("linear", write(tmp_path / "t.csv", made_rows(99)), label="fraud", drop=DROP)
     for source in (ModelSource(model), EstimatorSource(logistic), ColumnSource("s")):
-        found = read(source, path, Wanted(labelled=False, texts=("id",)))
+        found = read(source, path, Wanted(labelled=False, strings=("id",)))
         assert len(found.scores) == found.seen.rows == len(found.columns) == 200
         with pytest.raises(files.DataError, match="no labels"):
             _ = found.positive
@@ -180,9 +180,9 @@ def test_matrices_go_to_estimators_without_names(kind, tmp_path):
 
 def test_an_npz_file_may_hold_scores(tmp_path):
     np.savez(tmp_path / "s.npz", score=np.arange(4.0), y=[0, 0, 1, 1], names=list("abcd"))
-    found = read(ColumnSource("score"), tmp_path / "s.npz", Wanted(texts=("names",)))
+    found = read(ColumnSource("score"), tmp_path / "s.npz", Wanted(strings=("names",)))
     assert_array_equal(found.scores, np.arange(4.0))
-    assert found.texts("names").to_pylist() == list("abcd")
+    assert found.strings("names").to_pylist() == list("abcd")
     with pytest.raises(files.DataError, match=r"column 'scores'.*'score'\?\)"):
         read(ColumnSource("scores"), tmp_path / "s.npz", Wanted())
 

@@ -13,7 +13,7 @@ from toppush.auto.members import Given
 from toppush.folds.cross_fitted import Fold, some_rows, within
 from toppush.folds.expected_scores import MOST, SHARE
 from toppush.metrics.weights import checked_weights
-from toppush.tables.prepare import Columns, Seen
+from toppush.tables.frames import FrameColumns, FrameSummary, are_plain
 from toppush.types import Array, Mask, Matrix, Where
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class Dealt:
     """Rows on the workers, their folds, and what this process knows of those that are listed."""
 
     rows: "DaskRows"
-    """As numbers, see `Columns`."""
+    """As numbers, see `FrameColumns`."""
     positive: Lazy
     weight: Lazy | None
     counted: Lazy
@@ -83,7 +83,7 @@ class Dealt:
 
 def deal(
     rows: "DaskRows",
-    columns: Columns,
+    columns: FrameColumns,
     positive: Lazy,
     weight: Lazy | None,
     n_folds: int,
@@ -127,7 +127,7 @@ def deal(
     return Dealt(rows, positive, weight, counted, folds, again, known, where, lengths, sizes)
 
 
-def _given(parts: list["Listed"], columns: Columns, n_folds: int, *, weighted: bool) -> Given:
+def _given(parts: list["Listed"], columns: FrameColumns, n_folds: int, *, weighted: bool) -> Given:
     """What is known of the rows that are listed."""
     hands = np.concatenate([part.hands for part in parts])
     return Given(
@@ -167,10 +167,10 @@ def _listed(cards: Any, positive: Any, weight: Any, n_hands: int, n_folds: int) 
     return Listed(len(hands), where, cards[where], hands[where], positive[where], mass[where])
 
 
-def as_numbers(rows: "DaskRows", categorical_features: Any) -> tuple["DaskRows", Columns]:
+def as_numbers(rows: "DaskRows", categorical_features: Any) -> tuple["DaskRows", FrameColumns]:
     """Rows as numbers, and what was learned of their columns."""
-    if Columns.are_plain(rows.template, categorical_features):
-        return rows, Columns(rows.shape[1])
-    look = partial(Seen.of, categorical_features=categorical_features)
-    columns = Seen.joined(rows.asked(look)).settled()
+    if are_plain(rows.template, categorical_features):
+        return rows, FrameColumns(rows.shape[1])
+    look = partial(FrameSummary.of, categorical_features=categorical_features)
+    columns = FrameSummary.merge(rows.asked(look)).settle()
     return rows.mapped(columns.numbers, len(columns.sources)).kept(), columns

@@ -22,7 +22,7 @@ from toppush.models.net import TopPushNet
 from toppush.models.trees import TopPushTrees
 from toppush.system.extras import not_installed
 from toppush.system.threads import check_cancelled
-from toppush.tables.prepare import Columns
+from toppush.tables.frames import FrameColumns
 from toppush.types import Array, Mask, Matrix, Where
 
 WEIGHT = "sample_weight"
@@ -64,8 +64,8 @@ class Given:
     X: Any
     """As they came."""
     numbers: Matrix
-    """As numbers, see `Columns`."""
-    columns: Columns
+    """As numbers, see `FrameColumns`."""
+    columns: FrameColumns
     positive: Mask
     weight: Array | None
     folds: list[Fold]

@@ -46,13 +46,12 @@ from toppush.models.base import LABEL, Ranker, refuse_elsewhere, two_classes, un
 from toppush.models.progress import Line
 from toppush.tables.frames import (
     FROM_DTYPE,
+    FrameColumns,
     Table,
+    are_plain,
     categorical_columns,
-    formats_from,
-    plain_formats,
 )
 from toppush.tables.leakage import LeakageWarning, caution, leaks_of_matrix
-from toppush.tables.prepare import Columns
 from toppush.tables.validation import require_columns, require_sizes, validated
 from toppush.types import Array, Labels, Mask, Matrix, Where
 
@@ -317,14 +316,13 @@ class TopRanker(Ranker):
         return min(getattr(one, "_n_explained", 64) for one in self.members_.values())
 
     @property
-    def _columns(self) -> Columns:
-        formats = formats_from(self.formats_)
-        return Columns(self.n_features_in_, self.categories_, formats, self.dates_)
+    def _columns(self) -> FrameColumns:
+        return FrameColumns(self.n_features_in_, self.categories_, self.formats_, self.dates_)
 
-    def _keep_columns(self, columns: Columns) -> None:
+    def _keep_columns(self, columns: FrameColumns) -> None:
         """Set the fitted attributes that say how the columns of new rows are read."""
         self.categories_, self.dates_ = columns.categories, columns.dates
-        self.formats_ = plain_formats(columns.formats)
+        self.formats_ = columns.formats
 
     def _settings(self) -> Settings:
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
@@ -351,15 +349,15 @@ class TopRanker(Ranker):
         given = replace(whole if weight is None else whole.part(counted), folds=folds)
         return given, counted, len(positive)
 
-    def _numbers_of_training(self, X: Any, y: Any) -> tuple[Any, Matrix, Any, Columns]:
+    def _numbers_of_training(self, X: Any, y: Any) -> tuple[Any, Matrix, Any, FrameColumns]:
         """The rows as they came and as numbers, the labels, and what was learned of columns."""
-        if Columns.are_plain(X, self.categorical_features):
+        if are_plain(X, self.categorical_features):
             X, y = validated(self, X, y, **READING)
-            return X, for_engine(X), y, Columns(self.n_features_in_)
+            return X, for_engine(X), y, FrameColumns(self.n_features_in_)
         require_columns(X)
         if not len(X):
             raise ValueError(f"X has no rows, and {len(y)} labels came with it; give some of both.")
-        columns = Columns.of(X, self.categorical_features)
+        columns = FrameColumns.of(X, self.categorical_features)
         wanted = self.categorical_features
         keep = [] if isinstance(wanted, str) else categorical_columns(X, wanted)
         columns = columns.without_ids(X, keep)
@@ -447,14 +445,14 @@ class TopRanker(Ranker):
         return tags
 
 
-def _names_of_numbers(X: Any, columns: Columns) -> list[Any]:
+def _names_of_numbers(X: Any, columns: FrameColumns) -> list[Any]:
     """The column of X from which each number is made, by its name or position."""
     names = Table(X).names if Table(X).has_types else range(columns.width)
     return [names[source] for source in columns.sources]
 
 
 def _warn_of_leakage(
-    numbers: Matrix, X: Any, columns: Columns, positive: Mask, counted: Where
+    numbers: Matrix, X: Any, columns: FrameColumns, positive: Mask, counted: Where
 ) -> None:
     """Warn of columns that alone rank the rows that count almost perfectly."""
     of_each = _names_of_numbers(X, columns)

@@ -137,7 +137,7 @@ def _compare_methods(
     from toppush.files.readers import reading
     from toppush.metrics.paired import warn_of_perfect
     from toppush.modeltypes.base import require_scoring
-    from toppush.tables.roles import Roles
+    from toppush.tables.rows import Roles
 
     with reading(data, common["kind"]) as file:
         training = read_training_file(

@@ -121,7 +121,7 @@ def _rankers(positive: "Mask", seed: int) -> "dict[str, Ranker]":
     from toppush.auto.ranker import TopRanker
     from toppush.files.competitors import lightgbm, logistic_regression
     from toppush.folds.by_column import folds_of
-    from toppush.tables.roles import NOTHING
+    from toppush.tables.rows import NOTHING
 
     folds, scorer = folds_of(positive, NOTHING, INNER, seed), metrics.scorer("average_precision")
     rankers: dict[str, Ranker] = {

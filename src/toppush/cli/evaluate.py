@@ -154,7 +154,7 @@ def _by_groups(
     lists = grouped_lists(
         file.scored.positive,
         file.scored.scores,
-        np.asarray(file.scored.texts(by).fill_null("(missing)").to_pylist()),
+        np.asarray(file.scored.strings(by).fill_null("(missing)").to_pylist()),
         budget=budget,
         value=file.amount(value),
         cost=file.amount(cost),

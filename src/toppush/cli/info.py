@@ -15,7 +15,7 @@ MAX_BEHIND = 0.01
 caution. With 0.01, a model without a caution is seldom behind by 0.02 on other rows."""
 MISSING = {
     "filled": "Missing values imputed (numbers by the median) and marked by an indicator column",
-    "gaps": "Missing values kept in numbers, and a category of their own in categorical columns",
+    "nan": "Missing values kept in numbers, and a category of their own in categorical columns",
     "codes": "Missing values kept",
 }
 ROLES = {

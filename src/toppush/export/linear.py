@@ -15,9 +15,8 @@ from toppush.matrices import column_sizes
 from toppush.models.base import TIE
 from toppush.models.linear import TopPush
 from toppush.models.linear_cv import TopPushCV
-from toppush.tables.column_types import Category, Number
+from toppush.tables.column_types import LARGER, Category, Counts, Number
 from toppush.tables.columns import Columns
-from toppush.tables.counts import LARGER, Counts
 from toppush.types import Array, Matrix
 
 
@@ -48,8 +47,8 @@ class LinearScore:
         found = []
         for one, offset in zip(self.columns.columns_, self.columns.offsets(), strict=True):
             own = self.weights[offset : offset + one.width]
-            gap = float(own[-1]) if one.marks else 0.0
-            own = own[:-1] if one.marks else own
+            gap = float(own[-1]) if one.has_indicator else 0.0
+            own = own[:-1] if one.has_indicator else own
             found.append(
                 ColumnPart(one, own if isinstance(one, Number) else np.append(own, 0.0), gap)
             )
@@ -69,7 +68,7 @@ class LinearScore:
     def _of_table(self, columns: Columns, batch: pa.RecordBatch, counts: Counts) -> Array:
         scores = np.zeros(len(batch))
         term = np.empty(len(batch))
-        for part, (values, gaps) in zip(self.parts(), columns.cells(batch, counts), strict=True):
+        for part, (values, gaps) in zip(self.parts(), columns.read(batch, counts), strict=True):
             if isinstance(part.column, Number):
                 np.multiply(values, part.weights[0], out=term)
             else:

@@ -79,15 +79,15 @@ class Graph:
         given = self.input(column.name, 1)
         gaps = self.apply("IsNaN", given)
         filled = self.apply("Where", gaps, self.constant([[column.fill]]), given)
-        return given if column.kept else filled, self.double(gaps)
+        return given if column.keep_nan else filled, self.double(gaps)
 
     def place(self, column: Category) -> tuple[str, str]:
         """Where each text stands in the list, after its end if nowhere; 1 where there is none."""
         given = self.input(column.name, 1, texts=True)
-        count = len(column.texts)
+        count = len(column.categories)
         encode = partial(self.apply, "LabelEncoder", given, domain=ML)
         place = encode(
-            keys_strings=column.texts, values_int64s=list(range(count)), default_int64=count
+            keys_strings=column.categories, values_int64s=list(range(count)), default_int64=count
         )
         return place, self.double(encode(keys_strings=[""], values_int64s=[1], default_int64=0))
 
@@ -106,8 +106,10 @@ class Graph:
             else:
                 place, gaps = self.place(one)
                 # A text that is not known has the place after the last, which is cut off.
-                value = self.picked(np.eye(len(one.texts) + 1)[:, : len(one.texts)], place)
-            parts += [value, gaps] if one.marks else [value]
+                value = self.picked(
+                    np.eye(len(one.categories) + 1)[:, : len(one.categories)], place
+                )
+            parts += [value, gaps] if one.has_indicator else [value]
         return self.apply("Concat", *parts, axis=1)
 
     def codes(self, columns: Columns | None, width: int) -> str:
@@ -119,7 +121,7 @@ class Graph:
             if isinstance(one, Number):
                 parts.append(self.number(one)[0])
             else:
-                places = np.append(np.arange(float(len(one.texts))), np.nan)
+                places = np.append(np.arange(float(len(one.categories))), np.nan)
                 parts.append(self.picked(places[:, None], self.place(one)[0]))
         return self.apply("Concat", *parts, axis=1)
 

@@ -10,25 +10,24 @@ from toppush.files.checking import Tally, tally_of
 from toppush.files.readers import reading
 from toppush.files.readers.base import Reader, TableReader
 from toppush.files.reference import of_columns
-from toppush.files.sources import ModelSource, ScoredRows, Source, Wanted
+from toppush.files.sources import ModelSource, ScoredRows, ScoreSource, Wanted
 from toppush.modelfile.fitted import read_as
 from toppush.monitor.drift import Limits
 from toppush.monitor.profile import Scores
 from toppush.monitor.verdict import Checked, verdict
 from toppush.system.errors import absent
 from toppush.system.reading import DataError
-from toppush.tables.column_types import Column
+from toppush.tables.column_types import Column, Counts
 from toppush.tables.columns import learn
-from toppush.tables.counts import Counts
-from toppush.tables.id_columns import id_like
-from toppush.tables.loaded import Needs
+from toppush.tables.ids import id_like
+from toppush.tables.rows import Needs
 from toppush.thresholds.calibration import ScoreScale
 
 Tallies = list[tuple[Column, Tally]]
 
 
 def check_against(
-    source: Source,
+    source: ScoreSource,
     before: str | Path,
     now: str | Path,
     *,
@@ -47,7 +46,7 @@ def check_against(
 
     Parameters
     ----------
-    source : Source
+    source : ScoreSource
         Who gives the scores; `files.sources.open_source` makes one.
     before, now : path
         `before` should be rows that the source was not fitted to.
@@ -79,18 +78,18 @@ def _scale(old: ScoredRows) -> ScoreScale:
     return ScoreScale.learn(positive, old.scores)
 
 
-def _label(source: Source, label: str | None) -> str | None:
+def _label(source: ScoreSource, label: str | None) -> str | None:
     if label is None and isinstance(source, ModelSource):
         return source.model.label.column
     return label
 
 
-def _has_labels(source: Source, path: str | Path, label: str | None, kind: str | None) -> bool:
+def _has_labels(source: ScoreSource, path: str | Path, label: str | None, kind: str | None) -> bool:
     with reading(path, kind) as file:
         return (_label(source, label) or file.usual_label) in file.names
 
 
-def _scored(source: Source, path: str | Path, wanted: Wanted, kind: str | None) -> ScoredRows:
+def _scored(source: ScoreSource, path: str | Path, wanted: Wanted, kind: str | None) -> ScoredRows:
     with reading(path, kind) as file:
         if source.was_fitted_to(file):
             warnings.warn(
@@ -103,7 +102,7 @@ def _scored(source: Source, path: str | Path, wanted: Wanted, kind: str | None) 
 
 
 def _counted(
-    source: Source, before: str | Path, now: str | Path, label: str | None, kind: str | None
+    source: ScoreSource, before: str | Path, now: str | Path, label: str | None, kind: str | None
 ) -> Tallies:
     """The feature columns of a table before, with the values of now counted in their places."""
     with reading(before, kind) as file:

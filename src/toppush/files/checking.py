@@ -16,10 +16,9 @@ from toppush.monitor.profile import Before, Numbers, Scores, Texts
 from toppush.monitor.verdict import Checked, ColumnNow, verdict
 from toppush.system.errors import ModelError
 from toppush.system.reading import DataError
-from toppush.tables.column_types import Category, Column
-from toppush.tables.counts import Counts
+from toppush.tables.column_types import Category, Column, Counts
 from toppush.tables.labels import are_there, caution_blanks
-from toppush.tables.loaded import Batch
+from toppush.tables.rows import Batch
 from toppush.types import Array, Mask, Matrix, Where
 
 
@@ -151,7 +150,7 @@ def tally_of(before: Before, column: Column | None) -> Tally:
     if not isinstance(before, Texts) or not isinstance(column, Category):
         return Tally(before)
     at = {text: place for place, text in enumerate(before.texts)}
-    listed = [at.get(text, len(at)) for text in column.texts]
+    listed = [at.get(text, len(at)) for text in column.categories]
     return Tally(before, np.array([*listed, len(at) + 1]))  # the last one is that of -1: unknown
 
 
@@ -162,7 +161,7 @@ def _add_columns(model: Model, tallies: dict[str, Tally], batch: Batch) -> None:
         return
     rows = batch.X
     for one, (values, gaps) in zip(
-        model.columns.columns_, model.columns.cells(rows, Counts()), strict=True
+        model.columns.columns_, model.columns.read(rows, Counts()), strict=True
     ):
         if one.name in tallies:
             tallies[one.name].add(values, gaps)

@@ -27,17 +27,17 @@ from toppush.models.linear_cv import TopPushCV
 from toppush.modeltypes.linear import Linear
 from toppush.modeltypes.searched import require_folds
 from toppush.system.reading import DataError, kind_of, part_paths
-from toppush.tables.categories import MAX_TEXTS
 from toppush.tables.column_types import Category, Column, Date, Number
 from toppush.tables.columns import Columns
-from toppush.tables.id_columns import caution, id_like
+from toppush.tables.ids import caution, id_like
 from toppush.tables.labels import LabelRule, Value, caution_blanks, choose, count, count_blanks
-from toppush.tables.loaded import Layout
+from toppush.tables.rows import Layout
 from toppush.tables.scaling import SCALES, by_sizes
+from toppush.tables.strings import MAX_CATEGORIES
 from toppush.types import Array, Labels, Mask, Matrix
 
 STAGES = tuple(stage for stage in fitting.STAGES if stage != "holding out")
-HELD: dict[type[Column], str] = {Category: "texts", Date: "dates", Number: "numbers"}
+HELD: dict[type[Column], str] = {Category: "strings", Date: "dates", Number: "numbers"}
 
 
 class ReadingOptions(NamedTuple):
@@ -261,7 +261,7 @@ def _in_common(
 
 def _kind(part: Seen) -> str:
     """What the labels of a part are."""
-    return "texts" if any(isinstance(label, str) for label in part.labels) else "numbers"
+    return "strings" if any(isinstance(label, str) for label in part.labels) else "numbers"
 
 
 def _layout(seen: Sequence[Seen]) -> Layout:
@@ -328,11 +328,11 @@ def _merged(
     name: str, having: list[tuple[Seen, Column]], n_parts: int, how: ReadingOptions
 ) -> Column:
     """A column from those of the parts that have a value in it, of so many parts."""
-    gaps = len(having) < n_parts or any(one.gaps for _, one in having)
+    gaps = len(having) < n_parts or any(one.had_missing for _, one in having)
     if isinstance(having[0][1], Category):
         categories = [one for _, one in having if isinstance(one, Category)]
-        texts = sorted({text for one in categories for text in one.texts})
-        if len(texts) > MAX_TEXTS and name not in how.categorical:
+        texts = sorted({text for one in categories for text in one.categories})
+        if len(texts) > MAX_CATEGORIES and name not in how.categorical:
             raise DataError(
                 f"holds {len(texts)} different texts such as {texts[0]!r} over all parts; name it "
                 f"with --categorical {name} to keep it as it is, or --drop {name}.",
@@ -343,7 +343,7 @@ def _merged(
     counts = [part.n_rows - _n_gaps(part, name) for part, _ in having]
     fill = _weighted_median([one.fill for one in numbers], counts)
     ends = min(one.low for one in numbers), max(one.high for one in numbers)
-    flag = all(one.flag for one in numbers)
+    boolean = all(one.boolean for one in numbers)
     written = {(one.decimal, one.unit) for one in numbers if one.decimal}
     if len(written) > 1:
         raise DataError(
@@ -354,8 +354,8 @@ def _merged(
         )
     decimal, unit = next(iter(written), ("", ""))
     return replace(
-        numbers[0], fill=fill, gaps=gaps, flag=flag, low=ends[0], high=ends[1], decimal=decimal,
-        unit=unit,
+        numbers[0], fill=fill, had_missing=gaps, boolean=boolean, low=ends[0], high=ends[1],
+        decimal=decimal, unit=unit,
     )  # fmt: skip
 
 

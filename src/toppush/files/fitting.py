@@ -25,11 +25,10 @@ from toppush.system.reading import DataError
 from toppush.system.versions import versions_of
 from toppush.tables.column_types import Column, Date, Number
 from toppush.tables.columns import Columns, sizes_named
-from toppush.tables.id_columns import caution, id_like
+from toppush.tables.ids import caution, id_like
 from toppush.tables.labels import LabelRule, caution_blanks, choose, count, count_blanks
 from toppush.tables.leakage import LeakageWarning
-from toppush.tables.loaded import Layout, LoadedRows
-from toppush.tables.roles import NO_ROLES, NOTHING, Roles, RoleValues, take_roles
+from toppush.tables.rows import NO_ROLES, NOTHING, Layout, LoadedRows, Roles, RoleValues, take_roles
 from toppush.tables.scaling import fit_transform, scaler_of
 from toppush.types import Array, Labels, Mask, Matrix
 
@@ -377,8 +376,8 @@ def _learned(outputs: list[Column]) -> About:
         return {"parts": [one.part for one in outputs if isinstance(one, Date)]}
     if isinstance(first, Number):
         written = {"decimal": first.decimal, "unit": first.unit} if first.decimal else {}
-        return written | ({} if first.kept else {"fill": first.fill})
-    return {"texts": len(first.texts)}
+        return written | ({} if first.keep_nan else {"fill": first.fill})
+    return {"texts": len(first.categories)}
 
 
 def described(

@@ -7,9 +7,8 @@ import numpy as np
 import pyarrow as pa
 
 from toppush.system.reading import DataError
-from toppush.tables.column_types import Column
+from toppush.tables.column_types import Category, Column, Counts
 from toppush.tables.columns import learn
-from toppush.tables.counts import Counts
 from toppush.tables.leakage import (  # fmt: skip
     ColumnValues,
     Leak,
@@ -17,7 +16,7 @@ from toppush.tables.leakage import (  # fmt: skip
     caution,
     leaks_of,
     leaks_of_matrix,
-    rows_to_look_at,
+    rows_to_check,
 )
 from toppush.types import Mask, Matrix
 
@@ -52,7 +51,7 @@ def leakage_cautions(
 
 
 def _leaks_of_table(table: pa.Table, positive: Mask, categorical: set[str]) -> list[Leak]:
-    rows = rows_to_look_at(positive, table.num_columns)
+    rows = rows_to_check(positive, table.num_columns)
     found = leaks_of(_columns(table.take(pa.array(rows)), categorical), positive[rows])
     return list({leak.name: leak for leak in found}.values())
 
@@ -68,7 +67,7 @@ def _columns(table: pa.Table, categorical: set[str]) -> Iterator[ColumnValues]:
             found = numbers.astype(np.float64)
             if missing is not None:
                 found[missing] = np.nan
-            yield ColumnValues(name, found, hasattr(column, "texts"))
+            yield ColumnValues(name, found, isinstance(column, Category))
 
 
 def _learned(name: str, column: pa.ChunkedArray, forced: bool) -> list[Column]:

@@ -19,7 +19,7 @@ from toppush.files.scoring import ScoringNotes, scored
 from toppush.modelfile.fitted import Model
 from toppush.system.reading import DataError
 from toppush.system.writing import written_whole
-from toppush.tables.arrow_values import is_text, value_type
+from toppush.tables.arrow_values import is_string, value_type
 from toppush.types import Array, Where
 
 SLACK = 4
@@ -255,7 +255,7 @@ def escaped(table: pa.Table) -> pa.Table:
     """
     names = [escaped_cells(pa.array([name]))[0].as_py() for name in table.column_names]
     columns = [
-        escaped_cells(column) if is_text(value_type(column.type)) else column
+        escaped_cells(column) if is_string(value_type(column.type)) else column
         for column in table.columns
     ]
     return pa.Table.from_arrays(columns, names)

@@ -15,10 +15,9 @@ from toppush.modeltypes.out_of_fold import FOLDS, learned_scale
 from toppush.monitor.profile import LEVELS, Before, Numbers, Texts
 from toppush.system.errors import ModelError
 from toppush.system.reading import DataError
-from toppush.tables.column_types import Column, Number
+from toppush.tables.column_types import Column, Counts, Number
 from toppush.tables.columns import Columns
-from toppush.tables.counts import Counts
-from toppush.tables.loaded import LoadedRows
+from toppush.tables.rows import LoadedRows
 from toppush.types import Array, Matrix, Where
 
 MOST_ROWS = 200_000
@@ -140,7 +139,7 @@ def of_columns(
             ends = np.array([one.low, one.high])
             yield one.name, _numbers(values[known], weights[known], weights.sum(), ends)
         else:
-            yield one.name, _texts(one.texts, values[known], weights[known], weights.sum())
+            yield one.name, _texts(one.categories, values[known], weights[known], weights.sum())
 
 
 def _of_matrix(X: Matrix, some: Where, weights: Array, first: int) -> Iterator[tuple[str, Before]]:

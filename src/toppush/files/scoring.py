@@ -13,9 +13,9 @@ from toppush.files.readers.base import Reader
 from toppush.matrices import stacked
 from toppush.modelfile.fitted import Model
 from toppush.system.reading import DataError
-from toppush.tables.counts import Counts
+from toppush.tables.column_types import Counts
 from toppush.tables.labels import caution_blanks, count_blanks
-from toppush.tables.loaded import Needs
+from toppush.tables.rows import Needs
 from toppush.types import Array, Labels, Mask, Matrix
 
 

@@ -4,7 +4,7 @@ import numpy as np
 from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold
 
 from toppush.system.reading import DataError
-from toppush.tables.roles import RoleValues
+from toppush.tables.rows import RoleValues
 from toppush.types import Array, Mask, Where
 
 Folds = list[tuple[Where, Where]]

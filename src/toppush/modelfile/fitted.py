@@ -15,11 +15,10 @@ from toppush.modeltypes import kind_of
 from toppush.modeltypes.base import About, Kind, Ranker
 from toppush.system.errors import ModelError
 from toppush.system.reading import DataError
-from toppush.tables.column_types import Category, Column, Date
+from toppush.tables.column_types import Category, Column, Counts, Date
 from toppush.tables.columns import Columns, sizes_named
-from toppush.tables.counts import Counts
 from toppush.tables.labels import NAMED, LabelRule
-from toppush.tables.loaded import Needs
+from toppush.tables.rows import Needs
 from toppush.thresholds.calibration import ScoreScale
 from toppush.types import Array, Matrix
 
@@ -169,7 +168,7 @@ class Model:
     def look(self, rows: Matrix, counts: Counts) -> None:
         """Add gaps, unknown texts and columns far larger than in training to `counts`."""
         if self.columns is not None and _is_batch(rows):
-            self.columns.cells(rows, counts)
+            self.columns.read(rows, counts)
         elif self.columns is None and (known := largest(self.pipeline.steps)) is not None:
             for column, ratio in larger(rows, known):
                 counts.note_larger(f"number {column + self.first}", ratio)
@@ -247,7 +246,7 @@ def read_as(column: Column) -> pa.DataType:
     """What the values of a column are in a file that does not say."""
     if isinstance(column, Category | Date) or column.format is not None:
         return pa.string()
-    return pa.bool_() if column.flag else pa.float64()
+    return pa.bool_() if column.boolean else pa.float64()
 
 
 def _is_batch(rows: Matrix) -> bool:

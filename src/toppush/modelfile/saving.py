@@ -335,6 +335,6 @@ def _made_rows(columns: Columns) -> list[pa.RecordBatch]:
             known[one.name] = pa.array([one.fill], pa.float64())
             odd[one.name] = pa.array([None, FAR, -FAR], pa.float64())
         else:
-            known[one.name] = pa.array([next(iter(one.texts), None)], pa.string())
+            known[one.name] = pa.array([next(iter(one.categories), None)], pa.string())
             odd[one.name] = pa.array([None, UNKNOWN_TEXT, UNKNOWN_TEXT], pa.string())
     return [pa.RecordBatch.from_pydict(cells) for cells in (known, odd)]

@@ -97,15 +97,15 @@ def _require_scalars(table: dict[str, Any]) -> None:
 def _require_columns(columns: Columns) -> None:
     """Refuse columns of a table whose descriptions hold anything but what they should."""
     for column in columns.columns_:
-        plain: dict[str, type | tuple[type, ...]] = {"name": str, "gaps": bool}
+        plain: dict[str, type | tuple[type, ...]] = {"name": str, "had_missing": bool}
         if isinstance(column, Category):
-            plain |= {"coded": bool, "texts": list}
+            plain |= {"coded": bool, "categories": list}
         elif isinstance(column, Number):
-            plain |= {"flag": bool, "kept": bool}
+            plain |= {"boolean": bool, "keep_nan": bool}
             plain |= dict.fromkeys(("fill", "low", "high"), (int, float))
             plain |= {"of": str, "part": str} if isinstance(column, Date) else {}
         wrong = [name for name, kind in plain.items() if not isinstance(vars(column)[name], kind)]
-        texts = vars(column).get("texts", [])
+        texts = vars(column).get("categories", [])
         if wrong or not all(isinstance(text, str) for text in texts):
             raise ModelError(f"its column {column.name!r} is not described as it should be.")
     if columns.form not in FORMS or columns.missing not in WAYS:

@@ -32,7 +32,7 @@ from toppush.models.base import (
 from toppush.models.progress import Line
 from toppush.problem.objective import count_top
 from toppush.system.extras import needs
-from toppush.tables.net_columns import PART_ROWS, Columns
+from toppush.tables.scaling import PART_ROWS, AsinhScaler
 from toppush.tables.validation import column_names, require_sizes, validated
 from toppush.types import Array, Labels, Matrix
 
@@ -182,7 +182,7 @@ class TopPushNet(Ranker):
         training = import_training()
         X, positive, weight, used = used_rows(given)
         seed = int(check_random_state(self.random_state).randint(2**31))
-        columns = Columns.of(X)
+        columns = AsinhScaler.of(X)
         folds = training.dealt_folds(positive, self.n_members, np.random.default_rng(seed))
         progress = Progress(self.verbose)
         plan = self._plan(training, int(np.sum(~positive)), seed, progress)
@@ -274,7 +274,7 @@ class TopPushNet(Ranker):
         return found
 
     def _scores(self, X: Matrix) -> Array:
-        columns = Columns(self.mean_, self.scale_)
+        columns = AsinhScaler(self.mean_, self.scale_)
         parts = [X[at : at + PART_ROWS] for at in range(0, X.shape[0], PART_ROWS)]
         return np.concatenate([self._mean_score(columns.transform(dense(part))) for part in parts])
 

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from toppush.folds.expected_scores import left_out_twice
 from toppush.matrices import dense
-from toppush.tables.net_columns import PART_ROWS, Columns
+from toppush.tables.scaling import PART_ROWS, AsinhScaler
 from toppush.torch.pairs import Tensor
 from toppush.types import Array, Mask, Matrix, Where
 
@@ -23,7 +23,13 @@ class TrainingSet:
     """
 
     def __init__(
-        self, X: Matrix, columns: Columns, positive: Mask, weight: Array, folds: Where, device: str
+        self,
+        X: Matrix,
+        columns: AsinhScaler,
+        positive: Mask,
+        weight: Array,
+        folds: Where,
+        device: str,
     ) -> None:
         self._X, self._columns, self.device = X, columns, torch.device(device)
         self.n_rows, self.n_columns = X.shape

@@ -44,15 +44,7 @@ from toppush.models.boosting import (
 )
 from toppush.problem.objective import count_top
 from toppush.system.threads import in_threads
-from toppush.tables.frames import (
-    FROM_DTYPE,
-    Categories,
-    Table,
-    TextColumns,
-    coded,
-    formats_from,
-    plain_formats,
-)
+from toppush.tables.frames import FROM_DTYPE, Categories, Formats, FrameColumns, Table
 from toppush.tables.validation import require_sizes, validated
 from toppush.types import Array, Labels, Mask, Matrix, Where
 
@@ -166,7 +158,7 @@ class TopPushTrees(Ranker):
     texts_: list[str]
     threshold_: float
     categories_: Categories
-    formats_: dict[int, list[str]]
+    formats_: Formats
     columns_: Where | None
     _read_boosters: list[Any] | None
 
@@ -294,9 +286,8 @@ class TopPushTrees(Ranker):
         refuse_elsewhere(self, X=X)
         self.categories_, self.formats_ = {}, {}
         if self.categorical_features is not None:
-            texts = TextColumns.of(X, self.categorical_features)
-            self.categories_, formats = texts.settled()
-            self.formats_ = plain_formats(formats)
+            columns = FrameColumns.of(X, self.categorical_features)
+            self.categories_, self.formats_ = columns.categories, columns.formats
         if not (self.categories_ or self.formats_):
             return validated(self, X, y, **READING)  # type: ignore[no-any-return]
         validate_data(self, X, y, skip_check_array=True)
@@ -315,8 +306,8 @@ class TopPushTrees(Ranker):
         return numbers
 
     def _coded(self, X: Matrix) -> Array:
-        """A table as numbers."""
-        return coded(X, self.categories_, formats_from(self.formats_))
+        """A table as numbers; a column of dates is refused."""
+        return FrameColumns(len(Table(X).names), self.categories_, self.formats_).numbers(X)
 
     def _kept(self, X: Matrix) -> Matrix:
         """The columns that the members know."""

@@ -180,9 +180,9 @@ def _kind_of_member(name: str, ranker: Any) -> Kind:
 def _require_savable(names: Sequence[str], rows: FitRows) -> None:
     """Refuse before the fit base models that no file can hold afterwards."""
     from toppush.auto.members import EFFORTS, MEMBERS, Given, Settings
-    from toppush.tables.prepare import Columns
+    from toppush.tables.frames import FrameColumns
 
-    given = Given(None, np.empty((rows.n_rows, 0)), Columns(0), rows.positive, None, [])
+    given = Given(None, np.empty((rows.n_rows, 0)), FrameColumns(0), rows.positive, None, [])
     settings = Settings(EFFORTS["normal"], None, seed=0)
     for name in names:
         if limits := MEMBERS[name].limits(given, settings):

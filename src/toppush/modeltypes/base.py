@@ -22,7 +22,7 @@ from toppush.system.extras import needs
 from toppush.system.reading import DataError
 from toppush.tables.columns import Columns
 from toppush.tables.labels import LabelRule
-from toppush.tables.roles import NOTHING, RoleValues
+from toppush.tables.rows import NOTHING, RoleValues
 from toppush.types import Array, Labels, Mask, Matrix
 
 if TYPE_CHECKING:

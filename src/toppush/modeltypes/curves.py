@@ -54,7 +54,7 @@ class Curved:
 
     def text_levels(self, j: int, column: Category) -> tuple[Array, float]:
         """What each text adds, then an unknown one; and what a gap adds."""
-        n_texts = len(column.texts)
+        n_texts = len(column.categories)
         unknown = np.nan if self.unknown_is_gap else n_texts
         found = self.heights_at(j, np.append(np.arange(float(n_texts)), [unknown, np.nan]))
         return found[:-1], float(found[-1])

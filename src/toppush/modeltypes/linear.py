@@ -133,7 +133,7 @@ def _as_json(part: ColumnPart) -> About:
     if isinstance(part.column, Number):
         weight = float(part.weights[0])
         return {"weight": weight, "missing": weight * part.column.fill + part.gap}
-    texts = dict(zip(part.column.texts, part.weights[:-1].tolist(), strict=True))
+    texts = dict(zip(part.column.categories, part.weights[:-1].tolist(), strict=True))
     return {"texts": texts, "missing": part.gap}
 
 

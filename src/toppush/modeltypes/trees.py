@@ -181,7 +181,7 @@ def _inputs(
 
 def _members(column: Category, codes: list[int], sets: list[tuple[int, bytes]]) -> Array:
     """Whether each text of a column, and last an unknown one, is in each of some sets."""
-    table = np.zeros((len(column.texts) + 1, len(sets)))
+    table = np.zeros((len(column.categories) + 1, len(sets)))
     for at, (_, places) in enumerate(sets):
         inside = [codes[place] for place in np.frombuffer(places, np.int64) if place < len(codes)]
         table[inside, at] = 1.0

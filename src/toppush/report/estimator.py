@@ -26,8 +26,7 @@ from toppush.report.explained import SAMPLED, Explained, by_column, largest_curv
 from toppush.report.page import N_ALARMS, N_SHOWN, POSITIVE_CLASS, Rival, build
 from toppush.report.ranking import Indices, Ranking, Table, table_records
 from toppush.report.reasons import reasons_of
-from toppush.tables.frames import FROM_DTYPE
-from toppush.tables.prepare import Columns
+from toppush.tables.frames import FROM_DTYPE, FrameColumns, are_plain
 from toppush.types import Array, Mask, Matrix
 
 RIVAL_ITERATIONS = 1000
@@ -263,8 +262,8 @@ def _explained(
 
 def _texts(before: Pipeline | None, width: int) -> list[list[str] | None]:
     """The texts that the numbers of each feature stand for, if someone knows."""
-    if before is not None and hasattr(before[0], "feature_texts"):
-        return list(before[0].feature_texts())
+    if before is not None and hasattr(before[0], "feature_categories"):
+        return list(before[0].feature_categories())
     return [None] * width
 
 
@@ -315,9 +314,9 @@ def _plain(
     if not get_tags(final).input_tags.allow_nan:
         return [], (X_train, X)
     fill = SimpleImputer(strategy="median")
-    if Columns.are_plain(X_train, FROM_DTYPE):
+    if are_plain(X_train, FROM_DTYPE):
         return [fill, MaxAbsScaler()], (X_train, X)
-    columns = Columns.of(X_train, FROM_DTYPE)
+    columns = FrameColumns.of(X_train, FROM_DTYPE)
     texts = OneHotEncoder(handle_unknown="ignore")
     both = ColumnTransformer([("texts", texts, columns.categorical)], remainder=fill)
     return [both, MaxAbsScaler()], (columns.numbers(X_train), columns.numbers(X))

@@ -1,6 +1,8 @@
-"""What a column of a table is: numbers, a part of dates, or texts from a list."""
+"""Types of columns: numbers, a part of dates, or categories; and counts of unusual values."""
 
-from dataclasses import dataclass
+import warnings
+from collections import Counter
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,20 +12,50 @@ from numpy.typing import NDArray
 
 from toppush.system.reading import DataError
 from toppush.tables import arrow_values as arrow
-from toppush.tables.counts import LARGER, Counts
 from toppush.tables.dates import PARTS, date_part
-from toppush.tables.number_strings import NumberFormat
+from toppush.tables.strings import NumberFormat
 from toppush.types import Array, Mask
 
+LARGER = 1000.0
+"""A value that exceeds the largest of training by this factor has another unit, or is wrong."""
 FIRST = next(iter(PARTS))
-"""The part of dates that is always there, and stands for their gaps."""
+"""The part of dates that is always there, and marks their missing values."""
 
 
-class Cells(NamedTuple):
-    """A column's numbers, or places among its texts (-1: none), and where its gaps are."""
+@dataclass
+class Counts:
+    """Missing, unknown and unusually large values of rows, by column."""
+
+    missing: Counter[str] = field(default_factory=Counter)
+    unseen: Counter[str] = field(default_factory=Counter)
+    """Unknown categories."""
+    unread: Counter[str] = field(default_factory=Counter)
+    """Strings that are no numbers, in columns of number strings; also counted as missing."""
+    larger: dict[str, float] = field(default_factory=dict)
+    """Greatest ratio of a value to the largest of training, where it exceeds `LARGER`."""
+    blanks: int = 0
+    """Labels that were read without the blanks around them."""
+
+    def note_larger(self, name: str, ratio: float) -> None:
+        """Keep the greatest ratio of a column."""
+        self.larger[name] = max(self.larger.get(name, 0.0), ratio)
+
+    def caution(self) -> None:
+        """Warn of columns with values far larger than in training."""
+        if self.larger:
+            shown = ", ".join(f"{name} ({ratio:.3g} times)" for name, ratio in self.larger.items())
+            warnings.warn(
+                f"values are far larger than any that the model was fitted to, and may decide the "
+                f"order alone, in column {shown}. Is the unit another?",
+                stacklevel=3,
+            )
+
+
+class ColumnData(NamedTuple):
+    """A column's numbers, or codes of its categories (-1: none), and where values are missing."""
 
     values: NDArray[Any]
-    gaps: Mask | None
+    missing: Mask | None
 
 
 @dataclass(frozen=True)
@@ -32,19 +64,19 @@ class Number:
 
     name: str
     fill: float
-    gaps: bool
-    """Whether it had any when fitted."""
-    flag: bool = False
+    had_missing: bool
+    """Whether training values were missing."""
+    boolean: bool = False
     """Whether it held true and false."""
     low: float = -np.inf
     high: float = np.inf
-    """The range of its values when fitted."""
-    kept: bool = False
-    """Whether gaps stay gaps: NaN, without an output of their own."""
+    """The range of its training values."""
+    keep_nan: bool = False
+    """Whether missing values stay NaN, without an indicator."""
     decimal: str = ""
-    """The decimal mark of numbers written as text; "" if the column holds numbers."""
+    """The decimal mark of number strings; "" if the column holds numbers."""
     unit: str = ""
-    """The unit of numbers written as text, such as "%"."""
+    """The unit of number strings, such as "%"."""
 
     @property
     def source(self) -> str:
@@ -53,55 +85,55 @@ class Number:
 
     @property
     def format(self) -> NumberFormat | None:
-        """How its numbers are written, if they are text."""
+        """The format of number strings."""
         return NumberFormat(self.decimal, self.unit) if self.decimal else None
 
     @property
-    def marks(self) -> bool:
-        """Whether its last output marks gaps."""
-        return self.gaps and not self.kept
+    def has_indicator(self) -> bool:
+        """Whether its last output is 1 where a value is missing."""
+        return self.had_missing and not self.keep_nan
 
     @property
     def width(self) -> int:
-        """How many outputs it has."""
-        return 1 + self.marks
+        """Number of outputs."""
+        return 1 + self.has_indicator
 
     def outputs(self) -> list[str]:
         """Names of its outputs."""
-        return [self.name] + [f"{self.name} is missing"] * self.marks
+        return [self.name] + [f"{self.name} is missing"] * self.has_indicator
 
     @property
     def constant(self) -> bool:
         """Whether it held one value in every row."""
-        return self.low == self.high and not self.gaps
+        return self.low == self.high and not self.had_missing
 
-    def read(self, column: pa.Array, counts: Counts) -> Cells:
-        """Values with gaps filled; numbers that are not finite are refused."""
-        values, gaps = self.floats(column), None
-        if self.format is not None and (wrong := arrow.n_unread(column, values)):
+    def read(self, column: pa.Array, counts: Counts) -> ColumnData:
+        """Values, with missing ones filled; infinite numbers are refused."""
+        values, missing = self.floats(column), None
+        if self.format is not None and (wrong := arrow.count_unread(column, values)):
             counts.unread[self.source] += wrong
         if not arrow.all_finite(values):
-            gaps, infinite = np.isnan(values), np.isinf(values)
+            missing, infinite = np.isnan(values), np.isinf(values)
             if infinite.any():
                 row = int(np.argmax(infinite)) + 1
-                raise DataError("is infinite; mend or drop the row.", row=row, column=self.name)
-            self._count(gaps, counts)
-            if not self.kept:
-                values = np.where(gaps, self.fill, values)
+                raise DataError("is infinite; correct or drop the row.", row=row, column=self.name)
+            self._count_missing(missing, counts)
+            if not self.keep_nan:
+                values = np.where(missing, self.fill, values)
         self._compare(values, counts)
-        return Cells(values, gaps)
+        return ColumnData(values, missing)
 
     def floats(self, column: pa.Array) -> Array:
-        """Its values, NaN where there is none."""
-        if self.format is not None and arrow.is_text(arrow.value_type(column.type)):
+        """Its values, NaN where missing."""
+        if self.format is not None and arrow.is_string(arrow.value_type(column.type)):
             return arrow.parsed_numbers(column, self.format)
         return arrow.as_floats(self.name, column)
 
-    def _count(self, gaps: Mask, counts: Counts) -> None:
-        counts.missing[self.source] += int(np.count_nonzero(gaps))
+    def _count_missing(self, missing: Mask, counts: Counts) -> None:
+        counts.missing[self.source] += int(np.count_nonzero(missing))
 
     def _compare(self, values: Array, counts: Counts) -> None:
-        """Note values that are far larger than any when fitted."""
+        """Note values far larger than those of training."""
         known = max(abs(self.low), abs(self.high))
         if not values.size or not 0.0 < known < np.inf:
             return
@@ -112,7 +144,7 @@ class Number:
 
 @dataclass(frozen=True)
 class Date(Number):
-    """A part of the dates of a column, such as the month; the first part stands for their gaps."""
+    """A part of the dates of a column, such as the month."""
 
     of: str = ""
     part: str = FIRST
@@ -122,68 +154,67 @@ class Date(Number):
         return self.of
 
     @property
-    def marks(self) -> bool:
-        return super().marks and self.part == FIRST
+    def has_indicator(self) -> bool:
+        return super().has_indicator and self.part == FIRST
 
     @property
     def constant(self) -> bool:
-        return self.low == self.high and not (self.gaps and self.part == FIRST)
+        return self.low == self.high and not (self.had_missing and self.part == FIRST)
 
     def floats(self, column: pa.Array) -> Array:
         return date_part(arrow.as_dates(self.source, column), self.part)
 
-    def _count(self, gaps: Mask, counts: Counts) -> None:
+    def _count_missing(self, missing: Mask, counts: Counts) -> None:
         if self.part == FIRST:
-            super()._count(gaps, counts)
+            super()._count_missing(missing, counts)
 
 
 @dataclass(frozen=True)
 class Category:
-    """A column of texts from a list."""
+    """A column of categories."""
 
     name: str
-    texts: list[str]
-    gaps: bool
+    categories: list[str]
+    had_missing: bool
     coded: bool = False
-    """Whether its one output is the place of the text, NaN for none, the end for one unknown."""
+    """Whether its one output is the code of the category: NaN if missing, the last if unknown."""
 
     @property
     def source(self) -> str:
         return self.name
 
     @property
-    def marks(self) -> bool:
-        return self.gaps and not self.coded
+    def has_indicator(self) -> bool:
+        return self.had_missing and not self.coded
 
     @property
     def width(self) -> int:
-        return 1 if self.coded else len(self.texts) + self.gaps
+        return 1 if self.coded else len(self.categories) + self.had_missing
 
     def outputs(self) -> list[str]:
         if self.coded:
             return [self.name]
-        named = [f"{self.name}={text}" for text in self.texts]
-        return named + [f"{self.name} is missing"] * self.gaps
+        named = [f"{self.name}={category}" for category in self.categories]
+        return named + [f"{self.name} is missing"] * self.had_missing
 
     @property
     def constant(self) -> bool:
-        return len(self.texts) == 1 and not self.gaps
+        return len(self.categories) == 1 and not self.had_missing
 
-    def read(self, column: pa.Array, counts: Counts) -> Cells:
-        """Places of the texts in the list."""
+    def read(self, column: pa.Array, counts: Counts) -> ColumnData:
+        """Codes of the categories, -1 where unknown or missing."""
         arrow.refuse_type(self.name, arrow.value_type(column.type))
-        found = pc.index_in(
-            arrow.texts_of(column), value_set=pa.array(self.texts, pa.large_string())
-        )
-        if not found.null_count:
-            return Cells(found.to_numpy(), None)
-        gaps = arrow.no_text(column)
-        n_missing = int(np.count_nonzero(gaps))
+        known = pa.array(self.categories, pa.large_string())
+        codes = pc.index_in(arrow.as_strings(column), value_set=known)
+        if not codes.null_count:
+            return ColumnData(codes.to_numpy(), None)
+        missing = arrow.missing_strings(column)
+        n_missing = int(np.count_nonzero(missing))
         if n_missing:
             counts.missing[self.name] += n_missing
-        if found.null_count > n_missing:
-            counts.unseen[self.name] += found.null_count - n_missing
-        return Cells(found.fill_null(-1).to_numpy(), gaps if n_missing else None)
+        if codes.null_count > n_missing:
+            counts.unseen[self.name] += codes.null_count - n_missing
+        return ColumnData(codes.fill_null(-1).to_numpy(), missing if n_missing else None)
 
 
 Column = Number | Category

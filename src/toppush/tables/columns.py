@@ -1,14 +1,13 @@
-"""Columns of a table made into numbers: one-hot categories, parts of dates, filled gaps.
+"""Columns of tables as numbers: one-hot categories, parts of dates, filled missing values.
 
-A column becomes its values (a number as it is, a category as a 1 in the place of its text) and,
-if it had gaps when fitted, a last output that is 1 where it has one. A gap in a column of numbers
-is filled with the median; a text that was not there when fitted is all zeros, and counted.
+A number becomes an output, and a category an output for each known value. If values were missing in
+training, a last output indicates where. Missing numbers are filled with the median; an unknown
+category is all zeros, and counted. A date becomes several numbers: days since 1970, month, day of
+the month, weekday, hour.
 
-A date becomes several columns of numbers: days since 1970, month, day of the month, weekday, hour.
-
-That is the form "filled". For rankers that take gaps, the form "gaps" leaves those of numbers NaN,
-and the form "codes" also gives a text as one number, its place in the list: NaN if it is missing,
-and the place after the last if it is unknown.
+That is the form "filled". For rankers that handle missing values, the form "nan" leaves missing
+numbers NaN, and the form "codes" also gives a category as one number, its code: NaN if it is
+missing, and the code after the last if it is unknown.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -29,48 +28,46 @@ from sklearn.utils.validation import check_is_fitted
 from toppush.system.errors import absent, each
 from toppush.system.reading import DataError
 from toppush.tables import arrow_values as arrow
-from toppush.tables.categories import looks_dated, refuse_texts
-from toppush.tables.column_types import Category, Cells, Column, Date, Number
-from toppush.tables.counts import Counts
+from toppush.tables.column_types import Category, Column, ColumnData, Counts, Date, Number
 from toppush.tables.dates import PARTS
-from toppush.tables.number_strings import format_of
+from toppush.tables.strings import format_of, look_like_dates, refuse_unclear
 from toppush.tables.validation import SizeError
 from toppush.types import Array, Labels, Matrix
 
 WAYS = ("impute", "error")
-"""What may be done with gaps."""
-FORMS = ("filled", "gaps", "codes")
-"""What may become of gaps and texts."""
+"""What may be done with missing values."""
+FORMS = ("filled", "nan", "codes")
+"""How missing values and categories may be represented."""
 DENSE_SHARE = 0.3
-"""Share of entries that are not zero below which rows are made sparse."""
+"""Share of nonzero entries below which rows are sparse."""
 BLOCK_BYTES = 1 << 22
 """Rows are filled in blocks of this size, which stay in the cache."""
 
 
 class Columns(TransformerMixin, BaseEstimator):
-    """Columns of a table as numbers: one-hot texts, parts of dates, filled gaps.
+    """Columns of a table as numbers: one-hot categories, parts of dates, filled missing values.
 
     Parameters
     ----------
     categorical : sequence of str
-        Columns to read as texts whatever they hold.
+        Columns to read as categories whatever they hold.
     missing : {"impute", "error"}, default="impute"
-        What to do with gaps: fill and count them, or refuse them.
-    form : {"filled", "gaps", "codes"}, default="filled"
-        One-hot texts and filled gaps; the gaps of numbers left NaN; or those and each text as its
-        place, for rankers that take categories.
+        Fill and count missing values, or refuse them.
+    form : {"filled", "nan", "codes"}, default="filled"
+        One-hot categories and filled missing values; missing numbers left NaN; or in addition
+        each category as its code, for rankers that take categories.
 
     Attributes
     ----------
     columns_ : list of Number, Date and Category
-        In the order of the table; of a column of dates one for each part that changes.
+        In the order of the table; a column of dates has one for each part that varies.
     empty_, constant_ : list of str
-        Columns without a single value, and with the same in every row, which are left out.
+        Columns without any value, and with one value in every row, which are left out.
     filled_ : dict
-        How many gaps were filled when fitting, by column.
+        Number of missing training values, by column.
     sparse_ : bool
-        Whether rows come out as a CSR matrix: where fewer than 30 % of the entries are not zero,
-        and gaps are filled.
+        Whether rows are a CSR matrix: where fewer than 30 % of the entries are nonzero, and
+        missing values are filled.
     n_features_in_ : int
     feature_names_in_ : array of str
 
@@ -92,7 +89,6 @@ class Columns(TransformerMixin, BaseEstimator):
     }
 
     columns_: list[Column]
-    form = "filled"  # of models that were saved when there was no other
 
     def __init__(
         self,
@@ -107,7 +103,7 @@ class Columns(TransformerMixin, BaseEstimator):
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Matrix, y: Labels = None) -> Self:
-        """Learn the categories and the fills.
+        """Learn the categories and the fill values.
 
         Parameters
         ----------
@@ -118,34 +114,34 @@ class Columns(TransformerMixin, BaseEstimator):
         return self.learn(table).settle(table.column_names)
 
     def learn(self, table: pa.Table) -> Self:
-        """Learn the categories and the fills of every column, also of those that never change."""
+        """Learn the categories and fill values of every column, constant ones included."""
         counts, forced = Counts(), set(self.categorical)
         full = [name for name in table.column_names if table[name].null_count < len(table)]
-        found = each(lambda name: learn(name, table[name], name in forced, counts), full)
-        self.columns_ = [self._formed(column) for columns in found for column in columns]
-        self._refuse_gaps(table, counts)
+        learned = each(lambda name: learn(name, table[name], name in forced, counts), full)
+        self.columns_ = [self._formed(column) for columns in learned for column in columns]
+        self._refuse_missing(table, counts)
         with_values = set(full)
         self.empty_ = [name for name in table.column_names if name not in with_values]
         self.filled_ = dict(counts.missing)
         return self
 
     def settle(self, names: list[str]) -> Self:
-        """Leave out what never changes, and set what follows for a table with these names."""
+        """Leave out constant columns, and set the attributes that depend on the others."""
         before = self.by_source()
-        self.columns_ = [one for one in self.columns_ if not one.constant]
-        changing = self.by_source()
-        self.constant_ = [source for source in before if source not in changing]
+        self.columns_ = [column for column in self.columns_ if not column.constant]
+        varying = self.by_source()
+        self.constant_ = [source for source in before if source not in varying]
         if not self.columns_:
             left_out = ", ".join([*self.empty_, *self.constant_])
-            seen = f" ({left_out} have no value, or one in every row)" if left_out else ""
-            raise DataError(f"no column is left to rank by{seen}; bring columns that differ.")
+            reason = f" ({left_out} have no value, or one in every row)" if left_out else ""
+            raise DataError(f"no column is left to rank by{reason}; bring columns that differ.")
         self.sparse_ = self.form == "filled" and len(self.columns_) < DENSE_SHARE * self._width
         self.feature_names_in_ = np.array(names, dtype=object)
         self.n_features_in_ = len(names)
         return self
 
     def transform(self, X: Matrix) -> Matrix:
-        """Rows as numbers, dense or CSR as `sparse_` says.
+        """Rows as numbers, a CSR matrix if `sparse_`, else an array.
 
         Parameters
         ----------
@@ -155,118 +151,120 @@ class Columns(TransformerMixin, BaseEstimator):
         return self.matrix(X, Counts())
 
     def matrix(self, X: Matrix, counts: Counts) -> Matrix:
-        """Rows as numbers; gaps and unknown texts are added to `counts`."""
+        """Rows as numbers; missing values and unknown categories are added to `counts`."""
         table = arrow.as_table(X)
         blocks = self._blocks(table)
         if self.sparse_:
-            rows = [self._sparse_rows(self.cells(block, counts), len(block)) for block in blocks]
+            rows = [self._sparse_rows(self.read(block, counts), len(block)) for block in blocks]
             empty = sparse.csr_array((0, self._width))
             return sparse.csr_array(sparse.vstack([empty, *rows], format="csr"))
         out = np.zeros((len(table), self._width))
         start = 0
         for block in blocks:
-            self._fill(out[start : start + len(block)], self.cells(block, counts))
+            self._fill(out[start : start + len(block)], self.read(block, counts))
             start += len(block)
         return out
 
-    def cells(self, batch: pa.RecordBatch, counts: Counts) -> list[Cells]:
-        """What each column of a batch holds; gaps and unknown texts are added to `counts`."""
-        if gone := absent([one.source for one in self.columns_], batch.schema.names):
+    def read(self, batch: pa.RecordBatch, counts: Counts) -> list[ColumnData]:
+        """Each column of a batch; missing values and unknown categories are added to `counts`."""
+        if gone := absent([column.source for column in self.columns_], batch.schema.names):
             raise DataError(f"the rows have no {gone}, which the model needs.")
-        found = each(lambda one: one.read(batch.column(one.source), counts), self.columns_)
-        self._refuse_gaps(batch, counts)
-        return found
+        data = each(lambda column: column.read(batch.column(column.source), counts), self.columns_)
+        self._refuse_missing(batch, counts)
+        return data
 
     def offsets(self) -> list[int]:
         """First output of each column."""
-        ends: list[int] = np.cumsum([0, *(one.width for one in self.columns_)]).tolist()
+        ends: list[int] = np.cumsum([0, *(column.width for column in self.columns_)]).tolist()
         return ends[:-1]
 
     def get_feature_names_out(self, input_features: object = None) -> NDArray[np.object_]:
         """Names of the outputs: "age", "city=Lyon", "age is missing"."""
-        return np.array([name for one in self.columns_ for name in one.outputs()], dtype=object)
+        names = [name for column in self.columns_ for name in column.outputs()]
+        return np.array(names, dtype=object)
 
     def by_source(self) -> dict[str, list[Column]]:
-        """What is made of each column of the table."""
-        found: dict[str, list[Column]] = {}
-        for one in self.columns_:
-            found.setdefault(one.source, []).append(one)
-        return found
+        """The learned columns of each column of the table."""
+        columns: dict[str, list[Column]] = {}
+        for column in self.columns_:
+            columns.setdefault(column.source, []).append(column)
+        return columns
 
     def feature_sources(self) -> list[int]:
-        """Column of the table, counted from 0, that each output is made of."""
+        """Column of the table, counted from 0, of each output."""
         at = {name: place for place, name in enumerate(self.feature_names_in_)}
-        return [at[one.source] for one in self.columns_ for _ in range(one.width)]
+        return [at[column.source] for column in self.columns_ for _ in range(column.width)]
 
-    def feature_texts(self) -> list[list[str] | None]:
-        """The texts that the values of each output stand for, None where they are numbers."""
+    def feature_categories(self) -> list[list[str] | None]:
+        """The categories whose codes each output holds; None where it holds numbers."""
         return [
-            one.texts if isinstance(one, Category) and one.coded else None
-            for one in self.columns_
-            for _ in range(one.width)
+            column.categories if isinstance(column, Category) and column.coded else None
+            for column in self.columns_
+            for _ in range(column.width)
         ]
 
     @property
     def coded(self) -> list[int]:
-        """Outputs that are places of texts."""
-        placed = zip(self.columns_, self.offsets(), strict=True)
-        return [offset for one, offset in placed if isinstance(one, Category) and one.coded]
+        """Outputs that are codes of categories."""
+        return [at for at, names in enumerate(self.feature_categories()) if names is not None]
 
     def _formed(self, column: Column) -> Column:
-        """A column in the form that is asked for."""
+        """A column in the form of these columns."""
         if isinstance(column, Number):
-            return replace(column, kept=self.form != "filled")
+            return replace(column, keep_nan=self.form != "filled")
         return replace(column, coded=self.form == "codes")
 
     @property
     def _width(self) -> int:
-        return sum(one.width for one in self.columns_)
+        return sum(column.width for column in self.columns_)
 
     def _blocks(self, table: pa.Table) -> list[pa.RecordBatch]:
         narrow = len(self.columns_) if self.sparse_ else self._width
         return list(table.to_batches(max_chunksize=max(256, BLOCK_BYTES // (8 * narrow))))
 
-    def _fill(self, out: Array, cells: Iterable[Cells]) -> None:
-        for one, offset, (values, gaps) in self._placed(cells):
-            if isinstance(one, Number):
+    def _fill(self, out: Array, data: Iterable[ColumnData]) -> None:
+        for column, offset, (values, missing) in zip(
+            self.columns_, self.offsets(), data, strict=True
+        ):
+            if isinstance(column, Number):
                 out[:, offset] = values
-            elif one.coded:
-                out[:, offset] = np.where(values >= 0, values, len(one.texts))
-                if gaps is not None:
-                    out[gaps, offset] = np.nan
+            elif column.coded:
+                out[:, offset] = np.where(values >= 0, values, len(column.categories))
+                if missing is not None:
+                    out[missing, offset] = np.nan
             else:
                 known = np.flatnonzero(values >= 0)
                 out[known, offset + values[known]] = 1.0
-            if one.marks and gaps is not None:
-                out[:, offset + one.width - 1] = gaps
+            if column.has_indicator and missing is not None:
+                out[:, offset + column.width - 1] = missing
 
-    def _sparse_rows(self, cells: Iterable[Cells], n_rows: int) -> sparse.csr_array:
+    def _sparse_rows(self, columns: Iterable[ColumnData], n_rows: int) -> sparse.csr_array:
         data, places = [], []
-        for one, offset, (values, gaps) in self._placed(cells):
-            number = isinstance(one, Number)
+        for column, offset, (values, missing) in zip(
+            self.columns_, self.offsets(), columns, strict=True
+        ):
+            number = isinstance(column, Number)
             data.append(values if number else (values >= 0).astype(float))
             places.append(np.full(n_rows, offset) if number else offset + values)
-            if one.marks:
-                data.append(np.zeros(n_rows) if gaps is None else gaps.astype(float))
-                places.append(np.full(n_rows, offset + one.width - 1))
-        table, columns = np.stack(data, axis=1), np.stack(places, axis=1).astype(np.int32)
+            if column.has_indicator:
+                data.append(np.zeros(n_rows) if missing is None else missing.astype(float))
+                places.append(np.full(n_rows, offset + column.width - 1))
+        table, indices = np.stack(data, axis=1), np.stack(places, axis=1).astype(np.int32)
         stored = table != 0.0
         ends = np.append(0, np.cumsum(stored.sum(axis=1))).astype(np.int32)
-        parts = (table[stored], columns[stored], ends)
+        parts = (table[stored], indices[stored], ends)
         return sparse.csr_array(parts, shape=(n_rows, self._width))
 
-    def _placed(self, cells: Iterable[Cells]) -> Iterator[tuple[Column, int, Cells]]:
-        return zip(self.columns_, self.offsets(), cells, strict=True)
-
-    def _refuse_gaps(self, rows: pa.Table | pa.RecordBatch, counts: Counts) -> None:
+    def _refuse_missing(self, rows: pa.Table | pa.RecordBatch, counts: Counts) -> None:
         if self.missing != "error" or not counts.missing:
             return
-        name, n_gaps = next(iter(counts.missing.items()))
-        column = next(one for one in self.columns_ if one.source == name)
-        gaps = column.read(pa.array(arrow.whole(rows[name])), Counts()).gaps
-        row = int(np.argmax(gaps)) + 1 if gaps is not None else None
+        name, n_missing = next(iter(counts.missing.items()))
+        column = self.by_source()[name][0]
+        missing = column.read(pa.array(arrow.whole(rows[name])), Counts()).missing
+        row = int(np.argmax(missing)) + 1 if missing is not None else None
         raise DataError(
-            f"{n_gaps} values are missing and missing='error'; fill them, or let them be imputed.",
+            f"{n_missing} values are missing and missing='error'; fill them, or let them be "
+            "imputed.",
             row=row,
             column=name,
         )
@@ -287,14 +285,29 @@ def sizes_named(
 
 
 def learn(name: str, column: pa.ChunkedArray, forced: bool, counts: Counts) -> list[Column]:
-    """What a column of the training rows is, with its fill or its texts; of dates, each part."""
+    """The learned columns of a training column: one, or one for each part of its dates.
+
+    With `forced`, it holds categories whatever its values. Missing values are added to `counts`.
+    """
     kind = arrow.value_type(column.type)
     if arrow.is_date(kind) and not forced:
         return _learn_dates(name, column, counts)
     arrow.refuse_type(name, kind)
-    if forced or arrow.is_text(kind):
-        return _learn_texts(name, column, forced, counts)
-    return [_learn_numbers(Number(name, 0.0, False, kind == pa.bool_()), column, counts)]
+    if not (forced or arrow.is_string(kind)):
+        return [_learn_numbers(Number(name, 0.0, False, kind == pa.bool_()), column, counts)]
+    texts = arrow.as_strings(arrow.whole(column))
+    strings = sorted(text for text in pc.unique(texts).to_pylist() if text)
+    if not forced:
+        if (how := format_of(strings)) is not None:
+            blank = Number(name, 0.0, False, decimal=how.decimal, unit=how.unit)
+            return [_learn_numbers(blank, column, counts)]
+        distinct = pa.array(strings, pa.large_string())
+        if look_like_dates(strings) and arrow.parsed_dates(distinct) is not None:
+            return _learn_dates(name, column, counts)
+        refuse_unclear(name, strings)
+    category = Category(name, strings, bool(arrow.missing_strings(texts).any()))
+    category.read(texts, counts)
+    return [category]
 
 
 def _learn_dates(name: str, column: pa.ChunkedArray, counts: Counts) -> list[Column]:
@@ -303,30 +316,19 @@ def _learn_dates(name: str, column: pa.ChunkedArray, counts: Counts) -> list[Col
 
 
 def _learn_numbers(blank: Number, column: pa.ChunkedArray, counts: Counts) -> Number:
-    """A column with the fill and the ends of its values."""
+    """The column with its fill value and its range."""
     values = blank.floats(arrow.whole(column))
     if not arrow.all_finite(values):
         values = values[~np.isnan(values)]
     if not values.size:
         name = blank.source
         raise DataError(f"holds no number; leave it out with --drop {name}.", column=name)
-    fill, gaps = float(np.median(values)), values.size < len(column)
-    low, high = float(values.min()), float(values.max())
-    found = replace(blank, fill=fill, gaps=gaps, low=low, high=high)
-    found.read(arrow.whole(column), counts)
-    return found
-
-
-def _learn_texts(name: str, column: pa.ChunkedArray, forced: bool, counts: Counts) -> list[Column]:
-    texts = arrow.texts_of(arrow.whole(column))
-    found = sorted(text for text in pc.unique(texts).to_pylist() if text)
-    if not forced:
-        if (how := format_of(found)) is not None:
-            blank = Number(name, 0.0, False, decimal=how.decimal, unit=how.unit)
-            return [_learn_numbers(blank, column, counts)]
-        refuse_texts(name, found)
-        if looks_dated(found):
-            return _learn_dates(name, column, counts)
-    category = Category(name, found, bool(arrow.no_text(texts).any()))
-    category.read(texts, counts)
-    return [category]
+    learned = replace(
+        blank,
+        fill=float(np.median(values)),
+        had_missing=values.size < len(column),
+        low=float(values.min()),
+        high=float(values.max()),
+    )
+    learned.read(arrow.whole(column), counts)
+    return learned

@@ -51,7 +51,7 @@ def _time(values: Dates) -> Array:
 
 
 def _count(values: Dates) -> Array:
-    """How many of their unit have passed since 1970; nothing of meaning where there is no date."""
+    """Units since 1970; meaningless where there is no date."""
     return values.astype(np.int64).astype(np.float64)
 
 

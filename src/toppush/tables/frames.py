@@ -1,10 +1,15 @@
-"""Tables with categories as numbers for trees: codes, and NaN for missing values."""
+"""Data frames, Arrow tables and arrays of objects as numbers, without pyarrow.
+
+Categories become codes; dates become their parts; missing values and unknown categories are NaN.
+`toppush.tables.columns` reads files: it also fills missing values and makes one-hot columns. Both
+share how strings are read as numbers, how dates become parts, and what is an id.
+"""
 
 import sys
 import warnings
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date
 from decimal import Decimal
 from numbers import Real
@@ -14,9 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import _safe_indexing
 
-from toppush.tables.dates import DAY
-from toppush.tables.number_strings import PERCENT, NumberFormat, format_of, is_missing, preventing
-from toppush.types import Array
+from toppush.tables.dates import DAY, date_parts
+from toppush.tables.ids import all_differ, are_ids
+from toppush.tables.strings import PERCENT, NumberFormat, blocking_numbers, format_of, is_missing
+from toppush.types import Array, Where
 
 FROM_DTYPE = "from_dtype"
 CATEGORIES = ("category", "categorical", "enum", "dictionary")
@@ -26,84 +32,84 @@ STRINGS = ("object", "str", "utf8", "string", "large_string", "<u", "unicode")
 DATES = ("date", "timestamp", "period")
 INTEGERS = ("int", "uint")
 SHOWN = 3
-"""Values of a column that a warning names."""
+"""Values or columns that a warning names."""
 Categories = dict[int, list[Any]]
 """Number of a column -> its categories, strings or numbers, in the order of their codes."""
-Formats = dict[int, NumberFormat]
-"""Number of a column -> how its numbers are written."""
+Formats = dict[int, list[str]]
+"""Number of a column -> decimal mark and unit of its number strings."""
 
 
 @dataclass(frozen=True)
 class Table:
     """A data frame, an Arrow table or an array, column by column."""
 
-    given: Any
+    X: Any
 
     @property
     def has_types(self) -> bool:
         """Whether each column has a type of its own, or an array holds objects."""
-        is_frame = hasattr(self.given, "columns") and hasattr(self.given, "dtypes")
-        return is_frame or self._is_arrow or self._holds_objects
+        return self._is_frame or self._is_arrow or self._holds_objects
+
+    @property
+    def _is_frame(self) -> bool:
+        return hasattr(self.X, "columns") and hasattr(self.X, "dtypes")
 
     @property
     def _is_arrow(self) -> bool:
         pyarrow = sys.modules.get("pyarrow")
-        return pyarrow is not None and isinstance(self.given, pyarrow.Table)
+        return pyarrow is not None and isinstance(self.X, pyarrow.Table)
 
     @property
     def _holds_objects(self) -> bool:
-        is_array = isinstance(self.given, np.ndarray) and self.given.ndim == 2
-        return bool(is_array and self.given.dtype.kind in "OUT")
+        is_array = isinstance(self.X, np.ndarray) and self.X.ndim == 2
+        return bool(is_array and self.X.dtype.kind in "OUT")
 
     @property
     def names(self) -> list[Any]:
-        """Names of the columns; numbers if there are none."""
+        """Names of the columns, or their numbers."""
         if self._is_arrow:
-            return list(self.given.column_names)
-        if hasattr(self.given, "columns") and hasattr(self.given, "dtypes"):
-            return list(self.given.columns)
-        if not isinstance(self.given, np.ndarray):
+            return list(self.X.column_names)
+        if self._is_frame:
+            return list(self.X.columns)
+        if not isinstance(self.X, np.ndarray):
             raise ValueError(
                 f"categorical_features needs a data frame or an array, and X is a "
-                f"{type(self.given).__name__}; turn it into one, or its categories into columns."
+                f"{type(self.X).__name__}; turn it into one, or its categories into columns."
             )
-        return list(range(self.given.shape[1]))
+        return list(range(self.X.shape[1]))
 
     def column(self, number: int) -> NDArray[Any]:
-        """The values of a column, as they are."""
-        if isinstance(self.given, np.ndarray) or not self.has_types:
-            return np.asarray(self.given[:, number])
-        return np.asarray(_safe_indexing(self.given, number, axis=1))
+        """The values of a column."""
+        if isinstance(self.X, np.ndarray) or not self.has_types:
+            return np.asarray(self.X[:, number])
+        return np.asarray(_safe_indexing(self.X, number, axis=1))
 
     def __len__(self) -> int:
-        return int(self.given.shape[0])
+        return int(self.X.shape[0])
 
     def of_type(self, begins: tuple[str, ...]) -> list[int]:
         """Columns with a type whose name begins so."""
-        return [n for n, kind in enumerate(self._types()) if kind.startswith(begins)]
-
-    def _types(self) -> list[str]:
-        if not self.has_types:
-            return []
+        types: list[Any] = []
         if self._holds_objects:
-            return ["object"] * self.given.shape[1]
-        types = self.given.schema.types if self._is_arrow else self.given.dtypes
-        return [str(one).lower() for one in types]
+            types = ["object"] * self.X.shape[1]
+        elif self.has_types:
+            types = list(self.X.schema.types if self._is_arrow else self.X.dtypes)
+        return [n for n, kind in enumerate(types) if str(kind).lower().startswith(begins)]
 
     def numbers_of(self, wanted: Sequence[Any]) -> list[int]:
         """Columns by number, name or mask."""
-        names, found = self.names, np.asarray(wanted)
-        if found.dtype == bool:
-            if len(found) != len(names):
+        names, asked = self.names, np.asarray(wanted)
+        if asked.dtype == bool:
+            if len(asked) != len(names):
                 raise ValueError(
-                    f"categorical_features is a mask of {len(found)} columns, X has {len(names)}; "
+                    f"categorical_features is a mask of {len(asked)} columns, X has {len(names)}; "
                     "give one entry for each column."
                 )
-            return [int(number) for number in np.flatnonzero(found)]
-        return [_place(one, names) for one in wanted]
+            return [int(number) for number in np.flatnonzero(asked)]
+        return [_number_of(column, names) for column in wanted]
 
 
-def _place(wanted: Any, names: list[Any]) -> int:
+def _number_of(wanted: Any, names: list[Any]) -> int:
     if isinstance(wanted, int | np.integer) and -len(names) <= wanted < len(names):
         return int(wanted) % len(names)
     if wanted in names:
@@ -115,106 +121,122 @@ def _place(wanted: Any, names: list[Any]) -> int:
     )
 
 
-def categorical_columns(given: Any, wanted: Any) -> list[int]:
+def categorical_columns(X: Any, wanted: Any) -> list[int]:
     """Numbers of the columns that hold categories whatever their values."""
     if wanted is None:
         return []
-    table = Table(given)
+    table = Table(X)
     if isinstance(wanted, str):  # FROM_DTYPE
         return table.of_type(CATEGORIES)
     return sorted(set(table.numbers_of(wanted)))
 
 
+def are_plain(X: Any, categorical_features: Any) -> bool:
+    """Whether rows hold numbers alone, without a type for each column."""
+    asked = categorical_features is not None and not isinstance(categorical_features, str)
+    return not (asked and len(categorical_features)) and not Table(X).has_types
+
+
+# ---- learning the columns
+
+
 @dataclass(frozen=True)
-class TextColumns:
-    """What the columns of some rows hold that are no plain numbers."""
+class FrameSummary:
+    """What the columns of some rows hold; `merge` joins the summaries of the parts of a table."""
 
     names: list[Any]
     categories: Categories
-    """Of the columns that hold categories, whatever their values."""
-    open: Categories = field(default_factory=dict)
-    """Different values of the columns that hold numbers if all values are numbers."""
-    dates: list[int] = field(default_factory=list)
-    from_dtype: bool = False
-    """Whether what is open and not numeric is categories; else it cannot be used."""
+    """Different values of the columns that hold categories by type or on request."""
+    open: Categories
+    """Different values of the columns of strings, which hold numbers or categories."""
+    dates: dict[int, list[str]]
+    """Number of a column of dates -> the parts that stand for it."""
+    from_dtype: bool
+    """Whether strings that are not numbers are categories; else they cannot be used."""
 
     @classmethod
-    def of(cls, given: Any, wanted: Any) -> "TextColumns":
-        """What a table holds; `wanted` is the parameter `categorical_features`."""
-        table, from_dtype = Table(given), isinstance(wanted, str)
-        fixed = categorical_columns(given, wanted)
-        dates = [number for number in table.of_type(DATES) if number not in fixed]
+    def of(cls, X: Any, categorical_features: Any) -> "FrameSummary":
+        """Summary of the rows of X."""
+        table, wanted = Table(X), categorical_features
+        names = [] if are_plain(X, wanted) else table.names
+        fixed = categorical_columns(X, wanted)
+        dated = [number for number in table.of_type(DATES) if number not in fixed]
         values = {n: table.column(n) for n in table.of_type(STRINGS) if n not in fixed}
-        dates += [number for number, column in values.items() if _are_dates(column)]
-        names = table.names if fixed or values or dates else []
+        dated += [number for number, column in values.items() if _are_dates(column)]
+        dates = {
+            n: list(date_parts(_as_dates(table.column(n), names[n]))[0]) for n in sorted(dated)
+        }
         return cls(
             names,
-            {number: _in_order(_distinct(table.column(number), names[number])) for number in fixed},
+            {n: _in_order(_distinct(table.column(n), names[n])) for n in fixed},
             {n: list(_distinct(values[n], names[n])) for n in values if n not in dates},
-            sorted(dates),
-            from_dtype,
+            dates,
+            isinstance(wanted, str),
         )
 
     @classmethod
-    def joined(cls, parts: Sequence["TextColumns"]) -> "TextColumns":
-        """What a table holds, from its parts."""
-        dates = sorted(set().union(*(part.dates for part in parts)))
-        fixed, loose = ([getattr(part, name) for part in parts] for name in ("categories", "open"))
-        undated = [{n: v for n, v in part.items() if n not in dates} for part in loose]
-        return cls(parts[0].names, _union(fixed), _union(undated), dates, parts[0].from_dtype)
+    def merge(cls, parts: Sequence["FrameSummary"]) -> "FrameSummary":
+        """Summary of a table, from those of its parts."""
+        dates: dict[int, list[str]] = {}
+        for part in parts:
+            for number, names in part.dates.items():
+                dates[number] = max(dates.get(number, []), names, key=len)
+        strings = _union([part.open for part in parts])
+        return cls(
+            parts[0].names,
+            _union([part.categories for part in parts]),
+            {number: values for number, values in strings.items() if number not in dates},
+            dict(sorted(dates.items())),
+            parts[0].from_dtype,
+        )
 
-    def settled(self) -> tuple[Categories, Formats]:
-        """The categories, and the formats of the columns whose values are all numbers."""
+    def settle(self) -> "FrameColumns":
+        """Decide which columns hold numbers, categories and dates."""
         formats = {n: how for n, values in self.open.items() if (how := _format(values))}
-        others = {n: one for n, one in self.open.items() if n not in formats and self.from_dtype}
+        others = {n: v for n, v in self.open.items() if n not in formats and self.from_dtype}
         self._report(formats, others)
-        found = self.categories | {number: _in_order(set(one)) for number, one in others.items()}
-        return dict(sorted(found.items())), formats
+        categories = self.categories | {n: _in_order(set(values)) for n, values in others.items()}
+        return FrameColumns(
+            len(self.names),
+            dict(sorted(categories.items())),
+            {number: [how.decimal, how.unit] for number, how in formats.items()},
+            self.dates,
+        )
 
-    def _report(self, formats: Formats, others: Categories) -> None:
-        written = {n: texts[0] for n in formats if (texts := _strings(self.open[n]))}
+    def _report(self, formats: dict[int, NumberFormat], others: Categories) -> None:
+        written = {n: strings[0] for n in formats if (strings := _strings(self.open[n]))}
         if written:
             shown = [
                 f"{self.names[number]!r} ({text!r} as {formats[number].parse(text):g})"
                 for number, text in written.items()
             ]
             more = f" and {len(shown) - SHOWN} more" * (len(shown) > SHOWN)
-            warn(
+            _warn(
                 f"numbers written as text are read as numbers in column {', '.join(shown[:SHOWN])}"
                 f"{more}. Name a column in categorical_features if it holds categories."
             )
         for number, values in others.items():
-            if wrong := preventing([str(value) for value in values]):
-                warn(
+            if wrong := blocking_numbers([str(value) for value in values]):
+                _warn(
                     f"column {self.names[number]!r} holds mostly numbers, and is taken as "
                     f"categories because of {', '.join(map(repr, wrong[:SHOWN]))}. Correct or "
                     "remove these values, or name it in categorical_features."
                 )
 
 
-def plain_formats(formats: Formats) -> dict[int, list[str]]:
-    """Formats as a model file can hold them."""
-    return {number: [how.decimal, how.unit] for number, how in formats.items()}
-
-
-def formats_from(plain: dict[int, list[str]]) -> Formats:
-    """Formats from what a model file holds."""
-    return {number: NumberFormat(*how) for number, how in plain.items()}
-
-
-def warn(text: str) -> None:
+def _warn(text: str) -> None:
     """Warn the caller of the fit."""
     warnings.warn(text, UserWarning, stacklevel=7)
 
 
 def _format(values: list[Any]) -> NumberFormat | None:
-    """How values are written that are all numbers."""
+    """The format of values that are all numbers."""
     strings = _strings(values)
     if not strings:
         return NumberFormat()
-    found = format_of(strings)
-    mixed = len(strings) < len(values) and found is not None and found.unit == PERCENT
-    return None if mixed else found
+    how = format_of(strings)
+    mixed = len(strings) < len(values) and how is not None and how.unit == PERCENT
+    return None if mixed else how
 
 
 def _strings(values: list[Any]) -> list[str]:
@@ -235,21 +257,24 @@ def _union(parts: Sequence[Categories]) -> Categories:
     }
 
 
-def _in_order(found: set[Any]) -> list[Any]:
-    if all(isinstance(one, float) for one in found):
-        return sorted(found)
-    return sorted(found, key=str)
+def _in_order(values: set[Any]) -> list[Any]:
+    return sorted(values, key=None if all(isinstance(v, float) for v in values) else str)
 
 
 def _distinct(values: NDArray[Any], name: Any) -> set[Any]:
-    """The different values of a column but missing ones, as JSON can hold them."""
+    """The different values of a column without missing ones, as JSON can hold them."""
     try:
-        return {_plain(value) for value in set(values.tolist()) if not is_missing(value)}
+        return {_plain(value) for value in set(values.tolist()) if not _is_missing(value)}
     except TypeError:  # lists and the like have no hash
         raise TypeError(
             f"column {name!r} holds {values.tolist()[0]!r}, but an argument must be a string or a "
             "number; turn it into columns of its own, or leave it out."
         ) from None
+
+
+def _is_missing(value: Any) -> bool:
+    """Whether a value is missing in a column of categories: an empty string is, as in files."""
+    return is_missing(value) or (isinstance(value, str) and not value)
 
 
 def _plain(value: Any) -> Any:
@@ -260,58 +285,138 @@ def _plain(value: Any) -> Any:
     return str(value)
 
 
-def coded(given: Any, categories: Categories, formats: Formats) -> Array:
-    """A table as float64, categories as their codes; missing and unknown values as NaN."""
-    table = Table(given)
-    found = np.empty(given.shape)
-    for number, name in enumerate(table.names):
-        found[:, number] = coded_column(table, number, name, categories, formats)
-    return found
+# ---- the learned columns
 
 
-def coded_column(
-    table: Table, number: int, name: Any, categories: Categories, formats: Formats
-) -> Array:
-    """A column of numbers or categories as float64."""
-    if (known := categories.get(number)) is not None:
-        return codes_of(table.column(number), known) if known else np.full(len(table), np.nan)
-    values = table.column(number)
-    if number not in formats:
-        return numbers_of(values, name)
-    numbers, wrong = formats[number].numbers(values.tolist())
-    if wrong:
-        shown = ", ".join(map(repr, sorted(wrong, key=str)[:SHOWN]))
-        warn(
-            f"column {name!r} holds values such as {shown}, which are no numbers as in the rows "
-            "that were fitted; they are taken as missing."
-        )
-    return numbers
+@dataclass(frozen=True)
+class FrameColumns:
+    """The learned columns of a table: categories, formats of number strings, dates."""
+
+    width: int
+    categories: Categories = field(default_factory=dict)
+    """Number of a column -> its categories, in the order of their codes; [] for an id."""
+    formats: Formats = field(default_factory=dict)
+    dates: dict[int, list[str]] = field(default_factory=dict)
+    """Number of a column -> the parts that stand for it."""
+
+    @classmethod
+    def of(cls, X: Any, categorical_features: Any) -> "FrameColumns":
+        """Learn the columns of training rows."""
+        return FrameSummary.of(X, categorical_features).settle()
+
+    def without_ids(self, X: Any, keep: Sequence[int] = ()) -> "FrameColumns":
+        """Treat ids as empty columns, with a warning: nothing learned of them holds for new rows.
+
+        20,000 categories took a linear base model 18 seconds.
+        """
+        table = Table(X)
+        ids = [number for number in self._ids(table) if number not in keep]
+        if ids:
+            names = [table.names[number] for number in ids]
+            _warn(
+                f"columns {names} have another value in nearly every row, as ids have, so that "
+                "nothing can be learned for new rows; they are taken as empty. Drop them before "
+                "the fit, or keep one by turning its numbers into floats, or by naming it in "
+                "categorical_features."
+            )
+        formats = {number: how for number, how in self.formats.items() if number not in ids}
+        categories = self.categories | {number: [] for number in ids}
+        return replace(self, categories=dict(sorted(categories.items())), formats=formats)
+
+    def _ids(self, table: Table) -> list[int]:
+        """Numbers of the columns that look like ids."""
+        integers = [n for n in table.of_type(INTEGERS) if n not in self.categories]
+        numbered = [n for n in [*integers, *self.formats] if are_ids(self._column(table, n))]
+        named = [n for n, known in self.categories.items() if all_differ(len(known), len(table))]
+        return sorted([*numbered, *named])
+
+    @property
+    def sources(self) -> Where:
+        """The column of the table from which each number is made."""
+        widths = [len(self.dates.get(number, [0])) for number in range(self.width)]
+        return np.repeat(np.arange(self.width), widths)
+
+    @property
+    def categorical(self) -> list[int]:
+        """Positions of the numbers that are codes of categories."""
+        sources = self.sources.tolist()
+        return [place for place, source in enumerate(sources) if source in self.categories]
+
+    def numbers(self, X: Any) -> Array:
+        """Rows of a table as float64: codes of categories, parts of dates, NaN if missing."""
+        table = Table(X)
+        parts: list[Array] = []
+        for number, name in enumerate(table.names):
+            if number in self.dates:
+                hour = "hour" in self.dates[number]
+                parts.extend(date_parts(_as_dates(table.column(number), name), hour=hour)[1].T)
+            else:
+                parts.append(self._column(table, number))
+        return np.column_stack(parts)
+
+    def _column(self, table: Table, number: int) -> Array:
+        """A column of numbers or categories as float64."""
+        if (known := self.categories.get(number)) is not None:
+            return _codes(table.column(number), known) if known else np.full(len(table), np.nan)
+        values, name = table.column(number), table.names[number]
+        if number not in self.formats:
+            return _floats(values, name)
+        numbers, wrong = NumberFormat(*self.formats[number]).numbers(values.tolist())
+        if wrong:
+            shown = ", ".join(map(repr, sorted(wrong, key=str)[:SHOWN]))
+            _warn(
+                f"column {name!r} holds values such as {shown}, which are no numbers as in the "
+                "rows that were fitted; they are taken as missing."
+            )
+        return numbers
 
 
-def codes_of(values: NDArray[Any], categories: list[Any]) -> Array:
+def _codes(values: NDArray[Any], categories: list[Any]) -> Array:
     """Codes of a column's values; NaN for missing and unknown ones."""
-    place = {one: float(code) for code, one in enumerate(categories)}
-    held = values.tolist()  # once: a NaN is found again by its identity alone
+    place = {category: float(code) for code, category in enumerate(categories)}
+    held = values.tolist()  # once: a NaN is recognised again by its identity alone
     code = {
-        value: np.nan if is_missing(value) else place.get(_plain(value), np.nan)
+        value: np.nan if _is_missing(value) else place.get(_plain(value), np.nan)
         for value in set(held)
     }
     return np.array([code[value] for value in held])
 
 
-def numbers_of(values: NDArray[Any], name: Any) -> Array:
+def _floats(values: NDArray[Any], name: Any) -> Array:
     """A column of numbers as float64, missing values as NaN; durations in days."""
     try:
         if values.dtype.kind == "m":
             return np.asarray(values / DAY)
         if values.dtype == object:
-            values = np.array([np.nan if is_missing(one) else one for one in values.tolist()])
-        if values.dtype.kind == "c":
+            values = np.array([np.nan if is_missing(value) else value for value in values.tolist()])
+        if values.dtype.kind in "cM":
             raise TypeError
         return values.astype(np.float64)
     except (TypeError, ValueError):
-        seen = next(one for one in values.tolist() if not isinstance(one, int | float))
+        seen = next(value for value in values.tolist() if not isinstance(value, int | float))
         raise ValueError(
             f"column {name!r} holds {seen!r}, which is no number; name it in "
             "categorical_features, or turn it into numbers."
+        ) from None
+
+
+def _as_dates(values: NDArray[Any], name: Any) -> NDArray[np.datetime64]:
+    """Dates in UTC; missing ones are NaT."""
+    if values.dtype.kind == "M":
+        return values.astype("datetime64[us]")
+    return np.array([_as_date(value, name) for value in values.tolist()], dtype="datetime64[us]")
+
+
+def _as_date(value: Any, name: Any) -> Any:
+    if is_missing(value):
+        return np.datetime64("NaT", "us")
+    if hasattr(value, "to_timestamp"):  # a period
+        value = value.to_timestamp()
+    if getattr(value, "tzinfo", None) is not None:
+        value = (value - value.utcoffset()).replace(tzinfo=None)
+    try:
+        return np.datetime64(value)
+    except ValueError:
+        raise ValueError(
+            f"column {name!r} holds {value!r}, which is no date; correct it, or leave it empty."
         ) from None

@@ -1,8 +1,16 @@
 """Columns that number or name the rows, from which nothing can be learned for new rows."""
 
+import warnings
+from collections.abc import Collection, Iterable
+from typing import TYPE_CHECKING
+
 import numpy as np
 
+from toppush.tables.strings import blocking_numbers, format_of, look_like_dates
 from toppush.types import Array
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 NEARLY = 0.99
 """Share of rows with a value of their own from which a column of strings is an id."""
@@ -13,6 +21,8 @@ SPREAD = 20
 CHANCE = 20.0
 """n values drawn from a range of N numbers all differ with probability exp(-n^2 / 2N). A column is
 an id if that is below exp(-20): then the values were made to differ."""
+FIRST_ROWS = 1000
+"""Rows that are looked at before all are."""
 
 
 def all_differ(n_distinct: int, n_values: int) -> bool:
@@ -49,3 +59,54 @@ def are_ids(values: Array) -> bool:
         return False
     is_whole = bool((values == np.floor(values)).all())
     return is_whole and all_differ(len(np.unique(values)), n_values)
+
+
+def id_like(table: "pa.Table", asked_for: Collection[str] = ()) -> tuple[str, ...]:
+    """Columns of an Arrow table that look like ids, except those that were asked for.
+
+    Of strings: a different one in nearly every row, unless they are dates or mostly numbers. Of
+    whole numbers: see `are_ids`.
+    """
+    names = [name for name in table.column_names if name not in asked_for]
+    return tuple(name for name in names if _is_id(name, table[name]))
+
+
+def _is_id(name: str, column: "pa.ChunkedArray") -> bool:
+    import pyarrow as pa
+
+    from toppush.tables import arrow_values as arrow
+
+    kind = arrow.value_type(column.type)
+    if not (arrow.is_string(kind) or pa.types.is_integer(kind)):
+        return False
+    first = column.slice(0, FIRST_ROWS)
+    if _n_distinct(first) < NEARLY * (len(first) - first.null_count):
+        return False
+    if pa.types.is_integer(kind):
+        return are_ids(arrow.as_floats(name, arrow.whole(column)))
+    strings = [text for text in arrow.as_strings(arrow.whole(first)).to_pylist() if text]
+    if (how := format_of(strings)) is not None:
+        return are_ids(arrow.parsed_numbers(arrow.whole(column), how))
+    if look_like_dates(strings) or blocking_numbers(strings):
+        return False
+    return all_differ(_n_distinct(column), len(column))
+
+
+def _n_distinct(column: "pa.ChunkedArray") -> int:
+    import pyarrow.compute as pc
+
+    return int(pc.count_distinct(column, mode="only_valid").as_py())
+
+
+def caution(ids: Iterable[str]) -> list[str]:
+    """Warn of columns that were left out because they look like ids; the warning's text."""
+    names = ",".join(ids)
+    if not names:
+        return []
+    text = (
+        f"{names}: left out, because nearly every row has a value of its own there, as in an id, "
+        f"and new rows have others. Use --drop {names} to leave it out without this message, or "
+        f"--keep {names} to learn from it."
+    )
+    warnings.warn(text, stacklevel=3)
+    return [text]

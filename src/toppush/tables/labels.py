@@ -19,21 +19,21 @@ from toppush.types import Labels, Mask
 
 Value = str | float
 MOST_OTHERS = 20
-"""So many negative labels are listed in a model."""
+"""Negative labels that a model lists at most."""
 NAMED = "as named"
 
 
 @dataclass(frozen=True)
 class LabelRule:
-    """The positive label and the others that were seen when fitting."""
+    """The positive label and the others in training."""
 
     column: str | None
-    """Name of the column of labels, if the format has names."""
+    """Name of the column of labels, if the file has names."""
     positive: Value
     others: tuple[Value, ...]
-    """With one other, any third label is refused; with more, all of them are negatives."""
+    """If there is one, any third label is refused; if there are more, any label is negative."""
     why: str = NAMED
-    """Why that one is positive: it was named, or by `toppush.metrics.positive`."""
+    """Why this label is positive: the user named it, or a reason of `toppush.metrics.positive`."""
 
     @property
     def numeric(self) -> bool:
@@ -42,21 +42,21 @@ class LabelRule:
 
     @property
     def type(self) -> pa.DataType:
-        """The type that a CSV file's labels are read as."""
+        """The type as which labels of a CSV file are read."""
         return pa.float64() if self.numeric else pa.string()
 
     def positives(self, labels: Labels) -> Mask:
         """Which rows are positive; a row without a label is refused."""
         values = as_values(labels, self.column)
         if arrow.is_numeric(values.type) != self.numeric:
+            before = "numbers" if self.numeric else "strings"
             raise DataError(
-                f"the labels are {values.type}, and were {'numbers' if self.numeric else 'texts'} "
-                "when the model was fitted.",
+                f"the labels are {values.type}, and were {before} when the model was fitted.",
                 column=self.column,
             )
-        found = _equal(values, self.positive)
+        positive = _equal(values, self.positive)
         if len(self.others) == 1:
-            known = found | _equal(values, self.others[0])
+            known = positive | _equal(values, self.others[0])
             if not known.all():
                 row = int(np.argmin(known))
                 raise DataError(
@@ -65,77 +65,77 @@ class LabelRule:
                     row=row + 1,
                     column=self.column,
                 )
-        return found
+        return positive
 
 
 def count(labels: Labels, column: str | None) -> Counter[Value]:
-    """How often there is each label."""
+    """How often each label occurs."""
     counted = pc.value_counts(as_values(labels, column))
     values, counts = counted.field("values").to_pylist(), counted.field("counts").to_pylist()
     return Counter(dict(zip(values, counts, strict=True)))
 
 
 def choose(counts: Mapping[Value, int], column: str | None, positive: str | None) -> LabelRule:
-    """The rule for labels with their counts: the one that is named is positive, or one of two."""
-    found = sorted(counts)
-    if len(found) == 1:
+    """The rule for labels with these counts; without `positive` there must be two labels."""
+    labels = sorted(counts)
+    if len(labels) == 1:
         raise DataError(
-            f"every label is {found[0]!r}; add rows of the other class, or name the right column "
+            f"every label is {labels[0]!r}; add rows of the other class, or name the right column "
             "with --label.",
             column=column,
         )
-    if positive is None and len(found) != 2:
+    if positive is None and len(labels) != 2:
         raise DataError(
-            f"{len(found)} different labels, {listed(found, 5)}; name the positive one with "
+            f"{len(labels)} different labels, {listed(labels, 5)}; name the positive one with "
             "--positive, or the right column with --label.",
             column=column,
         )
     if positive is None:
-        wanted, why = of_two(found, counts.__getitem__)
+        wanted, why = of_two(labels, counts.__getitem__)
     else:
-        wanted, why = _named(positive.strip(), found, column), NAMED
-    others = [value for value in found if value != wanted]
+        wanted, why = _named(positive.strip(), labels, column), NAMED
+    others = [label for label in labels if label != wanted]
     return LabelRule(column, wanted, tuple(others[:MOST_OTHERS]), why)
 
 
-def _named(positive: str, found: list[Value], column: str | None) -> Value:
-    """The label that was named on a command line."""
-    wanted = positive if isinstance(found[0], str) else as_number(positive)
+def _named(positive: str, labels: list[Value], column: str | None) -> Value:
+    """The label with a name from the command line."""
+    wanted = positive if isinstance(labels[0], str) else as_number(positive)
     if wanted is None:
         raise DataError(f"labels are numbers and --positive is {positive!r}.", column=column)
-    if wanted not in found:
+    if wanted not in labels:
         raise DataError(
-            f"no label is {positive!r}{like(positive, map(str, found))}; there are "
-            f"{listed(found, 5)}. Name one with --positive.",
+            f"no label is {positive!r}{like(positive, map(str, labels))}; there are "
+            f"{listed(labels, 5)}. Name one with --positive.",
             column=column,
         )
     return wanted
 
 
 def are_there(labels: Labels) -> Mask:
-    """Where there is a label; of some rows it may not be known yet."""
+    """Which rows have a label; it may not be known yet for all."""
     if not isinstance(labels, (pa.Array, pa.ChunkedArray)):
         numbers = np.asarray(labels)
         return ~np.isnan(numbers) if numbers.dtype.kind == "f" else np.ones(len(numbers), bool)
     values = arrow.whole(labels)
-    if arrow.is_text(arrow.value_type(values.type)):
-        return ~arrow.no_text(pc.utf8_trim_whitespace(arrow.texts_of(values)))
+    if arrow.is_string(arrow.value_type(values.type)):
+        return ~arrow.missing_strings(pc.utf8_trim_whitespace(arrow.as_strings(values)))
     return np.asarray(values.is_valid().to_numpy(zero_copy_only=False))
 
 
 def count_blanks(labels: Labels) -> int:
-    """How many labels are strings with blanks around them, which are left out."""
+    """How many labels are strings with blanks around them, which are removed."""
     if not isinstance(labels, (pa.Array, pa.ChunkedArray)):
         return 0
     values = arrow.whole(labels)
-    if not arrow.is_text(arrow.value_type(values.type)):
+    if not arrow.is_string(arrow.value_type(values.type)):
         return 0
-    texts = arrow.texts_of(values)
-    return int(pc.sum(pc.not_equal(texts, pc.utf8_trim_whitespace(texts))).as_py() or 0)
+    strings = arrow.as_strings(values)
+    return int(pc.sum(pc.not_equal(strings, pc.utf8_trim_whitespace(strings))).as_py() or 0)
 
 
 def caution_blanks(n_blanks: int, column: str | None) -> None:
-    """Warn of labels that were read without the blanks around them."""
+    """Warn of labels with blanks around them."""
     if n_blanks:
         where = "" if column is None else f" in column {column}"
         warnings.warn(
@@ -150,16 +150,16 @@ def as_values(labels: Labels, column: str | None) -> pa.Array:
         labels = _as_arrow(np.asarray(labels), column)
     values = arrow.whole(labels)
     kind = arrow.value_type(values.type)
-    if arrow.is_text(kind):
-        values = pc.utf8_trim_whitespace(arrow.texts_of(values))
-        gaps = arrow.no_text(values)
+    if arrow.is_string(kind):
+        values = pc.utf8_trim_whitespace(arrow.as_strings(values))
+        missing = arrow.missing_strings(values)
     elif arrow.is_numeric(kind):
         numbers = arrow.as_floats("label", values)
-        values, gaps = pa.array(numbers), np.isnan(numbers)
+        values, missing = pa.array(numbers), np.isnan(numbers)
     else:
         raise DataError(f"labels are {kind}, neither numbers nor text.", column=column)
-    if gaps.any():
-        row = int(np.argmax(gaps)) + 1
+    if missing.any():
+        row = int(np.argmax(missing)) + 1
         raise DataError("the label is missing; drop the row or label it.", row=row, column=column)
     return values
 

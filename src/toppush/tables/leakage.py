@@ -17,8 +17,8 @@ from toppush.matrices import is_sparse
 from toppush.types import Array, Mask, Matrix, Where
 
 MOST_ROWS, FEWEST_ROWS, MOST_VALUES = 10_000, 500, 4_000_000
-"""Rows of each class that are looked at, and entries of rows and columns by which there are fewer
-of many columns. 50 columns took 0.1 seconds."""
+"""Rows of each class that are checked at most and at least, and the number of entries above which
+fewer rows are checked. 50 columns took 0.1 seconds."""
 N_BINS = 64
 """Bins of a column of numbers with more different values."""
 HIGHEST_AUC = 0.98
@@ -80,15 +80,15 @@ class Leak:
 
 
 def caution(leaks: Sequence[Leak], remedy: str) -> str:
-    """What to tell of such columns, and what to do."""
+    """The warning about these columns."""
     return (
         f"Possible target leakage: alone, column {'; '.join(map(str, leaks))}. If this is known "
         f"only after the outcome, or is the outcome itself, {remedy}."
     )
 
 
-def rows_to_look_at(positive: Mask, n_columns: int) -> Where:
-    """Some rows of each class, evenly spread."""
+def rows_to_check(positive: Mask, n_columns: int) -> Where:
+    """Rows of each class, evenly spaced."""
     most = int(np.clip(MOST_VALUES // max(n_columns, 1), FEWEST_ROWS, MOST_ROWS))
     classes = np.flatnonzero(positive), np.flatnonzero(~positive)
     places = [np.linspace(0, len(rows) - 1, min(len(rows), most)).astype(int) for rows in classes]
@@ -96,8 +96,8 @@ def rows_to_look_at(positive: Mask, n_columns: int) -> Where:
 
 
 def leaks_of(columns: Iterable[ColumnValues], positive: Mask) -> list[Leak]:
-    """The columns that may hold the label; the rows are those of `rows_to_look_at`."""
-    found = []
+    """The columns that may hold the label; the rows are those of `rows_to_check`."""
+    leaks = []
     for name, values, is_category in columns:
         bins, of_ranges = _bins(values, is_category)
         auc, marked = separation(bins, positive)
@@ -105,37 +105,37 @@ def leaks_of(columns: Iterable[ColumnValues], positive: Mask) -> list[Leak]:
             missing = separation(np.isnan(values).astype(np.intp), positive)
             marked = missing[1] if of_ranges else marked
             if _is_suspicious(auc, marked):
-                found.append(Leak(name, auc, marked, _is_suspicious(*missing)))
-    return found
+                leaks.append(Leak(name, auc, marked, _is_suspicious(*missing)))
+    return leaks
 
 
 def leaks_of_matrix(
     X: Matrix, names: Sequence[Any], categories: Collection[int], positive: Mask
 ) -> list[Leak]:
-    """The columns of a matrix that may hold the label; of sparse rows see `leaks_of_sparse`.
+    """The columns of a matrix that may hold the label; for sparse rows see `leaks_of_sparse`.
 
     Parameters
     ----------
     X : array or CSR matrix
     names : sequence
-        Of the columns; several may share one, which is then named once.
+        Names of the columns; columns with the same name are reported once.
     categories : collection of int
         Columns that hold codes of categories.
     positive : array of bool
     """
-    rows = rows_to_look_at(positive, X.shape[1])
-    some, side = _safe_indexing(X, rows), positive[rows]
+    rows = rows_to_check(positive, X.shape[1])
+    sample, side = _safe_indexing(X, rows), positive[rows]
     if is_sparse(X):
-        return leaks_of_sparse(some, names, side)
+        return leaks_of_sparse(sample, names, side)
     columns = (
-        ColumnValues(name, some[:, j].astype(np.float64), j in categories)
+        ColumnValues(name, sample[:, j].astype(np.float64), j in categories)
         for j, name in enumerate(names)
     )
     return list({leak.name: leak for leak in leaks_of(columns, side)}.values())
 
 
 def leaks_of_sparse(X: Matrix, names: Sequence[Any], positive: Mask) -> list[Leak]:
-    """Columns of a CSR matrix whose entries, by being there or not, give the label away."""
+    """Columns of a CSR matrix that give the label away by where entries are stored."""
     ones = X.astype(bool).astype(np.float64)
     present = np.stack([ones.T @ side.astype(np.float64) for side in (~positive, positive)], axis=1)
     totals = np.array([(~positive).sum(), positive.sum()], dtype=np.float64)

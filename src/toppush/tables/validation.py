@@ -9,7 +9,7 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import validate_data
 
 from toppush.matrices import column_sizes, stored
-from toppush.tables.number_strings import is_missing
+from toppush.tables.strings import is_missing
 from toppush.types import Array, Matrix
 
 SHOWN = 5
@@ -26,22 +26,14 @@ def validated(
     any_size: bool = False,
     **how: Any,
 ) -> Any:
-    """As scikit-learn's `validate_data`; columns that cannot be used are named in the error.
+    """scikit-learn's `validate_data`, with errors that name the columns that cannot be used.
 
-    These are columns that hold no numbers, and those that `require_sizes` refuses, unless the
-    estimator takes numbers of any size.
+    These are columns without numbers, and those that `require_sizes` refuses, unless the estimator
+    takes numbers of any size.
     """
     require_columns(X)
-    read = _read(estimator, X, y, **how)
-    if not any_size:
-        rows = read[0] if isinstance(read, tuple) else read
-        require_sizes(rows, column_names(estimator), training=how.get("reset", True))
-    return read
-
-
-def _read(estimator: BaseEstimator, X: Matrix, y: Any, **how: Any) -> Any:
     try:
-        return validate_data(estimator, X, y, **how)
+        valid = validate_data(estimator, X, y, **how)
     except (TypeError, ValueError) as error:
         if not (columns := not_numeric(X)):
             raise
@@ -52,10 +44,14 @@ def _read(estimator: BaseEstimator, X: Matrix, y: Any, **how: Any) -> Any:
             f"{shown}{more}. Encode them, for example with OneHotEncoder of scikit-learn, or use "
             "TopRanker, which takes strings, categories and dates as they are."
         ) from error
+    if not any_size:
+        rows = valid[0] if isinstance(valid, tuple) else valid
+        require_sizes(rows, column_names(estimator), training=how.get("reset", True))
+    return valid
 
 
 def column_names(estimator: BaseEstimator) -> Sequence[Any]:
-    """Names of the columns of X if it had some, else their positions."""
+    """Names of the columns of X, else their positions."""
     names = getattr(estimator, "feature_names_in_", None)
     return range(estimator.n_features_in_) if names is None else names.tolist()
 
@@ -64,8 +60,8 @@ def require_sizes(X: Matrix, names: Sequence[Any], *, training: bool = False) ->
     """Refuse numbers whose magnitude single precision cannot hold.
 
     Trees, forests and networks keep numbers in single precision, LightGBM takes what is below
-    1e-35 for 0, and squares of 1e155 leave float64. New rows may be as small as they like: next to
-    the training rows that is 0.
+    1e-35 for 0, and squares of 1e155 leave float64. Numbers of new rows may be smaller: compared
+    with the training rows they are 0.
     """
     entries = stored(X)
     if not entries.size:
@@ -87,18 +83,18 @@ def refuse_sizes(sizes: Array, names: Sequence[Any]) -> None:
 
 
 class SizeError(ValueError):
-    """Columns whose greatest magnitudes, by their places, single precision cannot hold."""
+    """Columns whose greatest magnitudes single precision cannot hold, by number."""
 
     def __init__(self, sizes: Mapping[int, float], names: Sequence[Any]) -> None:
         super().__init__(sizes, names)
         self.sizes, self.names = sizes, names
 
     def __str__(self) -> str:
-        found = [f"{self.names[place]!r} ({size:.3g})" for place, size in self.sizes.items()]
-        more = f" and {len(found) - SHOWN} more" * (len(found) > SHOWN)
+        shown = [f"{self.names[place]!r} ({size:.3g})" for place, size in self.sizes.items()]
+        more = f" and {len(shown) - SHOWN} more" * (len(shown) > SHOWN)
         return (
             f"the largest magnitude of a column must be 0 or from {LEAST:g} to {MOST:.3g}, "
-            f"found column {', '.join(found[:SHOWN])}{more}. Multiply the column by a "
+            f"found column {', '.join(shown[:SHOWN])}{more}. Multiply the column by a "
             "power of ten, or turn numbers that stand for missing values into NaN."
         )
 
@@ -121,8 +117,8 @@ def not_numeric(X: Any) -> list[tuple[Any, Any]]:
     names = getattr(X, "column_names", getattr(X, "columns", range(X.shape[1])))
     if getattr(getattr(X, "dtype", None), "kind", "O") not in "OUM":
         return []
-    found = ((name, _first_other(X, number)) for number, name in enumerate(names))
-    return [(name, value) for name, value in found if value is not None]
+    firsts = ((name, _first_other(X, number)) for number, name in enumerate(names))
+    return [(name, value) for name, value in firsts if value is not None]
 
 
 def _first_other(X: Any, number: int) -> Any:
@@ -132,7 +128,7 @@ def _first_other(X: Any, number: int) -> Any:
         return str(values[0])
     if values.dtype.kind not in "OU":
         return None
-    return next((one for one in values.tolist() if _is_other(one)), None)
+    return next((value for value in values.tolist() if _is_other(value)), None)
 
 
 def _is_other(value: Any) -> bool:

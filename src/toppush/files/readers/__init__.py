@@ -1,4 +1,4 @@
-"""Readers of every format, a module each; `reading` opens the one for a file."""
+"""Readers of all formats; `reading` opens the one for a file."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -7,12 +7,10 @@ from pathlib import Path
 from toppush.files.readers.arrow import ArrowReader, ParquetReader
 from toppush.files.readers.base import Reader
 from toppush.files.readers.csv import CsvReader
-from toppush.files.readers.libsvm import LibsvmReader
-from toppush.files.readers.numpy_arrays import NpyReader, NpzReader
+from toppush.files.readers.matrices import LibsvmReader, NpyReader, NpzReader
 from toppush.system.reading import kind_of, require_file
-from toppush.tables.loaded import LoadedRows, Needs
 
-__all__ = ["READERS", "FileOrReader", "LoadedRows", "Needs", "Reader", "reading"]
+__all__ = ["READERS", "FileOrReader", "Reader", "reading"]
 
 READERS: dict[str, type[Reader]] = {
     "csv": CsvReader,
@@ -23,12 +21,12 @@ READERS: dict[str, type[Reader]] = {
     "npy": NpyReader,
 }
 FileOrReader = str | Path | Reader
-"""A file, or the reader that has it open."""
+"""A path, or an open reader."""
 
 
 @contextmanager
 def reading(rows: FileOrReader, kind: str | None = None) -> Iterator[Reader]:
-    """The reader of a file, by its ending or the kind that is named; one that is open stays so."""
+    """The reader of a file, by its ending or the named format; an open reader stays open."""
     if isinstance(rows, Reader):
         yield rows
         return

@@ -11,31 +11,27 @@ from pyarrow import parquet
 from toppush.files.readers.base import TableReader
 from toppush.system.errors import repeated
 from toppush.tables.arrow_values import plain
-from toppush.tables.loaded import Schema
+from toppush.tables.rows import Schema, feature_columns
 
 BATCH = 1 << 16
 """Rows of a Parquet file read at a time."""
 
 
 class _ArrowTable(TableReader):
-    """A table whose file says what its columns are."""
+    """A table whose file names the types of its columns."""
 
     unreadable = (pa.ArrowException, OSError)
 
     @cached_property
     def names(self) -> list[str]:
         with self.readable():
-            found: list[str] = self._schema().names
-        if twice := repeated(found):
+            names: list[str] = self._schema().names
+        if twice := repeated(names):
             raise self.error(f"the column name {twice[1]!r} is there twice; rename one.")
-        return found
+        return names
 
     @abstractmethod
     def _schema(self) -> pa.Schema: ...
-
-    def _kept(self, drop: Collection[str]) -> list[str]:
-        left_out = set(drop)
-        return [name for name in self.names if name not in left_out]
 
 
 class ParquetReader(_ArrowTable):
@@ -47,9 +43,10 @@ class ParquetReader(_ArrowTable):
     def _schema(self) -> pa.Schema:
         return parquet.read_schema(self.file)
 
-    def table(self, drop: Collection[str] = (), texts: Collection[str] = ()) -> pa.Table:
+    def table(self, drop: Collection[str] = (), strings: Collection[str] = ()) -> pa.Table:
+        names = feature_columns(self.names, *drop)
         with self.readable():
-            return plain(parquet.read_table(self.file, columns=self._kept(drop)))
+            return plain(parquet.read_table(self.file, columns=names))
 
     def stream(self, schema: Schema) -> Iterator[pa.RecordBatch]:
         with self.readable():
@@ -66,10 +63,10 @@ class ArrowReader(_ArrowTable):
     def _schema(self) -> pa.Schema:
         return self._reader().schema
 
-    def table(self, drop: Collection[str] = (), texts: Collection[str] = ()) -> pa.Table:
-        kept = self._kept(drop)
+    def table(self, drop: Collection[str] = (), strings: Collection[str] = ()) -> pa.Table:
+        names = feature_columns(self.names, *drop)
         with self.readable():
-            return plain(pa.Table.from_batches(list(self._batches()), self._schema()).select(kept))
+            return plain(pa.Table.from_batches(list(self._batches()), self._schema()).select(names))
 
     def stream(self, schema: Schema) -> Iterator[pa.RecordBatch]:
         with self.readable():

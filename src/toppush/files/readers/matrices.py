@@ -1,4 +1,4 @@
-"""NumPy's files: NPZ, an archive of arrays, and NPY, an array that is mapped into memory."""
+"""Matrices: NPZ, an archive of arrays; NPY, an array mapped into memory; LIBSVM text."""
 
 from abc import abstractmethod
 from collections import Counter
@@ -11,39 +11,61 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from scipy import sparse
 
-from toppush.files.readers.base import MatrixReader
+from toppush.files.readers.base import MatrixReader, TextReader
+from toppush.system import libsvm
 from toppush.system.errors import absent, listed
 from toppush.system.reading import DataError, require_file
 from toppush.tables.arrow_values import all_finite
-from toppush.tables.loaded import Batch, Layout, LoadedRows, Needs
+from toppush.tables.rows import Batch, Layout, LoadedRows, Needs
 from toppush.types import Array, Labels, Matrix
 
 BATCH_BYTES = 1 << 25
 """Bytes of a matrix that are scored at a time."""
-ENDS = {"0": slice(1, None), "-1": slice(None, -1)}
+WITHOUT_END = {"0": slice(1, None), "-1": slice(None, -1)}
 """Columns that are left when the first or the last one holds the labels."""
 SPARSE_PARTS = {"data", "indices", "indptr", "shape"}
 
 
+class LibsvmReader(MatrixReader, TextReader):
+    """LIBSVM text, plain or compressed; columns count from 0 if a 0 occurs, else from 1."""
+
+    def load(
+        self, label: str | None, drop: Collection[str], strings: Collection[str]
+    ) -> LoadedRows:
+        self._refuse_names(drop=drop, categorical=strings, label=[label] if label else [])
+        X, y, first = libsvm.read_open(self.content, self.path)
+        if not len(y):
+            raise self.error("holds no rows.")
+        return LoadedRows(X, y, None, {"width": X.shape[1], "first": first})
+
+    def batches(self, needs: Needs) -> Iterator[Batch]:
+        width, first = self._width(needs), int(needs.layout.get("first", 1))
+        for entries, y in libsvm.blocks(self.content, self.path, lowest=first):
+            X, beyond = libsvm.aligned(entries, first, width)
+            yield Batch(X, X.shape[0], y, None, beyond)
+
+
 class _NumpyReader(MatrixReader):
-    """A matrix that is there as a whole."""
+    """A matrix in a file of NumPy."""
 
     unreadable = (Exception,)  # damage makes parsers of Python literals and zips raise anything
     label: ClassVar[str]
-    """Where the labels are unless it is said."""
+    """Where the labels are by default."""
     remembered: ClassVar[Literal["key", "label"]]
-    """How a layout calls that."""
+    """The entry of a layout that says where the labels were."""
 
     @abstractmethod
     def _arrays(self, label: str) -> tuple[Matrix, Labels]:
-        """The matrix without its labels, and these."""
+        """The matrix without its labels, and the labels."""
 
     @abstractmethod
     def _unlabelled(self, label: str, width: int) -> Matrix:
-        """A matrix of so many columns, or one with labels beside them, which are left out."""
+        """A matrix of `width` columns; a column of labels next to them is left out."""
 
-    def load(self, label: str | None, drop: Collection[str], texts: Collection[str]) -> LoadedRows:
-        self._refuse_names(drop=drop, categorical=texts)
+    def load(
+        self, label: str | None, drop: Collection[str], strings: Collection[str]
+    ) -> LoadedRows:
+        self._refuse_names(drop=drop, categorical=strings)
         label = label or self.label
         X, labels = self._arrays(label)
         X = native(X)
@@ -64,8 +86,8 @@ class _NumpyReader(MatrixReader):
         step = max(1, BATCH_BYTES // (8 * width))
         for start in range(0, X.shape[0], step):
             part = native(X[start : start + step])
-            some = None if labels is None else labels[start : start + step]
-            yield Batch(part, part.shape[0], some, None, 0)
+            part_labels = None if labels is None else labels[start : start + step]
+            yield Batch(part, part.shape[0], part_labels, None, 0)
 
 
 class NpzReader(_NumpyReader):
@@ -74,7 +96,7 @@ class NpzReader(_NumpyReader):
     label, remembered = "y", "key"
     usual_label = "y"
 
-    def columns(self, names: Collection[str], texts: Collection[str] = ()) -> pa.Table:
+    def columns(self, names: Collection[str], strings: Collection[str] = ()) -> pa.Table:
         arrays = self._content()
         if gone := absent(names, arrays):
             raise self.error(f"has no {gone}; its arrays are {listed(sorted(arrays), 20)}.")
@@ -82,7 +104,7 @@ class NpzReader(_NumpyReader):
         if any(len(shape) != 1 for shape in shapes.values()) or len(set(shapes.values())) != 1:
             raise self.error(f"arrays of one length are needed, and there are {shapes}.")
         with self.readable():
-            return pa.table({name: _values(arrays[name]) for name in names})
+            return pa.table({name: _native_numbers(arrays[name]) for name in names})
 
     def _arrays(self, label: str) -> tuple[Matrix, Labels]:
         arrays = self._content()
@@ -112,7 +134,7 @@ class NpzReader(_NumpyReader):
             )
         with self.readable():
             # SciPy has no sparse matrices of half precision or of another byte order.
-            parts = (_values(arrays["data"]), arrays["indices"], arrays["indptr"])
+            parts = (_native_numbers(arrays["data"]), arrays["indices"], arrays["indptr"])
             X = sparse.csr_array(parts, shape=tuple(arrays["shape"]))
             X.check_format(full_check=True)
         return X
@@ -127,9 +149,9 @@ class NpyReader(_NumpyReader):
         X = self._mapped(self.path)
         if label.endswith(".npy"):
             labels = self._mapped(require_file(Path(label)))
-        elif label in ENDS:
+        elif label in WITHOUT_END:
             require_matrix(X, None, self.path)
-            labels, X = X[:, int(label)], X[:, ENDS[label]]
+            labels, X = X[:, int(label)], X[:, WITHOUT_END[label]]
         else:
             raise self.error(
                 f"--label is {label!r}; of a matrix it is 0 or -1, the first or last column, or "
@@ -140,39 +162,39 @@ class NpyReader(_NumpyReader):
 
     def _unlabelled(self, label: str, width: int) -> Matrix:
         X = self._mapped(self.path)
-        beside = label in ENDS and X.ndim == 2 and X.shape[1] == width + 1
-        return X[:, ENDS[label]] if beside else X
+        has_labels = label in WITHOUT_END and X.ndim == 2 and X.shape[1] == width + 1
+        return X[:, WITHOUT_END[label]] if has_labels else X
 
     def _mapped(self, path: Path) -> Array:
-        """A NumPy array in a file, read when it is used."""
+        """A memory-mapped NumPy array."""
         with self.readable(path):
-            found = np.load(path, mmap_mode="r", allow_pickle=False)
-        if not isinstance(found, np.ndarray):
-            found.close()
+            array = np.load(path, mmap_mode="r", allow_pickle=False)
+        if not isinstance(array, np.ndarray):
+            array.close()
             raise DataError("is an archive of arrays; read it with --format npz.", file=path)
-        return found
+        return array
 
 
-def _values(array: NDArray[Any]) -> NDArray[Any]:
+def _native_numbers(array: NDArray[Any]) -> NDArray[Any]:
     return native(array) if array.dtype.kind in "biuf" else array
 
 
 def native(X: Matrix) -> Matrix:
-    """A matrix in this machine's byte order and a precision that solvers know, copied if need be.
+    """A matrix in this machine's byte order and a precision that solvers know, copied if needed.
 
     >>> import numpy as np
-    >>> from toppush.files.readers.numpy_arrays import native
+    >>> from toppush.files.readers.matrices import native
     >>> native(np.array([[1, 2]], ">i4")).dtype.isnative
     True
     """
     kind = X.dtype
     wanted = np.dtype(np.float64) if kind.itemsize > 8 or kind == np.float16 else kind
-    with np.errstate(over="ignore"):  # what is too large for it is infinite, and refused as such
+    with np.errstate(over="ignore"):  # numbers too large for it become infinite, and are refused
         return X.astype(wanted.newbyteorder("="), copy=False)
 
 
 def require_finite(X: Matrix, path: Path) -> None:
-    """Refuse gaps and infinite values in a matrix: how many in which columns, and the first row."""
+    """Refuse NaN and infinite values in a matrix, naming the columns and the first row."""
     step = max(1, BATCH_BYTES // (8 * X.shape[1]))
     bad: Counter[int] = Counter()
     row = None
@@ -188,8 +210,8 @@ def require_finite(X: Matrix, path: Path) -> None:
         shown = ", ".join(f"{column} ({n:,})" for column, n in sorted(bad.items())[:20])
         raise DataError(
             f"is the first of {bad.total():,} values that are NaN or infinite, in columns {shown}"
-            f"{', ...' * (len(bad) > 20)} (counted from 0); a matrix has no gaps that could be "
-            "filled: mend or drop these rows.",
+            f"{', ...' * (len(bad) > 20)} (counted from 0); missing values of a matrix are not "
+            "filled: correct or drop these rows.",
             file=path,
             row=row,
         )
