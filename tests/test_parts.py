@@ -212,7 +212,7 @@ def spoil_infinite(frame):
     ("spoil", "said"),
     [
         (spoil_other_columns, "has other columns than .*column 'age' is not in both"),
-        (spoil_texts_for_numbers, "column age: holds texts, and numbers in other parts"),
+        (spoil_texts_for_numbers, "column age: holds strings, and numbers in other parts"),
         (spoil_labels, "the labels are"),
         (spoil_infinite, "is infinite"),
     ],
