@@ -73,9 +73,11 @@ class SourceArguments:
 class ScoredFile:
     """The labels and scores of a file, and where the scores come from."""
 
-    from toppush.files.scoring import ScoringNotes
-    from toppush.files.sources import ScoredRows, ScoreSource
-    from toppush.types import Array
+    arguments: SourceArguments
+    source: "ScoreSource"
+    scored: "ScoredRows"
+    in_sample: bool
+    """Whether the model was fitted to this file."""
 
     def facts(self) -> dict[str, Any]:
         """What was noticed while scoring, as JSON."""
@@ -128,9 +130,28 @@ class ScoredFile:
         return getattr(self.source, "model", None)
 
 
+def amount_columns(*amounts: float | str | None) -> tuple[str, ...]:
+    """The columns that amounts name."""
+    return tuple(dict.fromkeys(value for value in amounts if isinstance(value, str)))
+
+
+@contextmanager
+def scoring(
+    model: Path, data: Path, kind: str | None
+) -> Iterator[tuple["Model", "Reader", "ScoringNotes"]]:
+    """A model, the open file to score, and the record of what is noticed in it."""
+    from toppush import files
+    from toppush.files.readers import reading
     from toppush.files.scoring import ScoringNotes
-    from toppush.files.sources import ScoredRows, ScoreSource
-    from toppush.types import Array
+
+    ranker = files.load(model)
+    with reading(data, kind) as rows:
+        yield ranker, rows, ScoringNotes()
+
+
+@contextmanager
+def open_scores(arguments: SourceArguments) -> Iterator[tuple["ScoreSource", "Reader"]]:
+    """The source of the scores, and the open file of the rows."""
     from toppush.files.readers import reading
     from toppush.files.sources import ModelSource, open_source
 
