@@ -20,7 +20,7 @@ from numpy.testing import assert_allclose
 from benchmarks.gpu import timed
 from reproduce import datasets
 from toppush import TopPush
-from toppush.designs.torch import design, memory, panels
+from toppush.designs.torch import panels
 from toppush.designs.torch import rows as gpu
 from toppush.designs.torch.arrays import arrays_on
 
@@ -63,10 +63,10 @@ def check_products(found, one, other):
 def smaller_panels(device, scale):
     """Panels shrink where the device is full: really on a GPU, as told on the processor."""
     X, _ = rows_like_url(int(HEAVY * scale))
-    rows, tried = gpu.place(X, device), []
+    rows, tried, in_panels = gpu.place(X, device), [], panels.in_panels
 
     def recorded(work, entries):
-        return memory.in_panels(lambda size: tried.append(size) or work(size), entries)
+        return in_panels(lambda size: tried.append(size) or work(size), entries)
 
     with patch.object(panels, "in_panels", recorded), nearly_full(device):
         found = rows.inner_products(rows)
@@ -118,7 +118,6 @@ def little_room(device, scale):
     none = {"new": lambda device: 0.0}
     with (
         patch.object(gpu, "free_bytes", **none),
-        patch.object(design, "free_bytes", **none),
         patch.object(gpu, "MANY", 0),
     ):
         agree(solved(rows, y, top=3), roomy)

@@ -67,7 +67,7 @@ def run(main, *arguments):
 def fit_from_disk(folder):
     """Rows that are mapped."""
     from toppush import TopPush, on_disk
-    from toppush.designs.disk import memory
+    from toppush.system import memory
 
     memory.sys = SimpleNamespace(platform="win32")
     memory.ctypes = SimpleNamespace(windll=SimpleNamespace(kernel32=None))

@@ -13,8 +13,7 @@ from holders import HOLDERS, VARIANTS, check_same, opened, small_parts, solved
 from toppush import TopPush, TopPushCV, toppush_path
 from toppush.designs import Block, Scaling
 from toppush.designs.disk import rows as disk
-from toppush.designs.rows import UNSCALED
-from toppush.designs.views import MaskedRows, precise
+from toppush.designs.rows import UNSCALED, MaskedRows, precise
 from toppush.solvers import pairwise as pairwise_solver
 from toppush.solvers.newton import interior_point
 

@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
 from holders import HOLDERS, small_parts, with_wide_indices
-from toppush.designs import Block, LocalDesign, block_design, local
+from toppush.designs import Block, LocalDesign, local
 from toppush.designs import in_memory as kinds_of_rows
 from toppush.designs.in_memory import DenseRows, SparseRows
 from toppush.problem.numerics import Clipped
@@ -231,9 +231,9 @@ def test_answers_come_in_the_order_of_the_rows():
 
 
 def test_sums_keep_named_tuples():
-    assert block_design.by_entry(max, (1, (9,)), (3, (4,))) == (3, (9,))
-    assert block_design.by_entry(add, (1, (2,)), (3, (4,))) == (4, (6,))
-    added = block_design.by_entry(add, Clipped(1.0, 2.0, 3.0, 4.0), Clipped(10.0, 20.0, 30.0, 40.0))
+    assert local.by_entry(max, (1, (9,)), (3, (4,))) == (3, (9,))
+    assert local.by_entry(add, (1, (2,)), (3, (4,))) == (4, (6,))
+    added = local.by_entry(add, Clipped(1.0, 2.0, 3.0, 4.0), Clipped(10.0, 20.0, 30.0, 40.0))
     assert added == Clipped(11.0, 22.0, 33.0, 44.0)
     assert isinstance(added, Clipped)
 

@@ -12,8 +12,7 @@ from toppush import on_disk
 from toppush.designs import LocalDesign
 from toppush.designs.disk.rows import DiskRows, Reader
 from toppush.designs.local import rows_of
-from toppush.designs.rows import UNSCALED, Scaling
-from toppush.designs.views import PreciseRows, precise
+from toppush.designs.rows import UNSCALED, PreciseRows, Scaling, precise
 from toppush.problem.losses import LOSSES
 from toppush.problem.objective import TopPushProblem
 from toppush.problem.solution import Status

@@ -23,7 +23,7 @@ torch = pytest.importorskip("torch", reason="needs torch, the extra [gpu]")
 from benchmarks import gpu_check  # noqa: E402
 from toppush.designs.torch import rows as gpu  # noqa: E402
 from toppush.designs.torch.arrays import TorchArrays, arrays_on  # noqa: E402
-from toppush.designs.torch.design import fetched  # noqa: E402
+from toppush.designs.torch.rows import fetched  # noqa: E402
 
 N_ROWS = 300
 

@@ -13,7 +13,7 @@ from scipy import sparse
 from holders import devices, made, solved
 
 torch = pytest.importorskip("torch", reason="needs torch, the extra [gpu]")
-from toppush.designs.torch import design, memory, panels  # noqa: E402
+from toppush.designs.torch import panels  # noqa: E402
 from toppush.designs.torch import rows as gpu  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("one_torch_thread")
@@ -84,7 +84,7 @@ def test_entries_added_to_their_columns_are_the_transposed_product(device, dtype
     assert "_transpose" not in vars(once), "rows that are gone after a product need none"
 
 
-# Short memory.
+# Short panels.
 
 
 def test_smaller_panels_are_tried_when_memory_runs_out():
@@ -96,14 +96,14 @@ def test_smaller_panels_are_tried_when_memory_runs_out():
             raise torch.cuda.OutOfMemoryError("no room")
         return "done"
 
-    assert memory.in_panels(work, 1 << 22) == "done"
+    assert panels.in_panels(work, 1 << 22) == "done"
     assert asked == [1 << 22, 1 << 20, 1 << 18]
 
     def never(entries):
         raise torch.cuda.OutOfMemoryError("no room")
 
     with pytest.raises(torch.cuda.OutOfMemoryError):
-        memory.in_panels(never, 1 << 22)
+        panels.in_panels(never, 1 << 22)
 
 
 @on_every_device
@@ -115,11 +115,10 @@ def test_a_fit_with_little_room_has_the_same_optimum(kind, free, device, rng, mo
     roomy = solved(X, y, lam=0.01, top=3, tol=1e-4, device=device)
     moved = gpu.place(X, device)
     monkeypatch.setattr(gpu, "MANY", 0)
-    for module in (gpu, design):
-        monkeypatch.setattr(module, "free_bytes", lambda device: free)
+    monkeypatch.setattr(gpu, "free_bytes", lambda device: free)
     tight = moved.design(np.asarray(y))
     assert tight.blocks[0].rows.room < X.size
-    assert tight.most_exact == design.LEAST_EXACT
+    assert tight.most_exact == gpu.LEAST_EXACT
     if kind == "CSR":
         assert moved.second_copy == 0.0
     found = solved(moved, y, lam=0.01, top=3, tol=1e-4)
@@ -135,7 +134,7 @@ def wide(rng):
 
 
 def test_rows_that_do_not_fit_are_refused_before_they_travel(rng, monkeypatch):
-    monkeypatch.setattr(memory, "free_bytes", lambda device: 3 * 2.0**30)
+    monkeypatch.setattr(panels, "free_bytes", lambda device: 3 * 2.0**30)
     with pytest.raises(MemoryError, match=r"X takes.*5.*GiB.*cuda:0.*3.*GiB"):
-        memory.require_room(5 * 2.0**30, torch.device("cuda:0"))
-    memory.require_room(2.0**30, torch.device("cuda:0"))
+        panels.require_room(5 * 2.0**30, torch.device("cuda:0"))
+    panels.require_room(2.0**30, torch.device("cuda:0"))

@@ -26,7 +26,7 @@ from solving import (
 from toppush import DegenerateWarning, TopPush
 from toppush.designs import LocalDesign, blocks, local
 from toppush.designs.in_memory import DenseRows
-from toppush.designs.views import MaskedRows
+from toppush.designs.rows import MaskedRows
 from toppush.problem.losses import LOSSES
 from toppush.problem.objective import TopPushProblem, count_top
 from toppush.problem.solution import Solution, Status

@@ -16,10 +16,10 @@ from scipy import sparse
 from holders import check_same, made, peak_of, saved, small_parts, solved, write_arrow
 from toppush import TopPush, on_disk
 from toppush.designs import LocalDesign
-from toppush.designs.disk import memory
 from toppush.designs.disk import rows as disk
-from toppush.designs.views import MaskedRows
+from toppush.designs.rows import MaskedRows
 from toppush.solvers.newton import interior_point
+from toppush.system import memory
 
 pytestmark = pytest.mark.sampled(2)
 
@@ -214,7 +214,7 @@ def test_resident_memory_where_there_is_no_proc_and_on_windows(monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(memory.sys, "platform", "win32")
         patch.setattr(memory.ctypes, "windll", SimpleNamespace(kernel32=kernel), raising=False)
-        patch.setitem(sys.modules, "resource", None)
+        patch.setattr(memory, "resource", None)
         assert memory.resident() == 12345
         kernel.K32GetProcessMemoryInfo = mock.Mock(return_value=0)
         with pytest.raises(OSError, match="Windows"):

@@ -29,7 +29,7 @@ from reproduce.baselines.pairs import PAIR_LOSSES
 from toppush import DegenerateWarning, Status, on_disk
 from toppush.baselines.ranker import Task, WeightedRanker
 from toppush.designs import Scaling
-from toppush.designs.usual import USUAL, usual_rows, usual_scale
+from toppush.designs.local import USUAL, power_of_two, well_scaled
 
 pytestmark = pytest.mark.sampled(6)
 
@@ -227,18 +227,18 @@ def test_an_offset_of_all_rows_changes_nothing(ranker):
 
 def test_the_scale_of_rows_is_a_power_of_two_or_one():
     for size in (1e-300, 1e-100, 3e-20, 7e11, 1e200):
-        scale = usual_scale(size)
+        scale = power_of_two(size)
         assert np.frexp(scale)[0] == 0.5
         assert 0.5 <= scale * size < 1.0
     for size in (0.0, 1.0 / USUAL, 1.0, USUAL):
-        assert usual_scale(size) == 1.0
+        assert power_of_two(size) == 1.0
 
 
 def test_usual_rows_are_not_copied():
     X = two_clouds()[1]
     matrix = sparse.csr_array(X)
-    assert np.shares_memory(usual_rows(X)[0], X)
-    assert np.shares_memory(usual_rows(matrix)[0].data, matrix.data)
+    assert np.shares_memory(well_scaled(X)[0], X)
+    assert np.shares_memory(well_scaled(matrix)[0].data, matrix.data)
 
 
 def test_a_penalty_out_of_range_is_refused():

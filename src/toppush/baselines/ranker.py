@@ -11,7 +11,7 @@ from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval
 
 from toppush.designs import LocalDesign, LocalRows, Scaling
-from toppush.designs.usual import usual_rows
+from toppush.designs.local import well_scaled
 from toppush.models.base import (
     LABEL,
     DegenerateWarning,
@@ -111,7 +111,7 @@ class BaselineRanker(LinearRanker):
 
         The problems see differences of scores alone, so a shift of all rows changes nothing.
         """
-        X, form = usual_rows(given.rows.original)
+        X, form = well_scaled(given.rows.original)
         rows = LocalRows(X)
         design = rows.design(given.positive, given.sample_weight, n_jobs=self.n_jobs)
         # What overflows proves nothing, and no solver keeps it.

@@ -1,12 +1,10 @@
 """Row blocks and who runs them."""
 
 from toppush.designs.blocks import Block, read_only
-from toppush.designs.here import LocalRows
 from toppush.designs.local import LocalDesign
-from toppush.designs.placing import BACKENDS, Backend, backend_of, is_placed, place
+from toppush.designs.placing import BACKENDS, Backend, LocalRows, backend_of, is_placed, place
 from toppush.designs.protocol import Design, PlacedRows
-from toppush.designs.rows import UNSCALED, Scaling
-from toppush.designs.views import precise
+from toppush.designs.rows import UNSCALED, Scaling, precise
 
 __all__ = [
     "BACKENDS",

@@ -11,9 +11,8 @@ from typing import Any, TypeVar
 import numpy as np
 
 from toppush.designs.arrays import NUMPY, namespace, number
-from toppush.designs.records import Records
-from toppush.designs.rows import UNSCALED, Rows, Scaling
-from toppush.designs.views import MaskedRows, precise
+from toppush.designs.protocol import Records
+from toppush.designs.rows import UNSCALED, MaskedRows, Rows, Scaling, precise
 from toppush.types import Array, Mask, Where
 
 Asked = TypeVar("Asked", bound=Callable[..., Any])

@@ -10,7 +10,7 @@ from scipy import sparse
 
 from toppush.designs import grams
 from toppush.designs.arrays import NUMPY
-from toppush.designs.rows import InMemory, Scaling, Tally, gram_by_parts
+from toppush.designs.rows import Rows, Scaling, Tally, gram_by_parts
 from toppush.matrices import dense
 from toppush.types import Array, Matrix, Where
 
@@ -23,10 +23,10 @@ USED_ROWS, USED_ENTRIES = 0.25, 1 << 16
 GRAM_ENTRIES = 200_000
 """Entries of a part of a Gram matrix: 1.6 MB. Ten times more took 3x as long on nslkdd."""
 PART_ENTRIES = 1 << 16
-"""Entries of a part of the rows that is brought into another form: 512 KB in float64."""
+"""Entries of a part of the rows that is scaled: 512 KB in float64."""
 
 
-class DenseRows(InMemory):
+class DenseRows(Rows):
     """Rows of a dense array; a memory map is read through, never loaded."""
 
     arrays, can_center = NUMPY, True
@@ -67,11 +67,11 @@ class DenseRows(InMemory):
     def stacked(self, *others: Self) -> Self:
         return type(self)(np.vstack([self.X, *(other.X for other in others)]), self.tally)
 
-    def rescaled(self, form: Scaling) -> Self:
+    def rescaled(self, scaling: Scaling) -> Self:
         values = self.X.astype(np.float64)
-        values *= form.scale
-        if form.centre is not None:
-            values -= form.centre
+        values *= scaling.scale
+        if scaling.centre is not None:
+            values -= scaling.centre
         return type(self)(values, self.tally)
 
     def parts(self) -> Iterator[tuple[slice, Self]]:
@@ -101,7 +101,7 @@ class DenseRows(InMemory):
         return MatrixRows(self.matrix())
 
 
-class SparseRows(InMemory):
+class SparseRows(Rows):
     """Rows start to stop of a CSR matrix as a view, with the transpose as further views.
 
     The views are filled by hand: SciPy's constructors copy a slice that is under half its
@@ -194,10 +194,10 @@ class SparseRows(InMemory):
             whole._pairs = grams.kept_of(whole.matrix(), known)
         return whole
 
-    def rescaled(self, form: Scaling) -> Self:
-        """A copy in float64 in another form, which has no centre."""
+    def rescaled(self, scaling: Scaling) -> Self:
+        """A scaled copy in float64; there is no centre."""
         values = self._rows.data.astype(np.float64)
-        values *= form.scale
+        values *= scaling.scale
         return type(self)(_with_values(self._rows, values), tally=self.tally)
 
     def parts(self) -> Iterator[tuple[slice, Self]]:
@@ -282,7 +282,7 @@ class MatrixRows:
 
 
 def largest_entry(values: NDArray[Any]) -> float:
-    """Greatest size of a number, 0 if there is none."""
+    """Greatest magnitude of a number, 0 if there is none."""
     return max(float(values.max()), -float(values.min())) if values.size else 0.0
 
 

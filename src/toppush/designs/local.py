@@ -1,13 +1,14 @@
-"""Row blocks of arrays in this process, asked by a pool of threads."""
+"""Row blocks of this process, asked one after another or by a pool of threads."""
 
 import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, partial, reduce
 from itertools import pairwise
+from operator import add
 from threading import RLock
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import numpy as np
 from joblib import cpu_count
@@ -15,19 +16,85 @@ from numpy.typing import NDArray
 from scipy import sparse
 from threadpoolctl import ThreadpoolController
 
-from toppush.designs.block_design import Answer, BlockDesign, quietly
+from toppush.designs.arrays import NUMPY, Arrays
 from toppush.designs.blocks import Block
-from toppush.designs.in_memory import DenseRows, SparseRows
-from toppush.designs.rows import Rows, Tally
+from toppush.designs.in_memory import DenseRows, SparseRows, largest_entry
+from toppush.designs.protocol import Design, Records
+from toppush.designs.rows import Rows, Scaling, Tally
 from toppush.system.threads import check_cancelled
 from toppush.types import Array, Mask, Matrix, Where
 
+Answer = TypeVar("Answer")
+"""What a block answers."""
 ENTRIES_PER_THREAD = 1 << 22
 """Below this many stored entries a second thread costs more than it saves."""
 SMALL, HARDLY_SPARSE = 1_000_000, 0.1
 """Entries of a matrix, zeros counted, and stored share from which it is held as an array."""
 WIDE = 5_000
 """Columns from which empty ones are looked for."""
+USUAL = 2.0**32
+"""Rows whose largest entry lies within this factor of 1 keep their size."""
+FAR_OFF = 1024.0
+"""A column whose middle is this many of its ranges from zero is centred, or loses three digits."""
+
+
+class BlockDesign(Design):
+    """Blocks of this process in the order of the rows, asked one after another."""
+
+    def __init__(self, blocks: list[Block], arrays: Arrays = NUMPY) -> None:
+        self.blocks, self.arrays = blocks, arrays
+        for before, block in pairwise(blocks):
+            block.first_negative = before.first_negative + before.n_neg
+        self.known = Records()
+        self.n_features = blocks[0].rows.shape[1]
+        self.n_entries = sum(block.rows.n_entries for block in blocks)
+        self.n_pos = sum(block.n_pos for block in blocks)
+        self.n_neg = sum(block.n_neg for block in blocks)
+        self.total_cost = sum(block.total_cost for block in blocks)
+        self._read_before = self._entries_read()
+
+    def _entries_read(self) -> int:
+        return sum(block.rows.tally.entries for block in self.blocks)
+
+    @property
+    def passes(self) -> float:
+        return (self._entries_read() - self._read_before) / max(self.n_entries, 1)
+
+    def each(self, function: Callable[..., Answer], *arguments: object) -> list[Answer]:
+        check_cancelled()
+        return [function(block, *arguments) for block in self.blocks]
+
+    def sum(self, function: Callable[..., Answer], *arguments: object) -> Answer:
+        answers = self.each(function, *arguments)
+        return answers[0] if len(answers) == 1 else reduce(partial(by_entry, add), answers)
+
+    def max(
+        self, function: Callable[..., tuple[float, ...]], *arguments: object
+    ) -> tuple[float, ...]:
+        answers = self.each(function, *arguments)
+        return answers[0] if len(answers) == 1 else tuple(map(max, zip(*answers, strict=True)))
+
+    def scatter(self, function: Callable[..., object], vector: Array) -> None:
+        first = 0
+        for block in self.blocks:
+            last = first + block.rows.shape[0]
+            function(block, vector[first:last])
+            first = last
+
+
+def quietly(function: Callable[..., Answer], block: Block, *arguments: object) -> Answer:
+    """`function(block, *arguments)` without NumPy's warnings, whose state each thread has apart."""
+    with np.errstate(all="ignore"):
+        return function(block, *arguments)
+
+
+def by_entry(function: Callable[..., Any], *answers: Any) -> Any:
+    """`function` of some answers; named tuples and tuples entry by entry."""
+    first = answers[0]
+    if isinstance(first, tuple):
+        entries = [by_entry(function, *entry) for entry in zip(*answers, strict=True)]
+        return type(first)(*entries) if hasattr(first, "_fields") else tuple(entries)
+    return function(*answers)
 
 
 class LocalDesign(BlockDesign):
@@ -98,7 +165,7 @@ def default_threads() -> int:
 
 
 def compact(X: Matrix) -> tuple[Matrix, Where | None]:
-    """A form of X that is quicker to read, and the columns it keeps if not all.
+    """X stored so that it is quicker to read, and the columns that are kept if not all.
 
     A small matrix that is hardly sparse becomes dense. Very wide data lose their empty columns:
     vectors of 3 million features of which 34,000 occur would cost more than the data. Column
@@ -151,13 +218,13 @@ _holders: list[Any] = []
 
 
 def hold_blas(n_jobs: int = 1) -> None:
-    """Let BLAS use so many threads, unless a design is open that holds it to another number."""
+    """Let BLAS use `n_jobs` threads, unless an open design has set another number."""
     with _holding:
         _holders.append(None if _holders else _blas().limit(limits=n_jobs))
 
 
 def release_blas() -> None:
-    """End what `hold_blas` began."""
+    """End one call of `hold_blas`; the last one restores the earlier number."""
     with _holding:
         limit = _holders[0]
         _holders.pop()
@@ -191,7 +258,7 @@ def ranges(X: Matrix, n_jobs: int) -> list[tuple[int, int]]:
 
 
 def blocks_of(X: Matrix, positive: Mask, sample_weight: Array | None, n_blocks: int) -> list[Block]:
-    """The rows in so many blocks or, if they are few, in fewer."""
+    """The rows in at most `n_blocks` blocks, in fewer if the rows are few."""
     return [
         Block(
             rows_of(X, start, stop),
@@ -209,3 +276,39 @@ def rows_of(
     if sparse.issparse(X):
         return SparseRows(X, start, stop, tally)
     return DenseRows(X[start:stop], tally)
+
+
+def well_scaled(X: Matrix) -> tuple[Matrix, Scaling]:
+    """Rows in float64, neither huge nor tiny nor far from zero, and how they were scaled.
+
+    The scale is a power of two, which costs no digit; only columns that lie so far from zero that
+    the shift is exact are centred. X is read twice, and copied only if it must change.
+    """
+    if sparse.issparse(X):
+        rows: DenseRows | SparseRows = SparseRows(X)
+        scaling = Scaling(power_of_two(rows.largest()))
+    else:
+        rows, scaling = DenseRows(X), dense_scaling(X)
+    if not (scaling.is_identity and rows.is_double):
+        rows = rows.rescaled(scaling)
+    return rows.matrix(), scaling
+
+
+def dense_scaling(X: NDArray[np.floating]) -> Scaling:
+    """The scaling that centres columns far from zero and makes entries of a usual size."""
+    low, high = X.min(axis=0).astype(np.float64), X.max(axis=0).astype(np.float64)
+    middle = 0.5 * low + 0.5 * high
+    far_off = np.abs(middle) > FAR_OFF * (high - low)
+    centre: Array = np.where(far_off, middle, 0.0)
+    scale = power_of_two(largest_entry(np.stack([low - centre, high - centre])))
+    return Scaling(scale, scale * centre if far_off.any() else None)
+
+
+def power_of_two(largest: float) -> float:
+    """The power of two that brings the largest entry to between 1/2 and 1.
+
+    1 if that entry is from 2^-32 to 2^32, where nothing is near overflow, or if all are zero.
+    """
+    if not largest or 1.0 / USUAL <= largest <= USUAL:
+        return 1.0
+    return float(np.ldexp(1.0, -int(np.frexp(largest)[1])))

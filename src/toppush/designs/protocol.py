@@ -8,10 +8,37 @@ from typing import Any, ClassVar, Protocol, Self, TypeVar
 import numpy as np
 
 from toppush.designs.arrays import Arrays
-from toppush.designs.records import Records
 from toppush.types import Array, Labels, Mask
 
 T = TypeVar("T")
+Record = TypeVar("Record")
+
+
+class Records(dict[type, Any]):
+    """What solvers keep of rows: one record at most of each type, by that type."""
+
+    def of(self, record_type: type[Record]) -> Record:
+        """The record of this type, made on first use."""
+        record: Record = self[record_type]  # asked a hundred times in a small fit
+        return record
+
+    def __missing__(self, record_type: type[Record]) -> Record:
+        return self.keep(record_type())
+
+    def find(self, record_type: type[Record]) -> Record | None:
+        """The record of this type if there is one."""
+        record: Record | None = self.get(record_type)
+        return record
+
+    def keep(self, record: Record) -> Record:
+        """Store a record in place of the earlier one of its type."""
+        self[type(record)] = record
+        return record
+
+    def take(self, record_type: type[Record]) -> Record | None:
+        """Remove the record of this type and return it, if there is one."""
+        record: Record | None = self.pop(record_type, None)
+        return record
 
 
 class Design(Protocol):
@@ -22,7 +49,7 @@ class Design(Protocol):
     n_neg: int
     total_cost: float
     known: Records
-    """What solvers know of the rows, in the form that they have; it outlives a solve."""
+    """What solvers know of the rows as they are scaled now; it outlives a solve."""
     in_use_by: int | None = None
     """The thread of the solve under way."""
     arrays: Arrays
@@ -37,7 +64,7 @@ class Design(Protocol):
         return self
 
     def __exit__(self, *error: Any) -> None:
-        """Give back what that took."""
+        """Release what that took."""
         return None
 
     @property
@@ -48,7 +75,7 @@ class Design(Protocol):
         """`function(block, *arguments)` of every block, in the order of the rows."""
 
     def apply(self, function: Any, *arguments: Any) -> None:
-        """Ask every block where no answer is wanted; it may wait for the next question."""
+        """Call it for every block without an answer; it may wait for the next question."""
         self.each(function, *arguments)
 
     def sum(self, function: Any, *arguments: Any) -> Any:
@@ -60,7 +87,7 @@ class Design(Protocol):
     def top_of(self, function: Any, count: int) -> tuple[float, float] | None:
         """Mean of the `count` greatest of the blocks' numbers, and a level that attains it.
 
-        None where one look at all numbers is no faster than sums over them for some levels.
+        None where that is no faster than sums over the numbers for several levels.
         """
         return None
 
@@ -80,35 +107,35 @@ class Design(Protocol):
         return np.concatenate(self.each(function, *arguments))
 
     def over_rows(self, function: Any, *arguments: Any) -> Array:
-        """The same of a result that is only to be handed back; empty if rows are elsewhere."""
+        """The same for a result of the fit; empty if the rows are in other processes."""
         return self.gather(function, *arguments)
 
 
 class PlacedRows(ABC):
-    """All rows of a fit, put where they are worked on: all that an estimator asks of them.
+    """All rows of a fit: what an estimator asks of them, wherever they are.
 
     A vector with an entry per row (labels, weights, scores) is a NumPy array, or lazy where this
-    process holds no row; who asks need not know.
+    process holds no rows.
     """
 
     shape: tuple[int, int]
     is_double: bool
     """Whether they are float64."""
     library: ClassVar[str]
-    """Whose rows they are, a key of `BACKENDS`; empty for arrays of this process."""
+    """The library that holds them, a key of `BACKENDS`; empty for arrays of this process."""
 
     @property
     def template(self) -> Any:
-        """What tells scikit-learn of the columns."""
+        """What scikit-learn reads the names and number of columns from."""
         return self
 
     @property
     def original(self) -> Any:
-        """The rows as callbacks are shown them."""
+        """The rows as the user passed them, for callbacks."""
         return self
 
     def on_device(self, device: str) -> "PlacedRows":
-        """The same rows for who names a device."""
+        """The same rows on a device, or a refusal."""
         return self
 
     @abstractmethod
@@ -150,9 +177,9 @@ class PlacedRows(ABC):
         """The weights of some rows, and zero for all others."""
 
     @abstractmethod
-    def require_gathered_scores(self, asked: str, instead: str) -> None:
-        """Refuse what needs all scores in one place, unless they are."""
+    def require_gathered_scores(self, option: str, instead: str) -> None:
+        """Refuse an option that needs all scores in this process, unless they are here."""
 
     def n_concurrent_fits(self, n_fits: int, n_jobs: int | None) -> int:
-        """How many of some fits to different rows of these are to run at the same time."""
+        """How many of `n_fits` fits to subsets of these rows should run at the same time."""
         return 1

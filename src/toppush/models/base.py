@@ -384,7 +384,7 @@ def refuse_elsewhere(estimator: BaseEstimator, **given: Any) -> None:
         if (backend := backend_of(vector)) is not None:
             raise ValueError(
                 f"{type(estimator).__name__} works on arrays in memory, and {name} is "
-                f"{backend.called}. Make an array of it ({backend.to_array}) if it fits, or use "
+                f"{backend.name}. Make an array of it ({backend.to_array}) if it fits, or use "
                 "TopPush, which fits such rows where they are."
             )
 

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from toppush.designs import Block, Design
-from toppush.designs.records import Records
+from toppush.designs.protocol import Records
 from toppush.problem.numerics import grown
 from toppush.problem.objective import TopProblem
 from toppush.problem.solution import Iteration, Solution, Status, closed

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import NamedTuple, TypeVar
 
 from toppush.designs import UNSCALED, Block, Design, Scaling, precise, read_only
-from toppush.designs.records import Records
+from toppush.designs.protocol import Records
 from toppush.problem.objective import TopProblem
 from toppush.types import Array
 

@@ -22,7 +22,6 @@ import numpy as np
 from distributed import KilledWorker, wait
 
 from toppush.designs.arrays import NUMPY
-from toppush.designs.block_design import Answer
 from toppush.designs.dask.asking import HeldGroup, in_groups
 from toppush.designs.dask.groups import (
     UNUSABLE,
@@ -44,8 +43,8 @@ from toppush.designs.dask.workers import (
     running_client,
     shared_out,
 )
-from toppush.designs.protocol import Design
-from toppush.designs.records import Records
+from toppush.designs.local import Answer
+from toppush.designs.protocol import Design, Records
 from toppush.types import Array
 
 Future = Any

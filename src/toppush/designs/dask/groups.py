@@ -18,9 +18,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from toppush.designs.block_design import by_entry, quietly
 from toppush.designs.blocks import Block, read_only
-from toppush.designs.local import blocks_of, hold_blas, narrow_indices, release_blas
+from toppush.designs.local import (
+    blocks_of,
+    by_entry,
+    hold_blas,
+    narrow_indices,
+    quietly,
+    release_blas,
+)
 from toppush.metrics.weights import checked_weights
 from toppush.types import Array, Matrix
 

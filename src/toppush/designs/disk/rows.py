@@ -16,15 +16,22 @@ import numpy as np
 from scipy import sparse
 
 from toppush.designs.arrays import NUMPY
-from toppush.designs.block_design import BlockDesign
 from toppush.designs.blocks import Block
 from toppush.designs.disk.files import Buffer, Run, Source
-from toppush.designs.disk.memory import resident
-from toppush.designs.here import HostRows
 from toppush.designs.in_memory import DenseRows
-from toppush.designs.local import default_threads, hold_blas, release_blas, rows_of
-from toppush.designs.rows import UNSCALED, ExactRows, Rows, Scaling, Tally, exact_rows_in
-from toppush.designs.views import ByParts, precise
+from toppush.designs.local import BlockDesign, default_threads, hold_blas, release_blas, rows_of
+from toppush.designs.placing import HostRows
+from toppush.designs.rows import (
+    UNSCALED,
+    ByParts,
+    ExactRows,
+    Rows,
+    Scaling,
+    Tally,
+    exact_rows_in,
+    precise,
+)
+from toppush.system.memory import resident
 from toppush.types import Array, Mask, Matrix, Where
 
 BLOCK, SMALLEST_BLOCK = 32 << 20, 1 << 20
@@ -253,8 +260,8 @@ class DiskRows(ByParts):
     def in_double(self) -> Rows:
         return self.subset(np.arange(self.shape[0])).in_double()
 
-    def rescaled(self, form: Scaling) -> Rows:
-        return self.subset(np.arange(self.shape[0])).rescaled(form)
+    def rescaled(self, scaling: Scaling) -> Rows:
+        return self.subset(np.arange(self.shape[0])).rescaled(scaling)
 
     def parts(self) -> Iterator[tuple[slice, Rows]]:
         for block, rows in self._parts():

@@ -85,8 +85,8 @@ class TorchArrays:
         omega = torch.where(values < -2.0, small, torch.where(values < 1.0, middle, large))
         for _ in range(2):
             off, above = values - omega - torch.log(omega), omega + 1.0
-            bend = 2.0 * above * (above + 2.0 / 3.0 * off)
-            omega = omega * (1.0 + off / above * (bend - off) / (bend - 2.0 * off))
+            twice = 2.0 * above * (above + 2.0 / 3.0 * off)
+            omega = omega * (1.0 + off / above * (twice - off) / (twice - 2.0 * off))
         omega = torch.where(values < -50.0, torch.exp(values), omega)
         return torch.where(values > 1e20, values, omega)
 
@@ -114,17 +114,17 @@ class TorchArrays:
 
     def solver(self, factor: Tensor) -> Callable[[Tensor], Tensor]:
         """By the factor's inverse: a GPU takes its rows at once, where a solve goes one by one."""
-        one = torch.eye(len(factor), dtype=factor.dtype, device=self.device)
-        inverse = torch.linalg.solve_triangular(factor, one, upper=False)
+        identity = torch.eye(len(factor), dtype=factor.dtype, device=self.device)
+        inverse = torch.linalg.solve_triangular(factor, identity, upper=False)
         return lambda right: inverse.T @ (inverse @ right)
 
     def to_host(self, values: Tensor) -> NDArray[Any]:
-        found: NDArray[Any] = values.cpu().numpy()
-        return found
+        array: NDArray[Any] = values.cpu().numpy()
+        return array
 
     def floats(self, numbers: Sequence[Tensor]) -> list[float]:
-        found: list[float] = torch.stack([number.double() for number in numbers]).tolist()
-        return found
+        floats: list[float] = torch.stack([number.double() for number in numbers]).tolist()
+        return floats
 
 
 @cache

@@ -1,18 +1,68 @@
-"""Products of sparse rows for which torch's own take too much memory or time."""
+"""Products of sparse rows in panels, and how much memory a device has left.
 
-from collections.abc import Iterator
+torch's own products of sparse rows take too much memory or time for what is done here.
+"""
+
+import math
+from collections.abc import Callable, Iterator
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import torch
 
 from toppush.designs.torch.arrays import Tensor
-from toppush.designs.torch.memory import in_panels
 
+T = TypeVar("T")
+
+GIB = 2.0**30
+LEAST_PANEL = 1 << 16
+"""Entries of a panel below which still smaller ones would not help."""
+ADVICE = (
+    "give fewer rows or rows in float32, leave device=None to use the processor, or see "
+    "toppush.on_disk for rows that are larger than its memory."
+)
 PANEL_ENTRIES = 1 << 28
 """Entries of a dense panel of rows: 2 GiB in float64."""
 ADDED_ENTRIES = 1 << 26
 """Sparse entries that are worked on at a time: 0.5 GiB for each vector over them."""
+
+
+def free_bytes(device: Any) -> float:
+    """What new tensors may take: all that a GPU has left, without limit on the processor."""
+    if device.type != "cuda":
+        return math.inf
+    free, _ = torch.cuda.mem_get_info(device)
+    unused = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+    return float(free + unused)
+
+
+def in_panels(work: Callable[[int], T], entries: int) -> T:
+    """`work(entries)`, with a fourth of the entries while the device has no room for a panel."""
+    while True:
+        try:
+            return work(entries)
+        except torch.cuda.OutOfMemoryError:
+            if entries <= LEAST_PANEL:
+                raise
+        torch.cuda.empty_cache()  # after `except`, whose error holds on to the tensors
+        entries //= 4
+
+
+def require_room(needed: float, device: Any) -> None:
+    """Refuse rows that do not fit, before any of them travels."""
+    free = free_bytes(device)
+    if needed > free:
+        raise MemoryError(
+            f"X takes {needed / GIB:.3g} GiB, and {device} has {free / GIB:.3g} GiB left; {ADVICE}"
+        )
+
+
+def no_room(taken: float, device: Any) -> MemoryError:
+    """The error of a fit that found no room for more than its rows."""
+    return MemoryError(
+        f"a fit to rows that take {taken / GIB:.3g} GiB found no room for what it works with: "
+        f"{device} has {free_bytes(device) / GIB:.3g} GiB left; {ADVICE}"
+    )
 
 
 class Entries(NamedTuple):
@@ -45,7 +95,7 @@ class Entries(NamedTuple):
         return Entries(pointers, self.owners()[order], self.values[order])
 
     def in_parts(self, n_rows: int) -> Iterator[tuple[slice, "Entries"]]:
-        """So many rows at a time, with their places."""
+        """`n_rows` rows at a time, with their places."""
         bounds = [*range(0, self.n_rows, n_rows), self.n_rows]
         starts = [0, len(self.values)]
         if len(bounds) > 2:
@@ -57,8 +107,8 @@ class Entries(NamedTuple):
                 Entries(pointers, self.columns[begin:end], self.values[begin:end]),
             )
 
-    def rows_of(self, n_entries: int) -> int:
-        """How many rows have about so many entries."""
+    def rows_within(self, n_entries: int) -> int:
+        """How many rows have about `n_entries` entries."""
         return max(n_entries * self.n_rows // max(len(self.values), 1), 1)
 
 
@@ -108,7 +158,7 @@ def added(rows: Entries, coefficients: Tensor, n_columns: int) -> Tensor:
 
     def total(n_entries: int) -> Tensor:
         sums = torch.zeros(n_columns, dtype=torch.float64, device=coefficients.device)
-        for where, part in rows.in_parts(rows.rows_of(n_entries)):
+        for where, part in rows.in_parts(rows.rows_within(n_entries)):
             terms = part.values * coefficients[where].index_select(0, part.owners())
             sums.index_add_(0, part.columns, terms.double())
         return sums

@@ -1,24 +1,33 @@
-"""Rows in torch's tensors, on a GPU or wherever torch has them.
+"""Rows in torch's tensors, on a GPU or wherever torch has them, and the design of them.
 
 Everything of row length and every vector with an entry per feature stays on the device. A sum
 over the rows comes back as floats, all of an answer's in one transfer.
 """
 
+import math
 import warnings
 from collections.abc import Callable, Iterator
 from functools import cached_property
-from typing import Any, Self, cast
+from typing import Any, Self
 
 import numpy as np
 import torch
 from scipy import sparse
 
-from toppush.designs.here import HostRows, scores_of
-from toppush.designs.rows import InMemory, Rows, Scaling, Tally, gram_by_parts
+from toppush.designs.arrays import Arrays
+from toppush.designs.blocks import Block
+from toppush.designs.local import Answer, BlockDesign, by_entry
+from toppush.designs.placing import HostRows, scores_of
+from toppush.designs.rows import Rows, Scaling, Tally, exact_rows_in, gram_by_parts
 from toppush.designs.torch.arrays import Tensor, arrays_on
-from toppush.designs.torch.design import TorchDesign
-from toppush.designs.torch.memory import free_bytes, require_room
-from toppush.designs.torch.panels import Entries, added, inner_products
+from toppush.designs.torch.panels import (
+    Entries,
+    added,
+    free_bytes,
+    inner_products,
+    no_room,
+    require_room,
+)
 from toppush.types import Array, Where
 
 SINGLE_ROWS = 1 << 20
@@ -26,10 +35,14 @@ SINGLE_ROWS = 1 << 20
 GRAM_ENTRIES = 1 << 28
 """Entries of a part of a Gram matrix: 2 GiB in float64."""
 PART_ENTRIES = 1 << 24
-"""Entries of a part of the rows that is brought into another form: 128 MB in float64."""
+"""Entries of a part of the rows that is scaled: 128 MB in float64."""
 MANY, SORTING, TRANSPOSE_SHARE = 1 << 26, 32, 0.75
 """Entries from which on the room for a transpose is asked for, bytes that putting an entry in order
 takes on the way, and how much of what is free all of it may take."""
+COPIES = 4
+"""Copies of an entry that a copy of a row may come to: by rows and by columns, while it grows."""
+LEAST_EXACT = 1000
+"""Rows of which copies and products are kept in any case: 50 MB; without them fits stall."""
 USED = (torch.float64, torch.float32)
 
 with warnings.catch_warnings():  # torch says once in a process that its CSR tensors are new
@@ -37,7 +50,7 @@ with warnings.catch_warnings():  # torch says once in a process that its CSR ten
     torch.sparse_csr_tensor([0, 0], [], [], size=(1, 1))
 
 
-class TorchRows(InMemory, HostRows):
+class TorchRows(Rows, HostRows):
     """What dense and sparse rows on a device share."""
 
     library = "torch"
@@ -62,11 +75,11 @@ class TorchRows(InMemory, HostRows):
 
     @property
     def second_copy(self) -> int:
-        """Bytes that the rows will take beside what they take now."""
+        """Bytes of a transpose that is still to be made."""
         return 0
 
     def scores_of_all(self, weights: Array) -> Array:
-        return scores_of(cast(Rows, self), weights)  # which a dense or sparse one of them is
+        return scores_of(self, weights)
 
     def largest(self) -> float:
         low, high = torch.aminmax(self.values) if self.n_entries else (0.0, 0.0)
@@ -85,7 +98,7 @@ class DenseTensorRows(TorchRows):
 
     def __init__(self, X: Tensor, tally: Tally | None = None) -> None:
         super().__init__(X, tally)
-        self.shape = (X.shape[0], X.shape[1])
+        self.shape: tuple[int, int] = (X.shape[0], X.shape[1])
 
     def scores(self, weights: Tensor) -> Tensor:
         self.tally.entries += self.n_entries
@@ -133,9 +146,9 @@ class DenseTensorRows(TorchRows):
         values = torch.cat([self.values, *(other.values for other in others)])
         return type(self)(values, self.tally)
 
-    def rescaled(self, form: Scaling) -> Self:
-        values = self.values.double() * form.scale
-        return type(self)(values if form.centre is None else values - form.centre, self.tally)
+    def rescaled(self, scaling: Scaling) -> Self:
+        values = self.values.double() * scaling.scale
+        return type(self)(values if scaling.centre is None else values - scaling.centre, self.tally)
 
     def parts(self) -> Iterator[tuple[slice, Self]]:
         step = max(PART_ENTRIES // self.shape[1], 1)
@@ -276,13 +289,13 @@ class SparseTensorRows(TorchRows):
         )
         return type(self)(joined, self.shape[1], self.tally)
 
-    def rescaled(self, form: Scaling) -> Self:
-        """A copy in float64 in another form, which has no centre."""
-        values = self.values.double() * form.scale
+    def rescaled(self, scaling: Scaling) -> Self:
+        """A scaled copy in float64; there is no centre."""
+        values = self.values.double() * scaling.scale
         return type(self)(self._with(values), self.shape[1], self.tally, self._once)
 
     def parts(self) -> Iterator[tuple[slice, Self]]:
-        n_rows = self._entries.rows_of(PART_ENTRIES)
+        n_rows = self._entries.rows_within(PART_ENTRIES)
         for where, part in self._entries.in_parts(n_rows):
             yield where, type(self)(part, self.shape[1], self.tally, once=True)
 
@@ -295,6 +308,75 @@ def _bounds(lengths: Tensor, dtype: Any) -> Tensor:
     pointers = torch.zeros(len(lengths) + 1, dtype=dtype, device=lengths.device)
     pointers[1:] = lengths.cumsum(0)
     return pointers
+
+
+class TorchDesign(BlockDesign):
+    """Rows on a device in one block; labels and weights are brought there.
+
+    Where its memory is short, fewer rows are copied out, and fewer enter a preconditioner.
+    """
+
+    def __init__(self, rows: Any, positive: Any, sample_weight: Any | None = None) -> None:
+        xp = rows.arrays
+        weight = None if sample_weight is None else xp.asarray(sample_weight)
+        free = free_bytes(rows.values.device) - rows.second_copy
+        rows.room = _room(free / 2, rows)
+        super().__init__([Block(rows, xp.asarray(positive), weight)], xp)
+        fitting = exact_rows_in(free / 4, rows.n_entries / rows.shape[0])
+        self.most_exact = max(fitting, LEAST_EXACT)
+
+    def __exit__(self, *error: Any) -> None:
+        if isinstance(error[1], torch.cuda.OutOfMemoryError):
+            rows: Any = self.blocks[0].original
+            raise no_room(rows.n_bytes, rows.values.device) from error[1]
+
+    def sum(self, function: Callable[..., Answer], *arguments: object) -> Answer:
+        return fetched(super().sum(function, *arguments), self.arrays)
+
+    def max(
+        self, function: Callable[..., tuple[float, ...]], *arguments: object
+    ) -> tuple[float, ...]:
+        return fetched(super().max(function, *arguments), self.arrays)
+
+    def top_of(self, function: Callable[..., Tensor], count: int) -> tuple[float, float]:
+        numbers = function(self.blocks[0])
+        greatest = torch.topk(numbers, min(count + 1, len(numbers)), sorted=False).values
+        lowest = greatest.amin()  # the first that is not of the top
+        level, excess = self.arrays.floats([lowest, (greatest - lowest).sum()])
+        return level + excess / count, level
+
+    def scatter(self, function: Callable[..., object], vector: Array) -> None:
+        super().scatter(function, self.arrays.asarray(vector))
+
+    def gather(self, function: Callable[..., Array], *arguments: object) -> Array:
+        return self.arrays.to_host(function(self.blocks[0], *arguments))
+
+    def widen(self, weights: Any) -> Array:
+        return self.arrays.to_host(weights)
+
+    def narrow(self, weights: Array) -> Any:
+        return self.arrays.asarray(np.asarray(weights, np.float64))
+
+
+def _room(free: float, rows: Any) -> float:
+    """Entries that copies of rows may take; without limit if every row may be copied."""
+    wanted = COPIES * rows.n_bytes
+    return math.inf if free >= wanted else max(free, 0.0) / wanted * rows.n_entries
+
+
+def fetched(answer: Answer, arrays: Arrays) -> Answer:
+    """The answer with its numbers as floats, brought over together; vectors stay."""
+    waiting: list[Tensor] = []
+    by_entry(lambda entry: waiting.append(entry) if _is_number(entry) else None, answer)
+    if not waiting:
+        return answer
+    numbers = iter(arrays.floats(waiting))
+    whole: Answer = by_entry(lambda entry: next(numbers) if _is_number(entry) else entry, answer)
+    return whole
+
+
+def _is_number(entry: Any) -> bool:
+    return isinstance(entry, torch.Tensor) and entry.ndim == 0
 
 
 def place(X: Any, device: str | None) -> TorchRows:
