@@ -287,9 +287,9 @@ def test_weights_of_the_fit_say_what_training_rows_were_like(tmp_path):
 def test_folds_that_tell_what_scores_mean_keep_groups_together(folder, tmp_path, monkeypatch):
     seen = []
 
-    def spy(kind, ranker, X, positive, weight, *, folds, seed):
+    def spy(ranker, refit, X, positive, weight, *, folds, seed):
         seen.append(folds)
-        return unseen.learned_scale(kind, ranker, X, positive, weight, folds=folds, seed=seed)
+        return unseen.learned_scale(ranker, refit, X, positive, weight, folds=folds, seed=seed)
 
     monkeypatch.setattr(watching, "learned_scale", spy)
     group = np.arange(900) // 9

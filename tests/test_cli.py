@@ -103,13 +103,13 @@ def test_cv_means_cross_validation_and_auto_what_toppush_means(options, lams, to
 
 def test_a_model_far_behind_logistic_regression_says_so_first():
     about = {
-        "beside": {"average_precision": 0.70, "logistic_regression": 0.75},
+        "baseline": {"average_precision": 0.70, "logistic_regression": 0.75},
         "seconds": {"solving": 1.0},
     }
     (caution,) = baseline_caution(about)
     assert caution.startswith("Caution: logistic regression")
     assert "0.750 against 0.700" in caution
-    about["beside"]["average_precision"] = 0.745
+    about["baseline"]["average_precision"] = 0.745
     assert baseline_caution(about) == []
 
 
@@ -124,17 +124,17 @@ def test_a_fit_is_compared_with_logistic_regression_on_its_folds(folder):
     slow = cross_val_score(
         LogisticRegression(), X, given.positive, cv=model.ranker.cv, scoring="average_precision"
     )
-    assert found["beside"]["logistic_regression"] == pytest.approx(slow.mean(), abs=1e-3)
-    assert 0.0 < found["beside"]["average_precision"] <= 1.0
+    assert found["baseline"]["logistic_regression"] == pytest.approx(slow.mean(), abs=1e-3)
+    assert 0.0 < found["baseline"]["average_precision"] <= 1.0
     given = result("fit", folder / "train.csv", "-o", folder / "b.toppush", "--label", "fraud",
                    "--drop", "id", "--lam", "1", "--top", "1")  # fmt: skip
-    assert "beside" not in given  # no folds, no comparison
+    assert "baseline" not in given  # no folds, no comparison
 
 
 @pytest.mark.parametrize(
     "option, module, registry",
     [
-        ("--model", "toppush.modeltypes", "KINDS"),
+        ("--model", "toppush.modeltypes", "MODEL_TYPES"),
         ("--loss", "toppush.problem.losses", "LOSSES"),
         ("--scale", "toppush.tables.scaling", "SCALES"),
         ("--missing", "toppush.tables.columns", "WAYS"),

@@ -20,8 +20,8 @@ from toppush.auto.members import Member
 from toppush.cli.info import leaderboard_parts, leaderboard_table
 from toppush.files import ModelError
 from toppush.modelfile import saving
-from toppush.modelfile.exports import export_onnx
-from toppush.modeltypes import KINDS, chosen, kind_of
+from toppush.modelfile.saving import export_onnx
+from toppush.modeltypes import MODEL_TYPES, model_type_of, select_model_type
 from toppush.modeltypes import base as kinds_base
 from toppush.modeltypes.base import FitRows
 
@@ -66,19 +66,19 @@ def batch():
 
 
 def test_without_a_kind_it_is_auto_or_linear_by_its_options():
-    assert chosen(None).name == "auto"
-    assert chosen(None, cv=3, lam=None).name == "auto"
+    assert select_model_type(None).name == "auto"
+    assert select_model_type(None, cv=3, lam=None).name == "auto"
     for option in ("lam", "top", "loss", "scale", "tol"):
-        assert chosen(None, **{option: 1}).name == "linear"
-        assert chosen("trees", **{option: 1}).name == "trees"
+        assert select_model_type(None, **{option: 1}).name == "linear"
+        assert select_model_type("trees", **{option: 1}).name == "trees"
 
 
 def test_options_reach_the_ranker(folder):
-    made = KINDS["auto"].options(
+    made = MODEL_TYPES["auto"].options(
         effort="thorough", seconds=5.0, members=("logistic",), scoring="ndcg", cv=3, threads=2
     )
     rows = FitRows(np.array([True, False] * 9), None, folder, None)
-    ranker = KINDS["auto"].ranker(made, rows, 7)
+    ranker = MODEL_TYPES["auto"].ranker(made, rows, 7)
     assert ranker.get_params() == {
         "members": ["logistic"], "effort": "thorough", "seconds": 5.0, "scoring": "ndcg", "cv": 3,
         "categorical_features": None, "n_jobs": 2, "positive": None, "random_state": 7,
@@ -317,7 +317,7 @@ def test_an_export_that_fails_leaves_no_model(folder, tmp_path, monkeypatch):
     def fail(*given):
         raise ModelError("no")
 
-    monkeypatch.setattr(type(KINDS["linear"]), "graph", fail)
+    monkeypatch.setattr(type(MODEL_TYPES["linear"]), "add_to_graph", fail)
     run("fit", folder / "train.csv", "-o", tmp_path / "m", "--label", "fraud", "--drop", "id",
         "--lam", "1", "--top", "10%", "--onnx", tmp_path / "x", code=1)  # fmt: skip
     assert not list(tmp_path.iterdir())
@@ -385,7 +385,7 @@ def test_matrices_are_ranked_too(rng, tmp_path):
     np.testing.assert_array_equal(
         files.load(tmp_path / "m").decision_function(X), model.decision_function(X)
     )
-    assert kind_of(model.ranker) is KINDS["auto"]
+    assert model_type_of(model.ranker) is MODEL_TYPES["auto"]
     pytest.importorskip("onnx")
     runtime = pytest.importorskip("onnxruntime")
     export_onnx(model, tmp_path / "m.onnx")

@@ -13,7 +13,7 @@ from test_cli import run
 from toppush import __version__, files
 from toppush.cli import main
 from toppush.cli.options import FilePath
-from toppush.modelfile.exports import export_json, export_onnx
+from toppush.modelfile.saving import export_json, export_onnx
 
 FIT = ("fit", "train.csv", "--label", "fraud", "--drop", "id", "--lam", "0.1", "--top", "30%")
 

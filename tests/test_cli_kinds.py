@@ -14,7 +14,7 @@ from test_cli import result, run
 from test_files_models import archive_of, forged
 from toppush import files
 from toppush.files import compare as comparing
-from toppush.modeltypes import KINDS
+from toppush.modeltypes import MODEL_TYPES
 from toppush.system.extras import EXTRAS
 
 every_kind = pytest.mark.parametrize("kind", EVERY_KIND)
@@ -161,10 +161,10 @@ def test_help_lists_the_options_of_every_kind():
     told = run("fit", "--help").stdout.split("of the options:")[1].split("With --cluster")[0]
     found, kind = {}, None
     for word in told.split():
-        if word in KINDS:
+        if word in MODEL_TYPES:
             kind = word
         found.setdefault(kind, set()).add(word.removeprefix("--"))
-    for name, one in KINDS.items():
+    for name, one in MODEL_TYPES.items():
         assert found[name] == {name, *one.takes} - {"threads"}
 
 
@@ -172,10 +172,10 @@ def test_help_lists_the_options_of_every_kind():
 def test_without_the_engine_a_fit_names_the_extra(kind, folder, tmp_path, monkeypatch):
     from toppush.modeltypes import base
 
-    engine, find = KINDS[kind].engine, base.find_spec
+    engine, find = MODEL_TYPES[kind].engine, base.find_spec
     monkeypatch.setattr(base, "find_spec", lambda name: None if name == engine else find(name))
     ran = run("fit", folder / "train.csv", "-o", tmp_path / "m", "--model", kind, code=1)
-    assert f"pip install 'toppush[{EXTRAS[KINDS[kind].engine]}]'" in ran.stderr
+    assert f"pip install 'toppush[{EXTRAS[MODEL_TYPES[kind].engine]}]'" in ran.stderr
 
 
 def test_compare_sets_kinds_beside_or_names_them_as_left_out(folder, monkeypatch):

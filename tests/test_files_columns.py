@@ -13,8 +13,8 @@ from sklearn.preprocessing import MaxAbsScaler, RobustScaler, StandardScaler
 
 from files import made_rows
 from toppush import TopPush
-from toppush.export.linear import fold
 from toppush.files import Columns, DataError, Model
+from toppush.modeltypes.linear_score import fold
 from toppush.tables import columns as columns_module
 from toppush.tables.column_types import Counts
 

@@ -14,7 +14,7 @@ from toppush import files
 from toppush.files import Columns, DataError, ModelError
 from toppush.files.fit_partitions import ReadingOptions, look, merged
 from toppush.metrics import average_precision
-from toppush.modelfile import exports, saving
+from toppush.modelfile import saving
 from toppush.tables.dates import date_parts
 
 MOMENTS = st.datetimes(datetime(1700, 1, 1), datetime(2250, 1, 1))
@@ -204,7 +204,7 @@ def test_exports_take_the_parts_as_numbers(kind, folder, tmp_path):
     pytest.importorskip("onnx")
     runtime = pytest.importorskip("onnxruntime")
     model = quick_fit(kind, folder / "train.csv")
-    exports.export_onnx(model, tmp_path / "m.onnx")
+    saving.export_onnx(model, tmp_path / "m.onnx")
     rows = dated_rows(seed=1)
     parts = expected_parts(rows["when"])
     given = {f"when ({part})": parts[:, [at]] for at, part in enumerate(KEPT)}
@@ -213,11 +213,11 @@ def test_exports_take_the_parts_as_numbers(kind, folder, tmp_path):
     scores = model.decision_function(pa.table(rows).to_batches()[0])
     np.testing.assert_allclose(session.run(None, given)[0], scores, atol=1e-6)
     if kind == "linear":
-        exports.export_json(model, tmp_path / "m.json")
+        saving.export_json(model, tmp_path / "m.json")
         assert "when (weekday)" in (tmp_path / "m.json").read_text()
     else:
         with pytest.raises(ModelError, match=kind):
-            exports.export_json(model, tmp_path / "m.json")
+            saving.export_json(model, tmp_path / "m.json")
 
 
 def test_a_forged_part_of_a_date_is_refused(folder):

@@ -17,9 +17,9 @@ from files import DROP, ENGINES, EVERY_KIND, QUICK, made_rows, odd_rows, quick_f
 from toppush import files
 from toppush.files import DataError, ModelError
 from toppush.modelfile import saving
-from toppush.modelfile.exports import export_onnx
-from toppush.modeltypes import KINDS, OptionError, kind_of, named
-from toppush.modeltypes.base import Kind
+from toppush.modelfile.saving import export_onnx
+from toppush.modeltypes import MODEL_TYPES, OptionError, model_type_named, model_type_of
+from toppush.modeltypes.base import ModelType
 from toppush.modeltypes.trees import ensembles
 from toppush.system.extras import EXTRAS
 from toppush.tables.column_types import Counts
@@ -59,15 +59,15 @@ def batch():
 
 
 def test_kinds_say_what_they_are():
-    assert set(KINDS) == set(QUICK)
-    for name, kind in KINDS.items():
+    assert set(MODEL_TYPES) == set(QUICK)
+    for name, kind in MODEL_TYPES.items():
         assert kind.name == name
         assert kind.form in FORMS
         assert kind.scale is None or kind.scale in SCALES
-        made = kind.class_()
-        assert kind_of(made) is kind
+        made = kind.new_ranker()
+        assert model_type_of(made) is kind
         assert kind.engine is None or kind.engine == ENGINES[name]
-    assert kind_of(builtins) is None
+    assert model_type_of(builtins) is None
 
 
 OPTIONS = {
@@ -77,11 +77,11 @@ OPTIONS = {
 
 
 @pytest.mark.parametrize("option", OPTIONS)
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", MODEL_TYPES)
 def test_options_are_taken_or_refused_with_those_that_are(kind, option, folder):
     if kind in ENGINES:
         pytest.importorskip(ENGINES[kind])
-    one = named(kind)
+    one = model_type_named(kind)
     given = {option: next(iter(one.losses), "any") if option == "loss" else OPTIONS[option]}
     if (kind, option) == ("auto", "members"):
         given = {option: ("logistic", "trees")}
@@ -123,32 +123,32 @@ class FirstColumn(ClassifierMixin, BaseEstimator):
         return np.nan_to_num(X[:, self.column])
 
 
-class ByColumn(Kind):
+class ByColumn(ModelType):
     name, form, scale, takes = "column", "nan", None, ("top",)
-    home = f"{__name__}.FirstColumn"
+    ranker_class = f"{__name__}.FirstColumn"
 
     def ranker(self, options, rows, seed):
-        return self.class_(column=options.get("top", 0))
+        return self.new_ranker(column=options.get("top", 0))
 
     def settings(self, ranker, options):
         return {"column": ranker.column}
 
-    def sentence(self, settings):
+    def describe(self, settings):
         return f"By column {settings['column']}."
 
 
 def test_a_kind_of_ones_own_goes_all_the_way(folder, tmp_path, monkeypatch):
-    monkeypatch.setitem(KINDS, "column", ByColumn())
+    monkeypatch.setitem(MODEL_TYPES, "column", ByColumn())
     model = files.fit(folder / "train.csv", label="fraud", drop=DROP, model="column", top=1)
     files.save(model, tmp_path / "m")
     again = files.load(tmp_path / "m")
     np.testing.assert_array_equal(
         again.decision_function(batch()), pa.table(odd_rows())["income"].fill_null(0.0)
     )
-    assert model.kind.sentence(model.about["fit"]) == "By column 1."
+    assert model.model_type.describe(model.about["fit"]) == "By column 1."
     with pytest.raises(ModelError, match=r"ONNX.*--model"):
         export_onnx(again, tmp_path / "m.onnx")
-    monkeypatch.delitem(KINDS, "column")
+    monkeypatch.delitem(MODEL_TYPES, "column")
     with pytest.raises(ModelError, match="FirstColumn"):
         files.load(tmp_path / "m")
 
@@ -320,7 +320,7 @@ def test_fitting_without_the_engine_is_refused_before_any_work(kind, monkeypatch
     from toppush.modeltypes import base
 
     monkeypatch.setattr(base, "find_spec", lambda name: None)
-    extra = EXTRAS[KINDS[kind].engine]
+    extra = EXTRAS[MODEL_TYPES[kind].engine]
     with pytest.raises(ImportError, match=rf"pip install 'toppush\[{extra}\]'"):
         files.fit("nowhere.csv", model=kind)
 
@@ -329,7 +329,7 @@ def test_fitting_without_the_engine_is_refused_before_any_work(kind, monkeypatch
 def test_categories_of_a_matrix_are_not_exported(kind, tmp_path, rng):
     X = rng.integers(0, 4, (800, 2)).astype(float)
     y = (X[:, 0] % 2 == 0) & (rng.random(800) < 0.9)
-    ranker = named(kind).class_(categorical_features=[0]).fit(X, y)
+    ranker = model_type_named(kind).new_ranker(categorical_features=[0]).fit(X, y)
     with pytest.raises(ModelError, match="categories"):
         export_onnx(saving.as_model(ranker), tmp_path / "m.onnx")
 
@@ -366,7 +366,7 @@ def test_texts_that_lightgbm_would_crash_on_are_refused(change, said, models):
 
 def test_trees_of_other_columns_are_refused(models, rng):
     X, y = rng.normal(size=(60, 2)), np.arange(60) % 2
-    other = named("trees").class_(n_members=1, max_rounds=2).fit(X, y)
+    other = model_type_named("trees").new_ranker(n_members=1, max_rounds=2).fit(X, y)
     forged = forged_texts(models("trees").ranker, *other.texts_)
     with pytest.raises(ModelError, match="4 columns"):
         saving.to_bytes(saving.as_model(forged))

@@ -23,7 +23,7 @@ from files import DROP, EVERY_KIND, made_rows, odd_rows, quick_fit, write
 from toppush import TopPush, TopPushCV, files
 from toppush.files import ModelError
 from toppush.modelfile import saving
-from toppush.modelfile.exports import export_json, export_onnx
+from toppush.modelfile.saving import export_json, export_onnx
 
 pytestmark = pytest.mark.filterwarnings("ignore::toppush.DegenerateWarning")
 
@@ -52,7 +52,7 @@ def test_any_model_comes_back_the_same(any_model, folder, tmp_path):
     files.save(any_model, tmp_path / "m.toppush")
     again = files.load(tmp_path / "m.toppush")
     assert again.about == any_model.about == saving.read_about(tmp_path / "m.toppush")
-    assert again.kind is any_model.kind
+    assert again.model_type is any_model.model_type
     assert again.columns.columns_ == any_model.columns.columns_
     assert files.rank(again, folder / "new.csv").equals(files.rank(any_model, folder / "new.csv"))
     for one in (any_model, again):

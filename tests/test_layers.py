@@ -32,7 +32,6 @@ LAYERS = [
     {"models"},
     {"baselines"},
     {"auto"},
-    {"export"},
     {"modeltypes"},
     {"modelfile"},
     {"files", "report"},

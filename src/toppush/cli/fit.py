@@ -81,7 +81,7 @@ def parse_members(
 )
 @click.option(
     "--model",
-    type=options.RegistryChoice("toppush.modeltypes:KINDS"),
+    type=options.RegistryChoice("toppush.modeltypes:MODEL_TYPES"),
     help="Model type. Options that it does not take are refused [default: auto; linear if one of "
     "--lam, --top, --loss, --scale and --tol is given].",
 )
@@ -173,14 +173,14 @@ def fit(
 
     Example: toppush fit train.csv -o fraud.toppush --label fraud --drop id --model linear
     """  # noqa: D301 - a mark of click's
-    from toppush.modeltypes import chosen
+    from toppush.modeltypes import select_model_type
 
     if cluster is None and not data.is_file():
         problem = "is a folder, which needs --cluster" if data.is_dir() else "does not exist"
         raise click.BadParameter(f"{data} {problem}.", param_hint="DATA")
     outputs = {"model": output, "onnx": onnx, "weights": weights}
     paths = {name: path for name, path in outputs.items() if path is not None}
-    chosen(**more).require_exports(paths, more)
+    select_model_type(**more).require_exports(paths, more)
     more["verbose"] = int(not as_json)
     source = click.get_current_context().get_parameter_source("cv")
     if source is not ParameterSource.COMMANDLINE:
@@ -202,8 +202,7 @@ def fit(
 
 def _write(model: "Model", paths: dict[str, Path]) -> None:
     """Write the model and its exports after all of them are made."""
-    from toppush.modelfile.exports import json_bytes, onnx_bytes
-    from toppush.modelfile.saving import require_no_training_rows, to_bytes
+    from toppush.modelfile.saving import json_bytes, onnx_bytes, require_no_training_rows, to_bytes
     from toppush.system.writing import write_bytes
 
     makers = {"model": to_bytes, "onnx": onnx_bytes, "weights": json_bytes}

@@ -88,8 +88,8 @@ def without_history(about: dict[str, Any]) -> dict[str, Any]:
 
 def baseline_caution(about: dict[str, Any]) -> list[str]:
     """A caution if logistic regression has a clearly higher average precision."""
-    beside = about.get("beside", {"average_precision": 0.0, "logistic_regression": 0.0})
-    own, baseline = beside["average_precision"], beside["logistic_regression"]
+    means = about.get("baseline", {"average_precision": 0.0, "logistic_regression": 0.0})
+    own, baseline = means["average_precision"], means["logistic_regression"]
     if baseline - own <= MAX_BEHIND:
         return []
     return [
@@ -100,7 +100,7 @@ def baseline_caution(about: dict[str, Any]) -> list[str]:
 
 def sentences(about: dict[str, Any]) -> list[str]:
     """The description of a model in sentences."""
-    from toppush.modeltypes import FIRST, named
+    from toppush.modeltypes import FIRST, model_type_named
 
     said = []
     if data := about.get("data"):
@@ -112,7 +112,7 @@ def sentences(about: dict[str, Any]) -> list[str]:
     if columns := about.get("columns"):
         said += _column_sentences(columns)
     if settings := about.get("fit"):
-        said.append(named(about.get("model", FIRST)).sentence(settings))
+        said.append(model_type_named(about.get("model", FIRST)).describe(settings))
     if certificate := about.get("certificate"):
         said.append(_certificate_sentence(certificate))
     for name, where in QUALITY.items():

@@ -224,7 +224,7 @@ def _baseline_steps(model: "Model") -> "Pipeline | None":
     from sklearn.preprocessing import MaxAbsScaler
 
     columns = model.columns
-    if model.kind.scale is not None:
+    if model.model_type.scale is not None:
         return None
     if columns is None:
         return make_pipeline(MaxAbsScaler())

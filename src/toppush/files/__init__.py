@@ -17,7 +17,7 @@ try:
     from toppush.files.fitting import fit
     from toppush.files.ranking import rank
     from toppush.files.scoring import labelled
-    from toppush.modelfile.fitted import Model
+    from toppush.modelfile.model import Model
     from toppush.modelfile.saving import load, save
     from toppush.tables.columns import Columns
 except ModuleNotFoundError as error:

@@ -11,7 +11,7 @@ from toppush.files.readers import reading
 from toppush.files.readers.base import Reader, TableReader
 from toppush.files.reference import of_columns
 from toppush.files.sources import ModelSource, ScoredRows, ScoreSource, Wanted
-from toppush.modelfile.fitted import read_as
+from toppush.modelfile.model import read_as
 from toppush.monitor.drift import Limits
 from toppush.monitor.profile import Scores
 from toppush.monitor.verdict import Checked, verdict

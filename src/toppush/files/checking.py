@@ -10,7 +10,7 @@ from toppush.files.readers.base import Reader
 from toppush.files.reference import column_name, read_fitted, read_watched
 from toppush.files.scoring import ScoringNotes, placed, positives, require_rows
 from toppush.matrices import ColumnReader
-from toppush.modelfile.fitted import UNSCALED, Model
+from toppush.modelfile.model import UNSCALED, Model
 from toppush.monitor.drift import Limits
 from toppush.monitor.profile import Before, Numbers, Scores, Texts
 from toppush.monitor.verdict import Checked, ColumnNow, verdict

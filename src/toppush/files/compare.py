@@ -30,8 +30,8 @@ from toppush.files.competitors import (
 from toppush.files.fitting import Training, columns_of, with_file
 from toppush.folds.by_column import Folds, folds_of
 from toppush.models.choice import Scorer
-from toppush.modeltypes import DEFAULT, KINDS, named
-from toppush.modeltypes.base import FitRows, Kind, OptionError, Options
+from toppush.modeltypes import DEFAULT, MODEL_TYPES, model_type_named
+from toppush.modeltypes.base import FitRows, ModelType, OptionError, Options
 from toppush.system.errors import like
 from toppush.system.extras import not_installed
 from toppush.system.reading import DataError
@@ -207,7 +207,7 @@ class Boosted:
     def __call__(self, fold: Fold) -> Ranker:
         """The search for its settings, if it is installed."""
         fold.prepared(**self.preparation)
-        coded = fold.rows("codes").coded
+        coded = fold.rows("codes").categorical
         try:
             return lightgbm(
                 fold.inner, fold.scorer, seed=fold.seed, n_jobs=fold.n_jobs, coded=coded
@@ -225,12 +225,12 @@ class OfKind:
     @property
     def preparation(self) -> dict[str, str]:
         """How its columns are prepared."""
-        kind = named(self.name)
+        kind = model_type_named(self.name)
         return {"scale": kind.scale or "none", "form": kind.form}
 
     def __call__(self, fold: Fold) -> Ranker:
         """The ranker, if what fits it is installed."""
-        kind = named(self.name)
+        kind = model_type_named(self.name)
         fold.prepared(**self.preparation)
         try:
             kind.require_engine()
@@ -238,7 +238,7 @@ class OfKind:
         except ImportError as error:
             raise LeftOut(str(error)) from None
 
-    def _options(self, kind: Kind, fold: Fold) -> Options:
+    def _options(self, kind: ModelType, fold: Fold) -> Options:
         """What was asked for, as far as the kind takes it; it must take groups and times."""
         roles = fold.given.roles
         if any(getattr(roles, one) and one not in kind.takes for one in ("groups", "time")):
@@ -257,7 +257,7 @@ COMPETITORS: dict[str, Callable[[Fold], Ranker]] = {
     "logistic regression": lambda fold: logistic_regression(fold.inner, fold.scorer),
     "linear SVM": _linear_svm,
     "LightGBM": Boosted(),
-    **{f"TopPush {name}": OfKind(name) for name in KINDS if name != DEFAULT},
+    **{f"TopPush {name}": OfKind(name) for name in MODEL_TYPES if name != DEFAULT},
 }
 """Rankers by name, each made anew for every fold; one that is put here is compared as well."""
 SLOW = ("TopPush net",)

@@ -14,7 +14,7 @@ from toppush.explain.reasons import Explainer, Explanation, Pair, explain_pair, 
 from toppush.explain.shares import ColumnShares
 from toppush.files.readers import FileOrReader, Reader, reading
 from toppush.files.scoring import ScoringNotes, joined, scored
-from toppush.modelfile.fitted import Model
+from toppush.modelfile.model import Model
 from toppush.system.reading import DataError
 from toppush.types import Array, Matrix, Where
 

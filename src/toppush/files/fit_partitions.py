@@ -21,11 +21,11 @@ from toppush import metrics
 from toppush.files import fitting
 from toppush.files.readers import reading
 from toppush.files.scoring import labelled_rows
-from toppush.modelfile.fitted import Model
+from toppush.modelfile.model import Model
 from toppush.models.linear import TopPush
 from toppush.models.linear_cv import TopPushCV
+from toppush.modeltypes.base import require_folds
 from toppush.modeltypes.linear import Linear
-from toppush.modeltypes.searched import require_folds
 from toppush.system.reading import DataError, kind_of, part_paths
 from toppush.tables.column_types import Category, Column, Date, Number
 from toppush.tables.columns import Columns

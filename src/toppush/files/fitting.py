@@ -17,10 +17,10 @@ from toppush.files.leaks import leakage_cautions
 from toppush.files.readers import FileOrReader, Reader, reading
 from toppush.files.reference import meaning, watched_rows
 from toppush.metrics.ranking import MAX_DEPTH
-from toppush.modelfile.fitted import Model
-from toppush.modeltypes import chosen, kind_of
-from toppush.modeltypes.base import About, FitRows, Kind, OptionError, Options, Ranker, Steps
-from toppush.modeltypes.certificates import certificate
+from toppush.modelfile.model import Model
+from toppush.modeltypes import model_type_of, select_model_type
+from toppush.modeltypes.base import About, FitRows, ModelType, OptionError, Options, Ranker, Steps
+from toppush.modeltypes.linear import certificate
 from toppush.system.reading import DataError
 from toppush.system.versions import versions_of
 from toppush.tables.column_types import Column, Date, Number
@@ -211,7 +211,7 @@ def fit(
         "members": members, "effort": effort, "seconds": seconds, "tol": tol, "scoring": scoring,
         "groups": groups, "time": time, "threads": threads,
     }  # fmt: skip
-    made = chosen(model, **asked)
+    made = select_model_type(model, **asked)
     made.require_engine()
     options = made.options(**asked)
     clock = [perf_counter()]
@@ -227,8 +227,8 @@ def fit(
     rows = FitRows(given.positive, given.rule, given.file.path, columns_of(steps), given.held)
     ranker = made.ranker(options, rows, seed).set_params(verbose=verbose)
     with sizes_named(rows.columns, given.first, rows.path):
-        said = fit_and_warn(ranker, X, given.positive, given.held.weight, made.is_told)
-    more = made.after(ranker, X, rows)
+        said = fit_and_warn(ranker, X, given.positive, given.held.weight, made.is_reported)
+    more = made.training_facts(ranker, X, rows)
     for text in (few := made.cautions(ranker, X, rows, seed)):
         warnings.warn(text, UserWarning, stacklevel=2)
     clock.append(perf_counter())
@@ -254,11 +254,13 @@ def fit(
     return found
 
 
-def _scale(made: Kind, options: Options) -> str:
+def _scale(made: ModelType, options: Options) -> str:
     return str(options.get("scale", made.scale or "none"))
 
 
-def _prepared(given: Training, made: Kind, options: Options, missing: str) -> tuple[Steps, Matrix]:
+def _prepared(
+    given: Training, made: ModelType, options: Options, missing: str
+) -> tuple[Steps, Matrix]:
     """The fitted steps before the ranker, and the rows that they return."""
     steps = given.preparation(scale=_scale(made, options), missing=missing, form=made.form)
     X = given.rows.X
@@ -346,7 +348,7 @@ def spent(clock: list[float], stages: Sequence[str] = STAGES) -> dict[str, float
 
 def known(facts: About, layout: Layout, rule: LabelRule, ranker: Ranker) -> About:
     """What is known of a fit, apart from its columns and settings; `facts` tell of the data."""
-    kind, proof = kind_of(ranker), certificate(ranker)
+    kind, proof = model_type_of(ranker), certificate(ranker)
     packages = [] if kind is None else kind.packages(ranker)
     return {
         "model": None if kind is None else kind.name,

@@ -16,7 +16,7 @@ from pyarrow import feather, parquet
 from toppush.files.explaining import with_reasons
 from toppush.files.readers import FileOrReader, reading
 from toppush.files.scoring import ScoringNotes, scored
-from toppush.modelfile.fitted import Model
+from toppush.modelfile.model import Model
 from toppush.system.reading import DataError
 from toppush.system.writing import written_whole
 from toppush.tables.arrow_values import is_string, value_type

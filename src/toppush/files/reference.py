@@ -10,7 +10,7 @@ from sklearn.utils import _safe_indexing
 from toppush.folds.by_column import Folds
 from toppush.matrices import ColumnReader
 from toppush.metrics.quantile_sketch import Spread, effective_rows, masses, top_levels
-from toppush.modeltypes.base import About, FitRows, Kind, Ranker
+from toppush.modeltypes.base import About, FitRows, ModelType, Ranker
 from toppush.modeltypes.out_of_fold import FOLDS, learned_scale
 from toppush.monitor.profile import LEVELS, Before, Numbers, Texts
 from toppush.system.errors import ModelError
@@ -31,7 +31,7 @@ UNWATCHED = (
 )
 
 
-def meaning(kind: Kind, ranker: Ranker, rows: FitRows, X: Matrix, seed: int) -> About:
+def meaning(kind: ModelType, ranker: Ranker, rows: FitRows, X: Matrix, seed: int) -> About:
     """What a model says of its scores.
 
     Parameters
@@ -45,19 +45,21 @@ def meaning(kind: Kind, ranker: Ranker, rows: FitRows, X: Matrix, seed: int) -> 
     seed : int
         What shuffles the folds of a ranker that has no scores of rows unseen.
     """
-    folds: Folds | None = [] if rows.make_folds else None
-    if rows.make_folds:
+    folds: Folds | None = [] if rows.has_folds else None
+    if rows.has_folds:
         with suppress(DataError):  # groups or times too few to part; then there is no share
             folds = rows.folds(FOLDS, seed)
-    weight = rows.held.weight
-    scale = learned_scale(kind, ranker, X, rows.positive, weight, folds=folds, seed=seed)
+    weight = rows.roles.weight
+    scale = learned_scale(
+        ranker, kind.refittable(ranker), X, rows.positive, weight, folds=folds, seed=seed
+    )
     return scale.as_json()
 
 
 def watched_rows(ranker: Ranker, given: LoadedRows, rows: FitRows, X: Matrix) -> About:
     """What a model says of its training rows, `given` as they were read, to hold later against."""
     first = given.layout.get("first", 0)
-    return watched(given.X, rows.columns, first, ranker, X, rows.held.weight)
+    return watched(given.X, rows.columns, first, ranker, X, rows.roles.weight)
 
 
 def watched(

@@ -11,7 +11,7 @@ import pyarrow as pa
 from toppush.files.readers import FileOrReader, reading
 from toppush.files.readers.base import Reader
 from toppush.matrices import stacked
-from toppush.modelfile.fitted import Model
+from toppush.modelfile.model import Model
 from toppush.system.reading import DataError
 from toppush.tables.column_types import Counts
 from toppush.tables.labels import caution_blanks, count_blanks
@@ -115,7 +115,7 @@ def labelled_rows(
             with placed(file, notes):
                 positive.append(positives(model, batch.labels, notes))
                 if seen is not None:
-                    model.look(batch.X, seen.counts)
+                    model.count_unusual(batch.X, seen.counts)
             parts.append(batch)
             notes.rows += batch.n_rows
         require_rows(notes, file)

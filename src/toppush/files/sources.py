@@ -17,8 +17,8 @@ from toppush.files.readers.base import Reader, TableReader
 from toppush.files.scoring import ScoringNotes, joined, labelled_rows, scored
 from toppush.metrics import auc
 from toppush.metrics.positive import LATER, RARER, classes_of, final_step
-from toppush.modelfile.fitted import Model
 from toppush.modelfile.foreign import is_foreign, load_estimator
+from toppush.modelfile.model import Model
 from toppush.modelfile.saving import load
 from toppush.system.errors import ModelError, listed
 from toppush.system.reading import DataError

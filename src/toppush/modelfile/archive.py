@@ -1,8 +1,8 @@
-"""The container of a model: a zip archive that takes no more room than the file it is in.
+"""The container of a model: a zip archive whose content is no larger than the file.
 
-All parts are looked at before any is read. They lie plain, one after another, so that what they
-hold cannot be more than what there is; a zip file within (SciPy's of a sparse matrix) keeps the
-same rules, and an array is as long as its header says.
+All parts are checked before any is read. They are stored uncompressed and do not overlap; a zip
+file within (SciPy's of a sparse matrix) follows the same rules, and an array is as long as its
+header says.
 """
 
 import io
@@ -19,9 +19,9 @@ from toppush.system.errors import ModelError
 LARGEST = 1 << 30
 """Bytes of a model file."""
 LARGEST_TEXT = 1 << 26
-"""Bytes of a part that is JSON, of which every byte may become twenty."""
+"""Bytes of a JSON part, each of which may take twenty in memory."""
 LARGEST_LIST = 1 << 23
-"""Bytes of the archive's list of its parts, 66 for each."""
+"""Bytes of the archive's list of its parts, 66 for each part."""
 ZIP = b"PK\x03\x04"
 """How zip archives begin, and each of their parts."""
 END, END_SIZE, END_SIGNATURE = struct.Struct("<4s4H2LH"), 22, b"PK\x05\x06"
@@ -50,9 +50,9 @@ class Archive:
 
 
 def packed(parts: dict[str, bytes]) -> bytes:
-    """An archive of parts that `Archive` takes; zip files among them are written plain too.
+    """An archive of parts that `Archive` takes; zip files among them are uncompressed too.
 
-    It holds no time, so the same parts make the same bytes.
+    It holds no time stamps, so the same parts make the same bytes.
     """
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as file:
@@ -63,13 +63,13 @@ def packed(parts: dict[str, bytes]) -> bytes:
 
 
 def unpacked(body: bytes, *names: str) -> dict[str, bytes]:
-    """All parts of an archive, or some, unchecked; a model is for `Archive`."""
+    """All parts of an archive, or some of them, unchecked; for models use `Archive`."""
     with zipfile.ZipFile(io.BytesIO(body)) as file:
         return {name: file.read(name) for name in names or file.namelist()}
 
 
 def _plain_parts(body: bytes | memoryview) -> dict[str, memoryview]:
-    """The parts of an archive, which lie in it as they are and do not overlap."""
+    """The parts of an archive that are uncompressed and do not overlap."""
     view = memoryview(body)
     parts: dict[str, memoryview] = {}
     places = [(len(view), len(view))]
@@ -84,12 +84,12 @@ def _plain_parts(body: bytes | memoryview) -> dict[str, memoryview]:
 
 
 def _listed(view: memoryview) -> list[zipfile.ZipInfo]:
-    """What the archive says of its parts."""
+    """The archive's list of its parts."""
     _require_short_list(view)
     try:
         with zipfile.ZipFile(io.BytesIO(view)) as file:
             return file.infolist()
-    except Exception as error:  # whatever a forged list makes of the library
+    except Exception as error:  # forged lists may raise anything
         raise ModelError(f"it is not a model file: {error}.") from None
 
 
@@ -120,7 +120,7 @@ def _require_plain(member: zipfile.ZipInfo, parts: dict[str, memoryview]) -> Non
 
 
 def _start(view: memoryview, member: zipfile.ZipInfo) -> int:
-    """Where a part begins, after its own header of 30 bytes, a name and more."""
+    """Where the content of a part begins, after its header of 30 bytes, name and extra field."""
     header = bytes(view[member.header_offset : member.header_offset + 30])
     if len(header) < 30 or header[:4] != ZIP:
         raise ModelError(f"its part {member.filename!r} is not where the archive says.")
@@ -129,7 +129,7 @@ def _start(view: memoryview, member: zipfile.ZipInfo) -> int:
 
 
 def _require_arrays(name: str, part: memoryview) -> None:
-    """Refuse a file of arrays that is not plain, or holds anything else."""
+    """Refuse a file of arrays that is compressed, or holds anything else."""
     for inner, content in _plain_parts(part).items():
         if not inner.endswith(".npy"):
             raise ModelError(f"its part {name!r} holds {inner!r}, which is no array.")

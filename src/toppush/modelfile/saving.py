@@ -1,12 +1,11 @@
-"""Model files that are safe to open.
+"""Model files that are safe to open, and exports of models.
 
-A model file is a line of text with a checksum of all that follows, then a zip archive: the
-pipeline as skops writes it (JSON and plain arrays, no pickle) and about.json. Reading compares the
-checksum, then looks at every type the archive names, and builds it only if each is on a short
-list. The checksum shows damage, not a forger; against a forger stands the list.
+A model file is a line of text with a checksum of what follows, then a zip archive: the pipeline
+as skops writes it (JSON and plain arrays, no pickle) and about.json. Loading compares the
+checksum, then builds the types that the archive names only if each is on a short list. The
+checksum detects damage; the list protects against forged files.
 """
 
-import contextlib
 import copy
 import hashlib
 import json
@@ -16,34 +15,22 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 from scipy.interpolate import BSpline
 from sklearn.base import BaseEstimator
-from sklearn.compose import ColumnTransformer
-from sklearn.impute import SimpleImputer
-from sklearn.pipeline import FeatureUnion, Pipeline
-from sklearn.preprocessing import (
-    FunctionTransformer,
-    OneHotEncoder,
-    OrdinalEncoder,
-    PolynomialFeatures,
-    TargetEncoder,
-)
+from sklearn.pipeline import Pipeline
 
 from toppush.matrices import is_sparse
 from toppush.modelfile.archive import LARGEST, ZIP, Archive, packed, unpacked
-from toppush.modelfile.fitted import Model
-from toppush.modelfile.schema import canonical
-from toppush.modelfile.sizes import require_bounded
-from toppush.modelfile.trust import UntrustedError, require_trusted, skops_io
-from toppush.modeltypes import KINDS, kind_of
+from toppush.modelfile.checks import require_bounded, require_working
+from toppush.modelfile.model import Model
+from toppush.modelfile.trust import UntrustedError, canonical, require_trusted, skops_io
+from toppush.modeltypes import MODEL_TYPES, model_type_of
 from toppush.modeltypes.base import About, Ranker
-from toppush.modeltypes.certificates import certificate
+from toppush.modeltypes.linear import certificate
+from toppush.modeltypes.onnx_graph import Graph
 from toppush.system.errors import ModelError
 from toppush.system.reading import DataError, fingerprint, require_file
 from toppush.system.writing import write_bytes
-from toppush.tables.column_types import Date, Number
-from toppush.tables.columns import Columns
 
 MAGIC = b"toppush model 1 sha256 "
 ABOUT = "about.json"
@@ -51,20 +38,6 @@ DIGEST = 64
 """Characters of the checksum, in hexadecimal."""
 FIRST = len(MAGIC) + DIGEST + 1
 """Bytes of the first line."""
-FAR, UNKNOWN_TEXT = 1e30, "\0unknown"
-"""What no training row held, in all likelihood."""
-PICKY = (
-    ColumnTransformer,
-    FeatureUnion,
-    FunctionTransformer,
-    OneHotEncoder,
-    OrdinalEncoder,
-    Pipeline,
-    PolynomialFeatures,
-    SimpleImputer,
-    TargetEncoder,
-)
-"""Steps that may refuse a row of ones, or that make hundreds of bytes for each of its products."""
 GENERATORS = (np.random.RandomState, np.random.Generator)
 SAVED = (
     "a model may hold scikit-learn's scalers, encoders, simple imputers and other preprocessing, "
@@ -131,6 +104,58 @@ def load(path: str | Path) -> Model:
         raise error.at(path) from None
 
 
+def read_about(path: str | Path) -> About:
+    """The record about the fit in a model file, without building the model."""
+    path = Path(path)
+    try:
+        return _about(Archive(_body(_read(path))))
+    except ModelError as error:
+        raise error.at(path) from None
+
+
+def export_json(model: Model, path: str | Path) -> None:
+    """Write the weights of a linear model by column name, as JSON.
+
+    The score is the sum over the columns minus the threshold. A number adds weight x value, a
+    category the weight listed for it (0 if it is not listed), a missing value "missing".
+
+    Parameters
+    ----------
+    model : Model
+    path : path
+    """
+    require_no_training_rows(path, model.about)
+    write_bytes(path, json_bytes(model))
+
+
+def json_bytes(model: Model) -> bytes:
+    """The content that `export_json` writes."""
+    record = model.model_type.weights_record(model) | {"label": model.about.get("label")}
+    return (json.dumps(record, indent=1, allow_nan=False) + "\n").encode()
+
+
+def export_onnx(model: Model, path: str | Path) -> None:
+    """Write the model as an ONNX graph, in double precision.
+
+    Inputs are the columns by name, each of shape (rows, 1): double numbers, NaN where missing, and
+    strings, empty where missing; or one matrix X of doubles. The output is "score", or "toppush
+    score" if a column has that name.
+
+    Parameters
+    ----------
+    model : Model
+    path : path
+    """
+    require_no_training_rows(path, model.about)
+    write_bytes(path, onnx_bytes(model))
+
+
+def onnx_bytes(model: Model) -> bytes:
+    """The content that `export_onnx` writes."""
+    graph = Graph()
+    return graph.finish(model.model_type.add_to_graph(graph, model))
+
+
 def require_no_training_rows(path: str | Path, about: About) -> None:
     """Refuse to write over the file that a model was fitted to."""
     path, known = Path(path), about.get("data", {}).get("fingerprint")
@@ -139,15 +164,6 @@ def require_no_training_rows(path: str | Path, about: About) -> None:
             "these are the rows that the model was fitted to; name another file to write to.",
             file=path,
         )
-
-
-def read_about(path: str | Path) -> About:
-    """What a model file says of itself, without building the model."""
-    path = Path(path)
-    try:
-        return _about(Archive(_body(_read(path))))
-    except ModelError as error:
-        raise error.at(path) from None
 
 
 def as_model(model: Model | Pipeline | Ranker) -> Model:
@@ -161,14 +177,16 @@ def as_model(model: Model | Pipeline | Ranker) -> Model:
 
 
 def require_ranker(pipeline: Pipeline) -> None:
-    """Refuse what does not end with a ranker of ours."""
-    if not isinstance(pipeline, Pipeline) or kind_of(pipeline[-1]) is None:
-        known = ", ".join(one.home.rpartition(".")[2] for one in KINDS.values())
-        raise ModelError(f"a model is a pipeline that ends with {known}, and not {pipeline!r}.")
+    """Refuse anything but a pipeline that ends with a ranker of toppush."""
+    if not isinstance(pipeline, Pipeline) or model_type_of(pipeline[-1]) is None:
+        names = (known.ranker_class.rpartition(".")[2] for known in MODEL_TYPES.values())
+        raise ModelError(
+            f"a model is a pipeline that ends with {', '.join(names)}, and not {pipeline!r}."
+        )
 
 
 def to_bytes(model: Model) -> bytes:
-    """The bytes of a model file, which `from_bytes` has been seen to open."""
+    """The bytes of a model file; opened once to check that it can be."""
     require_ranker(model.pipeline)
     parts = canonical(unpacked(skops_io().dumps(_light(model))))
     parts[ABOUT] = json.dumps(model.about, allow_nan=False).encode()
@@ -176,8 +194,30 @@ def to_bytes(model: Model) -> bytes:
     try:
         from_bytes(data)
     except UntrustedError as error:
-        raise ModelError(f"the pipeline holds {error.held} and cannot be saved; {SAVED}.") from None
+        raise ModelError(
+            f"the pipeline holds {error.untrusted} and cannot be saved; {SAVED}."
+        ) from None
     return data
+
+
+def from_bytes(data: bytes) -> Model:
+    """The model in the bytes of a file; see `load`."""
+    body = _body(data)
+    try:
+        archive = Archive(body)
+        about, trusted = _about(archive), require_trusted(archive)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            model = Model(skops_io().loads(body, trusted=trusted), about)
+            _restore(model, len(body))
+            require_working(model)
+    except (ModelError, ImportError):
+        raise
+    except Exception as error:  # forged archives may raise anything
+        raise ModelError(f"it does not hold a model that works ({error!r}).") from None
+    for warning in {str(warning.message): warning for warning in caught}.values():
+        warnings.warn(warning.message, warning.category, stacklevel=3)
+    return model
 
 
 def sealed(body: bytes) -> bytes:
@@ -187,26 +227,6 @@ def sealed(body: bytes) -> bytes:
 
 def _first_line(body: bytes | memoryview) -> bytes:
     return MAGIC + hashlib.sha256(body).hexdigest().encode() + b"\n"
-
-
-def from_bytes(data: bytes) -> Model:
-    """The model of a file's bytes; see `load`."""
-    body = _body(data)
-    try:
-        archive = Archive(body)
-        about, trusted = _about(archive), require_trusted(archive)
-        with warnings.catch_warnings(record=True) as said:
-            warnings.simplefilter("always")
-            model = Model(skops_io().loads(body, trusted=trusted), about)
-            _restore(model, len(body))
-            _require_working(model)
-    except (ModelError, ImportError):
-        raise
-    except Exception as error:  # whatever a forged archive makes of the libraries below
-        raise ModelError(f"it does not hold a model that works ({error!r}).") from None
-    for warning in {str(one.message): one for one in said}.values():
-        warnings.warn(warning.message, warning.category, stacklevel=3)
-    return model
 
 
 def _read(path: Path) -> bytes:
@@ -239,102 +259,52 @@ def _about(archive: Archive) -> About:
 
 
 def _light(model: Model) -> Pipeline:
-    """A copy without what only the fit needs, of plain arrays alone.
-
-    That is without duals of the rows, callbacks and generators of random numbers;
-    splines become the arrays that they are made of.
-    """
+    """A copy of plain arrays, without duals of the rows, callbacks and random generators."""
     steps = [(name, copy.copy(step)) for name, step in model.pipeline.steps]
-    model.kind.lighten(steps[-1][1])
+    model.model_type.lighten(steps[-1][1])
     light = copy.deepcopy(Pipeline(steps))
-    for step in _held(light):
-        if hasattr(step, "bsplines_"):
-            step.bsplines_ = [(one.t, one.c, one.k, one.extrapolate) for one in step.bsplines_]
-        if isinstance(getattr(step, "random_state", None), GENERATORS):
-            step.random_state = None
-        if getattr(step, "n_jobs", None) is not None:
-            step.n_jobs = None
+    for part in _parts(light):
+        if hasattr(part, "bsplines_"):
+            part.bsplines_ = [
+                (spline.t, spline.c, spline.k, spline.extrapolate) for spline in part.bsplines_
+            ]
+        if isinstance(getattr(part, "random_state", None), GENERATORS):
+            part.random_state = None
+        if getattr(part, "n_jobs", None) is not None:
+            part.n_jobs = None
     return light
 
 
-def _held(root: object) -> Iterator[Any]:
+def _parts(root: object) -> Iterator[Any]:
     """Every estimator and sparse matrix in a pipeline, however deep."""
-    things, seen = [root], set()
-    while things:
-        thing = things.pop()
-        if id(thing) in seen:  # a forged archive may go in circles
+    waiting, seen = [root], set()
+    while waiting:
+        part = waiting.pop()
+        if id(part) in seen:  # a forged archive may have cycles
             continue
-        seen.add(id(thing))
-        if isinstance(thing, BaseEstimator):
-            yield thing
-            things.extend(vars(thing).values())
-        elif is_sparse(thing):
-            yield thing
-        elif isinstance(thing, dict):
-            things.extend(thing.values())
-        elif isinstance(thing, (list, tuple)):
-            things.extend(thing)
-        elif isinstance(thing, np.ndarray) and thing.dtype == object:
-            things.extend(thing.flat)
+        seen.add(id(part))
+        if isinstance(part, BaseEstimator):
+            yield part
+            waiting.extend(vars(part).values())
+        elif is_sparse(part):
+            yield part
+        elif isinstance(part, dict):
+            waiting.extend(part.values())
+        elif isinstance(part, (list, tuple)):
+            waiting.extend(part)
+        elif isinstance(part, np.ndarray) and part.dtype == object:
+            waiting.extend(part.flat)
 
 
 def _restore(model: Model, n_bytes: int) -> None:
-    """Give the ranker its solution back, without the duals of the training rows, and splines.
-
-    A size beyond what a file of `n_bytes` can hold is refused.
-    """
+    """Rebuild splines and the solution; refuse sizes beyond those of a file of `n_bytes`."""
     require_ranker(model.pipeline)
-    held = list(_held(model.pipeline))
-    for step in held:
-        if hasattr(step, "bsplines_"):
-            step.bsplines_ = [BSpline(*arrays) for arrays in step.bsplines_]
-    require_bounded(model.pipeline, held, n_bytes)
-    model.kind.restore(model.ranker, model.about)
+    parts = list(_parts(model.pipeline))
+    for part in parts:
+        if hasattr(part, "bsplines_"):
+            part.bsplines_ = [BSpline(*arrays) for arrays in part.bsplines_]
+    require_bounded(model.pipeline, parts, n_bytes)
+    model.model_type.restore(model.ranker, model.about)
     width = model.about.get("layout", {}).get("width", 0)
     if width and width != model.pipeline.n_features_in_:
         raise ModelError(f"it says that rows have {width!r} columns, and its steps say otherwise.")
-
-
-def _require_working(model: Model) -> None:
-    """Score made rows, so that a model that cannot is refused here.
-
-    What suits every encoder and selection of columns cannot be made, so it is taken from
-    behind the last of them.
-    """
-    picky = [
-        place
-        for place, (_, step) in enumerate(model.pipeline.steps)
-        if step == "passthrough" or isinstance(step, PICKY)
-    ]
-    working = Model(model.pipeline[picky[-1] + 1 :]) if picky else model
-    if working.columns is not None:
-        typical, odd = _made_rows(working.columns)
-        working.decision_function(typical)
-        with contextlib.suppress(DataError), warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            working.decision_function(odd)
-        return
-    row = np.ones((1, working.pipeline.n_features_in_))
-    row[:, list(getattr(model.ranker, "dates_", {}))] = np.nan  # a number is no date
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "X does not have valid feature names")
-        working.decision_function(row)
-
-
-def _made_rows(columns: Columns) -> list[pa.RecordBatch]:
-    """A row as the model knows them; and rows without a value, or with none that it knows."""
-    known, odd = {}, {}
-    for one in columns.columns_:
-        if isinstance(one, Date):
-            known[one.source] = pa.array(["2000-01-01"], pa.string())
-            odd[one.source] = pa.array([None, "0001-01-01", "9999-12-31"], pa.string())
-        elif isinstance(one, Number) and one.format is not None:
-            known[one.name] = pa.array(["1"], pa.string())
-            odd[one.name] = pa.array([None, UNKNOWN_TEXT, f"{FAR}"], pa.string())
-        elif isinstance(one, Number):
-            known[one.name] = pa.array([one.fill], pa.float64())
-            odd[one.name] = pa.array([None, FAR, -FAR], pa.float64())
-        else:
-            known[one.name] = pa.array([next(iter(one.categories), None)], pa.string())
-            odd[one.name] = pa.array([None, UNKNOWN_TEXT, UNKNOWN_TEXT], pa.string())
-    return [pa.RecordBatch.from_pydict(cells) for cells in (known, odd)]

@@ -1,4 +1,4 @@
-"""Which types a model file may name: those that models are made of, and no others.
+"""Which types a model file may name, and how deep and repetitive its schema may be.
 
 skops refuses unknown types, but by default trusts all of scikit-learn and much of NumPy, and a
 generator of random numbers with a forged state has crashed the interpreter. A model needs few.
@@ -7,25 +7,24 @@ generator of random numbers with a forged state has crashed the interpreter. A m
 import json
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from toppush.modelfile.archive import Archive
-from toppush.modelfile.schema import SCHEMA, nodes, require_tree
-from toppush.modeltypes import homes
+from toppush.modeltypes.base import BASE_MODEL_TYPES, MODEL_TYPES
 from toppush.system.errors import ModelError
 from toppush.system.extras import needs
 
+SCHEMA = "schema.json"
+DEEPEST = 200
+"""Levels of JSON within JSON. A `TopRanker` with preparation has about 40."""
 MOST_FUNCTIONS = 1000
-"""For each skops holds a list of all functions that it trusts by default."""
+"""skops holds a list of all functions that it trusts by default for each function."""
 OWN = {
     "toppush.tables.columns.Columns",
     *(f"toppush.tables.column_types.{name}" for name in ("Number", "Date", "Category")),
-    # of models that were saved when the types had no file of their own
-    *(f"toppush.tables.columns.{name}" for name in ("Number", "Category")),
 }
 PREPARATION = {
     "sklearn.compose._column_transformer.ColumnTransformer",
@@ -72,69 +71,121 @@ ALLOWED: dict[str, set[str]] = {
     "NdArrayNode": {"numpy.ndarray"} | SCALARS,
     "SparseMatrixNode": {"scipy.sparse._csr.csr_matrix", "scipy.sparse._csr.csr_array"},
 }
-"""What each of skops's loaders may be asked for, besides the rankers of `KINDS`."""
-
-
+"""Types that each loader of skops may build, besides the rankers of all model types."""
 FAR_ARRAYS = [f"sklearn.externals.array_api_compat.{name}" for name in ("cupy", "dask", "torch")]
-"""Packages in which skops, to list scikit-learn's estimators, finds none: torch and Dask, if they
-are installed, took 1.7 of the 2.1 seconds of its import."""
+"""Packages that skops imports to list the estimators of scikit-learn, without finding any: torch
+and Dask, if installed, took 1.7 of the 2.1 seconds of its import."""
 
 
 class UntrustedError(ModelError):
-    """A model that names what is not on the list."""
+    """A model that names a type which is not trusted."""
 
-    held = ""
-    """What it names."""
-
-
-def skops_io() -> Any:
-    """The package that writes and reads estimators."""
-    if "skops.io" not in sys.modules:
-        with _out_of_reach(FAR_ARRAYS):
-            _import_skops()
-    return sys.modules["skops.io"]
-
-
-def _import_skops() -> None:
-    try:
-        import skops.io  # noqa: F401
-    except ImportError as error:
-        raise ImportError(needs("a model file", "skops")) from error
-
-
-@contextmanager
-def _out_of_reach(modules: Iterable[str]) -> Iterator[None]:
-    """Let these modules, unless they are loaded, be for a while as if not installed."""
-    new = [name for name in modules if name not in sys.modules]
-    sys.modules.update(dict.fromkeys(new))  # type: ignore[arg-type]
-    try:
-        yield
-    finally:
-        for name in new:
-            del sys.modules[name]
+    untrusted = ""
+    """The type."""
 
 
 def require_trusted(archive: Archive) -> list[str]:
-    """The types that an archive names, for skops to trust; refused if it names others.
-
-    No more than these: skops holds a list of what it trusts for each object.
-    """
+    """The types that an archive names, all of them allowed; skops is given no others to trust."""
     schema = json.loads(archive.read(SCHEMA))
     loaders: Counter[str] = Counter()
-    rankers, named = homes(), set()
+    rankers = {
+        name
+        for model_type in (*MODEL_TYPES.values(), *BASE_MODEL_TYPES)
+        for name in model_type.ranker_classes
+    }
+    names = set()
     for node in nodes(schema):
         loader, name = node["__loader__"], f"{node.get('__module__')}.{node.get('__class__')}"
-        if name not in ALLOWED.get(str(loader), ()) and not (
-            loader == "ObjectNode" and name in rankers
-        ):
+        is_ranker = loader == "ObjectNode" and name in rankers
+        if not is_ranker and name not in ALLOWED.get(str(loader), ()):
             error = UntrustedError(
                 f"it names {name} ({loader}), which a model has no use for; it was not opened."
             )
-            error.held = name
+            error.untrusted = name
             raise error
-        named.add(name)
+        names.add(name)
         loaders[loader] += 1
     if loaders["FunctionNode"] > MOST_FUNCTIONS:
         raise ModelError(f"it names {loaders['FunctionNode']:,} functions, which no model needs.")
     require_tree(schema)
-    return sorted(named)
+    return sorted(names)
+
+
+def skops_io() -> Any:
+    """The module `skops.io`, which writes and reads estimators."""
+    if "skops.io" not in sys.modules:
+        hidden = [name for name in FAR_ARRAYS if name not in sys.modules]
+        sys.modules.update(dict.fromkeys(hidden))  # type: ignore[arg-type]
+        try:
+            import skops.io  # noqa: F401
+        except ImportError as error:
+            raise ImportError(needs("a model file", "skops")) from error
+        finally:
+            for name in hidden:
+                del sys.modules[name]
+    return sys.modules["skops.io"]
+
+
+# ---- the schema of a skops file: JSON that describes each object with all that it holds
+
+
+def nodes(schema: Any) -> Iterator[dict[str, Any]]:
+    """Every object that a schema describes."""
+    waiting = [schema]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, dict):
+            if "__loader__" in value:
+                yield value
+            waiting.extend(reversed(value.values()))
+        elif isinstance(value, list):
+            waiting.extend(reversed(value))
+
+
+def require_tree(schema: Any) -> None:
+    """Refuse a schema that is deep, or whose objects refer to others of another size.
+
+    skops writes an object in full wherever it occurs, with an id, but reads the first object of an
+    id for all of them. A short file could so describe astronomically long lists of lists. If all
+    objects of an id have the same size, what skops builds has the size of what is written.
+    """
+    _size(schema, {}, 0)
+    readers: dict[str, int] = {}
+    for node in nodes(schema):
+        if "file" in node:
+            name, number = node["file"], node.get("__id__")
+            if not number or readers.setdefault(name, number) != number:
+                raise ModelError(f"two of its objects read its part {name!r}, or one without id.")
+
+
+def _size(value: Any, sizes: dict[Any, int], depth: int) -> int:
+    """Number of JSON objects in a value; `sizes` are those of each id."""
+    if depth > DEEPEST:
+        raise ModelError(f"its objects are nested more than {DEEPEST} deep.")
+    is_table = isinstance(value, dict)
+    size = int(is_table)
+    for part in value.values() if is_table else value:
+        if isinstance(part, (dict, list)):
+            size += _size(part, sizes, depth + 1)
+    number = value.get("__id__") if is_table else None
+    if not isinstance(number, (dict, list)) and number and sizes.setdefault(number, size) != size:
+        raise ModelError(f"two of its objects have the id {number!r} and differ.")
+    return size
+
+
+def canonical(parts: dict[str, bytes]) -> dict[str, bytes]:
+    """The parts of a skops file with names and ids that depend on the content alone.
+
+    skops takes them from addresses in memory. Only arrays need ids, which several objects may
+    share; they are numbered in the order of the schema.
+    """
+    schema = json.loads(parts[SCHEMA])
+    numbers: dict[str, int] = {}
+    arrays: dict[str, bytes] = {}
+    for node in nodes(schema):
+        node.pop("__id__", None)
+        if isinstance(name := node.get("file"), str):
+            number = numbers.setdefault(name, len(numbers) + 1)
+            node |= {"__id__": number, "file": f"{number}.{name.rpartition('.')[2]}"}
+            arrays[node["file"]] = parts[name]
+    return arrays | {SCHEMA: json.dumps(schema, separators=(",", ":")).encode()}

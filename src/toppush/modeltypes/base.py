@@ -1,4 +1,4 @@
-"""What a kind of model has to say: how it is made, prepared, saved, told of and exported."""
+"""The interface of a model type: how it is fitted, saved, described and exported."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,7 @@ from toppush.folds.by_column import Folds, folds_of
 from toppush.folds.expected_scores import PER_ROW
 from toppush.metrics import METRICS
 from toppush.metrics.trust import few_positives
+from toppush.modeltypes.out_of_fold import held_out_scores
 from toppush.system.errors import ModelError, like
 from toppush.system.extras import needs
 from toppush.system.reading import DataError
@@ -26,26 +27,26 @@ from toppush.tables.rows import NOTHING, RoleValues
 from toppush.types import Array, Labels, Mask, Matrix
 
 if TYPE_CHECKING:
-    from toppush.export.onnx_graph import Graph
-    from toppush.modelfile.fitted import Model
+    from toppush.modelfile.model import Model
+    from toppush.modeltypes.onnx_graph import Graph
 
 About = dict[str, Any]
-"""What JSON can hold."""
+"""A record that JSON can hold."""
 Options = dict[str, Any]
-"""Options of a fit that were given, by name."""
-EXPORTS = {"onnx": "graph", "weights": "exported"}
-"""Exports by their option, and the method that makes each."""
+"""Options of a fit that were set, by name."""
+EXPORTS = {"onnx": "add_to_graph", "weights": "weights_record"}
+"""Exports by their option, with the method of `ModelType` that makes each."""
 Steps = list[tuple[str, BaseEstimator]]
 
 
 class Ranker(Protocol):
-    """What the last step of a model does."""
+    """The last step of a model."""
 
     classes_: NDArray[Any]
     reference_: Array
     """Mean contributions of the highest-ranked negatives of the training rows."""
     usual_: Array
-    """Mean contributions of some of the training rows."""
+    """Mean contributions of a sample of the training rows."""
     verbose: int
 
     def fit(self, X: Matrix, y: Labels, sample_weight: Any = None) -> Self: ...
@@ -55,102 +56,106 @@ class Ranker(Protocol):
 
 
 class OptionError(ValueError):
-    """An option that a kind of model does not take."""
+    """An option that a model type does not take."""
 
     exit_code = 2
 
 
 @dataclass(frozen=True)
 class FitRows:
-    """What a fit knows of its rows besides the matrix."""
+    """Facts about the training rows besides the matrix."""
 
     positive: Mask
     rule: LabelRule
     path: Path
     columns: Columns | None
-    held: RoleValues = NOTHING
+    roles: RoleValues = NOTHING
     """Weights, groups and times."""
 
     @property
-    def coded(self) -> list[int] | None:
-        """Columns of the matrix that are places of texts, if there are any."""
-        found = [] if self.columns is None else self.columns.coded
-        return found or None
+    def categorical(self) -> list[int] | None:
+        """Columns of the matrix that hold codes of categories; None if there are none."""
+        coded = [] if self.columns is None else self.columns.coded
+        return coded or None
 
     @property
-    def make_folds(self) -> bool:
-        """Whether groups or times say how rows may be parted."""
-        return self.held.groups is not None or self.held.time is not None
+    def has_folds(self) -> bool:
+        """Whether groups or times restrict the folds."""
+        return self.roles.groups is not None or self.roles.time is not None
 
     def folds(self, n_folds: int, seed: int) -> Folds:
-        """So many folds that respect groups and times."""
+        """Folds that respect groups and times."""
         try:
-            return folds_of(self.positive, self.held, n_folds, seed)
+            return folds_of(self.positive, self.roles, n_folds, seed)
         except DataError as error:
             raise error.at(self.path) from None
 
     @property
     def n_rows(self) -> int:
-        """How many rows there are."""
+        """Number of rows."""
         return len(self.positive)
 
     @property
     def n_positives(self) -> int:
-        """How many of them are positive."""
+        """Number of positive rows."""
         return int(self.positive.sum())
 
+    def require_folds(self, n_folds: int) -> None:
+        """Refuse more folds than the rarer class has rows."""
+        require_folds(self.rule, self.n_positives, self.n_rows, n_folds, self.path)
 
-class Kind(ABC):
-    """A kind of model; one object of each is in `KINDS`."""
+
+def require_folds(rule: LabelRule, n_pos: int, n_rows: int, cv: int, path: str | Path) -> None:
+    """Refuse more folds than the rarer class has rows: some would hold out none of it."""
+    n_neg = n_rows - n_pos
+    if (fewest := min(n_pos, n_neg)) < cv:
+        raise DataError(
+            f"{cv} folds are asked for with --cv, and there are {n_pos} positives "
+            f"({rule.positive!r}) and {n_neg} negatives; each fold needs one of each, "
+            f"so ask for at most {fewest}" + (", or give --lam and --top." if fewest < 2 else "."),
+            file=path,
+        )
+
+
+class ModelType(ABC):
+    """A model type; `MODEL_TYPES` holds an object of each."""
 
     name: str
-    home: str
-    """Where the ranker's class is, as "module.Class"."""
-    also: tuple[str, ...] = ()
-    """Other classes that make such a model."""
+    ranker_class: str
+    """Full name of the ranker's class, as "module.Class"."""
+    other_classes: tuple[str, ...] = ()
+    """Other classes whose fitted objects are of this type."""
     takes: tuple[str, ...] = ()
     """Options of a fit that it takes, besides those that all do."""
+    parameter_names: ClassVar[dict[str, str]] = {"threads": "n_jobs"}
+    """Options that have another name among the ranker's parameters."""
     form = "filled"
-    """What is made of the columns of a table."""
+    """How the columns of a table are represented, see `Columns`."""
     engine: str | None = None
-    """The package that fits it, if it is not installed with the files' own."""
+    """The package that fits it, if `toppush[files]` does not install it."""
     scale: str | None = "maxabs"
-    """How columns are scaled unless the option says; None if they never are."""
+    """How columns are scaled by default; None if they never are."""
 
-    def options(self, **given: Any) -> Options:
-        """The options that are not None; one that this kind does not take is refused."""
-        found = {name: value for name, value in given.items() if value is not None}
-        if others := [f"--{name}" for name in found if name not in self.takes]:
+    @property
+    def ranker_classes(self) -> tuple[str, ...]:
+        """Full names of the classes whose fitted objects are of this type."""
+        return (self.ranker_class, *self.other_classes)
+
+    def options(self, **options: Any) -> Options:
+        """The options that are not None; one that this type does not take is refused."""
+        options = {name: value for name, value in options.items() if value is not None}
+        if others := [f"--{name}" for name in options if name not in self.takes]:
             if set(others) & {"--groups", "--time"}:
                 others[-1] += " (it draws its own folds)"
             known = ", ".join(f"--{name}" for name in (*self.takes, "seed"))
             raise OptionError(
                 f"{', '.join(others)} is not for --model {self.name}, which takes {known}."
             )
-        self.check_options(found)
-        return found
-
-    def packages(self, ranker: Any) -> list[str]:
-        """What a fitted ranker needs besides what every model does."""
-        return [] if self.engine is None else [self.engine]
-
-    def require_engine(self) -> None:
-        """Refuse before any work if what fits the model is not installed."""
-        if self.engine is not None and find_spec(self.engine) is None:
-            raise ImportError(needs(f"--model {self.name}", self.engine))
-
-    def require_exports(self, wanted: Collection[str], options: Options) -> None:
-        """Refuse before any work what could not be written afterwards: "onnx" or "weights"."""
-        packages = ["skops", *(["onnx"] if "onnx" in wanted else [])]
-        for package in packages:
-            if find_spec(package) is None:
-                raise ImportError(needs("writing the model", package))
-        for what, method in EXPORTS.items():
-            if what in wanted and getattr(type(self), method) is getattr(Kind, method):
-                raise OptionError(f"--model {self.name} has no --{what} export.")
+        self.check_options(options)
+        return options
 
     def check_options(self, options: Options) -> None:
-        """Refuse values that cannot be."""
+        """Refuse values that are not possible."""
         if "scoring" in options:
             require_scoring(options["scoring"])
         if "loss" in options and options["loss"] not in self.losses:
@@ -163,105 +168,131 @@ class Kind(ABC):
         """Names of the losses that it can be fitted with."""
         return ()
 
-    @property
-    def class_(self) -> Any:
-        """The ranker's class."""
-        module, _, name = self.home.rpartition(".")
-        return getattr(import_module(module), name)
+    def packages(self, ranker: Any) -> list[str]:
+        """Packages that a fitted ranker needs besides those of every model."""
+        return [] if self.engine is None else [self.engine]
 
-    def arguments(self, options: Options) -> Options:
-        """Options under the names of the ranker's parameters."""
-        names = {"members": "n_members", "threads": "n_jobs"}
-        return {names.get(name, name): value for name, value in options.items()}
+    def require_engine(self) -> None:
+        """Refuse before the fit if the package that fits the model is not installed."""
+        if self.engine is not None and find_spec(self.engine) is None:
+            raise ImportError(needs(f"--model {self.name}", self.engine))
+
+    def require_exports(self, exports: Collection[str], options: Options) -> None:
+        """Refuse "onnx" or "weights", before the fit, if they could not be written after it."""
+        packages = ["skops", *(["onnx"] if "onnx" in exports else [])]
+        for package in packages:
+            if find_spec(package) is None:
+                raise ImportError(needs("writing the model", package))
+        for name, method in EXPORTS.items():
+            if name in exports and getattr(type(self), method) is getattr(ModelType, method):
+                raise OptionError(f"--model {self.name} has no --{name} export.")
+
+    def new_ranker(self, **parameters: Any) -> Any:
+        """An unfitted ranker; keywords are its parameters or options of the fit."""
+        module, _, name = self.ranker_class.rpartition(".")
+        names = self.parameter_names
+        renamed = {names.get(option, option): value for option, value in parameters.items()}
+        return getattr(import_module(module), name)(**renamed)
 
     @abstractmethod
     def ranker(self, options: Options, rows: FitRows, seed: int) -> Ranker:
-        """What is to be fitted, by the options."""
+        """The ranker to fit, by the options."""
 
-    def after(self, ranker: Ranker, X: Matrix, rows: FitRows) -> About:
-        """What else is known once it is fitted."""
+    def training_facts(self, ranker: Ranker, X: Matrix, rows: FitRows) -> About:
+        """Further records about the fit."""
         return {}
 
     def cautions(self, ranker: Ranker, X: Matrix, rows: FitRows, seed: int) -> list[str]:
-        """What is to be warned of once it is fitted: too few positives, with the measured interval.
+        """Warnings after the fit: too few positives, with the interval of the metric.
 
-        Few positives alone are worth the further fits that measure it.
+        The interval takes further fits, which are fast because there are few positives.
         """
-        from toppush.modeltypes.out_of_fold import held_out_scores
-
         if few_positives(rows.positive) is None:
             return []
-        scores = held_out_scores(self, ranker, X, rows.positive, rows.held.weight, seed)
+        refit = self.refittable(ranker)
+        scores = held_out_scores(ranker, refit, X, rows.positive, rows.roles.weight, seed)
         return [why] if (why := few_positives(rows.positive, scores)) else []
 
-    def is_told(self, warning: Warning) -> bool:
-        """Whether a warning of its fit is told by what is known of it, and need not be given on."""
+    def is_reported(self, warning: Warning) -> bool:
+        """Whether the description of the model repeats a warning of its fit."""
         return False
 
-    def again(self, ranker: Any) -> Any:
-        """A ranker to fit with the settings that this one has chosen; None if it needs none.
-
-        One that keeps scores of rows unseen, `out_of_fold_`, needs none.
-        """
+    def refittable(self, ranker: Any) -> Any:
+        """An unfitted ranker with the chosen settings; None if it keeps out-of-fold scores."""
         return None
 
     @abstractmethod
     def settings(self, ranker: Any, options: Options) -> About:
-        """The settings of a fit, and what came of it."""
+        """The settings and results of a fit."""
 
     @abstractmethod
-    def sentence(self, settings: About) -> str:
-        """The settings, told."""
+    def describe(self, settings: About) -> str:
+        """The settings as a sentence."""
 
     def lighten(self, ranker: Any) -> None:
-        """Turn what a copy of a ranker holds into plain arrays, without what only the fit needs."""
+        """Turn attributes of a copied ranker into plain arrays, and drop those of the fit alone."""
         for name in PER_ROW:
             vars(ranker).pop(name, None)
 
     def restore(self, ranker: Any, about: About) -> None:
-        """Undo `lighten`, and refuse what cannot be right before a library believes it."""
+        """Undo `lighten`, and refuse impossible attributes before a library uses them."""
         require_shapes(ranker, classes_=(2,))
         if hasattr(ranker, "threshold_"):
             require_shapes(ranker, threshold_=())
         for name in ("reference_", "usual_"):
             require_numbers(ranker, name, (ranker.n_features_in_ + 1,))
 
-    def graph(self, graph: "Graph", model: "Model") -> str:
-        """The score as ONNX; the name of what it is in the graph."""
+    def add_to_graph(self, graph: "Graph", model: "Model") -> str:
+        """Add the score to an ONNX graph; the name of its output."""
         raise ModelError(f"there is no ONNX export of --model {self.name}.")
 
-    def exported(self, model: "Model") -> About:
-        """The weights by column name, as JSON."""
+    def weights_record(self, model: "Model") -> About:
+        """The weights by column name, for JSON."""
         raise ModelError(f"--model {self.name} has no weights of columns; export it as ONNX.")
 
 
+MODEL_TYPES: dict[str, ModelType] = {}
+"""Model types by the name that `toppush fit --model` gives them.
+
+A type that is added here can be fitted, saved, described and exported."""
+BASE_MODEL_TYPES: list[ModelType] = []
+"""Of rankers that are saved and exported only as base models of `TopRanker`."""
+
+
+def model_type_of(ranker: object) -> ModelType | None:
+    """The model type of a ranker, or None if it has none."""
+    name = f"{type(ranker).__module__}.{type(ranker).__qualname__}"
+    types = (*MODEL_TYPES.values(), *BASE_MODEL_TYPES)
+    return next((known for known in types if name in known.ranker_classes), None)
+
+
 def require_scoring(name: str) -> None:
-    """Refuse what is neither a measure of ours that needs no parameters nor a scorer's name."""
-    known = {one for one, metric in METRICS.items() if not metric.needs} | {*get_scorer_names()}
+    """Refuse names that are neither a metric without parameters nor a scorer of scikit-learn."""
+    ours = [metric for metric in METRICS if not METRICS[metric].needs]
+    known = {*ours, *get_scorer_names()}
     if name not in known:
-        needs = METRICS[name].needs if name in METRICS else []
-        why = f" needs {', '.join(needs)}" if needs else f" is not known{like(name, known)}"
-        ours = ", ".join(one for one in METRICS if one in known)
+        needed = METRICS[name].needs if name in METRICS else []
+        why = f" needs {', '.join(needed)}" if needed else f" is not known{like(name, known)}"
         raise OptionError(
-            f"scoring {name!r}{why}; give one of {ours}, or a scorer of scikit-learn."
+            f"scoring {name!r}{why}; use one of {', '.join(ours)}, or a scorer of scikit-learn."
         )
 
 
 def require_numbers(ranker: Any, name: str, shape: tuple[int, ...]) -> None:
-    """Refuse an attribute, where there is one, that is no finite numbers of this shape."""
-    found = vars(ranker).get(name)
-    if found is None:
+    """Refuse an attribute, if present, that is not an array of finite numbers of this shape."""
+    values = vars(ranker).get(name)
+    if values is None:
         return
-    numbers = isinstance(found, np.ndarray) and found.dtype == np.float64
-    if not numbers or found.shape != shape or not np.isfinite(found).all():
+    is_float = isinstance(values, np.ndarray) and values.dtype == np.float64
+    if not is_float or values.shape != shape or not np.isfinite(values).all():
         raise ModelError(f"its {name} is not {' x '.join(map(str, shape))} finite numbers.")
 
 
 def require_shapes(ranker: Any, **shapes: tuple[int, ...]) -> None:
-    """Refuse attributes of other shapes: forged ones would be spread over each other."""
-    for name, shape in shapes.items():
-        if (found := np.shape(getattr(ranker, name))) != shape:
-            raise ModelError(f"its {name} has the shape {found} and not {shape}.")
+    """Refuse attributes of other shapes: forged ones would be broadcast."""
+    for name, wanted in shapes.items():
+        if (shape := np.shape(getattr(ranker, name))) != wanted:
+            raise ModelError(f"its {name} has the shape {shape} and not {wanted}.")
 
 
 def as_int_or_float(number: Any) -> int | float:
@@ -270,5 +301,5 @@ def as_int_or_float(number: Any) -> int | float:
 
 
 def top_text(top: float | str) -> str:
-    """A count or a share of negatives."""
+    """A number or a fraction of negatives."""
     return f"{top:.2%}" if isinstance(top, float) else f"{top}"

@@ -1,4 +1,4 @@
-"""`--model trees`: TopPushTrees, boosted trees that take gaps and categories as they are."""
+"""`--model trees` and `TopForest`: ensembles of trees, which need no filled columns."""
 
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
@@ -15,23 +15,33 @@ from toppush.models.lightgbm_text import (
     Ensemble,
     Tree,
 )
-from toppush.modeltypes.base import About, FitRows, Kind, Options, as_int_or_float, top_text
+from toppush.modeltypes.additive import BaseModelType
+from toppush.modeltypes.base import (
+    About,
+    FitRows,
+    ModelType,
+    Options,
+    as_int_or_float,
+    require_shapes,
+    top_text,
+)
 from toppush.system.errors import ModelError
 from toppush.tables.column_types import Category, Number
 from toppush.tables.columns import Columns
 from toppush.types import Array, Mask, Where
 
 if TYPE_CHECKING:
-    from toppush.export.onnx_graph import Graph
-    from toppush.modelfile.fitted import Model
+    from toppush.modelfile.model import Model
+    from toppush.modeltypes.onnx_graph import Graph
 
 
-class Trees(Kind):
-    """The mean of several members, each a sum of trees."""
+class Trees(ModelType):
+    """The mean of several boosted ensembles of trees."""
 
     name = "trees"
-    home = "toppush.models.trees.TopPushTrees"
+    ranker_class = "toppush.models.trees.TopPushTrees"
     takes = ("top", "loss", "members", "cv", "groups", "threads")
+    parameter_names = ModelType.parameter_names | {"members": "n_members"}
     engine = "lightgbm"
     form = "codes"
     scale = None
@@ -41,10 +51,12 @@ class Trees(Kind):
         return ("pairwise", "binary")
 
     def ranker(self, options: Options, rows: FitRows, seed: int) -> Any:
-        given = self.arguments(options)
-        if given.pop("groups", None) is not None:
-            given["cv"] = rows.folds(given.get("cv", self.class_().n_members), seed)
-        return self.class_(categorical_features=rows.coded, random_state=seed, **given)
+        parameters = {name: value for name, value in options.items() if name != "groups"}
+        if "groups" in options:
+            parameters["cv"] = rows.folds(options.get("cv", self.new_ranker().n_members), seed)
+        return self.new_ranker(
+            **parameters, categorical_features=rows.categorical, random_state=seed
+        )
 
     def settings(self, ranker: Any, options: Options) -> About:
         members = ensembles(ranker)
@@ -59,7 +71,7 @@ class Trees(Kind):
             "columns_used": len(used),
         }
 
-    def sentence(self, settings: About) -> str:
+    def describe(self, settings: About) -> str:
         rounds = settings["rounds"]
         each = f"{rounds[0]}" if len(set(rounds)) == 1 else f"{min(rounds)} to {max(rounds)}"
         return (
@@ -79,24 +91,66 @@ class Trees(Kind):
         ranker.texts_ = [_text(array) for array in ranker.texts_]
         ensembles(ranker)
 
-    def graph(self, graph: "Graph", model: "Model") -> str:
-        members = ensembles(model.ranker)
-        rows, sets = _inputs(graph, model.columns, members, model.ranker)
-        total = graph.apply(
-            "TreeEnsembleRegressor", rows, domain="ai.onnx.ml", **_attributes(graph, members, sets)
-        )
-        mean = graph.apply("Div", graph.double(total), graph.constant(float(len(members))))
-        threshold = graph.constant(_threshold(model))
-        return graph.flat(graph.apply("Sub", mean, threshold))
+    def add_to_graph(self, graph: "Graph", model: "Model") -> str:
+        ranker: Any = model.ranker
+        members = ensembles(ranker)
+        rows, sets = _inputs(graph, model.columns, members, ranker)
+        attributes = _attributes(graph, members, sets)
+        return graph.mean_of_trees(rows, attributes, len(members), float(ranker.threshold_))
 
 
-def _threshold(model: "Model") -> float:
-    ranker: Any = model.ranker
-    return float(ranker.threshold_)
+class ForestType(BaseModelType):
+    """TopForest: the mean of many trees, which are arrays."""
+
+    name = "forest"
+    ranker_class = "toppush.models.forest.TopForest"
+
+    def lighten(self, ranker: Any) -> None:
+        super().lighten(ranker)
+        ranker.cv = ranker._built = None
+
+    def restore(self, ranker: Any, about: About) -> None:
+        super().restore(ranker, about)
+        starts = np.asarray(ranker.starts_)
+        if starts.ndim != 1 or len(starts) < 2 or starts[0] != 0 or (np.diff(starts) < 1).any():
+            raise ModelError("its trees do not follow one another.")
+        names = ("feature_", "threshold_at_", "right_", "missing_left_", "value_")
+        require_shapes(ranker, **dict.fromkeys(names, (int(starts[-1]),)))
+        ranker._trees()  # refuses children and columns that do not exist
+
+    def add_to_graph(self, graph: "Graph", model: "Model") -> str:
+        ranker: Any = model.ranker
+        rows = graph.single(graph.codes(model.columns, ranker.n_features_in_))
+        n_trees = len(ranker.starts_) - 1
+        attributes = _forest_attributes(graph, ranker)
+        return graph.mean_of_trees(rows, attributes, n_trees, float(ranker.threshold_))
+
+
+def _forest_attributes(graph: "Graph", ranker: Any) -> dict[str, Any]:
+    """The forest as the operator takes it; the left child of a node is the next one."""
+    sizes = np.diff(ranker.starts_)
+    tree, first = np.repeat(np.arange(len(sizes)), sizes), np.repeat(ranker.starts_[:-1], sizes)
+    place = np.arange(len(tree)) - first
+    split = ranker.feature_ >= 0
+    leaf = ~split
+    return {
+        "nodes_treeids": tree.tolist(),
+        "nodes_nodeids": place.tolist(),
+        "nodes_featureids": np.where(split, ranker.feature_, 0).tolist(),
+        "nodes_modes": np.where(split, "BRANCH_LEQ", "LEAF").tolist(),
+        "nodes_values_as_tensor": graph.tensor(np.where(split, ranker.threshold_at_, 0.0)),
+        "nodes_truenodeids": np.where(split, place + 1, 0).tolist(),
+        "nodes_falsenodeids": np.where(split, ranker.right_, 0).tolist(),
+        "nodes_missing_value_tracks_true": (split & ranker.missing_left_).astype(int).tolist(),
+        "target_treeids": tree[leaf].tolist(),
+        "target_nodeids": place[leaf].tolist(),
+        "target_ids": [0] * int(leaf.sum()),
+        "target_weights_as_tensor": graph.tensor(ranker.value_[leaf]),
+    }
 
 
 def _text(array: Any) -> str:
-    """A text that was saved as bytes."""
+    """A LightGBM text that was saved as bytes."""
     if not isinstance(array, np.ndarray) or array.dtype != np.uint8 or array.ndim != 1:
         raise ModelError("its trees are no texts.")
     try:
@@ -106,10 +160,10 @@ def _text(array: Any) -> str:
 
 
 def ensembles(ranker: Any) -> list[Ensemble]:
-    """The members of a ranker, each checked to be of its features, which are columns by number."""
+    """The members of a ranker, checked to use its columns, with features as column numbers."""
     members = [lightgbm_text.parsed(lightgbm_text.trimmed(text)) for text in ranker.texts_]
-    columns = _known_columns(ranker)
-    if not members or any(one.n_features != len(columns) for one in members):
+    columns = _member_columns(ranker)
+    if not members or any(member.n_features != len(columns) for member in members):
         raise ModelError(f"its trees are not of {len(columns)} columns.")
     return [
         Ensemble(
@@ -120,81 +174,79 @@ def ensembles(ranker: Any) -> list[Ensemble]:
     ]
 
 
-def _known_columns(ranker: Any) -> Where:
-    """Numbers of the columns that the members know, in their order."""
+def _member_columns(ranker: Any) -> Where:
+    """Numbers of the columns that the members were fitted to, ascending."""
     width, columns = ranker.n_features_in_, ranker.columns_
     if columns is None:
         return np.arange(width)
-    ascending = isinstance(columns, np.ndarray) and columns.ndim == 1 and columns.dtype.kind == "i"
-    if not ascending or (np.diff(columns, prepend=-1, append=width) <= 0).any():
+    is_list = isinstance(columns, np.ndarray) and columns.ndim == 1 and columns.dtype.kind == "i"
+    if not is_list or (np.diff(columns, prepend=-1, append=width) <= 0).any():
         raise ModelError("its trees name columns that are not there.")
     return np.asarray(columns)
 
 
-def codes_of(ranker: Any, number: int) -> list[int]:
-    """Which text of a column each place in the trees' sets stands for."""
-    return [int(code) for code in ranker.categories_.get(number, [])]
-
-
-def gaps_left(tree: Tree) -> Mask:
-    """Whether a row that has no value goes left, at each node."""
-    kinds = tree.decision >> MISSING_AT
-    if (kinds == ZEROS).any():
-        raise ModelError("its trees take zeros for gaps, which exports do not know.")
+def missing_left(tree: Tree) -> Mask:
+    """Whether missing values go left, at each node."""
+    treated = tree.decision >> MISSING_AT
+    if (treated == ZEROS).any():
+        raise ModelError("its trees take zeros for missing values, which exports do not know.")
     by_default = tree.decision & DEFAULT_LEFT > 0
-    left = np.where(kinds == NANS, by_default, tree.threshold >= 0.0)
+    left = np.where(treated == NANS, by_default, tree.threshold >= 0.0)
     return np.asarray(left & (tree.decision & CATEGORICAL == 0))
 
 
-# ---- as ONNX
-
+# ---- boosted trees as ONNX
 
 Sets = dict[tuple[int, bytes], int]
-"""Feature and set of places -> the input that is 1 where a row's text is in the set."""
+"""Feature and set of categories -> the input that is 1 where a row's category is in the set."""
+NODES = ("treeids", "nodeids", "featureids", "modes", "values", "truenodeids", "falsenodeids",
+         "missing_value_tracks_true")  # fmt: skip
+LEAVES = ("treeids", "nodeids", "ids", "weights")
 
 
 def _inputs(
     graph: "Graph", columns: Columns | None, members: list[Ensemble], ranker: Any
 ) -> tuple[str, Sets]:
-    """Columns as numbers, and after them one column for each set of texts that a tree asks for."""
-    wanted = _sets(members)
+    """Columns as numbers, followed by a column for each set of categories that a tree uses."""
+    keys = _sets(members)
     width = members[0].n_features
     if columns is None:
-        if wanted:
+        if keys:
             raise ModelError("ONNX export of trees knows categories of tables alone.")
         return graph.rows(width), {}
-    numbers, members_of, sets = [], [], Sets()
-    after = width
-    for feature, one in enumerate(columns.columns_):
-        if isinstance(one, Number):
-            numbers.append(graph.number(one)[0])
+    numbers, in_sets, sets = [], [], Sets()
+    for feature, column in enumerate(columns.columns_):
+        if isinstance(column, Number):
+            numbers.append(graph.number(column)[0])
             continue
-        place, gaps = graph.place(one)
-        numbers.append(gaps)  # no tree splits by it
-        own = [key for key in wanted if key[0] == feature]
-        if own:
-            members_of.append(graph.picked(_members(one, codes_of(ranker, feature), own), place))
-            sets |= {key: after + at for at, key in enumerate(own)}
-            after += len(own)
-    return graph.apply("Concat", *numbers, *members_of, axis=1), sets
+        code, missing = graph.category(column)
+        numbers.append(missing)  # no tree splits by it
+        if own := [key for key in keys if key[0] == feature]:
+            codes = [int(code) for code in ranker.categories_.get(feature, [])]
+            in_sets.append(graph.picked(_memberships(column, codes, own), code))
+            sets |= {key: width + len(sets) + place for place, key in enumerate(own)}
+    return graph.apply("Concat", *numbers, *in_sets, axis=1), sets
 
 
-def _members(column: Category, codes: list[int], sets: list[tuple[int, bytes]]) -> Array:
-    """Whether each text of a column, and last an unknown one, is in each of some sets."""
+def _memberships(column: Category, codes: list[int], sets: list[tuple[int, bytes]]) -> Array:
+    """Whether each category of a column, and last an unknown one, is in each set.
+
+    `codes` are the categories that the places in the sets stand for.
+    """
     table = np.zeros((len(column.categories) + 1, len(sets)))
-    for at, (_, places) in enumerate(sets):
+    for number, (_, places) in enumerate(sets):
         inside = [codes[place] for place in np.frombuffer(places, np.int64) if place < len(codes)]
-        table[inside, at] = 1.0
+        table[inside, number] = 1.0
     return table
 
 
 def _sets(members: list[Ensemble]) -> list[tuple[int, bytes]]:
-    """All features with the sets of places that some tree asks for."""
-    found: dict[tuple[int, bytes], None] = {}
+    """All pairs of a feature and a set of categories by which a tree splits."""
+    keys: dict[tuple[int, bytes], None] = {}
     for tree in (tree for member in members for tree in member.trees):
         for node in np.flatnonzero(tree.decision & CATEGORICAL):
-            found[_set_at(tree, int(node))] = None
-    return list(found)
+            keys[_set_at(tree, int(node))] = None
+    return list(keys)
 
 
 def _set_at(tree: Tree, node: int) -> tuple[int, bytes]:
@@ -203,30 +255,28 @@ def _set_at(tree: Tree, node: int) -> tuple[int, bytes]:
 
 
 def _attributes(graph: "Graph", members: list[Ensemble], sets: Sets) -> dict[str, Any]:
-    """The trees of all members as the lists that the operator takes."""
-    nodes: dict[str, list[Any]] = {name: [] for name in NODES}
-    leaves: dict[str, list[Any]] = {name: [] for name in LEAVES}
+    """The trees of all members as the operator takes them."""
+    nodes: list[tuple[Any, ...]] = []
+    leaves: list[tuple[Any, ...]] = []
     trees = [tree for member in members for tree in member.trees]
     for number, tree in enumerate(trees):
-        _add_nodes(nodes, number, tree, sets)
-        _add_leaves(nodes, leaves, number, tree)
-    made = {f"nodes_{name}": values for name, values in nodes.items()}
-    made |= {f"target_{name}": values for name, values in leaves.items()}
+        nodes += _split_nodes(number, tree, sets)
+        for place, value in enumerate(tree.value, len(tree.left)):
+            nodes.append((number, place, 0, "LEAF", 0.0, 0, 0, 0))
+            leaves.append((number, place, 0, value))
+    lists = dict(zip((f"nodes_{name}" for name in NODES), zip(*nodes, strict=True), strict=True))
+    lists |= zip((f"target_{name}" for name in LEAVES), zip(*leaves, strict=True), strict=True)
+    made = {name: list(values) for name, values in lists.items()}
     for name in ("nodes_values", "target_weights"):
-        values = np.array(made.pop(name), np.float64)
-        made[f"{name}_as_tensor"] = graph.onnx.numpy_helper.from_array(values, name)
-    return made | {"n_targets": 1, "aggregate_function": "SUM", "post_transform": "NONE"}
+        made[f"{name}_as_tensor"] = graph.tensor(np.array(made.pop(name)))
+    return made
 
 
-NODES = ("treeids", "nodeids", "featureids", "modes", "values", "truenodeids", "falsenodeids",
-         "missing_value_tracks_true")  # fmt: skip
-LEAVES = ("treeids", "nodeids", "ids", "weights")
-
-
-def _add_nodes(nodes: dict[str, list[Any]], number: int, tree: Tree, sets: Sets) -> None:
-    """Splits: true is left for numbers; for a set, true is not to be in it, so right."""
+def _split_nodes(number: int, tree: Tree, sets: Sets) -> list[tuple[Any, ...]]:
+    """The splits of a tree: numbers go left if true; for a set, true is outside, so right."""
     n_nodes = len(tree.left)
-    by_set, gaps = tree.decision & CATEGORICAL > 0, gaps_left(tree)
+    by_set, missing = tree.decision & CATEGORICAL > 0, missing_left(tree)
+    rows = []
     for node in range(n_nodes):
         left, right = (
             int(child) if child >= 0 else n_nodes + ~int(child)
@@ -235,17 +285,6 @@ def _add_nodes(nodes: dict[str, list[Any]], number: int, tree: Tree, sets: Sets)
         feature, value = int(tree.feature[node]), float(tree.threshold[node])
         if by_set[node]:
             feature, value, left, right = sets[_set_at(tree, node)], 0.5, right, left
-        row = (number, node, feature, "BRANCH_LEQ", value, left, right, int(gaps[node]))
-        for name, one in zip(NODES, row, strict=True):
-            nodes[name].append(one)
-
-
-def _add_leaves(
-    nodes: dict[str, list[Any]], leaves: dict[str, list[Any]], number: int, tree: Tree
-) -> None:
-    for leaf, value in enumerate(tree.value.tolist()):
-        place = len(tree.left) + leaf
-        for name, one in zip(NODES, (number, place, 0, "LEAF", 0.0, 0, 0, 0), strict=True):
-            nodes[name].append(one)
-        for name, one in zip(LEAVES, (number, place, 0, value), strict=True):
-            leaves[name].append(one)
+        mode = "BRANCH_LEQ"
+        rows.append((number, node, feature, mode, value, left, right, int(missing[node])))
+    return rows

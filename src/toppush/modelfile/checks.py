@@ -1,14 +1,16 @@
-"""Sizes that a model file may ask for: those of the arrays that it holds.
+"""Checks of a pipeline that was read from a model file, before it is used.
 
 A forged degree, count or width would make rows of any length out of a short file. So the widest
-row within a pipeline is computed from the fitted attributes of its steps before any row is made.
+row within the pipeline is computed from the fitted attributes of its steps before it scores a row.
 """
 
-import os
+import contextlib
+import warnings
 from collections.abc import Callable, Collection, Sized
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from sklearn.base import BaseEstimator
 from sklearn.compose import ColumnTransformer
 from sklearn.feature_extraction.text import TfidfTransformer
@@ -36,39 +38,97 @@ from sklearn.preprocessing import (
 
 from toppush.matrices import is_sparse
 from toppush.modelfile.archive import LARGEST
+from toppush.modelfile.model import Model
 from toppush.system.errors import ModelError
+from toppush.system.reading import DataError
 from toppush.tables.column_types import Category, Date, Number
 from toppush.tables.columns import FORMS, WAYS, Columns
 
 FREE_COLUMNS = 1 << 19
 """Columns that a row may have in a pipeline of any size."""
 TABLES_OF_SCALARS = ("kernel_params", "kw_args", "inv_kw_args", "transformer_weights")
-"""Parameters that hold others, which might be arrays and would make rows of their length."""
+"""Parameters that hold others; arrays among these would make rows of their length."""
+FAR, UNKNOWN = 1e30, "\0unknown"
+"""Values that training rows did not hold, in all likelihood."""
+SELECTIVE = (
+    ColumnTransformer,
+    FeatureUnion,
+    FunctionTransformer,
+    OneHotEncoder,
+    OrdinalEncoder,
+    Pipeline,
+    PolynomialFeatures,
+    SimpleImputer,
+    TargetEncoder,
+)
+"""Steps that may refuse a row of ones, or that make hundreds of bytes for each of its products."""
 
 
-def require_bounded(pipeline: Pipeline, held: Collection[Any], n_bytes: int) -> None:
+def require_working(model: Model) -> None:
+    """Refuse a model that cannot score synthetic rows.
+
+    No synthetic row suits every encoder and column selection, so scoring starts after the last
+    of them.
+    """
+    selective = [
+        place
+        for place, (_, step) in enumerate(model.pipeline.steps)
+        if step == "passthrough" or isinstance(step, SELECTIVE)
+    ]
+    working = Model(model.pipeline[selective[-1] + 1 :]) if selective else model
+    if working.columns is not None:
+        known, odd = _synthetic_rows(working.columns)
+        working.decision_function(known)
+        with contextlib.suppress(DataError), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            working.decision_function(odd)
+        return
+    row = np.ones((1, working.pipeline.n_features_in_))
+    row[:, list(getattr(model.ranker, "dates_", {}))] = np.nan  # a number is no date
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "X does not have valid feature names")
+        working.decision_function(row)
+
+
+def _synthetic_rows(columns: Columns) -> list[pa.RecordBatch]:
+    """A row of values that the model knows, and three of missing, unknown and extreme values."""
+    known, odd = {}, {}
+    for column in columns.columns_:
+        name = column.source if isinstance(column, Date) else column.name
+        if isinstance(column, Number) and column.format is None and not isinstance(column, Date):
+            known[name] = pa.array([column.fill], pa.float64())
+            odd[name] = pa.array([None, FAR, -FAR], pa.float64())
+            continue
+        typical: str | None
+        if isinstance(column, Date):
+            typical, extremes = "2000-01-01", ["0001-01-01", "9999-12-31"]
+        elif isinstance(column, Number):
+            typical, extremes = "1", [UNKNOWN, f"{FAR}"]
+        else:
+            typical, extremes = next(iter(column.categories), None), [UNKNOWN, UNKNOWN]
+        known[name] = pa.array([typical], pa.string())
+        odd[name] = pa.array([None, *extremes], pa.string())
+    return [pa.RecordBatch.from_pydict(cells) for cells in (known, odd)]
+
+
+def require_bounded(pipeline: Pipeline, parts: Collection[Any], n_bytes: int) -> None:
     """Refuse a pipeline whose rows get longer than a file of `n_bytes` accounts for.
 
-    `held` are all estimators and sparse matrices in it, however deep.
+    `parts` are all estimators and sparse matrices in it, however deep.
     """
     most = FREE_COLUMNS + n_bytes // np.dtype(np.float64).itemsize
-    for thing in held:
-        if is_sparse(thing):
-            _require_rows(thing, most)
-        else:
-            _require_sound(thing, most)
-    _through(Pipeline(pipeline.steps[:-1]), None, most)
+    for part in parts:
+        if not is_sparse(part):
+            _require_bounded_step(part, most)
+            continue
+        if part.format != "csr" or part.shape[1] > most:
+            raise ModelError(f"it holds a sparse matrix {part.format} of shape {part.shape}.")
+        part.check_format(full_check=True)
+    _width_after(Pipeline(pipeline.steps[:-1]), None, most)
 
 
-def _require_rows(matrix: Any, most: int) -> None:
-    """Refuse a sparse matrix that is not CSR or has entries beyond its ends."""
-    if matrix.format != "csr" or matrix.shape[1] > most:
-        raise ModelError(f"it holds a sparse matrix {matrix.format} of shape {matrix.shape}.")
-    matrix.check_format(full_check=True)
-
-
-def _require_sound(step: BaseEstimator, most: int) -> None:
-    """Refuse forged parameters of an estimator, and columns beyond the most."""
+def _require_bounded_step(step: BaseEstimator, most: int) -> None:
+    """Refuse forged parameters of an estimator, and rows of more than `most` columns."""
     width = getattr(step, "n_features_in_", 1)
     whole = isinstance(width, (int, np.integer)) and not isinstance(width, bool)
     if not whole or not 0 < width <= most:
@@ -77,36 +137,30 @@ def _require_sound(step: BaseEstimator, most: int) -> None:
         if hasattr(step, "_parameter_constraints"):
             step._validate_params()
         for name in TABLES_OF_SCALARS:
-            _require_scalars(getattr(step, name, None) or {})
+            table = getattr(step, name, None) or {}
+            if any(np.ndim(value) or isinstance(value, (dict, list)) for value in table.values()):
+                raise ModelError(f"it holds parameters that are no scalars: {list(table)!r}.")
     if isinstance(step, Columns):
         _require_columns(step)
     if type(step) in WIDTHS and hasattr(step, "n_features_in_"):
-        _through(step, int(width), most)
+        _width_after(step, int(width), most)
     if getattr(step, "n_jobs", None) is not None:
         raise ModelError(f"its {type(step).__name__} starts processes; a model starts none.")
-    threads = getattr(step, "n_jobs", None)
-    if threads is not None and threads > (cores := os.cpu_count() or 1):
-        step.n_jobs = cores
-
-
-def _require_scalars(table: dict[str, Any]) -> None:
-    if any(np.ndim(value) or isinstance(value, (dict, list)) for value in table.values()):
-        raise ModelError(f"it holds parameters that are no scalars: {list(table)!r}.")
 
 
 def _require_columns(columns: Columns) -> None:
-    """Refuse columns of a table whose descriptions hold anything but what they should."""
+    """Refuse columns of a table that are not described by the right types."""
     for column in columns.columns_:
-        plain: dict[str, type | tuple[type, ...]] = {"name": str, "had_missing": bool}
+        types: dict[str, type | tuple[type, ...]] = {"name": str, "had_missing": bool}
         if isinstance(column, Category):
-            plain |= {"coded": bool, "categories": list}
+            types |= {"coded": bool, "categories": list}
         elif isinstance(column, Number):
-            plain |= {"boolean": bool, "keep_nan": bool}
-            plain |= dict.fromkeys(("fill", "low", "high"), (int, float))
-            plain |= {"of": str, "part": str} if isinstance(column, Date) else {}
-        wrong = [name for name, kind in plain.items() if not isinstance(vars(column)[name], kind)]
-        texts = vars(column).get("categories", [])
-        if wrong or not all(isinstance(text, str) for text in texts):
+            types |= {"boolean": bool, "keep_nan": bool}
+            types |= dict.fromkeys(("fill", "low", "high"), (int, float))
+            types |= {"of": str, "part": str} if isinstance(column, Date) else {}
+        wrong = [name for name, kind in types.items() if not isinstance(vars(column)[name], kind)]
+        categories = vars(column).get("categories", [])
+        if wrong or not all(isinstance(value, str) for value in categories):
             raise ModelError(f"its column {column.name!r} is not described as it should be.")
     if columns.form not in FORMS or columns.missing not in WAYS:
         raise ModelError("its columns are read in a way that is not known.")
@@ -115,21 +169,25 @@ def _require_columns(columns: Columns) -> None:
 # ---- widths
 
 
-def _through(step: Any, width: int | None, most: int) -> int:
-    """Columns that a row has at most after a step, which must be `most` at most.
+def _width_after(step: Any, width: int | None, most: int) -> int:
+    """Columns that a row has at most after a step; refused if more than `most`.
 
-    The width before it is what the step was fitted to, or else what the one before gives.
+    The width before it is what the step was fitted to, or else what the previous step makes.
     """
     if isinstance(step, str) or step is None:  # "drop" or "passthrough"
         return 0 if step == "drop" else width or 0
     width = int(getattr(step, "n_features_in_", width or 0))
     if isinstance(step, Pipeline):
         for _, part in step.steps:
-            width = _through(part, width or None, most)
+            width = _width_after(part, width or None, most)
     elif isinstance(step, FeatureUnion):
-        width = sum(_through(part, width, most) for _, part in step.transformer_list)
+        width = sum(_width_after(part, width, most) for _, part in step.transformer_list)
     elif isinstance(step, ColumnTransformer):
-        width = _side_by_side(step, width, most)
+        known = getattr(step, "_transformer_to_input_indices", {})
+        width = sum(
+            _width_after(part, max(_count(columns, width), len(known.get(name, ()))), most)
+            for name, part, columns in step.transformers_
+        )
     elif type(step) in WIDTHS:
         width = WIDTHS[type(step)](step, width)
     else:
@@ -141,23 +199,11 @@ def _through(step: Any, width: int | None, most: int) -> int:
     return width
 
 
-def _side_by_side(step: ColumnTransformer, width: int, most: int) -> int:
-    known = getattr(step, "_transformer_to_input_indices", {})
-    return sum(
-        _through(part, max(_count(columns, width), len(known.get(name, ()))), most)
-        for name, part, columns in step.transformers_
-    )
-
-
 def _count(columns: Any, width: int) -> int:
     """How many columns a selection has at most."""
     if isinstance(columns, slice):
         return width
     return len(columns) if isinstance(columns, Sized) and not isinstance(columns, str) else 1
-
-
-def _same(step: Any, width: int) -> int:
-    return width
 
 
 def _encoded(step: OneHotEncoder | OrdinalEncoder | TargetEncoder, width: int) -> int:
@@ -183,11 +229,7 @@ def _binned(step: KBinsDiscretizer, width: int) -> int:
 
 def _imputed(step: SimpleImputer | KNNImputer, width: int) -> int:
     indicator = getattr(step, "indicator_", None)
-    return width + (0 if indicator is None else _marked(indicator, width))
-
-
-def _marked(step: MissingIndicator, width: int) -> int:
-    return len(step.features_)
+    return width + (0 if indicator is None else len(indicator.features_))
 
 
 def _kernel(step: Nystroem, width: int) -> int:
@@ -202,8 +244,8 @@ def _targets(step: TargetEncoder, width: int) -> int:
 
 
 def _splines(step: SplineTransformer, width: int) -> int:
-    n_splines = {one.c.shape[1] for one in step.bsplines_}
-    if len(n_splines) != 1 or any(one.k != step.degree for one in step.bsplines_):
+    n_splines = {spline.c.shape[1] for spline in step.bsplines_}
+    if len(n_splines) != 1 or any(spline.k != step.degree for spline in step.bsplines_):
         raise ModelError("its splines are not of one shape.")
     count = int(width * n_splines.pop())
     if step.n_features_out_ + width * (1 - step.include_bias) != count:
@@ -212,7 +254,7 @@ def _splines(step: SplineTransformer, width: int) -> int:
 
 
 def _products(step: PolynomialFeatures, width: int) -> int:
-    """All products of at most `degree` columns, counted until there are too many for any file."""
+    """Products of at most `degree` columns, counted until there are too many for any file."""
     low, high = (0, step.degree) if np.ndim(step.degree) == 0 else step.degree
     count = term = 1
     for degree in range(1, high + 1):
@@ -238,12 +280,12 @@ WIDTHS: dict[type, Callable[[Any, int], int]] = {
             PowerTransformer, QuantileTransformer, RobustScaler, StandardScaler,
             TfidfTransformer,
         ),
-        _same,
+        lambda step, width: width,
     ),
     Columns: lambda step, width: step._width,
     KBinsDiscretizer: _binned,
     KNNImputer: _imputed,
-    MissingIndicator: _marked,
+    MissingIndicator: lambda step, width: len(step.features_),
     Nystroem: _kernel,
     OneHotEncoder: _one_hot,
     OrdinalEncoder: _encoded,
@@ -252,4 +294,4 @@ WIDTHS: dict[type, Callable[[Any, int], int]] = {
     SplineTransformer: _splines,
     TargetEncoder: _targets,
 }  # fmt: skip
-"""Columns that a row has after each step that a model may hold, by those that it has before."""
+"""Columns after each step that a model may hold, by the number of columns before it."""

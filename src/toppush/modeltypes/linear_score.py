@@ -1,7 +1,6 @@
-"""A linear pipeline as one weight for each value: scaling folded into the weights.
+"""A linear pipeline as one weight for each value: the scaling is folded into the weights.
 
-score(row) = sum over columns of (weight x value, or the part of its text) - threshold.
-Scoring a batch is then one product with a matrix, or a running sum over the columns of a table.
+score(row) = sum over columns of (weight x value, or the weight of its category) - threshold.
 """
 
 from dataclasses import dataclass
@@ -22,60 +21,59 @@ from toppush.types import Array, Matrix
 
 @dataclass(frozen=True)
 class ColumnPart:
-    """What one column adds to the score."""
+    """The term of one column in the score."""
 
     column: Number | Category
     weights: Array
-    """One weight of a number, or the part of each text and a last 0 for texts not known."""
-    gap: float
-    """What a gap adds to that of its fill."""
+    """The weight of a number; or one for each category and a last 0 for unknown ones."""
+    missing: float
+    """Added where the value is missing, besides the weight of what it is filled with."""
 
 
 @dataclass(frozen=True)
 class LinearScore:
-    """Weights over the values that the rows come with."""
+    """Weights of the values as they come in the rows."""
 
     weights: Array
-    """Of each output of `columns`, or of each column of a matrix."""
+    """One for each output of `columns`, or for each column of a matrix."""
     threshold: float
     columns: Columns | None
-    """How a table is read, if rows come as one."""
+    """How a table is read; None if rows are a matrix."""
 
     def parts(self) -> list[ColumnPart]:
-        """What each column of a table adds."""
+        """The term of each column of a table."""
         assert self.columns is not None
-        found = []
-        for one, offset in zip(self.columns.columns_, self.columns.offsets(), strict=True):
-            own = self.weights[offset : offset + one.width]
-            gap = float(own[-1]) if one.has_indicator else 0.0
-            own = own[:-1] if one.has_indicator else own
-            found.append(
-                ColumnPart(one, own if isinstance(one, Number) else np.append(own, 0.0), gap)
-            )
-        return found
+        parts = []
+        for column, offset in zip(self.columns.columns_, self.columns.offsets(), strict=True):
+            weights, missing = self.weights[offset : offset + column.width], 0.0
+            if column.has_indicator:
+                weights, missing = weights[:-1], float(weights[-1])
+            if not isinstance(column, Number):
+                weights = np.append(weights, 0.0)
+            parts.append(ColumnPart(column, weights, missing))
+        return parts
 
     def __call__(self, rows: Matrix, counts: Counts) -> Array:
-        """Scores less the threshold; a tie with it is exactly 0, as in the ranker."""
+        """Scores minus the threshold; ties with it are exactly 0, as in the ranker."""
         if self.columns is None:
             scores = np.asarray(rows @ self.weights, np.float64)
         else:
-            scores = self._of_table(self.columns, rows, counts)
+            scores = self._scores_of_table(self.columns, rows, counts)
         decision = scores - self.threshold
         rounding = TIE * np.finfo(np.float64).eps * (np.abs(scores) + abs(self.threshold))
         decision[np.abs(decision) <= rounding] = 0.0
         return decision
 
-    def _of_table(self, columns: Columns, batch: pa.RecordBatch, counts: Counts) -> Array:
-        scores = np.zeros(len(batch))
-        term = np.empty(len(batch))
-        for part, (values, gaps) in zip(self.parts(), columns.read(batch, counts), strict=True):
+    def _scores_of_table(self, columns: Columns, batch: pa.RecordBatch, counts: Counts) -> Array:
+        scores, term = np.zeros(len(batch)), np.empty(len(batch))
+        for part, (values, missing) in zip(self.parts(), columns.read(batch, counts), strict=True):
             if isinstance(part.column, Number):
                 np.multiply(values, part.weights[0], out=term)
             else:
                 np.take(part.weights, values, out=term, mode="wrap")  # -1 is the last, 0
             scores += term
-            if gaps is not None and part.gap:
-                scores += part.gap * gaps
+            if missing is not None and part.missing:
+                scores += part.missing * missing
         return scores
 
 
@@ -86,15 +84,15 @@ def fold(steps: list[tuple[str, BaseEstimator]]) -> LinearScore | None:
     if not isinstance(ranker, (TopPush, TopPushCV)):
         return None
     weights = ranker.coef_[0].astype(np.float64)
-    found = scaling([step for _, step in before[columns is not None :]], len(weights))
-    if found is None:
+    scaled = scaling([step for _, step in before[columns is not None :]], len(weights))
+    if scaled is None:
         return None
-    factor, shift = found
+    factor, shift = scaled
     return LinearScore(weights * factor, float(ranker.threshold_ + shift @ weights), columns)
 
 
 def scaling(scalers: list[BaseEstimator], width: int) -> tuple[Array, Array] | None:
-    """Factor and shift of x -> factor x - shift, or None if a step is not a scaler known here."""
+    """Factor and shift of x -> factor x - shift; None if a step is not a known scaler."""
     if not all(isinstance(scaler, (MaxAbsScaler, StandardScaler)) for scaler in scalers):
         return None
     factor, shift = np.ones(width), np.zeros(width)
@@ -105,18 +103,18 @@ def scaling(scalers: list[BaseEstimator], width: int) -> tuple[Array, Array] | N
     return factor, shift
 
 
-def largest(steps: list[tuple[str, BaseEstimator]]) -> Array | None:
-    """A size that no training value of a column exceeds, if the first step is a scaler."""
+def larger(steps: list[tuple[str, BaseEstimator]], rows: Matrix) -> list[tuple[int, float]]:
+    """Columns of a matrix with a value far above the training values, and how many times larger.
+
+    None are reported unless the first step is a scaler, which knows the training values.
+    """
     first = steps[0][1]
     if isinstance(first, MaxAbsScaler):
-        return np.asarray(first.max_abs_)
-    if isinstance(first, StandardScaler) and first.var_ is not None:
-        return np.asarray(np.sqrt((first.var_ + first.mean_**2) * np.max(first.n_samples_seen_)))
-    return None
-
-
-def larger(rows: Matrix, known: Array) -> list[tuple[int, float]]:
-    """Columns with a value far above the known size, and how many times as large it is."""
+        known = np.asarray(first.max_abs_)
+    elif isinstance(first, StandardScaler) and first.var_ is not None:
+        known = np.sqrt((first.var_ + first.mean_**2) * np.max(first.n_samples_seen_))
+    else:
+        return []
     limit = np.where(known > 0.0, LARGER * known, np.inf)
     sizes = column_sizes(rows)
     columns = np.flatnonzero(sizes > limit)

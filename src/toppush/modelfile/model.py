@@ -1,4 +1,4 @@
-"""A fitted pipeline together with what is known of it."""
+"""A fitted pipeline together with the record about its fit."""
 
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -10,9 +10,9 @@ from numpy.typing import ArrayLike
 from sklearn.pipeline import Pipeline
 
 from toppush.explain.reasons import Explanation, Pair, explain, explain_pair
-from toppush.export.linear import LinearScore, fold, larger, largest
-from toppush.modeltypes import kind_of
-from toppush.modeltypes.base import About, Kind, Ranker
+from toppush.modeltypes import model_type_of
+from toppush.modeltypes.base import About, ModelType, Ranker
+from toppush.modeltypes.linear_score import LinearScore, fold, larger
 from toppush.system.errors import ModelError
 from toppush.system.reading import DataError
 from toppush.tables.column_types import Category, Column, Counts, Date
@@ -37,8 +37,8 @@ class Model:
     pipeline : sklearn Pipeline
         Its last step is a fitted ranker, such as `TopPush`.
     about : dict
-        What is known of the fit: "label", "data", "fit", "certificate", "versions" and so on;
-        what JSON can hold.
+        The record about the fit: "label", "data", "fit", "certificate", "versions" and so on, as
+        JSON can hold it.
 
     Examples
     --------
@@ -53,6 +53,8 @@ class Model:
 
     pipeline: Pipeline
     about: About = field(default_factory=dict)
+    is_base_model: bool = False
+    """Whether it is exported as a base model of another."""
 
     @property
     def ranker(self) -> Ranker:
@@ -60,16 +62,16 @@ class Model:
         return self.pipeline[-1]  # type: ignore[no-any-return]
 
     @property
-    def kind(self) -> Kind:
-        """What kind of model it is."""
-        found = kind_of(self.ranker)
-        if found is None:
+    def model_type(self) -> ModelType:
+        """The model type of the ranker."""
+        model_type = model_type_of(self.ranker)
+        if model_type is None:
             raise ModelError(f"a model ends with a ranker of toppush, and not {self.ranker!r}.")
-        return found
+        return model_type
 
     @cached_property
     def linear(self) -> LinearScore | None:
-        """The pipeline as one linear score, if it is one."""
+        """The pipeline as one linear score, if it is linear in the values."""
         return fold(self.pipeline.steps)
 
     @property
@@ -84,13 +86,18 @@ class Model:
         return first if isinstance(first, Columns) else None
 
     @property
-    def is_member(self) -> bool:
-        """Whether it is one of several that make a model, for an export."""
-        return bool(self.about.get("is_member"))
+    def first(self) -> int:
+        """Number of a matrix's first column in its file."""
+        return int(self.about.get("layout", {}).get("first", 0))
 
-    def member(self, ranker: Ranker) -> "Model":
-        """The model with another ranker in the place of the last step, for an export."""
-        return Model(Pipeline([*self.pipeline.steps[:-1], ("ranker", ranker)]), {"is_member": True})
+    @property
+    def numbered(self) -> list[str]:
+        """Names of the columns of a matrix, by their numbers in the file."""
+        return [f"number {self.first + place}" for place in range(self.pipeline.n_features_in_)]
+
+    def base_model(self, ranker: Ranker) -> "Model":
+        """The model with a base model in place of its ranker, for an export."""
+        return Model(Pipeline([*self.pipeline.steps[:-1], ("ranker", ranker)]), is_base_model=True)
 
     @property
     def label(self) -> LabelRule:
@@ -103,7 +110,7 @@ class Model:
 
     @cached_property
     def scale(self) -> ScoreScale | None:
-        """What scores mean, or None if the model was made without."""
+        """Percentiles and probabilities of scores, or None if the model was made without."""
         known = self.about.get("scores")
         if known is None:
             return None
@@ -120,7 +127,7 @@ class Model:
         return None if self.scale is None else self.scale.percentile(scores)
 
     def probability(self, scores: ArrayLike) -> Array | None:
-        """Calibrated probabilities: the share of positives to expect at such scores.
+        """Calibrated probabilities: the expected precision at such scores.
 
         None if the model does not know, as `scale_text` says.
         """
@@ -147,36 +154,33 @@ class Model:
             raise ModelError(f"its steps cannot score these rows ({error!r}).") from error
         finite = np.isfinite(scores)
         if not finite.all():
-            raise DataError("has no finite score; mend its values.", row=int(np.argmin(finite)) + 1)
+            row = int(np.argmin(finite)) + 1
+            raise DataError("has no finite score; correct its values.", row=row)
         return scores
 
     def _scores(self, rows: Matrix, counts: Counts) -> Array:
         if self.columns is not None and _is_batch(rows):
-            return self._of_table(self.columns, rows, counts)
-        self.look(rows, counts)
+            if self.linear is not None:
+                return self.linear(rows, counts)
+            prepared = self.columns.matrix(rows, counts)
+            return self.pipeline[1:].decision_function(prepared)  # type: ignore[no-any-return]
+        self.count_unusual(rows, counts)
         if self.columns is None and self.linear is not None:
             return self.linear(rows, counts)
         return self.pipeline.decision_function(rows)  # type: ignore[no-any-return]
 
-    def _of_table(self, columns: Columns, batch: pa.RecordBatch, counts: Counts) -> Array:
-        """Scores of a batch, whose values are read once."""
-        if self.linear is not None:
-            return self.linear(batch, counts)
-        rows = columns.matrix(batch, counts)
-        return self.pipeline[1:].decision_function(rows)  # type: ignore[no-any-return]
-
-    def look(self, rows: Matrix, counts: Counts) -> None:
-        """Add gaps, unknown texts and columns far larger than in training to `counts`."""
+    def count_unusual(self, rows: Matrix, counts: Counts) -> None:
+        """Add missing values, unknown categories and columns of far larger values to `counts`."""
         if self.columns is not None and _is_batch(rows):
             self.columns.read(rows, counts)
-        elif self.columns is None and (known := largest(self.pipeline.steps)) is not None:
-            for column, ratio in larger(rows, known):
+        elif self.columns is None:
+            for column, ratio in larger(self.pipeline.steps, rows):
                 counts.note_larger(f"number {column + self.first}", ratio)
 
     def explain(
         self, rows: Matrix, n_columns: int = 3, *, against: Matrix = None
     ) -> list[Explanation]:
-        """Why each row stands where it does in the list of these rows.
+        """Why each row has its place in the ranking of these rows.
 
         Parameters
         ----------
@@ -184,7 +188,7 @@ class Model:
         n_columns : int, default=3
             How many columns are named at most.
         against : rows, optional
-            What rows are compared with in the mean; by default the highest-ranked negatives of the
+            Rows whose mean is the reference; by default the highest-ranked negatives of the
             training rows, which `fit` has learned.
 
         Returns
@@ -198,7 +202,7 @@ class Model:
         )
 
     def explain_pair(self, x: Matrix, y: Matrix, n_columns: int = 3) -> Pair:
-        """Why the row x stands above the row y.
+        """Why the row x ranks above the row y.
 
         Parameters
         ----------
@@ -212,16 +216,6 @@ class Model:
         pair = _sliceable(x), _sliceable(y)
         return explain_pair(self.pipeline, *pair, n_columns, names=self.numbered)
 
-    @property
-    def numbered(self) -> list[str]:
-        """What the columns of a matrix are called, by their numbers in the file."""
-        return [f"number {self.first + place}" for place in range(self.pipeline.n_features_in_)]
-
-    @property
-    def first(self) -> int:
-        """Number of a matrix's first column in its file."""
-        return int(self.about.get("layout", {}).get("first", 0))
-
     def needs(
         self,
         *,
@@ -230,20 +224,15 @@ class Model:
         carry: tuple[str, ...] = (),
         numbers: tuple[str, ...] = (),
     ) -> Needs:
-        """What a file must give to be scored, with labels if they are wanted."""
-        known = self.columns.columns_ if self.columns else []
-        schema = {one.source: read_as(one) for one in known}
+        """What to read of a file that is scored, with labels if they are wanted."""
+        columns = self.columns.columns_ if self.columns else []
+        schema = {column.source: read_as(column) for column in columns}
         wanted = (label or self.label.column, self.label.type) if labels else None
         return Needs(schema, self.about.get("layout", {}), wanted, carry, numbers)
 
 
-def _sliceable(rows: Matrix) -> Matrix:
-    """Rows of which some can be taken."""
-    return pa.Table.from_batches([rows]) if _is_batch(rows) else rows
-
-
 def read_as(column: Column) -> pa.DataType:
-    """What the values of a column are in a file that does not say."""
+    """The type that a column is read as from files without types."""
     if isinstance(column, Category | Date) or column.format is not None:
         return pa.string()
     return pa.bool_() if column.boolean else pa.float64()
@@ -251,3 +240,8 @@ def read_as(column: Column) -> pa.DataType:
 
 def _is_batch(rows: Matrix) -> bool:
     return isinstance(rows, pa.RecordBatch)
+
+
+def _sliceable(rows: Matrix) -> Matrix:
+    """Rows that can be indexed."""
+    return pa.Table.from_batches([rows]) if _is_batch(rows) else rows

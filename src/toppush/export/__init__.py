@@ -1,1 +1,0 @@
-"""Models for other programs: ONNX, and linear weights as JSON."""
