@@ -159,11 +159,6 @@ def test_every_loss_ranks(loss, rows):
     assert ranker(loss=loss).fit(X, y).score(X, y) > 0.95
 
 
-def test_unfitted():
-    with pytest.raises(NotFittedError):
-        TopPush().predict([[1.0]])
-
-
 # Labels and kinds of input.
 
 
@@ -266,13 +261,6 @@ def test_data_are_left_alone(kind, dtype, rows, tmp_path):
     assert_array_equal(weight, kept[2])
 
 
-def test_read_only_data(rows):
-    X, y = rows
-    for array in (X, y):
-        array.flags.writeable = False
-    ranker().fit(X, y).predict(X)
-
-
 def test_wide_sparse_data_give_weights_for_all_columns(rows):
     """Empty columns are dropped inside; their weights are 0."""
     X, y = rows
@@ -330,13 +318,6 @@ def test_tuned_threshold(rows):
     tuned = TunedThresholdClassifierCV(ranker(), scoring="balanced_accuracy", cv=3).fit(X, y)
     balanced = 0.5 * (tuned.predict(X)[y == 1].mean() + 1 - tuned.predict(X)[y == 0].mean())
     assert balanced > 0.9
-
-
-def test_clone_takes_parameters_alone(fitted):
-    copy = clone(fitted)
-    assert copy.get_params() == fitted.get_params()
-    assert not hasattr(copy, "coef_")
-    assert clone(ranker(0.3, top=0.2, loss="logistic")).get_params()["top"] == 0.2
 
 
 def test_pickle_and_joblib(fitted, rows, tmp_path):
@@ -539,20 +520,6 @@ def test_bad_parameters(params, sentence, rows):
 def test_lam_must_be_a_finite_number(lam, rows):
     with pytest.raises(ValueError, match="'lam' parameter of TopPush"):
         ranker(lam).fit(*rows)
-
-
-@pytest.mark.parametrize("method", ["predict", "decision_function"])
-@pytest.mark.parametrize("n_features", [5, 7])
-def test_wrong_number_of_features(method, n_features, fitted):
-    sentence = f"X has {n_features} features, but TopPush is expecting 6 features"
-    with pytest.raises(ValueError, match=sentence):
-        getattr(fitted, method)(np.zeros((2, n_features)))
-
-
-@pytest.mark.parametrize("bad", [np.nan, np.inf])
-def test_nan_and_infinity_at_prediction(bad, fitted):
-    with pytest.raises(ValueError, match=r"contains (NaN|infinity)"):
-        fitted.predict(np.full((1, 6), bad))
 
 
 # A fit that does not end.

@@ -1,6 +1,5 @@
 """Paths over lam and top, and their choice by cross-validation, against fits one by one."""
 
-import pickle
 import sys
 import time
 from dataclasses import replace
@@ -15,7 +14,6 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.base import clone, is_classifier
-from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import average_precision_score, get_scorer, make_scorer, roc_auc_score
 from sklearn.model_selection import (
@@ -724,14 +722,6 @@ def test_pipelines_and_nested_cross_validation(rows):
     assert scores.min() > 0.8
 
 
-def test_pickle(fitted, rows):
-    X, _ = rows
-    copy = pickle.loads(pickle.dumps(fitted))
-    assert_array_equal(copy.decision_function(X), fitted.decision_function(X))
-    assert copy.cv_results_["params"] == fitted.cv_results_["params"]
-    assert copy.get_params() == fitted.get_params()
-
-
 @pytest.mark.parametrize("n_jobs", [1, 2])
 def test_repeats_to_the_bit(n_jobs, rows):
     found = [TopPushCV(LAMS, tops=(1, 5), cv=3, n_jobs=n_jobs).fit(*rows) for _ in range(2)]
@@ -758,11 +748,6 @@ def test_data_are_left_alone(rows):
     TopPushCV(LAMS, tops=(1,), cv=3).fit(X, y, sample_weight=weight)
     for now, before in zip((X, y, weight), kept, strict=True):
         assert_array_equal(now, before)
-
-
-def test_unfitted(rows):
-    with pytest.raises(NotFittedError):
-        TopPushCV().predict(rows[0])
 
 
 def test_a_degenerate_choice_is_said(rng):
