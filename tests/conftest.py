@@ -3,6 +3,7 @@
 import os
 import shutil
 from collections import defaultdict
+from itertools import combinations
 from pathlib import Path
 from zlib import crc32
 
@@ -14,7 +15,7 @@ import numpy as np
 import pytest
 from hypothesis import settings
 
-for name, count in (("steady", 20), ("thorough", 40)):
+for name, count in (("steady", 10), ("thorough", 40)):
     settings.register_profile(
         name, derandomize=True, deadline=None, max_examples=count, database=None
     )
@@ -26,15 +27,21 @@ ROOT = Path(__file__).resolve().parent.parent
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
     """Of a law marked `sampled(n)` the quick run takes every n-th case, at least one, picked by
-    its name; the others are long."""
+    its name. The long run adds cases until every two values of its parameters have met; what is
+    left is slow."""
     laws = defaultdict(list)
     for item in items:
-        if (mark := item.get_closest_marker("sampled")) is not None:
+        mark = item.get_closest_marker("sampled")
+        if mark is not None and hasattr(item, "callspec"):
             laws[item.path, item.cls, item.originalname, mark.args[0]].append(item)
     for (*_, one_in), cases in laws.items():
-        by_name = sorted(cases, key=lambda item: crc32(item.name.encode()))
-        for item in by_name[-(-len(cases) // one_in) :]:
-            item.add_marker("long")
+        met = set()
+        for place, item in enumerate(sorted(cases, key=lambda item: crc32(item.name.encode()))):
+            values = [(name, id(value)) for name, value in item.callspec.params.items()]
+            pairs = set(combinations(values, 2))
+            if place >= -(-len(cases) // one_in):
+                item.add_marker("slow" if pairs and pairs <= met else "long")
+            met |= pairs
 
 
 @pytest.fixture

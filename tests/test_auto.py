@@ -113,7 +113,6 @@ def test_of_equal_scores_negatives_come_first():
 # ---- how members are combined
 
 
-@settings(max_examples=25)
 @given(st.integers(0, 10_000), st.integers(1, 5))
 def test_weights_are_shares(seed, n_members):
     rng = np.random.default_rng(seed)
@@ -373,7 +372,6 @@ def test_a_member_that_is_better_is_said():
 # ---- choices are judged on other rows than those that made them
 
 
-@settings(max_examples=20)
 @given(st.integers(0, 10_000), st.integers(3, 5))
 def test_a_fold_has_no_say_in_what_scores_it(seed, n_folds):
     """Other labels in a fold leave the weights, penalties and rounds for its rows as they are."""

@@ -9,7 +9,7 @@ from itertools import combinations, permutations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 from scipy.optimize import minimize
@@ -129,7 +129,6 @@ class TestRisks:
         assert value(risk, *scores) == pytest.approx(ordered_hinge(*scores, shares), abs=1e-12)
 
     @given(score_lists(3))
-    @settings(max_examples=60, deadline=None)
     def test_average_precision_hinge_is_the_worst_of_all_rankings(self, scores):
         risk = AveragePrecisionHinge()
         assert value(risk, *scores) == pytest.approx(average_precision_hinge(*scores), abs=1e-12)
@@ -143,14 +142,12 @@ class TestRisks:
             assert found == pytest.approx(average_precision_hinge(*scores), abs=1e-12)
 
     @given(score_lists(40), st.sampled_from([0.01, 0.3, 1.0]))
-    @settings(deadline=None)
     def test_average_precision_hinge_is_that_of_the_published_search(self, scores, scale):
         scores = [scale * side for side in scores]
         found = value(AveragePrecisionHinge(), *scores)
         assert found == pytest.approx(average_precision_hinge_by_greed(*scores), abs=1e-11)
 
     @given(score_lists(3), st.data())
-    @settings(max_examples=80, deadline=None)
     def test_partial_area_hinge_is_the_worst_of_all_subsets_and_rankings(self, scores, data):
         low = data.draw(st.integers(0, len(scores[1]) - 1))
         high = data.draw(st.integers(low + 1, len(scores[1])))
@@ -196,7 +193,6 @@ class TestRisks:
 
 class TestSimplex:
     @given(st.integers(1, 12), st.integers(1, 6), st.integers(0, 2**32 - 1))
-    @settings(deadline=None)
     def test_no_corner_lies_below_the_minimiser_in_slope(self, size, rank, seed):
         """The optimality condition: every entry's slope is at least the used entries' slope."""
         rng = np.random.default_rng(seed)

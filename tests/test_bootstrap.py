@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import beta, binom, norm
 
@@ -37,7 +37,6 @@ def populations(positive, lists, draws=3, seed=0):
 
 
 @pytest.mark.parametrize("name, parameters", CASES)
-@settings(max_examples=20)
 @given(rows=rows_of_lists, seed=st.integers(0, 99))
 def test_measures_of_draws_are_the_metrics(name, parameters, rows, seed):
     """Of the list with the weights of a draw and the two unseen rows at its ends."""

@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from click.testing import CliRunner
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from files import DROP, made_rows, quick_fit, write
@@ -59,7 +59,6 @@ def test_no_fold_parts_a_group(many):
 
 
 @given(st.integers(0, 10_000), st.integers(2, 6))
-@settings(max_examples=40, deadline=None)
 def test_folds_hold_out_what_is_later(seed, n_folds):
     rng = np.random.default_rng(seed)
     positive, time = rng.random(120) < 0.4, rng.integers(0, 90, 120).astype(float)

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.testing import assert_allclose
@@ -40,7 +40,6 @@ PARAMS = {
 SHARES = {"positives_at_top", "recall_at_fpr", "ranking_loss", "top_loss", "auc", "partial_auc"}
 every_metric = pytest.mark.parametrize("name", PARAMS)
 close = partial(assert_allclose, rtol=1e-12, atol=1e-12)
-quick = settings(max_examples=30, deadline=None, derandomize=True, database=None)
 
 
 def measure(name, y, score, **params):
@@ -109,7 +108,6 @@ def limits(draw, name, n_pos, n_neg):
 
 
 @every_metric
-@quick
 @given(data=st.data())
 def test_matches_slow_code(name, data):
     y, score = data.draw(lists(max_size=6))
@@ -139,7 +137,6 @@ def test_by_hand():
 # ------------------------------------------------------------- scikit-learn
 
 
-@quick
 @given(weighted_lists(any_weight | st.just(0.0)), st.floats(0.01, 1))
 def test_agrees_with_sklearn(case, max_fpr):
     y, score, weight = case
@@ -174,7 +171,6 @@ def test_agrees_with_sklearn_on_a_long_list():
     close(metrics.ndcg(y, score), ndcg_score([y], [score]))
 
 
-@quick
 @given(lists(), st.floats(0.01, 0.99))
 def test_partial_auc_and_mcclish(case, max_fpr):
     area = max_fpr * metrics.partial_auc(*case, max_fpr=max_fpr)
@@ -187,7 +183,6 @@ def test_partial_auc_and_mcclish(case, max_fpr):
 
 
 @every_metric
-@quick
 @given(case=lists(any_score))
 def test_only_the_order_counts(name, case):
     y, score = case
@@ -196,7 +191,6 @@ def test_only_the_order_counts(name, case):
 
 
 @every_metric
-@quick
 @given(case=weighted_lists(), seed=st.integers(0, 2**32 - 1))
 def test_rows_come_in_any_order(name, case, seed):
     y, score, weight = case
@@ -212,7 +206,6 @@ def depth_of(name, weight):
 
 
 @every_metric
-@quick
 @given(case=weighted_lists(st.integers(1, 4).map(float)))
 def test_a_weight_is_a_number_of_copies(name, case):
     y, score, weight = case
@@ -222,7 +215,6 @@ def test_a_weight_is_a_number_of_copies(name, case):
 
 
 @every_metric
-@quick
 @given(case=lists(), extra=lists(any_score))
 def test_weight_zero_is_no_row(name, case, extra):
     both = [np.concatenate(pair) for pair in zip(case, extra, strict=True)]
@@ -231,7 +223,6 @@ def test_weight_zero_is_no_row(name, case, extra):
 
 
 @pytest.mark.parametrize("name", sorted(SHARES | {"average_precision", "lift_at"}))
-@quick
 @given(case=weighted_lists(), scale=st.sampled_from([1e-90, 0.1, 7.0, 1e90]))
 def test_the_unit_of_weight_is_free(name, case, scale):
     y, score, weight = case
@@ -240,14 +231,12 @@ def test_the_unit_of_weight_is_free(name, case, scale):
 
 
 @every_metric
-@quick
 @given(case=lists())
 def test_pos_label_turns_the_classes_round(name, case):
     y, score = case
     assert measure(name, y, score, pos_label=0) == measure(name, 1 - y, score)
 
 
-@quick
 @given(lists(any_score))
 def test_proposition_1(case):
     rank, top = metrics.ranking_loss(*case), metrics.top_loss(*case)
@@ -256,7 +245,6 @@ def test_proposition_1(case):
     assert top <= min(n_neg * rank, 1) + 1e-12
 
 
-@quick
 @given(weighted_lists())
 def test_relations(case):
     y, score, weight = case
@@ -273,7 +261,6 @@ def test_relations(case):
     close(metrics.auc(y, -score, sample_weight=weight), 1 - find("auc"))
 
 
-@quick
 @given(lists(st.floats(allow_nan=False, allow_infinity=False)))
 def test_auc_and_ranking_loss_without_ties(case):
     y, score = case

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 from sklearn.base import clone
@@ -84,7 +84,6 @@ def caught(function):
 # The rule.
 
 
-@settings(max_examples=100)
 @given(st.lists(st.text("abc", min_size=1, max_size=2), min_size=2, max_size=2, unique=True),
        st.integers(0, 3), st.integers(0, 3))  # fmt: skip
 def test_of_two_strings_the_rarer(pair, first, second):
@@ -320,7 +319,6 @@ def far_auc(ranker, X, y):
 # Recall at 10 false positives.
 
 
-@settings(max_examples=50)
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 9)), min_size=2, max_size=60))
 def test_recall_at_10_false_positives_is_that_of_the_tables(made):
     positive, scores = (np.array(column) for column in zip(*made, strict=True))

@@ -9,7 +9,7 @@ from threading import Event
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
@@ -235,7 +235,6 @@ def test_of_equal_scores_the_first_is_chosen(rows):
 # The head of a list, by which the default chooses.
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.integers(0, 2**32 - 1), st.integers(1, 4), st.booleans())
 def test_joined_heads_have_the_recall_of_the_whole_list(seed, n_lists, weighted):
     rng = np.random.default_rng(seed)

@@ -3,7 +3,7 @@
 import cvxpy as cp
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 from scipy.optimize import minimize
@@ -86,7 +86,6 @@ def steps(draw):
 
 
 @pytest.mark.parametrize("name", PAIR_LOSSES)
-@settings(deadline=None, max_examples=60)
 @given(steps(), st.booleans())
 def test_step_meets_the_conditions_of_a_minimum(name, case, warm):
     target, cost, stiffness = case
@@ -284,7 +283,6 @@ def slow_push(loss, scores, weights, p):
 
 
 @pytest.mark.parametrize("loss", PUSH_NORMS)
-@settings(deadline=None, max_examples=50)
 @given(
     st.integers(0, 2**32 - 1), st.integers(1, 7), st.integers(1, 7), st.sampled_from([1, 2.5, 16])
 )
@@ -339,7 +337,6 @@ def test_p_norm_push_tends_to_infinite_push(loss):
 # Accuracy at the top
 
 
-@settings(deadline=None, max_examples=20)
 @given(st.integers(0, 2**32 - 1), st.sampled_from([1e-3, 1.0, 100.0]), st.integers(2, 12))
 def test_interior_points_close_the_gap_and_bound_every_problem(seed, C, n_rows):
     rng = np.random.default_rng(seed)

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
@@ -183,7 +183,6 @@ def test_reads_tables_with_the_label_last(tmp_path):
 # Scaling and made data.
 
 
-@settings(max_examples=30, deadline=None, derandomize=True, database=None)
 @given(st.integers(0, 2**32 - 1), st.integers(1, 12), st.integers(1, 5))
 def test_columns_in_the_unit_range_as_scikit_learn_has_them(seed, n_rows, n_cols):
     rng = np.random.default_rng(seed)

@@ -6,7 +6,7 @@ from math import e, exp, log, sqrt
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from reproduce.theory import halfspace_bound, printed_bound, top_bound
@@ -20,7 +20,6 @@ BOUNDS = {
 }
 every_bound = pytest.mark.parametrize("bound, given_", BOUNDS.values(), ids=BOUNDS)
 balls = pytest.mark.parametrize("bound", [top_bound, printed_bound])
-quick = settings(max_examples=40, deadline=None, derandomize=True, database=None)
 
 
 def test_mended_by_hand():
@@ -56,7 +55,6 @@ def test_halfspaces_by_hand():
 
 
 @every_bound
-@quick
 @given(data=st.data())
 def test_monotone(bound, given_, data):
     name = data.draw(st.sampled_from(sorted(given_)))
@@ -155,7 +153,6 @@ def test_lemma_1_is_false_as_printed():
     assert share_at_delta == 1.0 > loss == pytest.approx(0.01)
 
 
-@quick
 @given(seed=st.integers(0, 2**32 - 1), margin=st.sampled_from([0.4, 0.5, 0.6]))
 def test_few_positives_are_within_the_margin_after_a_move_to_the_net(seed, margin):
     """Step 1 of the mended proof: share of rows not clear at w' <= factor times loss at w."""
