@@ -254,6 +254,7 @@ def test_what_is_no_date_is_named():
     assert np.isfinite(ranker.decision_function(missing)).all()
 
 
+@pytest.mark.long
 def test_texts_of_their_own_in_every_row_are_not_learned():
     X, y = made()
     table = pd.DataFrame(X, columns=list("abc")).assign(id=[f"T{row}" for row in range(N_ROWS)])

@@ -246,6 +246,7 @@ def test_the_demo_needs_no_more_than_the_command_line():
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
+@pytest.mark.long
 def test_demo_compares_the_default(tmp_path, monkeypatch):
     demo = import_module("toppush.cli.demo")
 

@@ -254,6 +254,7 @@ def test_a_path_begins_at_the_dual_that_the_workers_keep(client, top, rng):
     assert sum(one.n_iter for one in there) < sum(alone)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "scoring", [None, pytest.param("average_precision", marks=pytest.mark.long)]
 )

@@ -18,9 +18,6 @@ PAGES = [*sorted((ROOT / "docs").glob("*.md")), ROOT / "README.md"]
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 SKETCHES = {"extending.md"}
 """Whose code leaves parts out; `tests/test_extending.py` has it whole."""
-QUICK = {
-    "README.md", "any-model.md", "budgets.md", "explain.md", "guide.md", "linear.md", "watching.md",
-}  # fmt: skip
 PROMPT = {"explain", "info", "rank"}
 """Commands that are done at once."""
 ELSEWHERE = {"demo"}
@@ -34,10 +31,6 @@ ANSWERED = {0, 3, 5}
 def blocks(page, *languages):
     found = BLOCK.findall(page.read_text(encoding="utf-8"))
     return [code for language, code in found if language in languages]
-
-
-def marked(name, quick):
-    return pytest.param(name, id=name.name, marks=[] if quick else [pytest.mark.long])
 
 
 @pytest.fixture(scope="module")
@@ -71,8 +64,11 @@ def test_sketches_are_python(page):
     "ignore::toppush.DegenerateWarning",
     "ignore:X does not have valid feature names, but LGBM",  # LightGBM 4.6, of any array
 )
+@pytest.mark.long
 @pytest.mark.parametrize(
-    "page", [marked(page, page.name in QUICK) for page in WITH_PYTHON if page.name not in SKETCHES]
+    "page",
+    [page for page in WITH_PYTHON if page.name not in SKETCHES],
+    ids=lambda page: page.name,
 )
 def test_python_of_pages_runs(page, here):
     try:

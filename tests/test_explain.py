@@ -526,6 +526,7 @@ OWN = {
 }
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", OWN)
 @pytest.mark.parametrize("others", [[], ["logistic"]], ids=["alone", "with another"])
 def test_what_base_models_cannot_share_out_is_other(name, others, rng):

@@ -136,12 +136,18 @@ TRIED = [key for key in CONTESTANTS if not key.startswith("paper-") or key == "p
 """The paper's rivals are one function of many settings; one of them shows it."""
 
 
-def _marked(key):
-    return key if key in QUICK else pytest.param(key, marks=pytest.mark.long)
+def rankers_and_forms():
+    for key in TRIED:
+        for form in FORMS:
+            is_first, is_quick = form == "frame", key in QUICK
+            if is_first and is_quick:
+                yield key, form
+            else:
+                mark = "long" if is_first or is_quick else "slow"
+                yield pytest.param(key, form, marks=getattr(pytest.mark, mark))
 
 
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("key", [_marked(key) for key in TRIED])
+@pytest.mark.parametrize("key, form", rankers_and_forms())
 def test_every_ranker_ranks_every_form_of_rows(key, form, table):
     if not CONTESTANTS[key].is_available:
         pytest.skip(f"{CONTESTANTS[key].needs} is not installed")

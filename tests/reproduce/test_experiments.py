@@ -217,6 +217,7 @@ def test_a_fit_that_is_shared_is_made_once(rows):
     assert max(Counter(made).values()) <= N_FOLDS  # folds may be as large as one another
 
 
+@pytest.mark.long
 def test_a_run_keeps_the_results_of_shared_fits(tmp_path, directory):
     store, events = Store(tmp_path / "records.sqlite"), []
     plan = Plan(["diabetes"], ["lr-top", "lr"], trials=1, directory=directory)
@@ -335,6 +336,7 @@ def test_a_run_is_told_of(tmp_path, directory):
     assert [event.config["trial"] for event in timing] == [None, None]
 
 
+@pytest.mark.long
 def test_what_fails_or_takes_too_long_is_a_row_that_says_so(tmp_path, rows, directory):
     X, y = rows
     few = np.r_[np.flatnonzero(y)[:1], np.flatnonzero(~y)[:40]]
@@ -395,6 +397,7 @@ def test_the_more_trials_ended_the_sooner_hopeless_ones_are_not_begun():
     assert limits.late(cell).endswith("about 5 min by 5 of 30")
 
 
+@pytest.mark.long
 def test_a_method_that_was_thought_quick_is_foreseen_when_it_is_late(
     tmp_path, directory, monkeypatch
 ):
@@ -413,6 +416,7 @@ def test_a_method_that_was_thought_quick_is_foreseen_when_it_is_late(
     assert all(re.search(forecast_of_all, record.message) for record in found)
 
 
+@pytest.mark.long
 def test_a_forecast_is_known_when_a_trial_is_tried_again(ask, tmp_path):
     """Without it, a method that is not known as slow would begin its hopeless trials anew."""
     words = ["table2", "--sets", "diabetes", "--methods", "lr", "--trials", "2"]
