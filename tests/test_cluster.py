@@ -22,7 +22,7 @@ dd = pytest.importorskip("dask.dataframe", reason="needs Dask, the extra [dask]"
 pd = pytest.importorskip("pandas")
 cluster = pytest.importorskip("toppush.designs.dask")
 workers_module = sys.modules["toppush.designs.dask.workers"]
-HELD = sys.modules["toppush.designs.dask.asking"].HELD
+GROUPS = sys.modules["toppush.designs.dask.groups"].GROUPS
 
 pytestmark = [pytest.mark.sampled(2), pytest.mark.filterwarnings("ignore::ResourceWarning")]
 
@@ -62,11 +62,11 @@ def test_persisted_rows_stay_where_they_are(client, rng):
     X, y = made("dense", rng)
     kept = lazy(X, 50).persist()
     distributed.wait(kept)
-    homes = workers_module.homes_of(client, kept)
+    homes = workers_module.holders_of(client, kept)
     assert set(homes) <= set(client.nthreads())
     with cluster.DaskDesign(kept, da.from_array(y, chunks=50)) as design:
-        for member in design._members:
-            assert {homes[part] for part in member.parts} == {member.address}
+        for group in design._groups:
+            assert {homes[part] for part in group.partitions} == {group.address}
     check_same(solved(kept, y), solved(X, y))
 
 
@@ -84,10 +84,10 @@ def test_scores_and_labels_are_lazy(client, rng):
 
 def test_blocks_go_when_the_fit_ends(client, rng):
     X, y = made("dense", rng)
-    before = set(HELD)
+    before = set(GROUPS)
     with cluster.DaskDesign(lazy(X, 100), da.from_array(y, chunks=100)):
-        assert set(HELD) - before
-    while set(HELD) - before:  # until the workers have heard of it
+        assert set(GROUPS) - before
+    while set(GROUPS) - before:  # until the workers have heard of it
         time.sleep(0.01)
 
 
@@ -125,18 +125,18 @@ def _first_negative(block):
     return block.first_negative
 
 
-def test_partitions_are_shared_out():
+def test_partitions_are_assigned_to_workers():
     workers = {"a": 1, "b": 3}
-    assert workers_module.shared_out([None] * 4, [1.0] * 4, workers) == [
+    assert workers_module.assigned([None] * 4, [1.0] * 4, workers) == [
         ("a", [0]),
         ("b", [1, 2, 3]),
     ]
-    assert workers_module.shared_out([None], [5.0], workers) == [("b", [0])]
-    assert workers_module.shared_out(["b", "a", "b"], [1.0] * 3, workers) == [
+    assert workers_module.assigned([None], [5.0], workers) == [("b", [0])]
+    assert workers_module.assigned(["b", "a", "b"], [1.0] * 3, workers) == [
         ("b", [0, 2]),
         ("a", [1]),
     ]
-    assert workers_module.shared_out(["b", "gone"], [1.0] * 2, {"b": 1}) == [("b", [0, 1])]
+    assert workers_module.assigned(["b", "gone"], [1.0] * 2, {"b": 1}) == [("b", [0, 1])]
 
 
 # What is refused.

@@ -29,7 +29,7 @@ da = pytest.importorskip("dask.array", reason="needs Dask, the extra [dask]")
 cluster = pytest.importorskip("toppush.designs.dask")
 groups = sys.modules["toppush.designs.dask.groups"]
 workers_module = sys.modules["toppush.designs.dask.workers"]
-HELD = sys.modules["toppush.designs.dask.asking"].HELD
+GROUPS = sys.modules["toppush.designs.dask.groups"].GROUPS
 
 pytestmark = [pytest.mark.sampled(2), pytest.mark.filterwarnings("ignore::ResourceWarning")]
 
@@ -39,8 +39,8 @@ PRELOADED = ["distributed", "dask.array", "toppush.designs.dask", "toppush.solve
 """What the process has imported from which workers are forked: a new one is there sooner."""
 
 
-def test_the_past_comes_back_in_order():
-    past = groups.Past(at_a_time=10)
+def test_logged_calls_come_back_in_order():
+    past = groups.CallLog(at_a_time=10)
     assert list(past.batches()) == [[]]
     past.add([b"abc", b"defghi"])
     past.add([b"jklmnopqrstuvw"])
@@ -88,8 +88,8 @@ def _contents(block):
 
 def test_a_group_out_of_step_does_not_answer(rng):
     X, y = made("dense", rng)
-    group = groups.Group(0, [groups.read_part(0, 12, X, y)], 2)
-    call = [groups.Call("sum", groups.describe, ()).packed()]
+    group = groups.Group(0, [groups.read_partition(0, 12, X, y)], 2)
+    call = [groups.Call("sum", groups.block_sizes, ()).packed()]
     assert group.ask(0, call)[0].n_rows == N_ROWS
     assert group.ask(0, call) is None
     assert group.ask(1, call) is not None
@@ -125,8 +125,8 @@ def test_lost_groups_come_back_to_where_they_stood(client, given, rng, monkeypat
     undisturbed = solved(lazy(X, 50), y, **given)
 
     def lose(design):
-        member = design._members[rng.integers(len(design._members))]
-        HELD.pop(member.name)
+        member = design._groups[rng.integers(len(design._groups))]
+        GROUPS.pop(member.name)
 
     to_come = before_rounds(monkeypatch, [0, 9, 10, 31], lose)
     disturbed = solved(lazy(X, 50), y, **given)
@@ -145,7 +145,7 @@ def test_rows_that_are_lost_again_and_again(client, rng, monkeypatch):
     def replies(design, members, calls):
         found = ask(design, members, calls)
         if design._n_rounds > 4:
-            found.pop(design._members[1].name, None)
+            found.pop(design._groups[1].name, None)
         return found
 
     monkeypatch.setattr(cluster.DaskDesign, "_replies", replies)
@@ -235,7 +235,7 @@ def test_workers_die_in_a_fit(n_workers, deaths, rng, monkeypatch):
 
         def kill(design):
             """In the midst of what the worker is asked next."""
-            homes = sorted({member.address for member in design._members})
+            homes = sorted({member.address for member in design._groups})
             address = homes[rng.integers(len(homes))]
             killed.append(client.run(os.getpid, workers=[address])[address])
             client.run(die_when_asked, deaths[design._n_rounds], workers=[address])

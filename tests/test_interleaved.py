@@ -141,7 +141,7 @@ def test_a_solve_within_a_solve_on_a_cluster(client, rng):
 
     def within():
         solved(design, "newton", **INNER)
-        design._make_anew([design._members[0]], Counter())
+        design._replace_lost([design._groups[0]], Counter())
 
     with dask.DaskDesign(*lazy) as design:
         alone = solved(design, "newton", **OUTER)

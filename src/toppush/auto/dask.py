@@ -53,7 +53,7 @@ def read_training(ranker: Any, X: Any, y: Any, sample_weight: Any, groups: Any) 
     cv = EFFORTS[ranker.effort].n_folds if ranker.cv is None else ranker.cv
     n_folds = placed.number_of_folds(cv)
     rows, columns = as_numbers(placed, ranker.categorical_features)
-    sizes = np.max(rows.asked(column_sizes), axis=0)
+    sizes = np.max(rows.ask(column_sizes), axis=0)
     names = column_names(ranker)
     refuse_sizes(sizes, [names[source] for source in columns.sources])
     dealt = deal(rows, columns, read.positive, read.sample_weight, n_folds, sizes)

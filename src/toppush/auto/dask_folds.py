@@ -78,7 +78,7 @@ class Dealt:
         inside = [part - start for part, start in zip(parts, starts, strict=True)]
         weight = None if self.given.weight is None else self.given.weight[where]
         folds = [within(fold, where) for fold in self.given.folds]
-        return Sample(self.rows.taken(inside), self.given.positive[where], weight, folds)
+        return Sample(self.rows.take(inside), self.given.positive[where], weight, folds)
 
 
 def deal(
@@ -100,7 +100,7 @@ def deal(
     n_folds = max(1, min(n_folds, int(counts.min())))
     n_each = max(1, -(-int(counts.sum()) // MOST_LISTED))
     n_hands, n_rounds = n_folds * n_each, max(round(1 / SHARE), int(counts.sum()) // MOST)
-    cards = rows.dealt(positive, n_hands * n_rounds, n_folds)
+    cards = rows.numbered_in_turn(positive, n_hands * n_rounds, n_folds)
     if weight is not None:
         cards = (cards + 1) * (weight > 0) - 1
         if total := float(weight.sum().compute()):  # mean 1, as in memory
@@ -172,5 +172,5 @@ def as_numbers(rows: "DaskRows", categorical_features: Any) -> tuple["DaskRows",
     if are_plain(rows.template, categorical_features):
         return rows, FrameColumns(rows.shape[1])
     look = partial(FrameSummary.of, categorical_features=categorical_features)
-    columns = FrameSummary.merge(rows.asked(look)).settle()
-    return rows.mapped(columns.numbers, len(columns.sources)).kept(), columns
+    columns = FrameSummary.merge(rows.ask(look)).settle()
+    return rows.transform(columns.numbers, len(columns.sources)).persist(), columns

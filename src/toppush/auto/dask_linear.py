@@ -45,7 +45,7 @@ class LinearGrower:
             numbers: Callable[[Matrix], Matrix] = (
                 partial(times, factor=factor) if made.curves is None else made.curves.transform
             )
-            rows = self.dealt.rows.mapped(numbers, made.matrix.shape[1]).kept()
+            rows = self.dealt.rows.transform(numbers, made.matrix.shape[1]).persist()
             curves = None if made.curves is None else made.curves.arrays()
             self.in_forms[form] = InForm(rows, factor, curves)
         return self.in_forms[form]

@@ -166,8 +166,8 @@ class BoostedGrower:
     def _matrix(self, where: Lazy) -> Any:
         """Some rows as XGBoost takes them."""
         dealt = self.dealt
-        rows, labels = dealt.rows.subset(where), dealt.rows.some_of(dealt.positive, where)
-        weight = None if dealt.weight is None else dealt.rows.some_of(dealt.weight, where)
+        rows, labels = dealt.rows.subset(where), dealt.rows.subset_of(dealt.positive, where)
+        weight = None if dealt.weight is None else dealt.rows.subset_of(dealt.weight, where)
         types = types_of(dealt.given.columns.categorical, dealt.rows.shape[1])
         return of_xgboost("dask").DaskDMatrix(None, rows.lazy, labels, weight=weight, **types)
 

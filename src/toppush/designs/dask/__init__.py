@@ -24,7 +24,7 @@ from toppush.system.extras import needs
 try:
     from distributed import Client
 
-    from toppush.designs.dask import measures
+    from toppush.designs.dask import metrics
     from toppush.designs.dask.design import DaskDesign
     from toppush.designs.dask.files import Parts, read_libsvm, read_parquet
     from toppush.designs.dask.rows import DaskRows, place
@@ -38,7 +38,7 @@ __all__ = [
     "LostRows",
     "Parts",
     "connected",
-    "measures",
+    "metrics",
     "on_workers",
     "place",
     "read_libsvm",
@@ -51,14 +51,14 @@ LOOPBACK = "127.0.0.1"
 
 @contextmanager
 def connected(where: str) -> Iterator[Any]:
-    """A client of the cluster at an address, or of "local", a process for each core.
+    """A client of the cluster at an address, or of a local cluster with a process for each core.
 
     The local cluster listens on 127.0.0.1 alone.
 
     Parameters
     ----------
     where : str
-        Such as "tcp://10.0.0.1:8786".
+        "local", or an address such as "tcp://10.0.0.1:8786".
 
     Examples
     --------
@@ -75,7 +75,7 @@ def connected(where: str) -> Iterator[Any]:
     cluster is 'somewhere'
     """
     if where == "local":
-        made = Client(
+        started = Client(
             host=LOOPBACK,
             dashboard_address=f"{LOOPBACK}:0",
             threads_per_worker=1,
@@ -83,12 +83,12 @@ def connected(where: str) -> Iterator[Any]:
         )
     elif "://" in where:
         try:
-            made = Client(where)
+            started = Client(where)
         except OSError as error:
             raise OSError(f"no Dask scheduler answers at {where}: {error}") from error
     else:
         raise ValueError(
             f"cluster is {where!r}; give an address such as tcp://host:8786, or local."
         )
-    with made as client:
+    with started as client:
         yield client

@@ -21,8 +21,8 @@ Paths = str | PathLike[str] | Sequence[str | PathLike[str]]
 class Parts:
     """A file in parts whose rows and labels the workers hold.
 
-    A worker runs `prepare` for each path, which makes the rows and the labels of that part; what
-    else is given is passed on to it, and sent to the workers once.
+    A worker runs `prepare(path, *arguments)` for each path, which returns the rows and the labels
+    of that part. The other arguments are sent to the workers once.
 
     Examples
     --------
@@ -40,14 +40,14 @@ class Parts:
     """
 
     def __init__(
-        self, prepare: Callable[..., tuple[Matrix, Mask]], paths: Iterable[str], *given: object
+        self, prepare: Callable[..., tuple[Matrix, Mask]], paths: Iterable[str], *arguments: object
     ) -> None:
-        sent = [dask.delayed(one) for one in given]
-        made = dask.persist(*(dask.delayed(prepare)(path, *sent) for path in paths))
-        self._rows, self._labels = [part[0] for part in made], [part[1] for part in made]
+        sent = [dask.delayed(argument) for argument in arguments]
+        parts = dask.persist(*(dask.delayed(prepare)(path, *sent) for path in paths))
+        self._rows, self._labels = [part[0] for part in parts], [part[1] for part in parts]
 
     def ask(self, question: Callable[[Matrix], Answer]) -> list[Answer]:
-        """What the workers say of the rows of each part."""
+        """`question(rows)` for each part, computed by the workers."""
         return on_workers(question, self._rows)
 
     def arrays(
@@ -62,8 +62,8 @@ class Parts:
         for part, labels, length in zip(rows, self._labels, lengths, strict=True):
             X.append(da.from_delayed(part, (length, empty.shape[1]), empty.dtype, empty))
             y.append(da.from_delayed(labels, (length,), bool))
-        held: tuple[Lazy, Lazy] = dask.persist(da.concatenate(X), da.concatenate(y))
-        return held
+        persisted: tuple[Lazy, Lazy] = dask.persist(da.concatenate(X), da.concatenate(y))
+        return persisted
 
 
 def read_parquet(
@@ -99,13 +99,15 @@ def read_parquet(
     """
     import dask.dataframe as dd
 
-    given = fspath(paths) if isinstance(paths, str | PathLike) else [fspath(one) for one in paths]
-    frame = dd.read_parquet(given)
+    frame = dd.read_parquet(
+        fspath(paths) if isinstance(paths, str | PathLike) else [fspath(path) for path in paths]
+    )
     wanted = [label, *(columns or [])]
     if missing := [name for name in wanted if name not in frame.columns]:
         raise ValueError(f"{paths} has no column {missing[0]!r}; it has {list(frame.columns)}.")
-    chosen = [name for name in frame.columns if name != label] if columns is None else columns
-    return frame[list(chosen)], frame[label]
+    if columns is None:
+        columns = [name for name in frame.columns if name != label]
+    return frame[list(columns)], frame[label]
 
 
 def read_libsvm(
@@ -123,9 +125,9 @@ def read_libsvm(
         Files, or a pattern such as ``"part-*.svm"``. They are read by the workers, so every worker
         must see them under these names.
     n_features : int, optional
-        Columns of X. If it is not given, the files are read once more to find it.
+        Columns of X; without it the files are read once more to count them.
     zero_based : bool, default=False
-        Whether the first column is called 0.
+        Whether the first column has the number 0.
     dtype : default=float64
 
     Returns

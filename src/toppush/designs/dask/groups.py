@@ -1,10 +1,11 @@
-"""Blocks that one process holds for another, and asks together when that one calls.
+"""Blocks in the processes of Dask's workers, and what the driver runs there to ask them.
 
 A group answers once for all its blocks, so an answer is as long as one block's. It counts the
-rounds it has taken part in: whoever asks says which round it believes this to be, and a group
-that was made anew, or was asked twice, does not answer.
+rounds it has taken part in. The driver says which round it believes this to be, and a group that
+was made again, or was asked twice, does not answer.
 """
 
+import asyncio
 import pickle
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -16,7 +17,8 @@ from threading import Lock
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from distributed import get_worker
+from numpy.typing import ArrayLike
 
 from toppush.designs.blocks import Block, read_only
 from toppush.designs.local import (
@@ -28,44 +30,48 @@ from toppush.designs.local import (
     release_blas,
 )
 from toppush.metrics.weights import checked_weights
-from toppush.types import Array, Matrix
+from toppush.types import Array, Mask, Matrix
 
 UNUSABLE = "partition"
-"""How a sentence about a partition that cannot be used begins."""
+"""The first word of the message about a partition that cannot be used."""
 KEPT_IN_MEMORY = 1 << 26
-"""Bytes of earlier rounds that are kept in memory; beyond them all go to a file."""
+"""Bytes of earlier calls that are kept in memory; beyond, all are moved to a file."""
 AT_A_TIME = 1 << 26
-"""Bytes of earlier rounds that are sent to a new group in one message."""
+"""Bytes of earlier calls that are sent to a new group in one message."""
+GROUPS: "weakref.WeakValueDictionary[str, WorkerGroup]" = weakref.WeakValueDictionary()
+"""Groups of this process by name. Dask keeps them, as actors, until the driver drops them or is
+gone."""
 
-
-_MERGED: dict[str, Callable[[Any, Any], Any]] = {"sum": add, "max": max}
+_REDUCTIONS: dict[str, Callable[[Any, Any], Any]] = {"sum": add, "max": max}
 
 
 def joined(how: str, answers: list[Any]) -> Any:
-    """Several answers as one, by what is wanted of them, in their order."""
-    return reduce(partial(by_entry, _MERGED[how]), answers) if how in _MERGED else answers
+    """Several answers as one, in their order: their sum, maximum or list."""
+    if how not in _REDUCTIONS:
+        return answers
+    return reduce(partial(by_entry, _REDUCTIONS[how]), answers)
 
 
 class Call(NamedTuple):
-    """A question to every block."""
+    """A function to be called for every block."""
 
     how: str
-    """What becomes of the answers: "each", "sum" or "max"; "tell" wants none, and "own" gives each
-    block its own arguments, found by the number of its group."""
+    """What becomes of the answers: "each", "sum" or "max"; "apply" wants none. "own" gives each
+    block its own arguments, by the number of its group."""
     function: Callable[..., Any]
     arguments: Any
 
     @property
     def changes(self) -> bool:
-        """Whether blocks may be different afterwards, so that a lost one must be asked again."""
+        """Whether blocks may be different afterwards, so that a lost block needs it again."""
         return not getattr(self.function, "read_only", False)
 
     def packed(self) -> bytes:
-        """As it travels."""
+        """The bytes that are sent."""
         return pickle.dumps(self, protocol=5)
 
 
-class Past:
+class CallLog:
     """The calls of earlier rounds that changed blocks, in memory or, if many, in a file."""
 
     def __init__(self, at_a_time: int = AT_A_TIME) -> None:
@@ -75,11 +81,10 @@ class Past:
 
     def add(self, calls: Iterable[bytes]) -> None:
         """Keep the calls of a round."""
-        for call in calls:
-            self._sizes.append(self._file.write(call))
+        self._sizes += [self._file.write(call) for call in calls]
 
     def batches(self) -> Iterator[list[bytes]]:
-        """All calls in order, a message's worth at a time; one empty batch if there are none."""
+        """All calls in order, one message at a time; one empty batch if there are none."""
         self._file.seek(0)
         batch: list[bytes] = []
         for size in self._sizes:
@@ -90,26 +95,26 @@ class Past:
         yield batch
 
     def close(self) -> None:
-        """Forget them."""
+        """Delete them."""
         self._file.close()
 
 
-class Part(NamedTuple):
-    """Rows of one partition, checked."""
+class Partition(NamedTuple):
+    """The checked rows of a partition."""
 
     number: int
     X: Matrix
-    positive: NDArray[np.bool_]
+    positive: Mask
     sample_weight: Array | None
 
 
-def read_part(
+def read_partition(
     number: int,
     n_columns: int,
     X: Matrix,
     positive: ArrayLike,
     sample_weight: ArrayLike | None = None,
-) -> Part:
+) -> Partition:
     """Check the rows of a partition, and convert them if they are of another type."""
     from sklearn.utils import check_array
 
@@ -119,34 +124,34 @@ def read_part(
         )
         if X.shape[1] != n_columns:
             raise ValueError(f"it has {X.shape[1]} columns and X has {n_columns}")
-        vectors = [np.asarray(positive, bool).reshape(-1)]
-        if sample_weight is not None:
-            vectors.append(checked_weights(sample_weight).reshape(-1))
-        for vector, name in zip(vectors, ("y", "sample_weight"), strict=False):
-            if len(vector) != X.shape[0]:
+        side: Mask = np.asarray(positive, bool).reshape(-1)
+        weight = None if sample_weight is None else checked_weights(sample_weight).reshape(-1)
+        for name, vector in (("y", side), ("sample_weight", weight)):
+            if vector is not None and len(vector) != X.shape[0]:
                 raise ValueError(f"X has {X.shape[0]} rows there and {name} {len(vector)}")
     except (TypeError, ValueError) as error:
         raise ValueError(f"{UNUSABLE} {number} of X cannot be used: {error}") from error
-    return Part(number, X, vectors[0], vectors[1] if len(vectors) > 1 else None)
+    return Partition(number, X, side, weight)
 
 
 class Group:
-    """The blocks of some partitions, which are given in the order of the rows.
+    """The blocks of some partitions, which are passed in the order of the rows.
 
-    As many threads ask them as there are blocks, and blocks as threads if rows are many enough.
+    There are as many threads as blocks and, if rows are many enough, as many blocks as `n_jobs`.
     """
 
-    def __init__(self, number: int, parts: Sequence[Part], n_jobs: int) -> None:
+    def __init__(self, number: int, partitions: Sequence[Partition], n_jobs: int) -> None:
         self.number, self.n_rounds = number, 0
-        filled = [part for part in parts if part.X.shape[0]] or list(parts[:1])
+        filled = [part for part in partitions if part.X.shape[0]] or list(partitions[:1])
         pieces = -(-n_jobs // len(filled))
-        made = [
-            (number, block)
-            for number, X, positive, weight in filled
-            for block in blocks_of(narrow_indices(X), positive, weight, pieces)
-        ]
-        self.blocks = [block for _, block in made]
-        self.parts = [part for part, _ in made]
+        self.blocks: list[Block] = []
+        self.partitions: list[int] = []
+        """The partition of each block."""
+        for part in filled:
+            X = narrow_indices(part.X)
+            blocks = blocks_of(X, part.positive, part.sample_weight, pieces)
+            self.blocks += blocks
+            self.partitions += [part.number] * len(blocks)
         n_jobs = min(n_jobs, len(self.blocks))
         self._pool = ThreadPoolExecutor(n_jobs) if n_jobs > 1 else None
         self._asking = Lock()
@@ -156,7 +161,7 @@ class Group:
     def ask(self, n_before: int, calls: Sequence[bytes]) -> tuple[Any, int] | None:
         """The answer to the last of some calls, and the entries read so far.
 
-        Nothing if the group has not seen as many rounds as whoever asks believes.
+        None if the group has not taken part in `n_before` rounds.
         """
         with self._asking, np.errstate(all="ignore"):  # as in `quietly`
             if self.n_rounds != n_before:
@@ -166,12 +171,12 @@ class Group:
                 self._run(call)
             answer = joined(last.how, self._run(last))
             if last.how == "each":
-                answer = list(zip(self.parts, answer, strict=True))
+                answer = list(zip(self.partitions, answer, strict=True))
             self.n_rounds += 1
             return answer, sum(block.rows.tally.entries for block in self.blocks)
 
     def replay(self, calls: Sequence[bytes], n_rounds: int) -> None:
-        """Take the calls of earlier rounds again, of which there were so many."""
+        """Repeat the calls of the `n_rounds` earlier rounds."""
         with self._asking:
             for call in calls:
                 self._run(pickle.loads(call))
@@ -179,19 +184,49 @@ class Group:
 
     def _run(self, call: Call) -> list[Any]:
         if call.how == "own":
-            shares: list[tuple[Any, ...]] = call.arguments[self.number]
+            arguments: list[tuple[Any, ...]] = call.arguments[self.number]
         else:
-            shares = [call.arguments] * len(self.blocks)
-        pairs = list(zip(self.blocks, shares, strict=True))
+            arguments = [call.arguments] * len(self.blocks)
+        pairs = list(zip(self.blocks, arguments, strict=True))
         ask = partial(quietly, call.function)
         if self._pool is None:
-            return [ask(block, *share) for block, share in pairs]
-        waiting = [self._pool.submit(ask, block, *share) for block, share in pairs]
-        return [one.result() for one in waiting]
+            return [ask(block, *own) for block, own in pairs]
+        futures = [self._pool.submit(ask, block, *own) for block, own in pairs]
+        return [future.result() for future in futures]
 
 
-class Described(NamedTuple):
-    """What whoever asks must know of a block."""
+class WorkerGroup(Group):
+    """A group that can be found by its name in the worker's process."""
+
+    def __init__(
+        self, name: str, number: int, partitions: Sequence[Partition], n_jobs: int
+    ) -> None:
+        super().__init__(number, partitions, n_jobs)
+        self.address = get_worker().address
+        GROUPS[name] = self
+
+
+async def in_groups(
+    method: Callable[..., Any], names: Sequence[str], *arguments: object, dask_worker: Any = None
+) -> dict[str, Any]:
+    """The answers of a worker's groups of these names to a method, or the errors it raised."""
+
+    def answers() -> dict[str, Any]:
+        by_name: dict[str, Any] = {}
+        for name in names:
+            group = GROUPS.get(name)
+            if group is not None and group.address == dask_worker.address:  # or of another worker
+                try:
+                    by_name[name] = method(group, *arguments)
+                except Exception as error:
+                    by_name[name] = error
+        return by_name
+
+    return await asyncio.to_thread(answers)
+
+
+class BlockSizes(NamedTuple):
+    """The sizes of a block that the driver must know."""
 
     n_rows: int
     n_entries: int
@@ -201,12 +236,12 @@ class Described(NamedTuple):
 
 
 @read_only
-def describe(block: Block) -> Described:
+def block_sizes(block: Block) -> BlockSizes:
     """Sizes of a block."""
     n_rows, n_entries = block.rows.shape[0], block.rows.n_entries
-    return Described(n_rows, n_entries, block.n_pos, block.n_neg, block.total_cost)
+    return BlockSizes(n_rows, n_entries, block.n_pos, block.n_neg, block.total_cost)
 
 
 def number_negatives(block: Block, first: int) -> None:
-    """Tell a block how many negatives come before its own."""
+    """Set how many negatives come before a block's own."""
     block.first_negative = first

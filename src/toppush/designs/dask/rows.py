@@ -1,4 +1,4 @@
-"""Dask's arrays and data frames as rows that a design can be made of."""
+"""Dask arrays and data frames as rows of a fit."""
 
 import warnings
 from collections.abc import Callable, Iterable, Sequence
@@ -42,7 +42,7 @@ class DaskRows(PlacedRows):
     lazy : dask.array.Array
         Its blocks are NumPy arrays or SciPy sparse matrices.
     template : array or data frame without rows
-        What tells scikit-learn of the columns.
+        What scikit-learn reads the names and number of columns from.
 
     Examples
     --------
@@ -99,9 +99,9 @@ class DaskRows(PlacedRows):
     def masked_weights(self, where: Lazy, sample_weight: Lazy | None) -> Lazy:
         return where * (1.0 if sample_weight is None else sample_weight)
 
-    def require_gathered_scores(self, asked: str, instead: str) -> None:
+    def require_gathered_scores(self, option: str, instead: str) -> None:
         raise ValueError(
-            f"{asked} would need all scores in one place; for a Dask collection {instead}."
+            f"{option} would need all scores in one place; for a Dask collection {instead}."
         )
 
     def design(
@@ -117,7 +117,7 @@ class DaskRows(PlacedRows):
         """Some of the rows; `where` a Dask array of bool."""
         return DaskRows(
             da.blockwise(
-                _some,
+                _taken,
                 "ij",
                 self.lazy,
                 "ij",
@@ -130,10 +130,17 @@ class DaskRows(PlacedRows):
             )
         )
 
-    def some_of(self, vector: Lazy, where: Lazy) -> Lazy:
-        """The entries of some of the rows; `where` a Dask array of bool."""
+    def subset_of(self, vector: Lazy, where: Lazy) -> Lazy:
+        """The entries of a vector for some of the rows; `where` a Dask array of bool."""
         lengths = tuple([np.nan] * vector.numblocks[0])
-        return da.map_blocks(_some, vector, where, dtype=vector.dtype, chunks=(lengths,))
+        return da.map_blocks(_taken, vector, where, dtype=vector.dtype, chunks=(lengths,))
+
+    def take(self, where: Sequence[Where]) -> Matrix:
+        """Rows as an array or matrix of this process, by their places in each partition."""
+        pairs = zip(self.lazy.to_delayed()[:, 0], where, strict=True)
+        parts = (dask.delayed(_taken)(part, places) for part, places in pairs if len(places))
+        rows = dask.compute(*parts)
+        return sparse.vstack(rows, format="csr") if sparse.issparse(rows[0]) else np.vstack(rows)
 
     @property
     def has_own_processes(self) -> bool:
@@ -150,56 +157,46 @@ class DaskRows(PlacedRows):
         return [rows.scores_of_all(weights) - threshold for weights, threshold in fits]
 
     def _parts(self) -> list[Any]:
-        """The rows of each partition as they came: an array, a matrix or a data frame."""
-        return list(
-            self.lazy.to_delayed()[:, 0] if self._frame is None else self._frame.to_delayed()
-        )
+        """The rows of each partition as the user passed them: arrays, matrices or data frames."""
+        frame = self._frame
+        return list(self.lazy.to_delayed()[:, 0] if frame is None else frame.to_delayed())
 
-    def mapped(self, function: Callable[[Any], Matrix], width: int) -> "DaskRows":
-        """What a function makes of the rows of each partition, in so many columns; lazily."""
-        sent = dask.delayed(function)  # once for all partitions
-        made = [dask.delayed(_applied)(sent, part) for part in self._parts()]
-        lengths = self.lazy.chunks[0]
-        blocks = [
-            da.from_delayed(part, (length, width), np.float64)
-            for part, length in zip(made, lengths, strict=True)
-        ]
-        return DaskRows(da.concatenate(blocks))
+    def ask(self, function: Callable[[Any], T]) -> list[T]:
+        """`function(rows)` for each partition, computed by the workers."""
+        return on_workers(function, self._parts())
 
-    def kept(self) -> "DaskRows":
-        """The same rows, computed and held by the workers."""
-        return DaskRows(self.lazy.persist())
+    def transform(self, function: Callable[[Any], Matrix], width: int) -> "DaskRows":
+        """`function(rows)` of each partition as rows with `width` columns; lazily."""
+        return DaskRows(self._mapped(function, width))
 
     def scored_by(self, function: Callable[[Any], Array]) -> Lazy:
         """A number for each row, by a function of the rows of a partition; lazily."""
-        sent = dask.delayed(function)
-        made = [dask.delayed(_scored)(sent, part) for part in self._parts()]
-        parts = zip(made, self.lazy.chunks[0], strict=True)
-        return da.concatenate([da.from_delayed(one, (n,), np.float64) for one, n in parts])
+        return self._mapped(partial(_scored, function))
 
-    def asked(self, function: Callable[[Any], T]) -> list[T]:
-        """What a function says of the rows of each partition."""
-        return on_workers(function, self._parts())
+    def _mapped(self, function: Callable[[Any], Matrix], *columns: int) -> Lazy:
+        sent = dask.delayed(function)  # once for all partitions
+        parts = zip(self._parts(), self.lazy.chunks[0], strict=True)
+        return da.concatenate(
+            [da.from_delayed(sent(part), (length, *columns), np.float64) for part, length in parts]
+        )
 
-    def taken(self, where: Sequence[Where]) -> Matrix:
-        """Rows in this process, by their places in each partition."""
-        pairs = zip(self.lazy.to_delayed()[:, 0], where, strict=True)
-        found = dask.compute(*(dask.delayed(_at)(part, rows) for part, rows in pairs if len(rows)))
-        return sparse.vstack(found, format="csr") if sparse.issparse(found[0]) else np.vstack(found)
+    def persist(self) -> "DaskRows":
+        """The same rows, computed and held by the workers."""
+        return DaskRows(self.lazy.persist())
 
     def map_parts(self, function: Callable[..., T], vectors: Sequence[Any], *more: Any) -> list[T]:
         n_parts = self.lazy.numblocks[0]
-        parts = [[None] * n_parts if one is None else one.to_delayed() for one in vectors]
+        parts = [[None] * n_parts if vector is None else vector.to_delayed() for vector in vectors]
         asked = dask.delayed(function)
         return list(dask.compute(*(asked(*part, *more) for part in zip(*parts, strict=True))))
 
     def folds(self, cv: Any, positive: Lazy) -> list[tuple[Lazy, Lazy]]:
         n_folds = self.number_of_folds(cv)
-        dealt = self.dealt(positive, n_folds, n_folds)
-        return [(dealt != fold, dealt == fold) for fold in range(n_folds)]
+        numbers = self.numbered_in_turn(positive, n_folds, n_folds)
+        return [(numbers != fold, numbers == fold) for fold in range(n_folds)]
 
     def number_of_folds(self, cv: Any) -> int:
-        """How many are asked for, or a refusal."""
+        """The number of folds that `cv` is, or a refusal."""
         if not isinstance(cv, Integral):
             raise ValueError(
                 f"cv={cv!r} would need all labels in one place; for a Dask collection give "
@@ -207,10 +204,11 @@ class DaskRows(PlacedRows):
             )
         return int(cv)
 
-    def dealt(self, positive: Lazy, n_hands: int, n_folds: int) -> Lazy:
-        """The hand that each row is dealt to, lazily; each fold needs a row of each class.
+    def numbered_in_turn(self, positive: Lazy, n_numbers: int, n_folds: int) -> Lazy:
+        """Numbers from 0 to `n_numbers` - 1 for the rows of each class in turn, lazily.
 
-        The rows of a class are dealt in turn, from the first partition to the last.
+        The turn goes from the first partition to the last. Fewer than `n_folds` rows of a class
+        are refused.
         """
         # Negatives and positives of each part.
         counts = np.array(on_workers(partial(np.bincount, minlength=2), positive.to_delayed()))
@@ -222,24 +220,24 @@ class DaskRows(PlacedRows):
             )
         lazy = da.from_array(before, chunks=(1, 2))
         return da.blockwise(
-            _dealt, "i", positive, "i", lazy, "ij", n_hands, None, dtype=int, concatenate=True,
-            align_arrays=False, meta=np.empty(0, int),
+            _numbered, "i", positive, "i", lazy, "ij", n_numbers, None, dtype=int,
+            concatenate=True, align_arrays=False, meta=np.empty(0, int),
         )  # fmt: skip
 
 
-def _dealt(positive: ArrayLike, before: Where, n_hands: int) -> Where:
-    """The hand of each row of a part, so many rows of each class having come before."""
+def _numbered(positive: ArrayLike, before: Where, n_numbers: int) -> Where:
+    """The numbers of the rows of a part, after `before` rows of each class."""
     positive = np.asarray(positive, bool)
-    hand = np.empty(len(positive), int)
+    numbers = np.empty(len(positive), int)
     for side, first in zip((~positive, positive), before.reshape(-1), strict=True):
-        hand[side] = (first + np.arange(np.count_nonzero(side))) % n_hands
-    return hand
+        numbers[side] = (first + np.arange(np.count_nonzero(side))) % n_numbers
+    return numbers
 
 
 def aligned(rows: Lazy, vector: Any, name: str, of: str) -> Lazy:
-    """A vector as a Dask array in the partitions of `rows`, which are called `of`.
+    """A vector as a Dask array in the partitions of `rows`, which errors call `of`.
 
-    If these are not its own partitions, the rows are counted, which `rows` remembers.
+    If it has other partitions, the rows are counted, and `rows` keeps the count.
     """
     vector = as_lazy_vector(vector, name)
     unknown = np.isnan(rows.shape[0]) or np.isnan(vector.shape[0])
@@ -257,7 +255,7 @@ def aligned(rows: Lazy, vector: Any, name: str, of: str) -> Lazy:
 
 
 def _as_array(collection: Lazy) -> Lazy:
-    """Of a data frame or a series; Dask would warn that texts become objects."""
+    """A data frame or a series as an array, without Dask's warning about strings."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Dask currently has limited support")
         return collection.to_dask_array()
@@ -276,16 +274,8 @@ def as_lazy_vector(vector: Any, name: str) -> Lazy:
     return vector
 
 
-def _some(X: Matrix, where: ArrayLike) -> Matrix:
+def _taken(X: Matrix, where: ArrayLike) -> Matrix:
     return X[np.asarray(where)]
-
-
-def _at(X: Matrix, where: Where) -> Matrix:
-    return X[where]
-
-
-def _applied(function: Callable[[Any], Matrix], X: Any) -> Matrix:
-    return function(X)
 
 
 def _scored(function: Callable[[Any], Array], X: Any) -> Array:
@@ -297,7 +287,7 @@ def _scores(X: Matrix, weights: Array) -> Array:
 
 
 def _unique(vector: Lazy) -> NDArray[Any]:
-    """The distinct values, or a few of them if there are more than a few."""
+    """The distinct values, or some of them if they are many."""
     return np.unique(np.concatenate(on_workers(_few_unique, vector.to_delayed())))
 
 

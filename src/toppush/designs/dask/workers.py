@@ -1,4 +1,4 @@
-"""The running client of Dask, its workers, and which of them holds or gets which rows."""
+"""The running client of Dask, its workers, and which of them hold or get which partitions."""
 
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -15,7 +15,7 @@ Lazy = Any
 NO_WORKER = 60.0
 """Seconds to wait for a worker when there is none."""
 POLL = 0.5
-"""Seconds between looks at which workers are there."""
+"""Seconds between two checks of which workers are there."""
 
 
 class LostRows(RuntimeError):
@@ -61,43 +61,43 @@ def live_workers(client: Any) -> dict[str, int]:
     return workers
 
 
-def homes_of(client: Any, lazy: Lazy) -> list[str | None]:
+def holders_of(client: Any, lazy: Lazy) -> list[str | None]:
     """The worker that holds each partition in memory, if X was persisted."""
     futures = {future.key: future for future in futures_of(lazy)}
     kept: list[Any] = [futures.get(key) for key in (row[0] for row in lazy.__dask_keys__())]
     if None in kept or not kept:
         return [None] * len(kept)
     wait(kept)
-    holders = client.who_has(kept)
-    return [min(holders.get(future.key) or [None]) for future in kept]
+    addresses = client.who_has(kept)
+    return [min(addresses.get(future.key) or [None]) for future in kept]
 
 
-def shared_out(
-    homes: Sequence[str | None], lengths: Sequence[float], workers: dict[str, int]
+def assigned(
+    holders: Sequence[str | None], lengths: Sequence[float], workers: dict[str, int]
 ) -> list[tuple[str, list[int]]]:
-    """Partitions for each worker: those it holds in memory, or a run of them by its threads.
+    """Partitions of each worker: those it holds in memory, or a range in proportion to its threads.
 
-    A partition has a home, the worker that holds it, and a length, how much work it is; `workers`
-    are threads by address. In the order of the first partitions, without workers that get none.
+    `holders` and `lengths` are of the partitions, `workers` threads by address. Workers come in the
+    order of their first partitions, and those without a partition are left out.
     """
-    if all(home in workers for home in homes):
-        chosen = [str(home) for home in homes]
+    if all(holder in workers for holder in holders):
+        chosen = [str(holder) for holder in holders]
     else:
         ends = np.cumsum(list(workers.values())) / sum(workers.values())
         middles = (np.cumsum(lengths) - 0.5 * np.asarray(lengths)) / max(sum(lengths), 1e-300)
         names = list(workers)
         places = np.minimum(np.searchsorted(ends, middles), len(names) - 1)
         chosen = [names[place] for place in places]
-    shares: dict[str, list[int]] = {}
+    partitions: dict[str, list[int]] = {}
     for part, address in enumerate(chosen):
-        shares.setdefault(address, []).append(part)
-    return list(shares.items())
+        partitions.setdefault(address, []).append(part)
+    return list(partitions.items())
 
 
 def on_workers(
-    function: Callable[..., Answer], parts: Iterable[object], *given: object
+    function: Callable[..., Answer], parts: Iterable[object], *arguments: object
 ) -> list[Answer]:
-    """`function` of each part, run by the workers, in order.
+    """`function(part, *arguments)` of each part, run by the workers; results in order.
 
     Examples
     --------
@@ -108,4 +108,4 @@ def on_workers(
     ...
     [4, 9, 16]
     """
-    return list(dask.compute(*(dask.delayed(function)(part, *given) for part in parts)))
+    return list(dask.compute(*(dask.delayed(function)(part, *arguments) for part in parts)))

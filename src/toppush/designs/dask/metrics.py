@@ -1,4 +1,4 @@
-"""Measures of lists whose scores are Dask's arrays: two passes, one answer per partition each.
+"""Metrics of rankings whose scores are Dask arrays: two passes, one answer per partition each.
 
 >>> import dask.array as da
 >>> from distributed import Client
@@ -37,13 +37,13 @@ from toppush.types import Labels
 def lazy_curve(
     y_true: Labels, y_score: Lazy, sample_weight: Labels | None = None, pos_label: Any = None
 ) -> metrics.TopCurve:
-    """The curve of a list, of which only the positives' scores come to this process."""
+    """The curve of a ranking, of which only the positives' scores come to this process."""
     labels = aligned(y_score, y_true, "y_true", "y_score")
     classes = namespace(labels).unique(labels).tolist()
     if len(classes) != 2:
         raise ValueError(f"y_true needs two classes, found {classes[:3]}; relabel rows.")
     wanted = choose(
-        classes, lambda one: int((labels == one).sum().compute()), pos_label, option="pos_label"
+        classes, lambda label: int((labels == label).sum().compute()), pos_label, option="pos_label"
     )
     vectors = [labels == wanted, y_score]
     if sample_weight is not None:
