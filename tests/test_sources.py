@@ -192,7 +192,7 @@ def test_an_npz_file_may_hold_scores(tmp_path):
     [
         ({"s": [1.0, None], "y": [0, 1]}, "line 3.*column s.*missing.*1.*2"),
         ({"s": [1.0, "inf"], "y": [0, 1]}, "line 3.*column s"),
-        ({"s": ["a", "2"], "y": [0, 1]}, r"column s.*\('a'"),
+        ({"s": ["a", "2"], "y": [0, 1]}, r"column s.*'a'"),
         ({"s": [1.0, 2.0], "y": [1, 1]}, "every.*1"),
         ({"s": [1.0, 2.0, 3.0], "y": [0, 1, 2]}, "3 different labels"),
         ({"s": [1.0, 2.0], "y": [0, None]}, "missing"),

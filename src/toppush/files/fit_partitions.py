@@ -9,7 +9,7 @@ import hashlib
 import time
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import NamedTuple
 
@@ -27,17 +27,14 @@ from toppush.models.linear_cv import TopPushCV
 from toppush.modeltypes.base import require_folds
 from toppush.modeltypes.linear import Linear
 from toppush.system.reading import DataError, kind_of, part_paths
-from toppush.tables.column_types import Category, Column, Date, Number
-from toppush.tables.columns import Columns
+from toppush.tables.columns import Columns, LearnedPart, merge
 from toppush.tables.ids import caution, id_like
 from toppush.tables.labels import LabelRule, Value, caution_blanks, choose, count, count_blanks
 from toppush.tables.rows import Layout
 from toppush.tables.scaling import SCALES, by_sizes
-from toppush.tables.strings import MAX_CATEGORIES
 from toppush.types import Array, Labels, Mask, Matrix
 
 STAGES = tuple(stage for stage in fitting.STAGES if stage != "holding out")
-HELD: dict[type[Column], str] = {Category: "strings", Date: "dates", Number: "numbers"}
 
 
 class ReadingOptions(NamedTuple):
@@ -255,7 +252,7 @@ def _in_common(
     labels = sum((part.labels for part in seen), Counter())
     caution_blanks(sum(part.blanks for part in seen), first.label)
     rule = choose(labels, first.label, positive)
-    columns = None if first.columns is None else merged(seen, how, ids)
+    columns = None if first.columns is None else merged(seen, ids)
     return Common(rule, _layout(seen), columns)
 
 
@@ -281,98 +278,23 @@ def _layout(seen: Sequence[Seen]) -> Layout:
     return layout
 
 
-def merged(seen: Sequence[Seen], how: ReadingOptions, ids: Sequence[str] = ()) -> Columns:
-    """The columns of all parts but ids, as if they had been fitted at once."""
+def merged(seen: Sequence[Seen], ids: Sequence[str] = ()) -> Columns:
+    """The columns of all parts except ids; all parts must have the same columns."""
     names = list(seen[0].types)
     for part in seen:
         if list(part.types) != names:
             other = set(part.types) ^ set(names)
             what = f"column {min(other)!r} is not in both" if other else "their order differs"
             raise DataError(f"has other columns than {seen[0].path}: {what}.", file=part.path)
-    found = Columns(categorical=how.categorical, missing=how.missing)
-    names = [name for name in names if name not in ids]
-    by_name = {name: _merged_columns(name, seen, how) for name in names}
-    found.columns_ = [one for columns in by_name.values() for one in columns]
-    found.empty_ = [name for name, columns in by_name.items() if not columns]
-    found.filled_ = {
-        name: n_gaps
-        for name, columns in by_name.items()
-        if columns and (n_gaps := sum(_n_gaps(part, name) for part in seen))
-    }
-    try:
-        return found.settle(names)
-    except DataError as error:
-        raise error.at(seen[0].path) from None
-
-
-def _merged_columns(name: str, seen: Sequence[Seen], how: ReadingOptions) -> list[Column]:
-    """What is made of a column, from the parts that have a value in it."""
-    having = [(part, found) for part in seen if (found := _outputs(part, name))]
-    kinds = {type(found[0]): part for part, found in having}
-    if len(kinds) > 1:
-        odd, other = [kind for kind in HELD if kind in kinds][:2]
-        raise DataError(
-            f"holds {HELD[odd]}, and {HELD[other]} in other parts; mend it, or name it with "
-            f"--categorical {name} or --drop {name}.",
-            file=kinds[odd].path,
-            column=name,
-        )
-    alike = zip(*(found for _, found in having), strict=True)
-    return [
-        _merged(name, list(zip((part for part, _ in having), ones, strict=True)), len(seen), how)
-        for ones in alike
+    parts = [
+        LearnedPart(part.columns, part.n_rows, part.path)
+        for part in seen
+        if part.columns is not None
     ]
-
-
-def _merged(
-    name: str, having: list[tuple[Seen, Column]], n_parts: int, how: ReadingOptions
-) -> Column:
-    """A column from those of the parts that have a value in it, of so many parts."""
-    gaps = len(having) < n_parts or any(one.had_missing for _, one in having)
-    if isinstance(having[0][1], Category):
-        categories = [one for _, one in having if isinstance(one, Category)]
-        texts = sorted({text for one in categories for text in one.categories})
-        if len(texts) > MAX_CATEGORIES and name not in how.categorical:
-            raise DataError(
-                f"holds {len(texts)} different texts such as {texts[0]!r} over all parts; name it "
-                f"with --categorical {name} to keep it as it is, or --drop {name}.",
-                column=name,
-            )
-        return Category(name, texts, gaps)
-    numbers = [one for _, one in having if isinstance(one, Number)]
-    counts = [part.n_rows - _n_gaps(part, name) for part, _ in having]
-    fill = _weighted_median([one.fill for one in numbers], counts)
-    ends = min(one.low for one in numbers), max(one.high for one in numbers)
-    boolean = all(one.boolean for one in numbers)
-    written = {(one.decimal, one.unit) for one in numbers if one.decimal}
-    if len(written) > 1:
-        raise DataError(
-            f"holds numbers written differently in other parts: {sorted(written)} are their "
-            f"decimal marks and units; correct it, or name it with --categorical {name} or --drop "
-            f"{name}.",
-            column=name,
-        )
-    decimal, unit = next(iter(written), ("", ""))
-    return replace(
-        numbers[0], fill=fill, had_missing=gaps, boolean=boolean, low=ends[0], high=ends[1],
-        decimal=decimal, unit=unit,
-    )  # fmt: skip
-
-
-def _outputs(part: Seen, name: str) -> list[Column]:
-    assert part.columns is not None
-    return part.columns.by_source().get(name, [])
-
-
-def _n_gaps(part: Seen, name: str) -> int:
-    assert part.columns is not None
-    return part.n_rows if name in part.columns.empty_ else part.columns.filled_.get(name, 0)
-
-
-def _weighted_median(values: Sequence[float], weights: Iterable[float]) -> float:
-    order = np.argsort(values)
-    before = np.cumsum(np.asarray(list(weights), float)[order])
-    return float(np.asarray(values)[order][np.searchsorted(before, before[-1] / 2)])
+    try:
+        return merge(parts, [name for name in names if name not in ids])
+    except DataError as error:
+        raise error if error.file is not None else error.at(seen[0].path) from None
 
 
 # ---- rows on the workers

@@ -14,14 +14,14 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn.base import BaseEstimator, TransformerMixin, _fit_context
+from sklearn.base import BaseEstimator, TransformerMixin, _fit_context, clone
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
@@ -30,7 +30,12 @@ from toppush.system.reading import DataError
 from toppush.tables import arrow_values as arrow
 from toppush.tables.column_types import Category, Column, ColumnData, Counts, Date, Number
 from toppush.tables.dates import PARTS
-from toppush.tables.strings import format_of, look_like_dates, refuse_unclear
+from toppush.tables.strings import (
+    MAX_CATEGORIES,
+    format_of,
+    look_like_dates,
+    refuse_unclear,
+)
 from toppush.tables.validation import SizeError
 from toppush.types import Array, Labels, Matrix
 
@@ -42,6 +47,7 @@ DENSE_SHARE = 0.3
 """Share of nonzero entries below which rows are sparse."""
 BLOCK_BYTES = 1 << 22
 """Rows are filled in blocks of this size, which stay in the cache."""
+TYPE_NAMES: dict[type[Column], str] = {Category: "strings", Date: "dates", Number: "numbers"}
 
 
 class Columns(TransformerMixin, BaseEstimator):
@@ -332,3 +338,100 @@ def _learn_numbers(blank: Number, column: pa.ChunkedArray, counts: Counts) -> Nu
     )
     learned.read(arrow.whole(column), counts)
     return learned
+
+
+# ---- the parts of a table
+
+
+class LearnedPart(NamedTuple):
+    """What `Columns.learn` found in a part of a table."""
+
+    columns: Columns
+    n_rows: int
+    file: str
+
+    def n_missing(self, name: str) -> int:
+        """Missing values of a column."""
+        return self.n_rows if name in self.columns.empty_ else self.columns.filled_.get(name, 0)
+
+
+def merge(parts: Sequence[LearnedPart], names: list[str]) -> Columns:
+    """The columns with these names, from what was learned in the parts of a table.
+
+    They are those of the whole table, except that missing numbers are filled with the median of
+    the parts' medians, weighted by the number of values.
+    """
+    merged = clone(parts[0].columns)
+    by_name = {name: _merge_column(name, parts) for name in names}
+    merged.columns_ = [column for columns in by_name.values() for column in columns]
+    merged.empty_ = [name for name, columns in by_name.items() if not columns]
+    merged.filled_ = {
+        name: n_missing
+        for name, columns in by_name.items()
+        if columns and (n_missing := sum(part.n_missing(name) for part in parts))
+    }
+    return merged.settle(names)
+
+
+def _merge_column(name: str, parts: Sequence[LearnedPart]) -> list[Column]:
+    """The learned columns of a column of the table, from the parts that have a value in it."""
+    learned = [(part, part.columns.by_source().get(name, [])) for part in parts]
+    filled = [(part, columns) for part, columns in learned if columns]
+    types = {type(columns[0]): part.file for part, columns in filled}
+    if len(types) > 1:
+        odd, other = [kind for kind in TYPE_NAMES if kind in types][:2]
+        raise DataError(
+            f"holds {TYPE_NAMES[odd]}, and {TYPE_NAMES[other]} in other parts; correct it, or name "
+            f"it with --categorical {name} or --drop {name}.",
+            file=types[odd],
+            column=name,
+        )
+    counts = [part.n_rows - part.n_missing(name) for part, _ in filled]
+    has_empty = len(filled) < len(parts)
+    asked = bool(filled) and name in filled[0][0].columns.categorical
+    alike = zip(*(columns for _, columns in filled), strict=True)
+    return [_merge_alike(name, columns, counts, has_empty, asked) for columns in alike]
+
+
+def _merge_alike(
+    name: str, columns: Sequence[Column], counts: Sequence[int], has_empty: bool, asked: bool
+) -> Column:
+    """One learned column from those of the parts, which have the same type."""
+    had_missing = has_empty or any(column.had_missing for column in columns)
+    first = columns[0]
+    if isinstance(first, Category):
+        known = [column.categories for column in columns if isinstance(column, Category)]
+        categories = sorted(set().union(*known))
+        if len(categories) > MAX_CATEGORIES and not asked:
+            raise DataError(
+                f"holds {len(categories)} different strings such as {categories[0]!r} over all "
+                f"parts; name it with --categorical {name} to keep it, or --drop {name}.",
+                column=name,
+            )
+        return replace(first, categories=categories, had_missing=had_missing)
+    numbers = [column for column in columns if isinstance(column, Number)]
+    formats = {(column.decimal, column.unit) for column in numbers if column.decimal}
+    if len(formats) > 1:
+        raise DataError(
+            f"holds numbers written differently in other parts: {sorted(formats)} are their "
+            f"decimal marks and units; correct it, or name it with --categorical {name} or --drop "
+            f"{name}.",
+            column=name,
+        )
+    decimal, unit = next(iter(formats), ("", ""))
+    return replace(
+        first,
+        fill=_weighted_median([column.fill for column in numbers], counts),
+        had_missing=had_missing,
+        boolean=all(column.boolean for column in numbers),
+        low=min(column.low for column in numbers),
+        high=max(column.high for column in numbers),
+        decimal=decimal,
+        unit=unit,
+    )
+
+
+def _weighted_median(values: Sequence[float], weights: Sequence[int]) -> float:
+    order = np.argsort(values)
+    total = np.cumsum(np.asarray(weights, float)[order])
+    return float(np.asarray(values)[order][np.searchsorted(total, total[-1] / 2)])
