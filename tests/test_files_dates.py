@@ -136,7 +136,7 @@ def test_parts_that_never_change_are_left_out():
 @pytest.mark.parametrize(
     "texts, said",
     [
-        (["05/01/2024", "06/01/2024"], "holds dates such as '05/01/2024'; write all of them as"),
+        (["05/01/2024", "06/01/2024"], ".*'05/01/2024'.*write all of them as"),
         (["2024-01-05T10:00Z", "2024-01-05T10:00"], ".*time zone"),
     ],
 )

@@ -43,6 +43,7 @@ from toppush.system.errors import ModelError
 from toppush.system.reading import DataError
 from toppush.tables.column_types import Category, Date, Number
 from toppush.tables.columns import FORMS, WAYS, Columns
+from toppush.tables.dates import ORDERS
 
 FREE_COLUMNS = 1 << 19
 """Columns that a row may have in a pipeline of any size."""
@@ -157,8 +158,10 @@ def _require_columns(columns: Columns) -> None:
         elif isinstance(column, Number):
             types |= {"boolean": bool, "keep_nan": bool}
             types |= dict.fromkeys(("fill", "low", "high"), (int, float))
-            types |= {"of": str, "part": str} if isinstance(column, Date) else {}
+            types |= dict.fromkeys(("of", "part", "order"), str) if isinstance(column, Date) else {}
         wrong = [name for name, kind in types.items() if not isinstance(vars(column)[name], kind)]
+        if isinstance(column, Date) and column.order not in ("", *ORDERS):
+            wrong.append("order")
         categories = vars(column).get("categories", [])
         if wrong or not all(isinstance(value, str) for value in categories):
             raise ModelError(f"its column {column.name!r} is not described as it should be.")

@@ -286,7 +286,7 @@ class TopPushTrees(Ranker):
         refuse_elsewhere(self, X=X)
         self.categories_, self.formats_ = {}, {}
         if self.categorical_features is not None:
-            columns = FrameColumns.of(X, self.categorical_features)
+            columns = FrameColumns.of(X, self.categorical_features, read_dates=False)
             self.categories_, self.formats_ = columns.categories, columns.formats
         if not (self.categories_ or self.formats_):
             return validated(self, X, y, **READING)  # type: ignore[no-any-return]

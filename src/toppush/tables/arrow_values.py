@@ -8,6 +8,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from toppush.system.reading import DataError
+from toppush.tables.dates import parse_date
 from toppush.tables.strings import MISSING, NumberFormat
 from toppush.types import Array, Mask, Matrix
 
@@ -162,12 +163,17 @@ def count_unread(column: pa.Array, numbers: Array) -> int:
     return sum(text.strip().lower() not in MISSING for text in strings.to_pylist())
 
 
-def as_dates(name: str, column: pa.Array) -> NDArray[np.datetime64]:
-    """Dates and times as datetime64 in UTC, NaT where missing."""
+def as_dates(name: str, column: pa.Array, order: str = "") -> NDArray[np.datetime64]:
+    """Dates and times as datetime64 in UTC, NaT where missing.
+
+    Strings are dates as 2024-01-31, or in an order of `toppush.tables.dates.ORDERS`.
+    """
     kind = value_type(column.type)
     column = decoded(column)
+    if is_string(kind) and order:
+        return _ordered_dates(name, column, order)
     if is_string(kind):
-        column = _dates_from_strings(name, column)
+        column = _iso_dates(name, column)
     elif pa.types.is_null(kind):
         column = column.cast(pa.timestamp("s"))
     elif not is_date(kind):
@@ -175,7 +181,23 @@ def as_dates(name: str, column: pa.Array) -> NDArray[np.datetime64]:
     return column.to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
 
 
-def _dates_from_strings(name: str, column: pa.Array) -> pa.Array:
+def _ordered_dates(name: str, column: pa.Array, order: str) -> NDArray[np.datetime64]:
+    encoded = as_strings(column).dictionary_encode()
+    strings = encoded.dictionary.to_pylist()
+    dates = [parse_date(text, order) for text in strings]
+    wrong = {place for place, text in enumerate(strings) if text and dates[place] is None}
+    places = encoded.indices.fill_null(len(strings)).to_numpy(zero_copy_only=False)
+    if wrong:
+        row = next(row for row, place in enumerate(places.tolist()) if place in wrong)
+        raise DataError(
+            f"{strings[places[row]]!r} is no date in the order of the training rows ({order}).",
+            row=row + 1,
+            column=name,
+        )
+    return np.asarray(np.array([*dates, None], "datetime64[us]")[places])
+
+
+def _iso_dates(name: str, column: pa.Array) -> pa.Array:
     strings = as_strings(column)
     strings = pc.if_else(pc.equal(strings, ""), None, strings)
     if (dates := parsed_dates(strings)) is not None:

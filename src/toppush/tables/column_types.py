@@ -148,6 +148,8 @@ class Date(Number):
 
     of: str = ""
     part: str = FIRST
+    order: str = ""
+    """Order of year, month and day in date strings, see `date_order`; "" for 2024-01-31."""
 
     @property
     def source(self) -> str:
@@ -162,7 +164,7 @@ class Date(Number):
         return self.low == self.high and not (self.had_missing and self.part == FIRST)
 
     def floats(self, column: pa.Array) -> Array:
-        return date_part(arrow.as_dates(self.source, column), self.part)
+        return date_part(arrow.as_dates(self.source, column, self.order), self.part)
 
     def _count_missing(self, missing: Mask, counts: Counts) -> None:
         if self.part == FIRST:

@@ -29,7 +29,7 @@ from toppush.system.errors import absent, each
 from toppush.system.reading import DataError
 from toppush.tables import arrow_values as arrow
 from toppush.tables.column_types import Category, Column, ColumnData, Counts, Date, Number
-from toppush.tables.dates import PARTS
+from toppush.tables.dates import PARTS, date_order
 from toppush.tables.strings import (
     MAX_CATEGORIES,
     format_of,
@@ -307,18 +307,25 @@ def learn(name: str, column: pa.ChunkedArray, forced: bool, counts: Counts) -> l
         if (how := format_of(strings)) is not None:
             blank = Number(name, 0.0, False, decimal=how.decimal, unit=how.unit)
             return [_learn_numbers(blank, column, counts)]
-        distinct = pa.array(strings, pa.large_string())
-        if look_like_dates(strings) and arrow.parsed_dates(distinct) is not None:
-            return _learn_dates(name, column, counts)
+        if look_like_dates(strings):
+            if arrow.parsed_dates(pa.array(strings, pa.large_string())) is not None:
+                return _learn_dates(name, column, counts)
+            if (order := date_order(strings)) is not None:
+                return _learn_dates(name, column, counts, order)
         refuse_unclear(name, strings)
     category = Category(name, strings, bool(arrow.missing_strings(texts).any()))
     category.read(texts, counts)
     return [category]
 
 
-def _learn_dates(name: str, column: pa.ChunkedArray, counts: Counts) -> list[Column]:
-    parts = [Date(f"{name} ({part})", 0.0, False, of=name, part=part) for part in PARTS]
-    return [_learn_numbers(part, column, counts) for part in parts]
+def _learn_dates(
+    name: str, column: pa.ChunkedArray, counts: Counts, order: str = ""
+) -> list[Column]:
+    blank = Date(name, 0.0, False, of=name, order=order)
+    return [
+        _learn_numbers(replace(blank, name=f"{name} ({part})", part=part), column, counts)
+        for part in PARTS
+    ]
 
 
 def _learn_numbers(blank: Number, column: pa.ChunkedArray, counts: Counts) -> Number:
@@ -361,7 +368,7 @@ def merge(parts: Sequence[LearnedPart], names: list[str]) -> Columns:
     They are those of the whole table, except that missing numbers are filled with the median of
     the parts' medians, weighted by the number of values.
     """
-    merged = clone(parts[0].columns)
+    merged: Columns = clone(parts[0].columns)
     by_name = {name: _merge_column(name, parts) for name in names}
     merged.columns_ = [column for columns in by_name.values() for column in columns]
     merged.empty_ = [name for name, columns in by_name.items() if not columns]
@@ -410,6 +417,13 @@ def _merge_alike(
             )
         return replace(first, categories=categories, had_missing=had_missing)
     numbers = [column for column in columns if isinstance(column, Number)]
+    orders = {column.order for column in numbers if isinstance(column, Date)}
+    if len(orders) > 1:
+        raise DataError(
+            f"holds dates written differently in other parts ({sorted(orders)}); write them as "
+            f"2024-01-31, or name the column with --categorical {name} or --drop {name}.",
+            column=name,
+        )
     formats = {(column.decimal, column.unit) for column in numbers if column.decimal}
     if len(formats) > 1:
         raise DataError(

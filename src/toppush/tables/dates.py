@@ -1,6 +1,8 @@
-"""Dates as numbers that a ranker can use."""
+"""Dates as numbers that a ranker can use, and strings of dates."""
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Collection
+from datetime import UTC, datetime
 
 import numpy as np
 from numpy.typing import NDArray
@@ -88,3 +90,77 @@ def date_parts(values: Dates, *, hour: bool | None = None) -> tuple[tuple[str, .
     timed = bool((_time(values) > 0.0).any()) if hour is None else hour
     names = tuple(part for part in PARTS if timed or part != "hour")
     return names, np.stack([date_part(values, part) for part in names], axis=1)
+
+
+# ---- date strings
+
+_TIME = (
+    r"(?:[ T](?P<hour>[0-9]{1,2}):(?P<minute>[0-9]{2})"
+    r"(?::(?P<second>[0-9]{2})(?P<fraction>\.[0-9]{1,9})?)?"
+)
+_DAY, _MONTH, _YEAR = r"(?P<day>[0-9]{1,2})", r"(?P<month>[0-9]{1,2})", r"(?P<year>[0-9]{4})"
+_MARK, _SAME = r"(?P<mark>[-/.])", r"(?P=mark)"
+ORDERS = {
+    "ymd": re.compile(
+        rf"{_YEAR}{_MARK}{_MONTH}{_SAME}{_DAY}{_TIME}(?P<zone>Z|[+-][0-9]{{2}}(?::?[0-9]{{2}})?)?)?"
+    ),
+    "dmy": re.compile(rf"{_DAY}{_MARK}{_MONTH}{_SAME}{_YEAR}{_TIME})?"),
+    "mdy": re.compile(rf"{_MONTH}{_MARK}{_DAY}{_SAME}{_YEAR}{_TIME})?"),
+}
+"""Orders of year, month and day in date strings, which may end with a time of day."""
+
+
+def date_order(strings: Collection[str]) -> str | None:
+    """The order in which all strings are dates; None if there is none, or more than one.
+
+    Whether "03/04/2024" is in March or April is decided by the other strings: "03/14/2024" can only
+    be in March. Either all dates have a time zone, or none.
+
+    Examples
+    --------
+    >>> from toppush.tables.dates import date_order
+    >>> date_order(["03/04/2024", "03/14/2024"]), date_order(["03/04/2024"])
+    ('mdy', None)
+    """
+    orders = [
+        order
+        for order in ORDERS
+        if strings and all(_parsed(text, order) is not None for text in strings)
+    ]
+    if len(orders) != 1 or len({_has_zone(text) for text in strings}) > 1:
+        return None
+    return orders[0]
+
+
+def parse_date(text: str, order: str) -> datetime | None:
+    """A date string in an order, or with the year first, as a time in UTC; None if it is no date.
+
+    Examples
+    --------
+    >>> from toppush.tables.dates import parse_date
+    >>> parse_date("14.03.2024 18:30", "dmy")
+    datetime.datetime(2024, 3, 14, 18, 30)
+    """
+    date = _parsed(text, order)
+    return _parsed(text, "ymd") if date is None else date
+
+
+def _parsed(text: str, order: str) -> datetime | None:
+    match = ORDERS[order].fullmatch(text.strip())
+    if match is None:
+        return None
+    year, month, day = int(match["year"]), int(match["month"]), int(match["day"])
+    hour, minute, second = (int(match[unit] or 0) for unit in ("hour", "minute", "second"))
+    microsecond = int((match["fraction"] or ".")[1:7].ljust(6, "0"))
+    try:
+        date = datetime(year, month, day, hour, minute, second, microsecond)
+        if order == "ymd" and (zone := match["zone"]):
+            date = datetime.fromisoformat(f"{date.isoformat()}{zone}").astimezone(UTC)
+    except (ValueError, OverflowError):
+        return None
+    return date.replace(tzinfo=None)
+
+
+def _has_zone(text: str) -> bool:
+    match = ORDERS["ymd"].fullmatch(text.strip())
+    return match is not None and match["zone"] is not None

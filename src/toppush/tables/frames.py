@@ -19,9 +19,16 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import _safe_indexing
 
-from toppush.tables.dates import DAY, date_parts
+from toppush.tables.dates import DAY, date_order, date_parts, parse_date
 from toppush.tables.ids import all_differ, are_ids
-from toppush.tables.strings import PERCENT, NumberFormat, blocking_numbers, format_of, is_missing
+from toppush.tables.strings import (
+    PERCENT,
+    NumberFormat,
+    blocking_numbers,
+    format_of,
+    is_missing,
+    look_like_dates,
+)
 from toppush.types import Array, Where
 
 FROM_DTYPE = "from_dtype"
@@ -36,7 +43,7 @@ SHOWN = 3
 Categories = dict[int, list[Any]]
 """Number of a column -> its categories, strings or numbers, in the order of their codes."""
 Formats = dict[int, list[str]]
-"""Number of a column -> decimal mark and unit of its number strings."""
+"""Number of a column -> decimal mark and unit of number strings, or the order of date strings."""
 
 
 @dataclass(frozen=True)
@@ -190,20 +197,34 @@ class FrameSummary:
             parts[0].from_dtype,
         )
 
-    def settle(self) -> "FrameColumns":
-        """Decide which columns hold numbers, categories and dates."""
+    def settle(self, *, read_dates: bool = True) -> "FrameColumns":
+        """Decide which columns hold numbers, categories and dates.
+
+        Without `read_dates`, date strings are categories.
+        """
         formats = {n: how for n, values in self.open.items() if (how := _format(values))}
-        others = {n: v for n, v in self.open.items() if n not in formats and self.from_dtype}
-        self._report(formats, others)
+        others = {n: values for n, values in self.open.items() if n not in formats}
+        orders = {n: order for n, values in others.items() if (order := _date_order(values))}
+        if not read_dates:
+            orders = {}
+        others = {n: v for n, v in others.items() if n not in orders and self.from_dtype}
+        self._report(formats, orders, others)
         categories = self.categories | {n: _in_order(set(values)) for n, values in others.items()}
+        dates = self.dates | {
+            n: list(date_parts(_as_dates(np.array(self.open[n], object), self.names[n], order))[0])
+            for n, order in orders.items()
+        }
         return FrameColumns(
             len(self.names),
             dict(sorted(categories.items())),
-            {number: [how.decimal, how.unit] for number, how in formats.items()},
-            self.dates,
+            {n: [how.decimal, how.unit] for n, how in formats.items()}
+            | {n: [order] for n, order in orders.items()},
+            dict(sorted(dates.items())),
         )
 
-    def _report(self, formats: dict[int, NumberFormat], others: Categories) -> None:
+    def _report(
+        self, formats: dict[int, NumberFormat], orders: dict[int, str], others: Categories
+    ) -> None:
         written = {n: strings[0] for n in formats if (strings := _strings(self.open[n]))}
         if written:
             shown = [
@@ -215,7 +236,20 @@ class FrameSummary:
                 f"numbers written as text are read as numbers in column {', '.join(shown[:SHOWN])}"
                 f"{more}. Name a column in categorical_features if it holds categories."
             )
+        for number, order in orders.items():
+            text = _strings(self.open[number])[0]
+            _warn(
+                f"dates written as text are read as dates in column {self.names[number]!r} "
+                f"({text!r} as {parse_date(text, order)}). Name it in categorical_features if it "
+                "holds categories."
+            )
         for number, values in others.items():
+            if look_like_dates(strings := _strings(values)) and _date_order(values) is None:
+                _warn(
+                    f"column {self.names[number]!r} holds dates such as {strings[0]!r} that cannot "
+                    "all be read without doubt, and is taken as categories. Write them as "
+                    "2024-01-31, or name it in categorical_features."
+                )
             if wrong := blocking_numbers([str(value) for value in values]):
                 _warn(
                     f"column {self.names[number]!r} holds mostly numbers, and is taken as "
@@ -237,6 +271,12 @@ def _format(values: list[Any]) -> NumberFormat | None:
     how = format_of(strings)
     mixed = len(strings) < len(values) and how is not None and how.unit == PERCENT
     return None if mixed else how
+
+
+def _date_order(values: list[Any]) -> str | None:
+    """The order of values that are all date strings."""
+    strings = _strings(values)
+    return date_order(strings) if len(strings) == len(values) else None
 
 
 def _strings(values: list[Any]) -> list[str]:
@@ -300,9 +340,9 @@ class FrameColumns:
     """Number of a column -> the parts that stand for it."""
 
     @classmethod
-    def of(cls, X: Any, categorical_features: Any) -> "FrameColumns":
+    def of(cls, X: Any, categorical_features: Any, *, read_dates: bool = True) -> "FrameColumns":
         """Learn the columns of training rows."""
-        return FrameSummary.of(X, categorical_features).settle()
+        return FrameSummary.of(X, categorical_features).settle(read_dates=read_dates)
 
     def without_ids(self, X: Any, keep: Sequence[int] = ()) -> "FrameColumns":
         """Treat ids as empty columns, with a warning: nothing learned of them holds for new rows.
@@ -326,7 +366,8 @@ class FrameColumns:
     def _ids(self, table: Table) -> list[int]:
         """Numbers of the columns that look like ids."""
         integers = [n for n in table.of_type(INTEGERS) if n not in self.categories]
-        numbered = [n for n in [*integers, *self.formats] if are_ids(self._column(table, n))]
+        written = [n for n in self.formats if n not in self.dates]
+        numbered = [n for n in [*integers, *written] if are_ids(self._column(table, n))]
         named = [n for n, known in self.categories.items() if all_differ(len(known), len(table))]
         return sorted([*numbered, *named])
 
@@ -348,8 +389,9 @@ class FrameColumns:
         parts: list[Array] = []
         for number, name in enumerate(table.names):
             if number in self.dates:
-                hour = "hour" in self.dates[number]
-                parts.extend(date_parts(_as_dates(table.column(number), name), hour=hour)[1].T)
+                hour, (order, *_) = "hour" in self.dates[number], self.formats.get(number, [""])
+                dates = _as_dates(table.column(number), name, order)
+                parts.extend(date_parts(dates, hour=hour)[1].T)
             else:
                 parts.append(self._column(table, number))
         return np.column_stack(parts)
@@ -400,16 +442,19 @@ def _floats(values: NDArray[Any], name: Any) -> Array:
         ) from None
 
 
-def _as_dates(values: NDArray[Any], name: Any) -> NDArray[np.datetime64]:
-    """Dates in UTC; missing ones are NaT."""
+def _as_dates(values: NDArray[Any], name: Any, order: str = "") -> NDArray[np.datetime64]:
+    """Dates in UTC; missing ones are NaT. Strings are in an order, see `date_order`."""
     if values.dtype.kind == "M":
         return values.astype("datetime64[us]")
-    return np.array([_as_date(value, name) for value in values.tolist()], dtype="datetime64[us]")
+    dates = [_as_date(value, name, order) for value in values.tolist()]
+    return np.array(dates, dtype="datetime64[us]")
 
 
-def _as_date(value: Any, name: Any) -> Any:
-    if is_missing(value):
+def _as_date(value: Any, name: Any, order: str) -> Any:
+    if _is_missing(value):
         return np.datetime64("NaT", "us")
+    if isinstance(value, str) and (parsed := parse_date(value, order or "ymd")) is not None:
+        return parsed
     if hasattr(value, "to_timestamp"):  # a period
         value = value.to_timestamp()
     if getattr(value, "tzinfo", None) is not None:

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from toppush.metrics.weights import LEAST, MOST, usable
 from toppush.system.reading import DataError
 from toppush.tables import arrow_values as arrow
+from toppush.tables.dates import date_order
 from toppush.types import Array, Labels, Mask, Matrix, Where
 
 Schema = dict[str, pa.DataType]
@@ -166,11 +167,21 @@ def _times(name: str, column: pa.Array) -> Array:
     if arrow.is_numeric(kind):
         times = arrow.as_floats(name, column)
     else:
-        dates = arrow.as_dates(name, column)
+        dates = arrow.as_dates(name, column, _order_of(column))
         since = dates.astype("datetime64[us]").astype(np.int64).astype(np.float64)
         times = np.where(np.isnat(dates), np.nan, since)
     _refuse(~np.isfinite(times), name, "the time is missing; give one, or drop the row.")
     return times
+
+
+def _order_of(column: pa.Array) -> str:
+    """The order of date strings; "" for those that `arrow.as_dates` reads without it."""
+    if not arrow.is_string(arrow.value_type(column.type)):
+        return ""
+    strings = [text for text in pc.unique(arrow.as_strings(column)).to_pylist() if text]
+    if arrow.parsed_dates(pa.array(strings, pa.large_string())) is not None:
+        return ""
+    return date_order(strings) or ""
 
 
 def _refuse(wrong: Mask, name: str, message: str) -> None:
