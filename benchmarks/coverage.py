@@ -16,7 +16,8 @@ from scipy.stats import norm
 
 from benchmarks import common
 from toppush.metrics import TopCurve, top_curve
-from toppush.metrics.bootstrap import compare, intervals, measure
+from toppush.metrics.bootstrap import intervals, metric_at
+from toppush.metrics.paired import side_by_side
 
 FRESH = 4000
 DRAWS = 400
@@ -61,17 +62,17 @@ PAIRS = [(Case("normal", 2.0, 40, 200), 1.5), (Case("normal", 2.0, 20, 300), 2.0
 def measures_for(case):
     """One of every kind that prints an interval."""
     chosen = {
-        name: measure(name)
+        name: metric_at(name)
         for name in ("positives_at_top", "top_loss", "top_recall", "auc", "ranking_loss",
                      "average_precision", "ndcg")
     }  # fmt: skip
     for rate in (0.01, 0.1):
-        chosen[f"recall_at_fpr({rate})"] = measure("recall_at_fpr", max_fpr=rate)
-        chosen[f"partial_auc({rate})"] = measure("partial_auc", max_fpr=rate)
+        chosen[f"recall_at_fpr({rate})"] = metric_at("recall_at_fpr", max_fpr=rate)
+        chosen[f"partial_auc({rate})"] = metric_at("partial_auc", max_fpr=rate)
     for k in (10, 50, case.n_pos):
-        chosen[f"precision_at_k({k})"] = measure("precision_at_k", k=k)
-    chosen["recall_at_k(50)"] = measure("recall_at_k", k=50)
-    return chosen | {"lift_at(0.1)": measure("lift_at", fraction=0.1)}
+        chosen[f"precision_at_k({k})"] = metric_at("precision_at_k", k=k)
+    chosen["recall_at_k(50)"] = metric_at("recall_at_k", k=50)
+    return chosen | {"lift_at(0.1)": metric_at("lift_at", fraction=0.1)}
 
 
 def on_average(draw, measures, rng, fresh=FRESH):
@@ -125,10 +126,10 @@ def pair_covered(case, other, lists, seed=0):
     for _ in range(lists):
         positive, score = case.draw(rng)
         noise = rng.standard_normal(len(score))
-        rival = 0.8 * (score - case.apart * positive) + 0.6 * noise + other * positive
-        ours = compare(positive, score, rival, measures, draws=DRAWS,
-                       seed=int(rng.integers(1 << 30)))  # fmt: skip
-        ends = [(one.difference.low, one.difference.high) for one in ours.values()]
+        other_score = 0.8 * (score - case.apart * positive) + 0.6 * noise + other * positive
+        lists, draw_seed = {"better": score, "worse": other_score}, int(rng.integers(1 << 30))
+        both = side_by_side(positive, lists, measures, draws=DRAWS, seed=draw_seed)
+        ends = [(one.low, one.high) for one in both.differences["better", "worse"].values()]
         found += held(ends, target) / lists
     columns = zip(measures, target, *found, strict=True)
     about = [f"difference to {other:g} apart", *list(vars(case).values())[1:]]

@@ -18,8 +18,13 @@ import numpy as np
 
 from benchmarks import common
 from toppush.metrics import top_curve
-from toppush.thresholds.budgets import hits_above, hits_in_first, threshold_for_budget
-from toppush.thresholds.groups import group_means, grouped_lists
+from toppush.thresholds.budgets import (
+    group_means,
+    grouped_lists,
+    positives_above,
+    positives_in_first,
+    threshold_for_budget,
+)
 from toppush.thresholds.guarantees import (
     NoGuarantee,
     threshold_at_fpr,
@@ -137,7 +142,7 @@ def promises(positive, score, truth):
 def longest_observed(positive, score, precision):
     """The threshold of the longest list that has the precision itself: what promises are not."""
     curve = top_curve(positive, score)
-    good = np.flatnonzero(curve.hits[1:-1] >= precision * curve.depth[1:-1])
+    good = np.flatnonzero(curve.true_positives[1:-1] >= precision * curve.depth[1:-1])
     if not len(good):
         raise NoGuarantee("no list has that precision.")
     return curve.thresholds[good[-1] + 2]
@@ -151,16 +156,16 @@ def forecasts(positive, score, value, fresh, truth, rng):
     ).score
     yield "rows a day within the budget", (new_score > daily).sum() <= BUDGET, (score > daily).sum()
     usual = threshold_for_budget(score, budget=BUDGET, rows_per_day=ROWS_PER_DAY).score
-    hits = hits_above(positive, score, usual, rows=ROWS_PER_DAY)
+    hits = positives_above(positive, score, usual, rows=ROWS_PER_DAY)
     found = (new_positive & (new_score > usual)).sum()
     yield "hits a day above the budget's score", *_held(hits, found)
     best = np.lexsort((rng.random(len(new_score)), -new_score))
-    lists = hits_in_first(positive, score, LENGTHS, rows=ROWS_PER_DAY, draws=DRAWS)
+    lists = positives_in_first(positive, score, LENGTHS, rows=ROWS_PER_DAY, draws=DRAWS)
     for length, hits in zip(LENGTHS, lists, strict=True):
         yield f"hits in the first {length}", *_held(hits, new_positive[best[:length]].sum())
     gain = best_length(positive, score, value=value, cost=1.0, draws=DRAWS)
     yield "profit at the best length", *_held(gain.expected, len(score) * truth.profit(gain.score))
-    hits = hits_above(positive, score, gain.score, rows=ROWS_PER_DAY)
+    hits = positives_above(positive, score, gain.score, rows=ROWS_PER_DAY)
     found = (new_positive & (new_score > gain.score)).sum()
     yield "hits a day above that length's score", *_held(hits, found)
 
@@ -214,7 +219,7 @@ def groups_judged(n_groups, lists, seed=0):
     rng = np.random.default_rng(seed)
     given = {"budget": 5, "value": 10, "cost": 1}
     many = grouped_lists(*grouped(20_000, rng), **given)
-    target = {name: np.nanmean(values) for name, values in many.measures.items()}
+    target = {name: np.nanmean(values) for name, values in many.metrics.items()}
     found = {name: [] for name in target}
     for _ in range(lists):
         means = group_means(grouped_lists(*grouped(n_groups, rng), **given), draws=DRAWS)

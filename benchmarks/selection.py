@@ -24,7 +24,7 @@ from benchmarks.common import RESULTS, report, saved
 from benchmarks.data import FILES, load
 from toppush import metrics
 from toppush.designs import LocalRows
-from toppush.metrics.head import Head, first_negatives
+from toppush.metrics.partial_curve import Head, first_negatives
 from toppush.models import choice as rules
 from toppush.models.base import TrainingRows
 from toppush.models.fold_fits import fit_fold

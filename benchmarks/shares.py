@@ -24,7 +24,7 @@ from sklearn.linear_model import LogisticRegression
 from benchmarks import common
 from benchmarks.data import load
 from toppush import TopPush
-from toppush.metrics.quantile_sketch import Spread, top_levels
+from toppush.metrics.quantile_sketch import QuantileSketch, top_levels
 from toppush.modeltypes.out_of_fold import cross_fitted, stratified
 from toppush.thresholds.calibration import ScoreScale, venn_abers
 
@@ -56,10 +56,10 @@ def logistic(positive, scores, seen=lambda scores: scores):
 
 
 def logistic_on_rank(positive, scores):
-    spread, edge = Spread.of(scores, levels=top_levels(len(scores))), 0.5 / len(scores)
+    spread, edge = QuantileSketch.of(scores, levels=top_levels(len(scores))), 0.5 / len(scores)
 
     def logit(scores):
-        share = np.clip(spread.share_below(scores), edge, 1 - edge)
+        share = np.clip(spread.fraction_below(scores), edge, 1 - edge)
         return np.log(share / (1 - share))
 
     return logistic(positive, scores, logit)
@@ -67,10 +67,10 @@ def logistic_on_rank(positive, scores):
 
 def venn(positive, scores):
     scale = ScoreScale.learn(positive, scores, fewest=0)
-    rows = np.diff(scale.spread.upto, prepend=0.0)
-    low, high = venn_abers(scale.hits, rows, 1 / len(scores))
+    rows = np.diff(scale.sketch.up_to, prepend=0.0)
+    low, high = venn_abers(scale.positives, rows, 1 / len(scores))
     share_at = high / (1 - low + high)
-    return lambda new: share_at[np.minimum(np.searchsorted(scale.spread.knots, new), len(low) - 1)]
+    return lambda new: share_at[np.minimum(np.searchsorted(scale.sketch.knots, new), len(low) - 1)]
 
 
 def venn_with_prior(positive, scores):

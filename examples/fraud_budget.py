@@ -13,7 +13,7 @@ from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import StandardScaler
 
 from toppush import TopPushCV
-from toppush.thresholds.budgets import expected_hits, threshold_for_budget
+from toppush.thresholds.budgets import expected_true_positives, threshold_for_budget
 from toppush.thresholds.profit import best_length, profit_curve
 
 X, y = make_classification(
@@ -32,7 +32,7 @@ scores = ranker.decision_function(X_test)  # of rows that the ranker has not see
 on_average = threshold_for_budget(scores, budget=50, rows_per_day=20_000)
 nearly_always = threshold_for_budget(scores, budget=50, rows_per_day=20_000, confidence=0.95)
 print(f"look at payments above {on_average.score:.3f}, or above {nearly_always.score:.3f}")
-hits = expected_hits(y_test, scores, rows=20_000, length=50)
+hits = expected_true_positives(y_test, scores, rows=20_000, length=50)
 print(f"of fifty a day {hits.expected:.0f} are frauds, between {hits.low:.0f} and {hits.high:.0f}")
 
 # %%

@@ -24,7 +24,7 @@ def sample(seed, n_rows=4000):
 y, scores = sample(0)
 promised = threshold_at_precision(y, scores, min_precision=0.9, confidence=0.95)
 curve = top_curve(y, scores)
-precision = curve.hits[1:] / curve.depth[1:]
+precision = curve.true_positives[1:] / curve.depth[1:]
 observed = curve.thresholds[1:][precision >= 0.9].min()
 print(f"as observed: above {observed:.2f}; as promised: above {promised.score:.2f}")
 
@@ -42,7 +42,7 @@ kept = {"as observed": [], "as promised": []}
 for seed in range(200):
     y, scores = sample(seed)
     curve = top_curve(y, scores)
-    precision = curve.hits[1:] / curve.depth[1:]
+    precision = curve.true_positives[1:] / curve.depth[1:]
     kept["as observed"].append(true_precision(curve.thresholds[1:][precision >= 0.9].min()))
     try:
         found = threshold_at_precision(y, scores, min_precision=0.9, confidence=0.95)

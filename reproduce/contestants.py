@@ -40,8 +40,8 @@ from toppush import (
     TopPushTrees,
     TopRanker,
 )
-from toppush.explain.scores import scores_of
 from toppush.matrices import is_sparse
+from toppush.metrics.scoring import scores_of
 from toppush.types import Array, Mask
 
 Scorer = Callable[[Any], Array]

@@ -9,7 +9,8 @@ from scipy.stats import beta, binom, norm
 from benchmarks import coverage
 from toppush import metrics
 from toppush.metrics import bootstrap
-from toppush.metrics.bootstrap import compare, intervals, measure
+from toppush.metrics.bootstrap import intervals, metric_at
+from toppush.metrics.paired import side_by_side
 
 PARAMETERS = {
     "partial_auc": [{"max_fpr": 0.3}, {"max_fpr": 1.0}, {"max_fpr": 0.3, "standardized": True}],
@@ -43,7 +44,7 @@ def test_measures_of_draws_are_the_metrics(name, parameters, rows, seed):
     positive, score = split(rows)
     cells, weights, unseen, [ends] = populations(positive, [score], seed=seed)
     for curve, (top, bottom) in zip(ends, ((1, 0), (0, 1)), strict=True):
-        found = measure(name, **parameters).of(curve)
+        found = metric_at(name, **parameters).of(curve)
         for draw in range(3):
             label = np.concatenate([[not top], cells.positive, [not bottom]])
             place = np.concatenate([[9.0], -cells.places[0].astype(float) / 9, [-9.0]])
@@ -87,9 +88,9 @@ def test_mean_recall_is_the_binomial_sum(rows, places):
     n_neg, place = int((~positive).sum()), places[0]
     for curve in ends:
         found = bootstrap._mean_recall(curve, np.full(bootstrap.NODES, float(place)))
-        rate = np.minimum(curve.alarms[:, 1:] / n_neg, 1.0)
+        rate = np.minimum(curve.false_positives[:, 1:] / n_neg, 1.0)
         before = binom.cdf(place - 1, n_neg, rate)
-        expected = (np.diff(curve.hits) * before).sum(axis=1) / curve.n_pos
+        expected = (np.diff(curve.true_positives) * before).sum(axis=1) / curve.n_pos
         assert found == pytest.approx(expected, abs=1.01 / bootstrap.NODES)
 
 
@@ -97,7 +98,7 @@ def test_one_threshold_has_the_interval_of_clopper_and_pearson():
     """All positives at one score: recall at a rate is whether the share of negatives exceeds it."""
     positive = np.arange(140) < 40
     score = np.where(positive, 0.0, np.where(np.arange(140) < 43, 1.0, -1.0))  # 3 above of 100
-    found = intervals(positive, score, {"auc": measure("auc")}, draws=20_000)["auc"]
+    found = intervals(positive, score, {"auc": metric_at("auc")}, draws=20_000)["auc"]
     low, high = beta.ppf(0.025, 3, 98), beta.ppf(0.975, 4, 97)
     # The unseen positive, one of 41, is below or above all negatives.
     assert 1 - high - 0.15 < found.low < 1 - high
@@ -107,7 +108,7 @@ def test_one_threshold_has_the_interval_of_clopper_and_pearson():
 def test_a_perfect_list_promises_little():
     """With n negatives below, a rate of 3.7 / n above is not excluded: exp(-3.7) is 2.5 %."""
     positive = np.arange(200) < 50
-    wanted = {"top": measure("positives_at_top"), "loss": measure("top_loss")}
+    wanted = {"top": metric_at("positives_at_top"), "loss": metric_at("top_loss")}
     found = intervals(positive, -np.arange(200.0), wanted, draws=4000)
     assert (found["top"].value, found["top"].high) == (1.0, 1.0)
     assert found["top"].low == pytest.approx(0.025, abs=0.01)
@@ -118,14 +119,14 @@ def test_a_perfect_list_promises_little():
 @pytest.mark.parametrize("name, parameters", CASES)
 def test_the_value_is_that_of_the_list_and_within(name, parameters, rng):
     positive, score = rng.random(300) < 0.3, rng.normal(size=300).round(1)
-    found = intervals(positive, score, {"one": measure(name, **parameters)}, draws=200)["one"]
+    found = intervals(positive, score, {"one": metric_at(name, **parameters)}, draws=200)["one"]
     assert found.value == pytest.approx(metrics.METRICS[name](positive, score, **parameters))
     assert found.low <= found.value <= found.high
 
 
 def test_draws_repeat_and_only_the_order_of_scores_counts(rng):
     positive, score = rng.random(300) < 0.3, rng.normal(size=300).round(1)
-    wanted = {"auc": measure("auc"), "head": measure("precision_at_k", k=10)}
+    wanted = {"auc": metric_at("auc"), "head": metric_at("precision_at_k", k=10)}
     found = intervals(positive, score, wanted, draws=200, seed=3)
     assert intervals(positive, np.exp(score), wanted, draws=200, seed=3) == found
     assert intervals(positive, score, wanted, draws=200, seed=4) != found
@@ -137,28 +138,27 @@ def test_draws_in_parts_are_the_same(rng, monkeypatch):
     """In what blocks draws are made does not show in how many there are."""
     positive, score = rng.random(100) < 0.3, rng.normal(size=100)
     monkeypatch.setattr(bootstrap, "ENTRIES", 1000)
-    found = intervals(positive, score, {"auc": measure("auc")}, draws=205)["auc"]
+    found = intervals(positive, score, {"auc": metric_at("auc")}, draws=205)["auc"]
     assert found.low < found.value < found.high
 
 
 def test_each_of_two_lists_has_the_interval_it_has_alone(rng):
     positive, score = rng.random(200) < 0.3, rng.normal(size=200)
     other = score + rng.normal(size=200)
-    wanted = {"top": measure("positives_at_top"), "ap": measure("average_precision")}
-    found = compare(positive, score, other, wanted, draws=200)
-    assert {name: one.first for name, one in found.items()} == intervals(
-        positive, score, wanted, draws=200
-    )
-    for one in found.values():
-        assert one.difference.value == one.first.value - one.second.value
-        assert one.difference.low <= one.difference.value <= one.difference.high
-    mirrored = compare(positive, other, score, wanted, draws=200)["ap"].difference
-    assert mirrored.low == pytest.approx(-found["ap"].difference.high, abs=0.03)
+    wanted = {"top": metric_at("positives_at_top"), "ap": metric_at("average_precision")}
+    found = side_by_side(positive, {"a": score, "b": other}, wanted, draws=200)
+    assert found.values["a"] == intervals(positive, score, wanted, draws=200)
+    for name, apart in found.differences["a", "b"].items():
+        assert apart.value == found.values["a"][name].value - found.values["b"][name].value
+        assert apart.low <= apart.value <= apart.high
+    mirrored = side_by_side(positive, {"a": other, "b": score}, wanted, draws=200)
+    low, high = mirrored.difference("a", "b", "ap").low, found.difference("a", "b", "ap").high
+    assert low == pytest.approx(-high, abs=0.03)
 
 
 def test_unknown_measures_are_refused():
     with pytest.raises(ValueError, match="'mean'"):
-        measure("mean")
+        metric_at("mean")
 
 
 @pytest.mark.slow
@@ -181,7 +181,7 @@ def test_every_difference_is_covered(case, other):
 def test_the_top_and_the_whole_are_covered():
     """Where resampled rows held the mean of Pos@Top in four lists of five, over 100 lists."""
     rng = np.random.default_rng(0)
-    wanted = {"top": measure("positives_at_top"), "auc": measure("auc")}
+    wanted = {"top": metric_at("positives_at_top"), "auc": metric_at("auc")}
     positive = np.arange(600) < 100
     drawn = [rng.normal(size=600) + 2 * positive for _ in range(2000)]
     target = {

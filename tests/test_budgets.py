@@ -12,10 +12,10 @@ from scipy.stats import betabinom
 from toppush.thresholds import budgets
 from toppush.thresholds.budgets import (
     beta_binomial_quantile,
-    expected_hits,
+    expected_true_positives,
     future_count,
-    hits_above,
-    hits_in_first,
+    positives_above,
+    positives_in_first,
     threshold_for_budget,
 )
 from toppush.thresholds.guarantees import NoGuarantee
@@ -75,7 +75,9 @@ def test_limits_of_a_future_count_hold(rng):
 def test_hits_above_a_score_count_the_rows_above_it(rows, cut, future):
     positive, score = split(rows)
     above = int((positive & (score > cut)).sum())
-    assert hits_above(positive, score, cut, rows=future) == future_count(above, len(rows), future)
+    assert positives_above(positive, score, cut, rows=future) == future_count(
+        above, len(rows), future
+    )
 
 
 @given(lists, st.integers(1, 5))
@@ -88,7 +90,7 @@ def test_what_is_expected_of_a_list_is_its_share_of_the_known_one(rows, times):
     part = (length - above.sum()) / tie.sum()
     hits = (positive & above).sum() + part * (positive & tie).sum()
     new = {"rows": times * len(rows), "length": times * length, "draws": 20}
-    found = expected_hits(positive, score, **new)
+    found = expected_true_positives(positive, score, **new)
     assert found.expected == pytest.approx(times * hits)
     assert 0 <= found.low <= found.expected <= found.high <= times * length
 
@@ -96,7 +98,7 @@ def test_what_is_expected_of_a_list_is_its_share_of_the_known_one(rows, times):
 def test_a_list_of_all_rows_forecasts_the_count_of_positives(rng):
     """Nothing hangs on the scores then, and the exact limits are known."""
     positive, score = np.arange(400) < 40, rng.normal(size=400)
-    found = expected_hits(positive, score, rows=200, length=200, draws=4000)
+    found = expected_true_positives(positive, score, rows=200, length=200, draws=4000)
     exact = future_count(40, 400, 200)
     assert found.expected == exact.expected
     assert found.low == pytest.approx(exact.low, abs=1)
@@ -110,7 +112,7 @@ def test_heads_of_a_drawn_population_hold_what_lies_above_them(cells):
     positives, negatives = rng.standard_gamma(np.array([*cells, (1, 1)], float).T)
     unseen, ends = rng.exponential(), rng.random(6)
     for label, (share, last) in zip(
-        (0.0, 1.0), budgets._shares(positives, negatives, unseen, ends), strict=True
+        (0.0, 1.0), budgets._precisions(positives, negatives, unseen, ends), strict=True
     ):
         weight = np.cumsum([0.0, unseen, *(positives + negatives)])
         depth = ends * weight[-1]
@@ -122,10 +124,14 @@ def test_heads_of_a_drawn_population_hold_what_lies_above_them(cells):
 
 def test_forecasts_repeat_and_only_the_order_counts(rng):
     positive, score = rng.random(300) < 0.2, rng.normal(size=300).round(1)
-    first = hits_in_first(positive, score, [5, 20], rows=100, draws=200, seed=3)
-    assert hits_in_first(positive, np.exp(score), [5, 20], rows=100, draws=200, seed=3) == first
+    first = positives_in_first(positive, score, [5, 20], rows=100, draws=200, seed=3)
+    assert (
+        positives_in_first(positive, np.exp(score), [5, 20], rows=100, draws=200, seed=3) == first
+    )
     shuffled = rng.permutation(300)
-    again = hits_in_first(positive[shuffled], score[shuffled], [5, 20], rows=100, draws=200, seed=3)
+    again = positives_in_first(
+        positive[shuffled], score[shuffled], [5, 20], rows=100, draws=200, seed=3
+    )
     assert again == first
     assert first[0].expected <= first[1].expected
 
@@ -136,7 +142,7 @@ def test_forecasts_of_a_list_hold(rng):
     for _ in range(100):
         positive = rng.random(800) < 0.1
         score = (2 * (rng.normal(size=800) + 1.5 * positive)).round() / 2
-        found = expected_hits(positive[:600], score[:600], rows=200, length=20, draws=150)
+        found = expected_true_positives(positive[:600], score[:600], rows=200, length=20, draws=150)
         best = np.lexsort((rng.random(200), -score[600:]))[:20]
         held.append(found.low <= positive[600:][best].sum() <= found.high)
     assert np.mean(held) >= 0.95 - 3 * np.sqrt(0.95 * 0.05 / 100)
@@ -211,7 +217,7 @@ def test_a_budget_for_every_row_takes_them_all():
 )
 def test_what_cannot_be_forecast_is_refused(given, sentence):
     with pytest.raises(ValueError, match=sentence):
-        expected_hits([1, 0, 1], [3.0, 2.0, 1.0], **given)
+        expected_true_positives([1, 0, 1], [3.0, 2.0, 1.0], **given)
 
 
 def test_scores_of_a_budget_must_be_numbers():

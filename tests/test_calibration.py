@@ -14,7 +14,7 @@ from files import DROP, ENGINES, EVERY_KIND, QUICK, made_rows, write
 from toppush import files
 from toppush.cli.output import percent
 from toppush.files.ranking import COLUMNS
-from toppush.metrics.quantile_sketch import Spread, even_levels, top_levels, translated
+from toppush.metrics.quantile_sketch import QuantileSketch, even_levels, top_levels, translated
 from toppush.modeltypes.out_of_fold import cross_fitted, stratified
 from toppush.thresholds.calibration import ScoreScale, percentiles, probabilities, reliability
 
@@ -55,7 +55,9 @@ def test_points_are_even_on_the_rows_they_come_from(n_rows, decimals):
     scale = ScoreScale.learn(np.arange(n_rows) % 7 == 0, scores)
     found = np.sort(scale.percentile(scores))
     assert found.mean() == pytest.approx(50.0, abs=0.01)
-    exact = 100 * Spread.of(scores, levels=even_levels(n_rows)).share_below(np.sort(scores))
+    exact = 100 * QuantileSketch.of(scores, levels=even_levels(n_rows)).fraction_below(
+        np.sort(scores)
+    )
     apart = np.abs(found - exact)
     from_top = 100 - exact
     assert (apart <= 0.07 * np.minimum(from_top, 100 / 7)).all()
@@ -107,16 +109,16 @@ def test_a_scale_survives_json_and_a_broken_one_is_refused():
     np.testing.assert_allclose(read.percentile(scores), scale.percentile(scores), atol=1e-4)
     np.testing.assert_allclose(read.probability(scores), scale.probability(scores), rtol=1e-5)
     for broken in (
-        {"spread": 3},
-        {"hits": [2.0] * len(known["hits"])},
-        {"hits": known["hits"][1:]},
+        {"sketch": 3},
+        {"positives": [2.0] * len(known["positives"])},
+        {"positives": known["positives"][1:]},
         {"probability": known["probability"][::-1]},
         {"probability": ["a"] * len(known["probability"])},
-        {"spread": known["spread"] | {"knots": known["spread"]["knots"][::-1]}},
-        {"spread": known["spread"] | {"below": [0.5] * len(known["hits"])}},
-        {"spread": known["spread"] | {"rows": None}},
+        {"sketch": known["sketch"] | {"knots": known["sketch"]["knots"][::-1]}},
+        {"sketch": known["sketch"] | {"below": [0.5] * len(known["positives"])}},
+        {"sketch": known["sketch"] | {"rows": None}},
     ):
-        with pytest.raises(ValueError, match=r"no|fall"):
+        with pytest.raises(ValueError, match=r"no|fall|rise"):
             ScoreScale.from_json(known | broken)
 
 
@@ -168,9 +170,9 @@ def test_reliability_counts_the_first_rows():
     order = sorted(range(250), key=lambda row: (-scores[row], row))
     for one in found:
         rows = order[: one.first]
-        assert one.found == pytest.approx(np.mean(positive[rows]))
+        assert one.observed == pytest.approx(np.mean(positive[rows]))
         assert one.predicted == pytest.approx(np.mean(predicted[rows]))
-        assert one.low < one.found < one.high
+        assert one.low < one.observed < one.high
 
 
 def test_precision_of_the_first_part_of_the_list():
@@ -246,7 +248,7 @@ def test_models_without_a_scale_rank_as_before_and_say_so(train, tmp_path):
 
 def test_a_forged_scale_is_refused(train):
     model = files.fit(train, label="fraud", drop=DROP, lam=0.1, top=0.3)
-    for forged in (3, {}, {"spread": []}, model.about["scores"] | {"hits": None}):
+    for forged in (3, {}, {"sketch": []}, model.about["scores"] | {"positives": None}):
         model.__dict__.pop("scale", None)
         model.about["scores"] = forged
         with pytest.raises(files.ModelError, match="scores"):
@@ -262,13 +264,15 @@ def test_percent_is_for_people():
 
 @given(st.lists(few, min_size=1, max_size=30), st.lists(few, min_size=1, max_size=30))
 def test_values_go_over_into_another_unit_by_their_place(one, other):
-    source, target = (Spread.of(np.array(some), levels=even_levels(99)) for some in (one, other))
+    source, target = (
+        QuantileSketch.of(np.array(some), levels=even_levels(99)) for some in (one, other)
+    )
     asked = np.sort(np.array([*one, -9.0, 9.0]))
     found = translated(asked, source, target)
     assert (np.diff(found) >= -1e-12).all()
     same = translated(asked, source, source)
     np.testing.assert_allclose(same, asked, atol=1e-9)
-    scaled = Spread.of(3 * np.array(one) + 5, levels=even_levels(99))
+    scaled = QuantileSketch.of(3 * np.array(one) + 5, levels=even_levels(99))
     np.testing.assert_allclose(
         translated(asked[1:-1], source, scaled), 3 * asked[1:-1] + 5, atol=1e-9
     )

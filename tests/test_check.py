@@ -53,7 +53,7 @@ def changed(seed=2, n_rows=1500, **how):
 
 def moved(model, rows, tmp_path, **options):
     found = files.check(model, write(tmp_path / "now.csv", rows), **options)
-    return {(one.column, one.what) for one in found.moved()}
+    return {(one.column, one.what) for one in found.drifted()}
 
 
 @pytest.mark.parametrize("kind", EVERY_KIND)
@@ -72,9 +72,9 @@ def test_each_way_to_move_is_told_of_its_column(model, tmp_path):
     cases = {
         ("income", "values"): changed(income=lambda income: 2 * income),
         ("income", "range"): changed(income=sometimes(1e9)),
-        ("age", "gaps"): changed(age=sometimes(None)),
-        ("city", "gaps"): changed(city=sometimes(None)),
-        ("city", "unknown texts"): changed(city=sometimes("Atlantis")),
+        ("age", "missing"): changed(age=sometimes(None)),
+        ("city", "missing"): changed(city=sometimes(None)),
+        ("city", "unknown categories"): changed(city=sometimes("Atlantis")),
         ("city", "values"): changed(city=lambda city: city and "Oslo"),
         ("member", "values"): changed(member=lambda member: member and rng.random() < 0.4),
     }  # fmt: skip
@@ -92,7 +92,7 @@ def test_precision_that_fell_is_told_with_labels_only(model, tmp_path):
     unlabelled = {name: values for name, values in rows.items() if name != "fraud"}
     found = files.check(model, write(tmp_path / "n.csv", unlabelled))
     assert not found.labelled
-    assert found.parts[0].found is None
+    assert found.parts[0].observed is None
 
 
 def test_labels_that_are_not_known_yet_are_no_obstacle(model, tmp_path):
@@ -101,7 +101,7 @@ def test_labels_that_are_not_known_yet_are_no_obstacle(model, tmp_path):
     found = files.check(model, write(tmp_path / "n.csv", rows))
     known = [label for label in rows["fraud"] if label]
     assert found.rows == 1500
-    assert found.parts[-1].found == pytest.approx(known.count("yes") / len(known))
+    assert found.parts[-1].observed == pytest.approx(known.count("yes") / len(known))
     none = files.check(model, write(tmp_path / "n.csv", rows | {"fraud": [None] * 1500}))
     assert not none.labelled
 
@@ -115,9 +115,9 @@ def test_streamed_is_whole(ending, model, folder, tmp_path, monkeypatch):
     assert files.check(model, write(tmp_path / f"now{ending}", rows)).as_json() == whole
     city = next(one for one in whole["columns"] if one["name"] == "city")
     listed = [one for one in rows["city"] if one]
-    for name, _, now in city["cells"]:
+    for name, _, now in city["bins"]:
         assert now == pytest.approx(listed.count(name) / len(listed))
-    gaps = next(one for one in city["changes"] if one["what"] == "gaps")
+    gaps = next(one for one in city["changes"] if one["what"] == "missing")
     assert gaps["now"] == pytest.approx(1 - len(listed) / 1500)
 
 
@@ -127,7 +127,7 @@ def test_the_rows_of_the_fit_are_where_they_were(model, folder):
     for column in found.columns:
         assert column.psi == pytest.approx(0.0, abs=1e-6)
         assert column.distance == pytest.approx(0.0, abs=1e-6)
-        assert all(one.before == pytest.approx(one.now, abs=1e-6) for one in column.cells)
+        assert all(one.before == pytest.approx(one.now, abs=1e-6) for one in column.bins)
 
 
 def test_a_sample_of_many_rows_knows_the_range_of_all(folder, tmp_path, monkeypatch):
@@ -154,9 +154,9 @@ def test_columns_without_names_go_by_number(tmp_path, rng):
     said = {}
     for ending in ("npz", "svm"):
         model = quick_fit("linear", tmp_path / f"0.0.{ending}")
-        assert files.check(model, tmp_path / f"0.0.{ending}").moved() == []
+        assert files.check(model, tmp_path / f"0.0.{ending}").drifted() == []
         found = files.check(model, tmp_path / f"0.5.{ending}", labels=True)
-        said[ending] = {one.column for one in found.moved("columns")}
+        said[ending] = {one.column for one in found.drifted("columns")}
         assert found.labelled
     assert said == {"npz": {"number 2"}, "svm": {"number 2"}} or said["svm"] == {"number 3"}
 
@@ -175,7 +175,7 @@ def test_models_without_summaries_and_forged_ones_are_refused(model, folder):
             files.check(old, folder / "same.csv")
     known = model.about["watched"]["columns"]
     for forged in (3, {"columns": 3}, {"columns": {"age": {}}},
-                   {"columns": {"age": known["age"] | {"gaps": "many"}}},
+                   {"columns": {"age": known["age"] | {"missing": "many"}}},
                    {"columns": {"city": known["city"] | {"shares": [1]}}}):  # fmt: skip
         about = copy.deepcopy(model.about) | {"watched": forged}
         with pytest.raises(files.ModelError, match="cannot be read"):
@@ -199,11 +199,11 @@ def test_exit_codes_for_a_scheduler(folder):
     model, same, new = (folder / name for name in ("m.toppush", "same.csv", "moved.csv"))
     calm = run(model, same)
     assert calm.exit_code == 0
-    assert "Nothing moved: 4 columns and the scores are as before." in calm.output
+    assert "No drift: 4 columns and the scores are as before." in calm.output
     alarm = run(model, new)
     assert alarm.exit_code == DRIFTED == 5
-    assert "Moved: " in alarm.output
-    assert "Columns that moved: age." in alarm.output
+    assert "Drifted: " in alarm.output
+    assert "Columns that drifted: age." in alarm.output
     assert run(model, new, "--fail-on", "never").exit_code == 0
     assert run(model, new, "--fail-on", "precision", "--no-labels").exit_code == 0
     assert run(model, new, "--fail-on", "precision,columns").exit_code == DRIFTED
@@ -223,7 +223,7 @@ def test_json_holds_all(folder):
     assert told["limits"]["psi"] == Limits().psi
     assert told["columns"][0]["name"] == "age"
     assert {"column": "age", "what": "values"}.items() <= next(
-        one for one in told["moved"] if one["column"] == "age"
+        one for one in told["drifted"] if one["column"] == "age"
     ).items()
     assert told["parts"][-1]["part"] == 1.0
 
@@ -234,7 +234,7 @@ def test_a_page_without_scripts(folder, tmp_path):
     assert found.exit_code == DRIFTED
     text = page.read_text(encoding="utf-8")
     assert "<script" not in text
-    assert "Moved: " in text
+    assert "Drifted: " in text
     assert len(text) < 60_000
     again = run(folder / "m.toppush", folder / "moved.csv", "--html", folder / "moved.csv")
     assert again.exit_code == 2  # it would be lost
@@ -274,10 +274,10 @@ def test_weights_of_the_fit_say_what_training_rows_were_like(tmp_path):
     plain = quick_fit("linear", write(tmp_path / "r.csv", repeated), **FRAUD)
     known, expected = (one.about["watched"]["columns"] for one in (weighted, plain))
     assert set(known) == {"age", "income", "city", "member"}
-    assert known["age"]["gaps"] == pytest.approx(expected["age"]["gaps"])
-    assert known["age"]["spread"]["knots"] == expected["age"]["spread"]["knots"]
+    assert known["age"]["missing"] == pytest.approx(expected["age"]["missing"])
+    assert known["age"]["sketch"]["knots"] == expected["age"]["sketch"]["knots"]
     shares = [
-        dict(zip(one["city"]["texts"], one["city"]["shares"], strict=True))
+        dict(zip(one["city"]["categories"], one["city"]["fractions"], strict=True))
         for one in (known, expected)
     ]
     assert shares[0] == pytest.approx(shares[1])
@@ -302,7 +302,7 @@ def test_folds_that_tell_what_scores_mean_keep_groups_together(folder, tmp_path,
     rows = write(tmp_path / "t.csv", made_rows(900) | {"when": when.tolist()})
     model = files.fit(rows, model="linear", top=0.3, lam="cv", time="when", **FRAUD)
     assert all(when[train].max() < when[test].min() for train, test in seen[1])
-    assert model.scale.spread.rows < 900  # those before the first cut are never held out
+    assert model.scale.sketch.rows < 900  # those before the first cut are never held out
 
 
 def test_dates_that_went_on_are_told(tmp_path):
@@ -313,7 +313,7 @@ def test_dates_that_went_on_are_told(tmp_path):
 
     model = quick_fit("linear", write(tmp_path / "t.csv", dated(2023, 0)), **FRAUD)
     found = files.check(model, write(tmp_path / "n.csv", dated(2024, 1)))
-    columns = {one.column for one in found.moved("columns")}
+    columns = {one.column for one in found.drifted("columns")}
     assert len(columns) == 1
     assert "day" in columns.pop()
 
@@ -336,12 +336,12 @@ def test_scores_of_others_are_held_against_other_rows(scored):
     given = ("--scores", "score", "--label", "fraud", "--before", may)
     calm = run(june, *given)
     assert calm.exit_code == 0, calm.output
-    assert "Nothing moved: 4 columns and the scores are as before." in calm.output
+    assert "No drift: 4 columns and the scores are as before." in calm.output
     alarm = run(july, *given, "--json")
     assert alarm.exit_code == DRIFTED
     told = json.loads(alarm.stdout)
-    assert {one["column"] for one in told["moved"]} >= {"age", None}
-    assert {one["column"] for one in told["moved"]} <= {"age", None}
+    assert {one["column"] for one in told["drifted"]} >= {"age", None}
+    assert {one["column"] for one in told["drifted"]} <= {"age", None}
     assert told["before"] == str(may)
     assert run(july, "--scores", "score", "--label", "fraud").exit_code == 2
 
@@ -390,7 +390,7 @@ def test_another_file_without_a_column_is_refused(scored, tmp_path):
 def test_skops_files_are_checked_against_rows(tmp_path, rng):
     skops = pytest.importorskip("skops.io")
     frames = {}
-    for name, shift in (("before", 0), ("same", 0), ("moved", 2)):
+    for name, shift in (("before", 0), ("same", 0), ("drifted", 2)):
         X = pd.DataFrame(rng.normal(size=(800, 3)), columns=list("abc"))
         label = X["a"] + rng.normal(size=800) > 1
         X["b"] += shift
@@ -401,6 +401,6 @@ def test_skops_files_are_checked_against_rows(tmp_path, rng):
     given = tmp_path / "m.skops", tmp_path / "same.csv", "--before", tmp_path / "before.csv"
     options = ("--positive", "1")
     assert run(*given, *options).exit_code == 0, run(*given, *options).output
-    moved = run(given[0], tmp_path / "moved.csv", *given[2:], *options)
+    moved = run(given[0], tmp_path / "drifted.csv", *given[2:], *options)
     assert moved.exit_code == DRIFTED
-    assert "Columns that moved: b." in moved.output
+    assert "Columns that drifted: b." in moved.output

@@ -8,8 +8,12 @@ import pytest
 
 from files import made_rows, write
 from test_cli import run
-from toppush.thresholds.budgets import expected_hits, threshold_for_budget
-from toppush.thresholds.groups import group_means, grouped_lists
+from toppush.thresholds.budgets import (
+    expected_true_positives,
+    group_means,
+    grouped_lists,
+    threshold_for_budget,
+)
 from toppush.thresholds.guarantees import threshold_at_precision, threshold_at_recall
 from toppush.thresholds.profit import best_length
 
@@ -53,8 +57,8 @@ def test_promises_are_those_of_the_library(held):
     _, positive, score, *_ = held
     precise, found = answers("--precision", 0.7, "--recall", 0.5, "--confidence", 0.9)
     expected = threshold_at_precision(positive, score, min_precision=0.7, confidence=0.9)
-    assert (precise["score"], precise["rows"], precise["hits"]) == (
-        expected.score, expected.rows, expected.hits,
+    assert (precise["score"], precise["rows"], precise["true_positives"]) == (
+        expected.score, expected.rows, expected.true_positives,
     )  # fmt: skip
     assert precise["precision"] == pytest.approx(expected.observed)
     assert precise["rows_per_day"] is None
@@ -69,8 +73,8 @@ def test_a_day_has_a_threshold_on_average_and_one_that_is_sure(held):
     for one, confidence in ((mean, None), (sure, 0.95)):
         given = {"budget": 20, "rows_per_day": 700, "confidence": confidence}
         assert one["score"] == threshold_for_budget(score, **given).score
-        hits = expected_hits(positive, score, rows=700, above=one["score"])
-        assert one["hits_per_day"] == vars(hits)
+        hits = expected_true_positives(positive, score, rows=700, above=one["score"])
+        assert one["positives_per_day"] == vars(hits)
     assert mean["rows_per_day"]["expected"] <= 20
     assert sure["rows_per_day"]["expected"] < mean["rows_per_day"]["expected"]
     assert mean["confidence"] is None
@@ -105,8 +109,8 @@ def test_groups_have_lists_of_their_own(held):
     ran = run("threshold", *SCORES, "--by", "branch", "--budget", 15, *money, "--json")
     found = json.loads(ran.stdout)["by"]
     lists = grouped_lists(positive, score, branch, budget=15, value=amount, cost=30)
-    assert (found["groups"], found["without_positives"], found["looked"]) == (4, ["empty"], 49)
-    assert found["hits"] == pytest.approx(lists.measures["hits"].sum())
+    assert (found["groups"], found["without_positives"], found["reviewed"]) == (4, ["empty"], 49)
+    assert found["true_positives"] == pytest.approx(lists.metrics["true_positives"].sum())
     for name, one in group_means(lists).items():
         assert found["means"][name] == pytest.approx(vars(one.mean) | {"groups": one.groups})
     ran = run("evaluate", *SCORES, "--by", "branch", "--budget", 15, *money, "--json")

@@ -92,8 +92,8 @@ def test_a_row_is_explained_as_in_the_list(given):
         assert one["rank"] == row["rank"]
         assert listed[one["above"]]["rank"] == row["rank"] - 1
         named = [row[f"why_{place}_column"] for place in range(1, 6)]
-        assert [part["column"] for part in one["lifted"]] == [name for name in named if name]
-        assert one["held_back"][0]["lift"] == pytest.approx(row["held_back_lift"])
+        assert [part["column"] for part in one["raised_by"]] == [name for name in named if name]
+        assert one["held_back"][0]["contribution"] == pytest.approx(row["held_back_contribution"])
 
 
 def test_the_first_row_is_held_back_by_none(given):
@@ -109,10 +109,12 @@ def test_pairs_are_told_both_ways(given):
     other = result("explain", *given, "--pair", "4, 17", "--count", 9)["pairs"][0]
     assert one["rows"] == [17, 4]
     assert one["ranks"] == other["ranks"][::-1]
-    total = sum(part["lift"] for part in one["differences"])
+    total = sum(part["contribution"] for part in one["differences"])
     assert total == pytest.approx(one["score"] - one["other"])
-    lifts = [part["lift"] for part in other["differences"]]
-    assert [part["lift"] for part in one["differences"]] == pytest.approx(np.negative(lifts))
+    lifts = [part["contribution"] for part in other["differences"]]
+    assert [part["contribution"] for part in one["differences"]] == pytest.approx(
+        np.negative(lifts)
+    )
     shown = run("explain", *given, "--pair", "17,4").stdout
     side = "above" if one["ranks"][0] < one["ranks"][1] else "below"
     assert f"is {side} row 4" in shown

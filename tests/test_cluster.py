@@ -220,8 +220,8 @@ def test_the_curve_holds_a_point_for_each_run(client):
     scores = np.array([9.0, 8.0, 7.0, 6.0, 5.0, 5.0, 5.0, 1.0])
     curve = metrics.top_curve(y, da.from_array(scores, chunks=3))
     assert_array_equal(curve.thresholds, [np.inf, 9.0, 6.0, 5.0, 1.0])
-    assert_array_equal(curve.hits, [0, 1, 1, 3, 3])
-    assert_array_equal(curve.alarms, [0, 0, 3, 4, 5])
+    assert_array_equal(curve.true_positives, [0, 1, 1, 3, 3])
+    assert_array_equal(curve.false_positives, [0, 0, 3, 4, 5])
 
 
 def test_lists_that_cannot_be_measured(client, rng):

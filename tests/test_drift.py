@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from toppush.metrics.quantile_sketch import Spread, even_levels, masses, top_levels
+from toppush.metrics.quantile_sketch import QuantileSketch, even_levels, masses, top_levels
 from toppush.monitor.drift import (
     Change,
     Limits,
@@ -24,7 +24,7 @@ from toppush.monitor.drift import (
     stability_index,
     unlike_before,
 )
-from toppush.monitor.profile import LEVELS, Numbers, Scores, Texts
+from toppush.monitor.profile import LEVELS, CategoryProfile, NumberProfile, Scores
 from toppush.monitor.verdict import ColumnNow, headline, sentences, verdict
 from toppush.thresholds.calibration import ScoreScale
 
@@ -33,20 +33,20 @@ few = st.lists(st.integers(-4, 4).map(float), min_size=1, max_size=40)
 
 @given(few, few)
 def test_distance_is_that_of_kolmogorov_and_smirnov(before, now):
-    spread = Spread.of(np.array(before), levels=LEVELS)
+    sketch = QuantileSketch.of(np.array(before), levels=LEVELS)
     expected = max(
         abs(np.mean(np.array(before) <= one) - np.mean(np.array(now) <= one))
         for one in before + now
     )
-    assert spread.distance(spread.count(np.array(now))) == pytest.approx(expected)
+    assert sketch.distance(sketch.count(np.array(now))) == pytest.approx(expected)
 
 
 def test_distance_at_knots_is_a_little_below_that_of_all_values():
     rng = np.random.default_rng(0)
     before, now = rng.normal(size=20_000), 0.1 + rng.normal(size=5_000)
-    spread = Spread.of(before, levels=LEVELS)
+    sketch = QuantileSketch.of(before, levels=LEVELS)
     exact = stats.ks_2samp(before, now).statistic
-    assert exact - 0.02 <= spread.distance(spread.count(now)) <= exact + 1e-9
+    assert exact - 0.02 <= sketch.distance(sketch.count(now)) <= exact + 1e-9
 
 
 @pytest.mark.parametrize("before, now, distance", [(500, 300, 0.08), (5_000, 90, 0.2)])
@@ -57,11 +57,11 @@ def test_probability_of_a_distance(before, now, distance):
 
 @given(few, few)
 def test_counts_of_parts_add_up_to_those_of_the_whole(one, other):
-    spread = Spread.of(np.array(one), levels=even_levels(4))
-    parts = spread.count(np.array(one)) + spread.count(np.array(other))
-    np.testing.assert_array_equal(spread.count(np.array(one + other)), parts)
-    shares = spread.count(np.array(one)) / len(one)
-    np.testing.assert_allclose(shares, spread.shares(), atol=1e-12)
+    sketch = QuantileSketch.of(np.array(one), levels=even_levels(4))
+    parts = sketch.count(np.array(one)) + sketch.count(np.array(other))
+    np.testing.assert_array_equal(sketch.count(np.array(one + other)), parts)
+    shares = sketch.count(np.array(one)) / len(one)
+    np.testing.assert_allclose(shares, sketch.fractions(), atol=1e-12)
 
 
 @given(few, st.sampled_from([0.5, 3.0]))
@@ -76,12 +76,12 @@ def test_masses_of_equal_weights_are_those_of_any(values, weight):
 
 @given(few)
 def test_cells_are_all_places_in_order(values):
-    spread = Spread.of(np.array(values), levels=LEVELS)
-    groups = grouped(spread.shares())
+    sketch = QuantileSketch.of(np.array(values), levels=LEVELS)
+    groups = grouped(sketch.fractions())
     assert groups[0].start == 0
-    assert groups[-1].stop == len(spread.shares())
+    assert groups[-1].stop == len(sketch.fractions())
     assert all(one.stop == other.start for one, other in pairwise(groups))
-    heavy = [share for share in spread.shares() if share >= 0.1]
+    heavy = [share for share in sketch.fractions() if share >= 0.1]
     assert len(groups) >= min(len(heavy), 2)
 
 
@@ -141,7 +141,7 @@ def test_a_change_counts_if_it_is_large_and_no_luck():
         Change("values", 0.3, 0.1, 0.02),
         Change("values", 0.01, 0.1, 1e-300),
     ]
-    assert [one.moved for one in judged(given, 0.01)] == [True, False, False]
+    assert [one.drifted for one in judged(given, 0.01)] == [True, False, False]
 
 
 # ---- columns
@@ -158,22 +158,22 @@ def column(rng, n_rows, kind):
     return np.minimum(rng.zipf(1.5, n_rows) - 1, 400)
 
 
-KINDS = ("normal", "rounded", "flag", "texts")
+KINDS = ("normal", "rounded", "flag", "categories")
 
 
 def before_of(values, kind, gaps=0.0):
-    if kind == "texts":
+    if kind == "categories":
         mass = np.bincount(values, minlength=401).astype(float)
         texts = [f"t{place}" for place in range(401)]
-        return Texts.of(
+        return CategoryProfile.of(
             [texts[at] for at in np.flatnonzero(mass)], mass[mass > 0], gaps, len(values)
         )
-    return Numbers(Spread.of(values, levels=LEVELS), gaps)
+    return NumberProfile(QuantileSketch.of(values, levels=LEVELS), gaps)
 
 
 def counts_of(before, values):
-    if isinstance(before, Numbers):
-        return before.count(values)
+    if isinstance(before, NumberProfile):
+        return before.sketch.count(values)
     return counted_texts(before, values, known=None)
 
 
@@ -182,8 +182,8 @@ def counted_texts(before, values, known):
     counts = before.nothing()
     for value in values:
         name = f"t{value}"
-        if name in before.texts:
-            counts[before.texts.index(name)] += 1
+        if name in before.categories:
+            counts[before.categories.index(name)] += 1
         elif known is not None and name not in known:
             counts[-1] += 1
         else:
@@ -192,7 +192,7 @@ def counted_texts(before, values, known):
 
 
 def alarms(changes, limits=None):
-    return [one.what for one in judged(changes, (limits or Limits()).alpha) if one.moved]
+    return [one.what for one in judged(changes, (limits or Limits()).alpha) if one.drifted]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -202,9 +202,9 @@ def test_what_moves_is_found_and_what_does_not_is_not(kind):
     fresh, limits = column(rng, 3_000, kind), Limits()
     gaps = 0.05 * 3_000 / 0.95
     assert alarms(before.changes(counts_of(before, fresh), gaps, limits)) == []
-    assert "gaps" in alarms(before.changes(counts_of(before, fresh), 600.0, limits))
-    assert "gaps" in alarms(before.changes(counts_of(before, fresh), 0.0, limits))
-    if kind == "texts":
+    assert "missing" in alarms(before.changes(counts_of(before, fresh), 600.0, limits))
+    assert "missing" in alarms(before.changes(counts_of(before, fresh), 0.0, limits))
+    if kind == "categories":
         moved = np.where(rng.random(3_000) < 0.3, 7, fresh)
     else:
         moved = 1 - fresh if kind == "flag" else 2 * fresh + fresh.std()
@@ -213,24 +213,26 @@ def test_what_moves_is_found_and_what_does_not_is_not(kind):
 
 def test_unknown_texts_and_values_beyond_the_range_are_found():
     rng = np.random.default_rng(0)
-    values = column(rng, 5_000, "texts")
-    before, known = before_of(values, "texts"), {f"t{one}" for one in values}
-    fresh = column(rng, 2_000, "texts")
-    assert "unknown texts" not in alarms(
+    values = column(rng, 5_000, "categories")
+    before, known = before_of(values, "categories"), {f"t{one}" for one in values}
+    fresh = column(rng, 2_000, "categories")
+    assert "unknown categories" not in alarms(
         before.changes(counted_texts(before, fresh, known), 0, Limits())
     )
     new = np.where(rng.random(2_000) < 0.05, 999, fresh)
-    assert "unknown texts" in alarms(before.changes(counted_texts(before, new, known), 0, Limits()))
+    assert "unknown categories" in alarms(
+        before.changes(counted_texts(before, new, known), 0, Limits())
+    )
     numbers = before_of(rng.random(5_000), "normal")
     beyond = np.where(rng.random(2_000) < 0.04, 1.5, rng.random(2_000))
-    assert alarms(numbers.changes(numbers.count(beyond), 0, Limits())) == ["range"]
+    assert alarms(numbers.changes(numbers.sketch.count(beyond), 0, Limits())) == ["range"]
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_cells_are_shares_with_names_of_their_own(kind):
     rng = np.random.default_rng(0)
     before = before_of(column(rng, 5_000, kind), kind)
-    cells = before.cells(counts_of(before, column(rng, 3_000, kind)))
+    cells = before.bins(counts_of(before, column(rng, 3_000, kind)))
     assert sum(cell.before for cell in cells) == pytest.approx(1.0)
     assert sum(cell.now for cell in cells) == pytest.approx(1.0)
     assert len({cell.name for cell in cells}) == len(cells) > 1
@@ -251,12 +253,12 @@ def test_summaries_survive_json_in_a_few_kilobytes_and_broken_ones_are_refused(k
     ):
         assert one.effect == pytest.approx(other.effect, abs=1e-5)
     for broken in (
-        {"gaps": 2.0},
-        {"gaps": None},
-        {"spread": 1, "shares": "x"},
-        {"texts": 1, "spread": {}},
+        {"missing": 2.0},
+        {"missing": None},
+        {"sketch": 1, "fractions": "x"},
+        {"categories": 1, "sketch": {}},
     ):
-        with pytest.raises(ValueError, match=r"no|not"):
+        with pytest.raises(ValueError, match=r"no|not|lengths"):
             type(before).from_json(known | broken)
 
 
@@ -283,13 +285,13 @@ def checked(seed, n_before, n_now, shift=0.0, lost=0.0):
     scores, positive = drawn(rng, n_now)
     positive &= rng.random(n_now) >= lost
     scores = scores + shift
-    counts, hits = scale.spread.count(scores), scale.spread.count(scores[positive])
+    counts, hits = scale.sketch.count(scores), scale.sketch.count(scores[positive])
     return verdict(columns, Scores(scale, counts, counts, hits), Limits())
 
 
 @pytest.mark.parametrize("n_now", [50, 2_000])
 def test_rows_of_the_same_make_hardly_ever_alarm(n_now):
-    assert sum(bool(checked(seed, 2_000, n_now).moved()) for seed in range(10)) <= 1
+    assert sum(bool(checked(seed, 2_000, n_now).drifted()) for seed in range(10)) <= 1
 
 
 @pytest.mark.long
@@ -297,7 +299,7 @@ def test_rows_of_the_same_make_hardly_ever_alarm(n_now):
 def test_false_alarms_are_as_rare_as_alpha_says(n_before, n_now):
     """At most 1 in 100 checks alarms; of 200, more than 7 are that rare themselves."""
     rounds = 200
-    count = sum(bool(checked(seed, n_before, n_now).moved()) for seed in range(rounds))
+    count = sum(bool(checked(seed, n_before, n_now).drifted()) for seed in range(rounds))
     assert count <= stats.binom.ppf(0.999, rounds, Limits().alpha)
 
 
@@ -306,24 +308,24 @@ def test_the_top_is_held_against_what_fits_can_tell(times, ahead, alarms):
     """Out-of-fold scores give the share at the top to a fifth; in-sample scores are higher."""
     scores = np.arange(20_000.0)
     scale = ScoreScale.learn(np.zeros(len(scores), bool), scores)
-    fitted = Spread.of(scores + ahead, levels=top_levels(len(scores)))
+    fitted = QuantileSketch.of(scores + ahead, levels=top_levels(len(scores)))
     now = np.concatenate([scores, np.full(round(0.01 * (times - 1) * len(scores)), 1e6)])
-    held = Scores(scale, scale.spread.count(now), fitted=fitted, fitted_counts=fitted.count(now))
-    moved = [one.what for one in judged(held.changes(Limits(factor=1.5)), 0.01) if one.moved]
+    held = Scores(scale, scale.sketch.count(now), fitted=fitted, fitted_counts=fitted.count(now))
+    moved = [one.what for one in judged(held.changes(Limits(factor=1.5)), 0.01) if one.drifted]
     assert moved == ["top"] * alarms
 
 
 def test_scores_that_moved_and_precision_that_fell_are_told():
     found = checked(0, 5_000, 5_000, shift=0.8)
-    assert {one.what for one in found.moved("scores")} == {"scores", "top"}
+    assert {one.what for one in found.drifted("scores")} == {"scores", "top"}
     assert "the scores" in headline(found)
     found = checked(0, 5_000, 5_000, lost=0.6)
-    assert [one.what for one in found.moved()] == ["precision"] * len(found.moved())
-    assert found.moved("precision")
-    assert not found.moved("columns", "scores")
+    assert [one.what for one in found.drifted()] == ["precision"] * len(found.drifted())
+    assert found.drifted("precision")
+    assert not found.drifted("columns", "scores")
     assert "fell" in sentences(found)[0]
     part = found.parts[-2]
-    assert part.low < part.found < part.high < part.precision
+    assert part.low < part.observed < part.high < part.precision
 
 
 def test_a_verdict_is_plain_json_with_the_most_moved_first():
@@ -332,14 +334,14 @@ def test_a_verdict_is_plain_json_with_the_most_moved_first():
     for shift in (0.0, 0.4, 3.0):
         before = before_of(rng.normal(size=3_000), "normal")
         columns.append(
-            ColumnNow(f"by {shift}", before, before.count(shift + rng.normal(size=2_000)), 0)
+            ColumnNow(f"by {shift}", before, before.sketch.count(shift + rng.normal(size=2_000)), 0)
         )
     scale = ScoreScale.learn(*drawn(rng, 3_000)[::-1])
-    found = verdict(columns, Scores(scale, scale.spread.count(drawn(rng, 2_000)[0])), Limits())
+    found = verdict(columns, Scores(scale, scale.sketch.count(drawn(rng, 2_000)[0])), Limits())
     assert [one.name for one in found.columns] == ["by 3.0", "by 0.4", "by 0.0"]
-    assert [bool(one.moved) for one in found.columns] == [True, True, False]
+    assert [bool(one.drifted) for one in found.columns] == [True, True, False]
     told = json.loads(json.dumps(found.as_json(), allow_nan=False))
-    assert told["columns"][0]["moved"] == ["values", "range"]
+    assert told["columns"][0]["drifted"] == ["values", "range"]
     assert told["labelled"] is False
-    assert headline(found) == "Moved: 2 of 3 columns."
-    assert sentences(found)[0] == "Columns that moved: by 3.0, by 0.4."
+    assert headline(found) == "Drifted: 2 of 3 columns."
+    assert sentences(found)[0] == "Columns that drifted: by 3.0, by 0.4."

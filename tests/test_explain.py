@@ -29,6 +29,7 @@ from toppush import (
     TopRanker,
     files,
 )
+from toppush.explain.columns import OTHER, as_string
 from toppush.explain.contributions import (
     background_places,
     highest_negatives,
@@ -38,7 +39,6 @@ from toppush.explain.contributions import (
     some_background,
 )
 from toppush.explain.reasons import Explanation, Reason, explain, explain_pair
-from toppush.explain.shares import OTHER, as_text
 from toppush.models.base import Ranker
 
 RANKERS = {
@@ -233,11 +233,11 @@ def test_lifts_sum_to_the_score_above_the_reference(name):
     against = made(40, seed=2)[0]
     reference = ranker.decision_function(against).mean()
     for one in ranker.explain(X, 5, against=against):
-        total = sum(reason.lift for reason in (*one.lifted, *one.lowered))
-        assert one.lift == pytest.approx(one.score - reference)
-        assert total == pytest.approx(one.lift, abs=1e-2 * abs(one.lift) + 1e-2)
-        assert all(reason.lift > 0 for reason in one.lifted)
-        assert all(reason.lift < 0 for reason in one.lowered)
+        total = sum(reason.contribution for reason in (*one.raised_by, *one.lowered_by))
+        assert one.difference == pytest.approx(one.score - reference)
+        assert total == pytest.approx(one.difference, abs=1e-2 * abs(one.difference) + 1e-2)
+        assert all(reason.contribution > 0 for reason in one.raised_by)
+        assert all(reason.contribution < 0 for reason in one.lowered_by)
 
 
 def test_the_largest_lifts_are_named_with_values():
@@ -247,9 +247,9 @@ def test_the_largest_lifts_are_named_with_values():
     for row, one in enumerate(ranker.explain(X, 2, against=against)):
         expected = [j for j in np.argsort(-away[row])[:2] if away[row, j] > 0]
         assert one.row == row
-        assert [reason.column for reason in one.lifted] == [f"x{j}" for j in expected]
-        assert [float(reason.value) for reason in one.lifted] == list(X[row, expected])
-        assert_allclose([reason.lift for reason in one.lifted], away[row, expected])
+        assert [reason.column for reason in one.raised_by] == [f"x{j}" for j in expected]
+        assert [float(reason.value) for reason in one.raised_by] == list(X[row, expected])
+        assert_allclose([reason.contribution for reason in one.raised_by], away[row, expected])
 
 
 def test_a_row_is_held_back_by_what_the_next_one_has_more_of():
@@ -262,8 +262,8 @@ def test_a_row_is_held_back_by_what_the_next_one_has_more_of():
         behind = ranker.coef_[0] * (X[row] - X[above])
         assert found[row].above == above
         for reason in found[row].held_back:
-            assert reason.lift == pytest.approx(behind[int(reason.column[1:])])
-            assert reason.lift < 0
+            assert reason.contribution == pytest.approx(behind[int(reason.column[1:])])
+            assert reason.contribution < 0
 
 
 def test_a_list_in_parts_is_the_same_list(monkeypatch):
@@ -277,19 +277,23 @@ def test_a_list_in_parts_is_the_same_list(monkeypatch):
 def test_pairs_are_antisymmetric(name):
     ranker, (X, _) = fitted(name), made(2, seed=1)
     one, other = ranker.explain_pair(X[0], X[1]), ranker.explain_pair(X[1], X[0])
-    total = sum(part.lift for part in one.differences) + one.rest
+    total = sum(part.contribution for part in one.differences) + one.rest
     assert total == pytest.approx(one.score - one.other)
     assert (one.score, one.other, one.rest) == (other.other, other.score, -other.rest)
     for here, there in zip(one.differences, other.differences, strict=True):
         assert here.column == there.column
-        assert (here.value, here.other, here.lift) == (there.other, there.value, -there.lift)
+        assert (here.value, here.other, here.contribution) == (
+            there.other,
+            there.value,
+            -there.contribution,
+        )
 
 
 def test_a_row_and_itself():
     ranker, (X, _) = fitted("linear"), made(2, seed=1)
     assert ranker.explain_pair(X[0], X[0]).differences == ()
-    assert str(ranker.explain_pair(X[0], X[0])) == "no column sets them apart"
-    with pytest.raises(ValueError, match="2 rows"):
+    assert str(ranker.explain_pair(X[0], X[0])) == "no column makes a difference"
+    with pytest.raises(ValueError, match="has 2"):
         ranker.explain_pair(X, X[0])
 
 
@@ -300,14 +304,16 @@ def test_the_own_reference_is_used_until_the_next_fit():
     negatives = highest_negatives(y, ranker.decision_function(X))
     assert_allclose(ranker.reference_, ranker.contributions(X[negatives]).mean(axis=0))
     above = ranker.decision_function(X) - ranker.decision_function(X[negatives]).mean()
-    assert_allclose([one.lift for one in ranker.explain(X)], above)
+    assert_allclose([one.difference for one in ranker.explain(X)], above)
     away = ranker.contributions(X) - ranker.contributions(X).mean(axis=0)
     assert_allclose(
-        [one.above_usual[0].lift for one in ranker.explain(X) if one.above_usual],
+        [one.above_average[0].contribution for one in ranker.explain(X) if one.above_average],
         [row.max() for row in away[:, :-1] if row.max() > 1e-3 * np.abs(row).max()],
     )
     middle = (ranker.reference_.sum() + ranker.usual_.sum()) / 2
-    assert [one.alike for one in ranker.explain(X)] == list(ranker.decision_function(X) > middle)
+    assert [one.is_typical for one in ranker.explain(X)] == list(
+        ranker.decision_function(X) > middle
+    )
     ranker.fit(X, y)
     assert not hasattr(ranker, "reference_")
     assert not hasattr(ranker, "usual_")
@@ -320,25 +326,25 @@ def test_words():
         str(why)
         == "amount 912.5 (+1.3), age missing (+0.2); behind the row above by city Lyon (-0.41)"
     )
-    assert [reason.told for reason in lifted] == ["amount = 912.5", "age is missing"]
+    assert [reason.label for reason in lifted] == ["amount = 912.5", "age is missing"]
     assert why.flat(3) == {
         "why": str(why),
         "why_1_column": "amount",
         "why_1_value": "912.5",
-        "why_1_lift": 1.34,
+        "why_1_contribution": 1.34,
         "why_2_column": "age",
         "why_2_value": None,
-        "why_2_lift": 0.2,
+        "why_2_contribution": 0.2,
         "why_3_column": None,
         "why_3_value": None,
-        "why_3_lift": None,
+        "why_3_contribution": None,
         "held_back_column": "city",
         "held_back_value": "Lyon",
-        "held_back_lift": -0.41,
+        "held_back_contribution": -0.41,
     }
     low = Explanation(0, 1.0, -2.0, (), (Reason("age", "61", -1.0),), (), (), None)
-    assert str(low) == "nothing lifts it, lowered by age 61 (-1)"
-    alike = Explanation(0, 1.0, -2.0, (), (), lifted[:1], (), None, alike=True)
+    assert str(low) == "no column raises it, lowered by age 61 (-1)"
+    alike = Explanation(0, 1.0, -2.0, (), (), lifted[:1], (), None, is_typical=True)
     assert str(alike) == "like the top negatives by amount 912.5 (+1.3)"
 
 
@@ -358,7 +364,7 @@ def test_words():
     ],
 )
 def test_values_as_text(value, text):
-    assert as_text(value) == text
+    assert as_string(value) == text
 
 
 # Tables.
@@ -380,11 +386,11 @@ def test_what_a_column_becomes_is_told_of_the_column(table):
     added = ranker[-1].contributions(ranker[:-1].transform(rows))[:, :-1]
     added -= added.mean(axis=0)
     for row, one in enumerate(explain(ranker, rows, 4)):
-        for reason in (*one.lifted, *one.lowered):
+        for reason in (*one.raised_by, *one.lowered_by):
             assert reason.column in names
             of_column = [name == reason.column for name in owners]
-            assert reason.lift == pytest.approx(added[row, of_column].sum(), abs=1e-9)
-            assert reason.value == as_text(rows[reason.column][row].as_py())
+            assert reason.contribution == pytest.approx(added[row, of_column].sum(), abs=1e-9)
+            assert reason.value == as_string(rows[reason.column][row].as_py())
 
 
 def test_values_are_those_of_the_data_frame(table):
@@ -393,8 +399,8 @@ def test_values_are_those_of_the_data_frame(table):
     frame = rows.to_pandas()
     ranker = TopPushTrees(0.1, n_members=2, max_rounds=10, n_jobs=1).fit(frame, y)
     for one in ranker.explain(frame):
-        for reason in (*one.lifted, *one.lowered, *one.held_back):
-            assert reason.value == as_text(rows[reason.column][one.row].as_py())
+        for reason in (*one.raised_by, *one.lowered_by, *one.held_back):
+            assert reason.value == as_string(rows[reason.column][one.row].as_py())
 
 
 def test_features_that_nobody_can_tell_of_are_refused():
@@ -416,7 +422,7 @@ def test_a_model_of_a_file_knows_its_reference(tmp_path, kind):
     found = again.explain(new)
     assert [str(one) for one in found] == [str(one) for one in model.explain(new)]
     scores = model.decision_function(new.to_batches()[0])
-    assert_allclose([one.lift for one in found], scores - model.ranker.reference_.sum())
+    assert_allclose([one.difference for one in found], scores - model.ranker.reference_.sum())
     assert again.explain_pair(new.slice(0, 1), new.slice(1, 1)).score == pytest.approx(scores[0])
 
 
@@ -424,7 +430,7 @@ def test_columns_of_a_matrix_have_the_numbers_of_its_file(tmp_path):
     X, y = made()
     dump_svmlight_file(X, y, str(tmp_path / "a.svm"), zero_based=False)
     model = files.fit(tmp_path / "a.svm", lam=0.1, top=0.3)
-    named = {reason.column for one in model.explain(X) for reason in one.lifted}
+    named = {reason.column for one in model.explain(X) for reason in one.raised_by}
     assert named <= {f"number {place}" for place in range(1, 6)}
 
 
@@ -456,9 +462,9 @@ def test_typical_values_take_all_lifts_away_from_a_weighted_sum():
     ranker, (X, y) = fitted("linear"), made(200, seed=1)
     negatives = X[highest_negatives(y, ranker.decision_function(X))]
     found = ranker.explain(X, 2, against=negatives)
-    named = [[int(one.column[1:]) for one in why.lifted] for why in found]
+    named = [[int(one.column[1:]) for one in why.raised_by] for why in found]
     now = typical_scores(ranker, X, named, negatives.mean(axis=0))
-    lost = [sum(one.lift for one in why.lifted) for why in found]
+    lost = [sum(one.contribution for one in why.raised_by) for why in found]
     assert_allclose(now, ranker.decision_function(X) - lost, atol=1e-9)
 
 
@@ -468,7 +474,7 @@ def test_named_columns_matter_more_than_others(name, rng):
     scores = ranker.decision_function(X)
     first, negatives = np.argsort(-scores)[:60], X[highest_negatives(y, scores)]
     found = ranker.explain(X[first], 2, against=negatives)
-    named = [[int(one.column[1:]) for one in why.lifted] for why in found]
+    named = [[int(one.column[1:]) for one in why.raised_by] for why in found]
     by_chance = [rng.permutation(X.shape[1])[: len(columns)] for columns in named]
     typical, told = np.median(negatives, axis=0), np.array([bool(one) for one in named])
     falls, falls_by_chance = (
@@ -539,12 +545,12 @@ def test_what_base_models_cannot_share_out_is_other(name, others, rng):
     assert_allclose(added.sum(axis=1), ranker.decision_function(X), atol=1e-9)
     learn_reference(ranker, X, y)
     for why in explain(ranker, X[:4], n_columns=4):
-        lifts = {reason.column: reason.lift for reason in (*why.lifted, *why.lowered)}
-        assert sum(lifts.values()) == pytest.approx(why.lift, rel=1e-2, abs=1e-6)
+        lifts = {reason.column: reason.contribution for reason in (*why.raised_by, *why.lowered_by)}
+        assert sum(lifts.values()) == pytest.approx(why.difference, rel=1e-2, abs=1e-6)
         if not others:
             assert set(lifts) == {OTHER}
     pair = explain_pair(ranker, X[0], X[1], n_columns=4)
-    told = sum(part.lift for part in pair.differences)
+    told = sum(part.contribution for part in pair.differences)
     assert told + pair.rest == pytest.approx(pair.score - pair.other, abs=1e-9)
     if not others:
         assert [str(part) for part in pair.differences] == [f"{OTHER} ({told:+.2g})"]

@@ -71,7 +71,7 @@ def careful_newton(problem, *, tol=1e-4, **options):
 @metric(title="R-precision")
 def r_precision(curve):
     """Precision among as many rows as there are positives; ties in proportion."""
-    return curve.hits_within(curve.n_pos) / curve.n_pos
+    return curve.positives_within(curve.n_pos) / curve.n_pos
 
 
 del METRICS["r_precision"]

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toppush import metrics
-from toppush.thresholds.groups import group_means, grouped_lists, mean_interval
+from toppush.thresholds.budgets import group_means, grouped_lists, mean_interval
 
 lists = st.lists(
     st.tuples(st.booleans(), st.integers(0, 4), st.sampled_from("abcd")), min_size=4, max_size=40
@@ -27,8 +27,8 @@ def test_every_group_is_measured_as_a_list_of_its_own(rows, budget):
     for place, name in enumerate(found.names):
         y, s = positive[group == name], score[group == name]
         k = min(budget, len(y))
-        one = {measure: values[place] for measure, values in found.measures.items()}
-        assert (found.rows[place], found.positives[place], found.looked[place]) == (
+        one = {measure: values[place] for measure, values in found.metrics.items()}
+        assert (found.rows[place], found.positives[place], found.reviewed[place]) == (
             len(y),
             y.sum(),
             k,
@@ -38,16 +38,16 @@ def test_every_group_is_measured_as_a_list_of_its_own(rows, budget):
             assert np.isnan(
                 [one["recall"], one["average_precision"], one["positives_at_top"]]
             ).all()
-            assert (one["hits"], one["precision"], one["profit"]) == (0, 0, -2 * k)
+            assert (one["true_positives"], one["precision"], one["profit"]) == (0, 0, -2 * k)
         elif y.all():
-            assert one["hits"] == pytest.approx(k)
+            assert one["true_positives"] == pytest.approx(k)
             assert one["positives_at_top"] == one["average_precision"] == 1
         else:
             assert one["precision"] == pytest.approx(metrics.precision_at_k(y, s, k=k))
             assert one["recall"] == pytest.approx(metrics.recall_at_k(y, s, k=k))
             assert one["average_precision"] == pytest.approx(metrics.average_precision(y, s))
             assert one["positives_at_top"] == pytest.approx(metrics.positives_at_top(y, s))
-            assert one["profit"] == pytest.approx(7 * one["hits"] - 2 * k)
+            assert one["profit"] == pytest.approx(7 * one["true_positives"] - 2 * k)
 
 
 @given(lists)
@@ -56,17 +56,17 @@ def test_means_say_how_many_groups_they_are_of(rows):
     lists = grouped_lists(positive, score, group, budget=2)
     means = group_means(lists, draws=50)
     n_groups, with_positives = len(set(group)), len(set(group[positive]))
-    assert means["hits"].groups == means["precision"].groups == n_groups
+    assert means["true_positives"].groups == means["precision"].groups == n_groups
     assert means["recall"].groups == with_positives == n_groups - len(lists.without_positives)
     for name, one in means.items():
-        assert one.mean.value == pytest.approx(np.nanmean(lists.measures[name]))
+        assert one.mean.value == pytest.approx(np.nanmean(lists.metrics[name]))
     assert "profit" not in means
 
 
 def test_amounts_of_rows_count_in_their_group():
     value = np.array([10.0, 20.0, 5.0, 8.0])
     found = grouped_lists([1, 0, 1, 0], [4, 3, 2, 1], [1, 1, 2, 2], budget=1, value=value, cost=3)
-    assert found.measures["profit"].tolist() == [7.0, 2.0]
+    assert found.metrics["profit"].tolist() == [7.0, 2.0]
 
 
 def test_groups_that_are_all_alike_do_not_promise_that_all_will_be():

@@ -9,7 +9,7 @@ import toppush
 from files import made_rows, write
 from test_cli import run
 from toppush import TopRanker, report
-from toppush.metrics.paired import perfect_caution
+from toppush.metrics.cautions import perfect_caution
 from toppush.report import page as report_page
 from toppush.tables.leakage import LeakageWarning
 

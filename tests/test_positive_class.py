@@ -20,14 +20,14 @@ from sklearn.preprocessing import StandardScaler
 
 import toppush
 from files import made_rows, write
-from reproduce.arena import measure as arena_measures
+from reproduce.arena import metric_at as arena_measures
 from reproduce.baselines import BASELINES
 from test_cli import run
 from toppush import PositiveClassWarning, TopPush, TopPushCV, compare, evaluate, files, metrics
 from toppush.auto.linear import TopLinear
 from toppush.auto.quality import Judge
 from toppush.metrics import bootstrap
-from toppush.metrics.positive import GREATER, LATER, RARER, of_two
+from toppush.metrics.labels import GREATER, LATER, RARER, of_two
 from toppush.models.forest import TopForest
 from toppush.plots import TopCurveDisplay
 from toppush.report import from_estimator
@@ -226,10 +226,9 @@ def test_metrics_follow_the_rule_and_say_so(rows):
 
 def test_labels_that_do_not_say_which_rows_are_positive_are_refused(rows):
     X, _, y = rows
-    measures = {"auc": bootstrap.measure("auc")}
+    measures = {"auc": bootstrap.metric_at("auc")}
     for judge in (
         lambda: bootstrap.intervals(y, X[:, 0], measures),
-        lambda: bootstrap.compare(y, X[:, 0], X[:, 1], measures),
         lambda: metrics.paired.side_by_side(y, {"a": X[:, 0], "b": X[:, 1]}, measures),
         lambda: bootstrap.intervals(np.where(y == "bad", 2, 1), X[:, 0], measures),
     ):

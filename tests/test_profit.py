@@ -30,10 +30,10 @@ def above(positive, score, value, cost, cut):
 def test_every_list_has_the_profit_of_its_rows(rows):
     positive, score, value, cost = split(rows)
     curve = profit_curve(positive, score, value=value, cost=cost)
-    assert (curve.lengths[0], curve.hits[0], curve.profits[0]) == (0, 0, 0.0)
+    assert (curve.lengths[0], curve.true_positives[0], curve.profits[0]) == (0, 0, 0.0)
     assert curve.scores[1:].tolist() == sorted(set(score.tolist()), reverse=True)
     for length, hits, amount, lowest in zip(
-        curve.lengths, curve.hits, curve.profits, curve.scores, strict=True
+        curve.lengths, curve.true_positives, curve.profits, curve.scores, strict=True
     ):
         taken = score >= lowest
         assert (length, hits) == (taken.sum(), (taken & positive).sum())
@@ -48,7 +48,7 @@ def test_no_threshold_earns_more_than_the_best(rows):
     assert found.observed == pytest.approx(max(above(*split(rows), cut) for cut in cuts))
     assert above(*split(rows), found.score) == pytest.approx(found.observed)
     assert (score > found.score).sum() == found.length
-    assert (positive & (score > found.score)).sum() == found.hits
+    assert (positive & (score > found.score)).sum() == found.true_positives
     assert found.everything == pytest.approx(above(*split(rows), -1.0))
 
 
@@ -60,7 +60,7 @@ def test_expected_profit_is_that_of_rows_that_had_no_say(rows):
     order = np.argsort(-score, kind="stable")
     listed, gain = score[order], gain[order]
     rng, total, folds = np.random.default_rng(5), 0.0, min(profit.FOLDS, len(rows))
-    for _ in range(profit.DEALS):
+    for _ in range(profit.REPEATS):
         fold = rng.permutation(len(rows)) % folds
         for one in range(folds):
             cuts = [np.inf, *sorted(set(listed), reverse=True)]
@@ -68,7 +68,7 @@ def test_expected_profit_is_that_of_rows_that_had_no_say(rows):
             cut = cuts[int(np.argmax(of_others))]
             total += gain[(listed >= cut) & (fold == one)].sum()
     found = best_length(positive, score, value=value, cost=cost, draws=10, seed=5)
-    assert found.expected.value == pytest.approx(total / profit.DEALS)
+    assert found.expected.value == pytest.approx(total / profit.REPEATS)
     assert found.expected.low <= found.expected.value <= found.expected.high
 
 
@@ -94,7 +94,7 @@ def test_a_scale_of_money_scales_everything(rng):
 
 def test_where_no_look_pays_the_list_is_empty():
     found = best_length([1, 0, 0, 0], [4.0, 3.0, 2.0, 1.0], value=1, cost=2, draws=20)
-    assert (found.length, found.hits, found.observed) == (0, 0, 0.0)
+    assert (found.length, found.true_positives, found.observed) == (0, 0, 0.0)
     assert found.score == 4.0
 
 

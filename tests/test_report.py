@@ -35,8 +35,8 @@ from sklearn.preprocessing import (
 import toppush.report
 from hostile_page import hostile_page
 from toppush import TopPush, TopPushCV, metrics, report
-from toppush.explain.sources import before_scaling, sources
-from toppush.metrics.bootstrap import intervals, measure
+from toppush.explain.columns import before_scaling, sources
+from toppush.metrics.bootstrap import intervals, metric_at
 from toppush.report import page as report_page
 from toppush.report import ranking as lists
 from toppush.report.comparison import compare, measures_for
@@ -80,7 +80,7 @@ class TestRanking:
         ranking = Ranking.of(*made)
         for share in (0.1, 0.5, 0.9, 1.0):
             lengths = np.arange(1, ranking.n_rows + 1)
-            enough = ranking.curve.hits_within(lengths) >= share * ranking.n_pos - 1e-9
+            enough = ranking.curve.positives_within(lengths) >= share * ranking.n_pos - 1e-9
             assert ranking.rows_until(share) == lengths[enough][0]
 
     @given(small_lists())
@@ -215,7 +215,7 @@ class TestComparison:
         """One function, whoever prints them."""
         ranking = Ranking.of(*made_list(rng))
         rival = Ranking.of(ranking.positive, ranking.score + rng.normal(size=ranking.n_rows))
-        top = {"top": measure("positives_at_top")}
+        top = {"top": metric_at("positives_at_top")}
         expected = intervals(ranking.positive, ranking.score, top)["top"]
         assert compare(ranking, None)[0].ours == expected
         assert compare(ranking, rival)[0].ours == expected

@@ -12,9 +12,9 @@ import pytest
 
 from hostile_page import HOSTILE, hostile_page
 from toppush import metrics, report
-from toppush.metrics.quantile_sketch import Spread
+from toppush.metrics.quantile_sketch import QuantileSketch
 from toppush.monitor.drift import Limits
-from toppush.monitor.profile import LEVELS, Numbers, Scores, Texts
+from toppush.monitor.profile import LEVELS, CategoryProfile, NumberProfile, Scores
 from toppush.monitor.verdict import ColumnNow, verdict
 from toppush.report.check import watch_page
 from toppush.report.explained import Curve, Explained
@@ -353,13 +353,13 @@ def watched(browser, tmp_path_factory):
     columns = []
     for place in range(14):
         name = HOSTILE if place == 0 else f"NumberOfTimes{place}DaysPastDueNotWorse"
-        before = Numbers(Spread.of(rng.normal(size=2_000), levels=LEVELS), 0.1)
+        before = NumberProfile(QuantileSketch.of(rng.normal(size=2_000), levels=LEVELS), 0.1)
         columns.append(ColumnNow(name, before, before.count(1 + rng.normal(size=900)), 400.0))
-    texts = Texts.of([HOSTILE, "x" * 200], np.array([900.0, 100.0]), 0.0, 1_000.0)
+    texts = CategoryProfile.of([HOSTILE, "x" * 200], np.array([900.0, 100.0]), 0.0, 1_000.0)
     columns.append(ColumnNow("y" * 300, texts, np.array([10.0, 500.0, 0.0, 90.0]), 0.0))
     positive, scores = made_list(5_000, 9)
     scale = ScoreScale.learn(positive, scores)
-    counts, hits = scale.spread.count(scores + 1), scale.spread.count(scores[positive] - 1)
+    counts, hits = scale.sketch.count(scores + 1), scale.sketch.count(scores[positive] - 1)
     found = verdict(columns, Scores(scale, counts, counts, hits), Limits())
     path = tmp_path_factory.mktemp("watch") / "check.html"
     report.write(path, watch_page(found, model=HOSTILE, data="rows.csv"))

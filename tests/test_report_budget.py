@@ -12,7 +12,7 @@ pytest.importorskip("altair", reason="needs the extra report")
 
 from test_report import Page
 from toppush import report
-from toppush.thresholds.budgets import hits_in_first
+from toppush.thresholds.budgets import positives_in_first
 from toppush.thresholds.demands import Demands, answers
 from toppush.thresholds.profit import best_length
 
@@ -47,7 +47,7 @@ def test_hits_to_come_are_those_of_the_library(page, listed):
     shown = rows(page, "Hits to come among the first rows of a day of 400")
     lengths = [int(row[0].replace(",", "")) for row in shown]
     assert lengths == [10, 20, 30, 50, 100, 200, 400]
-    expected = hits_in_first(positive, scores, lengths, rows=400)
+    expected = positives_in_first(positive, scores, lengths, rows=400)
     for row, one in zip(shown, expected, strict=True):
         assert row[1] == f"{one.expected:,.1f}"
         assert int(row[2]) == pytest.approx(one.low, abs=3)
@@ -61,9 +61,9 @@ def test_scores_to_act_on_are_those_of_the_library(page, listed):
     asked = answers(positive, scores, Demands(fpr=0.01, recall=0.8, **more))
     for one in asked:
         row = shown[one.wanted.replace(">=", "≥").replace("<=", "≤")]
-        assert row[2:4] == [f"{one.rows:,}", f"{one.hits:,}"]
+        assert row[2:4] == [f"{one.rows:,}", f"{one.true_positives:,}"]
         assert row[6].startswith(f"{one.rows_per_day.expected:,.1f}")
-    assert len(shown) + section(page).text.count("cannot be promised") == len(asked) + 2
+    assert len(shown) + section(page).text.count("cannot be guaranteed") == len(asked) + 2
 
 
 def test_the_profit_is_told_without_flattering(page, listed):

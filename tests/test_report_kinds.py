@@ -121,10 +121,10 @@ def test_the_first_rows_have_their_reasons(additive):
     against = pa.table(table).take(negatives)
     why = explain(additive, table, 4, against=against)[first]
     card = page.partition(f"<strong>1.</strong> Row {first + 1},")[2].partition("</li>")[0]
-    for reason in why.lifted:
-        assert f"{reason.told}</dt>" in card
-        assert f">{reason.lift:+.2g}</span>" in card
-    assert card.count('class="bar"') == len(why.lifted)
+    for reason in why.raised_by:
+        assert f"{reason.label}</dt>" in card
+        assert f">{reason.contribution:+.2g}</span>" in card
+    assert card.count('class="bar"') == len(why.raised_by)
     assert "Held back" not in card
 
 

@@ -30,7 +30,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import reference
 from toppush import DegenerateWarning, TopPush, TopPushCV, metrics, toppush_path
 from toppush.designs import LocalDesign, LocalRows, local
-from toppush.metrics.head import Head, first_negatives
+from toppush.metrics.partial_curve import Head, first_negatives
 from toppush.models.choice import by_the_top, ranks
 from toppush.models.path import Grid, follow, follow_solvable, lam_grid
 from toppush.problem.losses import LOSSES

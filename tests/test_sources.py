@@ -30,7 +30,6 @@ from sklearn.preprocessing import (
 
 from files import DROP, made_rows, quick_fit, write
 from toppush import files
-from toppush.explain.scores import positives_of, scores_of
 from toppush.files.readers import reading
 from toppush.files.sources import (
     ColumnSource,
@@ -40,6 +39,7 @@ from toppush.files.sources import (
     caution_scores,
     open_source,
 )
+from toppush.metrics.scoring import positives_of, scores_of
 from toppush.modelfile.foreign import load_estimator
 from toppush.modelfile.trust import UntrustedError
 

@@ -109,8 +109,8 @@ def test_recall_takes_the_fewest_positives_that_keep_the_promise(rows, recall):
     falling = np.sort(score[positive])[::-1]
     taken = score > found.score
     assert taken.tolist() == (score >= falling[enough[0] - 1]).tolist()
-    assert (found.rows, found.hits) == (taken.sum(), (taken & positive).sum())
-    assert found.observed == pytest.approx(found.hits / n_pos)
+    assert (found.rows, found.true_positives) == (taken.sum(), (taken & positive).sum())
+    assert found.observed == pytest.approx(found.true_positives / n_pos)
 
 
 @given(lists, st.sampled_from([0.3, 0.5, 0.8]))
@@ -131,8 +131,8 @@ def test_precision_takes_the_longest_tested_list_that_is_sure(rows, precision):
             threshold_at_precision(positive, score, min_precision=precision, confidence=0.8)
         return
     found = threshold_at_precision(positive, score, min_precision=precision, confidence=0.8)
-    assert (found.rows, found.hits, found.score) == max(sure)
-    assert found.observed == pytest.approx(found.hits / found.rows)
+    assert (found.rows, found.true_positives, found.score) == max(sure)
+    assert found.observed == pytest.approx(found.true_positives / found.rows)
 
 
 def test_tested_depths_are_known_before_the_list():
@@ -165,12 +165,12 @@ def test_a_precision_that_cannot_be_promised_says_what_would_help():
     good, falling = np.arange(60) < 40, -np.arange(60.0)
     with pytest.raises(NoGuarantee, match="29 rows") as said:
         threshold_at_precision(good, falling, min_precision=0.9)
-    needed = int(str(said.value).split("about ")[1].split(" would do")[0])
+    needed = int(str(said.value).split("about ")[1].split(" suffice")[0])
     times = -(-needed // 60)
     many, falling = np.repeat(good, times), -np.arange(60.0 * times)
     assert threshold_at_precision(many, falling, min_precision=0.9).rows > 29
     for positive, sentence in (
-        (np.arange(100) % 2 == 0, "which is not above it; ask for less"),
+        (np.arange(100) % 2 == 0, "which is not above it"),
         (np.arange(20) < 10, "at least 29 rows that score above all others"),
     ):
         with pytest.raises(NoGuarantee, match=sentence):

@@ -12,7 +12,7 @@ from toppush.auto.linear import SEARCH_ROWS
 from toppush.auto.members import Given
 from toppush.folds.cross_fitted import Fold, some_rows, within
 from toppush.folds.expected_scores import MOST, SHARE
-from toppush.metrics.weights import checked_weights
+from toppush.metrics.labels import checked_weights
 from toppush.tables.frames import FrameColumns, FrameSummary, are_plain
 from toppush.types import Array, Mask, Matrix, Where
 

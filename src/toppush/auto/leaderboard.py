@@ -10,7 +10,9 @@ from toppush.auto.combination import Lists, choose_weights, unseen_scores
 from toppush.auto.quality import Judge
 from toppush.folds.cross_fitted import Fold
 from toppush.metrics import bootstrap
-from toppush.metrics.trust import AP, DRAWS, out_of_fold_precision
+from toppush.metrics.bootstrap import metric_at
+from toppush.metrics.cautions import AP, DRAWS, out_of_fold_precision
+from toppush.metrics.paired import side_by_side
 from toppush.types import Array
 
 COMBINATION = "combination"
@@ -111,9 +113,9 @@ class Board:
 
     def _apart(self, scores: Array) -> bootstrap.Interval:
         """Average precision of the combination less that of another ranking."""
-        measures = {AP: bootstrap.measure(AP)}
-        found = bootstrap.compare(self.lists.positive, self.combined, scores, measures, draws=DRAWS)
-        return found[AP].difference
+        lists, metrics = {"combined": self.combined, "other": scores}, {AP: metric_at(AP)}
+        both = side_by_side(self.lists.positive, lists, metrics, draws=DRAWS)
+        return both.difference("combined", "other", AP)
 
     def behind(self) -> dict[str, bootstrap.Interval]:
         """Members whose list is better than the combination by more than noise."""

@@ -13,9 +13,9 @@ from sklearn.utils import _safe_indexing
 
 from toppush.auto.leaderboard import COMBINATION
 from toppush.auto.linear import TopLinear
-from toppush.explain.scores import gives_scores, scores_of
 from toppush.folds.cross_fitted import Fold, drawn_folds, in_unit, within
 from toppush.matrices import is_sparse, stored
+from toppush.metrics.scoring import gives_scores, scores_of
 from toppush.models.additive import TopPushAdditive
 from toppush.models.forest import TopForest
 from toppush.models.net import TopPushNet

@@ -34,14 +34,13 @@ from toppush.auto.members import (
     sparse_gaps,
 )
 from toppush.auto.schedule import Course, Done, held_scores, second_scores, standardised
-from toppush.explain.scores import scores_of
-from toppush.explain.shares import ColumnShares
+from toppush.explain.columns import ColumnContributions
 from toppush.folds.cross_fitted import require_two_of_each, top_mean, weights_of, within
 from toppush.folds.expected_scores import n_averaged, narrowed
 from toppush.folds.shared import groups_of, shared_folds
 from toppush.matrices import for_engine
-from toppush.metrics.paired import warn_of_perfect
-from toppush.metrics.trust import few_positives
+from toppush.metrics.cautions import few_positives, warn_of_perfect
+from toppush.metrics.scoring import scores_of
 from toppush.models.base import LABEL, Ranker, refuse_elsewhere, two_classes, unchanged_on_failure
 from toppush.models.progress import Line
 from toppush.tables.frames import (
@@ -287,7 +286,8 @@ class TopRanker(Ranker):
             if name in self.unexplained_:
                 found[:, -1] += part * scores_of(ranker, rows)
             else:
-                np.add.at(found.T, places, part * ColumnShares.of(ranker).contributions(rows).T)
+                own = ColumnContributions.of(ranker).contributions(rows)
+                np.add.at(found.T, places, part * own.T)
         return found
 
     @property
@@ -297,7 +297,7 @@ class TopRanker(Ranker):
         return [
             name
             for name, ranker in self.members_.items()
-            if not ColumnShares.explains(
+            if not ColumnContributions.explains(
                 ranker, self.n_features_in_ if name in self.raw_ else width
             )
         ]

@@ -125,7 +125,7 @@ def check(
         against = "" if before is None else before.name
         page = watch_page(found, data=arguments.data.name, model=model, before=against)
         write_text(html, page)
-    failed = bool(fail_on and found.moved(*fail_on))
+    failed = bool(fail_on and found.drifted(*fail_on))
     show(
         as_json,
         facts | found.as_json() | {"html": None if html is None else str(html), "failed": failed},
@@ -180,16 +180,16 @@ def _column_table(columns: "Sequence[CheckedColumn]") -> TextTable:
     """The columns, the largest drift first."""
     rows = []
     for column in columns[:SHOWN]:
-        missing = column.change("gaps")
+        missing = column.change("missing")
         rows.append(
             [
                 column.name,
-                ", ".join(column.moved) or "-",
+                ", ".join(column.drifted) or "-",
                 f"{column.psi:.3f}",
                 f"{column.distance:.3f}",
                 _share(missing.before if missing else None),
                 _now(missing),
-                _now(column.change("unknown texts")),
+                _now(column.change("unknown categories")),
                 _now(column.change("range")),
             ]
         )
@@ -212,8 +212,8 @@ def _top_table(found: "Checked") -> TextTable:
             f"{part.rows:,}",
             _share(part.precision),
         ]
-        if part.found is not None and part.low is not None and part.high is not None:
-            row += map(percent, (part.found, part.low, part.high))
+        if part.observed is not None and part.low is not None and part.high is not None:
+            row += map(percent, (part.observed, part.low, part.high))
         rows.append(row)
     heads = ["percentile above", "rows before", "now", "rows", "precision before"]
     heads += ["now", "from", "to"] * found.labelled

@@ -135,7 +135,7 @@ def _compare_methods(
     from toppush.files.compare import compare
     from toppush.files.fitting import read_training_file
     from toppush.files.readers import reading
-    from toppush.metrics.paired import warn_of_perfect
+    from toppush.metrics.cautions import warn_of_perfect
     from toppush.modeltypes.base import require_scoring
     from toppush.tables.rows import Roles
 
@@ -241,8 +241,9 @@ def _compare_rankings(
     from rich.console import Console
 
     from toppush.metrics import FOUR
-    from toppush.metrics.paired import side_by_side, warn_of_perfect
-    from toppush.metrics.panel import chosen, measures
+    from toppush.metrics.bootstrap import chosen, metrics_of
+    from toppush.metrics.cautions import warn_of_perfect
+    from toppush.metrics.paired import side_by_side
 
     parts = [_score_columns(data, scores, lower_is_better, common)] if scores else []
     parts += [_model_scores(path, data, trust, common) for path in models]
@@ -254,7 +255,7 @@ def _compare_rankings(
         found = side_by_side(
             rankings.positive,
             rankings.scores,
-            measures(metrics),
+            metrics_of(metrics),
             confidence=confidence,
             draws=draws,
             seed=seed,

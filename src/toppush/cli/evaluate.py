@@ -18,12 +18,11 @@ from toppush.cli.sources import (
 from toppush.system.reading import DataError
 
 if TYPE_CHECKING:
-    from toppush.metrics.bootstrap import Interval
-    from toppush.metrics.panel import Panel
+    from toppush.metrics.bootstrap import Interval, Panel
     from toppush.thresholds.demands import Answer
 
 TITLES = {
-    "hits": "positives",
+    "true_positives": "positives",
     "average_precision": "average precision",
     "positives_at_top": "Pos@Top",
 }
@@ -65,7 +64,7 @@ def evaluate(
     Example: toppush evaluate fraud.toppush held-out.csv --by day --budget 50
     """
     from toppush.metrics import bootstrap
-    from toppush.metrics.panel import measures, panel
+    from toppush.metrics.bootstrap import metrics_of, panel
 
     arguments, amounts = SourceArguments.of(**source), {"value": value, "cost": cost}
     options.require_pairs(**amounts)
@@ -85,7 +84,7 @@ def evaluate(
     positive, scores = file.scored.positive, file.scored.scores
     metrics = panel(len(scores), int((~positive).sum()))
     intervals = bootstrap.intervals(
-        positive, scores, measures(metrics), confidence=confidence, draws=draws, seed=seed
+        positive, scores, metrics_of(metrics), confidence=confidence, draws=draws, seed=seed
     )
     n_pos = int(positive.sum())
     result = file.facts() | {"positives": n_pos, "confidence": confidence, "seed": seed}
@@ -149,7 +148,7 @@ def _by_groups(
     """Metrics averaged over the groups of a column, as JSON and as text."""
     import numpy as np
 
-    from toppush.thresholds.groups import group_means, grouped_lists
+    from toppush.thresholds.budgets import group_means, grouped_lists
 
     lists = grouped_lists(
         file.scored.positive,
@@ -160,15 +159,16 @@ def _by_groups(
         cost=file.amount(cost),
     )
     means = group_means(lists, confidence=confidence)
-    looked, hits = int(lists.looked.sum()), float(lists.measures["hits"].sum())
+    reviewed = int(lists.reviewed.sum())
+    true_positives = float(lists.metrics["true_positives"].sum())
     empty = lists.without_positives
     result = {
         "by": by,
         "budget": budget,
         "groups": len(lists.names),
         "without_positives": empty,
-        "looked": looked,
-        "hits": hits,
+        "reviewed": reviewed,
+        "true_positives": true_positives,
         "means": {
             name: asdict(mean.mean) | {"groups": mean.groups} for name, mean in means.items()
         },
@@ -179,7 +179,10 @@ def _by_groups(
     ]
     heads = ["metric", "mean", "from", "to", "groups"]
     title = f"Means over groups of {by}, the first {budget:,} rows of each"
-    sentence = f"{len(lists.names):,} groups; {looked:,} reviews would find {hits:,.6g} positives."
+    sentence = (
+        f"{len(lists.names):,} groups; {reviewed:,} reviews would find {true_positives:,.6g} "
+        "positives."
+    )
     if empty:
         names = ", ".join(map(str, empty[:5])) + ", ..." * (len(empty) > 5)
         sentence += (
@@ -306,7 +309,12 @@ def _threshold_parts(
     scores = [[answer.wanted, repr(_signed(file, asdict(answer))["score"])] for answer in known]
     shares = [[answer.precision, answer.recall, answer.fpr] for answer in known]
     counts = [
-        [answer.wanted, f"{answer.rows:,}", f"{answer.hits:,}", *map(percent_or_dash, both)]
+        [
+            answer.wanted,
+            f"{answer.rows:,}",
+            f"{answer.true_positives:,}",
+            *map(percent_or_dash, both),
+        ]
         for answer, both in zip(known, shares, strict=True)
     ]
     sentence = f"Rows with a score {beyond} the threshold are alarms."
@@ -331,13 +339,13 @@ def _threshold_parts(
 
 
 def _day_table(known: "list[Answer]", confidence: float) -> list[TextTable]:
-    """Rows and hits per day above each threshold."""
+    """Rows and true positives per day above each threshold."""
     rows = [
         [
             answer.wanted,
             *(
                 text
-                for forecast in (answer.rows_per_day, answer.hits_per_day)
+                for forecast in (answer.rows_per_day, answer.positives_per_day)
                 if forecast is not None
                 for text in (
                     f"{forecast.expected:,.1f}",

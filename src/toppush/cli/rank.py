@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from toppush.files import Model
     from toppush.files.explaining import Placed, PlacedPair
 
-REASON = re.compile(r"(why_\d+|held_back)_(column|value|lift)")
+REASON = re.compile(r"(why_\d+|held_back)_(column|value|contribution)")
 SHOWN = 20
 """Rows that are shown if there is no output file."""
 NOISE = 1e-9
@@ -212,16 +212,18 @@ def explain(
 
 def _row_parts(row: "Placed", n_rows: int, reference: str) -> list[str | TextTable]:
     why = row.why
-    side = "above" if why.lift >= 0 else "below"
-    largest = sorted([*why.lifted, *why.lowered], key=lambda reason: -abs(reason.lift))
+    side = "above" if why.difference >= 0 else "below"
+    largest = sorted(
+        [*why.raised_by, *why.lowered_by], key=lambda reason: -abs(reason.contribution)
+    )
     parts: list[str | TextTable] = [
         f"Row {row.number:,}: rank {row.rank:,} of {n_rows:,}, score {why.score:.6g}, "
-        f"{abs(why.lift):.3g} {side} {reference}.",
+        f"{abs(why.difference):.3g} {side} {reference}.",
         _reason_table(largest),
     ]
-    if why.above_usual:
+    if why.above_average:
         parts += ["Columns that raise it most above the mean of all training rows:"]
-        parts += [_reason_table(why.above_usual)]
+        parts += [_reason_table(why.above_average)]
     if why.held_back:
         above = f"row {why.above:,} at rank {row.rank - 1:,}"
         parts += [f"Columns in which {above} is ahead:", _reason_table(why.held_back)]
@@ -229,7 +231,9 @@ def _row_parts(row: "Placed", n_rows: int, reference: str) -> list[str | TextTab
 
 
 def _reason_table(reasons: "Iterable[Reason]") -> TextTable:
-    rows = [[reason.column, _value(reason.value), f"{reason.lift:+.3g}"] for reason in reasons]
+    rows = [
+        [reason.column, _value(reason.value), f"{reason.contribution:+.3g}"] for reason in reasons
+    ]
     return TextTable(["column", "value", "contribution"], rows)
 
 
@@ -237,7 +241,7 @@ def _pair_parts(pair: "PlacedPair") -> list[str | TextTable]:
     why, (first, second) = pair.why, pair.numbers
     above = "above" if pair.ranks[0] < pair.ranks[1] else "below"
     rows = [
-        [part.column, _value(part.value), _value(part.other), f"{part.lift:+.3g}"]
+        [part.column, _value(part.value), _value(part.other), f"{part.contribution:+.3g}"]
         for part in why.differences
     ]
     if abs(why.rest) > NOISE * abs(why.score - why.other):

@@ -1,10 +1,10 @@
-"""What each column adds to a score: exactly for a weighted sum, by Shapley values for any other.
+"""Contributions of columns to a score: exact for a weighted sum, Shapley values for any other.
 
-A score f shares f(x) - f(b) out among the columns in which the row x differs from a background
-row b: the columns go over from b to x one after the other, in some order, and each is given the
-step that the score makes. Shapley's value is the mean of that over all orders. Here a few orders
-are walked, each also backwards, which makes the value exact wherever no more than two columns act
-together; and the steps of every walk add up to f(x) - f(b), however few walks there are.
+A score f attributes f(x) - f(b) to the columns in which the row x differs from a background row b:
+the columns are replaced by those of x one after the other, in some order, and each gets the change
+of the score. Shapley's value is the mean of that over all orders. Here a few random orders are
+used, each also reversed, which makes the value exact wherever at most two columns interact; the
+contributions of every order add up to f(x) - f(b), however few orders there are.
 """
 
 from collections.abc import Callable, Iterator
@@ -20,19 +20,19 @@ from toppush.types import Array, Mask, Matrix, Where
 Score = Callable[[Matrix], Array]
 
 BACKGROUND, FEWEST = 16, 2
-"""Background rows, and how few for wide rows."""
+"""Background rows, and their least number for wide rows."""
 REFERENCE_ROWS, USUAL_ROWS = 1000, 200
-"""The most rows whose contributions a fit takes the mean of: negatives of the top, and any."""
+"""Most rows whose mean contributions a fit stores: highest negatives, and all rows."""
 STEPS = 20_000
-"""Steps to walk for a row, at most; a walk has one for each column in which two rows differ."""
+"""Steps for a row, at most; a walk has one for each column in which two rows differ."""
 NUMBERS = 1 << 21
-"""Values of rows on the way that are scored at a time, 16 MiB."""
+"""Values of intermediate rows that are scored at a time, 16 MiB."""
 PART_NUMBERS = 1 << 22
-"""Contributions that are held at a time, 32 MiB."""
+"""Contributions that are in memory at a time, 32 MiB."""
 
 
 class Contributing(Protocol):
-    """What can share out its scores."""
+    """A ranker with contributions."""
 
     reference_: Array
     usual_: Array
@@ -42,28 +42,28 @@ class Contributing(Protocol):
 
 
 class Walk(NamedTuple):
-    """From a background row to a row, column by column."""
+    """A path from a background row to a row, column by column."""
 
     row: int
     order: Where
-    """The columns in which the two differ, in the order in which they go over."""
+    """The columns in which the two rows differ, in the order in which they are replaced."""
     ends: tuple[float, float]
     """Scores of the background row and of the row."""
     between: Matrix
-    """The rows on the way."""
+    """The rows in between."""
 
     def steps(self, scores: Array) -> Array:
-        """What each column of the order adds, given the scores of the rows on the way."""
+        """Contribution of each column of the order, from the scores of the rows in between."""
         return np.diff(np.concatenate([self.ends[:1], scores, self.ends[1:]]))
 
 
 def shapley(
     score: Score, rows: Matrix, background: Matrix, *, n_pairs: int = 1, seed: int = 0
 ) -> Array:
-    """What each column adds to the scores of some rows, by walks from background rows.
+    """Contributions of each column to the scores of rows, by walks from background rows.
 
     A row is scored about 2 n_pairs n_background n_columns times; columns in which it equals the
-    background row cost nothing. What is said of a row does not depend on the others.
+    background row cost nothing. The contributions of a row do not depend on the other rows.
 
     Parameters
     ----------
@@ -83,68 +83,61 @@ def shapley(
     """
     rows, background = sliceable(rows), sliceable(background)
     reached, begun = _scores(score, rows), _scores(score, background)
-    found = np.zeros((rows.shape[0], rows.shape[1] + 1))
-    found[:, -1] = begun.mean()
-    share = 1.0 / (2 * n_pairs * len(begun))
+    result = np.zeros((rows.shape[0], rows.shape[1] + 1))
+    result[:, -1] = begun.mean()
+    weight = 1.0 / (2 * n_pairs * len(begun))
     for part in _parts(_walks(rows, background, reached, begun, n_pairs, seed)):
         scores = _scores(score, stacked([walk.between for walk in part]))
         ends = np.cumsum([walk.between.shape[0] for walk in part])
-        for walk, on_the_way in zip(part, np.split(scores, ends[:-1]), strict=True):
-            found[walk.row, walk.order] += share * walk.steps(on_the_way)
-    return found
+        for walk, between_scores in zip(part, np.split(scores, ends[:-1]), strict=True):
+            result[walk.row, walk.order] += weight * walk.steps(between_scores)
+    return result
 
 
 def some_background(rows: Matrix, seed: int = 0) -> Matrix:
-    """Rows to compare with, evenly taken: 16, or fewer where rows are wide; dense."""
+    """A random sample of background rows: 16, or fewer where rows are wide; dense."""
     n_rows, width = rows.shape
     return np.asarray(dense(sliceable(rows)[background_places(n_rows, width, seed)]), np.float64)
 
 
 def background_places(n_rows: int, width: int, seed: int = 0) -> Where:
-    """Which of so many rows are the background."""
+    """Row numbers of the background."""
     count = min(int(np.clip(STEPS // (2 * max(width, 1)), FEWEST, BACKGROUND)), n_rows)
     return np.sort(np.random.default_rng(seed).permutation(n_rows)[:count])
 
 
 def linear_contributions(rows: Matrix, weights: Array, threshold: float) -> Array:
-    """Weight times value, and minus the threshold after them."""
-    added = np.empty((rows.shape[0], len(weights) + 1))
-    added[:, :-1] = dense(rows)
-    added[:, :-1] *= weights
-    added[:, -1] = -threshold
-    return added
+    """Weight times value for each column, then minus the threshold."""
+    result = np.empty((rows.shape[0], len(weights) + 1))
+    result[:, :-1] = dense(rows)
+    result[:, :-1] *= weights
+    result[:, -1] = -threshold
+    return result
 
 
-def highest_negatives(
-    positive: Mask,
-    scores: Array,
-    *,
-    share: float = 0.01,
-    least: int = 10,
-    most: int = REFERENCE_ROWS,
-) -> Where:
-    """The negatives of highest score, best first: a share of them within two counts.
+def highest_negatives(positive: Mask, scores: Array) -> Where:
+    """The highest-ranked 1 % of the negatives, from 10 to `REFERENCE_ROWS`, best first.
 
     Rows without a score (NaN) are left out.
     """
     scores = np.asarray(scores, np.float64)
     known = np.flatnonzero(~np.asarray(positive, bool) & ~np.isnan(scores))
-    count = int(np.clip(round(share * len(known)), least, most))
+    count = int(np.clip(round(0.01 * len(known)), 10, REFERENCE_ROWS))
     return known[np.argsort(-scores[known], kind="stable")[:count]]
 
 
 def in_parts(n_rows: int, width: int) -> Iterator[Where]:
-    """Numbers of rows, as many at a time as have contributions that fit into memory."""
+    """Row numbers in batches whose contributions fit into memory."""
     size = max(1, PART_NUMBERS // (width + 1))
     return (np.arange(at, min(at + size, n_rows)) for at in range(0, n_rows, size))
 
 
 def learn_reference(ranker: Contributing, X: Matrix, positive: Mask) -> None:
-    """Learn what rows are to be compared with, where a ranker does not know it yet.
+    """Set the mean contributions that rows are compared with, where a ranker has none yet.
 
-    `reference_` is the mean contributions of the highest-ranked negatives of the training rows, by
-    members that did not see them where there are any; `usual_` that of all rows, or some of them.
-    A ranker without contributions learns neither.
+    `reference_` is the mean over the highest-ranked negatives of the training rows, by out-of-fold
+    scores where there are any; `usual_` that over all rows or a sample. A ranker without
+    contributions gets neither.
     """
     if not hasattr(ranker, "contributions"):
         return
@@ -161,14 +154,14 @@ def learn_reference(ranker: Contributing, X: Matrix, positive: Mask) -> None:
 
 
 def evenly(where: Where, most: int) -> Where:
-    """At most so many, at even steps."""
+    """At most this many entries, evenly spaced."""
     if len(where) <= most:
         return where
     return where[np.linspace(0, len(where) - 1, most).astype(np.intp)]
 
 
 def mean_contributions(ranker: Contributing, rows: Matrix) -> Array:
-    """What each column adds in the mean over some rows, and the rest after them."""
+    """Mean contribution of each column over rows, then the rest."""
     n_rows, width = rows.shape
     parts = (_safe_indexing(rows, part) for part in in_parts(n_rows, width))
     total = sum(np.sum(ranker.contributions(part), axis=0) for part in parts)
@@ -178,7 +171,7 @@ def mean_contributions(ranker: Contributing, rows: Matrix) -> Array:
 def _walks(
     rows: Matrix, background: Matrix, reached: Array, begun: Array, n_pairs: int, seed: int
 ) -> Iterator[Walk]:
-    """Both ways of every order, from every background row to every row."""
+    """Every order forwards and backwards, from every background row to every row."""
     rng = np.random.default_rng(seed)
     shape = (background.shape[0], n_pairs, rows.shape[1])
     orders = np.argsort(rng.random(shape), axis=-1)
@@ -186,21 +179,17 @@ def _walks(
     for row in range(rows.shape[0]):
         values = dense(rows[[row]])[0]
         for start, several, begin in zip(starts, orders, begun, strict=True):
-            differs = _differ(values, start)
+            missing = (start != start) & (values != values)
+            differs = (start != values) & ~missing
             for order in several:
-                order = order[differs[order]]
-                for one in (order, order[::-1]):
-                    on_the_way = between(start, values, one, rows)
-                    yield Walk(row, one, (float(begin), float(reached[row])), on_the_way)
-
-
-def _differ(one: Array, other: Array) -> Mask:
-    """Where two rows differ; two gaps do not."""
-    return np.asarray((one != other) & ((one == one) | (other == other)), bool)
+                forwards = order[differs[order]]
+                for walk in (forwards, forwards[::-1]):
+                    ends = float(begin), float(reached[row])
+                    yield Walk(row, walk, ends, between(start, values, walk, rows))
 
 
 def _parts(walks: Iterator[Walk]) -> Iterator[list[Walk]]:
-    """As many walks at a time as may be held; those between equal rows are left out."""
+    """Walks in batches that fit into memory, without those between equal rows."""
     part: list[Walk] = []
     size = 0
     for walk in walks:

@@ -1,10 +1,10 @@
-"""Why a row stands where it does in a list, in columns and amounts.
+"""Why a row has its rank, in columns and contributions.
 
-A row is compared with the highest-ranked negatives of the training rows, which it has to pass: what
-a column adds to its score less what it adds to theirs in the mean is the column's lift. It is
-compared with the row next above it in the list: columns in which that one is ahead hold it back.
-And with usual training rows: a row may be no different from the negatives at the top, and is there
-for what they share.
+A row is compared with the highest-ranked negatives of the training rows, which it has to pass: the
+contribution of a column to its score less the mean contribution to theirs. It is compared with the
+next row above it in the list: columns in which that row is ahead hold it back. And it is compared
+with the mean of the training rows: a row may rank where it does by what it shares with the
+negatives at the top.
 """
 
 from collections.abc import Iterator, Sequence
@@ -14,141 +14,139 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils import _safe_indexing
 
-from toppush.explain.shares import OTHER, ColumnShares, Values
+from toppush.explain.columns import OTHER, ColumnContributions, Values
 from toppush.types import Array, Mask, Matrix, Where
 
 NEGLIGIBLE = 1e-3
-"""Share of the largest amount below which others are not told."""
+"""Fraction of the largest contribution below which others are not reported."""
 
 
 @dataclass(frozen=True)
 class Reason:
-    """A column's part in the place of a row.
+    """The contribution of a column to the rank of a row.
 
     Attributes
     ----------
     column : str
-        Or "(other)", for the part of base models that cannot share out their scores.
+        Or "(other)", for the part of base models that cannot attribute their scores to columns.
     value : str or None
-        What the row holds there; None if it is missing, empty for "(other)".
-    lift : float
-        What the column adds to the row's score, less what it adds to those it is compared with.
+        The row's value; None if it is missing, empty for "(other)".
+    contribution : float
+        To the row's score, less that to the scores it is compared with.
     """
 
     column: str
     value: str | None
-    lift: float
+    contribution: float
 
     @property
-    def told(self) -> str:
+    def label(self) -> str:
         """The column and its value, such as "age = 61" or "age is missing"."""
         if self.column == OTHER:
             return OTHER
         return f"{self.column} {'is missing' if self.value is None else f'= {self.value}'}"
 
     def __str__(self) -> str:
-        """The shortest, such as "age 61 (+0.4)"."""
-        if self.column == OTHER:
-            return f"{OTHER} ({self.lift:+.2g})"
-        value = "missing" if self.value is None else self.value
-        return f"{self.column} {value} ({self.lift:+.2g})"
+        """Short form, such as "age 61 (+0.4)"."""
+        value = "" if self.column == OTHER else f" {_shown(self.value)}"
+        return f"{self.column}{value} ({self.contribution:+.2g})"
+
+
+def _shown(value: str | None) -> str:
+    return "missing" if value is None else value
 
 
 @dataclass(frozen=True)
 class Explanation:
-    """Why a row stands where it does.
+    """Why a row has its rank.
 
     Attributes
     ----------
     row : int
-        Its number among the rows given, from 0.
+        Its number among the rows passed, from 0.
     score : float
-    lift : float
-        Its score less the mean score of those it is compared with: the sum over all columns.
-    lifted, lowered : tuple of Reason
-        The columns that lift it most above them, and those that lower it, the largest first.
-    above_usual : tuple of Reason
-        The columns that lift it most above the mean of the training rows; they may lift the
-        negatives too. None where the ranker does not know that mean.
+    difference : float
+        Its score less the mean score of those it is compared with: the sum of all contributions.
+    raised_by, lowered_by : tuple of Reason
+        The columns with the largest positive and negative contributions, the largest first.
+    above_average : tuple of Reason
+        The columns that raise it most above the mean of the training rows; they may raise the
+        negatives too. Empty if the ranker has no such mean.
     held_back : tuple of Reason
         The columns in which the row next above it is most ahead.
     above : int or None
         The number of that row.
-    alike : bool
-        Whether its score is nearer to those it is compared with than to that of usual rows.
+    is_typical : bool
+        Whether its score is nearer to those it is compared with than to the mean.
     """
 
     row: int
     score: float
-    lift: float
-    lifted: tuple[Reason, ...]
-    lowered: tuple[Reason, ...]
-    above_usual: tuple[Reason, ...]
+    difference: float
+    raised_by: tuple[Reason, ...]
+    lowered_by: tuple[Reason, ...]
+    above_average: tuple[Reason, ...]
     held_back: tuple[Reason, ...]
     above: int | None
-    alike: bool = False
+    is_typical: bool = False
 
     @property
     def main(self) -> tuple[Reason, ...]:
-        """What lifts it, or where nothing does and it is alike, what lifts it above usual rows."""
-        return self.lifted or (self.above_usual if self.alike else ())
+        """What raises it; else, for a typical row, what raises it above the mean."""
+        return self.raised_by or (self.above_average if self.is_typical else ())
 
     def __str__(self) -> str:
-        said = ", ".join(map(str, self.main))
-        if not self.lifted and self.main:
-            said = f"like the top negatives by {said}"
-        elif not self.lifted:
-            said = "nothing lifts it"
-            said += f", lowered by {self.lowered[0]}" if self.lowered else ""
-        return said + (f"; behind the row above by {self.held_back[0]}" if self.held_back else "")
+        text = ", ".join(map(str, self.main))
+        if not self.raised_by and self.main:
+            text = f"like the top negatives by {text}"
+        elif not self.raised_by:
+            text = "no column raises it"
+            text += f", lowered by {self.lowered_by[0]}" if self.lowered_by else ""
+        return text + (f"; behind the row above by {self.held_back[0]}" if self.held_back else "")
 
     def flat(self, n_columns: int | None = None) -> dict[str, str | float | None]:
-        """A row of a table: why, why_1_column, why_1_value, why_1_lift and so on.
+        """A row of a table: why, why_1_column, why_1_value, why_1_contribution and so on.
 
-        After them held_back_column, held_back_value and held_back_lift.
+        Then held_back_column, held_back_value and held_back_contribution.
         """
-        count = len(self.lifted) if n_columns is None else n_columns
-        named = {f"why_{at + 1}": _at(self.lifted, at) for at in range(count)}
-        named["held_back"] = _at(self.held_back, 0)
+        count = len(self.raised_by) if n_columns is None else n_columns
+        raised: list[Reason | None] = [*self.raised_by[:count], *[None] * count][:count]
+        reasons = {f"why_{place}": reason for place, reason in enumerate(raised, 1)}
+        reasons["held_back"] = self.held_back[0] if self.held_back else None
         cells: dict[str, str | float | None] = {"why": str(self)}
-        for name, reason in named.items():
-            for part in ("column", "value", "lift"):
+        for name, reason in reasons.items():
+            for part in ("column", "value", "contribution"):
                 cells[f"{name}_{part}"] = getattr(reason, part, None)
         return cells
 
 
-def _at(reasons: Sequence[Reason], place: int) -> Reason | None:
-    return reasons[place] if place < len(reasons) else None
-
-
 @dataclass(frozen=True)
 class Difference:
-    """A column in which two rows differ, what both hold there, and the part of it in their gap."""
+    """A column in which two rows differ, its values, and its part in the difference of scores."""
 
     column: str
     value: str | None
     other: str | None
-    lift: float
+    contribution: float
 
     def __str__(self) -> str:
-        if self.column == OTHER:
-            return f"{OTHER} ({self.lift:+.2g})"
-        value, other = ("missing" if one is None else one for one in (self.value, self.other))
-        return f"{self.column} {value} against {other} ({self.lift:+.2g})"
+        values = f" {_shown(self.value)} against {_shown(self.other)}"
+        values = "" if self.column == OTHER else values
+        return f"{self.column}{values} ({self.contribution:+.2g})"
 
 
 @dataclass(frozen=True)
 class Pair:
-    """Why one row stands above another.
+    """Why one row ranks above another.
 
     Attributes
     ----------
     score, other : float
         Of the two.
     differences : tuple of Difference
-        The columns that set them apart most, either way, the largest first.
+        The columns with the largest contributions to the difference, of either sign.
     rest : float
-        What all other columns add to the difference of the scores.
+        The contributions of all other columns.
     """
 
     score: float
@@ -157,31 +155,34 @@ class Pair:
     rest: float
 
     def __str__(self) -> str:
-        return ", ".join(map(str, self.differences)) or "no column sets them apart"
+        return ", ".join(map(str, self.differences)) or "no column makes a difference"
 
 
 class Explainer:
-    """Explains the rows of a list from its top down, some at a time."""
+    """Explains the rows of a list from its top down, in batches."""
 
-    def __init__(self, columns: ColumnShares, reference: Array, n_columns: int) -> None:
+    def __init__(self, columns: ColumnContributions, reference: Array, n_columns: int) -> None:
         self.columns, self.reference, self.n_columns = columns, reference, n_columns
         self.usual = columns.usual
         self._last: tuple[int, Array] | None = None
-        """The row that was explained last, and what columns add to its score."""
+        """The row that was explained last, and its contributions."""
 
     def __call__(
         self, X: Matrix, rows: Where, scores: Array, first: Mask | None = None
     ) -> Iterator[Explanation]:
-        """The next rows of the list, with their numbers; `first` says which begin a new list."""
-        added = self.columns.contributions(X)
+        """The next rows of the list, with their numbers; `first` marks rows that begin a list."""
+        contributions = self.columns.contributions(X)
         cells = Values(X, self.columns.names)
         for place, (row, score) in enumerate(zip(rows, scores, strict=True)):
             if first is not None and first[place]:
                 self._last = None
-            yield self._one(added[place], cells, place, int(row), float(score))
-            self._last = int(row), added[place]
+            own = contributions[place]
+            yield self._explained(own, cells, place, int(row), float(score))
+            self._last = int(row), own
 
-    def _one(self, added: Array, cells: Values, place: int, row: int, score: float) -> Explanation:
+    def _explained(
+        self, own: Array, cells: Values, place: int, row: int, score: float
+    ) -> Explanation:
         names = self.columns.all_names
 
         def reasons(amounts: Array, sign: int) -> tuple[Reason, ...]:
@@ -190,25 +191,25 @@ class Explainer:
                 for at in where_largest(sign * amounts[: len(names)], self.n_columns)
             )
 
-        above, ahead = (None, added) if self._last is None else self._last
-        usual = added if self.usual is None else self.usual
+        above, ahead = (None, own) if self._last is None else self._last
+        usual = own if self.usual is None else self.usual
         return Explanation(
             row,
             score,
             score - float(self.reference.sum()),
-            lifted=reasons(added - self.reference, +1),
-            lowered=reasons(added - self.reference, -1),
-            above_usual=reasons(added - usual, +1),
-            held_back=reasons(added - ahead, -1),
+            raised_by=reasons(own - self.reference, +1),
+            lowered_by=reasons(own - self.reference, -1),
+            above_average=reasons(own - usual, +1),
+            held_back=reasons(own - ahead, -1),
             above=above,
-            alike=bool(score > (self.reference.sum() + usual.sum()) / 2),
+            is_typical=bool(score > (self.reference.sum() + usual.sum()) / 2),
         )
 
 
 def where_largest(sizes: Array, limit: int) -> Where:
-    """Where the largest entries are, greatest first, without those that nobody would see."""
-    chosen = np.argsort(-sizes, kind="stable")[:limit]
-    return np.asarray(chosen[sizes[chosen] > NEGLIGIBLE * np.abs(sizes).max(initial=0.0)])
+    """Places of the largest entries, greatest first, without negligible ones."""
+    order = np.argsort(-sizes, kind="stable")[:limit]
+    return np.asarray(order[sizes[order] > NEGLIGIBLE * np.abs(sizes).max(initial=0.0)])
 
 
 def explain(
@@ -219,43 +220,34 @@ def explain(
     against: Matrix = None,
     names: Sequence[str] | None = None,
 ) -> list[Explanation]:
-    """Why each row stands where it does in the list of these rows.
+    """Why each row has its rank among these rows; in the order of X.
 
     Parameters
     ----------
     ranker : fitted ranker, or pipeline that ends with one
     X : array, sparse matrix, data frame or Arrow table
     n_columns : int, default=3
-        How many columns are named at most, of each kind.
+        Largest number of columns of each kind of reason.
     against : rows, optional
-        What rows are compared with in the mean, such as the highest-ranked negatives of the
-        training rows, which is the default where the ranker knows them (`reference_`); else it is
-        the rows of X.
+        Rows to compare with, by their mean. By default the highest-ranked negatives of the training
+        rows where the ranker has them (`reference_`); else the rows of X.
     names : sequence of str, optional
         Of the columns, where the rows have none; by default x0, x1, ...
-
-    Returns
-    -------
-    list of Explanation
-        In the order of X.
     """
     X = X if hasattr(X, "shape") else np.asarray(X)
-    columns = ColumnShares.of(ranker, names)
+    columns = ColumnContributions.of(ranker, names)
     scores = np.asarray(columns.estimator.decision_function(X), np.float64)
     order = np.argsort(-scores, kind="stable")
     explainer = Explainer(columns, reference_for(columns, X, against), n_columns)
-    found = [
-        one
-        for part in columns.parts(len(order))
-        for one in explainer(
-            _safe_indexing(X, order[part]), order[part].tolist(), scores[order[part]]
-        )
-    ]
-    return sorted(found, key=lambda one: one.row)
+    listed: list[Explanation] = []
+    for part in columns.parts(len(order)):
+        rows = order[part]
+        listed += explainer(_safe_indexing(X, rows), rows.tolist(), scores[rows])
+    return sorted(listed, key=lambda explanation: explanation.row)
 
 
-def reference_for(columns: ColumnShares, X: Matrix, against: Matrix = None) -> Array:
-    """What rows are compared with: those given, the ranker's own, or the rows themselves."""
+def reference_for(columns: ColumnContributions, X: Matrix, against: Matrix = None) -> Array:
+    """Mean contributions to compare with: of `against`, the ranker's own, or of the rows."""
     own = columns.own_reference
     if against is None and own is not None:
         return own
@@ -270,38 +262,33 @@ def explain_pair(
     *,
     names: Sequence[str] | None = None,
 ) -> Pair:
-    """Why the row x stands above the row y; the other way round, amounts change their signs.
+    """Why the row x ranks above the row y; exchanging them changes the signs.
 
     Parameters
     ----------
     ranker : fitted ranker, or pipeline that ends with one
-    x, y : one row each
+    x, y : rows
         An array, or a data frame, table or matrix of one row.
     n_columns : int, default=3
     names : sequence of str, optional
         As for `explain`.
-
-    Returns
-    -------
-    Pair
     """
-    columns = ColumnShares.of(ranker, names)
-    rows = [_one_row(row) for row in (x, y)]
-    one, other = (columns.contributions(row)[0] for row in rows)
+    columns = ColumnContributions.of(ranker, names)
+    rows = [_single_row(row) for row in (x, y)]
+    apart = columns.contributions(rows[0])[0] - columns.contributions(rows[1])[0]
     cells, others = (Values(row, columns.names) for row in rows)
-    shown = columns.all_names
-    lifts = (one - other)[: len(shown)]
-    chosen = where_largest(np.abs(lifts), n_columns)
+    labels = columns.all_names
+    amounts = apart[: len(labels)]
+    largest = where_largest(np.abs(amounts), n_columns)
     differences = tuple(
-        Difference(shown[at], cells(0, at), others(0, at), float(lifts[at])) for at in chosen
+        Difference(labels[at], cells(0, at), others(0, at), float(amounts[at])) for at in largest
     )
     scores = [float(columns.estimator.decision_function(row)[0]) for row in rows]
-    rest = float((one - other).sum() - lifts[chosen].sum())
-    return Pair(scores[0], scores[1], differences, rest)
+    return Pair(scores[0], scores[1], differences, float(apart.sum() - amounts[largest].sum()))
 
 
-def _one_row(row: Matrix) -> Matrix:
+def _single_row(row: Matrix) -> Matrix:
     row = np.asarray(row)[None, :] if np.ndim(row) == 1 else row
     if row.shape[0] != 1:
-        raise ValueError(f"a pair is of one row each, and one of them has {row.shape[0]} rows.")
+        raise ValueError(f"a pair consists of single rows, and one of them has {row.shape[0]}.")
     return row

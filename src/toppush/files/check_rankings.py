@@ -1,4 +1,4 @@
-"""What has moved between two files of rows, whoever scores them."""
+"""What has drifted between two files of rows, whoever scores them."""
 
 import warnings
 from pathlib import Path
@@ -37,7 +37,7 @@ def check_against(
     limits: Limits | None = None,
     kind: str | None = None,
 ) -> Checked:
-    """What has moved between two files, both scored by the same source.
+    """What has drifted between two files, both scored by the same source.
 
     For scores of others, estimators of others, models that keep no summaries, and to hold this
     month against the last. Columns are those of a table but labels, scores, and what looks like an
@@ -63,10 +63,10 @@ def check_against(
     wanted = Wanted(label, positive, labelled=labels)
     old, new = (_scored(source, path, wanted, kind) for path in (before, now))
     scale = _scale(old)
-    counts = scale.spread.count(new.scores)
+    counts = scale.sketch.count(new.scores)
     scores = Scores(scale, counts)
     if labels:
-        hits = scale.spread.count(new.scores[new.positive])
+        hits = scale.sketch.count(new.scores[new.positive])
         scores = Scores(scale, counts, counts, hits)
     tallies = _counted(source, before, now, label, kind)
     return verdict([tally.now(one.name) for one, tally in tallies], scores, limits or Limits())

@@ -1,4 +1,4 @@
-"""What has moved in a file of rows since a model was fitted; read in batches, in bounded memory."""
+"""Drift in a file of rows since a model was fitted; read in batches, in bounded memory."""
 
 from dataclasses import replace
 
@@ -12,7 +12,7 @@ from toppush.files.scoring import ScoringNotes, placed, positives, require_rows
 from toppush.matrices import ColumnReader
 from toppush.modelfile.model import UNSCALED, Model
 from toppush.monitor.drift import Limits
-from toppush.monitor.profile import Before, Numbers, Scores, Texts
+from toppush.monitor.profile import CategoryProfile, ColumnProfile, NumberProfile, Scores
 from toppush.monitor.verdict import Checked, ColumnNow, verdict
 from toppush.system.errors import ModelError
 from toppush.system.reading import DataError
@@ -25,7 +25,7 @@ from toppush.types import Array, Mask, Matrix, Where
 class Tally:
     """Counts of a column's values in the places of its summary, and of gaps."""
 
-    def __init__(self, before: Before, places: Where | None = None) -> None:
+    def __init__(self, before: ColumnProfile, places: Where | None = None) -> None:
         self.before, self.places = before, places
         self.counts, self.gaps = before.nothing(), 0
 
@@ -33,8 +33,8 @@ class Tally:
         """Take in some values: numbers, or places of texts in the model's list (-1: unknown)."""
         known = values if gaps is None else values[~gaps]
         self.gaps += len(values) - len(known)
-        if isinstance(self.before, Numbers):
-            self.counts += self.before.count(known)
+        if isinstance(self.before, NumberProfile):
+            self.counts += self.before.sketch.count(known)
         elif self.places is not None:
             self.counts += np.bincount(self.places[known], minlength=len(self.counts))
 
@@ -53,7 +53,7 @@ def check(
     kind: str | None = None,
     seen: ScoringNotes | None = None,
 ) -> Checked:
-    """What has moved in a file of rows since a model was fitted: columns, scores, precision.
+    """What has drifted in a file of rows since a model was fitted: columns, scores, precision.
 
     The file is read once, in batches; memory does not grow with it.
 
@@ -84,35 +84,35 @@ def check(
     >>> from toppush import files
     >>> load_breast_cancer(as_frame=True).frame.to_csv("train.csv", index=False)
     >>> model = files.fit("train.csv", label="target", lam=0.01, top=0.1)
-    >>> files.check(model, "train.csv").moved()
+    >>> files.check(model, "train.csv").drifted()
     []
     """
     before, scale = read_watched(model.about), model.scale
     if scale is None:
         raise ModelError(UNSCALED)
     notes, tallies = seen or ScoringNotes(), _tallies(model, before)
-    fitted = Numbers(read_fitted(model.about), 0.0)
+    fitted = NumberProfile(read_fitted(model.about), 0.0)
     fitted_tally = Tally(fitted)
-    counts, known, hits = np.zeros((3, 2 * len(scale.spread.knots) + 1))
+    counts, known, positives_now = np.zeros((3, 2 * len(scale.sketch.knots) + 1))
     with reading(path, kind) as file:
         labelled = _is_labelled(model, file, label) if labels is None else labels
         for batch in file.batches(model.needs(labels=labelled, label=label)):
             with placed(file, notes):
                 scores = model.decision_function(batch.X, notes.counts)
                 _add_columns(model, tallies, batch)
-                counts += scale.spread.count(scores)
+                counts += scale.sketch.count(scores)
                 fitted_tally.add(scores, None)
                 if labelled:
                     there, positive = _labels(model, batch, notes)
-                    known += scale.spread.count(scores[there])
-                    hits += scale.spread.count(scores[there][positive])
+                    known += scale.sketch.count(scores[there])
+                    positives_now += scale.sketch.count(scores[there][positive])
             notes.rows += batch.n_rows
             notes.ignored += batch.ignored
         require_rows(notes, file)
     caution_blanks(notes.counts.blanks, model.about.get("label", {}).get("column"))
-    scored = Scores(scale, counts, fitted=fitted.spread, fitted_counts=fitted_tally.counts)
+    scored = Scores(scale, counts, fitted=fitted.sketch, fitted_counts=fitted_tally.counts)
     if known.any():
-        scored = replace(scored, labelled=known, hits=hits)
+        scored = replace(scored, labelled=known, positives=positives_now)
     columns = [tally.now(name) for name, tally in tallies.items()]
     found = verdict(columns, scored, limits or Limits())
     return replace(found, left_out=int(model.about["watched"].get("left_out", 0)))
@@ -139,17 +139,17 @@ def _labels(model: Model, batch: Batch, seen: ScoringNotes) -> tuple[Mask, Mask]
         raise
 
 
-def _tallies(model: Model, before: dict[str, Before]) -> dict[str, Tally]:
+def _tallies(model: Model, before: dict[str, ColumnProfile]) -> dict[str, Tally]:
     """Nothing counted yet, for each column that the model keeps a summary of."""
     known = {one.name: one for one in (model.columns.columns_ if model.columns else [])}
     return {name: tally_of(one, known.get(name)) for name, one in before.items()}
 
 
-def tally_of(before: Before, column: Column | None) -> Tally:
+def tally_of(before: ColumnProfile, column: Column | None) -> Tally:
     """Nothing counted yet of a column; of texts, with their places in its list."""
-    if not isinstance(before, Texts) or not isinstance(column, Category):
+    if not isinstance(before, CategoryProfile) or not isinstance(column, Category):
         return Tally(before)
-    at = {text: place for place, text in enumerate(before.texts)}
+    at = {text: place for place, text in enumerate(before.categories)}
     listed = [at.get(text, len(at)) for text in column.categories]
     return Tally(before, np.array([*listed, len(at) + 1]))  # the last one is that of -1: unknown
 

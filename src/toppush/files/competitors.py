@@ -9,9 +9,9 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 
-from toppush.explain.scores import scores_of
 from toppush.folds.by_column import Folds
 from toppush.matrices import for_engine
+from toppush.metrics.scoring import scores_of
 from toppush.models.choice import Scorer
 from toppush.types import Array, Mask, Matrix, Where
 

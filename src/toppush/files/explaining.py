@@ -10,15 +10,15 @@ import numpy as np
 import pyarrow as pa
 from sklearn.utils import _safe_indexing
 
+from toppush.explain.columns import ColumnContributions
 from toppush.explain.reasons import Explainer, Explanation, Pair, explain_pair, reference_for
-from toppush.explain.shares import ColumnShares
 from toppush.files.readers import FileOrReader, Reader, reading
 from toppush.files.scoring import ScoringNotes, joined, scored
 from toppush.modelfile.model import Model
 from toppush.system.reading import DataError
 from toppush.types import Array, Matrix, Where
 
-REASONS = ("column", "value", "lift")
+REASONS = ("column", "value", "contribution")
 TYPES = dict(zip(REASONS, (pa.string(), pa.string(), pa.float64()), strict=True))
 
 
@@ -42,8 +42,8 @@ class PlacedPair:
 
 
 def compared_with(model: Model) -> str:
-    """What lifts are relative to, in words."""
-    if ColumnShares.of(model.pipeline, model.numbered).own_reference is not None:
+    """What contributions are relative to, in words."""
+    if ColumnContributions.of(model.pipeline, model.numbered).own_reference is not None:
         return "the mean of the highest-ranked negatives of the training rows"
     return "the mean of the listed rows (the model keeps no negatives to compare with)"
 
@@ -51,8 +51,8 @@ def compared_with(model: Model) -> str:
 def with_reasons(
     model: Model, path: FileOrReader, ranked: pa.Table, n_columns: int, kind: str | None = None
 ) -> pa.Table:
-    """A ranked list of a file with its reasons: why, why_1_column, why_1_value, why_1_lift, ..."""
-    columns = ColumnShares.of(model.pipeline, model.numbered)
+    """A ranked list of a file with the columns of `Explanation.flat`."""
+    columns = ColumnContributions.of(model.pipeline, model.numbered)
     numbers, scores = ranked["row"].to_numpy(), ranked["score"].to_numpy()
     X = picked(model, path, numbers - 1, kind)
     explainer = Explainer(columns, reference_for(columns, X), n_columns)
@@ -138,7 +138,7 @@ class Rows:
         """Why a row stands where it does."""
         place = int(self.places[number - 1])
         listed = self.order[max(place - 1, 0) : place + 1]
-        columns = ColumnShares.of(self.model.pipeline, self.model.numbered)
+        columns = ColumnContributions.of(self.model.pipeline, self.model.numbered)
         X = self._picked(listed)
         explainer = Explainer(columns, reference_for(columns, X), self.n_columns)
         *_, why = explainer(X, listed + 1, self.scores[listed])

@@ -9,10 +9,10 @@ from sklearn.utils import _safe_indexing
 
 from toppush.folds.by_column import Folds
 from toppush.matrices import ColumnReader
-from toppush.metrics.quantile_sketch import Spread, effective_rows, masses, top_levels
+from toppush.metrics.quantile_sketch import QuantileSketch, effective_rows, masses, top_levels
 from toppush.modeltypes.base import About, FitRows, ModelType, Ranker
 from toppush.modeltypes.out_of_fold import FOLDS, learned_scale
-from toppush.monitor.profile import LEVELS, Before, Numbers, Texts
+from toppush.monitor.profile import LEVELS, CategoryProfile, ColumnProfile, NumberProfile
 from toppush.system.errors import ModelError
 from toppush.system.reading import DataError
 from toppush.tables.column_types import Column, Counts, Number
@@ -95,17 +95,17 @@ def watched(
         found, width = of_columns(given, columns.columns_, some, weights), len(columns.columns_)
     kept = {name: one.as_json() for name, one in found}
     scores = ranker.decision_function(X if len(some) == n_rows else _safe_indexing(X, some))
-    fitted = Spread.of(scores, weights, levels=top_levels(len(some)))
+    fitted = QuantileSketch.of(scores, weights, levels=top_levels(len(some)))
     return {"columns": kept, "left_out": width - len(kept), "fitted": fitted.as_json()}
 
 
-def read_fitted(about: About) -> Spread:
+def read_fitted(about: About) -> QuantileSketch:
     """How the scores are spread that a model gives its own training rows."""
     with _readable():
-        return Spread.from_json(about["watched"]["fitted"])
+        return QuantileSketch.from_json(about["watched"]["fitted"])
 
 
-def read_watched(about: About) -> dict[str, Before]:
+def read_watched(about: About) -> dict[str, ColumnProfile]:
     """The summaries that a model keeps, by name; an error if it has none."""
     known = about.get("watched")
     if known is None:
@@ -123,14 +123,17 @@ def _readable() -> Iterator[None]:
         raise ModelError(f"what it says of its columns cannot be read: {error}") from None
 
 
-def _read(known: Mapping[str, object]) -> Before:
-    kinds: dict[object, type[Numbers] | type[Texts]] = {"number": Numbers, "text": Texts}
-    return kinds[known["kind"]].from_json(known)
+def _read(known: Mapping[str, object]) -> ColumnProfile:
+    if known["kind"] == "number":
+        return NumberProfile.from_json(known)
+    if known["kind"] == "category":
+        return CategoryProfile.from_json(known)
+    raise ValueError(f"there is no column of the kind {known['kind']!r}")
 
 
 def of_columns(
     table: pa.Table, columns: Sequence[Column], some: Where, weights: Array
-) -> Iterator[tuple[str, Before]]:
+) -> Iterator[tuple[str, ColumnProfile]]:
     """What the first few columns of a table hold, by some of its rows."""
     part = table if len(some) == len(table) else table.take(pa.array(some))
     for one in columns[:MOST_COLUMNS]:
@@ -144,7 +147,9 @@ def of_columns(
             yield one.name, _texts(one.categories, values[known], weights[known], weights.sum())
 
 
-def _of_matrix(X: Matrix, some: Where, weights: Array, first: int) -> Iterator[tuple[str, Before]]:
+def _of_matrix(
+    X: Matrix, some: Where, weights: Array, first: int
+) -> Iterator[tuple[str, ColumnProfile]]:
     """What the columns of a matrix hold."""
     rows, total = ColumnReader(X if len(some) == X.shape[0] else X[some]), float(weights.sum())
     for column in range(min(X.shape[1], MOST_COLUMNS)):
@@ -153,8 +158,8 @@ def _of_matrix(X: Matrix, some: Where, weights: Array, first: int) -> Iterator[t
         gaps = min(max(1.0 - known / total, 0.0), 1.0) if held.missing else 0.0
         if len(held.values):
             count = effective_rows(weights) * (1.0 - gaps)
-            spread = Spread.of_mass(held.values, held.mass, count, levels=LEVELS)
-            yield column_name(column + first), Numbers(spread, gaps)
+            spread = QuantileSketch.of_mass(held.values, held.mass, count, levels=LEVELS)
+            yield column_name(column + first), NumberProfile(spread, gaps)
 
 
 def column_name(number: int) -> str:
@@ -162,7 +167,7 @@ def column_name(number: int) -> str:
     return f"number {number}"
 
 
-def _numbers(values: Array, weights: Array, total: float, ends: Array) -> Numbers:
+def _numbers(values: Array, weights: Array, total: float, ends: Array) -> NumberProfile:
     """The summary of numbers; the ends are those of all rows, of which these may be some."""
     gaps = 1.0 - float(weights.sum()) / total
     found, mass = masses(values, weights)
@@ -170,11 +175,11 @@ def _numbers(values: Array, weights: Array, total: float, ends: Array) -> Number
     hardly = np.full(1, 1e-9 * total)
     mass = np.concatenate([hardly[: len(low)], mass, hardly[: len(high)]])
     found = np.concatenate([low, found, high])
-    spread = Spread.of_mass(found, mass, effective_rows(weights), levels=LEVELS)
-    return Numbers(spread, min(max(gaps, 0.0), 1.0))
+    spread = QuantileSketch.of_mass(found, mass, effective_rows(weights), levels=LEVELS)
+    return NumberProfile(spread, min(max(gaps, 0.0), 1.0))
 
 
-def _texts(texts: list[str], places: Where, weights: Array, total: float) -> Texts:
+def _texts(texts: list[str], places: Where, weights: Array, total: float) -> CategoryProfile:
     mass = np.bincount(places, weights, len(texts)).astype(np.float64)
     gaps = 1.0 - float(weights.sum()) / total
-    return Texts.of(texts, mass, min(max(gaps, 0.0), 1.0), effective_rows(weights))
+    return CategoryProfile.of(texts, mass, min(max(gaps, 0.0), 1.0), effective_rows(weights))

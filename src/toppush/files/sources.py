@@ -12,11 +12,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from toppush.explain.scores import scores_of
 from toppush.files.readers.base import Reader, TableReader
 from toppush.files.scoring import ScoringNotes, joined, labelled_rows, scored
 from toppush.metrics import auc
-from toppush.metrics.positive import LATER, RARER, classes_of, final_step
+from toppush.metrics.labels import LATER, RARER, classes_of, final_step
+from toppush.metrics.scoring import scores_of
 from toppush.modelfile.foreign import is_foreign, load_estimator
 from toppush.modelfile.model import Model
 from toppush.modelfile.saving import load

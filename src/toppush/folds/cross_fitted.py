@@ -10,7 +10,7 @@ from sklearn.model_selection import StratifiedKFold, check_cv
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight
 
-from toppush.metrics.weights import checked_weights
+from toppush.metrics.labels import checked_weights
 from toppush.problem.objective import count_top
 from toppush.types import Array, Mask, Matrix, Where
 

@@ -1,6 +1,6 @@
-"""Measures of ranked lists, with intervals and thresholds.
+"""Metrics of ranked lists, with intervals.
 
-See `toppush.metrics.ranking` for what each takes.
+See `toppush.metrics.ranking` for their parameters.
 """
 
 from toppush.metrics.curve import TopCurve, register, top_curve

@@ -1,53 +1,54 @@
-"""Intervals of the measures of a ranked list that hold at its very top and for few positives.
+"""Intervals of ranking metrics that hold at the top of the list and with few positives.
 
-What they are intervals of: the mean of a measure over fresh lists, with as many positives and as
-many negatives drawn from where these came from, scored by the same model. That this list has the
-value it has is no question; another one will differ.
+They are intervals of the mean of a metric over fresh lists, with as many positives and as many
+negatives drawn from the same populations and scored by the same model.
 
-How they are made: of n independent negatives, the rates of all negatives above the highest, the
-second, ... are distributed like the running sums of n + 1 exponential numbers over their sum,
-whatever the scores' distribution. So a draw gives each row such a weight, one more goes to a
-negative and one more to a positive that were not seen, and a weighted list is one way the
-population may be. Where the two unseen rows stand nobody knows. The lower end comes from lists
-with the unseen negative at the top and the unseen positive at the bottom, the upper end from the
-reverse. For the share of a class above one threshold this is the interval of Clopper and Pearson,
-and has at least its confidence. For whole lists there is no proof: `python -m benchmarks.coverage`
-simulates it, and finds at least 95 % at 95 everywhere, more where few rows decide. Resampled rows,
-the ordinary bootstrap, never place a negative above the highest seen; their 95 % intervals of
-Pos@Top hold in 52 to 92 % of the lists.
+Of n independent negatives, the rates of all negatives above the highest, the second, ... are
+distributed like the running sums of n + 1 exponential numbers over their sum, whatever the scores'
+distribution. So a draw gives each row such a weight, and one more to a negative and to a positive
+that were not seen. The positions of these two rows are unknown: the lower end comes from lists with
+the unseen negative at the top and the unseen positive at the bottom, the upper end from the
+reverse. For the fraction of a class above one threshold this is the interval of Clopper and
+Pearson, and has at least its confidence. For whole lists there is no proof: `python -m
+benchmarks.coverage` simulates at least 95 % coverage at 95 % confidence everywhere, more where few
+rows decide. The ordinary bootstrap, which resamples rows, never places a negative above the highest
+seen; its 95 % intervals of Pos@Top hold in 52 to 92 % of the lists.
 
-Measures are those of `toppush.metrics`, ties included. Negatives that no positive separates are
-drawn as one, and draws are made some at a time, so that memory stays bounded; O(draws x rows).
+Metrics are those of `toppush.metrics`, ties included. Negatives that no positive separates are
+drawn together, and draws are made in batches, so that memory stays bounded; O(draws x rows).
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from toppush.metrics.curve import SLACK, TopCurve, Values, top_curve
-from toppush.metrics.positive import as_mask
-from toppush.metrics.ranking import Metric, named
+from toppush.metrics.labels import as_mask
+from toppush.metrics.ranking import LEAST_NEGATIVES, METRICS, Metric, named
 from toppush.types import Array, Mask, Where
 
-__all__ = ["Compared", "Interval", "Measure", "compare", "intervals", "measure"]
-
 ENTRIES = 1 << 20
-"""Entries of the matrix of draws that is worked on."""
+"""Entries of a matrix of draws that is in memory at a time."""
 WORK = 200_000_000
 """Rows times draws, of two lists, at which the default number of draws falls as rows grow."""
 NODES = 200
-"""Rates over which the recall before a negative is averaged."""
+"""Quantiles over which the recall before a negative is averaged."""
 LARGEST_CODE = np.iinfo(np.int64).max
-"""Beyond it the places of a row in several lists are counted anew; four lists of 66,000 do it."""
+"""Beyond it the codes of places in several lists are renumbered; four lists of 66,000 do it."""
 STRIDE = 123
-"""Of a lattice: every run of levels it visits is spread over all of them."""
+"""Of a lattice: every run of levels is spread evenly over all of them."""
+DEPTHS = (10, 50, 100, 500, 1000, 5000, 10_000, 50_000, 100_000)
+RATES = (0.0001, 0.001, 0.01, 0.1)
+FRACTIONS = (0.001, 0.01, 0.1)
+Panel = dict[str, tuple[str, dict[str, float]]]
+"""Title of a figure -> the metric and its parameters."""
 
 
 @dataclass(frozen=True)
 class Interval:
-    """A measure of the list, and an interval of its mean over fresh lists of the same sizes."""
+    """A metric of the list, and an interval of its mean over fresh lists of the same sizes."""
 
     value: float
     low: float
@@ -55,17 +56,8 @@ class Interval:
 
 
 @dataclass(frozen=True)
-class Compared:
-    """A measure of two lists of the same rows, and the first less the second."""
-
-    first: Interval
-    second: Interval
-    difference: Interval
-
-
-@dataclass(frozen=True)
-class Measure:
-    """A measure of `toppush.metrics` with its parameters."""
+class MetricAt:
+    """A metric of `toppush.metrics` with its parameters."""
 
     metric: Metric
     parameters: Mapping[str, float]
@@ -77,8 +69,8 @@ class Measure:
     def expected(self, population: TopCurve) -> Values:
         """Its mean over lists of as many rows from a population, or from each of a stack.
 
-        Measures that hang on the place of one negative are averaged over where it may fall; for
-        the others a population is as good as a list.
+        Metrics that depend on the place of one negative are averaged over where it may fall; for
+        the others the value of the population is used.
         """
         if self.metric.places is None:
             return self.of(population)
@@ -88,16 +80,57 @@ class Measure:
         return 1.0 - recall if self.metric.is_loss else recall
 
 
-def measure(name: str, **parameters: float) -> Measure:
-    """A measure with its parameters, for `intervals`; names as in `toppush.metrics`."""
-    return Measure(named(name), parameters)
+def metric_at(name: str, **parameters: float) -> MetricAt:
+    """A metric with its parameters, for `intervals`; names as in `toppush.metrics`."""
+    return MetricAt(named(name), parameters)
+
+
+def panel(n_rows: int, n_negatives: int) -> Panel:
+    """The metrics that a list of this length can show, as in ``toppush evaluate``.
+
+    >>> from toppush.metrics.bootstrap import panel
+    >>> list(panel(60, 50))[-3:]
+    ['precision_at_k(50)', 'recall_at_k(50)', 'recall_at_fpr(0.1)']
+    """
+    wanted: Panel = {
+        name: (name, {})
+        for name, metric in METRICS.items()
+        if not metric.needs and n_negatives >= LEAST_NEGATIVES.get(name, 1)
+    }
+    for rate in RATES[1:]:
+        wanted[f"partial_auc({rate:g})"] = ("partial_auc", {"max_fpr": rate})
+    for fraction in FRACTIONS:
+        if fraction * n_rows >= 1:
+            wanted[f"lift_at({fraction:g})"] = ("lift_at", {"fraction": fraction})
+    for k in DEPTHS:
+        if k <= n_rows:
+            wanted[f"precision_at_k({k})"] = ("precision_at_k", {"k": k})
+            wanted[f"recall_at_k({k})"] = ("recall_at_k", {"k": k})
+    for rate in RATES:
+        if rate * n_negatives >= 1:
+            wanted[f"recall_at_fpr({rate:g})"] = ("recall_at_fpr", {"max_fpr": rate})
+    return wanted
+
+
+def chosen(n_rows: int, n_negatives: int, names: Collection[str]) -> Panel:
+    """The named metrics of the panel, without duplicates."""
+    known = panel(n_rows, n_negatives)
+    for name in names:
+        if name not in known:
+            raise ValueError(f"{name!r} is none of the metrics {', '.join(known)}.")
+    return {name: known[name] for name in dict.fromkeys(names)}
+
+
+def metrics_of(wanted: Panel) -> dict[str, MetricAt]:
+    """The metrics of a panel, as `intervals` takes them."""
+    return {title: metric_at(name, **given) for title, (name, given) in wanted.items()}
 
 
 def _mean_recall(population: TopCurve, places: Array) -> Array:
     """Mean recall before the negatives at these places of fresh lists.
 
-    The rate of negatives above the j-th highest of n is Beta(j, n - j + 1); its quantiles stand
-    for it. Before the negative that follows the last one, recall is 1.
+    The rate of negatives above the j-th highest of n is Beta(j, n - j + 1) and is represented by
+    its quantiles. Before the negative that follows the last one, recall is 1.
     """
     from scipy.special import betaincinv
 
@@ -105,119 +138,75 @@ def _mean_recall(population: TopCurve, places: Array) -> Array:
     levels = (np.arange(NODES) * STRIDE % NODES + 0.5) / NODES
     rates = betaincinv(places, np.maximum(n_neg - places + 1, 1), levels)
     limits = n_neg * np.where(places > n_neg, 1.0, rates) * SLACK
-    at = [np.searchsorted(alarms, limits, side="right") - 1 for alarms in population.alarms]
-    recall = np.take_along_axis(population.hits, np.stack(at), axis=1).mean(axis=1)
+    at = [np.searchsorted(row, limits, side="right") - 1 for row in population.false_positives]
+    recall = np.take_along_axis(population.true_positives, np.stack(at), axis=1).mean(axis=1)
     return np.asarray(recall / population.n_pos)
 
 
 def intervals(
     y_true: ArrayLike,
     y_score: ArrayLike,
-    measures: Mapping[str, Measure],
+    metrics: Mapping[str, MetricAt],
     *,
     confidence: float = 0.95,
     draws: int | None = None,
     seed: int = 0,
 ) -> dict[str, Interval]:
-    """Measures of a list, with intervals of their means over fresh lists of the same sizes.
+    """Metrics of a list, with intervals of their means over fresh lists of the same sizes.
 
     Parameters
     ----------
     y_true : array of bool
         Which rows are positive.
     y_score : array
-    measures : dict
-        Any names, and what `measure` returns.
+    metrics : dict
+        Any names, and what `metric_at` returns.
     confidence : float, default=0.95
     draws : int, optional
         1000, and for more than 200,000 rows fewer, down to 200. Negatives that no positive
         separates count as one row here.
     seed : int, default=0
 
-    Returns
-    -------
-    dict of Interval
-
     Examples
     --------
-    A perfect list of 50 rows does not promise that the next one will be:
+    A perfect ranking of 50 rows does not guarantee that the next one is perfect:
 
     >>> import numpy as np
-    >>> from toppush.metrics.bootstrap import intervals, measure
-    >>> found = intervals(np.arange(50) < 10, -np.arange(50), {"top": measure("positives_at_top")})
-    >>> found["top"].value, found["top"].low < 0.1, found["top"].high
+    >>> from toppush.metrics.bootstrap import intervals, metric_at
+    >>> y, scores = np.arange(50) < 10, -np.arange(50)
+    >>> top = intervals(y, scores, {"top": metric_at("positives_at_top")})["top"]
+    >>> top.value, top.low < 0.1, top.high
     (1.0, True, 1.0)
     """
     positive = as_mask(y_true)
-    lists = [np.asarray(y_score, np.float64)]
-    worst, best = drawn(positive, lists, measures, draws, seed)
-    curve = top_curve(positive, lists[0])
+    scores = np.asarray(y_score, np.float64)
+    worst, best = drawn(positive, [scores], metrics, draws, seed)
+    curve = top_curve(positive, scores)
     return {
-        name: interval(float(one.of(curve)), worst[0, place], best[0, place], confidence)
-        for place, (name, one) in enumerate(measures.items())
+        name: interval(float(metric.of(curve)), worst[0, place], best[0, place], confidence)
+        for place, (name, metric) in enumerate(metrics.items())
     }
-
-
-def compare(
-    y_true: ArrayLike,
-    first: ArrayLike,
-    second: ArrayLike,
-    measures: Mapping[str, Measure],
-    *,
-    confidence: float = 0.95,
-    draws: int | None = None,
-    seed: int = 0,
-) -> dict[str, Compared]:
-    """Measures of two lists of the same rows, as by `intervals`, and their differences.
-
-    The same draws serve both lists, and the unseen rows stand well in one and badly in the other.
-
-    Parameters
-    ----------
-    y_true : array of bool
-        Which rows are positive.
-    first, second : array
-        Scores.
-    measures, confidence, draws, seed
-        As for `intervals`.
-
-    Returns
-    -------
-    dict of Compared
-    """
-    positive = as_mask(y_true)
-    lists = [np.asarray(score, np.float64) for score in (first, second)]
-    own = [
-        intervals(positive, score, measures, confidence=confidence, draws=draws, seed=seed)
-        for score in lists
-    ]
-    ends = drawn(positive, lists, measures, draws, seed)
-    apart = differences(own, ends, (0, 1), confidence)
-    return {name: Compared(own[0][name], own[1][name], apart[name]) for name in measures}
 
 
 def differences(
     own: Sequence[Mapping[str, Interval]], ends: Array, pair: tuple[int, int], confidence: float
 ) -> dict[str, Interval]:
-    """The measures of one list less those of another, from what `drawn` gave for both ends."""
+    """The metrics of one list less those of another, from what `drawn` returned."""
     worst, best = ends
-    one, other = pair
+    i, j = pair
     return {
         name: interval(
-            own[one][name].value - own[other][name].value,
-            worst[one, place] - best[other, place],
-            best[one, place] - worst[other, place],
+            own[i][name].value - own[j][name].value,
+            worst[i, place] - best[j, place],
+            best[i, place] - worst[j, place],
             confidence,
         )
-        for place, name in enumerate(own[one])
+        for place, name in enumerate(own[i])
     }
 
 
 def interval(value: float, worst: Array, best: Array, confidence: float) -> Interval:
-    """From the outer quantiles of both kinds of draws; which are lower depends on the measure.
-
-    It holds the value too: a list without a positive at the top shows no mean above zero.
-    """
+    """From the outer quantiles of both ends' draws; it always contains the value."""
     edges = [(1 - confidence) / 2, (1 + confidence) / 2]
     low, high = np.quantile([worst, best], edges, axis=1)
     return Interval(float(value), float(min(value, *low)), float(max(value, *high)))
@@ -225,28 +214,28 @@ def interval(value: float, worst: Array, best: Array, confidence: float) -> Inte
 
 @dataclass(frozen=True)
 class Cells:
-    """Rows that no measure tells apart, joined."""
+    """Rows that no metric distinguishes, joined."""
 
     positive: Mask
     rows: Where
-    """How many rows each cell holds."""
+    """Number of rows in each cell."""
     places: Where
-    """Where in each list a cell stands, from 0 at the top: shape (n_lists, n_cells)."""
+    """Place of each cell in each list, from 0 at the top: shape (n_lists, n_cells)."""
 
     @classmethod
     def of(cls, positive: Mask, lists: Sequence[Array]) -> "Cells":
-        """Join the rows that stand together in every list; O(N log N)."""
+        """Join the rows that have the same place in every list; O(N log N)."""
         places = np.stack([_joined_places(positive, score) for score in lists])
         codes = positive.astype(np.int64)
-        for one in places:
-            if codes.max() >= LARGEST_CODE // (one.max() + 1):
+        for row in places:
+            if codes.max() >= LARGEST_CODE // (row.max() + 1):
                 codes = np.unique(codes, return_inverse=True)[1]
-            codes = codes * (one.max() + 1) + one
+            codes = codes * (row.max() + 1) + row
         _, first, rows = np.unique(codes, return_index=True, return_counts=True)
         return cls(positive[first], rows, places[:, first])
 
     def runs(self) -> list[list["Runs"]]:
-        """Of each list, the runs of its positives and those of its negatives."""
+        """For each list, the runs of its positives and of its negatives."""
         classes = np.flatnonzero(self.positive), np.flatnonzero(~self.positive)
         return [[Runs.of(members, places) for members in classes] for places in self.places]
 
@@ -264,7 +253,7 @@ class Cells:
 
 @dataclass(frozen=True)
 class Runs:
-    """Cells of one class by their places in a list, and where each place begins among them."""
+    """Cells of one class sorted by their places in a list, and where each place begins."""
 
     order: Where
     first: Where
@@ -273,16 +262,15 @@ class Runs:
 
     @classmethod
     def of(cls, members: Where, places: Where) -> "Runs":
-        """Sort the cells; once for all draws."""
+        """Sort the cells."""
         order = members[np.argsort(places[members], kind="stable")]
         first = np.flatnonzero(np.append(True, np.diff(places[order]) != 0))
         return cls(order, first, places[order[first]], int(places.max()) + 1)
 
     def sums(self, weights: Array) -> Array:
-        """Weight of the cells at each place, of each draw.
+        """Total weight at each place, for each draw.
 
-        By `take`: 500,000 columns in another order cost 3.7 ms so, and 51 ms as
-        ``weights[:, order]``.
+        `take` reorders 500,000 columns in 3.7 ms, ``weights[:, order]`` in 51 ms.
         """
         sums = np.zeros((len(weights), self.n_places))
         sums[:, self.places] = np.add.reduceat(weights.take(self.order, axis=1), self.first, axis=1)
@@ -290,7 +278,7 @@ class Runs:
 
 
 def _joined_places(positive: Mask, score: Array) -> Where:
-    """Place of each row's score in the list; scores of negatives between two positives join."""
+    """Place of each row in the list; negatives between two positives have one place."""
     order = np.argsort(-score, kind="stable")
     new = np.append(True, np.diff(score[order]) != 0)
     tie = np.cumsum(new) - 1
@@ -304,15 +292,15 @@ def _joined_places(positive: Mask, score: Array) -> Where:
 def drawn(
     positive: Mask,
     lists: Sequence[Array],
-    measures: Mapping[str, Measure],
+    metrics: Mapping[str, MetricAt],
     draws: int | None,
     seed: int,
 ) -> Array:
-    """Measures of the worst and best populations, of shape (2, n_lists, n_measures, draws)."""
+    """Metrics of the worst and best populations, of shape (2, n_lists, n_metrics, draws)."""
     cells = Cells.of(positive, lists)
     work = len(cells.rows) * max(1, len(lists) - 1)
     draws = draws or int(np.clip(WORK // work, 200, 1000))
-    found = np.empty((2, len(lists), len(measures), draws))
+    values = np.empty((2, len(lists), len(metrics), draws))
     at_a_time = max(1, ENTRIES // len(cells.rows))
     sides = cells.runs()
     rng = np.random.default_rng(seed)
@@ -321,26 +309,26 @@ def drawn(
         weights, unseen = cells.draw(now.stop - start, rng)
         for side, runs in enumerate(sides):
             for end, population in enumerate(_populations(weights, unseen, cells, runs)):
-                for which, one in enumerate(measures.values()):
-                    found[end, side, which, now] = one.expected(population)
-    return found
+                for which, metric in enumerate(metrics.values()):
+                    values[end, side, which, now] = metric.expected(population)
+    return values
 
 
 def _populations(
     weights: Array, unseen: Array, cells: Cells, runs: Sequence[Runs]
 ) -> Iterator[TopCurve]:
-    """The list with the unseen rows where they do most harm, then where they do most good."""
+    """The list with the unseen rows at the worst places, then at the best."""
     none = np.zeros((len(weights), 1))
-    hits, alarms = (np.hstack([none, np.cumsum(one.sums(weights), axis=1)]) for one in runs)
+    above = [np.hstack([none, np.cumsum(run.sums(weights), axis=1)]) for run in runs]
     thresholds = np.r_[np.inf, np.inf, -np.arange(runs[0].n_places), -np.inf]
     for positives, negatives in ((0.0, unseen[1]), (unseen[0], 0.0)):
         yield TopCurve(
-            _whole(none, hits + positives, cells.rows[cells.positive].sum()),
-            _whole(none, alarms + negatives, cells.rows[~cells.positive].sum()),
+            _whole(none, above[0] + positives, cells.rows[cells.positive].sum()),
+            _whole(none, above[1] + negatives, cells.rows[~cells.positive].sum()),
             thresholds,
         )
 
 
 def _whole(none: Array, above: Array, everything: float) -> Array:
-    """Running sums from nothing to everything, which rounding must not exceed."""
+    """Running sums from 0 to everything, which rounding must not exceed."""
     return np.hstack([none, np.minimum(above, everything), np.full(none.shape, everything)])

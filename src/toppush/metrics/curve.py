@@ -1,6 +1,6 @@
 """The curve of a ranked list: the weight of each class at or above each score.
 
-Every measure of `toppush.metrics` is a function of it.
+Every metric of `toppush.metrics` is a function of it.
 """
 
 from collections.abc import Callable
@@ -11,34 +11,32 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from toppush.metrics.positive import choose
-from toppush.metrics.weights import checked_weights
+from toppush.metrics.labels import checked_weights, choose
 from toppush.types import Array, Mask, Where
 
 Values = Array
-"""Of each list of a stack; of one list a number."""
+"""A metric: a number for one curve, an array for a stack of curves."""
 Column = NDArray[Any]
-"""Labels or scores, of the type that they came with."""
-
-# Sums of weights such as 0.1 end a few rounding errors off; no limit should turn on those.
+"""Labels or scores, in the data type of the input."""
 SLACK = 1 + 1e-12
+"""Limits are multiplied by it, because sums of weights such as 0.1 have rounding errors."""
 
 
 @dataclass(frozen=True)
 class TopCurve:
     """Weight at or above each distinct score, from the top of the list down, after a 0.
 
-    A stack of lists with the same weight of each class, one list a row of `hits` and `alarms`,
-    has a stack of measures.
+    Several lists with the same weight of each class can be stacked, one list in each row of
+    `true_positives` and `false_positives`; metrics then are arrays.
 
     Attributes
     ----------
-    hits : array of shape (..., n_scores + 1)
+    true_positives : array of shape (..., n_scores + 1)
         Weight of the positives.
-    alarms : array of shape (..., n_scores + 1)
+    false_positives : array of shape (..., n_scores + 1)
         Weight of the negatives.
     thresholds : array of shape (n_scores + 1,)
-        The distinct scores, highest first, after infinity, at which nothing is above.
+        Infinity, then the distinct scores, highest first.
 
     Examples
     --------
@@ -46,57 +44,58 @@ class TopCurve:
     >>> curve = top_curve([0, 1, 0, 1], [0.1, 0.9, 0.5, 0.4])
     >>> curve.n_pos, curve.n_neg
     (2.0, 2.0)
-    >>> float(curve.hits_within(3))  # positives among the first three rows
+    >>> float(curve.positives_within(3))  # among the first three rows
     2.0
     """
 
-    hits: Array
-    alarms: Array
+    true_positives: Array
+    false_positives: Array
     thresholds: Array
 
     @cached_property
     def depth(self) -> Array:
         """Length of the list at each threshold."""
-        return self.hits + self.alarms
+        return self.true_positives + self.false_positives
 
     @property
     def n_pos(self) -> float:
         """Weight of all positives."""
-        return float(self.hits[..., -1].flat[0])
+        return float(self.true_positives[..., -1].flat[0])
 
     @property
     def n_neg(self) -> float:
         """Weight of all negatives."""
-        return float(self.alarms[..., -1].flat[0])
+        return float(self.false_positives[..., -1].flat[0])
 
-    def hits_within(self, depth: Array | Where | float) -> Values:
+    def positives_within(self, depth: Array | Where | float) -> Values:
         """Positives above each depth, those of a tie in proportion to the part above it."""
-        return between(depth, self.depth, self.hits)
+        return interpolated(depth, self.depth, self.true_positives)
 
 
-KINDS: dict[type, Callable[..., TopCurve]] = {}
-"""Kinds of scores that are elsewhere, and their `top_curve`."""
+CURVES: dict[type, Callable[..., TopCurve]] = {}
+"""`top_curve` of the types of scores that are registered."""
 
 
-def register(kind: type, curve: Callable[..., TopCurve]) -> None:
-    """Let lists whose scores are of another kind be measured; `curve` is their `top_curve`.
+def register(scores: type, curve: Callable[..., TopCurve]) -> None:
+    """Register a type of scores, such as one whose rows are elsewhere, with its `top_curve`.
 
-    It may join negatives that no positive separates into one point: no measure tells them apart.
+    The curve may join negatives that no positive separates into one point, because no metric
+    depends on their order.
 
     Examples
     --------
     >>> from toppush.metrics import auc, register, top_curve
-    >>> class Points(list):
+    >>> class Scores(list):
     ...     pass
     ...
-    >>> def curve_of_points(y, points, weight=None, label=None):
-    ...     return top_curve(y, list(points), weight, label)
+    >>> def curve_of_scores(y, scores, weight=None, label=None):
+    ...     return top_curve(y, list(scores), weight, label)
     ...
-    >>> register(Points, curve_of_points)
-    >>> auc([0, 1, 0, 1], Points([1, 9, 5, 4]))
+    >>> register(Scores, curve_of_scores)
+    >>> auc([0, 1, 0, 1], Scores([1, 9, 5, 4]))
     0.75
     """
-    KINDS[kind] = curve
+    CURVES[scores] = curve
 
 
 def top_curve(
@@ -105,14 +104,12 @@ def top_curve(
     sample_weight: ArrayLike | None = None,
     pos_label: object = None,
 ) -> TopCurve:
-    """Positives and negatives at or above each distinct score.
-
-    O(N log N) for N rows.
+    """Weight of the positives and negatives at or above each distinct score; O(N log N).
 
     Parameters
     ----------
     y_true, y_score, sample_weight, pos_label
-        The list, as at the head of `toppush.metrics.ranking`.
+        As for every metric, see `toppush.metrics.ranking`.
 
     Examples
     --------
@@ -120,37 +117,37 @@ def top_curve(
     >>> curve = top_curve([0, 1, 0, 1], [0.1, 0.9, 0.5, 0.4])
     >>> curve.thresholds
     array([inf, 0.9, 0.5, 0.4, 0.1])
-    >>> curve.hits
+    >>> curve.true_positives
     array([0., 1., 1., 2., 2.])
     """
-    if (elsewhere := KINDS.get(type(y_score))) is not None:
-        return elsewhere(y_true, y_score, sample_weight, pos_label)
-    return curve_of(*read_rows(y_true, y_score, sample_weight, pos_label))
+    if (registered := CURVES.get(type(y_score))) is not None:
+        return registered(y_true, y_score, sample_weight, pos_label)
+    return sorted_curve(*read_rows(y_true, y_score, sample_weight, pos_label))
 
 
-def curve_of(positive: Mask, score: Column, weight: Array) -> TopCurve:
-    """The same of rows that need no check; each has a weight above 0."""
+def sorted_curve(positive: Mask, score: Column, weight: Array) -> TopCurve:
+    """The curve of rows that were checked and have weights above 0."""
     order = np.argsort(score)[::-1]
     score, positive, weight = score[order], positive[order], weight[order]
     last = np.flatnonzero(np.append(score[1:] != score[:-1], True))
-    hits = np.cumsum(weight * positive)[last]
-    alarms = np.cumsum(weight * ~positive)[last]
     return TopCurve(
-        np.append(0.0, hits), np.append(0.0, alarms), np.append(np.inf, score[last].astype(float))
+        np.append(0.0, np.cumsum(weight * positive)[last]),
+        np.append(0.0, np.cumsum(weight * ~positive)[last]),
+        np.append(np.inf, score[last].astype(float)),
     )
 
 
-def between(at: Array | Where | float, x: Array, y: Array) -> Values:
-    """Value of y where x, which rises along each list, reaches `at`; straight in between."""
+def interpolated(at: Array | Where | float, x: Array, y: Array) -> Values:
+    """Linear interpolation of y at the places where x, which rises along each list, is `at`."""
     if x.ndim == 1:
         return np.asarray(np.interp(at, x, y))
-    return np.stack([np.interp(at, *one) for one in zip(x, y, strict=True)])
+    return np.stack([np.interp(at, *axes) for axes in zip(x, y, strict=True)])
 
 
 def read_rows(
     y_true: ArrayLike, y_score: ArrayLike, sample_weight: ArrayLike | None, pos_label: object
 ) -> tuple[Mask, Column, Array]:
-    """Which rows are positive, their scores and weights, without the rows of weight 0."""
+    """Mask of the positives, scores and weights of the rows whose weight is not 0."""
     label, score = np.asarray(y_true), np.asarray(y_score)
     _check_shape("y_true", label, score)
     positive, score = _is_positive(label, pos_label), _as_scores(score)
@@ -197,11 +194,9 @@ def _is_positive(label: Column, pos_label: object) -> Mask:
     try:
         classes = _two_classes(label)
         wanted = choose(
-            classes,
-            lambda one: int(np.count_nonzero(label == one)),
-            pos_label,
+            classes, lambda each: int(np.count_nonzero(label == each)), pos_label,
             option="pos_label",
-        )
+        )  # fmt: skip
     except TypeError:
         raise ValueError(
             "y_true holds labels that cannot be compared with each other; "
@@ -211,7 +206,7 @@ def _is_positive(label: Column, pos_label: object) -> Mask:
 
 
 def _two_classes(label: Column) -> list[Any]:
-    """The two labels, in two passes where sorting would take N log N."""
+    """The two labels, in two passes over the rows."""
     if label.dtype.kind == "f" and np.isnan(label).any():
         raise ValueError("y_true holds NaN; drop or label those rows.")
     others = label[label != label[:1]]

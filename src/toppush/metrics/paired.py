@@ -1,12 +1,11 @@
-"""Several lists of the same rows side by side: who is ahead, and whether that is more than noise.
+"""Comparison of several rankings of the same rows: which is ahead, and is it significant.
 
-Every draw gives the same weights to the rows of all lists, so what is luck of the rows is luck of
-all of them; see `toppush.metrics.bootstrap` for the draws. With k lists there are k (k - 1) / 2
-differences, and their intervals are widened so that all of them hold at once with the confidence
-that is asked for (Bonferroni): otherwise the first of many lists would be ahead by selection.
+Every draw gives the same weights to the rows of all rankings, so that the chance that is common to
+them cancels; see `toppush.metrics.bootstrap` for the draws. The intervals of the k (k - 1) / 2
+differences of k rankings are widened so that all of them hold at once with the stated confidence
+(Bonferroni).
 """
 
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import combinations
@@ -14,27 +13,25 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from toppush.metrics.bootstrap import Interval, Measure, differences, drawn, intervals
-from toppush.metrics.positive import as_mask
+from toppush.metrics.bootstrap import Interval, MetricAt, differences, drawn, intervals
+from toppush.metrics.labels import as_mask
 from toppush.metrics.ranking import METRICS
 
-__all__ = ["Lead", "SideBySide", "perfect_caution", "side_by_side", "warn_of_perfect"]
-
 HEADLINE = "average_precision"
-PERFECT = 0.9995
-"""Average precision from which it is printed as 1.000."""
 
 
 @dataclass(frozen=True)
 class Lead:
-    """The first of several lists by a measure, and the next one.
+    """The first of several rankings by a metric, and the next one.
 
     Attributes
     ----------
     by : str
-        The measure.
+        The metric.
     first, second : str
-        Names of the lists.
+        Names of the rankings.
+    values : tuple of float
+        Of both.
     difference : Interval
         What the first is better by.
     """
@@ -47,33 +44,33 @@ class Lead:
 
     @property
     def is_clear(self) -> bool:
-        """Whether the difference is more than noise: its interval is above zero."""
+        """Whether the difference is significant: its interval is above zero."""
         return self.difference.low > 0.0
 
     def sentence(self, confidence: float) -> str:
-        """Who is ahead, by how much, and what to make of it."""
+        """Which ranking is ahead, by how much, and whether that is significant."""
         own, other = self.values
-        one = self.difference
-        span = f"({confidence:.0%} interval {one.low:+.3f} to {one.high:+.3f})"
+        difference = self.difference
+        span = f"({confidence:.0%} interval {difference.low:+.3f} to {difference.high:+.3f})"
         if own == other:
-            return f"{self.first} and {self.second} are level by {self.by}, {own:.3f} {span}."
-        verdict = "more than noise" if self.is_clear else "which may be noise"
+            return f"{self.first} and {self.second} tie by {self.by}, {own:.3f} {span}."
+        verdict = "significant" if self.is_clear else "not significant"
         return (
             f"{self.first} is ahead by {self.by}: {own:.3f}, before {self.second} with "
-            f"{other:.3f}; the difference is {one.value:.3f}, {verdict} {span}."
+            f"{other:.3f}; the difference is {difference.value:.3f}, {verdict} {span}."
         )
 
 
 @dataclass(frozen=True, eq=False)
 class SideBySide:
-    """Measures of several lists of the same rows, and all differences of two of them.
+    """Metrics of several rankings of the same rows, and all pairwise differences.
 
     Attributes
     ----------
     values : dict
-        Name of a list -> measure -> `Interval`.
+        Name of a ranking -> metric -> `Interval`.
     differences : dict
-        (first, second) -> measure -> `Interval` of the first less the second.
+        (first, second) -> metric -> `Interval` of the first less the second.
     confidence : float
         Of each value, and of all differences together.
     """
@@ -82,53 +79,30 @@ class SideBySide:
     differences: dict[tuple[str, str], dict[str, Interval]]
     confidence: float
 
-    def difference(self, first: str, second: str, measure: str) -> Interval:
-        """A measure of one list less that of another, in either order."""
+    def difference(self, first: str, second: str, metric: str) -> Interval:
+        """A metric of one ranking less that of another, in either order."""
         if (first, second) in self.differences:
-            return self.differences[first, second][measure]
-        one = self.differences[second, first][measure]
-        return Interval(-one.value, -one.high, -one.low)
+            return self.differences[first, second][metric]
+        reverse = self.differences[second, first][metric]
+        return Interval(-reverse.value, -reverse.high, -reverse.low)
 
     def order(self, by: str = HEADLINE) -> list[str]:
-        """Names of the lists, the best first; of equal ones the earlier."""
+        """Names of the rankings, the best first; of equal ones the earlier."""
         sign = 1.0 if _is_loss(by) else -1.0
         return sorted(self.values, key=lambda name: sign * self.values[name][by].value)
 
     @property
     def precisions(self) -> dict[str, float]:
-        """Average precision of each list, where it was measured."""
-        return {name: one[HEADLINE].value for name, one in self.values.items() if HEADLINE in one}
+        """Average precision of each ranking, where it was computed."""
+        values = self.values.items()
+        return {name: metrics[HEADLINE].value for name, metrics in values if HEADLINE in metrics}
 
     def lead(self, by: str = HEADLINE) -> Lead:
-        """Who is ahead of whom by a measure."""
+        """The first and the second ranking by a metric."""
         first, second = self.order(by)[:2]
         values = (self.values[first][by].value, self.values[second][by].value)
         pair = (second, first) if _is_loss(by) else (first, second)
         return Lead(by, first, second, values, self.difference(*pair, by))
-
-
-def perfect_caution(values: Mapping[str, float]) -> str:
-    """What to check where lists have an average precision of 1.000; empty if none has.
-
-    >>> from toppush.metrics.paired import perfect_caution
-    >>> perfect_caution({"trees": 1.0, "linear": 0.8}).split(",")[0]
-    'trees: average precision 1.000'
-    >>> perfect_caution({"trees": 0.98, "linear": 0.8})
-    ''
-    """
-    names = ", ".join(name for name, value in values.items() if value >= PERFECT)
-    if not names:
-        return ""
-    return (
-        f"{names}: average precision 1.000, which is rare on real data. Check whether a column "
-        "contains the label or was recorded after it."
-    )
-
-
-def warn_of_perfect(values: Mapping[str, float]) -> None:
-    """Give the caution as a warning, if there is one."""
-    if caution := perfect_caution(values):
-        warnings.warn(caution, UserWarning, stacklevel=3)
 
 
 def _is_loss(by: str) -> bool:
@@ -138,16 +112,15 @@ def _is_loss(by: str) -> bool:
 def side_by_side(
     y_true: ArrayLike,
     lists: Mapping[str, ArrayLike],
-    measures: Mapping[str, Measure],
+    metrics: Mapping[str, MetricAt],
     *,
     confidence: float = 0.95,
     draws: int | None = None,
     seed: int = 0,
 ) -> SideBySide:
-    """Measures of several lists of the same rows, and their differences.
+    """Metrics of several rankings of the same rows, and their differences.
 
-    O(draws x rows x lists). The values are those of `intervals` on each list alone; with two lists
-    the differences are those of `toppush.metrics.bootstrap.compare`.
+    O(draws x rows x lists). The values are those of `intervals` for each ranking alone.
 
     Parameters
     ----------
@@ -155,29 +128,29 @@ def side_by_side(
         Which rows are positive.
     lists : mapping
         Names, and scores of all rows.
-    measures, confidence, draws, seed
+    metrics, confidence, draws, seed
         As for `intervals`.
 
     Examples
     --------
     >>> import numpy as np
     >>> from toppush.metrics.paired import side_by_side
-    >>> from toppush.metrics.bootstrap import measure
+    >>> from toppush.metrics.bootstrap import metric_at
     >>> y, rng = np.arange(300) < 100, np.random.default_rng(0)
     >>> lists = {"good": y + rng.normal(size=300) / 2, "chance": rng.normal(size=300)}
-    >>> found = side_by_side(y, lists, {"auc": measure("auc")}, draws=100)
-    >>> found.lead("auc").first, found.lead("auc").is_clear
+    >>> comparison = side_by_side(y, lists, {"auc": metric_at("auc")}, draws=100)
+    >>> comparison.lead("auc").first, comparison.lead("auc").is_clear
     ('good', True)
     """
     if len(lists) < 2:
         raise ValueError(f"two or more lists are compared, and there is {len(lists)}.")
     positive = as_mask(y_true)
-    scores = [np.asarray(one, np.float64) for one in lists.values()]
+    scores = [np.asarray(score, np.float64) for score in lists.values()]
     own = [
-        intervals(positive, one, measures, confidence=confidence, draws=draws, seed=seed)
-        for one in scores
+        intervals(positive, score, metrics, confidence=confidence, draws=draws, seed=seed)
+        for score in scores
     ]
-    ends = drawn(positive, scores, measures, draws, seed)
+    ends = drawn(positive, scores, metrics, draws, seed)
     pairs = list(combinations(range(len(lists)), 2))
     each = 1.0 - (1.0 - confidence) / len(pairs)
     names = list(lists)

@@ -1,29 +1,29 @@
-"""Measures of a ranked list, from its very top to the whole of it.
+"""Metrics of ranked lists, at the top and of the whole list.
 
 Every metric takes ``(y_true, y_score)`` and, by keyword, ``sample_weight`` and ``pos_label``.
 
 y_true : array-like of shape (n_rows,)
     Labels of two classes: numbers, booleans or strings.
 y_score : array-like of shape (n_rows,)
-    Scores, the highest at the top of the list. Only their order counts, so infinite scores
-    are allowed; NaN has no place in an order and is refused.
+    Scores, the highest at the top of the list. Only their order counts. Infinite scores are
+    allowed, NaN is refused.
 sample_weight : array-like of shape (n_rows,), optional
     0 or from 1e-100 to 1e100. A row of weight 2 counts as two equal rows, a row of weight 0 as
     none. A depth in the list (``k``, the discount of `ndcg`) is counted in units of weight.
 pos_label : optional
-    The class that should be on top; by default the greater of two numbers. Of two strings the
-    rarer is taken, which a `PositiveClassWarning` reports: pass `pos_label`, as the rarer of some
-    rows may not be the rarer of others.
+    The positive class; by default the greater of two numbers. Of two strings the rarer one is
+    taken with a `PositiveClassWarning`: pass `pos_label`, as the rarer label of some rows may not
+    be the rarer of others.
 
-Scores of Dask (`decision_function` of a Dask array) stay where they are, if `toppush` has worked
-on Dask's arrays before: each partition counts, and only the positives' scores travel.
+Dask scores (`decision_function` of a Dask array) stay on the workers: each partition counts its
+negatives, and only the positives' scores are sent.
 
-Rows of equal score are tied, and each metric says what it does with ties. All but
-`positives_at_top` and `top_loss`, which are linear, sort once: O(N log N) for N rows.
+Rows of equal score are tied, and each metric documents how it treats ties. `positives_at_top` and
+`top_loss` are linear, the others sort once: O(N log N) for N rows.
 
-A metric is written once, as a function of the list's `TopCurve`, and `metric` registers it. What
-is said of it here, its parameters included, is then true of the metric of labels and scores, of
-its intervals (`toppush.metrics.bootstrap`), of `scorer` and of ``toppush evaluate``.
+A metric is defined once, as a function of the list's `TopCurve`, and `metric` registers it. The
+same definition serves labels and scores, intervals (`toppush.metrics.bootstrap`), `scorer` and
+``toppush evaluate``.
 
 Paper: m -> n_pos, n -> n_neg (sums of weights), f -> score, L_rank -> `ranking_loss`,
 L -> `top_loss`.
@@ -43,7 +43,15 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from toppush.metrics.curve import KINDS, SLACK, TopCurve, Values, between, read_rows, top_curve
+from toppush.metrics.curve import (
+    CURVES,
+    SLACK,
+    TopCurve,
+    Values,
+    interpolated,
+    read_rows,
+    top_curve,
+)
 from toppush.types import Array, Mask
 
 if TYPE_CHECKING:
@@ -52,20 +60,18 @@ if TYPE_CHECKING:
 TENTH = 10
 """The place of the negative before which `recall_at_10_false_positives` is taken."""
 LEAST_NEGATIVES = {"recall_at_10_false_positives": TENTH}
-"""Negatives that a list must have for a metric to say anything, where one is not enough."""
-
-# Keeps the precision of a list that begins with rows of weight 0 defined; it is 0.
+"""Negatives that a list needs for a metric to be informative, where one does not suffice."""
 TINY = np.finfo(np.float64).tiny
-
-# The table of discounts has one entry per unit of weight: 2.4 GB at its peak here.
+"""Least depth, so that the precision of a list that begins with rows of weight 0 is 0."""
 MAX_DEPTH = 10**8
+"""Of `ndcg`, whose table of discounts has one entry per unit of weight: 2.4 GB at its peak."""
 
 
 @dataclass(eq=False, repr=False)
 class Metric:
-    """A measure of ranked lists: called with labels and scores, or `of` a curve or a stack of them.
+    """A metric of ranked lists: call it with labels and scores, or `of` with a `TopCurve`.
 
-    The other attributes are as for `metric`.
+    The other attributes are those of `metric`.
 
     Examples
     --------
@@ -86,9 +92,9 @@ class Metric:
 
     def __post_init__(self) -> None:
         update_wrapper(self, self.of)
-        its_list = list(inspect.signature(Metric.__call__).parameters.values())[1:-1]
-        own = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in self._own_parameters]
-        parameters = [*its_list[:2], *own, *its_list[2:]]
+        common = list(inspect.signature(Metric.__call__).parameters.values())[1:-1]
+        own = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in self._own_parameters]
+        parameters = [*common[:2], *own, *common[2:]]
         self.__signature__ = inspect.Signature(parameters, return_annotation=float)
 
     def __call__(
@@ -100,8 +106,8 @@ class Metric:
         pos_label: object = None,
         **parameters: float,
     ) -> float:
-        """The measure of a list, see the head of `toppush.metrics.ranking`."""
-        if self.direct is not None and type(y_score) not in KINDS:
+        """The metric of a list, see `toppush.metrics.ranking`."""
+        if self.direct is not None and type(y_score) not in CURVES:
             return self.direct(*read_rows(y_true, y_score, sample_weight, pos_label))
         curve = top_curve(y_true, y_score, sample_weight, pos_label)
         return float(self.of(curve, **parameters))
@@ -111,13 +117,13 @@ class Metric:
 
     @property
     def is_loss(self) -> bool:
-        """Whether less is better: its name ends in _loss."""
+        """Whether a lower value is better: its name ends in _loss."""
         return self.of.__name__.endswith("_loss")
 
     @property
     def needs(self) -> list[str]:
         """Parameters without a default."""
-        return [one.name for one in self._own_parameters if one.default is one.empty]
+        return [each.name for each in self._own_parameters if each.default is each.empty]
 
     @property
     def _own_parameters(self) -> list[inspect.Parameter]:
@@ -125,7 +131,7 @@ class Metric:
 
 
 METRICS: dict[str, Metric] = {}
-"""Every metric by its name; `metric` puts one there.
+"""Every registered metric by its name.
 
 >>> from toppush.metrics import METRICS
 >>> METRICS["auc"]([0, 1, 0, 1], [0.1, 0.9, 0.5, 0.4])
@@ -141,26 +147,26 @@ def metric(
 ) -> Callable[[Callable[..., Values]], Metric]:
     """Register a function of a `TopCurve` as the metric of its name.
 
-    It must work on stacks, where the last axis runs down a list. A name that ends in ``_loss`` is
-    that of a loss, of which less is better.
+    It must accept stacks of curves, whose last axis runs down the lists. Lower values of a metric
+    whose name ends in ``_loss`` are better.
 
     Parameters
     ----------
     title : str, optional
-        What a report calls it; without a title it is not in reports.
+        Title in reports; a metric without a title is not in reports.
     places : callable, optional
-        For a mean recall before certain negatives: from levels in (0, 1), the number of negatives
-        and the parameters to the negatives' places, the highest being 1. Intervals are then
-        averaged over where those may fall in fresh lists.
+        For a mean recall before certain negatives: a function from levels in (0, 1), the number of
+        negatives and the parameters to the places of these negatives, 1 being the highest.
+        Intervals then average over their positions in fresh lists.
     direct : callable, optional
-        A quicker way to the value, from which rows are positive, their scores and weights.
+        A faster function of the mask of the positives, their scores and weights.
 
     Examples
     --------
     >>> from toppush.metrics import METRICS, metric
     >>> @metric()
     ... def missed_loss(curve, *, k):
-    ...     return 1 - curve.hits_within(k) / curve.n_pos
+    ...     return 1 - curve.positives_within(k) / curve.n_pos
     >>> missed_loss([0, 1, 0, 1], [0.1, 0.9, 0.5, 0.4], k=1)
     0.5
     >>> METRICS.pop("missed_loss").is_loss
@@ -169,9 +175,9 @@ def metric(
 
     def registered(of: Callable[..., Values]) -> Metric:
         if of.__name__ in METRICS:
-            raise ValueError(f"There is a metric {of.__name__!r} already; name this one otherwise.")
-        METRICS[of.__name__] = found = Metric(of, title, places, direct)
-        return found
+            raise ValueError(f"There is a metric {of.__name__!r} already; rename this function.")
+        METRICS[of.__name__] = Metric(of, title, places, direct)
+        return METRICS[of.__name__]
 
     return registered
 
@@ -183,7 +189,7 @@ def _before_the_first_few(levels: Array, n_neg: int, n_false: float = 5) -> Arra
 _before_the_first = partial(_before_the_first_few, n_false=1)
 
 
-def _after_a_share(levels: Array, n_neg: int, max_fpr: float) -> Array:
+def _before_a_rate(levels: Array, n_neg: int, max_fpr: float) -> Array:
     return np.full_like(levels, np.floor(max_fpr * n_neg * SLACK) + 1)
 
 
@@ -196,10 +202,9 @@ def _share_on_top(positive: Mask, score: Array, weight: Array) -> float:
     return float(weight[on_top].sum() / weight[positive].sum())
 
 
-def _recall_within(curve: TopCurve, alarms: float) -> Values:
-    """Largest recall of a threshold with so much weight of negatives at or above it."""
-    allowed = curve.alarms <= alarms * SLACK
-    recall: Values = np.where(allowed, curve.hits, 0.0).max(axis=-1) / curve.n_pos
+def _largest_recall(curve: TopCurve, allowed: Mask) -> Values:
+    """Largest recall of the thresholds that are allowed."""
+    recall: Values = np.where(allowed, curve.true_positives, 0.0).max(axis=-1) / curve.n_pos
     return recall
 
 
@@ -218,7 +223,7 @@ def positives_at_top(curve: TopCurve) -> Values:
     >>> positives_at_top([0, 1, 0, 1], [0.1, 0.5, 0.5, 0.4])  # a tie is not above
     0.0
     """
-    return _recall_within(curve, 0.0)
+    return _largest_recall(curve, curve.false_positives <= 0.0)
 
 
 @metric(places=_before_the_first_few)
@@ -226,9 +231,9 @@ def top_recall(curve: TopCurve, *, n_false: float = 5) -> Values:
     """Mean recall before the first, second, ..., `n_false`-th negative of the list.
 
     1/n_false sum_j weight{i : s_i > s_(j)} / n_pos over the highest negatives s_(j);
-    O(N log N). With `n_false=1` this is `positives_at_top`; with a few more it is far less a matter
-    of one row's luck. A positive that ties with the j-th negative is not before it. A negative of
-    weight w counts as w negatives; if there are fewer than `n_false`, all of them count.
+    O(N log N). With `n_false=1` this is `positives_at_top`; greater values depend less on single
+    rows. A positive that ties with the j-th negative is not before it. A negative of weight w
+    counts as w negatives; if there are fewer than `n_false`, all of them count.
 
     Parameters
     ----------
@@ -242,9 +247,9 @@ def top_recall(curve: TopCurve, *, n_false: float = 5) -> Values:
     """
     if not n_false > 0:
         raise ValueError(f"n_false must be above 0, got {n_false}.")
-    counted = np.minimum(curve.alarms, n_false)
+    counted = np.minimum(curve.false_positives, n_false)
     share = np.diff(counted) / counted[..., -1:]
-    return np.minimum(_total(share * curve.hits[..., :-1] / curve.n_pos), 1.0)
+    return np.minimum(_total(share * curve.true_positives[..., :-1] / curve.n_pos), 1.0)
 
 
 @metric(title="recall at 10 false positives", places=_before_the_tenth)
@@ -262,9 +267,7 @@ def recall_at_10_false_positives(curve: TopCurve) -> Values:
     >>> recall_at_10_false_positives(y, scores)  # the tenth negative has 11
     0.5
     """
-    above = curve.alarms < TENTH / SLACK
-    recall: Values = np.where(above, curve.hits, 0.0).max(axis=-1) / curve.n_pos
-    return recall
+    return _largest_recall(curve, curve.false_positives < TENTH / SLACK)
 
 
 @metric(title="average precision")
@@ -283,8 +286,8 @@ def average_precision(curve: TopCurve) -> Values:
     >>> average_precision([0, 1, 0, 1], [0.1, 0.9, 0.5, 0.4])  # (1 + 2/3) / 2
     0.8333333333333333
     """
-    precision = curve.hits[..., 1:] / np.maximum(curve.depth[..., 1:], TINY)
-    return _total(np.diff(curve.hits) * precision) / curve.n_pos
+    precision = curve.true_positives[..., 1:] / np.maximum(curve.depth[..., 1:], TINY)
+    return _total(np.diff(curve.true_positives) * precision) / curve.n_pos
 
 
 @metric(title="NDCG")
@@ -294,8 +297,8 @@ def ndcg(curve: TopCurve) -> Values:
     sum_i 1/log2(1 + rank_i) / sum_(r <= n_pos) 1/log2(1 + r); O(N log N + total weight).
     Tied rows share the mean discount of the ranks they fill, as in scikit-learn's
     ``ndcg_score`` of one list with ``ignore_ties=False``. A row of weight v fills v ranks; part
-    of a rank earns that part of its discount. So unlike the other measures this one, and those
-    at k, change when all weights are multiplied by one number.
+    of a rank earns that part of its discount. So this metric and those at k, unlike the others,
+    change when all weights are multiplied by a number.
 
     Examples
     --------
@@ -306,7 +309,9 @@ def ndcg(curve: TopCurve) -> Values:
     discounts, best = _discounts(curve.depth), float(_discounts(np.array([curve.n_pos]))[0])
     filled = np.diff(curve.depth)
     # A weight too small to move the running sum fills nothing and earns nothing.
-    share = np.divide(np.diff(curve.hits), filled, out=np.zeros_like(filled), where=filled > 0)
+    share = np.divide(
+        np.diff(curve.true_positives), filled, out=np.zeros_like(filled), where=filled > 0
+    )
     return _total(share * np.diff(discounts)) / best
 
 
@@ -336,7 +341,8 @@ def auc(curve: TopCurve) -> Values:
     >>> auc([0, 1, 0, 1], [0.1, 0.9, 0.5, 0.4])  # three of the four pairs are in order
     0.75
     """
-    return np.asarray(np.trapezoid(curve.hits / curve.n_pos, curve.alarms) / curve.n_neg)
+    area = np.trapezoid(curve.true_positives / curve.n_pos, curve.false_positives)
+    return np.asarray(area / curve.n_neg)
 
 
 @metric()
@@ -353,8 +359,8 @@ def ranking_loss(curve: TopCurve) -> Values:
     >>> ranking_loss([0, 1, 0, 1], [0.1, 0.9, 0.5, 0.4])
     0.25
     """
-    missed = (curve.n_pos - curve.hits[..., :-1]) / curve.n_pos
-    return _total(np.diff(curve.alarms) * missed) / curve.n_neg
+    missed = (curve.n_pos - curve.true_positives[..., :-1]) / curve.n_pos
+    return _total(np.diff(curve.false_positives) * missed) / curve.n_neg
 
 
 @metric(places=_before_the_first, direct=lambda *rows: 1.0 - _share_on_top(*rows))
@@ -370,7 +376,7 @@ def top_loss(curve: TopCurve) -> Values:
     >>> top_loss([0, 1, 0, 1], [0.1, 0.9, 0.5, 0.4])
     0.5
     """
-    return 1.0 - _recall_within(curve, 0.0)
+    return 1.0 - _largest_recall(curve, curve.false_positives <= 0.0)
 
 
 @metric()
@@ -398,9 +404,10 @@ def partial_auc(curve: TopCurve, *, max_fpr: float, standardized: bool = False) 
     """
     _check_share("max_fpr", max_fpr)
     limit = max_fpr * curve.n_neg
-    edge = np.expand_dims(between(limit, curve.alarms, curve.hits), -1)
-    hits = np.where(curve.alarms <= limit, curve.hits, edge)
-    mean = np.asarray(np.trapezoid(hits / curve.n_pos, np.minimum(curve.alarms, limit)) / limit)
+    edge = interpolated(limit, curve.false_positives, curve.true_positives)[..., None]
+    cut = np.where(curve.false_positives <= limit, curve.true_positives, edge)
+    area = np.trapezoid(cut / curve.n_pos, np.minimum(curve.false_positives, limit))
+    mean = np.asarray(area / limit)
     return (1 + (mean - max_fpr / 2) / (1 - max_fpr / 2)) / 2 if standardized else mean
 
 
@@ -411,7 +418,7 @@ def _total(of_rows: Array) -> Values:
 
 @metric()
 def lift_at(curve: TopCurve, *, fraction: float) -> Values:
-    """How many times denser in positives the head of the list is than the whole.
+    """Precision of the head of the list over the prevalence.
 
     [E(positives in the head) / (fraction N)] / [n_pos / N], N the total weight; O(N log N).
     The expectation is over a random order of tied rows. The head is not rounded to whole rows:
@@ -430,7 +437,7 @@ def lift_at(curve: TopCurve, *, fraction: float) -> Values:
     """
     _check_share("fraction", fraction)
     depth = fraction * (curve.n_pos + curve.n_neg)
-    return curve.hits_within(depth) / curve.n_pos / fraction
+    return curve.positives_within(depth) / curve.n_pos / fraction
 
 
 @metric()
@@ -452,7 +459,7 @@ def precision_at_k(curve: TopCurve, *, k: int) -> Values:
     >>> precision_at_k([0, 1, 0, 1], [0.1, 0.9, 0.5, 0.4], k=2)
     0.5
     """
-    return _hits_in_first(k, curve) / k
+    return _positives_in_first(k, curve) / k
 
 
 @metric()
@@ -467,17 +474,17 @@ def recall_at_k(curve: TopCurve, *, k: int) -> Values:
     >>> recall_at_k([0, 1, 0, 1], [0.1, 0.9, 0.5, 0.4], k=3)
     1.0
     """
-    return _hits_in_first(k, curve) / curve.n_pos
+    return _positives_in_first(k, curve) / curve.n_pos
 
 
-def _hits_in_first(k: int, curve: TopCurve) -> Values:
+def _positives_in_first(k: int, curve: TopCurve) -> Values:
     length = curve.n_pos + curve.n_neg
     if not 1 <= operator.index(k) <= length * SLACK:
         raise ValueError(f"k must be from 1 to {length:g}, the length of the list, got {k}.")
-    return curve.hits_within(k)
+    return curve.positives_within(k)
 
 
-@metric(places=_after_a_share)
+@metric(places=_before_a_rate)
 def recall_at_fpr(curve: TopCurve, *, max_fpr: float) -> Values:
     """Largest recall of a threshold whose false positive rate is at most `max_fpr`.
 
@@ -497,7 +504,7 @@ def recall_at_fpr(curve: TopCurve, *, max_fpr: float) -> Values:
     0.5
     """
     _check_share("max_fpr", max_fpr)
-    return _recall_within(curve, max_fpr * curve.n_neg)
+    return _largest_recall(curve, curve.false_positives <= max_fpr * curve.n_neg * SLACK)
 
 
 def _check_share(name: str, share: float) -> None:
@@ -506,7 +513,7 @@ def _check_share(name: str, share: float) -> None:
 
 
 class Headline(NamedTuple):
-    """A measure that stands in every table: its name in `METRICS`, in records and in tables."""
+    """A metric of the paper's tables: its name in `METRICS`, in records and in tables."""
 
     name: str
     key: str
@@ -519,10 +526,10 @@ FOUR = (
     Headline("ndcg", "ndcg", "NDCG"),
     Headline("auc", "auc", "AUC"),
 )
-"""The measures of the paper's tables, in its order.
+"""The metrics of the paper's tables, in its order.
 
 >>> from toppush.metrics import FOUR
->>> [one.title for one in FOUR]
+>>> [headline.title for headline in FOUR]
 ['Pos@Top', 'AP', 'NDCG', 'AUC']
 """
 
@@ -534,14 +541,14 @@ def summary(
     sample_weight: ArrayLike | None = None,
     by: str = "name",
 ) -> dict[str, float]:
-    """The four measures of the paper's tables, from one sorting of the list.
+    """The four metrics of the paper's tables; the list is sorted once.
 
     Parameters
     ----------
     y_true, y_score, sample_weight
-        The list, as at the head of this module.
+        As for every metric.
     by : {"name", "key", "title"}
-        What the result is called by, see `FOUR`.
+        Keys of the result, see `FOUR`.
 
     Examples
     --------
@@ -550,7 +557,7 @@ def summary(
     0.5
     """
     curve = top_curve(y_true, y_score, sample_weight)
-    return {getattr(one, by): float(METRICS[one.name].of(curve)) for one in FOUR}
+    return {getattr(line, by): float(METRICS[line.name].of(curve)) for line in FOUR}
 
 
 def named(name: str) -> Metric:
@@ -564,16 +571,16 @@ def scorer(name: str, **params: object) -> "RankingScorer":
     """Scikit-learn scorer of the metric called `name`, for ``scoring=``.
 
     It scores the estimator's ``decision_function``, or else its ``predict_proba``; losses are
-    negated, so that more is better. It can be pickled. The positive class is `pos_label`, else the
-    one that a ranker of this package ranks first, else the greater of two numbers; for strings and
-    estimators of others `pos_label` is required.
+    negated. It can be pickled. The positive class is `pos_label`, else the class that a ranker of
+    this package ranks first, else the greater of two numbers; for strings and other estimators
+    `pos_label` is required.
 
     Parameters
     ----------
     name : str
         Name of a metric, such as "positives_at_top".
     **params
-        Passed on to it, such as ``k=10`` or ``pos_label="spam"``.
+        Parameters of the metric, such as ``k=10`` or ``pos_label="spam"``.
 
     Examples
     --------
@@ -583,9 +590,9 @@ def scorer(name: str, **params: object) -> "RankingScorer":
     """
     from toppush.metrics.scoring import RankingScorer  # imports scikit-learn
 
-    found = named(name)
+    scored = named(name)
     try:
-        inspect.signature(found).bind(None, None, **params)
+        inspect.signature(scored).bind(None, None, **params)
     except TypeError as error:
         raise TypeError(f"scorer({name!r}): {error}; pass the parameters of {name}.") from None
-    return RankingScorer(found, params)
+    return RankingScorer(scored, params)

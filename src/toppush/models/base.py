@@ -20,7 +20,7 @@ from toppush import metrics
 from toppush.designs import Design, PlacedRows, backend_of, is_placed, place
 from toppush.designs.arrays import namespace, to_host
 from toppush.explain.contributions import linear_contributions
-from toppush.metrics.positive import choose, refuse_blanks
+from toppush.metrics.labels import choose, refuse_blanks
 from toppush.models.callbacks import CallbackSupportMixin, FitTasks
 from toppush.models.progress import LiveLine
 from toppush.problem.objective import TopProblem
@@ -390,7 +390,7 @@ def refuse_elsewhere(estimator: BaseEstimator, **given: Any) -> None:
 
 
 def two_classes(y: Labels, positive: object = None) -> NDArray[Any]:
-    """The negative and the positive class, by `toppush.metrics.positive`."""
+    """The negative and the positive class, by `toppush.metrics.labels`."""
     try:
         classes = to_host(namespace(y).unique(y))
     except TypeError:

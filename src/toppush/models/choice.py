@@ -21,7 +21,7 @@ from scipy.stats import rankdata
 
 from toppush import metrics
 from toppush.designs import PlacedRows
-from toppush.metrics.head import Head
+from toppush.metrics.partial_curve import Head
 from toppush.models.base import LinearRanker
 from toppush.types import Array, Mask, Matrix
 

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import _fit_context
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 
-from toppush.metrics.head import first_negatives
+from toppush.metrics.partial_curve import first_negatives
 from toppush.models.base import (
     LABEL,
     LinearRanker,

@@ -16,7 +16,7 @@ from sklearn.metrics import get_scorer_names
 from toppush.folds.by_column import Folds, folds_of
 from toppush.folds.expected_scores import PER_ROW
 from toppush.metrics import METRICS
-from toppush.metrics.trust import few_positives
+from toppush.metrics.cautions import few_positives
 from toppush.modeltypes.out_of_fold import held_out_scores
 from toppush.system.errors import ModelError, like
 from toppush.system.extras import needs

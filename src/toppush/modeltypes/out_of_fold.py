@@ -9,7 +9,7 @@ from sklearn.model_selection import StratifiedKFold
 
 from toppush.folds.by_column import Folds
 from toppush.matrices import entries_per_row
-from toppush.metrics.quantile_sketch import Spread, top_levels, translated
+from toppush.metrics.quantile_sketch import QuantileSketch, top_levels, translated
 from toppush.thresholds.calibration import ScoreScale
 from toppush.types import Array, Mask, Matrix
 
@@ -98,7 +98,7 @@ def cross_fitted(
         by_fold = fitted.decision_function(X)
         levels, weight = top_levels(len(train)), weights[train]
         source, target = (
-            Spread.of(values[train], weight, levels=levels) for values in (by_fold, scores)
+            QuantileSketch.of(values[train], weight, levels=levels) for values in (by_fold, scores)
         )
         held_out[test] = translated(by_fold[test], source, target)
     return held_out

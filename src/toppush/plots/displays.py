@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from toppush.metrics import TopCurve, top_curve
-from toppush.metrics.positive import positive_label
+from toppush.metrics.labels import positive_label
 from toppush.plots.history import NEEDS_MATPLOTLIB
 from toppush.types import Array, Matrix, Where
 
@@ -223,7 +223,7 @@ class TopCurveDisplay(_Display):
     def _of(cls, curve: TopCurve, name: str | None, pos_label: object) -> Self:
         # Weights of which all sum to less than 1 have no list of length 1.
         length = list_lengths(curve.depth[-1]) if curve.depth[-1] >= 1 else curve.depth[-1:]
-        hits = curve.hits_within(length)
+        hits = curve.positives_within(length)
         return cls(
             length=length,
             precision=hits / length,
@@ -295,7 +295,7 @@ class TopRocDisplay(_Display):
 
     @classmethod
     def _of(cls, curve: TopCurve, name: str | None, pos_label: object) -> Self:
-        fpr, tpr = curve.alarms / curve.n_neg, curve.hits / curve.n_pos
+        fpr, tpr = curve.false_positives / curve.n_neg, curve.true_positives / curve.n_pos
         return cls(fpr=fpr, tpr=tpr, name=name, pos_label=pos_label)
 
     @property

@@ -1,4 +1,4 @@
-"""How far down the list: hits to come by length, what is promised, and where it pays to stop."""
+"""How far down the list: expected positives by length, guarantees, and the most profit."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ from toppush.report.figures import (
     tip,
 )
 from toppush.report.ranking import Ranking, usual_lengths
-from toppush.thresholds.budgets import Forecast, hits_in_first
+from toppush.thresholds.budgets import Forecast, positives_in_first
 from toppush.thresholds.demands import Answer, Demands, answers
 from toppush.thresholds.profit import profit_curve
 
@@ -29,7 +29,7 @@ PRECISIONS = (0.9, 0.5)
 RECALL, RATE = 0.8, 0.01
 """What is promised if it can be, unless somebody asks for something else."""
 PER_DECADE = 12
-"""Lengths of list per decade whose hits are forecast."""
+"""Lengths of list per decade whose true positives are forecast."""
 DRAWN = 20_000_000
 """Positives times draws up to which there are 1000 draws: 2 s."""
 
@@ -128,7 +128,7 @@ def _lengths(rows: int, budget: Budget) -> tuple[list[int], list[int]]:
 
 def _forecasts(ranking: Ranking, lengths: Sequence[int], rows: int) -> list[Forecast]:
     draws = int(np.clip(DRAWN // ranking.n_pos, 100, 1000))
-    return hits_in_first(ranking.positive, ranking.score, lengths, rows=rows, draws=draws)
+    return positives_in_first(ranking.positive, ranking.score, lengths, rows=rows, draws=draws)
 
 
 def _answers(ranking: Ranking, budget: Budget) -> list[Answer]:
@@ -157,12 +157,12 @@ def hits_figure(forecasts: dict[int, Forecast], rows: int, per_day: int | None) 
     }
     points = data(columns)
     x = log_axis("k", "rows looked at (logarithmic)", 1, max(rows, 2))
-    y = alt.Y("high:Q", title="hits")
+    y = alt.Y("high:Q", title="true positives")
     band = alt.Chart(points).mark_area(color=FIRST, fillOpacity=0.2).encode(x=x, y=y, y2="low:Q")
     line = alt.Chart(points).mark_line(color=FIRST, strokeWidth=2.2).encode(x=x, y="expected:Q")
     told = [
         tip("k:Q", ",d", "rows looked at"),
-        tip("expected:Q", ",.1f", "hits expected"),
+        tip("expected:Q", ",.1f", "true positives expected"),
         tip("low:Q", ",d", "from"),
         tip("high:Q", ",d", "to"),
     ]

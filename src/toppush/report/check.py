@@ -1,10 +1,10 @@
-"""The page of `toppush check`: what moved since a model was fitted. It has no script at all."""
+"""The page of `toppush check`: drift since a model was fitted. It has no script at all."""
 
 from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from toppush.monitor.profile import Cell
+from toppush.monitor.profile import Bin
 from toppush.monitor.verdict import Checked, CheckedColumn, headline, sentences
 from toppush.report.pages import made_now, templates
 
@@ -16,9 +16,9 @@ MOST_SHOWN = 12
 
 @dataclass(frozen=True)
 class Bars:
-    """A share before and a share now, and how long their bars are in percent."""
+    """A bin, and the lengths of its bars before and now in percent."""
 
-    cell: Cell
+    bin: Bin
     before: float
     now: float
 
@@ -44,7 +44,7 @@ def watch_page(found: Checked, *, data: str, model: str | None = None, before: s
     loader = environment.loader
     assert loader is not None
     style = loader.get_source(environment, "page.css")[0]
-    shown = [one for one in found.columns if one.moved] or found.columns[:3]
+    shown = [one for one in found.columns if one.drifted] or found.columns[:3]
     return environment.get_template("watch.html.jinja").render(
         title=f"{data} against {before or model}",
         before=before or "training rows, each scored by a fit that had not seen it",
@@ -52,22 +52,22 @@ def watch_page(found: Checked, *, data: str, model: str | None = None, before: s
         more=sentences(found),
         found=found,
         columns=found.columns[:MOST_COLUMNS],
-        shown=[(one, bars(one.cells)) for one in shown[:MOST_SHOWN]],
-        points=bars(found.cells),
+        shown=[(one, bars(one.bins)) for one in shown[:MOST_SHOWN]],
+        points=bars(found.bins),
         facts=_facts(found, {"Model": model, "Before": before, "Data": data}),
         share_text=share_text,
         style=Markup(style),
     )
 
 
-def bars(cells: list[Cell]) -> list[Bars]:
-    """Both shares of each cell, the longest bar being 100."""
-    most = max((max(cell.before, cell.now) for cell in cells), default=0.0) or 1.0
-    return [Bars(cell, 100 * cell.before / most, 100 * cell.now / most) for cell in cells]
+def bars(bins: list[Bin]) -> list[Bars]:
+    """The fractions of each bin, the longest bar being 100."""
+    most = max((max(each.before, each.now) for each in bins), default=0.0) or 1.0
+    return [Bars(each, 100 * each.before / most, 100 * each.now / most) for each in bins]
 
 
 def share_text(column: CheckedColumn, what: str, when: str) -> str:
-    """A share of gaps and the like, in percent; nothing where there is none."""
+    """A fraction of missing values and the like, in percent."""
     change = column.change(what)
     share = None if change is None else getattr(change, when)
     return "-" if not share else f"{share:.1%}" if share >= 0.0005 else "< 0.1%"
@@ -79,8 +79,9 @@ def _facts(found: Checked, names: dict[str, str | None]) -> dict[str, str]:
         **{what: name for what, name in names.items() if name},
         "Rows": f"{found.rows:,}",
         **made_now(),
-        "What counts": f"an index (PSI) of {limits.psi:g}, a change of {limits.share:g} in a "
-        f"share of gaps, unknown texts or values beyond the range, {limits.factor:g} times as many "
-        f"or as few rows at the top, a loss of {limits.precision:.0%} of the precision there; and "
-        f"no luck: the chance of any alarm if nothing moved is at most {limits.alpha:g}",
+        "What counts": f"an index (PSI) of {limits.psi:g}, a change of {limits.share:g} in the "
+        "fraction of missing values, unknown categories or values beyond the range, "
+        f"{limits.factor:g} times as many or as few rows at the top, a loss of "
+        f"{limits.precision:.0%} of the precision there; and statistical significance: without "
+        f"drift the probability of any change that counts is at most {limits.alpha:g}",
     }

@@ -3,8 +3,9 @@
 from dataclasses import dataclass
 
 from toppush.designs.local import one_blas_thread
-from toppush.metrics import METRICS, bootstrap
-from toppush.metrics.bootstrap import Interval, Measure, measure
+from toppush.metrics import METRICS
+from toppush.metrics.bootstrap import Interval, MetricAt, intervals, metric_at
+from toppush.metrics.paired import side_by_side
 from toppush.metrics.ranking import LEAST_NEGATIVES
 from toppush.report.ranking import Ranking
 
@@ -22,21 +23,21 @@ class Compared:
     difference: Interval | float | None = None
 
 
-def measures_for(ranking: Ranking) -> dict[str, Measure]:
+def measures_for(ranking: Ranking) -> dict[str, MetricAt]:
     """The measures that a list of this length supports: those with a title, and heads of it."""
     (first, at_top), *others = [
-        (one.title, measure(name))
+        (one.title, metric_at(name))
         for name, one in METRICS.items()
         if one.title and not one.needs and ranking.n_neg >= LEAST_NEGATIVES.get(name, 1)
     ]
     chosen = {first: at_top}
     for k in (10, 100, 1000):
         if 2 * k <= ranking.n_rows:
-            chosen[f"precision in the first {k:,}"] = measure("precision_at_k", k=k)
+            chosen[f"precision in the first {k:,}"] = metric_at("precision_at_k", k=k)
     for rate in (0.001, 0.01):
         if rate * ranking.n_neg >= 1:
             name = f"recall at {100 * rate:g}% false positives"
-            chosen[name] = measure("recall_at_fpr", max_fpr=rate)
+            chosen[name] = metric_at("recall_at_fpr", max_fpr=rate)
     return chosen | dict(others)
 
 
@@ -48,13 +49,17 @@ def compare(ranking: Ranking, rival: Ranking | None) -> list[Compared]:
     # Dot products of short vectors waited for busy cores: 13 s against 1 s on 20,000 rows.
     with one_blas_thread():
         if rival is None:
-            alone = bootstrap.intervals(ranking.positive, ranking.score, measures)
+            alone = intervals(ranking.positive, ranking.score, measures)
             return [Compared(name, one) for name, one in alone.items()]
-        both = bootstrap.compare(ranking.positive, ranking.score, rival.score, measures)
-    return [Compared(name, one.first, one.second, one.difference) for name, one in both.items()]
+        both = side_by_side(
+            ranking.positive, {"ours": ranking.score, "theirs": rival.score}, measures
+        )
+    ours, theirs = both.values["ours"], both.values["theirs"]
+    apart = both.differences["ours", "theirs"]
+    return [Compared(name, ours[name], theirs[name], apart[name]) for name in measures]
 
 
-def _values(name: str, one: Measure, ranking: Ranking, rival: Ranking | None) -> Compared:
+def _values(name: str, one: MetricAt, ranking: Ranking, rival: Ranking | None) -> Compared:
     ours = float(one.of(ranking.curve))
     if rival is None:
         return Compared(name, ours)

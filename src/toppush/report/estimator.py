@@ -14,10 +14,10 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import MaxAbsScaler, OneHotEncoder
 from sklearn.utils import _safe_indexing, get_tags
 
-from toppush.explain.scores import positives_of, scores_of
-from toppush.explain.sources import before_scaling, sources
+from toppush.explain.columns import before_scaling, sources
 from toppush.matrices import dense, sliceable
-from toppush.metrics.positive import classes_of, positive_label
+from toppush.metrics.labels import classes_of, positive_label
+from toppush.metrics.scoring import positives_of, scores_of
 from toppush.models.features import FeatureRanker
 from toppush.problem.losses import LOSSES
 from toppush.report.budget import Budget

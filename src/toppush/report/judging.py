@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from toppush.designs.local import one_blas_thread
-from toppush.explain.scores import METHODS, positives_of, scores_of
 from toppush.metrics import FOUR
-from toppush.metrics.bootstrap import Interval, intervals
-from toppush.metrics.paired import HEADLINE, Lead, SideBySide, perfect_caution, side_by_side
-from toppush.metrics.panel import chosen, measures, panel
-from toppush.metrics.positive import final_step, positive_label
+from toppush.metrics.bootstrap import Interval, chosen, intervals, metrics_of, panel
+from toppush.metrics.cautions import perfect_caution
+from toppush.metrics.labels import final_step, positive_label
+from toppush.metrics.paired import HEADLINE, Lead, SideBySide, side_by_side
+from toppush.metrics.scoring import METHODS, positives_of, scores_of
 from toppush.thresholds.guarantees import Threshold, threshold_at_fpr
 from toppush.types import Array, Mask, Matrix
 
@@ -162,7 +162,7 @@ def evaluate(
     1.0
     """
     (scores,), found, label = _judged([ranker], X, y, positive)
-    wanted = measures(panel(len(scores), int((~found).sum())))
+    wanted = metrics_of(panel(len(scores), int((~found).sum())))
     with one_blas_thread():
         values = intervals(found, scores, wanted, confidence=confidence, draws=draws, seed=seed)
     return Evaluation(values, found, scores, confidence, _name(ranker), label)
@@ -209,7 +209,7 @@ def compare(
     """
     scores, found, label = _judged(rankers.values(), X, y, positive)
     lists = dict(zip(rankers, scores, strict=True))
-    wanted = measures(chosen(len(found), int((~found).sum()), (by, *also)))
+    wanted = metrics_of(chosen(len(found), int((~found).sum()), (by, *also)))
     with one_blas_thread():
         both = side_by_side(found, lists, wanted, confidence=confidence, draws=draws, seed=seed)
     return Comparison(both, found, by, label)

@@ -11,9 +11,10 @@ import numpy as np
 from markupsafe import Markup
 from numpy.typing import ArrayLike
 
-from toppush.explain.shares import as_text
-from toppush.metrics.bootstrap import measure
-from toppush.metrics.paired import HEADLINE, perfect_caution, warn_of_perfect
+from toppush.explain.columns import as_string
+from toppush.metrics.bootstrap import metric_at
+from toppush.metrics.cautions import perfect_caution, warn_of_perfect
+from toppush.metrics.paired import HEADLINE
 from toppush.problem.solution import Solution
 from toppush.report import driver_figures, drivers, figures
 from toppush.report.budget import Budget, budget_part
@@ -157,7 +158,7 @@ def build(
     if rival is not None:
         other = Ranking.of(y_true, rival.scores)
         lists[rival.name if rival.name != name else f"{rival.name} (2)"] = other
-    precisions = {name: float(measure(HEADLINE).of(one.curve)) for name, one in lists.items()}
+    precisions = {name: float(metric_at(HEADLINE).of(one.curve)) for name, one in lists.items()}
     if rival is not None:
         warn_of_perfect(precisions)
     records = table_records(preview) if preview is not None else []
@@ -310,7 +311,7 @@ def _cell(value: object) -> Cell:
     if isinstance(value, bool):
         return Cell(str(value).lower(), number=False)
     number = isinstance(value, Real)
-    text = as_text(value) or MISSING
+    text = as_string(value) or MISSING
     return Cell(text if len(text) <= MAX_TEXT else text[: MAX_TEXT - 1] + "…", number)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from toppush.metrics import TopCurve, top_curve
-from toppush.metrics.positive import as_mask
+from toppush.metrics.labels import as_mask
 from toppush.plots import list_lengths
 from toppush.types import Array, Mask
 
@@ -78,7 +78,7 @@ class Ranking:
 
     def hits(self, k: int) -> float:
         """Positives among the first k rows; a tie that k cuts counts in proportion."""
-        return float(self.curve.hits_within(k))
+        return float(self.curve.positives_within(k))
 
     def false_alarms(self, limit: int) -> Indices:
         """Places in the list, from 0, of the first negatives."""
@@ -86,7 +86,7 @@ class Ranking:
 
     def rows_until(self, share: float) -> int:
         """Rows from the top that hold at least a share of the positives."""
-        hits, depth = self.curve.hits, self.curve.depth
+        hits, depth = self.curve.true_positives, self.curve.depth
         wanted = share * self.n_pos
         after = max(int(np.searchsorted(hits, wanted)), 1)
         part = (wanted - hits[after - 1]) / (hits[after] - hits[after - 1])
@@ -106,7 +106,7 @@ def kept_counts(ranking: Ranking) -> dict[str, object]:
     10,000 distinct scores, and beyond that a logarithmic grid.
     """
     curve = ranking.curve
-    ends = np.arange(len(curve.hits))
+    ends = np.arange(len(curve.true_positives))
     exact = int(curve.depth[min(KEPT_SCORES, ends[-1])])
     if ends[-1] > KEPT_SCORES:
         decades = np.log10(ranking.n_rows / exact)
@@ -118,7 +118,7 @@ def kept_counts(ranking: Ranking) -> dict[str, object]:
         "positives": ranking.n_pos,
         "exact": exact,
         "depth": curve.depth[ends].astype(int).tolist(),
-        "hits": curve.hits[ends].astype(int).tolist(),
+        "hits": curve.true_positives[ends].astype(int).tolist(),
         # JSON has no infinity; nothing is above the first end.
         "score": [None, *curve.thresholds[ends[1:]].tolist()],
     }
@@ -200,7 +200,7 @@ def score_groups(ranking: Ranking) -> list[ScoreGroup]:
     for end in ends:
         first, last = int(curve.depth[start]), int(curve.depth[end])
         rows = last - first
-        hits = int(curve.hits[end] - curve.hits[start])
+        hits = int(curve.true_positives[end] - curve.true_positives[start])
         interval = binomtest(hits, rows).proportion_ci(0.95)
         lowest, highest = curve.thresholds[end], curve.thresholds[start + 1]
         scores = lowest, falling[(first + last) // 2], highest
@@ -214,7 +214,7 @@ def rising_share(ranking: Ranking) -> tuple[Array, Array]:
     from sklearn.isotonic import IsotonicRegression
 
     curve = ranking.curve
-    rows, hits = np.diff(curve.depth)[::-1], np.diff(curve.hits)[::-1]
+    rows, hits = np.diff(curve.depth)[::-1], np.diff(curve.true_positives)[::-1]
     scores = curve.thresholds[:0:-1]
     fitted = IsotonicRegression().fit(scores, hits / rows, sample_weight=rows)
     height = fitted.predict(scores)
@@ -226,7 +226,7 @@ def rising_share(ranking: Ranking) -> tuple[Array, Array]:
 def curve_points(ranking: Ranking) -> tuple[NDArray[np.int64], Array, Array]:
     """List lengths on a logarithmic grid, with precision and recall there."""
     lengths = list_lengths(ranking.n_rows, per_decade=120)
-    hits = ranking.curve.hits_within(lengths)
+    hits = ranking.curve.positives_within(lengths)
     return lengths, hits / lengths, hits / ranking.n_pos
 
 
@@ -235,7 +235,7 @@ def roc_points(ranking: Ranking, *, limit: int = 600) -> tuple[Array, Array]:
 
     The last corner at each number of false alarms is kept, as `recall_at_fpr` reads it.
     """
-    alarms, hits = ranking.curve.alarms, ranking.curve.hits
+    alarms, hits = ranking.curve.false_positives, ranking.curve.true_positives
     wanted = np.append(0, list_lengths(ranking.n_neg, per_decade=limit // 6))
     corners = np.unique(np.searchsorted(alarms, wanted, side="right") - 1)
     return alarms[corners] / ranking.n_neg, hits[corners] / ranking.n_pos

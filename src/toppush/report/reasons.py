@@ -7,9 +7,9 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils import _safe_indexing
 
+from toppush.explain.columns import ColumnContributions
 from toppush.explain.contributions import highest_negatives
 from toppush.explain.reasons import Explainer, Explanation, Reason
-from toppush.explain.shares import ColumnShares
 from toppush.report.ranking import Ranking
 from toppush.types import Matrix
 
@@ -56,7 +56,7 @@ def reasons_of(
 ) -> Reasons | None:
     """Why the first rows are there, if the ranker can tell."""
     try:
-        columns = ColumnShares.of(ranker, names)
+        columns = ColumnContributions.of(ranker, names)
     except ValueError:  # no contributions, or of features that are no columns
         return None
     reference, compared_with = columns.own_reference, LEARNED
@@ -67,7 +67,7 @@ def reasons_of(
     first = ranking.order[:N_ROWS]
     explainer = Explainer(columns, reference, N_BARS)
     found = list(explainer(_safe_indexing(X, first), first, ranking.score[first]))
-    longest = max((one.lift for why in found for one in why.main), default=1.0)
+    longest = max((one.contribution for why in found for one in why.main), default=1.0)
     cards = [_card(rank + 1, why, ranking, longest) for rank, why in enumerate(found)]
     return Reasons(cards, compared_with)
 
@@ -76,11 +76,13 @@ def _card(rank: int, why: Explanation, ranking: Ranking, longest: float) -> Card
     bars = [_bar(reason, longest) for reason in why.main]
     held_back = _bar(why.held_back[0], longest) if why.held_back else None
     positive = bool(ranking.positive[why.row])
-    score, usual = why.score, not why.lifted and bool(bars)
-    return Card(rank, why.row + 1, score, positive, why.lift, usual, bars, held_back)
+    score, usual = why.score, not why.raised_by and bool(bars)
+    return Card(rank, why.row + 1, score, positive, why.difference, usual, bars, held_back)
 
 
 def _bar(reason: Reason, longest: float) -> Bar:
-    told = reason.told
+    told = reason.label
     told = told if len(told) <= MAX_TOLD else f"{told[: MAX_TOLD - 1]}…"
-    return Bar(told, reason.lift, float(np.round(100 * abs(reason.lift) / longest, 1)))
+    return Bar(
+        told, reason.contribution, float(np.round(100 * abs(reason.contribution) / longest, 1))
+    )

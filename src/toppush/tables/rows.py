@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from toppush.metrics.weights import LEAST, MOST, usable
+from toppush.metrics.labels import LEAST, MOST, usable
 from toppush.system.reading import DataError
 from toppush.tables import arrow_values as arrow
 from toppush.tables.dates import date_order

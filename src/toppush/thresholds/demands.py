@@ -1,16 +1,15 @@
-"""Everything that is asked of one list, answered in one form: a threshold and what is above it.
+"""Thresholds for several demands on one ranking: guarantees, a review budget, the most profit.
 
 An answer without a score says why there is none, and how many rows would be needed.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from toppush.metrics.bootstrap import Interval
-from toppush.metrics.positive import as_mask
+from toppush.metrics.labels import as_mask
 from toppush.thresholds.budgets import Forecast, future_count, threshold_for_budget
 from toppush.thresholds.guarantees import (
     NoGuarantee,
@@ -21,21 +20,19 @@ from toppush.thresholds.guarantees import (
 from toppush.thresholds.profit import best_length
 from toppush.types import Array, Mask
 
-__all__ = ["Answer", "Demands", "answers"]
-
 
 @dataclass(frozen=True, eq=False)
 class Demands:
-    """What is asked; None is not asked.
+    """Demands on a threshold; those that are None are not made.
 
     Attributes
     ----------
     fpr, precision, recall : float, optional
-        To be promised with `confidence`.
+        To be guaranteed with `confidence`.
     per_day, rows_per_day : int, optional
-        A budget of looks, and how many rows come on a day.
+        Daily review budget, and number of rows on a day.
     value, cost : float or array of shape (n_rows,), optional
-        What a hit is worth, and what a look costs.
+        Value of a positive, and cost of a review.
     """
 
     fpr: float | None = None
@@ -60,21 +57,21 @@ class Answer:
     kind : str
         "fpr", "precision", "recall", "per_day" or "profit".
     level : float or None
-        The number that was asked for.
+        The number that was demanded.
     confidence : float or None
-        Of the promise; None if none is made.
+        Of the guarantee; None without one.
     score : float or None
         Rows with a score above it, not equal to it, are taken.
-    rows, hits : int
+    rows, true_positives : int
         Rows of this list above it, and positives among them.
     precision, recall, fpr : float or None
         Of this list.
-    rows_per_day, hits_per_day : Forecast or None
-        What a day brings above it.
+    rows_per_day, positives_per_day : Forecast or None
+        Rows above it on a day, and positives among them.
     profit : Interval or None
-        Profit that is expected of as many new rows.
+        Expected profit of as many new rows.
     profit_per_day : Interval or None
-        The same of a day's rows, in the mean over days.
+        The same for a day's rows, on average.
     observed_profit, everything : float or None
         Profit of these rows above the score, and of all of them.
     why : str
@@ -87,12 +84,12 @@ class Answer:
     confidence: float | None
     score: float | None = None
     rows: int = 0
-    hits: int = 0
+    true_positives: int = 0
     precision: float | None = None
     recall: float | None = None
     fpr: float | None = None
     rows_per_day: Forecast | None = None
-    hits_per_day: Forecast | None = None
+    positives_per_day: Forecast | None = None
     profit: Interval | None = None
     profit_per_day: Interval | None = None
     observed_profit: float | None = None
@@ -100,31 +97,18 @@ class Answer:
     why: str = ""
 
 
-PROMISES: dict[str, tuple[str, Callable[[Mask, Array, float, float], float]]] = {
-    "fpr": (
-        "false positives <= {}",
-        lambda positive, scores, rate, sure: (
-            threshold_at_fpr(scores[~positive], max_fpr=rate, confidence=sure).score
-        ),
-    ),
-    "precision": (
-        "precision >= {}",
-        lambda positive, scores, share, sure: (
-            threshold_at_precision(positive, scores, min_precision=share, confidence=sure).score
-        ),
-    ),
-    "recall": (
-        "recall >= {}",
-        lambda positive, scores, share, sure: (
-            threshold_at_recall(positive, scores, min_recall=share, confidence=sure).score
-        ),
-    ),
+GUARANTEES = {
+    "fpr": "false positives <= {}",
+    "precision": "precision >= {}",
+    "recall": "recall >= {}",
 }
-"""What can be promised: in words, and the score from the rows, the level and the confidence."""
+"""What can be guaranteed, in words."""
 
 
 def answers(y_true: ArrayLike, y_score: ArrayLike, demands: Demands) -> list[Answer]:
-    """An answer to each demand, in the order of `Demands`; to `per_day` two, of which one is sure.
+    """A threshold for each demand, in the order of `Demands`.
+
+    `per_day` has two: the budget suffices on average, and with the confidence.
 
     Parameters
     ----------
@@ -138,58 +122,68 @@ def answers(y_true: ArrayLike, y_score: ArrayLike, demands: Demands) -> list[Ans
     >>> import numpy as np
     >>> from toppush.thresholds.demands import Demands, answers
     >>> good = np.arange(1000) < 200
-    >>> for one in answers(good, -np.arange(1000.0), Demands(precision=0.9, recall=0.8)):
-    ...     print(one.wanted, one.rows)
+    >>> for answer in answers(good, -np.arange(1000.0), Demands(precision=0.9, recall=0.8)):
+    ...     print(answer.wanted, answer.rows)
     precision >= 90% 172
     recall >= 80% 170
     """
     positive, scores = as_mask(y_true), np.asarray(y_score, np.float64)
-    found = [
-        _promised(kind, level, positive, scores, demands.confidence)
-        for kind in PROMISES
+    sure = demands.confidence
+    wanted = [
+        Answer(words.format(percent(level)), kind, level, sure)
+        for kind, words in GUARANTEES.items()
         if (level := getattr(demands, kind)) is not None
     ]
     if demands.per_day is not None and demands.rows_per_day is not None:
-        given = demands.per_day, demands.rows_per_day
-        found += [_daily(scores, *given, sure) for sure in (None, demands.confidence)]
+        for confidence, often in ((None, "on average"), (sure, f"on {percent(sure)} of days")):
+            words = f"<= {demands.per_day:,} a day {often}"
+            wanted.append(Answer(words, "per_day", demands.per_day, confidence))
+    found = []
+    for answer in wanted:
+        try:
+            score = _threshold(answer, positive, scores, demands)
+            found.append(replace(answer, score=score))
+        except NoGuarantee as error:
+            found.append(replace(answer, why=str(error)))
     if demands.value is not None and demands.cost is not None:
         found.append(_most_profit(positive, scores, demands))
-    return [_counted(one, positive, scores, demands) for one in found]
+    return [_counted(answer, positive, scores, demands) for answer in found]
 
 
-def _promised(kind: str, level: float, positive: Mask, scores: Array, sure: float) -> Answer:
-    words, find = PROMISES[kind]
-    asked = Answer(words.format(percent(level)), kind, level, sure)
-    try:
-        return replace(asked, score=find(positive, scores, level, sure))
-    except NoGuarantee as error:
-        return replace(asked, why=str(error))
+def _threshold(answer: Answer, positive: Mask, scores: Array, demands: Demands) -> float:
+    """The score of a guarantee or a budget; `NoGuarantee` if there is none."""
+    level, sure = answer.level, demands.confidence
+    assert level is not None
+    if answer.kind == "fpr":
+        return threshold_at_fpr(scores[~positive], max_fpr=level, confidence=sure).score
+    if answer.kind == "precision":
+        return threshold_at_precision(positive, scores, min_precision=level, confidence=sure).score
+    if answer.kind == "recall":
+        return threshold_at_recall(positive, scores, min_recall=level, confidence=sure).score
+    assert demands.per_day is not None
+    assert demands.rows_per_day is not None
+    return threshold_for_budget(
+        scores,
+        budget=demands.per_day,
+        rows_per_day=demands.rows_per_day,
+        confidence=answer.confidence,
+    ).score
 
 
-def percent(share: float) -> str:
-    """A share as it was asked for.
+def percent(fraction: float) -> str:
+    """A fraction as it was typed.
 
     >>> from toppush.thresholds.demands import percent
     >>> percent(0.9), percent(0.001)
     ('90%', '0.1%')
     """
-    return f"{100 * share:.6g}%"
-
-
-def _daily(scores: Array, budget: int, rows: int, sure: float | None) -> Answer:
-    often = "on average" if sure is None else f"on {percent(sure)} of days"
-    asked = Answer(f"<= {budget:,} a day {often}", "per_day", budget, sure)
-    try:
-        found = threshold_for_budget(scores, budget=budget, rows_per_day=rows, confidence=sure)
-        return replace(asked, score=found.score)
-    except NoGuarantee as error:
-        return replace(asked, why=str(error))
+    return f"{100 * fraction:.6g}%"
 
 
 def _most_profit(positive: Mask, scores: Array, demands: Demands) -> Answer:
     assert demands.value is not None
     assert demands.cost is not None
-    found = best_length(
+    best = best_length(
         positive,
         scores,
         value=demands.value,
@@ -197,46 +191,42 @@ def _most_profit(positive: Mask, scores: Array, demands: Demands) -> Answer:
         confidence=demands.confidence,
         seed=demands.seed,
     )
+    per_day = None
+    if demands.rows_per_day is not None:
+        ends = best.expected.value, best.expected.low, best.expected.high
+        per_day = Interval(*(profit * demands.rows_per_day / len(scores) for profit in ends))
     return Answer(
         "greatest profit",
         "profit",
         None,
         demands.confidence,
-        found.score,
-        profit=found.expected,
-        profit_per_day=_per_day(found.expected, len(scores), demands.rows_per_day),
-        observed_profit=found.observed,
-        everything=found.everything,
-    )
-
-
-def _per_day(profit: Interval, n_rows: int, rows_per_day: int | None) -> Interval | None:
-    if rows_per_day is None:
-        return None
-    return Interval(
-        *(one * rows_per_day / n_rows for one in (profit.value, profit.low, profit.high))
+        best.score,
+        profit=best.expected,
+        profit_per_day=per_day,
+        observed_profit=best.observed,
+        everything=best.everything,
     )
 
 
 def _counted(answer: Answer, positive: Mask, scores: Array, demands: Demands) -> Answer:
-    """An answer with what is above its score, here and on a day."""
+    """An answer with the rows above its score, in this list and on a day."""
     if answer.score is None:
         return answer
     above = scores > answer.score
-    rows, hits, n_pos = (int(one.sum()) for one in (above, above & positive, positive))
+    rows, true_positives, n_pos = (int(m.sum()) for m in (above, above & positive, positive))
     day: list[Forecast | None] = [None, None]
     if demands.rows_per_day is not None:
         day = [
             future_count(count, len(scores), demands.rows_per_day, demands.confidence)
-            for count in (rows, hits)
+            for count in (rows, true_positives)
         ]
     return replace(
         answer,
         rows=rows,
-        hits=hits,
-        precision=hits / rows if rows else None,
-        recall=hits / n_pos if n_pos else None,
-        fpr=(rows - hits) / (len(scores) - n_pos) if n_pos < len(scores) else None,
+        true_positives=true_positives,
+        precision=true_positives / rows if rows else None,
+        recall=true_positives / n_pos if n_pos else None,
+        fpr=(rows - true_positives) / (len(scores) - n_pos) if n_pos < len(scores) else None,
         rows_per_day=day[0],
-        hits_per_day=day[1],
+        positives_per_day=day[1],
     )

@@ -1,4 +1,4 @@
-"""Thresholds that keep a promise with a stated confidence, whatever the scores' distribution.
+"""Thresholds whose guarantee holds with a stated confidence, whatever the scores' distribution.
 
 False positives, by the Neyman-Pearson umbrella: of n independent negatives with sorted scores
 t_(1) <= ... <= t_(n), the rate of new negatives above t_(k) exceeds alpha with probability at most
@@ -6,18 +6,18 @@ t_(1) <= ... <= t_(n), the rate of new negatives above t_(k) exceeds alpha with 
     v(k) = P(Binomial(n, 1 - alpha) >= k),
 
 with equality if the distribution is continuous. The threshold is t_(k) for the least k with
-v(k) <= 1 - confidence. Recall is the same law of the positives, from the other side.
+v(k) <= 1 - confidence. Recall is the same statement about the positives.
 
-Precision rises and falls along a list, so that a threshold must be chosen among many, and the
-choice must not cost the confidence. The depths that are tested are fixed before any label is seen,
-each 1.25 times the one before. Given the score t at such a depth and how many rows lie above it,
-those are independent draws from the rows above t, so that their hits are binomial, and the test of
-Clopper and Pearson is exact. Depth j gets a share of 1 - confidence in proportion to 1 / j, so that
-all tests together keep it. The longest list that passes is taken. Nothing is assumed of how
-precision changes along the list.
+Precision is not monotonic along a list, so that a threshold is chosen among several, and the choice
+must not cost the confidence. The depths that are tested are fixed before any label is seen, each
+1.25 times the one before. Given the score t at such a depth and the number of rows above it, those
+are independent draws from the rows above t, so that their positives are binomial, and the test of
+Clopper and Pearson is exact. Depth j gets a part of 1 - confidence in proportion to 1 / j, so that
+the confidence holds for all tests together. The longest list that passes is taken. Nothing is
+assumed about how precision changes along the list.
 
 A tie is in or out as a whole: rows with a score above the threshold, not equal to it, are taken.
-The rows must not be those the model was fitted to, must be independent, and be like those to come.
+The rows must be independent, like those to come, and not those the model was fitted to.
 """
 
 import math
@@ -29,47 +29,36 @@ from numpy.typing import ArrayLike
 from toppush.metrics.curve import TopCurve, top_curve
 from toppush.types import Array
 
-__all__ = [
-    "Guarantee",
-    "NoGuarantee",
-    "NotEnoughNegatives",
-    "Threshold",
-    "negatives_needed",
-    "threshold_at_fpr",
-    "threshold_at_precision",
-    "threshold_at_recall",
-]
-
 RATIO = 1.25
 """Of each depth at which precision is tested to the one before."""
 
 
 class NoGuarantee(ValueError):
-    """No threshold can keep the promise, for so few rows or for a list that is not so good."""
+    """No threshold has the guarantee: there are too few rows, or the ranking is not good enough."""
 
     exit_code = 3
-    """Of a command that ends with this."""
+    """Of a command that ends with this error."""
 
 
 class NotEnoughNegatives(NoGuarantee):
-    """No threshold can keep the promise: even the highest score of so few may be too low."""
+    """No threshold has the guarantee: there are fewer than `negatives_needed`."""
 
 
 @dataclass(frozen=True)
 class Threshold:
-    """A score, and what is promised of the rows above it.
+    """A score, and the guaranteed false positive rate of the rows above it.
 
     Attributes
     ----------
     score : float
-        Rows with a score above it, not equal to it, are alarms.
+        Rows with a score above it, not equal to it, are taken.
     max_fpr, confidence : float
-        The promise: the false positive rate is at most `max_fpr`, with this confidence.
+        The guarantee: the false positive rate is at most `max_fpr`, with this confidence.
     order : int
         k: it is the k-th lowest of the negatives' scores.
     n_negatives : int
     violation : float
-        v(k), at most 1 - confidence: the probability that the promise does not hold.
+        v(k), at most 1 - confidence: the probability that the guarantee does not hold.
     """
 
     score: float
@@ -82,27 +71,27 @@ class Threshold:
 
 @dataclass(frozen=True)
 class Guarantee:
-    """A score, and the precision or the recall that is promised of the rows above it.
+    """A score, and the guaranteed precision or recall of the rows above it.
 
     Attributes
     ----------
-    measure : {"precision", "recall"}
+    metric : {"precision", "recall"}
     score : float
         Rows with a score above it, not equal to it, are taken.
     level, confidence : float
-        The promise: the measure is at least `level`, with this confidence.
-    rows, hits : int
+        The guarantee: the metric is at least `level`, with this confidence.
+    rows, true_positives : int
         Rows of the list above the score, and the positives among them.
     observed : float
-        The measure of the list itself, which is no promise.
+        The metric of this list, which is not guaranteed.
     """
 
-    measure: str
+    metric: str
     score: float
     level: float
     confidence: float
     rows: int
-    hits: int
+    true_positives: int
     observed: float
 
 
@@ -113,13 +102,13 @@ def negatives_needed(max_fpr: float, confidence: float) -> int:
     >>> negatives_needed(0.001, 0.95)
     2995
     """
-    _check_shares(max_fpr=max_fpr, confidence=confidence)
+    _check_fractions(max_fpr=max_fpr, confidence=confidence)
     needed = math.log1p(-confidence) / math.log1p(-max_fpr)
     return math.ceil(needed * (1 - 1e-12))
 
 
-def _check_shares(**shares: float) -> None:
-    for name, value in shares.items():
+def _check_fractions(**fractions: float) -> None:
+    for name, value in fractions.items():
         if not 0.0 < value < 1.0:
             raise ValueError(f"{name} must be above 0 and below 1, got {value!r}.")
 
@@ -127,7 +116,8 @@ def _check_shares(**shares: float) -> None:
 def threshold_at_fpr(scores: ArrayLike, *, max_fpr: float, confidence: float = 0.95) -> Threshold:
     """The lowest score above which the false positive rate is at most `max_fpr`, with confidence.
 
-    O(n) for n scores, and a search over the binomial distribution.
+    O(n) for n scores, and a search over the binomial distribution. Raises `NotEnoughNegatives` if
+    there are fewer than `negatives_needed`.
 
     Parameters
     ----------
@@ -135,15 +125,6 @@ def threshold_at_fpr(scores: ArrayLike, *, max_fpr: float, confidence: float = 0
         Scores of negatives that the model was not fitted to.
     max_fpr : float in (0, 1)
     confidence : float in (0, 1), default=0.95
-
-    Returns
-    -------
-    Threshold
-
-    Raises
-    ------
-    NotEnoughNegatives
-        If there are fewer than `negatives_needed`.
 
     Examples
     --------
@@ -162,7 +143,7 @@ def threshold_at_fpr(scores: ArrayLike, *, max_fpr: float, confidence: float = 0
     if n < needed:
         raise NotEnoughNegatives(
             f"a false positive rate of at most {max_fpr:g} with confidence {confidence:g} needs at "
-            f"least {needed} negatives, and there are {n}; bring more, or ask for less."
+            f"least {needed} negatives, and there are {n}; add more, or relax the guarantee."
         )
     order = _least_order(n, max_fpr, confidence)
     score = float(np.partition(values, order - 1)[order - 1])
@@ -171,7 +152,7 @@ def threshold_at_fpr(scores: ArrayLike, *, max_fpr: float, confidence: float = 0
 
 
 def _least_order(n: int, rate: float, confidence: float) -> int:
-    """The least k for which a rate above the k-th lowest of n is exceeded too rarely to matter."""
+    """The least k with v(k) <= 1 - confidence."""
     from scipy.stats import binom
 
     # P(X >= k) <= 1 - c  <=>  P(X <= k - 1) >= c; ppf gives the least such k - 1.
@@ -188,7 +169,7 @@ def threshold_at_recall(
 ) -> Guarantee:
     """The highest score above which recall is at least `min_recall`, with confidence.
 
-    O(n log n) for n rows.
+    O(n log n) for n rows. Raises `NoGuarantee` if there are too few positives.
 
     Parameters
     ----------
@@ -198,32 +179,23 @@ def threshold_at_recall(
     min_recall : float in (0, 1)
     confidence : float in (0, 1), default=0.95
 
-    Returns
-    -------
-    Guarantee
-
-    Raises
-    ------
-    NoGuarantee
-        If there are too few positives.
-
     Examples
     --------
     >>> import numpy as np
     >>> from toppush.thresholds.guarantees import threshold_at_recall
-    >>> threshold_at_recall(np.arange(100) < 60, -np.arange(100.0), min_recall=0.95).hits
+    >>> threshold_at_recall(np.arange(100) < 60, -np.arange(100.0), min_recall=0.95).rows
     60
     """
-    _check_shares(min_recall=min_recall, confidence=confidence)
+    _check_fractions(min_recall=min_recall, confidence=confidence)
     curve = top_curve(y_true, y_score)
     n_pos, needed = round(curve.n_pos), negatives_needed(1.0 - min_recall, confidence)
     if n_pos < needed:
         raise NoGuarantee(
             f"a recall of at least {min_recall:g} with confidence {confidence:g} needs at least "
-            f"{needed} positives, and there are {n_pos}; bring more, or ask for less."
+            f"{needed} positives, and there are {n_pos}; add more, or relax the guarantee."
         )
     wanted = _least_order(n_pos, 1.0 - min_recall, confidence)
-    end = int(np.searchsorted(curve.hits, wanted))
+    end = int(np.searchsorted(curve.true_positives, wanted))
     return _guarantee("recall", curve, end, min_recall, confidence)
 
 
@@ -232,22 +204,14 @@ def threshold_at_precision(
 ) -> Guarantee:
     """The longest tested list whose precision is at least `min_precision`, with confidence.
 
-    The confidence holds for the whole search. O(n log n) for n rows.
+    The confidence holds for the whole search. O(n log n) for n rows. Raises `NoGuarantee` if no
+    tested list passes, with the number of rows that might suffice.
 
     Parameters
     ----------
     y_true, y_score, confidence
         As for `threshold_at_recall`.
     min_precision : float in (0, 1)
-
-    Returns
-    -------
-    Guarantee
-
-    Raises
-    ------
-    NoGuarantee
-        If no tested list keeps the promise; it says how many rows might.
 
     Examples
     --------
@@ -258,84 +222,84 @@ def threshold_at_precision(
     """
     from scipy.stats import binom
 
-    _check_shares(min_precision=min_precision, confidence=confidence)
+    _check_fractions(min_precision=min_precision, confidence=confidence)
     curve = top_curve(y_true, y_score)
     depths = depths_to_test(round(curve.depth[-1]), min_precision, confidence)
     # The tie at depth k + 1 is left out, so that k rows are above it, or fewer.
     ends = np.searchsorted(curve.depth, depths, side="right") - 1
-    rows, hits = curve.depth[ends], curve.hits[ends]
-    allowed = _shared_out(1.0 - confidence, len(depths))
-    kept = binom.sf(hits - 1, rows, min_precision) <= allowed
-    if not kept.any():
-        raise NoGuarantee(_why_none(curve, rows, hits, min_precision, confidence))
-    return _guarantee("precision", curve, int(ends[kept][-1]), min_precision, confidence)
+    rows, positives = curve.depth[ends], curve.true_positives[ends]
+    allowed = _test_levels(1.0 - confidence, len(depths))
+    passed = binom.sf(positives - 1, rows, min_precision) <= allowed
+    if not passed.any():
+        raise NoGuarantee(_why_none(curve, rows, positives, min_precision, confidence))
+    return _guarantee("precision", curve, int(ends[passed][-1]), min_precision, confidence)
 
 
 def depths_to_test(n_rows: int, min_precision: float, confidence: float) -> Array:
-    """Lengths of list at which precision is tested, a matter of the number of rows alone."""
+    """Depths at which precision is tested; they depend on the number of rows, not on labels."""
     first = negatives_needed(1.0 - min_precision, confidence)
     steps = max(0, math.ceil(math.log(max(n_rows / first, 1.0), RATIO)))
     depths = np.unique(np.floor(first * RATIO ** np.arange(steps + 1)))
     return np.asarray(depths[depths < n_rows])
 
 
-def _shared_out(violation: float, tests: int) -> Array:
-    """The part of a probability that each test may use, in proportion to 1 / j.
+def _test_levels(violation: float, tests: int) -> Array:
+    """Significance level of each test, in proportion to 1 / j.
 
-    Equal parts failed in 55 of 100 lists of 20,000 rows where these fail in 35: most depths are so
-    deep that nobody expects the precision there.
+    Equal levels failed in 55 of 100 lists of 20,000 rows where these fail in 35, because most
+    depths are too deep for the precision.
     """
     parts = 1.0 / np.arange(1, tests + 1)
     return np.asarray(violation * parts / parts.sum())
 
 
 def _guarantee(
-    measure: str, curve: TopCurve, end: int, level: float, confidence: float
+    metric: str, curve: TopCurve, end: int, level: float, confidence: float
 ) -> Guarantee:
-    """The promise of the rows down to an end of the curve."""
-    rows, hits = round(curve.depth[end]), round(curve.hits[end])
-    observed = hits / rows if measure == "precision" else hits / curve.n_pos
+    """The guarantee for the rows down to a point of the curve."""
+    rows, positives = round(curve.depth[end]), round(curve.true_positives[end])
+    observed = positives / rows if metric == "precision" else positives / curve.n_pos
     score = score_below(curve.thresholds, end)
-    return Guarantee(measure, score, level, confidence, rows, hits, observed)
+    return Guarantee(metric, score, level, confidence, rows, positives, observed)
 
 
 def score_below(scores: Array, end: int) -> float:
-    """A score that the rows down to an end of falling scores exceed, and no row below does."""
+    """The greatest score that the rows down to a place of descending scores exceed."""
     if end + 1 < len(scores):
         return float(scores[end + 1])
     return float(np.nextafter(scores[end], -np.inf))
 
 
 def _why_none(
-    curve: TopCurve, rows: Array, hits: Array, min_precision: float, confidence: float
+    curve: TopCurve, rows: Array, positives: Array, min_precision: float, confidence: float
 ) -> str:
     """Whether more rows might help, and how many."""
-    asked = f"a precision of at least {min_precision:g} with confidence {confidence:g}"
+    wanted = f"a precision of at least {min_precision:g} with confidence {confidence:g}"
     n_rows, first = round(curve.depth[-1]), negatives_needed(1.0 - min_precision, confidence)
     if not rows.any():
         return (
-            f"{asked} needs a list of at least {first} rows that score above all others, and of "
-            f"these {n_rows:,} rows there is none; bring more, or ask for less."
+            f"{wanted} needs a list of at least {first} rows that score above all others, and of "
+            f"these {n_rows:,} rows there is none; add more, or relax the guarantee."
         )
-    share = hits / np.maximum(rows, 1.0)
-    best = int(np.argmax(share))
-    seen = f"the best list that was tested holds {hits[best]:,.0f} positives in {rows[best]:,.0f}"
-    if share[best] <= min_precision:
-        return f"{asked} cannot be promised: {seen} rows, which is not above it; ask for less."
-    allowed = _shared_out(1.0 - confidence, len(rows))
-    times = _times_needed(rows, hits, min_precision, allowed)
+    precision = positives / np.maximum(rows, 1.0)
+    best = int(np.argmax(precision))
+    seen = f"the best tested list holds {positives[best]:,.0f} positives in {rows[best]:,.0f} rows"
+    if precision[best] <= min_precision:
+        return f"{wanted} cannot be guaranteed: {seen}, which is not above it; relax the guarantee."
+    allowed = _test_levels(1.0 - confidence, len(rows))
+    times = _times_needed(rows, positives, min_precision, allowed)
     return (
-        f"{asked} cannot be promised from {n_rows:,} rows: {seen} rows, too few to be sure. If "
-        f"more are like these, about {times * n_rows:,.0f} would do; bring more, or ask for less."
+        f"{wanted} cannot be guaranteed from {n_rows:,} rows: {seen}, too few to be sure. If more "
+        f"are like these, about {times * n_rows:,.0f} suffice; add more, or relax the guarantee."
     )
 
 
-def _times_needed(rows: Array, hits: Array, min_precision: float, allowed: Array) -> float:
-    """How many times as many rows would be sure of it, with the shares of positives as they are."""
+def _times_needed(rows: Array, positives: Array, min_precision: float, allowed: Array) -> float:
+    """Factor of the number of rows at which a test passes if precision stays as observed."""
     from scipy.special import betainc
 
     times = np.geomspace(1.0, 1e6, 2000)[:, None]
     # P(Binomial(n, p) >= h) = I_p(h, n - h + 1), which is defined between whole numbers too.
-    violation = betainc(np.maximum(times * hits, 1e-9), times * (rows - hits) + 1, min_precision)
-    sure = (violation <= allowed).any(axis=1)
-    return float(times[np.argmax(sure), 0]) if sure.any() else math.inf
+    h, others = np.maximum(times * positives, 1e-9), times * (rows - positives)
+    passed = (betainc(h, others + 1, min_precision) <= allowed).any(axis=1)
+    return float(times[np.argmax(passed), 0]) if passed.any() else math.inf

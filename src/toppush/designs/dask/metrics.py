@@ -21,16 +21,15 @@ from toppush import metrics
 from toppush.designs.arrays import namespace
 from toppush.designs.dask.rows import aligned
 from toppush.designs.dask.workers import Lazy, on_workers
+from toppush.metrics.labels import checked_weights, choose
 from toppush.metrics.partial_curve import (
     ListPart,
     NegativeCounts,
     PositiveScores,
     count_negatives,
-    curve_of,
+    joined_curve,
     positives_of,
 )
-from toppush.metrics.positive import choose
-from toppush.metrics.weights import checked_weights
 from toppush.types import Labels
 
 
@@ -60,7 +59,7 @@ def lazy_curve(
             raise ValueError(
                 f"sample_weight of all {name} is 0; give one of them a weight above 0."
             )
-    return curve_of(positives, negatives)
+    return joined_curve(positives, negatives)
 
 
 def read_list(positive: ArrayLike, scores: ArrayLike, weight: ArrayLike | None = None) -> ListPart:

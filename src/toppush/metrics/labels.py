@@ -1,4 +1,4 @@
-"""Which of two labels is the positive class: one rule, in Python and at the command line.
+"""Checks of labels and weights, and the rule that selects the positive class of two labels.
 
 Of two numbers, of true and false, and of numbers written as strings the greater is positive; of
 other strings the rarer, and of equally frequent ones the later in sorted order. Naming the class
@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from toppush.types import Mask
+from toppush.types import Array, Mask
 
 Label = TypeVar("Label")
 
@@ -23,6 +23,8 @@ LATER = "the later of two equally frequent strings"
 FLAGS = {"true": 1.0, "false": 0.0}
 OUR_CALLERS = ("toppush", "sklearn")
 """Packages whose lines a warning does not point to."""
+LEAST, MOST = 1e-100, 1e100
+"""Limits of a weight above 0: beyond them sums overflow, or products are lost, without a sign."""
 
 
 class PositiveClassWarning(UserWarning):
@@ -46,9 +48,9 @@ class PositiveClassWarning(UserWarning):
 
 
 def of_two(labels: Iterable[Label], count: Callable[[Label], int]) -> tuple[Label, str]:
-    """The positive one of two labels, and why; `count` tells how many rows have a string.
+    """The positive one of two labels, and why; `count` returns how many rows have a label.
 
-    >>> from toppush.metrics.positive import of_two
+    >>> from toppush.metrics.labels import of_two
     >>> of_two(["good", "bad"], {"good": 90, "bad": 10}.__getitem__)
     ('bad', 'the rarer of two strings')
     """
@@ -83,16 +85,17 @@ def choose(
     *,
     option: str = "positive",
 ) -> Label:
-    """The positive one of two classes: the one named, or by the rule.
+    """The positive class of two: the named class, or by the rule.
 
-    A choice among strings is reported by `PositiveClassWarning`; `option` is what names the class.
+    A choice among strings gives a `PositiveClassWarning`; `option` is the parameter that names the
+    class.
     """
     refuse_blanks(classes)
     if named is not None:
         return require_one_of(classes, named, option)
     label, why = of_two(classes, count)
     if why != GREATER:
-        other = next(one for one in classes if one != label)
+        other = next(each for each in classes if each != label)
         warnings.warn(
             f"{label!r} is taken as the positive class, which is ranked first: {count(label):,} "
             f"rows have it and {count(other):,} have {other!r}, and it is {why}. Pass "
@@ -105,7 +108,7 @@ def choose(
 
 
 def refuse_blanks(labels: Iterable[object]) -> None:
-    """Refuse labels that are the same but for the blanks around them."""
+    """Refuse labels that differ only by leading or trailing blanks."""
     strings = [label for label in labels if isinstance(label, str)]
     if len({label.strip() for label in strings}) < len(strings):
         shown = ", ".join(map(repr, strings[:10]))
@@ -113,7 +116,7 @@ def refuse_blanks(labels: Iterable[object]) -> None:
 
 
 def require_one_of(classes: Sequence[Label], named: object, option: str = "positive") -> Label:
-    """The class that is named, as it is among the labels."""
+    """The named class, as the label that equals it."""
     for label in classes:
         if label == named:
             return label
@@ -124,7 +127,7 @@ def require_one_of(classes: Sequence[Label], named: object, option: str = "posit
 
 
 def _level_of_the_user() -> int:
-    """Which caller of the function that asks is the first outside of the packages that fit."""
+    """Stack level, seen from the calling function, of the first frame outside of `OUR_CALLERS`."""
     level, frame = 1, sys._getframe(1)
     while frame.f_back is not None:
         if frame.f_globals.get("__name__", "").partition(".")[0] not in OUR_CALLERS:
@@ -153,20 +156,21 @@ def class_ranked_first(estimator: Any) -> Any:
 def positive_label(
     y: ArrayLike, estimators: Iterable[Any] = (), named: object = None, *, option: str = "positive"
 ) -> Any:
-    """The label of y to rank first, when some estimators are judged by it.
+    """The label of y to rank first when estimators are evaluated.
 
-    The one named, else the class that a ranker of this package ranks first, else by the rule, for
-    which the rows of y are counted. None if y itself tells which rows are positive, by booleans,
-    and the estimators have other classes.
+    The named class, else the class that a ranker of this package ranks first, else by the rule, for
+    which the rows of y are counted. None if y is a mask of the positives and the estimators have
+    other classes.
     """
     labels, estimators = np.asarray(y), list(estimators)
-    known = next((found for one in estimators if (found := classes_of(one)) is not None), None)
+    fitted = [classes for one in estimators if (classes := classes_of(one)) is not None]
+    known = fitted[0] if fitted else None
     candidates = np.unique(labels).tolist() if known is None else known
     if labels.dtype == bool and known is not None and not set(known) <= {False, True}:
         return None if named in (None, True) else require_one_of(known, named, option)
     if named is not None:
         return require_one_of(candidates, named, option)
-    ours = [found for one in estimators if (found := class_ranked_first(one)) is not None]
+    ours = [label for one in estimators if (label := class_ranked_first(one)) is not None]
     if any(one != ours[0] for one in ours):
         raise ValueError(
             f"the estimators rank different classes first, {', '.join(map(repr, ours))}; pass "
@@ -183,7 +187,7 @@ def positive_label(
 
 
 def as_mask(y_true: ArrayLike) -> Mask:
-    """Labels that say which rows are positive, as booleans; strings and other codes are refused."""
+    """Labels 0 and 1, or booleans, as a boolean mask; other labels are refused."""
     labels = np.asarray(y_true)
     if labels.dtype != bool and not np.isin(labels, (0, 1)).all():
         raise ValueError(
@@ -191,3 +195,31 @@ def as_mask(y_true: ArrayLike) -> Mask:
             "pass a comparison such as y == 'spam'."
         )
     return labels.astype(bool)
+
+
+def checked_weights(sample_weight: ArrayLike) -> Array:
+    """Weights as float64; a weight that is neither 0 nor from 1e-100 to 1e100 is refused.
+
+    >>> from toppush.metrics.labels import checked_weights
+    >>> checked_weights([1, 0, 2.5])
+    array([1. , 0. , 2.5])
+    """
+    weight = np.asarray(sample_weight, dtype=np.float64)
+    accepted = usable(weight)
+    if accepted.all():
+        return weight
+    wrong = float(weight[~accepted][0])
+    if not 0.0 <= wrong < np.inf:
+        raise ValueError(
+            f"sample_weight must be finite and at least 0, found {wrong:g}; correct it or drop "
+            "the row."
+        )
+    raise ValueError(
+        f"sample_weight holds {wrong:g}, and a weight must be 0 or from {LEAST:g} to {MOST:g}; "
+        "divide all weights by the greatest, and set to 0 what is next to nothing then."
+    )
+
+
+def usable(weight: Array) -> Mask:
+    """Which weights are 0 or from `LEAST` to `MOST`."""
+    return np.asarray((weight >= LEAST) & (weight <= MOST) | (weight == 0.0))
