@@ -94,7 +94,7 @@ def _scored(source: ScoreSource, path: str | Path, wanted: Wanted, kind: str | N
         if source.was_fitted_to(file):
             warnings.warn(
                 f"the model was fitted to {file.path}, so its scores and its precision there "
-                "flatter; compare with rows that it has not seen.",
+                "are optimistic; compare with rows that it has not seen.",
                 stacklevel=3,
             )
     with reading(path, kind) as file:
