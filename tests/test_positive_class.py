@@ -20,7 +20,7 @@ from sklearn.preprocessing import StandardScaler
 
 import toppush
 from files import made_rows, write
-from reproduce.arena import metric_at as arena_measures
+from reproduce.arena import measure as arena_measures
 from reproduce.baselines import BASELINES
 from test_cli import run
 from toppush import PositiveClassWarning, TopPush, TopPushCV, compare, evaluate, files, metrics
