@@ -147,7 +147,7 @@ def rankers_and_forms():
                 yield pytest.param(key, form, marks=getattr(pytest.mark, mark))
 
 
-@pytest.mark.parametrize("key, form", rankers_and_forms())
+@pytest.mark.parametrize("key, form", list(rankers_and_forms()))
 def test_every_ranker_ranks_every_form_of_rows(key, form, table):
     if not CONTESTANTS[key].is_available:
         pytest.skip(f"{CONTESTANTS[key].needs} is not installed")
