@@ -49,8 +49,7 @@ from toppush import TopPushNet
 from toppush.metrics import average_precision, positives_at_top
 from toppush.models.net_batches import Shuffled
 from toppush.tables.scaling import AsinhScaler
-from toppush.torch import TopPushLoss
-from toppush.torch.pairs import Scored, top_level
+from toppush.torch import Scored, TopPushLoss, top_level
 
 SETS = ["mammography", "w8a", "ijcnn1", "spambase", "diabetes"]
 MEASURES = {

@@ -31,7 +31,7 @@ print(solution.status.value)
 history = solution.history[1:]
 axes = plt.figure(figsize=(7, 4), layout="constrained").gca()
 axes.plot([one.upper for one in history], label="objective")
-axes.plot([one.lower for one in history], label="proven bound")
+axes.plot([one.lower for one in history], label="certified bound")
 axes.set(xlabel="iterations", ylabel="objective", yscale="log")
 axes.legend()
 

@@ -4,7 +4,7 @@ import os
 import platform
 from pathlib import Path
 
-from toppush.system.versions import version_of
+from toppush.system.extras import version_of
 from toppush.types import Json
 
 PACKAGES = ("toppush", "numpy", "scipy", "scikit-learn")

@@ -110,7 +110,7 @@ def test_scores_need_no_torch(fitted, rows, tmp_path):
 def test_a_fit_without_torch_names_the_extra(rows, monkeypatch):
     monkeypatch.delitem(sys.modules, "toppush.models.net_training")
     monkeypatch.delattr("toppush.models.net_training")
-    monkeypatch.setitem(sys.modules, "toppush.torch.pairs", None)
+    monkeypatch.setitem(sys.modules, "toppush.torch", None)
     monkeypatch.setitem(sys.modules, "toppush.models.net_batches", None)
     with pytest.raises(ImportError, match=r"'toppush\[gpu\]'"):
         small().fit(*rows)

@@ -424,7 +424,7 @@ def test_the_picture_shows_the_history(solver, rows):
     drawn = {line.get_label(): line.get_data() for line in bounds.lines}
     passes = [at.passes for at in history]
     assert_allclose(drawn["objective"], [passes, [at.upper for at in history]])
-    assert_allclose(drawn["proven bound"], [passes, [at.lower for at in history]])
+    assert_allclose(drawn["certified bound"], [passes, [at.lower for at in history]])
     gap = [(at.upper - at.lower) / at.upper for at in history]
     assert_allclose(gaps.lines[0].get_data(), [[at.seconds for at in history], gap], rtol=1e-9)
     assert gaps.get_yscale() == "log"
@@ -433,7 +433,7 @@ def test_the_picture_shows_the_history(solver, rows):
         assert axis.get_ylabel()
     assert {text.get_text() for text in bounds.get_legend().get_texts()} >= {
         "objective",
-        "proven bound",
+        "certified bound",
     }
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png")

@@ -12,8 +12,8 @@ torch = pytest.importorskip("torch", reason="needs torch, the extra [gpu]")
 from torch import distributed, multiprocessing, nn  # noqa: E402
 from torch.nn.parallel import DistributedDataParallel  # noqa: E402
 
-from toppush.torch import TopPushLoss, pairs  # noqa: E402
-from toppush.torch.pairs import PairLoss, Scored, top_level, top_parts  # noqa: E402
+import toppush.torch as losses  # noqa: E402
+from toppush.torch import PairLoss, Scored, TopPushLoss, top_level, top_parts  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("one_torch_thread")
 tops = pytest.mark.parametrize("top", [0.01, 0.1, 0.5, 1.0])
@@ -94,16 +94,16 @@ def test_several_lists_at_once(rng):
     )
     weights = torch.tensor(rng.random((3, 13)))
     lists = Scored(positives, weights[:, :4]), Scored(negatives, weights[:, 4:])
-    found = pairs.pairwise_loss(*lists, 0.3, 0.5)
+    found = losses.pairwise_loss(*lists, 0.3, 0.5)
     for at in range(3):
         one = [Scored(each.scores[at], each.weight[at]) for each in lists]
-        assert found[at] == pytest.approx(float(pairs.pairwise_loss(*one, 0.3, 0.5)), rel=1e-12)
+        assert found[at] == pytest.approx(float(losses.pairwise_loss(*one, 0.3, 0.5)), rel=1e-12)
 
 
 def test_how_many_pairs_are_held_changes_nothing(batch, monkeypatch):
     given = [torch.tensor(part) for part in batch]
     value, slope = value_and_slope(TopPushLoss(memory=0), *given)
-    monkeypatch.setattr(pairs, "PAIRS", 100)
+    monkeypatch.setattr(losses, "PAIRS", 100)
     again, again_slope = value_and_slope(TopPushLoss(memory=0), *given)
     assert again == pytest.approx(value, rel=1e-14)
     assert_allclose(again_slope, slope, rtol=1e-13)

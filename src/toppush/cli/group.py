@@ -16,9 +16,8 @@ from typing import Any
 
 import click
 
-from toppush.system.extras import EXTRAS, not_installed
+from toppush.system.extras import EXTRAS, not_installed, versions_of
 from toppush.system.interrupts import INTERRUPTED, report_stopped, was_interrupted
-from toppush.system.versions import versions_of
 
 BAD_INPUT = 1
 """Exit code when the data or the model cannot be used. Click exits with 2 on wrong usage."""

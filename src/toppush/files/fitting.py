@@ -21,8 +21,8 @@ from toppush.modelfile.model import Model
 from toppush.modeltypes import model_type_of, select_model_type
 from toppush.modeltypes.base import About, FitRows, ModelType, OptionError, Options, Ranker, Steps
 from toppush.modeltypes.linear import certificate
+from toppush.system.extras import versions_of
 from toppush.system.reading import DataError
-from toppush.system.versions import versions_of
 from toppush.tables.column_types import Column, Date, Number
 from toppush.tables.columns import Columns, sizes_named
 from toppush.tables.ids import caution, id_like

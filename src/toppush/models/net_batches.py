@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from toppush.folds.expected_scores import left_out_twice
 from toppush.matrices import dense
 from toppush.tables.scaling import PART_ROWS, AsinhScaler
-from toppush.torch.pairs import Tensor
+from toppush.torch import Tensor
 from toppush.types import Array, Mask, Matrix, Where
 
 HELD_ENTRIES = 1 << 27

@@ -19,7 +19,7 @@ from toppush.folds.cross_fitted import in_order, joined
 from toppush.folds.expected_scores import narrowed
 from toppush.metrics import average_precision
 from toppush.models.net_batches import Shuffled, TrainingSet, dealt_folds
-from toppush.torch.pairs import Scored, Tensor, pairwise_loss, top_level
+from toppush.torch import Scored, Tensor, pairwise_loss, top_level
 from toppush.types import Array, Where
 
 POSITIVES, NEGATIVES = 64, 512

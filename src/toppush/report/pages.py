@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from toppush.system.versions import UNKNOWN, version_of
+from toppush.system.extras import UNKNOWN, version_of
 
 MAX_PIECE = 12
 """Letters up to which the words of a name stay together."""

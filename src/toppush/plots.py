@@ -1,13 +1,14 @@
-"""The top of a ranking as scikit-learn Displays: lists of growing length, and the ROC curve.
+"""matplotlib displays of rankings, of additive rankers and of solves.
 
-Both have a logarithmic axis, because what matters happens among the first rows. Ties are those
-of `toppush.metrics`: a list that ends within a tie holds its positives in proportion, and a
-threshold takes all rows of a tie or none. A display that is drawn has the matplotlib Axes and
-Figure as `ax_` and `figure_`, and as `chance_level_` the line of a random order, or None.
+`TopCurveDisplay` and `TopRocDisplay` have a logarithmic axis, because what matters happens among
+the first rows. Ties are those of `toppush.metrics`: a ranked list that ends within a tie holds its
+positives in proportion, and a threshold takes all rows of a tie or none. A display that is drawn
+has the matplotlib Axes and Figure as `ax_` and `figure_`, and as `chance_level_` the line of a
+random order, or None. matplotlib is imported when something is drawn.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -16,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from toppush.metrics import TopCurve, top_curve
 from toppush.metrics.labels import positive_label
-from toppush.plots.history import NEEDS_MATPLOTLIB
+from toppush.system.extras import needs
 from toppush.types import Array, Matrix, Where
 
 if TYPE_CHECKING:
@@ -24,6 +25,13 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure, SubFigure
     from matplotlib.lines import Line2D
 
+    from toppush.problem.solution import Iteration
+
+__all__ = ["CurvesDisplay", "TopCurveDisplay", "TopRocDisplay", "draw_history", "list_lengths"]
+
+NEEDS_MATPLOTLIB = needs("a picture", "matplotlib")
+MOST, ACROSS = 12, 4
+"""Curves that are drawn by default, and how many in a row."""
 Length = Array | Where
 Style = dict[str, Any]
 """What matplotlib's `plot` takes by keyword."""
@@ -51,10 +59,10 @@ def list_lengths(longest: float, *, per_decade: int = 200) -> NDArray[np.int64]:
 
 
 class _Display(ABC):
-    """What both displays share: where the scores come from, the axes, the line of chance."""
+    """Base of the displays of one ranking."""
 
     axes: ClassVar[tuple[str, str]]
-    """What the axes are called."""
+    """Their labels."""
     name: str | None
     pos_label: object
     ax_: "Axes"
@@ -67,7 +75,7 @@ class _Display(ABC):
     def from_estimator(
         cls, estimator: Any, X: Matrix, y: ArrayLike, *, pos_label: object = None, **kwargs: Any
     ) -> Self:
-        """Rank the rows of X and draw the list.
+        """Rank the rows of X and draw the ranking.
 
         Parameters
         ----------
@@ -101,12 +109,12 @@ class _Display(ABC):
         name: str | None = None,
         **kwargs: Any,
     ) -> Self:
-        """Draw the list that scores make; O(n log n) for n rows.
+        """Draw the ranking by some scores; O(n log n) for n rows.
 
         Parameters
         ----------
         y_true, y_score, sample_weight, pos_label
-            The list, as at the head of `toppush.metrics.ranking`.
+            The ranking, as at the head of `toppush.metrics.ranking`.
         name : str, optional
             Name in the legend.
         **kwargs
@@ -125,7 +133,7 @@ class _Display(ABC):
 
     @abstractmethod
     def _chance(self) -> tuple[str, Length, Array] | None:
-        """What a random order gives, if that is known: a label, and the points of its line."""
+        """The line of a random order, if it is known: its label and its points."""
 
     def plot(
         self,
@@ -146,11 +154,11 @@ class _Display(ABC):
         name : str, optional
             Name in the legend; by default the display's own.
         plot_chance_level : bool, default=False
-            Draw what a random order gives as well.
+            Draw the line of a random order as well.
         chance_level_kw : dict, optional
             Passed to matplotlib's `plot`.
         despine : bool, default=False
-            Take the top and right spines away.
+            Remove the top and right spines.
         **styles : dict
             Passed to matplotlib's `plot`: `precision_kwargs` and `recall_kwargs` of a
             `TopCurveDisplay`, `curve_kwargs` of a `TopRocDisplay`.
@@ -161,9 +169,9 @@ class _Display(ABC):
         """
         self.ax_ = ax = _new_axes() if ax is None else ax
         self.figure_ = ax.figure
-        told = "" if self.pos_label is None else f" (positive label: {self.pos_label})"
+        label = "" if self.pos_label is None else f" (positive label: {self.pos_label})"
         x_label, y_label = self.axes
-        ax.set(xscale="log", xlabel=x_label, ylabel=y_label + told, ylim=(-0.02, 1.02))
+        ax.set(xscale="log", xlabel=x_label, ylabel=y_label + label, ylim=(-0.02, 1.02))
         self._draw(self.name if name is None else name, **styles)
         self.chance_level_ = None
         if plot_chance_level and (chance := self._chance()) is not None:
@@ -178,22 +186,22 @@ class _Display(ABC):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class TopCurveDisplay(_Display):
-    """Precision and recall against the length of the list, on a logarithmic axis.
+    """Precision and recall of the first k rows against k, on a logarithmic axis.
 
     Make one with `from_estimator` or `from_predictions`. Parameters are kept as attributes.
 
     Parameters
     ----------
     length : array of shape (n_points,)
-        Lengths of the list, in rows or, with sample weights, in units of weight.
+        Values of k, in rows or, with sample weights, in units of weight.
     precision : array of shape (n_points,)
         Share of positives among the first rows, as `toppush.metrics.precision_at_k`.
     recall : array of shape (n_points,)
         Share of all positives that the first rows hold, as `toppush.metrics.recall_at_k`.
     prevalence : float, optional
-        Share of positives in the whole list: the precision of a list in random order.
+        Share of positives among all rows: the precision of a random order.
     name, pos_label : optional
-        Name in the legend, and the positive class, told on the axis.
+        Name in the legend, and the positive class, shown on the axis.
 
     Attributes
     ----------
@@ -221,7 +229,7 @@ class TopCurveDisplay(_Display):
 
     @classmethod
     def _of(cls, curve: TopCurve, name: str | None, pos_label: object) -> Self:
-        # Weights of which all sum to less than 1 have no list of length 1.
+        # If all weights sum to less than 1, there is no list of length 1.
         length = list_lengths(curve.depth[-1]) if curve.depth[-1] >= 1 else curve.depth[-1:]
         hits = curve.positives_within(length)
         return cls(
@@ -336,3 +344,130 @@ def _responses(estimator: Any, X: Matrix, y: ArrayLike, pos_label: object) -> tu
         f"{type(estimator).__name__} has neither decision_function nor predict_proba; "
         "pass its scores to from_predictions."
     )
+
+
+class CurvesDisplay:
+    """Contribution of each column to the score, against its values.
+
+    Make one with `from_estimator`. Values are drawn at even steps of their quantiles, as the
+    curves see them, so a heavy tail does not press all others together.
+
+    Parameters
+    ----------
+    curves : sequence
+        As `TopPushAdditive.curves_`.
+
+    Attributes
+    ----------
+    axes_ : list of matplotlib Axes
+    figure_ : matplotlib Figure
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from toppush import TopPushAdditive
+    >>> from toppush.plots import CurvesDisplay
+    >>> X, y = load_breast_cancer(return_X_y=True, as_frame=True)
+    >>> ranker = TopPushAdditive([0.1], tops=[0.1]).fit(X.iloc[:, :3], y)
+    >>> display = CurvesDisplay.from_estimator(ranker)
+    >>> len(display.axes_)
+    3
+    """
+
+    curves: Sequence[Any]
+    axes_: "list[Axes]"
+    figure_: "Figure"
+
+    def __init__(self, *, curves: Sequence[Any]) -> None:
+        self.curves = curves
+
+    @classmethod
+    def from_estimator(cls, estimator: Any, columns: Sequence[int | str] | None = None) -> Self:
+        """Draw the curves of a fitted ranker.
+
+        Parameters
+        ----------
+        estimator : TopPushAdditive
+        columns : sequence of int or str, optional
+            Positions or names; by default the twelve whose curves have the widest range.
+
+        Returns
+        -------
+        display
+        """
+        if columns is not None:
+            return cls(curves=[estimator.curve(column) for column in columns]).plot()
+        curves = sorted(estimator.curves_, key=_range, reverse=True)
+        return cls(curves=[curve for curve in curves[:MOST] if _range(curve) > 0.0]).plot()
+
+    def plot(self) -> Self:
+        """Draw the curves on a new figure."""
+        try:
+            from matplotlib.figure import Figure
+        except ImportError as error:
+            raise ImportError(NEEDS_MATPLOTLIB) from error
+        across = max(min(ACROSS, len(self.curves)), 1)
+        down = max(-(-len(self.curves) // across), 1)
+        self.figure_ = Figure(figsize=(3.0 * across, 2.4 * down), layout="constrained")
+        grid = self.figure_.subplots(down, across, squeeze=False, sharey=True)
+        self.axes_ = list(grid.flat[: len(self.curves)])
+        for unused in grid.flat[len(self.curves) :]:
+            unused.set_visible(False)
+        for axes, curve in zip(self.axes_, self.curves, strict=True):
+            _draw(axes, curve)
+        return self
+
+
+def _range(curve: Any) -> float:
+    heights = np.append(curve.contribution, curve.missing)
+    return float(np.ptp(heights))
+
+
+def _draw(axes: "Axes", curve: Any) -> None:
+    steps = np.arange(len(curve.values))
+    axes.plot(steps, curve.contribution, "o" if curve.is_categorical else "-", color="#0b6e4f")
+    if curve.missing:
+        axes.axhline(curve.missing, color="#b5651d", linestyle=":", label="missing")
+        axes.legend(frameon=False)
+    shown = np.unique(np.linspace(0, len(steps) - 1, min(len(steps), 5)).astype(int))
+    axes.set_xticks(shown, [f"{curve.values[at]:.3g}" for at in shown])
+    axes.set(title=curve.name)
+    axes.grid(alpha=0.3)
+
+
+def draw_history(history: "tuple[Iteration, ...]") -> "Figure":
+    """The bounds of a solve against reads of the data, and their relative gap against seconds.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from toppush import TopPush
+    >>> from toppush.plots import draw_history
+    >>> rng = np.random.default_rng(0)
+    >>> X, y = rng.normal(size=(200, 3)), np.arange(200) < 40
+    >>> X[y] += 2.0
+    >>> figure = draw_history(TopPush(top=5).fit(X, y).solution_.history)
+    >>> len(figure.axes)
+    2
+    """
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise ImportError(NEEDS_MATPLOTLIB) from error
+    figure = Figure(figsize=(9, 3.4), layout="constrained")
+    bounds, relative = figure.subplots(1, 2)
+    passes, seconds = [at.passes for at in history], [at.seconds for at in history]
+    lower, upper = [at.lower for at in history], [at.upper for at in history]
+    bounds.plot(passes, upper, color="#b5651d", label="objective")
+    bounds.plot(passes, lower, color="#0b6e4f", label="certified bound")
+    bounds.fill_between(
+        passes, lower, upper, color="#0b6e4f", alpha=0.12, label="the optimum lies here"
+    )
+    bounds.set(xlabel="reads of the data", ylabel="objective")
+    bounds.legend(frameon=False)
+    gap = [max((at.upper - at.lower) / max(abs(at.upper), 1e-300), 1e-17) for at in history]
+    relative.semilogy(seconds, gap, color="#333333", marker=".")
+    relative.set(xlabel="seconds", ylabel="relative gap")
+    for axis in (bounds, relative):
+        axis.grid(alpha=0.3)
+    return figure
