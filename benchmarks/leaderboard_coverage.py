@@ -18,10 +18,10 @@ import numpy as np
 
 from benchmarks import common
 from toppush import TopPushTrees, TopRanker
-from toppush.auto.leaderboard import COMBINATION
+from toppush.auto.combination import COMBINATION
 from toppush.auto.linear import TopLinear
 from toppush.auto.members import EFFORTS
-from toppush.folds.shared import shared_folds
+from toppush.folds.splits import shared_folds
 from toppush.metrics import average_precision
 from toppush.models.forest import _mean_share
 
@@ -85,17 +85,18 @@ def judged(case, seed):
 def fold_scores(ranker, X, y, folds, fresh):
     """Scores of fresh rows by each fold's fit of each base model, and their combination."""
     found = {}
-    for one in ranker._board.entries:
-        if isinstance(one.ranker, TopLinear):
-            fits = [TopLinear(one.ranker.loss).fit(X[train], y[train]) for train, _ in folds]
-            found[one.name] = np.array([fit.decision_function(fresh) for fit in fits])
-        elif isinstance(one.ranker, TopPushTrees):
-            boosters = one.ranker._boosters()
-            found[one.name] = np.array([fit.predict(fresh, raw_score=True) for fit in boosters])
+    for name, member in ranker._board.members.items():
+        base = member.ranker
+        if isinstance(base, TopLinear):
+            fits = [TopLinear(base.loss).fit(X[train], y[train]) for train, _ in folds]
+            found[name] = np.array([fit.decision_function(fresh) for fit in fits])
+        elif isinstance(base, TopPushTrees):
+            boosters = base._models()
+            found[name] = np.array([fit.predict(fresh, raw_score=True) for fit in boosters])
         else:
-            parts = np.split(np.array(one.ranker._trees(), object), len(folds))
+            parts = np.split(np.array(base._models(), object), len(folds))
             rows = fresh.astype(np.float32)
-            found[one.name] = np.array([_mean_share(part, rows) for part in parts])
+            found[name] = np.array([_mean_share(part, rows) for part in parts])
     parts = [ranker.weights_[name] * unit(found[name]) for name in ranker.members_]
     return found | {COMBINATION: np.sum(parts, axis=0)}
 

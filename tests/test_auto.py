@@ -20,14 +20,11 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from toppush import TopPushTrees, TopRanker, metrics
-from toppush.auto import members
-from toppush.auto import schedule as course
-from toppush.auto.combination import Lists, choose_weights
-from toppush.auto.linear import Rows as LinearRows
-from toppush.auto.linear import TopLinear
-from toppush.auto.quality import Judge
-from toppush.folds.cross_fitted import in_turn, nested
-from toppush.models.boosting import Grown, choose_rounds, others_than
+from toppush.auto import members, schedule
+from toppush.auto.combination import MemberScores, Quality, choose_weights
+from toppush.auto.linear import TopLinear, WeightedRows
+from toppush.folds.splits import in_turn, nested
+from toppush.models.boosting import BoostedMember, choose_rounds, others_than
 from toppush.models.forest import TopForest
 
 QUICK = ["logistic", "forest"]
@@ -85,7 +82,7 @@ def test_lists_are_judged_as_the_metrics_do(seed):
     positive = rng.random(n_rows) < 0.4
     positive[:2] = True, False
     lists = rng.permutation(3 * n_rows).reshape(3, n_rows).astype(float)  # no ties
-    precision, ndcg, recall = Judge(positive, np.ones(n_rows)).parts(lists)
+    precision, ndcg, recall = Quality(positive, np.ones(n_rows)).parts(lists)
     for place, scores in enumerate(lists):
         assert precision[place] == pytest.approx(metrics.average_precision(positive, scores))
         assert ndcg[place] == pytest.approx(metrics.ndcg(positive, scores))
@@ -103,8 +100,8 @@ def test_weights_count_rows_several_times(seed):
     again = np.repeat(np.arange(22), times)
     # copies of a row stand at one place, and of equals negatives come first: the same for both
     spread = scores[:, again] - 1e-9 * np.arange(len(again))
-    weighted = Judge(positive, times.astype(float)).parts(scores)
-    copied = Judge(positive[again], np.ones(len(again))).parts(spread)
+    weighted = Quality(positive, times.astype(float)).parts(scores)
+    copied = Quality(positive[again], np.ones(len(again))).parts(spread)
     np.testing.assert_allclose(weighted[2], copied[2], atol=1.0)  # a block counts as a whole
     assert (weighted[0] <= 1.0 + 1e-12).all()
     assert (copied[0] <= 1.0 + 1e-12).all()
@@ -112,7 +109,7 @@ def test_weights_count_rows_several_times(seed):
 
 def test_of_equal_scores_negatives_come_first():
     positive = np.array([True, False, True])
-    assert Judge(positive, np.ones(3)).parts(np.zeros((1, 3)))[0][0] == pytest.approx(
+    assert Quality(positive, np.ones(3)).parts(np.zeros((1, 3)))[0][0] == pytest.approx(
         (1 / 2 + 2 / 3) / 2
     )
 
@@ -125,7 +122,7 @@ def test_weights_are_shares(seed, n_members):
     rng = np.random.default_rng(seed)
     positive = rng.random(80) < 0.3
     positive[:2] = True, False
-    lists = Lists(rng.standard_normal((n_members, 80)), positive, np.ones(80))
+    lists = MemberScores(rng.standard_normal((n_members, 80)), positive, np.ones(80))
     weights = choose_weights(lists, None, seed)
     assert weights.min() >= 0.0
     assert weights.sum() == pytest.approx(1.0)
@@ -135,7 +132,7 @@ def test_weights_are_shares(seed, n_members):
 def test_noise_has_no_weight_beside_the_truth():
     rng = np.random.default_rng(0)
     positive = np.arange(500) < 100
-    lists = Lists(
+    lists = MemberScores(
         np.array([positive + 0.3 * rng.standard_normal(500), rng.standard_normal(500)]),
         positive,
         np.ones(500),
@@ -147,21 +144,21 @@ def test_two_halves_of_the_truth_are_combined():
     rng = np.random.default_rng(0)
     positive = np.arange(2000) < 400
     halves = positive + 1.0 * rng.standard_normal((2, 2000))
-    weights = choose_weights(Lists(halves, positive, np.ones(2000)), None, 0)
+    weights = choose_weights(MemberScores(halves, positive, np.ones(2000)), None, 0)
     assert weights.min() > 0.3
 
 
 def test_many_rows_are_sampled_with_all_that_is_at_the_top():
     rng = np.random.default_rng(0)
     positive = rng.random(50_000) < 0.02
-    lists = Lists(positive + rng.standard_normal((2, 50_000)), positive, np.ones(50_000))
+    lists = MemberScores(positive + rng.standard_normal((2, 50_000)), positive, np.ones(50_000))
     some = lists.sample(rng)
     assert len(some.positive) == 6_000
     assert some.weight.sum() == pytest.approx(50_000)
     for whole, part in zip(lists.scores, some.scores, strict=True):
         np.testing.assert_array_equal(np.sort(whole)[-1000:], np.sort(part)[-1000:])
-    exact = Judge(lists.positive, lists.weight).parts(lists.scores)
-    about = Judge(some.positive, some.weight).parts(some.scores)
+    exact = Quality(lists.positive, lists.weight).parts(lists.scores)
+    about = Quality(some.positive, some.weight).parts(some.scores)
     np.testing.assert_allclose(exact, about, atol=0.02)
 
 
@@ -364,9 +361,9 @@ def test_a_member_that_is_better_is_said():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         ranker.fit(X, y)
-    bad = [one.name for one in ranker._board.entries].index("bad")
-    ranker._board = replace(ranker._board, combined=ranker._board.lists.scores[bad])
-    assert set(ranker._board.behind()) == {"good"}
+    bad = list(ranker._board.members).index("bad")
+    ranker._board = replace(ranker._board, combined=ranker._board.scores.scores[bad])
+    assert set(ranker._board.better_members()) == {"good"}
     with pytest.warns(UserWarning, match="held-out"):
         ranker._warn_if_behind()
 
@@ -382,7 +379,7 @@ def test_a_fold_has_no_say_in_what_scores_it(seed, n_folds):
     folds = list(
         StratifiedKFold(n_folds, shuffle=True, random_state=seed).split(positive, positive)
     )
-    lists = Lists(rng.standard_normal((3, 120)) + positive, positive, np.ones(120))
+    lists = MemberScores(rng.standard_normal((3, 120)) + positive, positive, np.ones(120))
     fold, rows = int(rng.integers(n_folds)), np.arange(120)
     held = folds[fold][1]
     other = positive.copy()
@@ -397,7 +394,8 @@ def test_a_fold_has_no_say_in_what_scores_it(seed, n_folds):
     np.testing.assert_array_equal(*chosen)
     curves = rng.random((n_folds, 6))
     grown = [
-        Grown("", part, curve, rows[:6], 6) for (_, part), curve in zip(folds, curves, strict=True)
+        BoostedMember("", part, curve, rows[:6], 6)
+        for (_, part), curve in zip(folds, curves, strict=True)
     ]
     others = others_than(fold, grown)
     assert others == [place for place in range(n_folds) if place != fold]
@@ -413,7 +411,7 @@ def test_linear_settings_for_a_fold_do_not_depend_on_its_labels(seed):
     turned = y.copy()
     turned[folds[1][1]] = rng.permutation(y[folds[1][1]])
     chosen = [
-        TopLinear()._try(LinearRows(X, labels, None, np.zeros(3, bool)), folds).best_in(1)
+        TopLinear()._search(WeightedRows(X, labels, None, np.zeros(3, bool)), folds).best_in(1)
         for labels in (y, turned)
     ]
     assert chosen[0] == chosen[1]
@@ -467,7 +465,7 @@ def test_rounds_are_not_chosen_by_the_rows_they_score():
 
 
 def test_losers_of_the_first_round_are_dropped(monkeypatch):
-    monkeypatch.setattr(course, "RUNG_ROWS", 200)
+    monkeypatch.setattr(schedule, "FIRST_ROWS", 200)
     X, y = made(2000)
     noise = ("noise", RandomForestClassifier(1, max_depth=1, max_features=1, random_state=0))
     ranker = TopRanker(["logistic", "forest", noise]).fit(X, y)
@@ -480,7 +478,7 @@ def test_losers_of_the_first_round_are_dropped(monkeypatch):
 def test_no_member_begins_when_time_is_over(monkeypatch):
     X, y = made()
     clock = itertools.count(0.0, 10.0)
-    monkeypatch.setattr(course.time, "perf_counter", lambda: next(clock))
+    monkeypatch.setattr(schedule.time, "perf_counter", lambda: next(clock))
     ranker = TopRanker(["logistic", "forest", "boosted"], seconds=15.0).fit(X, y)
     assert list(ranker.members_) == ["logistic"]
     assert set(ranker.left_out_.values()) == {"there was no time left"}
@@ -503,7 +501,7 @@ class Interrupted(LogisticRegression):
 
 @pytest.mark.parametrize("n_rows", [400, 6000], ids=["all rows", "some rows"])
 def test_an_interrupt_changes_nothing_although_a_member_is_done(n_rows, monkeypatch):
-    monkeypatch.setattr(course, "RUNG_ROWS", 200)
+    monkeypatch.setattr(schedule, "FIRST_ROWS", 200)
     X, y = made(n_rows)
     ranker = TopRanker(["logistic"]).fit(*made())
     ranker.set_params(members=["logistic", ("never", Interrupted())])

@@ -12,11 +12,10 @@ from sklearn.model_selection import KFold
 
 from holders import lazy
 from toppush import TopRanker, files
-from toppush.auto import dask_folds as dealt
-from toppush.auto import dask_linear as linear_on_dask
+from toppush.auto import dask as auto_dask
+from toppush.auto import dask_folds, linear
 from toppush.auto import dask_xgboost as xgboost_on_dask
-from toppush.auto import linear
-from toppush.folds.cross_fitted import in_order, joined
+from toppush.folds.scores import in_order, joined
 from toppush.objectives import TopPushObjective
 from toppush.system.errors import ModelError
 
@@ -57,7 +56,7 @@ def first_empty(frame, y):
 
 
 def in_turn(y, n_folds=N_FOLDS):
-    """Folds to which the rows of a class are dealt in turn."""
+    """Folds to which the rows of a class are assigned in turn."""
     fold = np.empty(len(y), int)
     for side in (y, ~y):
         fold[side] = np.arange(side.sum()) % n_folds
@@ -182,8 +181,8 @@ def test_any_ranker_scores_rows_of_dask(client, rng):
 
 def test_of_many_rows_some_are_listed(client, rng, monkeypatch):
     """The fits are those to all rows."""
-    monkeypatch.setattr(dealt, "MOST_LISTED", N_ROWS // 3)
-    monkeypatch.setattr(linear_on_dask, "TOL", 1e-3)
+    monkeypatch.setattr(dask_folds, "MOST_SAMPLED", N_ROWS // 3)
+    monkeypatch.setattr(auto_dask, "TOL", 1e-3)
     monkeypatch.setattr(linear, "TOL", 1e-3)
     X, y = rows(rng)
     ranker = TopRanker(["linear"], cv=N_FOLDS).fit(lazy(X, CHUNK), y)
@@ -196,7 +195,7 @@ def test_of_many_rows_some_are_listed(client, rng, monkeypatch):
     again, _ = linear.fit_weights(
         "push",
         linear.Curves.from_arrays(member.curves_).transform(X),
-        linear.Rows(X, y, None, np.zeros(4, bool)),
+        linear.WeightedRows(X, y, None, np.zeros(4, bool)),
         tuple(member.penalty_),
     )
     assert_allclose(member.coef_[0], again, atol=1e-6 * np.abs(again).max())
@@ -255,22 +254,21 @@ def test_rounds_for_the_rows_of_a_fold_are_chosen_by_the_others(rng):
     """Folds stop after different numbers of rounds."""
     xgboost = pytest.importorskip("xgboost")
     X, y = rows(rng, 60)
-    columns = SimpleNamespace(columns=SimpleNamespace(categorical=[]))
-    there = SimpleNamespace(given=columns, rows=SimpleNamespace(shape=X.shape))
-    grower = xgboost_on_dask.BoostedGrower("binary", there, SimpleNamespace(seed=0))
+    columns, shape = SimpleNamespace(categorical=[]), SimpleNamespace(shape=X.shape)
+    trainer = xgboost_on_dask.BinaryTrainer(SimpleNamespace(columns=columns, rows=shape), 0)
 
     def n_rounds(rankers):
-        return [[one.num_boosted_rounds() for one in ranker._boosters()] for ranker in rankers]
+        return [[one.num_boosted_rounds() for one in ranker._models()] for ranker in rankers]
 
     grown = []
     for (_, held), quality in zip(
         in_turn(y, 3), ([1, 5, 2, 2], [1, 2, 3, 4, 9, 4], [7, 1, 0]), strict=True
     ):
         booster = xgboost.train({}, xgboost.DMatrix(X, y), len(quality))
-        grown.append(xgboost_on_dask.Grown(booster, held, np.array(quality)))
-    assert n_rounds([grower.whole(grown)]) == [[4, 5, 3]]
-    assert n_rounds(grower.final(grown)) == [[4], [5], [3]]
-    assert n_rounds(grower.unseen(grown)) == [[4], [1], [3]]
+        grown.append(xgboost_on_dask.FoldBooster(booster, held, np.array(quality)))
+    assert n_rounds([trainer.whole(grown)]) == [[4, 5, 3]]
+    assert n_rounds(trainer.final(grown)) == [[4], [5], [3]]
+    assert n_rounds(trainer.unseen(grown)) == [[4], [1], [3]]
 
 
 @pytest.mark.long
@@ -296,7 +294,7 @@ def test_the_trees_are_those_of_one_process(processes, rng, loss, monkeypatch):
     curves = np.array([one.quality for one in grown[0]])
     n_common, n_chosen = curves.mean(axis=0).argmax() + 1, curves[::-1].argmax(axis=1) + 1
     parts, grid = [], 2e-3  # on several workers the push is taken on a grid of scores
-    params = {**xgboost_on_dask.PARAMS, "seed": there._settings().seed, "nthread": 1}
+    params = {**xgboost_on_dask.PARAMS, "seed": there._seed(), "nthread": 1}
     order = np.empty(len(y), int)  # a row's place in its class
     for side in (y, ~y):
         order[side] = np.arange(side.sum())
@@ -343,7 +341,7 @@ def test_held_out_rows_are_not_seen(processes, rng, monkeypatch):
 @pytest.mark.parametrize("value", [1e300, -1e39, np.inf])
 def test_magnitudes_of_all_rows_are_checked(client, rng, members, value, monkeypatch):
     """Not only those of the few rows by which settings are chosen."""
-    monkeypatch.setattr(dealt, "SEARCH_ROWS", 20)
+    monkeypatch.setattr(dask_folds, "SEARCH_ROWS", 20)
     X, y = rows(rng)
     frame = pd.DataFrame(X, columns=["a", "b", "c", "d"])
     frame.loc[5, "c"], frame.loc[::9, "a"] = value, np.nan

@@ -12,8 +12,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from toppush import TopPush, TopRanker, files, metrics
-from toppush.auto import schedule as course
-from toppush.auto.members import MEMBERS, NO_SPARSE_GAPS, _weight_name
+from toppush.auto import schedule
+from toppush.auto.members import MEMBERS, _weight_name
 
 QUICK = ["logistic", "forest"]
 pytestmark = pytest.mark.filterwarnings("ignore:base model:UserWarning")
@@ -78,7 +78,7 @@ def test_categories_need_columns():
         TopRanker(QUICK, categorical_features=[0]).fit(X.round().tolist(), y)
 
 
-def test_gaps_in_sparse_rows_are_for_trees_alone():
+def test_missing_values_in_sparse_rows_are_for_trees_alone():
     pytest.importorskip("lightgbm")
     X, y = made()
     X = sparse.csr_array(np.where(X > 0.5, X, 0.0))
@@ -87,9 +87,9 @@ def test_gaps_in_sparse_rows_are_for_trees_alone():
     with pytest.raises(ValueError, match="NaN"):
         plain.decision_function(X)
     ranker = TopRanker([*QUICK, "linear", "boosted"]).fit(X, y)
-    assert set(ranker.left_out_) == {"logistic", "linear", "forest"} <= NO_SPARSE_GAPS
+    assert set(ranker.left_out_) == {"logistic", "linear", "forest"}
     assert np.isfinite(ranker.decision_function(X)).all()
-    assert set(MEMBERS) >= NO_SPARSE_GAPS
+    assert {name for name in MEMBERS if MEMBERS[name].sparse_missing} == {"boosted", "trees"}
 
 
 # ---- weights and groups
@@ -194,7 +194,7 @@ def test_members_that_cannot_be(asked, said):
 
 
 def test_members_of_the_first_round_that_are_used_are_not_left_out(monkeypatch):
-    monkeypatch.setattr(course, "RUNG_ROWS", 50)
+    monkeypatch.setattr(schedule, "FIRST_ROWS", 50)
     ranker = TopRanker(QUICK, seconds=1e-9).fit(*made())
     assert set(ranker.members_) | set(ranker.left_out_) == set(QUICK)
     assert not set(ranker.members_) & set(ranker.left_out_)

@@ -280,7 +280,7 @@ def test_rankers_of_toppush_that_are_given_can_be_saved(rng, tmp_path):
 
 
 def test_members_that_no_file_can_hold_are_refused_before_the_fit(folder, tmp_path, monkeypatch):
-    monkeypatch.setitem(members.MEMBERS, "own", Member(lambda given, settings: GaussianNB()))
+    monkeypatch.setitem(members.MEMBERS, "own", Member(lambda data: GaussianNB()))
     monkeypatch.setattr(TopRanker, "fit", None)
     told = run("fit", folder / "train.csv", "-o", tmp_path / "m", "--label", "fraud", "--drop",
                "id", "--members", "logistic,own", code=2).stderr  # fmt: skip

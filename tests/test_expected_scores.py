@@ -8,8 +8,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.linear_model import LogisticRegression
 
 from toppush import TopPushTrees, TopRanker, files
-from toppush.folds.cross_fitted import in_order, split_folds
-from toppush.folds.expected_scores import left_out_twice, n_averaged, narrowed, with_second_scores
+from toppush.folds.scores import in_order, left_out_twice, n_averaged, narrowed, with_second_scores
+from toppush.folds.splits import split_folds
 from toppush.models.forest import TopForest
 from toppush.thresholds.calibration import percentiles
 

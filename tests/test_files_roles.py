@@ -15,7 +15,7 @@ from toppush import TopPush, TopRanker, files, metrics
 from toppush.cli import main
 from toppush.files import DataError
 from toppush.files.fitting import read_training_file
-from toppush.folds.by_column import by_time, folds_of
+from toppush.folds.splits import folds_by_role, folds_by_time
 from toppush.modeltypes import OptionError
 from toppush.tables.rows import Roles, RoleValues
 
@@ -51,7 +51,7 @@ def many(rng):
 
 def test_no_fold_parts_a_group(many):
     positive, groups, _ = many
-    found = folds_of(positive, RoleValues(groups=groups), 4, 0)
+    found = folds_by_role(positive, RoleValues(groups=groups), 4, 0)
     assert sorted(np.concatenate([test for _, test in found])) == list(range(200))
     for train, test in found:
         assert not set(groups[train]) & set(groups[test])
@@ -62,7 +62,7 @@ def test_no_fold_parts_a_group(many):
 def test_folds_hold_out_what_is_later(seed, n_folds):
     rng = np.random.default_rng(seed)
     positive, time = rng.random(120) < 0.4, rng.integers(0, 90, 120).astype(float)
-    found = by_time(positive, time, n_folds)
+    found = folds_by_time(positive, time, n_folds)
     seen = np.concatenate([test for _, test in found])
     assert len(seen) == len(set(seen))
     for train, test in found:
@@ -73,20 +73,20 @@ def test_folds_hold_out_what_is_later(seed, n_folds):
 def test_times_part_the_positives_evenly(rng):
     time = rng.permutation(1000).astype(float)
     positive = time % 10 == 0
-    counts = [int(positive[test].sum()) for _, test in by_time(positive, time, 4)]
+    counts = [int(positive[test].sum()) for _, test in folds_by_time(positive, time, 4)]
     assert max(counts) - min(counts) <= 1
 
 
 def test_folds_that_cannot_be_are_refused(many):
     positive, groups, time = many
     with pytest.raises(DataError, match=r"--groups.*--time"):
-        folds_of(positive, RoleValues(groups=groups, time=time), 4, 0)
+        folds_by_role(positive, RoleValues(groups=groups, time=time), 4, 0)
     with pytest.raises(DataError, match=r"50 folds.*--groups.*40 groups"):
-        folds_of(positive, RoleValues(groups=groups), 50, 0)
+        folds_by_role(positive, RoleValues(groups=groups), 50, 0)
     with pytest.raises(DataError, match="--groups"):
-        folds_of(positive, RoleValues(groups=positive.astype(int)), 2, 0)
+        folds_by_role(positive, RoleValues(groups=positive.astype(int)), 2, 0)
     with pytest.raises(DataError, match="--time"):
-        folds_of(positive, RoleValues(time=positive.astype(float)), 3, 0)
+        folds_by_role(positive, RoleValues(time=positive.astype(float)), 3, 0)
 
 
 # ---- weights
@@ -215,7 +215,7 @@ def test_members_learn_from_the_latest_rows_too(member, rng):
         pytest.importorskip("lightgbm")
     time, positive = np.arange(400.0), rng.random(400) < 0.4
     X = np.column_stack([rng.normal(size=400), (time >= 300) & positive])
-    ranker = TopRanker([member], effort="quick", cv=by_time(positive, time, 3), n_jobs=1)
+    ranker = TopRanker([member], effort="quick", cv=folds_by_time(positive, time, 3), n_jobs=1)
     ranker.fit(X, positive)
     assert np.isnan(ranker.out_of_fold_[:60]).all()
     without, having = ranker.decision_function([[0.0, 0.0], [0.0, 1.0]])

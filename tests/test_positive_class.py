@@ -24,8 +24,8 @@ from reproduce.arena import measure as arena_measures
 from reproduce.baselines import BASELINES
 from test_cli import run
 from toppush import PositiveClassWarning, TopPush, TopPushCV, compare, evaluate, files, metrics
+from toppush.auto.combination import Quality
 from toppush.auto.linear import TopLinear
-from toppush.auto.quality import Judge
 from toppush.metrics import bootstrap
 from toppush.metrics.labels import GREATER, LATER, RARER, of_two
 from toppush.models.forest import TopForest
@@ -323,7 +323,9 @@ def test_recall_at_10_false_positives_is_that_of_the_tables(made):
     positive, scores = (np.array(column) for column in zip(*made, strict=True))
     positive[:2] = [True, False]
     found = metrics.recall_at_10_false_positives(positive, scores)
-    assert found == pytest.approx(Judge(positive, np.ones(len(positive))).parts(scores[None])[2][0])
+    assert found == pytest.approx(
+        Quality(positive, np.ones(len(positive))).parts(scores[None])[2][0]
+    )
     assert found == pytest.approx(arena_measures(positive, scores.astype(float))["before_10"])
 
 

@@ -74,7 +74,7 @@ def test_a_fit_repeats_to_the_bit_with_any_number_of_threads(rows, fitted):
 def test_out_of_fold_scores_are_by_members_that_did_not_see_the_row(rows):
     X, y = rows
     ranker = small(n_members=4, max_rounds=5).fit(X, y)  # one choice of rounds
-    every = np.array([one.predict(X, raw_score=True) for one in ranker._boosters()])
+    every = np.array([one.predict(X, raw_score=True) for one in ranker._models()])
     known = ranker.out_of_fold_
     assert np.isfinite(known).all()
     folds = StratifiedKFold(4, shuffle=True, random_state=check_random_state(0).randint(2**31 - 1))
@@ -93,7 +93,7 @@ def test_out_of_fold_scores_are_by_members_that_did_not_see_the_row(rows):
     other = y.copy()
     other[fold] = np.random.default_rng(0).permutation(y[fold])
     refit = small(n_members=4).fit(X, other)
-    assert metrics.auc(y, refit._boosters()[1].predict(X)) > 0.8
+    assert metrics.auc(y, refit._models()[1].predict(X)) > 0.8
 
 
 @pytest.mark.parametrize("loss", ["pairwise", "binary"])

@@ -1,40 +1,35 @@
 """`TopRanker` on rows of Dask, which stay on the workers.
 
-To this process come the labels, weights and held-out scores by which members are combined, a few
-numbers per row, and the few rows by which `TopLinear` chooses the form of columns.
+Only the labels, weights and held-out scores by which members are combined come to this process, a
+few numbers per row, and the few rows by which `TopLinear` chooses its settings.
 """
 
 import copy
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.utils.validation import validate_data
 
-from toppush.auto.dask_folds import Dealt, Lazy, as_numbers, deal
-from toppush.auto.dask_linear import LinearGrower
-from toppush.auto.dask_xgboost import BoostedGrower, why_not
-from toppush.auto.linear import TOP
-from toppush.auto.members import EFFORTS, MEMBERS, Fitted, Given, Member, Settings
+from toppush.auto.dask_folds import DaskFolds, Lazy, as_numbers
+from toppush.auto.linear import TOL, Features, TopLinear
+from toppush.auto.members import EFFORTS, FitData, FittedMember
 from toppush.designs import BACKENDS, backend_of, place
-from toppush.folds.cross_fitted import (
-    Part,
-    in_order,
-    joined,
-    require_both_in_each,
-    require_two_of_each,
-    top_mean,
-)
-from toppush.folds.expected_scores import PER_ROW, narrowed
-from toppush.matrices import column_sizes
+from toppush.folds.scores import PER_ROW, FoldScores, Part, in_order, mean_over_fits, top_mean
+from toppush.folds.splits import require_both_in_each, require_two_of_each
+from toppush.matrices import column_sizes, times
 from toppush.models.base import read_training as read_placed
+from toppush.models.cross_fitted import TOP
+from toppush.models.linear import TopPush
 from toppush.system.threads import check_cancelled
 from toppush.tables.validation import column_names, refuse_sizes
-from toppush.types import Array, Where
+from toppush.types import Array, Mask, Matrix, Where
 
-IN_MEMORY = "it works on rows in memory, and these are of Dask"
+if TYPE_CHECKING:
+    from toppush.designs.dask import DaskRows
 
 
 def holds(X: Any) -> bool:
@@ -42,45 +37,51 @@ def holds(X: Any) -> bool:
     return backend_of(X) is BACKENDS["dask"]
 
 
-def read_training(ranker: Any, X: Any, y: Any, sample_weight: Any, groups: Any) -> Dealt:
-    """Rows where they are, dealt to folds; sets what is known of their columns."""
+def read_training(ranker: Any, X: Any, y: Any, sample_weight: Any, groups: Any) -> FitData:
+    """The rows with their folds; sets the fitted attributes that describe the columns."""
     if groups is not None:
         raise ValueError(
             "groups would need all rows in one place; for a Dask collection leave them out."
         )
     read = read_placed(ranker, X, y, sample_weight)
-    placed: Any = read.rows  # of Dask, and what Dask's rows can is not asked of others
+    placed: Any = read.rows  # of Dask, with methods that other rows lack
     cv = EFFORTS[ranker.effort].n_folds if ranker.cv is None else ranker.cv
     n_folds = placed.number_of_folds(cv)
     rows, columns = as_numbers(placed, ranker.categorical_features)
     sizes = np.max(rows.ask(column_sizes), axis=0)
     names = column_names(ranker)
     refuse_sizes(sizes, [names[source] for source in columns.sources])
-    dealt = deal(rows, columns, read.positive, read.sample_weight, n_folds, sizes)
-    require_two_of_each(dealt.given.positive, read.classes)
-    require_both_in_each(dealt.given.folds, dealt.given.positive)
+    folds = DaskFolds(rows, columns, read.positive, read.sample_weight, n_folds, sizes)
+    require_two_of_each(folds.sample_positive, read.classes)
+    require_both_in_each(folds.sample_folds, folds.sample_positive)
     ranker.classes_ = read.classes
     ranker._keep_columns(columns)
-    return dealt
+    return FitData(
+        None,
+        np.empty((0, len(columns.sources))),
+        columns,
+        folds.sample_positive,
+        folds.sample_weight,
+        folds.sample_folds,
+        EFFORTS[ranker.effort],
+        seed=ranker._seed(),
+        on_dask=folds,
+    )
 
 
 def scores(ranker: Any, X: Any) -> Array:
     """The ranker's scores of Dask's rows, by the workers: a Dask array, not yet computed."""
     rows: Any = place(X)
     validate_data(ranker, rows.template, reset=False, skip_check_array=True)
-    lazy: Array = rows.scored_by(_light(ranker).decision_function)
+    light = _without_rows(ranker)
+    light._board = light._rows_of_board = None
+    light.members_ = {name: _without_rows(member) for name, member in ranker.members_.items()}
+    lazy: Array = rows.scored_by(light.decision_function)
     return lazy
 
 
-def _light(ranker: Any) -> Any:
-    """A copy for the workers, without what has an entry per training row."""
-    light = copy.copy(ranker)
-    light._board = light._rows_of_board = None
-    light.members_ = {name: _without_lists(one) for name, one in ranker.members_.items()}
-    return _without_lists(light)
-
-
-def _without_lists(ranker: Any) -> Any:
+def _without_rows(ranker: Any) -> Any:
+    """A copy without what has an entry per training row."""
     light = copy.copy(ranker)
     for name in PER_ROW:
         vars(light).pop(name, None)
@@ -89,99 +90,165 @@ def _without_lists(ranker: Any) -> Any:
     return light
 
 
-class Grower(Protocol):
-    """Fits a member to Dask's rows."""
+class Trainer:
+    """Fits a member to Dask's rows: one model for each fold, and one for all rows."""
 
-    averages: bool
+    averages: ClassVar[bool]
     """Whether the mean of the fold models scores new rows, and not one fit to all rows."""
 
+    def __init__(self, rows: DaskFolds, seed: int) -> None:
+        self.rows, self.seed = rows, seed
+
+    @staticmethod
+    def left_out(rows: DaskFolds) -> str | None:
+        """Why it cannot be fitted to some rows, if so."""
+        return None
+
     def fold(self, number: int) -> Any:
-        """Fitted to the rows that a fold learns from."""
+        """The model of the rows that a fold trains on."""
+        raise NotImplementedError
 
     def whole(self, folds: list[Any]) -> Any:
-        """For all rows, once there is one for each fold."""
+        """The ranker for new rows, from the models of all folds."""
+        raise NotImplementedError
 
     def final(self, folds: list[Any]) -> list[Any]:
-        """The fold models by the choices that are made for all rows."""
+        """The fold models with the settings that are chosen on all folds."""
+        raise NotImplementedError
 
     def unseen(self, folds: list[Any]) -> list[Any]:
-        """For the rows that each fold holds out: fits and choices that were made without them."""
+        """The fold models with the settings that the other folds choose."""
+        raise NotImplementedError
 
 
-@dataclass(frozen=True)
-class OnDask:
-    """A member of the name, if it can be fitted to Dask's rows."""
+def trainers() -> dict[str, type[Trainer]]:
+    """How members are fitted, by the names that `Member.dask` has."""
+    from toppush.auto.dask_xgboost import BinaryTrainer, PairwiseTrainer
 
-    dealt: Dealt
-    grower: Callable[[Dealt, Settings], Grower] | None = None
-    refuses: Callable[[Dealt], str | None] = lambda dealt: IN_MEMORY
+    return {"linear": LinearTrainer, "binary": BinaryTrainer, "pairwise": PairwiseTrainer}
 
-    def left_out(self, given: Given) -> str | None:
-        """Why it does not take part, if so."""
-        return self.refuses(self.dealt)
 
-    def fit(self, given: Given, settings: Settings) -> Fitted:
-        """Fit to all rows, and score those that are listed by a fit that did not see them."""
-        assert self.grower is not None
-        grower = self.grower(self.dealt, settings)
-        folds = []
-        for number in range(len(given.folds)):
-            check_cancelled()
-            folds.append(grower.fold(number))
-        ranker, final = grower.whole(folds), grower.final(folds)
-        held, held_listed = [where for _, where in self.dealt.folds], [at for _, at in given.folds]
-        units = self._parts(held, held_listed, final)
-        parts = _in_units(self._parts(held, held_listed, grower.unseen(folds)), units)
-        if grower.averages:
-            again, again_listed = zip(*self.dealt.again, strict=True)
-            second_parts = self._parts(again, again_listed, final)
-            unseen = joined(parts, given.n_rows)
-            second = joined(second_parts, given.n_rows, units=units)
-            expected = narrowed(unseen, joined(units, given.n_rows), second, len(folds))
-        else:
-            unseen, second = _side_by_side(parts, given.n_rows), None
-            expected = unseen
-        above = top_mean(expected[~given.positive], TOP)
-        ranker.threshold_ += above
-        return Fitted(ranker, unseen - above, False, None if second is None else second - above)
+def left_out(trainer: str | None, rows: DaskFolds) -> str | None:
+    """Why a member cannot be fitted to Dask's rows, if so."""
+    if trainer is None:
+        return "it works on rows in memory, and these are of Dask"
+    return trainers()[trainer].left_out(rows)
 
-    def _parts(
-        self, rows: Sequence[Lazy], listed: Sequence[Where], rankers: Sequence[Any]
-    ) -> list[Part]:
-        """Scores of some rows by each ranker, with their places among the listed ones."""
+
+def fit(trainer: str, rows: DaskFolds, seed: int) -> FittedMember:
+    """Fit to all rows, and score the sampled ones by fits that did not see them."""
+    training, models = trainers()[trainer](rows, seed), []
+    for number in range(len(rows.sample_folds)):
+        check_cancelled()
+        models.append(training.fold(number))
+    ranker, final_models = training.whole(models), training.final(models)
+
+    def parts(which: Sequence[Lazy], places: Sequence[Where], rankers: list[Any]) -> list[Part]:
+        """Scores of some rows by each ranker, with their places among the sampled rows."""
         return [
-            (places, self.dealt.scores_of(where, ranker.decision_function))
-            for where, places, ranker in zip(rows, listed, rankers, strict=True)
+            (place, rows.scores_of(where, ranker.decision_function))
+            for where, place, ranker in zip(which, places, rankers, strict=True)
         ]
 
-
-def _in_units(parts: list[Part], units: list[Part]) -> list[Part]:
-    """Scores of the same rows, each part spread as its counterpart."""
-    pairs = zip(parts, units, strict=True)
-    return [(held, in_order(target, scores)) for (held, scores), (_, target) in pairs]
-
-
-def _side_by_side(parts: list[Part], n_rows: int) -> Array:
-    """Scores of held-out rows as one ranking."""
-    found = np.empty(n_rows)
-    for held, own in parts:
-        found[held] = own
-    return found
-
-
-def _always(dealt: Dealt) -> str | None:
-    return None
+    held, places = [held for _, held in rows.folds], [held for _, held in rows.sample_folds]
+    final = parts(held, places, final_models)
+    chosen = parts(held, places, training.unseen(models))
+    n_rows = len(rows.sample_positive)
+    if training.averages:
+        again, places_again = zip(*rows.again, strict=True)
+        second = parts(again, places_again, final_models)
+        unseen, twice, expected = FoldScores.of(chosen, final, second, n_rows, len(models))
+    else:
+        pairs = zip(chosen, final, strict=True)
+        ordered = [(place, in_order(values, own)) for (place, own), (_, values) in pairs]
+        unseen = expected = mean_over_fits(ordered, n_rows)
+    above = top_mean(expected[~rows.sample_positive], TOP)
+    ranker.threshold_ += above
+    return FittedMember(ranker, unseen - above, second=twice - above if training.averages else None)
 
 
-ABLE: dict[str, tuple[Callable[..., Grower], Callable[[Dealt], str | None]]] = {
-    "linear": (LinearGrower, _always),
-    "boosted": (partial(BoostedGrower, "binary"), why_not),
-    "trees": (partial(BoostedGrower, "pairwise"), why_not),
-}
-"""Members that can, by name, and why not always."""
+# ---- linear members
 
 
-def members_for(dealt: Dealt, asked: Mapping[str, Member]) -> dict[str, OnDask]:
-    """The members that are asked for on Dask's rows; those that cannot be fitted say why."""
-    ours = {name for name, member in asked.items() if member is MEMBERS.get(name)}
-    return {name: OnDask(dealt, *ABLE.get(name, ()) if name in ours else ()) for name in asked}
+class Represented(NamedTuple):
+    """Rows on the workers as features, and how columns become these."""
+
+    rows: "DaskRows"
+    factor: Array
+    curves: dict[str, Array] | None
+
+
+class LinearTrainer(Trainer):
+    """Fits `TopPush` to features of the columns, on the workers.
+
+    Representation and penalty are chosen on a few rows, for a fold's held-out rows on those of the
+    other folds, as `TopLinear` chooses them.
+    """
+
+    averages = False
+
+    def __init__(self, rows: DaskFolds, seed: int) -> None:
+        super().__init__(rows, seed)
+        few, categorical = rows.few, rows.columns.categorical
+        self.ranker = TopLinear("push", categorical_features=categorical, cv=few.folds)
+        self.few, folds = self.ranker._read_training(few.X, few.positive, few.weight)
+        self.search = self.ranker._search(self.few, folds)
+        self.ranker.cv = None
+        self.represented: dict[str, Represented] = {}
+
+    def fold(self, number: int) -> tuple[TopLinear, TopLinear]:
+        """Fitted to a fold's rows by the setting that other folds choose, and by that for all."""
+        train, place = self.rows.folds[number][0], self.search.best_in(number)
+        chosen, best = self._fitted(train, place), self.search.best
+        return chosen, chosen if place == best else self._fitted(train, best)
+
+    def whole(self, folds: list[tuple[TopLinear, TopLinear]]) -> TopLinear:
+        """Fitted to all rows."""
+        return self._fitted(self.rows.counted, self.search.best)
+
+    def final(self, folds: list[tuple[TopLinear, TopLinear]]) -> list[TopLinear]:
+        """The fits without each fold, by the setting for all rows."""
+        return [final for _, final in folds]
+
+    def unseen(self, folds: list[tuple[TopLinear, TopLinear]]) -> list[TopLinear]:
+        """The fits without each fold, by the settings that the other folds choose."""
+        return [chosen for chosen, _ in folds]
+
+    def _represent(self, form: str) -> Represented:
+        """The rows in a representation, which the workers keep for other fits."""
+        if form not in self.represented:
+            features = Features.of(self.few, form)
+            sizes, curves = self.rows.sizes, features.curves
+            if curves is None:
+                factor = np.asarray(1.0 / np.where(sizes > 0.0, sizes, 1.0))
+                transform: Callable[[Matrix], Matrix] = partial(times, factor=factor)
+            else:
+                factor, transform = np.ones(1), curves.transform
+            rows = self.rows.rows.transform(transform, features.matrix.shape[1]).persist()
+            arrays = None if curves is None else curves.arrays()
+            self.represented[form] = Represented(rows, factor, arrays)
+        return self.represented[form]
+
+    def _fitted(self, where: Lazy, place: int) -> TopLinear:
+        """Fitted to some rows by a setting; scores are standardised as `fit_weights` does."""
+        form, penalty = self.search.settings[place]
+        lam, top = penalty
+        rows, factor, curves = self._represent(form)
+        weight = rows.masked_weights(where, self.rows.weight)
+        solved = TopPush(lam, top=top, tol=TOL).fit(rows, self.rows.positive, weight)
+        scores = rows.scores_of_all(solved.coef_[0])
+        sums = np.sum(rows.map_parts(_sums, [scores, self.rows.positive, where]), axis=0)
+        n_rows, total, squares, n_neg, of_negatives = sums.tolist()
+        variance = max(squares / n_rows - (total / n_rows) ** 2, 0.0)
+        center, scale = of_negatives / n_neg, math.sqrt(variance) or 1.0
+        ranker = copy.copy(self.ranker)
+        ranker.form_, ranker.penalty_, ranker.curves_ = form, list(penalty), curves
+        ranker.coef_, ranker.threshold_ = solved.coef_ * factor / scale, center / scale
+        return ranker
+
+
+def _sums(scores: ArrayLike, positive: Mask, where: Mask) -> Array:
+    """Count, sum and sum of squares of some rows' scores; count and sum of the negatives'."""
+    scores = np.asarray(scores)
+    some, negative = scores[where], scores[where & ~positive]
+    return np.array([len(some), some.sum(), some @ some, len(negative), negative.sum()])

@@ -1,32 +1,30 @@
-"""Boosted trees that XGBoost grows on the workers of a Dask cluster."""
+"""Boosted trees trained by XGBoost on the workers of a Dask cluster."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from toppush.auto.dask_folds import Dealt, Lazy
-from toppush.auto.linear import READING
-from toppush.auto.members import Settings
+from toppush.auto.dask import Trainer
+from toppush.auto.dask_folds import DaskFolds, Lazy
 from toppush.matrices import is_sparse
-from toppush.models.base import Ranker, refuse_elsewhere
 from toppush.models.boosting import PATIENCE, SAMPLE_COLUMNS, choose_rounds, others_than
+from toppush.models.cross_fitted import TOP, CrossFitted
 from toppush.objectives import XGBOOST_PARAMS, TopPushObjective, XGBoostMetric
 from toppush.objectives.workers import of_xgboost
 from toppush.system.extras import not_installed
-from toppush.tables.validation import validated
 from toppush.types import Array, Matrix, Where
 
 PARAMS = {**XGBOOST_PARAMS, "max_leaves": 31, "colsample_bynode": SAMPLE_COLUMNS}
-"""Rounds see all rows: which XGBoost would draw depends on where they are."""
-TOP, MAX_ROUNDS, STOPPED_BY = 0.01, 1000, "ndcg"
-"""As `TopPushTrees` has them."""
+"""Rounds use all rows: a sample by XGBoost would depend on which worker holds which rows."""
+MAX_ROUNDS, STOPPED_BY = 1000, "ndcg"
+"""As for `TopPushTrees`."""
 
 
-class XGBoostTrees(Ranker):
-    """Mean of boosters, each grown on the rows of other folds; `TopRanker` makes it.
+class XGBoostTrees(CrossFitted):
+    """Mean of boosters, each trained on the rows of other folds; made by `TopRanker`.
 
     Parameters
     ----------
@@ -37,7 +35,7 @@ class XGBoostTrees(Ranker):
     boosters_ : list of arrays of uint8
         In XGBoost's format UBJ.
     categorical_ : list of int
-        Columns that hold codes of categories.
+        Positions of columns with codes of categories.
     threshold_ : float
     n_features_in_ : int
     """
@@ -45,7 +43,6 @@ class XGBoostTrees(Ranker):
     threshold_: float = 0.0
     boosters_: Sequence[Where]
     categorical_: list[int]
-    _read_boosters: list[Any] | None = None
 
     def __init__(self, loss: str = "pairwise") -> None:
         self.loss = loss
@@ -54,43 +51,33 @@ class XGBoostTrees(Ranker):
     def of(
         cls, loss: str, boosters: Sequence[Where], categorical: list[int], width: int
     ) -> "XGBoostTrees":
-        """From boosters that were grown."""
-        found = cls(loss)
-        found.boosters_, found.categorical_, found.n_features_in_ = boosters, categorical, width
-        found.classes_ = np.array([False, True])
-        return found
+        """From trained boosters."""
+        ranker = cls(loss)
+        ranker.boosters_, ranker.categorical_, ranker.n_features_in_ = boosters, categorical, width
+        ranker.classes_ = np.array([False, True])
+        return ranker
 
-    def decision_function(self, X: Matrix) -> Array:
-        """Scores less the threshold; higher ranks first."""
-        return self._mean(X, output_margin=True) - self.threshold_
+    def _score(self, X: Matrix) -> Array:
+        return self._mean(X, output_margin=True)
 
-    def contributions(self, X: Matrix) -> Array:
-        """What each column adds to a row's score, by TreeSHAP; the last column is the rest."""
-        found = self._mean(X, pred_contribs=True)
-        found[:, -1] -= self.threshold_
-        return found
+    def _contributions(self, X: Matrix) -> Array:
+        """By TreeSHAP."""
+        return self._mean(X, pred_contribs=True)
 
-    def _mean(self, X: Matrix, **asked: bool) -> Array:
-        """Of what the boosters say."""
-        refuse_elsewhere(self, X=X)
-        X = validated(self, X, reset=False, **READING)
-        rows = _xgboost().DMatrix(X, **types_of(self.categorical_, self.n_features_in_))
-        answers = [one.predict(rows, **asked) for one in self._boosters()]
-        return np.asarray(np.mean(answers, axis=0, dtype=np.float64))
+    def _mean(self, X: Matrix, **output: bool) -> Array:
+        """Mean prediction of the boosters."""
+        types = types_of(self.categorical_, self.n_features_in_)
+        rows = of_xgboost("core").DMatrix(X, **types)
+        predictions = [booster.predict(rows, **output) for booster in self._models()]
+        return np.asarray(np.mean(predictions, axis=0, dtype=np.float64))
 
-    def _boosters(self) -> list[Any]:
-        """The boosters, read from their bytes once."""
-        if self._read_boosters is None:
-            booster = _xgboost().Booster
-            self._read_boosters = [booster(model_file=bytearray(one)) for one in self.boosters_]
-        return self._read_boosters
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**super().__getstate__(), "_read_boosters": None}
+    def _load(self) -> list[Any]:
+        booster = of_xgboost("core").Booster
+        return [booster(model_file=bytearray(each)) for each in self.boosters_]
 
 
 @dataclass(frozen=True)
-class Grown:
+class FoldBooster:
     """A booster with all its rounds, and the NDCG of its held-out rows after each of them."""
 
     booster: Any
@@ -103,50 +90,60 @@ class Grown:
         return np.frombuffer(self.booster[:n_rounds].save_raw("ubj"), np.uint8)
 
 
-class BoostedGrower:
-    """Grows trees on the workers, for each fold until its held-out list gets no better.
+class BoostedTrainer(Trainer):
+    """Trains trees on the workers, for each fold until its held-out NDCG stops rising.
 
     All folds keep the number of rounds with the best mean NDCG. A fold's rows are scored with the
     number that is best on the other folds.
     """
 
     averages = True
+    loss: ClassVar[str]
 
-    def __init__(self, loss: str, dealt: Dealt, settings: Settings) -> None:
-        self.loss, self.dealt = loss, dealt
-        self.params = {**PARAMS, "seed": settings.seed}
-        if loss == "binary":
-            self.params["objective"] = "binary:logistic"
+    @staticmethod
+    def left_out(rows: DaskFolds) -> str | None:
+        """Why XGBoost cannot be trained on these rows, if so."""
+        if find_spec("xgboost") is None:
+            return not_installed("xgboost")
+        if not rows.rows.has_own_processes:
+            return (
+                "xgboost.dask needs workers that are processes of their own: Client(processes=True)"
+            )
+        if is_sparse(rows.few.X):
+            return "XGBoost takes zeros that are not stored for missing values"
+        return None
 
-    def fold(self, number: int) -> Grown:
-        """Grown on the rows that a fold learns from, without a few of the next fold."""
-        learned, held_out = self.dealt.folds[number]
-        train = self._matrix(learned & ~self.dealt.again[number][0])
+    def fold(self, number: int) -> FoldBooster:
+        """Trained on the rows of a fold, without a few of the next fold."""
+        train, held_out = self.rows.folds[number]
         held = self._matrix(held_out)
-        measure = XGBoostMetric(STOPPED_BY)
-        grown = of_xgboost("dask").train(
+        metric = XGBoostMetric(STOPPED_BY)
+        params = {**PARAMS, "seed": self.seed}
+        if self.loss == "binary":
+            params["objective"] = "binary:logistic"
+        trained = of_xgboost("dask").train(
             None,
-            self.params,
-            train,
+            params,
+            self._matrix(train & ~self.rows.again[number][0]),
             MAX_ROUNDS,
             obj=None if self.loss == "binary" else TopPushObjective(TOP),
-            custom_metric=measure,
+            custom_metric=metric,
             evals=[(held, "held")],
-            callbacks=[measure.early_stopping(PATIENCE, save_best=False)],
+            callbacks=[metric.early_stopping(PATIENCE, save_best=False)],
             verbose_eval=False,
         )
-        quality = np.array(grown["history"]["held"][measure.__name__])
-        return Grown(grown["booster"], self.dealt.given.folds[number][1], quality)
+        quality = np.array(trained["history"]["held"][metric.__name__])
+        return FoldBooster(trained["booster"], self.rows.sample_folds[number][1], quality)
 
-    def whole(self, folds: list[Grown]) -> XGBoostTrees:
+    def whole(self, folds: list[FoldBooster]) -> XGBoostTrees:
         """The mean of all folds' trees, as that of `TopPushTrees`."""
         return self._ranker(self._of_common_rounds(folds))
 
-    def final(self, folds: list[Grown]) -> list[XGBoostTrees]:
+    def final(self, folds: list[FoldBooster]) -> list[XGBoostTrees]:
         """The trees of each fold in that mean."""
         return [self._ranker([one]) for one in self._of_common_rounds(folds)]
 
-    def unseen(self, folds: list[Grown]) -> list[XGBoostTrees]:
+    def unseen(self, folds: list[FoldBooster]) -> list[XGBoostTrees]:
         """The trees of each fold, with the number of rounds that is best on the other folds."""
         choose = choose_rounds(folds)
         return [
@@ -154,43 +151,43 @@ class BoostedGrower:
             for number, fold in enumerate(folds)
         ]
 
-    def _of_common_rounds(self, folds: list[Grown]) -> list[Where]:
+    def _of_common_rounds(self, folds: list[FoldBooster]) -> list[Where]:
         rounds = choose_rounds(folds)(range(len(folds)))
         return [fold.up_to(rounds) for fold in folds]
 
     def _ranker(self, boosters: list[Where]) -> XGBoostTrees:
-        dealt = self.dealt
-        categorical, width = dealt.given.columns.categorical, dealt.rows.shape[1]
+        categorical, width = self.rows.columns.categorical, self.rows.rows.shape[1]
         return XGBoostTrees.of(self.loss, boosters, categorical, width)
 
     def _matrix(self, where: Lazy) -> Any:
         """Some rows as XGBoost takes them."""
-        dealt = self.dealt
-        rows, labels = dealt.rows.subset(where), dealt.rows.subset_of(dealt.positive, where)
-        weight = None if dealt.weight is None else dealt.rows.subset_of(dealt.weight, where)
-        types = types_of(dealt.given.columns.categorical, dealt.rows.shape[1])
-        return of_xgboost("dask").DaskDMatrix(None, rows.lazy, labels, weight=weight, **types)
+        rows = self.rows.rows
+        weight = None if self.rows.weight is None else rows.subset_of(self.rows.weight, where)
+        return of_xgboost("dask").DaskDMatrix(
+            None,
+            rows.subset(where).lazy,
+            rows.subset_of(self.rows.positive, where),
+            weight=weight,
+            **types_of(self.rows.columns.categorical, rows.shape[1]),
+        )
+
+
+class BinaryTrainer(BoostedTrainer):
+    """With XGBoost's log loss."""
+
+    loss = "binary"
+
+
+class PairwiseTrainer(BoostedTrainer):
+    """With the pairwise loss of `TopPushObjective`."""
+
+    loss = "pairwise"
 
 
 def types_of(categorical: list[int], width: int) -> dict[str, Any]:
-    """What XGBoost is told of the columns."""
+    """The column types, as keywords of XGBoost's matrices."""
     if not categorical:
         return {}
     types = np.full(width, "q")
     types[categorical] = "c"
     return {"feature_types": types.tolist(), "enable_categorical": True}
-
-
-def why_not(dealt: Dealt) -> str | None:
-    """Why XGBoost cannot grow trees on these rows, if so."""
-    if find_spec("xgboost") is None:
-        return not_installed("xgboost")
-    if not dealt.rows.has_own_processes:
-        return "xgboost.dask needs workers that are processes of their own: Client(processes=True)"
-    if is_sparse(dealt.few.X):
-        return "XGBoost takes zeros that are not stored for missing values"
-    return None
-
-
-def _xgboost() -> Any:
-    return of_xgboost("core")

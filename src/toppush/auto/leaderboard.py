@@ -1,4 +1,4 @@
-"""What held-out rows say of each member and of the combination."""
+"""The held-out quality of each member and of the combination."""
 
 import pickle
 from collections.abc import Collection
@@ -6,43 +6,29 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from toppush import metrics
-from toppush.auto.combination import Lists, choose_weights, unseen_scores
-from toppush.auto.quality import Judge
-from toppush.folds.cross_fitted import Fold
+from toppush.auto.combination import (
+    COMBINATION,
+    MemberScores,
+    Quality,
+    choose_weights,
+    unseen_scores,
+)
+from toppush.auto.members import FittedMember
+from toppush.folds.splits import Fold
 from toppush.metrics import bootstrap
 from toppush.metrics.bootstrap import metric_at
 from toppush.metrics.cautions import AP, DRAWS, out_of_fold_precision
 from toppush.metrics.paired import side_by_side
 from toppush.types import Array
 
-COMBINATION = "combination"
-
 
 @dataclass(frozen=True)
-class Entry:
-    """A member on the board."""
+class Leaderboard:
+    """Held-out scores of all members, from which the table is made when it is first used."""
 
-    name: str
-    weight: float
-    seconds: float
-    n_rows: int
-    ranker: Any
-
-    @property
-    def size(self) -> int | None:
-        """Bytes that it takes in a file; None of an estimator of one's own that has no file."""
-        try:
-            return len(pickle.dumps(self.ranker))
-        except (pickle.PicklingError, AttributeError, TypeError):
-            return None
-
-
-@dataclass(frozen=True)
-class Board:
-    """Held-out lists of all members, from which the leaderboard is made when somebody asks."""
-
-    entries: list[Entry]
-    lists: Lists
+    members: dict[str, FittedMember]
+    weights: Array
+    scores: MemberScores
     folds: list[Fold]
     scoring: str | None
     seed: int
@@ -51,82 +37,86 @@ class Board:
 
     def rows(self) -> list[dict[str, Any]]:
         """A row for each member and the combination, the greatest score first."""
-        chosen = [one for one in self.entries if one.weight > 0.0]
-        whole = Entry(
-            COMBINATION,
-            1.0,
-            sum(one.seconds for one in self.entries),
-            max(one.n_rows for one in self.entries),
-            [one.ranker for one in chosen],
-        )
-        scores = [*self.lists.scores, self.combined]
-        rows = map(self._row, [*self.entries, whole], scores)
+        rows = [
+            self._row(name, float(weight), member.seconds, member.n_rows, member.ranker, scores)
+            for (name, member), weight, scores in zip(
+                self.members.items(), self.weights, self.scores.scores, strict=True
+            )
+        ]
+        members = self.members.values()
+        used = zip(members, self.weights, strict=True)
+        rankers = [member.ranker for member, weight in used if weight > 0.0]
+        seconds, n_rows = sum(one.seconds for one in members), max(one.n_rows for one in members)
+        rows.append(self._row(COMBINATION, 1.0, seconds, n_rows, rankers, self.combined))
         return sorted(rows, key=lambda row: (-row["score"], row["name"] != COMBINATION))
 
-    def _row(self, entry: Entry, scores: Array) -> dict[str, Any]:
-        judge = Judge(self.lists.positive, self.lists.weight, self.scoring)
-        precision, ndcg, recall = (float(one[0]) for one in judge.parts(scores[None]))
-        at_top = metrics.positives_at_top(
-            self.lists.positive, scores, sample_weight=self.lists.weight
-        )
-        low, high = self._interval(scores, precision)
+    def _row(
+        self, name: str, weight: float, seconds: float, n_rows: int, ranker: Any, scores: Array
+    ) -> dict[str, Any]:
+        positive, mass = self.scores.positive, self.scores.weight
+        quality = Quality(positive, mass, self.scoring)
+        precision, ndcg, recall = (float(part[0]) for part in quality.parts(scores[None]))
+        low = high = None
+        if not self.scores.is_weighted:  # intervals do not support weights
+            interval = out_of_fold_precision(positive, scores, precision)
+            low, high = interval.low, interval.high
         return {
-            "name": entry.name,
-            "weight": entry.weight,
-            "score": float(judge(scores[None])[0]),
-            "positives_at_top": at_top,
+            "name": name,
+            "weight": weight,
+            "score": float(quality(scores[None])[0]),
+            "positives_at_top": metrics.positives_at_top(positive, scores, sample_weight=mass),
             "recall_before_10": recall,
             "average_precision": precision,
             "average_precision_low": low,
             "average_precision_high": high,
             "ndcg": ndcg,
-            "seconds": entry.seconds,
-            "rows": entry.n_rows,
-            "size": entry.size,
+            "seconds": seconds,
+            "rows": n_rows,
+            "size": _size(ranker),
         }
 
-    def _interval(self, scores: Array, value: float) -> tuple[float, float] | tuple[None, None]:
-        """Of average precision; intervals know no weights of rows."""
-        if self.lists.is_weighted:
-            return None, None
-        found = out_of_fold_precision(self.lists.positive, scores, value)
-        return found.low, found.high
-
     def compared(self, name: str) -> bootstrap.Interval:
-        """Average precision of the combination less that of a member, with its interval."""
-        place = [one.name for one in self.entries].index(name)
-        return self._apart(self.lists.scores[place])
+        """Average precision of the combination minus that of a member, with its interval."""
+        return self._difference(self.scores.scores[list(self.members).index(name)])
 
     def without(self, names: Collection[str]) -> bootstrap.Interval | None:
-        """Average precision of the combination less that of one without some members.
+        """Average precision of the combination minus that of one without some members.
 
-        None if rows are weighted, or no base model would remain.
+        None if rows are weighted, or no member would remain.
         """
-        kept = [place for place, one in enumerate(self.entries) if one.name not in names]
-        if not kept or self.lists.is_weighted:
+        kept = [place for place, name in enumerate(self.members) if name not in names]
+        if not kept or self.scores.is_weighted:
             return None
-        if all(one.weight == 0.0 for one in self.entries if one.name in names):
+        if all(self.weights[place] == 0.0 for place in set(range(len(self.members))) - set(kept)):
             return bootstrap.Interval(0.0, 0.0, 0.0)
-        lists = replace(self.lists, scores=self.lists.scores[kept])
-        weights = choose_weights(lists, self.scoring, self.seed)
-        return self._apart(unseen_scores(lists, self.folds, weights, self.scoring, self.seed))
+        scores = replace(self.scores, scores=self.scores.scores[kept])
+        weights = choose_weights(scores, self.scoring, self.seed)
+        return self._difference(unseen_scores(scores, self.folds, weights, self.scoring, self.seed))
 
-    def _apart(self, scores: Array) -> bootstrap.Interval:
-        """Average precision of the combination less that of another ranking."""
-        lists, metrics = {"combined": self.combined, "other": scores}, {AP: metric_at(AP)}
-        both = side_by_side(self.lists.positive, lists, metrics, draws=DRAWS)
-        return both.difference("combined", "other", AP)
+    def _difference(self, scores: Array) -> bootstrap.Interval:
+        """Average precision of the combination minus that of another ranking."""
+        rankings = {COMBINATION: self.combined, "other": scores}
+        both = side_by_side(self.scores.positive, rankings, {AP: metric_at(AP)}, draws=DRAWS)
+        return both.difference(COMBINATION, "other", AP)
 
-    def behind(self) -> dict[str, bootstrap.Interval]:
-        """Members whose list is better than the combination by more than noise."""
-        if self.lists.is_weighted:
+    def better_members(self) -> dict[str, bootstrap.Interval]:
+        """Members that rank significantly better than the combination; none with weights."""
+        if self.scores.is_weighted:
             return {}
-        judge = Judge(self.lists.positive, self.lists.weight)
-        own = judge.parts(self.combined[None])[0][0]
-        found = {}
-        for entry, scores in zip(self.entries, self.lists.scores, strict=True):
-            if judge.parts(scores[None])[0][0] > own:
-                apart = self.compared(entry.name)
-                if apart.high < 0.0:
-                    found[entry.name] = apart
-        return found
+        quality = Quality(self.scores.positive, self.scores.weight)
+        own = quality.parts(self.combined[None])[0][0]
+        better = {}
+        for name, scores in zip(self.members, self.scores.scores, strict=True):
+            if quality.parts(scores[None])[0][0] > own:
+                difference = self._difference(scores)
+                if difference.high < 0.0:
+                    better[name] = difference
+        return better
+
+
+def _size(ranker: Any) -> int | None:
+    """Bytes of a pickled ranker; None if it cannot be pickled."""
+    try:
+        return len(pickle.dumps(ranker))
+    except (pickle.PicklingError, AttributeError, TypeError):
+        return None

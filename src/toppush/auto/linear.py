@@ -1,4 +1,4 @@
-"""Linear rankers whose form of columns and strength of penalty the folds choose."""
+"""Linear rankers whose column representation and penalty are chosen by cross-validation."""
 
 import itertools
 import warnings
@@ -13,90 +13,70 @@ from scipy.special import expit
 from sklearn.base import _fit_context
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
-from sklearn.utils import Tags
+from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import check_is_fitted
 
-from toppush.auto.quality import Judge
-from toppush.folds.cross_fitted import (
-    Fold,
-    Turn,
-    folds_of,
+from toppush.auto.combination import Quality
+from toppush.folds.scores import (
+    Part,
     in_order,
-    in_turn,
-    nested,
-    require_two_of_each,
+    location_and_scale,
+    mean_over_fits,
     scored_in_turn,
-    some_rows,
     top_mean,
-    weights_of,
-    within,
 )
+from toppush.folds.splits import Folds, Turn, in_turn, make_folds, nested, some_rows, within
 from toppush.matrices import dense, is_sparse, stored, times
-from toppush.models.base import (
-    LABEL,
-    DegenerateWarning,
-    Ranker,
-    refuse_elsewhere,
-    two_classes,
-    unchanged_on_failure,
-)
+from toppush.models.base import LABEL, DegenerateWarning, refuse_elsewhere, unchanged_on_failure
+from toppush.models.cross_fitted import READING, TOP, CrossFitted
 from toppush.models.curves import Curves
 from toppush.models.linear import TopPush
 from toppush.system.threads import check_cancelled
 from toppush.tables.validation import validated
 from toppush.types import Array, Labels, Mask, Matrix, Where
 
-TOP = 0.01
-"""Share of the negatives that makes the top, by which scores are shifted."""
 Penalty = tuple[float, float]
 PENALTIES: dict[str, tuple[Penalty, ...]] = {
     "logistic": ((1e2, TOP), (1.0, TOP), (1e-2, TOP)),
     "push": ((1e-1, 0.1), (1e-3, TOP)),
 }
-"""What is tried: penalties of half the squared weights, beside the sum of log losses or beside a
-mean, and shares of the negatives that are pushed against."""
+"""The grid of each loss: the factor of half the squared weights, against the sum of log losses or
+against a mean loss, and the share of negatives in the top of `TopPush`."""
 MOST_STEPS = 100
 FEW_NUMBERS, FEW_ENTRIES = 200, 1_000_000
-"""Numbers that columns become, and entries of all rows, up to which Newton's method is faster."""
+"""Features, and entries of all rows, up to which Newton's method is faster."""
 TINY, LARGEST_STEP, STILL = 1e-9, 5.0, 1e-3
-"""Of that method: what keeps its matrix regular, and the greatest change of a weight in a step
-that is taken, and at which it ends."""
-READING: dict[str, Any] = {
-    "accept_sparse": "csr",
-    "dtype": np.float64,
-    "ensure_all_finite": "allow-nan",
-}
-"""How rows are checked."""
+"""Of that method: added to the diagonal of its matrix, the greatest change of a weight in a step,
+and the change at which it ends."""
 PIECES = 8
 SEARCH_ROWS = 5_000
-"""Rows by which form and strength are chosen, of both classes as they come."""
+"""Rows by which representation and penalty are chosen, of both classes in proportion."""
 FEW_OF_A_CLASS = 250
 """Rows of the rarer class, of those, up to which settings are chosen by fits that did not see the
-judged rows. With more of them the folds' own fits do, at half the cost: the optimism that this
-leaves falls with the number of rows."""
+evaluated rows. With more of them the folds' own fits choose, at half the cost: the optimism that
+this leaves falls with the number of rows."""
 FEW_COLUMNS = 2_000
-"""Columns of sparse rows up to which they may bend."""
+"""Columns of sparse rows up to which curves are tried."""
 TOL = 1e-1
-"""Of the push: on most sets an early end ranks other rows better than the optimum does."""
+"""Of `TopPush`: on most data sets stopping early ranks new rows better than the optimum does."""
 
 
-class TopLinear(Ranker):
-    """Linear ranker on the columns or on a curve for each, as the folds say.
+class TopLinear(CrossFitted):
+    """Linear ranker on the columns or on a curve of each, chosen by cross-validation.
 
     Parameters
     ----------
     loss : {"logistic", "push"}, default="logistic"
         Logistic regression, or `TopPush`.
     form : {"auto", "scaled", "straight", "curves"}, default="auto"
-        Columns divided by their largest entry; columns over their range, their most common value
-        apart; or curves over their quantiles. "auto" lets the folds choose.
+        Representation of the columns: divided by their largest entry; over their range, with the
+        most common value apart; or as curves over their quantiles. "auto" cross-validates.
     categorical_features : list of int, optional
-        Columns that hold categories, by number.
+        Positions of categorical columns.
     cv : int, splitter or iterable of (train, held-out) pairs, optional
-        By default four folds, drawn anew.
+        By default four shuffled folds.
     random_state : int, RandomState or None, default=0
-        What draws the folds.
+        Shuffles the folds.
     verbose : int, default=0
         Without effect.
     positive : optional
@@ -105,15 +85,14 @@ class TopLinear(Ranker):
     Attributes
     ----------
     form_, penalty_ : str, list of two numbers
-        What the folds chose: the form, the penalty, and the share of negatives that is pushed
-        against.
-    coef_ : array of shape (1, n_numbers)
-        Weights of the numbers that columns become.
+        The chosen representation, penalty, and share of negatives in the top.
+    coef_ : array of shape (1, n_features_out)
+        Weights of the features made of the columns.
     out_of_fold_ : array of shape (n_samples,)
-        Scores of the training rows by weights that were fitted to other rows, with the form and
-        penalty that other rows chose, less the threshold.
+        Scores of the training rows by weights that were fitted to other rows, with the settings
+        that other rows chose, less the threshold.
     threshold_ : float
-        Mean of the greatest of these scores of negatives, 1 % of them.
+        Mean out-of-fold score of the highest 1 % of the negatives.
     classes_ : array of shape (2,)
         The second class is the positive one.
     n_features_in_ : int
@@ -132,7 +111,6 @@ class TopLinear(Ranker):
 
     form_: str
     coef_: Array
-    threshold_: float
 
     def __init__(
         self,
@@ -146,18 +124,13 @@ class TopLinear(Ranker):
         verbose: int = 0,
         positive: object = None,
     ) -> None:
-        self.loss = loss
-        self.form = form
-        self.categorical_features = categorical_features
-        self.cv = cv
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
-        self.positive = positive
+        self.loss, self.form, self.categorical_features = loss, form, categorical_features
+        self.cv, self.n_jobs, self.random_state = cv, n_jobs, random_state
+        self.verbose, self.positive = verbose, positive
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Matrix, y: Labels, sample_weight: ArrayLike | None = None) -> Self:
-        """Choose the form and the strength, then learn the weights.
+        """Choose the representation and the penalty, then learn the weights.
 
         Parameters
         ----------
@@ -174,60 +147,32 @@ class TopLinear(Ranker):
         """
         with unchanged_on_failure(self):
             rows, folds = self._read_training(X, y, sample_weight)
-            tried = self._try(rows, folds)
-            form, penalty = tried.settings[tried.best]
-            made = Features.of(rows, form)
-            scores = tried.unseen(self.loss, rows, folds)
-            weights, shift = fit_weights(self.loss, made.matrix, rows, penalty)
+            search = self._search(rows, folds)
+            form, penalty = search.settings[search.best]
+            features = Features.of(rows, form)
+            scores = search.unseen(self.loss, rows, folds)
+            weights, shift = fit_weights(self.loss, features.matrix, rows, penalty)
             self.form_, self.penalty_ = form, list(penalty)
-            self.coef_ = (weights * made.factor)[None, :]
-            self.curves_ = None if made.curves is None else made.curves.arrays()
+            self.coef_ = (weights * features.factor)[None, :]
+            self.curves_ = None if features.curves is None else features.curves.arrays()
             above = top_mean(scores[~rows.positive], TOP)
             self.threshold_ = shift + above
             self.out_of_fold_ = scores - above
         return self
 
-    def decision_function(self, X: Matrix) -> Array:
-        """Scores less the threshold; higher ranks first.
+    def _score(self, X: Matrix) -> Array:
+        return np.asarray(X @ self.coef_[0])
 
-        Only the order counts; a score above 0 exceeds that of the top training negatives and is
-        not a decision.
-
-        Parameters
-        ----------
-        X : array, sparse matrix or data frame of shape (n_samples, n_features)
-
-        Returns
-        -------
-        array of shape (n_samples,)
-        """
-        check_is_fitted(self)
-        return np.asarray(self._numbers(X) @ self.coef_[0] - self.threshold_)
-
-    def contributions(self, X: Matrix) -> Array:
-        """What each column adds to a row's score; the last column is the rest.
-
-        Parameters
-        ----------
-        X : array, sparse matrix or data frame of shape (n_samples, n_features)
-
-        Returns
-        -------
-        array of shape (n_samples, n_features + 1)
-            Rows sum to `decision_function`.
-        """
-        check_is_fitted(self)
-        numbers = self._numbers(X)
+    def _contributions(self, X: Matrix) -> Array:
         if self.curves_ is None:
-            found = dense(times(numbers, self.coef_[0]))
+            added = dense(times(X, self.coef_[0]))
         else:
-            found = dense(numbers @ self._curves.per_column(self.coef_[0]))
-        return np.column_stack([found, np.full(len(found), -self.threshold_)])
+            added = dense(X @ self._curves.per_column(self.coef_[0]))
+        return np.column_stack([added, np.zeros(len(added))])
 
-    def _numbers(self, X: Matrix) -> Matrix:
-        """What the columns of rows to score become."""
-        refuse_elsewhere(self, X=X)
-        X = validated(self, X, reset=False, **READING)
+    def _read(self, X: Matrix) -> Matrix:
+        """The features of rows to score."""
+        X = super()._read(X)
         return X if self.curves_ is None else self._curves.transform(X)
 
     @property
@@ -237,46 +182,44 @@ class TopLinear(Ranker):
 
     def _read_training(
         self, X: Matrix, y: Labels, sample_weight: ArrayLike | None
-    ) -> tuple["Rows", list[Fold]]:
+    ) -> tuple["WeightedRows", Folds]:
         refuse_elsewhere(self, X=X)
         X, y = validated(self, X, y, **READING)
-        self.classes_ = two_classes(y, self.positive)
-        weight = weights_of(sample_weight, X)
-        counted = np.arange(len(y)) if weight is None else np.flatnonzero(weight > 0)
-        positive = np.asarray(y == self.classes_[1])
-        require_two_of_each(positive[counted], self.classes_)
+        positive, weight, counted = self._read_classes(X, y, sample_weight)
         categorical = np.zeros(X.shape[1], bool)
         categorical[[] if self.categorical_features is None else self.categorical_features] = True
-        rows = Rows(X, positive, weight, categorical)
-        return rows, folds_of(self.cv, y, positive, counted, self.random_state)
+        rng = check_random_state(self.random_state)
+        places = make_folds(self.cv, y, positive, counted, rng)
+        folds = [(counted[train], counted[held]) for train, held in places]
+        return WeightedRows(X, positive, weight, categorical), folds
 
-    def _try(self, rows: "Rows", folds: list[Fold]) -> "Tried":
-        """Scores of some held-out rows by each form and penalty, and again for each turn."""
+    def _search(self, rows: "WeightedRows", folds: Folds) -> "Search":
+        """Held-out scores of some rows by each setting, and again for each turn."""
         where = some_rows(rows.positive, SEARCH_ROWS)
         some, parts = rows.part(where), [within(fold, where) for fold in folds]
         turns = [
             Turn(turn.fold, *within((turn.choosing, turn.judged), where))
             for turn in in_turn(folds, rows.positive)
         ]
-        settings, lists, inner = [], [], []
+        settings, scores, inner = [], [], []
         inner_folds = [self._inner(parts, turn, some.positive) for turn in turns]
         for form in self._forms(rows):
             matrix = Features.of(some, form).matrix
             for penalty in PENALTIES[self.loss]:
                 settings.append((form, penalty))
-                fits = Fits(self.loss, matrix, some, penalty)
-                lists.append(fits.held_scores(parts))
+                fits = CachedFits(self.loss, matrix, some, penalty)
+                scores.append(fits.held_scores(parts))
                 inner.append([fits.held_scores(own) for own in inner_folds])
-        return Tried(settings, np.array(lists), np.array(inner), some)
+        return Search(settings, np.array(scores), np.array(inner), some)
 
-    def _inner(self, folds: list[Fold], turn: Turn, positive: Mask) -> list[Fold]:
+    def _inner(self, folds: Folds, turn: Turn, positive: Mask) -> Folds:
         """Folds that choose in a turn, see `FEW_OF_A_CLASS`."""
         if min(positive.sum(), (~positive).sum()) <= FEW_OF_A_CLASS:
             return nested(folds, turn, positive)
         return [(train, np.intersect1d(held, turn.choosing)) for train, held in folds]
 
-    def _forms(self, rows: "Rows") -> list[str]:
-        """Forms that are tried."""
+    def _forms(self, rows: "WeightedRows") -> list[str]:
+        """The representations to try."""
         if self.form != "auto":
             return [self.form]
         if not is_sparse(rows.X):
@@ -284,16 +227,10 @@ class TopLinear(Ranker):
         binary = len(np.unique(stored(rows.X)[:10_000])) < 2
         return ["scaled"] if binary or rows.X.shape[1] > FEW_COLUMNS else ["scaled", "curves"]
 
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.poor_score = True  # `predict` marks the very top, not the classes
-        tags.input_tags.allow_nan = True
-        return tags
-
 
 @dataclass(frozen=True)
-class Rows:
-    """Training rows, and what is known of them."""
+class WeightedRows:
+    """Training rows with their classes and weights, and which columns are categorical."""
 
     X: Matrix
     positive: Mask
@@ -302,28 +239,28 @@ class Rows:
 
     @property
     def mass(self) -> Array:
-        """Weights, 1 if none were given."""
+        """The weights, 1 if there are none."""
         return np.ones(len(self.positive)) if self.weight is None else self.weight
 
-    def part(self, where: Where, X: Matrix | None = None) -> "Rows":
-        """Some of them, as they are or as `X` has them."""
+    def part(self, where: Where, X: Matrix | None = None) -> "WeightedRows":
+        """Some of the rows, with the columns of `X` if it is given."""
         weight = None if self.weight is None else self.weight[where]
         X = self.X if X is None else X
-        return Rows(X[where], self.positive[where], weight, self.categorical)
+        return WeightedRows(X[where], self.positive[where], weight, self.categorical)
 
 
 @dataclass(frozen=True)
 class Features:
-    """What columns become, and how."""
+    """The features made of the columns, and how."""
 
     matrix: Matrix
     curves: Curves | None
     factor: Array | float = 1.0
-    """By which a weight of the matrix becomes one of the columns."""
+    """Ratio of the weight of a column to that of its feature."""
 
     @classmethod
-    def of(cls, rows: Rows, form: str) -> "Features":
-        """From training rows; no labels are asked, so folds may share it."""
+    def of(cls, rows: WeightedRows, form: str) -> "Features":
+        """From training rows; no labels are used, so folds may share it."""
         if form == "scaled":
             largest = np.ravel(dense(abs(rows.X).max(axis=0)))
             factor = 1.0 / np.where(largest > 0.0, largest, 1.0)
@@ -334,41 +271,42 @@ class Features:
 
 
 @dataclass(frozen=True)
-class Tried:
-    """Scores of some held-out rows by each setting, a form and a penalty."""
+class Search:
+    """Held-out scores of some rows by each setting: a representation and a penalty."""
 
     settings: list[tuple[str, Penalty]]
-    lists: Array
-    """A row of scores for each setting."""
+    scores: Array
+    """A row for each setting."""
     inner: Array
-    """The same for each turn, by fits that did not see the rows that it judges."""
-    rows: "Rows"
+    """The same for each turn, by fits that did not see the rows it evaluates."""
+    rows: WeightedRows
 
     @property
     def best(self) -> int:
         """The setting with the best ranking of all rows."""
-        return self._best(self.lists)
+        return self._best(self.scores)
 
     def best_in(self, turn: int) -> int:
         """The setting with the best ranking of the rows that choose in a turn."""
         return self._best(self.inner[:, turn])
 
-    def _best(self, lists: Array) -> int:
-        known = ~np.isnan(lists[0])
-        judge = Judge(self.rows.positive[known], self.rows.mass[known])
-        return int(np.argmax(np.round(judge(lists[:, known]), 12)))
+    def _best(self, scores: Array) -> int:
+        known = ~np.isnan(scores[0])
+        quality = Quality(self.rows.positive[known], self.rows.mass[known])
+        return int(np.argmax(np.round(quality(scores[:, known]), 12)))
 
-    def unseen(self, loss: str, rows: "Rows", folds: list[Fold]) -> Array:
-        """Scores of all held-out rows by settings chosen without them, spread as by the best."""
+    def unseen(self, loss: str, rows: WeightedRows, folds: Folds) -> Array:
+        """Scores of all held-out rows by settings chosen without them."""
         matrix_of = cache(lambda form: Features.of(rows, form).matrix)
         best, turns = self.best, itertools.count()
 
         def scores_by(place: int, turn: Turn) -> Array:
-            if len(self.lists[place]) == len(rows.positive):
-                return np.asarray(self.lists[place][turn.judged])
+            if len(self.scores[place]) == len(rows.positive):
+                return np.asarray(self.scores[place][turn.judged])
             form, penalty = self.settings[place]
             fold = folds[turn.fold][0], turn.judged
-            return Fits(loss, matrix_of(form), rows, penalty).held_scores([fold])[turn.judged]
+            fits = CachedFits(loss, matrix_of(form), rows, penalty)
+            return fits.held_scores([fold])[turn.judged]
 
         def score(turn: Turn) -> Array:
             place = self.best_in(next(turns))
@@ -378,22 +316,17 @@ class Tried:
         return scored_in_turn(folds, rows.positive, score)
 
 
-class Fits:
-    """Fits of one penalty to parts of the rows, each made once."""
+class CachedFits:
+    """Fits with one setting to parts of the rows, each made once."""
 
-    def __init__(self, loss: str, matrix: Matrix, rows: Rows, penalty: Penalty) -> None:
+    def __init__(self, loss: str, matrix: Matrix, rows: WeightedRows, penalty: Penalty) -> None:
         self._loss, self._matrix, self._rows, self._penalty = loss, matrix, rows, penalty
         self._scores: dict[bytes, Array] = {}
 
-    def held_scores(self, folds: list[Fold]) -> Array:
-        """Scores of the held-out rows by weights that did not see them, NaN of others."""
-        n_rows = len(self._rows.positive)
-        total, times = np.zeros(n_rows), np.zeros(n_rows)
-        for train, held in folds:
-            total[held] += self._scores_by(train)[held]
-            times[held] += 1
-        with np.errstate(invalid="ignore"):
-            return np.asarray(total / times)
+    def held_scores(self, folds: Folds) -> Array:
+        """Scores of the held-out rows by weights that did not see them, NaN for others."""
+        parts: list[Part] = [(held, self._scores_by(train)[held]) for train, held in folds]
+        return mean_over_fits(parts, len(self._rows.positive))
 
     def _scores_by(self, train: Where) -> Array:
         """Scores of all rows by a fit to some; two folds share the fit without either of them."""
@@ -406,18 +339,19 @@ class Fits:
         return self._scores[key]
 
 
-def fit_weights(loss: str, matrix: Matrix, rows: Rows, penalty: Penalty) -> tuple[Array, float]:
-    """Weights of the numbers that columns have become, and the mean score of negatives.
+def fit_weights(
+    loss: str, matrix: Matrix, rows: WeightedRows, penalty: Penalty
+) -> tuple[Array, float]:
+    """Weights of the features, and the mean score of negatives.
 
-    Scores of the rows have deviation 1: those of fits that push differ in size from fold to fold.
+    Scores are scaled to standard deviation 1: those of `TopPush` differ in size between folds.
     """
     weights = _weights(loss, matrix, rows, penalty)
-    scores = matrix @ weights
-    spread = float(scores.std()) or 1.0
-    return weights / spread, float(scores[~rows.positive].mean()) / spread
+    center, scale = location_and_scale(matrix @ weights, rows.positive)
+    return weights / scale, center / scale
 
 
-def _weights(loss: str, matrix: Matrix, rows: Rows, penalty: Penalty) -> Array:
+def _weights(loss: str, matrix: Matrix, rows: WeightedRows, penalty: Penalty) -> Array:
     if loss == "push":
         lam, top = penalty
         return _coefficients(TopPush(lam, top=top, tol=TOL, n_jobs=1), matrix, rows)
@@ -427,7 +361,7 @@ def _weights(loss: str, matrix: Matrix, rows: Rows, penalty: Penalty) -> Array:
     return _coefficients(model, matrix, rows)
 
 
-def _coefficients(model: Any, matrix: Matrix, rows: Rows) -> Array:
+def _coefficients(model: Any, matrix: Matrix, rows: WeightedRows) -> Array:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", (ConvergenceWarning, DegenerateWarning))
         model.fit(matrix, rows.positive, sample_weight=rows.weight)
@@ -435,19 +369,21 @@ def _coefficients(model: Any, matrix: Matrix, rows: Rows) -> Array:
 
 
 def _newton(Z: Array, positive: Mask, mass: Array, strength: float) -> Array:
-    """Logistic regression with an intercept by Newton's method, for few numbers.
+    """Logistic regression with an intercept by Newton's method, for few features.
 
-    scikit-learn's takes 4 ms for 500 rows, most of it not in the sums, and folds ask 20 times.
+    scikit-learn's takes 4 ms for 500 rows, most of it overhead, and a search fits it 20 times.
     """
     Z = np.column_stack([Z, np.ones(len(Z))])
     ridge = np.append(np.full(Z.shape[1] - 1, strength), 0.0)
     weights = np.zeros(Z.shape[1])
     for _ in range(MOST_STEPS):
         share = expit(Z @ weights)
-        slope = Z.T @ (mass * (share - positive)) + ridge * weights
+        gradient = Z.T @ (mass * (share - positive)) + ridge * weights
         scaled = Z * np.sqrt(mass * share * (1.0 - share))[:, None]
-        bend = scaled.T @ scaled + np.diag(ridge + TINY)  # half the work of two different factors
-        step = np.linalg.solve(bend, slope)
+        hessian = scaled.T @ scaled + np.diag(
+            ridge + TINY
+        )  # half the work of two different factors
+        step = np.linalg.solve(hessian, gradient)
         weights -= step / max(1.0, float(np.abs(step).max()) / LARGEST_STEP)
         if np.abs(step).max() < STILL:
             break

@@ -1,19 +1,25 @@
-"""The members of `TopRanker`: how each is made, and when it is left out."""
+"""The base models of `TopRanker`: how each is made and fitted, and when it is left out.
 
+A base model is a `Member`. To add one, put it into `MEMBERS`, and its name into the `EFFORTS` that
+fit it by default.
+"""
+
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from inspect import isclass, signature
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone
 from sklearn.model_selection._search import BaseSearchCV
 from sklearn.utils import _safe_indexing
 
-from toppush.auto.leaderboard import COMBINATION
+from toppush.auto.combination import COMBINATION
 from toppush.auto.linear import TopLinear
-from toppush.folds.cross_fitted import Fold, drawn_folds, in_unit, within
+from toppush.folds.scores import location_and_scale, mean_over_fits, on_scale_of
+from toppush.folds.splits import Folds, shuffled_folds, within
 from toppush.matrices import is_sparse, stored
 from toppush.metrics.scoring import gives_scores, scores_of
 from toppush.models.additive import TopPushAdditive
@@ -25,24 +31,27 @@ from toppush.system.threads import check_cancelled
 from toppush.tables.frames import FrameColumns
 from toppush.types import Array, Mask, Matrix, Where
 
+if TYPE_CHECKING:
+    from toppush.auto.dask_folds import DaskFolds
+
 WEIGHT = "sample_weight"
 NO_FILE = "neither a model file nor an ONNX export can hold it"
 MANY_COLUMNS = 50_000
-"""Columns beyond which trees of a forest are not worth their time."""
+"""FrameColumns beyond which forests, curves and networks take too long."""
 
 
 @dataclass(frozen=True)
 class Effort:
-    """How much is spent."""
+    """Which members are fitted, and how large they are."""
 
     members: tuple[str, ...]
     n_folds: int
     n_boosted: int
     """Members of an ensemble of boosted trees for each fold."""
     forest_rows: int
-    """Rows that the trees of a forest see, all together; within limits."""
+    """Rows of all trees of a forest together; within limits."""
     forest_trees: tuple[int, int]
-    """Least and most trees of a forest."""
+    """Minimum and maximum number of trees of a forest."""
 
 
 EFFORTS = {
@@ -58,289 +67,272 @@ EFFORTS = {
 
 
 @dataclass(frozen=True)
-class Given:
-    """The rows of a fit, as members may see them."""
+class FitData:
+    """The rows of a fit as members see them, and the settings of the fit."""
 
     X: Any
-    """As they came."""
+    """As passed to `fit`."""
     numbers: Matrix
     """As numbers, see `FrameColumns`."""
     columns: FrameColumns
     positive: Mask
     weight: Array | None
-    folds: list[Fold]
+    folds: Folds
+    effort: Effort
+    n_jobs: int | None = None
+    seed: int = 0
     folds_matter: bool = False
-    """Whether rows may be parted in no other way, as by groups."""
-    n_elsewhere: int = 0
-    """Rows that a cluster holds, of which some are listed here; 0 if they are in this process."""
+    """Whether members must use these folds, as with groups."""
+    on_dask: "DaskFolds | None" = None
+    """The rows on a cluster; `positive`, `weight` and `folds` are those of a sample, and there is
+    no X."""
 
     @property
     def n_rows(self) -> int:
-        """How many there are."""
+        """Number of rows in this process."""
         return len(self.positive)
 
     @property
-    def n_taught(self) -> int:
-        """How many members are fitted to."""
-        return self.n_elsewhere or self.n_rows
+    def n_fitted(self) -> int:
+        """Number of rows that members are fitted to."""
+        return self.n_rows if self.on_dask is None else self.on_dask.n_counted
 
     @property
-    def all_teach(self) -> bool:
-        """Whether every row is one that some fold learns from; of folds by time the last is not."""
-        taught = np.zeros(self.n_rows, bool)
+    def all_train(self) -> bool:
+        """Whether some fold trains on every row; not with folds by time."""
+        trained = np.zeros(self.n_rows, bool)
         for train, _ in self.folds:
-            taught[train] = True
-        return bool(taught.all())
+            trained[train] = True
+        return bool(trained.all())
 
-    def part(self, where: Where) -> "Given":
+    def part(self, where: Where) -> "FitData":
         """Some of the rows, with their part of the folds."""
-        return Given(
-            _safe_indexing(self.X, where),
-            self.numbers[where],
-            self.columns,
-            self.positive[where],
-            None if self.weight is None else self.weight[where],
-            [within(fold, where) for fold in self.folds],
-            self.folds_matter,
+        return replace(
+            self,
+            X=_safe_indexing(self.X, where),
+            numbers=self.numbers[where],
+            positive=self.positive[where],
+            weight=None if self.weight is None else self.weight[where],
+            folds=[within(fold, where) for fold in self.folds],
         )
 
 
 @dataclass(frozen=True)
-class Settings:
-    """What members are told besides their rows."""
-
-    effort: Effort
-    n_jobs: int | None
-    seed: int
-
-
-@dataclass(frozen=True)
-class Fitted:
-    """A member that is fitted, and its scores of rows that it did not see."""
+class FittedMember:
+    """A fitted member, and its scores of rows that it did not see."""
 
     ranker: Any
     out_of_fold: Array
-    raw: bool
-    """Whether it is given rows as they came, not as numbers."""
+    raw: bool = False
+    """Whether it scores rows as passed by the user, not as numbers."""
     second: Array | None = None
-    """Scores of a few rows by a second fit that did not see them, NaN for others, if the mean of
-    the fits scores new rows; None if one fit does."""
-
-
-class Candidate(Protocol):
-    """What may take part, wherever the rows are."""
-
-    def left_out(self, given: Given) -> str | None:
-        """Why it does not take part, if so."""
-
-    def fit(self, given: Given, settings: Settings) -> Fitted:
-        """Fit to all rows, and score each by a fit that did not see it."""
-
-
-Maker = Callable[[Given, Settings], BaseEstimator]
+    """Scores of a few rows by a second fold model, NaN for others, if fold models are averaged;
+    None if one fit scores new rows."""
+    seconds: float = 0.0
+    n_rows: int = 0
 
 
 @dataclass(frozen=True)
 class Member:
-    """A kind of ranker that may take part; `make` gives a fresh one."""
+    """A base model: `make` gives an unfitted estimator."""
 
-    make: Maker
+    make: Callable[[FitData], BaseEstimator]
     engine: str | None = None
-    """A package that it needs and that does not come with toppush."""
-    refuses: Callable[[Given], str | None] = lambda given: None
-    """Why it cannot be fitted to some rows, if so."""
-    raw: bool = False
+    """A package that it needs and that is not installed with toppush."""
     cross_fits: bool = False
-    """Whether its `fit` gives scores of rows that were held out."""
+    """Whether its `fit` gives out-of-fold scores, as that of `CrossFitted`."""
+    raw: bool = False
+    """Whether it takes rows as passed by the user, not as numbers."""
+    sparse_missing: bool = True
+    """Whether it takes missing values in sparse rows."""
+    most_columns: int | None = None
+    """Number of columns beyond which it is left out."""
+    refuses: Callable[[FitData], str | None] = lambda data: None
+    """Any other reason why it cannot be fitted to some rows."""
+    dask: str | None = None
+    """How it is fitted to rows of Dask, see `toppush.auto.dask.trainers`; None if it cannot be."""
 
-    def left_out(self, given: Given) -> str | None:
+    def left_out(self, data: FitData) -> str | None:
         """Why it does not take part, if so."""
+        if data.on_dask is not None:
+            from toppush.auto.dask import left_out
+
+            return left_out(self.dask, data.on_dask)
         if self.engine is not None and find_spec(self.engine) is None:
             return not_installed(self.engine)
-        return self.refuses(given)
+        width = data.numbers.shape[1]
+        if self.most_columns is not None and width > self.most_columns:
+            return f"{width:,} columns are too many for it"
+        if not self.sparse_missing and has_sparse_missing(data.numbers):
+            return "it does not take missing values in sparse rows"
+        return self.refuses(data)
 
-    def limits(self, given: Given, settings: Settings) -> str | None:
+    def limits(self, data: FitData) -> str | None:
         """What cannot be done with it once it is fitted, if anything."""
-        ranker = self.make(given, settings)
+        ranker = self.make(data)
         if not hasattr(_last(ranker), "contributions"):
             return f"explanations count its part as '(other)', and {NO_FILE}"
         return None if _last(ranker) is ranker else NO_FILE
 
-    def fit(self, given: Given, settings: Settings) -> Fitted:
+    def fit(self, data: FitData) -> FittedMember:
         """Fit to all rows, and score each by a fit that did not see it."""
-        ranker = self.make(given, settings)
-        if self.cross_fits:
-            ranker = _fit(ranker, given.numbers, given)
-            second = getattr(ranker, "second_scores_", None)
-            fitted = Fitted(ranker, ranker.out_of_fold_, self.raw, second)
-            return fitted if given.all_teach else self._fit_to_all(given, settings, fitted)
-        X = given.X if self.raw else given.numbers
-        unseen = np.zeros(given.n_rows)
-        times = np.zeros(given.n_rows)
-        for train, held in given.folds:
+        began = time.perf_counter()
+        if data.on_dask is not None:
+            from toppush.auto.dask import fit
+
+            assert self.dask is not None
+            fitted = fit(self.dask, data.on_dask, data.seed)
+        else:
+            fitted = self._cross_fitted(data) if self.cross_fits else self._fitted(data)
+        return replace(fitted, seconds=time.perf_counter() - began, n_rows=data.n_fitted)
+
+    def _cross_fitted(self, data: FitData) -> FittedMember:
+        ranker = _fit(self.make(data), data.numbers, data)
+        unseen, second = ranker.out_of_fold_, getattr(ranker, "second_scores_", None)
+        if data.all_train:
+            return FittedMember(ranker, unseen, self.raw, second)
+        # Shuffled folds train on every row; the scores by the original folds go on their scale.
+        shuffled = shuffled_folds(
+            data.positive, len(data.folds), np.random.RandomState(data.seed).randint(2**31 - 1)
+        )
+        final = _fit(self.make(replace(data, folds=shuffled)), data.numbers, data)
+        scale = final.out_of_fold_
+        second = None if second is None else on_scale_of(second, unseen, scale)
+        return FittedMember(final, on_scale_of(unseen, unseen, scale), self.raw, second)
+
+    def _fitted(self, data: FitData) -> FittedMember:
+        """A fit to all rows, and one for each fold whose scores are standardised.
+
+        Fits to other rows differ in location and scale; of additive models the scale by a third.
+        """
+        ranker, X = self.make(data), data.X if self.raw else data.numbers
+        parts = []
+        for train, held in data.folds:
             check_cancelled()
-            one = _fit(clone(ranker), X, given, train)
-            center, spread = _unit(one, _safe_indexing(X, train), given.positive[train])
-            unseen[held] += (scores_of(one, _safe_indexing(X, held)) - center) / spread
-            times[held] += 1
-        final = _fit(ranker, X, given)
-        center, spread = _unit(final, X, given.positive)
-        with np.errstate(invalid="ignore"):  # NaN where no fold held a row out
-            return Fitted(final, unseen / times * spread + center, self.raw)
-
-    def _fit_to_all(self, given: Given, settings: Settings, fitted: Fitted) -> Fitted:
-        """A fit by other folds, in the unit of which the scores of rows unseen are given."""
-        rng = np.random.RandomState(settings.seed)
-        drawn = drawn_folds(given.positive, len(given.folds), rng)
-        final = self.make(replace(given, folds=drawn), settings)
-        _fit(final, given.numbers, given)
-        unseen, unit = fitted.out_of_fold, final.out_of_fold_
-        second = None if fitted.second is None else in_unit(fitted.second, unseen, unit)
-        return Fitted(final, in_unit(unseen, unseen, unit), self.raw, second)
+            model = _fit(clone(ranker), X, data, train)
+            scores = scores_of(model, _safe_indexing(X, train))
+            center, scale = location_and_scale(scores, data.positive[train])
+            parts.append((held, (scores_of(model, _safe_indexing(X, held)) - center) / scale))
+        final = _fit(ranker, X, data)
+        center, scale = location_and_scale(scores_of(final, X), data.positive)
+        unseen = mean_over_fits(parts, data.n_rows) * scale + center
+        return FittedMember(final, np.asarray(unseen), self.raw)
 
 
-def _unit(ranker: Any, X: Any, positive: Mask) -> tuple[float, float]:
-    """Mean score of the negatives that a ranker has seen, and the deviation of all its scores.
-
-    Fits to other rows differ in both; of additive models the deviation by a third.
-    """
-    scores = scores_of(ranker, X)
-    return float(scores[~positive].mean()), float(scores.std()) or 1.0
-
-
-def _fit(ranker: Any, X: Any, given: Given, where: Where | None = None) -> Any:
+def _fit(ranker: Any, X: Any, data: FitData, where: Where | None = None) -> Any:
     """A ranker fitted to all rows, or to some."""
-    rows = np.arange(given.n_rows) if where is None else where
-    weight = {} if given.weight is None else {_weight_name(ranker): given.weight[rows]}
-    return ranker.fit(
-        X if where is None else _safe_indexing(X, rows), given.positive[rows], **weight
-    )
+    rows = np.arange(data.n_rows) if where is None else where
+    weight = {} if data.weight is None else {_weight_name(ranker): data.weight[rows]}
+    X = X if where is None else _safe_indexing(X, rows)
+    return ranker.fit(X, data.positive[rows], **weight)
 
 
 def _last(ranker: Any) -> Any:
-    """What gives the scores of a search or a pipeline, not fitted."""
+    """The estimator that gives the scores of a search or a pipeline, not fitted."""
     if isinstance(ranker, BaseSearchCV):
         return _last(ranker.estimator)
     return _last(ranker.steps[-1][1]) if hasattr(ranker, "steps") else ranker
 
 
 def _weight_name(ranker: Any) -> str:
-    """By which name `fit` takes weights; a pipeline hands them to its last step."""
+    """The name under which `fit` takes weights; a pipeline passes them to its last step."""
     if isinstance(ranker, BaseSearchCV):
         return _weight_name(ranker.estimator)
     if hasattr(ranker, "steps"):
         name, last = ranker.steps[-1]
         return f"{name}__{_weight_name(last)}"
-    taken = signature(ranker.fit).parameters
-    if WEIGHT not in taken and all(one.kind is not one.VAR_KEYWORD for one in taken.values()):
+    parameters = signature(ranker.fit).parameters
+    if WEIGHT not in parameters and all(p.kind is not p.VAR_KEYWORD for p in parameters.values()):
         raise ValueError(f"{type(ranker).__name__} takes no {WEIGHT}")
     return WEIGHT
 
 
-# ---- those that have a name
-
-
-def _logistic(given: Given, settings: Settings) -> TopLinear:
-    return TopLinear("logistic", categorical_features=given.columns.categorical, cv=given.folds)
-
-
-def _linear(given: Given, settings: Settings) -> TopLinear:
-    return TopLinear("push", categorical_features=given.columns.categorical, cv=given.folds)
-
-
-def _boosted(given: Given, settings: Settings) -> TopPushTrees:
-    return _trees(given, settings, "binary")
-
-
-def _trees(given: Given, settings: Settings, loss: str = "pairwise") -> TopPushTrees:
-    return TopPushTrees(
-        loss=loss,
-        n_members=len(given.folds) * settings.effort.n_boosted,
-        categorical_features=given.columns.categorical or None,
-        cv=given.folds,
-        n_jobs=settings.n_jobs,
-        random_state=settings.seed,
-    )
-
-
-def _forest(given: Given, settings: Settings) -> TopForest:
-    least, most = settings.effort.forest_trees
-    n_trees = int(np.clip(settings.effort.forest_rows // given.n_rows, least, most))
-    return TopForest(n_trees, cv=given.folds, n_jobs=settings.n_jobs, random_state=settings.seed)
-
-
-def _additive(given: Given, settings: Settings) -> TopPushAdditive:
-    return TopPushAdditive(
-        categorical_features=given.columns.categorical or None, cv=3, n_jobs=settings.n_jobs
-    )
-
-
-def _net(given: Given, settings: Settings) -> TopPushNet:
-    return TopPushNet(n_jobs=settings.n_jobs, random_state=settings.seed)
-
-
-def _no_gaps(given: Given) -> str | None:
-    """Members that take numbers alone."""
-    if given.columns.categorical:
-        return "it does not take categories"
-    gaps = np.isnan(stored(given.numbers)).any()
-    return "it does not take missing values" if gaps else None
-
-
-def _own_folds(given: Given) -> str | None:
-    return "it draws its own folds" if given.folds_matter else None
-
-
-def _narrow(given: Given) -> str | None:
-    width = given.numbers.shape[1]
-    if width > MANY_COLUMNS:
-        return f"{width:,} columns are too many for it"
-    return _no_sparse_gaps(given)
-
-
-def _no_sparse_gaps(given: Given) -> str | None:
-    return "it does not take missing values in sparse rows" if sparse_gaps(given.numbers) else None
-
-
-def sparse_gaps(rows: Matrix) -> bool:
+def has_sparse_missing(rows: Matrix) -> bool:
     """Whether rows are sparse and have missing values."""
     return bool(is_sparse(rows) and np.isnan(stored(rows)).any())
 
 
-LIGHTGBM, TORCH = "lightgbm", "torch"
+# ---- the registry
+
+
+def _linear(data: FitData, loss: str) -> TopLinear:
+    return TopLinear(loss, categorical_features=data.columns.categorical, cv=data.folds)
+
+
+def _trees(data: FitData, loss: str) -> TopPushTrees:
+    return TopPushTrees(
+        loss=loss,
+        n_members=len(data.folds) * data.effort.n_boosted,
+        categorical_features=data.columns.categorical or None,
+        cv=data.folds,
+        n_jobs=data.n_jobs,
+        random_state=data.seed,
+    )
+
+
+def _forest(data: FitData) -> TopForest:
+    least, most = data.effort.forest_trees
+    n_trees = int(np.clip(data.effort.forest_rows // data.n_rows, least, most))
+    return TopForest(n_trees, cv=data.folds, n_jobs=data.n_jobs, random_state=data.seed)
+
+
+def _additive(data: FitData) -> TopPushAdditive:
+    categorical = data.columns.categorical or None
+    return TopPushAdditive(categorical_features=categorical, cv=3, n_jobs=data.n_jobs)
+
+
+def _net(data: FitData) -> TopPushNet:
+    return TopPushNet(n_jobs=data.n_jobs, random_state=data.seed)
+
+
+def _refused_by_net(data: FitData) -> str | None:
+    if data.folds_matter:
+        return "it draws its own folds"
+    if data.columns.categorical:
+        return "it does not take categories"
+    missing = np.isnan(stored(data.numbers)).any()
+    return "it does not take missing values" if missing else None
+
+
 MEMBERS: dict[str, Member] = {
-    "logistic": Member(_logistic, refuses=_no_sparse_gaps, cross_fits=True),
-    "linear": Member(_linear, refuses=_no_sparse_gaps, cross_fits=True),
-    "boosted": Member(_boosted, LIGHTGBM, cross_fits=True),
-    "trees": Member(_trees, LIGHTGBM, cross_fits=True),
-    "forest": Member(_forest, refuses=_narrow, cross_fits=True),
-    "additive": Member(_additive, refuses=_narrow),
+    "logistic": Member(
+        lambda data: _linear(data, "logistic"), cross_fits=True, sparse_missing=False
+    ),
+    "linear": Member(
+        lambda data: _linear(data, "push"), cross_fits=True, sparse_missing=False, dask="linear"
+    ),
+    "boosted": Member(
+        lambda data: _trees(data, "binary"), "lightgbm", cross_fits=True, dask="binary"
+    ),
+    "trees": Member(
+        lambda data: _trees(data, "pairwise"), "lightgbm", cross_fits=True, dask="pairwise"
+    ),
+    "forest": Member(_forest, cross_fits=True, sparse_missing=False, most_columns=MANY_COLUMNS),
+    "additive": Member(_additive, sparse_missing=False, most_columns=MANY_COLUMNS),
     "net": Member(
         _net,
-        TORCH,
-        lambda given: _own_folds(given) or _narrow(given) or _no_gaps(given),
+        "torch",
         cross_fits=True,
+        sparse_missing=False,
+        most_columns=MANY_COLUMNS,
+        refuses=_refused_by_net,
     ),
 }
-"""Members by name; one that is put here can be asked for."""
-
-
-NO_SPARSE_GAPS = set(MEMBERS) - {"boosted", "trees"}
-"""Members that do not take missing values in sparse rows."""
+"""Members by name; others may be added."""
 
 
 def named_members(asked: Sequence[Any] | None, effort: Effort) -> dict[str, Member]:
-    """The members that are asked for: names, estimators, or pairs of a name and an estimator."""
-    found: dict[str, Member] = {}
-    for one in effort.members if asked is None else asked:
-        name, member = _member(one)
-        if name in found or name == COMBINATION:
+    """The members of a list of names, estimators, and pairs of a name and an estimator."""
+    members: dict[str, Member] = {}
+    for item in effort.members if asked is None else asked:
+        name, member = _member(item)
+        if name in members or name == COMBINATION:
             wrong = ", the name of all together" if name == COMBINATION else " twice"
             raise ValueError(f"members has {name!r}{wrong}; give each a name of its own.")
-        found[name] = member
-    if not found:
+        members[name] = member
+    if not members:
         raise ValueError("members is empty; name at least one, or leave it out.")
-    return found
+    return members
 
 
 def _member(asked: Any) -> tuple[str, Member]:
@@ -358,4 +350,4 @@ def _member(asked: Any) -> tuple[str, Member]:
             f"members has {asked!r}, which gives no scores: a classifier needs decision_function "
             "or predict_proba, a regressor predict; calibrate it, or take another."
         )
-    return str(name), Member(lambda given, settings: clone(estimator), raw=True)
+    return str(name), Member(lambda data: clone(estimator), raw=True)

@@ -1,7 +1,7 @@
-"""The ranker that chooses among members and combines them."""
+"""The ranker that cross-validates several members and combines them."""
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
@@ -9,39 +9,31 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import _fit_context
-from sklearn.utils import (
-    Tags,
-    check_array,
-    check_consistent_length,
-    check_random_state,
-    check_X_y,
-)
+from sklearn.utils import check_array, check_consistent_length, check_random_state, check_X_y
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from toppush import metrics
 from toppush.auto import dask as on_dask
 from toppush.auto.combination import choose_weights, unseen_scores
-from toppush.auto.leaderboard import Board, Entry
+from toppush.auto.leaderboard import Leaderboard
 from toppush.auto.members import (
     EFFORTS,
-    NO_SPARSE_GAPS,
-    Candidate,
-    Given,
-    Member,
-    Settings,
+    MEMBERS,
+    FitData,
+    FittedMember,
+    has_sparse_missing,
     named_members,
-    sparse_gaps,
 )
-from toppush.auto.schedule import Course, Done, held_scores, second_scores, standardised
+from toppush.auto.schedule import Schedule, known_rows, second_scores, standardised
 from toppush.explain.columns import ColumnContributions
-from toppush.folds.cross_fitted import require_two_of_each, top_mean, weights_of, within
-from toppush.folds.expected_scores import n_averaged, narrowed
-from toppush.folds.shared import groups_of, shared_folds
+from toppush.folds.scores import FoldScores, n_averaged, narrowed
+from toppush.folds.splits import groups_of, shared_folds, within
 from toppush.matrices import for_engine
 from toppush.metrics.cautions import few_positives, warn_of_perfect
 from toppush.metrics.scoring import scores_of
-from toppush.models.base import LABEL, Ranker, refuse_elsewhere, two_classes, unchanged_on_failure
+from toppush.models.base import LABEL, refuse_elsewhere, unchanged_on_failure
+from toppush.models.cross_fitted import READING, TOP, CrossFitted
 from toppush.models.progress import Line
 from toppush.tables.frames import (
     FROM_DTYPE,
@@ -54,25 +46,34 @@ from toppush.tables.leakage import LeakageWarning, caution, leaks_of_matrix
 from toppush.tables.validation import require_columns, require_sizes, validated
 from toppush.types import Array, Labels, Mask, Matrix, Where
 
-TOP = 0.01
-"""Share of the negatives that makes the top, by which scores are shifted."""
-READING: dict[str, Any] = {
-    "accept_sparse": "csr",
-    "dtype": np.float64,
-    "ensure_all_finite": "allow-nan",
-}
-"""How rows are checked."""
-PLAIN_MEASURES = {name for name, one in metrics.METRICS.items() if not one.needs}
+
+class PlainMetrics(Set[str]):
+    """Names of the metrics that need no parameters: a live view of `metrics.METRICS`."""
+
+    @classmethod
+    def _from_iterable(cls, names: Iterable[Any]) -> Set[Any]:
+        return set(names)
+
+    def __contains__(self, name: object) -> bool:
+        return name in metrics.METRICS and not metrics.METRICS[str(name)].needs
+
+    def __iter__(self) -> Iterator[str]:
+        return (name for name in metrics.METRICS if name in self)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
 
 
-class TopRanker(Ranker):
-    """The best list without asking: members of several kinds, chosen and combined by folds.
+PLAIN_METRICS = PlainMetrics()
 
-    Every member scores each training row by a fit that did not see it. Weights for a mean of the
-    standardised scores are then chosen greedily, on bootstrap samples of these rows, by their
-    average precision, NDCG and recall before ten negatives; members without a weight are dropped.
-    Data frames and Arrow tables come as they are: strings, missing values, dates, categories, and
-    numbers written as text.
+
+class TopRanker(CrossFitted):
+    """Cross-validate several model types and combine them: the best ranking without settings.
+
+    Weights for a mean of the members' standardised scores are chosen greedily on bootstrap samples
+    of out-of-fold scores, by average precision, NDCG and recall at 10 false positives; members
+    without a weight are dropped. Data frames and Arrow tables need no preparation: strings, missing
+    values, dates, categories, and numbers in strings are handled.
 
     Parameters
     ----------
@@ -80,23 +81,23 @@ class TopRanker(Ranker):
         Names, estimators of scikit-learn, or pairs of a name and an estimator. Names are
         "logistic" (regression on columns or curves), "linear" (`TopPush`, likewise), "boosted"
         (LightGBM's log loss), "trees" (`TopPushTrees`), "forest", "additive" and "net".
-        Estimators of your own are given the rows as they came; a warning reports those
-        that explanations, model files and ONNX cannot express. By default by `effort`.
+        Estimators of your own take X as it is passed to `fit`; a warning reports those
+        that explanations, model files and ONNX do not support. By default chosen by `effort`.
     effort : {"quick", "normal", "thorough"}, default="normal"
     seconds : float, optional
-        Begin no base model that would not be done by then, and combine those that are done. An
+        Time limit: fit no base model that would exceed it, and combine the fitted ones. An
         interrupt ends `fit` with KeyboardInterrupt and leaves the estimator as it was.
     scoring : str, optional
-        A measure of `toppush.metrics` by which weights are chosen instead.
+        A metric of `toppush.metrics` by which to choose the weights instead.
     cv : int, splitter or iterable of (train, held-out) pairs, optional
         Folds that all members share; by default 3 to 5, shuffled.
     categorical_features : "from_dtype", None or list, default="from_dtype"
-        Columns that hold categories, as for `TopPushTrees`.
+        Categorical columns, as for `TopPushTrees`.
     n_jobs : int, optional
         By default all cores, or OMP_NUM_THREADS if set. The result does not depend on it.
     random_state : int, RandomState or None, default=0
     verbose : int, default=0
-        1 shows a line that follows the fit.
+        If 1, show progress.
     positive : optional
         The class to rank first; by default the greater of two numbers, the rarer of two strings.
 
@@ -105,26 +106,26 @@ class TopRanker(Ranker):
     leaderboard_ : list of dict
         Each base model and the combination, the greatest "score" first: the mean of average
         precision, NDCG and recall at 10 false positives, or `scoring`, of the held-out rows. No
-        choice of a fit is judged by the rows that made it. Intervals are of the average precision
-        of the fold models on fresh rows, and None if rows have weights. Made when asked.
+        setting is evaluated on the rows that it was chosen by. Intervals are of the average
+        precision of the fold models on new rows, and None if rows have weights.
     members_ : dict
-        Name -> fitted ranker, of those that have a weight.
+        Name -> fitted ranker, of members with a weight.
     weights_, centers_, scales_ : dict
-        Name -> weight of its score, once less its center and divided by its scale.
+        Name -> weight of its score, after the center is subtracted and divided by the scale.
     left_out_ : dict
-        Name -> why a member is not among them.
+        Name -> why a member was left out.
     out_of_fold_ : array of shape (n_samples,)
-        Scores of the training rows by fits that did not see them, with weights that other folds
-        chose; NaN for rows that no fold held out.
+        Scores of the training rows by fits that did not see them, with weights chosen on other
+        folds; NaN for rows that no fold held out.
     expected_scores_ : array of shape (n_samples,)
         Out-of-fold scores narrowed to the distribution that scores of new rows have, as fold models
         are averaged for these; percentile scores and calibrated probabilities are learned from it.
     threshold_ : float
-        Mean of the greatest expected scores of negatives, 1 % of them.
+        Mean expected score of the highest 1 % of the negatives.
     classes_ : array of shape (2,)
         The second class is the positive one.
     formats_ : dict
-        Number of a column of numbers written as text -> its decimal mark and its unit.
+        Position of a column of numbers in strings -> its decimal mark and its unit.
     n_features_in_ : int
     feature_names_in_ : array of shape (n_features,)
         If X has column names that are strings.
@@ -141,9 +142,9 @@ class TopRanker(Ranker):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "members": ["array-like", None],
-        "effort": [StrOptions(set(EFFORTS))],
+        "effort": [StrOptions(EFFORTS.keys())],
         "seconds": [Interval(Real, 0, None, closed="neither"), None],
-        "scoring": [StrOptions(PLAIN_MEASURES), None],
+        "scoring": [StrOptions(PLAIN_METRICS), None],
         "cv": ["cv_object"],
         "categorical_features": [StrOptions({FROM_DTYPE}), "array-like", None],
         "n_jobs": [Interval(Integral, 1, None, closed="left"), None],
@@ -156,8 +157,7 @@ class TopRanker(Ranker):
     weights_: dict[str, float]
     centers_: dict[str, float]
     scales_: dict[str, float]
-    threshold_: float
-    _board: Board | None
+    _board: Leaderboard | None
     _rows_of_board: list[dict[str, Any]] | None
 
     def __init__(
@@ -174,16 +174,10 @@ class TopRanker(Ranker):
         verbose: int = 0,
         positive: object = None,
     ) -> None:
-        self.members = members
-        self.effort = effort
-        self.seconds = seconds
-        self.scoring = scoring
-        self.cv = cv
-        self.categorical_features = categorical_features
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
-        self.positive = positive
+        self.members, self.effort, self.seconds = members, effort, seconds
+        self.scoring, self.cv, self.categorical_features = scoring, cv, categorical_features
+        self.n_jobs, self.random_state = n_jobs, random_state
+        self.verbose, self.positive = verbose, positive
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(
@@ -193,19 +187,19 @@ class TopRanker(Ranker):
         sample_weight: ArrayLike | None = None,
         groups: ArrayLike | None = None,
     ) -> Self:
-        """Fit the members, choose and combine.
+        """Fit the members, choose their weights and combine them.
 
         Parameters
         ----------
         X : data frame, array, sparse matrix or Dask collection of shape (n_samples, n_features)
-            NaN is a gap. Rows of Dask stay on the workers, and members that need them here are
-            left out.
+            NaN is a missing value. Rows of Dask stay on the workers; members that need them in
+            memory are left out.
         y : array-like of shape (n_samples,)
             Two classes, of which `positive` names the one to rank first.
         sample_weight : array-like of shape (n_samples,), optional
-            Members are given them with mean 1; those that take none are left out.
+            Scaled to mean 1; members that take no weights are left out.
         groups : array-like of shape (n_samples,), optional
-            Rows of a group stay in one fold.
+            Groups are never split across folds.
 
         Returns
         -------
@@ -213,23 +207,25 @@ class TopRanker(Ranker):
         """
         groups = None if groups is None else groups_of(groups)
         with unchanged_on_failure(self):
-            asked = named_members(self.members, EFFORTS[self.effort])
-            members: Mapping[str, Candidate] = asked
+            members = named_members(self.members, EFFORTS[self.effort])
             if on_dask.holds(X):
-                dealt = on_dask.read_training(self, X, y, sample_weight, groups)
-                given, counted, n_rows = dealt.given, dealt.places, dealt.n_rows
-                members = on_dask.members_for(dealt, asked)
+                data = on_dask.read_training(self, X, y, sample_weight, groups)
+                assert data.on_dask is not None
+                counted, n_rows = data.on_dask.places, data.on_dask.n_rows
             else:
-                given, counted, n_rows = self._read_training(X, y, sample_weight, groups)
-                self._warn_of_limits(asked, given)
+                data, counted, n_rows = self._read_training(X, y, sample_weight, groups)
+                for name, member in members.items():
+                    if member.left_out(data) is None and (limits := member.limits(data)):
+                        warnings.warn(f"base model {name!r}: {limits}.", UserWarning, stacklevel=3)
             line = Line() if self.verbose else None
-            course = Course(members, self._settings(), self.scoring, self.seconds, line)
-            done, where = course.run(given)
-            used = given if len(where) == given.n_rows else given.part(where)
-            self._combine(done, used, counted[where], n_rows)
-            self.left_out_ = course.left_out
-            course.close(self.weights_)
+            schedule = Schedule(members, self.scoring, self.seconds, line)
+            fitted, where = schedule.run(data)
+            used = data if len(where) == data.n_rows else data.part(where)
+            self._combine(fitted, used, counted[where], n_rows)
+            self.left_out_ = schedule.left_out
+            schedule.close(self.weights_)
             self._warn_if_behind()
+            assert self.out_of_fold_ is not None
             if why := few_positives(used.positive, self.out_of_fold_[counted[where]]):
                 warnings.warn(why, UserWarning, stacklevel=3)
         return self
@@ -276,19 +272,20 @@ class TopRanker(Ranker):
         """
         check_is_fitted(self)
         numbers = self._read(X)
-        found = np.zeros((numbers.shape[0], self.n_features_in_ + 1))
-        found[:, -1] = -self.threshold_
-        home = np.append(self._columns.sources, self.n_features_in_)
+        added = np.zeros((numbers.shape[0], self.n_features_in_ + 1))
+        added[:, -1] = -self.threshold_
+        sources = np.append(self._columns.sources, self.n_features_in_)
         for name, ranker in self.members_.items():
-            part = self.weights_[name] / self.scales_[name]
-            rows, places = (X, np.arange(len(found[0]))) if name in self.raw_ else (numbers, home)
-            found[:, -1] -= part * self.centers_[name]
+            factor = self.weights_[name] / self.scales_[name]
+            raw = name in self.raw_
+            rows, columns = (X, np.arange(len(added[0]))) if raw else (numbers, sources)
+            added[:, -1] -= factor * self.centers_[name]
             if name in self.unexplained_:
-                found[:, -1] += part * scores_of(ranker, rows)
+                added[:, -1] += factor * scores_of(ranker, rows)
             else:
                 own = ColumnContributions.of(ranker).contributions(rows)
-                np.add.at(found.T, places, part * own.T)
-        return found
+                np.add.at(added.T, columns, factor * own.T)
+        return added
 
     @property
     def unexplained_(self) -> list[str]:
@@ -313,44 +310,40 @@ class TopRanker(Ranker):
 
     @property
     def _n_explained(self) -> int:
-        return min(getattr(one, "_n_explained", 64) for one in self.members_.values())
+        return min(getattr(each, "_n_explained", 64) for each in self.members_.values())
 
     @property
     def _columns(self) -> FrameColumns:
         return FrameColumns(self.n_features_in_, self.categories_, self.formats_, self.dates_)
 
     def _keep_columns(self, columns: FrameColumns) -> None:
-        """Set the fitted attributes that say how the columns of new rows are read."""
+        """Set the fitted attributes by which the columns of new rows are read."""
         self.categories_, self.dates_ = columns.categories, columns.dates
         self.formats_ = columns.formats
 
-    def _settings(self) -> Settings:
-        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        return Settings(EFFORTS[self.effort], self.n_jobs, seed)
+    def _seed(self) -> int:
+        return int(check_random_state(self.random_state).randint(2**31 - 1))
 
     def _read_training(
         self, X: Matrix, y: Labels, sample_weight: ArrayLike | None, groups: NDArray[Any] | None
-    ) -> tuple[Given, Where, int]:
-        """Rows that weigh something, which they are, and how many there are with the others."""
+    ) -> tuple[FitData, Where, int]:
+        """The rows with a weight above 0, which they are, and the number of all rows."""
         refuse_elsewhere(self, X=X)
         X, numbers, y, columns = self._numbers_of_training(X, y)
         check_consistent_length(y, groups)
-        self.classes_ = two_classes(y, self.positive)
-        weight = weights_of(sample_weight, numbers)
-        counted = np.arange(len(y)) if weight is None else np.flatnonzero(weight > 0)
-        positive = np.asarray(y == self.classes_[1])
-        require_two_of_each(positive[counted], self.classes_)
+        positive, weight, counted = self._read_classes(numbers, y, sample_weight)
         self._keep_columns(columns)
-        cv = EFFORTS[self.effort].n_folds if self.cv is None else self.cv
-        folds = shared_folds(cv, positive, groups, counted, self._settings().seed)
+        effort = EFFORTS[self.effort]
+        cv, seed = effort.n_folds if self.cv is None else self.cv, self._seed()
+        folds = shared_folds(cv, positive, groups, counted, seed)
         matter = groups is not None or not (self.cv is None or isinstance(self.cv, Integral))
         _warn_of_leakage(numbers, X, columns, positive, counted)
-        whole = Given(X, numbers, columns, positive, weight, [], matter)
-        given = replace(whole if weight is None else whole.part(counted), folds=folds)
-        return given, counted, len(positive)
+        data = FitData(X, numbers, columns, positive, weight, [], effort, self.n_jobs, seed, matter)
+        data = replace(data if weight is None else data.part(counted), folds=folds)
+        return data, counted, len(positive)
 
     def _numbers_of_training(self, X: Any, y: Any) -> tuple[Any, Matrix, Any, FrameColumns]:
-        """The rows as they came and as numbers, the labels, and what was learned of columns."""
+        """The rows as passed and as numbers, the labels, and how columns become numbers."""
         if are_plain(X, self.categorical_features):
             X, y = validated(self, X, y, **READING)
             return X, for_engine(X), y, FrameColumns(self.n_features_in_)
@@ -370,83 +363,65 @@ class TopRanker(Ranker):
         """Rows to score, as numbers."""
         refuse_elsewhere(self, X=X)
         if not (self.categories_ or self.formats_ or self.dates_ or Table(X).has_types):
-            return self._refuse_sparse_gaps(validated(self, X, reset=False, **READING))
+            return self._refuse_sparse_missing(validated(self, X, reset=False, **READING))
         validate_data(self, X, reset=False, skip_check_array=True)
         numbers = check_array(self._columns.numbers(X), **READING)
         require_sizes(numbers, _names_of_numbers(X, self._columns))
         return numbers
 
-    def _refuse_sparse_gaps(self, X: Matrix) -> Matrix:
-        """Rows as they are, unless members would take their gaps for numbers."""
-        lost = [name for name in self.members_ if name in NO_SPARSE_GAPS]
-        if lost and sparse_gaps(X):
+    def _refuse_sparse_missing(self, X: Matrix) -> Matrix:
+        """Rows as they are, unless members would take missing values for numbers."""
+        lost = [n for n in self.members_ if n in MEMBERS and not MEMBERS[n].sparse_missing]
+        if lost and has_sparse_missing(X):
             raise ValueError(
                 f"Input X contains NaN in sparse rows, which {' and '.join(lost)} cannot score; "
                 "fill them, or fit to rows that have some."
             )
         return for_engine(X)
 
-    def _combine(self, done: dict[str, Done], given: Given, counted: Where, n_rows: int) -> None:
+    def _combine(
+        self, fitted: dict[str, FittedMember], data: FitData, counted: Where, n_rows: int
+    ) -> None:
         """Choose the weights, and set the fitted attributes."""
-        lists, centers, scales = standardised(done, given)
-        known, seed = np.flatnonzero(held_scores(done)[1]), self._settings().seed
-        weights = choose_weights(lists, self.scoring, seed)
-        folds = [within(fold, known) for fold in given.folds]
-        combined = unseen_scores(lists, folds, weights, self.scoring, seed)
-        units = (second_scores(done)[:, known] - centers[:, None]) / scales[:, None]
+        scores, centers, scales = standardised(fitted, data)
+        known, seed = np.flatnonzero(known_rows(fitted)), data.seed
+        weights = choose_weights(scores, self.scoring, seed)
+        folds = [within(fold, known) for fold in data.folds]
+        combined = unseen_scores(scores, folds, weights, self.scoring, seed)
+        second = (second_scores(fitted)[:, known] - centers[:, None]) / scales[:, None]
         used = weights > 0.0
-        expected = narrowed(
-            combined,
-            lists.combined(weights),
-            weights[used] @ units[used],
-            n_averaged([held for _, held in folds]),
-        )
-        self.threshold_ = top_mean(expected[~lists.positive], TOP)
-        chosen = [(place, name) for place, name in enumerate(done) if weights[place] > 0.0]
-        self.members_ = {name: done[name].fitted.ranker for _, name in chosen}
+        twice = weights[used] @ second[used]
+        n_models = n_averaged([held for _, held in folds])
+        expected = narrowed(combined, weights @ scores.scores, twice, n_models)
+        by_fold = FoldScores(combined, twice, expected)
+        self._keep_scores(by_fold, scores.positive, TOP, counted[known], n_rows)
+        del self.second_scores_  # of no use for a combination
+        chosen = [(place, name) for place, name in enumerate(fitted) if weights[place] > 0.0]
+        self.members_ = {name: fitted[name].ranker for _, name in chosen}
         self.weights_ = {name: float(weights[place]) for place, name in chosen}
         self.centers_ = {name: float(centers[place]) for place, name in chosen}
         self.scales_ = {name: float(scales[place]) for place, name in chosen}
-        self.raw_ = [name for _, name in chosen if done[name].fitted.raw]
-        self.out_of_fold_, self.expected_scores_ = np.full((2, n_rows), np.nan)
-        self.out_of_fold_[counted[known]] = combined - self.threshold_
-        self.expected_scores_[counted[known]] = expected - self.threshold_
-        entries = [
-            Entry(name, float(weights[place]), one.seconds, one.n_rows, one.fitted.ranker)
-            for place, (name, one) in enumerate(done.items())
-        ]
-        self._board, self._rows_of_board = (
-            Board(entries, lists, folds, self.scoring, seed, combined),
-            None,
-        )
-
-    def _warn_of_limits(self, members: Mapping[str, Member], given: Given) -> None:
-        """Report before the fit what cannot be done with base models of one's own."""
-        settings = Settings(EFFORTS[self.effort], self.n_jobs, seed=0)
-        for name, member in members.items():
-            if member.left_out(given) is None and (limits := member.limits(given, settings)):
-                warnings.warn(f"base model {name!r}: {limits}.", UserWarning, stacklevel=4)
+        self.raw_ = [name for _, name in chosen if fitted[name].raw]
+        none = np.empty(0)
+        light = {n: replace(each, out_of_fold=none, second=None) for n, each in fitted.items()}
+        self._board = Leaderboard(light, weights, scores, folds, self.scoring, seed, combined)
+        self._rows_of_board = None
 
     def _warn_if_behind(self) -> None:
-        """Say so if a member ranks better than the combination by more than noise."""
-        for name, apart in {} if self._board is None else self._board.behind().items():
+        """Warn if a member ranks significantly better than the combination."""
+        better = {} if self._board is None else self._board.better_members()
+        for name, apart in better.items():
             warnings.warn(
                 f"{name} alone ranks the held-out rows better than the combination: average "
                 f"precision differs by {-apart.value:.4f} ({-apart.high:.4f} to {-apart.low:.4f}). "
-                f"Fit TopRanker(members=[{name!r}]) if that is the measure you want.",
+                f"Fit TopRanker(members=[{name!r}]) if average precision is your metric.",
                 UserWarning,
                 stacklevel=3,
             )
 
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.poor_score = True  # `predict` marks the very top, not the classes
-        tags.input_tags.allow_nan = True
-        return tags
-
 
 def _names_of_numbers(X: Any, columns: FrameColumns) -> list[Any]:
-    """The column of X from which each number is made, by its name or position."""
+    """The name or position of the column that each number is made of."""
     names = Table(X).names if Table(X).has_types else range(columns.width)
     return [names[source] for source in columns.sources]
 
@@ -454,11 +429,10 @@ def _names_of_numbers(X: Any, columns: FrameColumns) -> list[Any]:
 def _warn_of_leakage(
     numbers: Matrix, X: Any, columns: FrameColumns, positive: Mask, counted: Where
 ) -> None:
-    """Warn of columns that alone rank the rows that count almost perfectly."""
-    of_each = _names_of_numbers(X, columns)
-    every = len(counted) == len(positive)
-    rows = numbers if every else numbers[counted]
-    side = positive if every else positive[counted]
-    if leaks := leaks_of_matrix(rows, of_each, columns.categorical, side):
+    """Warn of columns that alone rank the rows with a weight almost perfectly."""
+    names = _names_of_numbers(X, columns)
+    if len(counted) < len(positive):
+        numbers, positive = numbers[counted], positive[counted]
+    if leaks := leaks_of_matrix(numbers, names, columns.categorical, positive):
         text = caution(leaks, "drop it from X before the fit")
         warnings.warn(text, LeakageWarning, stacklevel=5)

@@ -120,10 +120,13 @@ def _rankers(positive: "Mask", seed: int) -> "dict[str, Ranker]":
     from toppush import metrics
     from toppush.auto.ranker import TopRanker
     from toppush.files.competitors import lightgbm, logistic_regression
-    from toppush.folds.by_column import folds_of
+    from toppush.folds.splits import folds_by_role
     from toppush.tables.rows import NOTHING
 
-    folds, scorer = folds_of(positive, NOTHING, INNER, seed), metrics.scorer("average_precision")
+    folds, scorer = (
+        folds_by_role(positive, NOTHING, INNER, seed),
+        metrics.scorer("average_precision"),
+    )
     rankers: dict[str, Ranker] = {
         "TopRanker": TopRanker(random_state=seed, n_jobs=1),
         "LogisticRegression": logistic_regression(folds, scorer),

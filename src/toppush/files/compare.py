@@ -28,7 +28,7 @@ from toppush.files.competitors import (
     weights_of,
 )
 from toppush.files.fitting import Training, columns_of, with_file
-from toppush.folds.by_column import Folds, folds_of
+from toppush.folds.splits import Folds, folds_by_role
 from toppush.models.choice import Scorer
 from toppush.modeltypes import DEFAULT, MODEL_TYPES, model_type_named
 from toppush.modeltypes.base import FitRows, ModelType, OptionError, Options
@@ -95,7 +95,7 @@ def compare(
     seconds: defaultdict[str, float] = defaultdict(float)
     warned: defaultdict[str, Counter[str]] = defaultdict(Counter)
     left_out: dict[str, str] = {}
-    for train, test in with_file(folds_of, given.file, y, given.held, cv, seed):
+    for train, test in with_file(folds_by_role, given.file, y, given.held, cv, seed):
         fold = Fold(seed, given, missing, train, test, scoring, threads)
         rankers = _rankers(names, fold, left_out)
         for name, ranker in rankers.items():
@@ -186,7 +186,7 @@ class Fold:
     def inner(self) -> Folds:
         """The folds by which a rival chooses."""
         positive, held = self.given.positive[self.train], self.given.held.of(self.train)
-        return with_file(folds_of, self.given.file, positive, held, INNER, self.seed)
+        return with_file(folds_by_role, self.given.file, positive, held, INNER, self.seed)
 
     @property
     def scorer(self) -> Scorer:

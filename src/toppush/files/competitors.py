@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 
-from toppush.folds.by_column import Folds
+from toppush.folds.splits import Folds
 from toppush.matrices import for_engine
 from toppush.metrics.scoring import scores_of
 from toppush.models.choice import Scorer

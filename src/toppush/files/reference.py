@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 from sklearn.utils import _safe_indexing
 
-from toppush.folds.by_column import Folds
+from toppush.folds.splits import Folds
 from toppush.matrices import ColumnReader
 from toppush.metrics.quantile_sketch import QuantileSketch, effective_rows, masses, top_levels
 from toppush.modeltypes.base import About, FitRows, ModelType, Ranker

@@ -1,4 +1,4 @@
-"""Boosted trees grown by LightGBM, member by member, and how many rounds all of them keep."""
+"""Members of boosted trees trained by LightGBM, and the choice of their number of rounds."""
 
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toppush import metrics
-from toppush.folds.cross_fitted import Fold
+from toppush.folds.splits import Fold
 from toppush.models.progress import Line
 from toppush.objectives import label_rows, pairwise_gradients
 from toppush.system.extras import needs
@@ -18,16 +18,16 @@ from toppush.system.threads import check_cancelled
 from toppush.types import Array, Mask, Matrix, Where
 
 PATIENCE, EVERY = 40, 5
-"""Rounds without a better ranking after which a member stops growing; rounds between two
-evaluations of the ranking: on 10,000 rows an evaluation takes as long as a tree."""
+"""Rounds without improvement after which training stops, and rounds between two evaluations: on
+10,000 rows an evaluation takes as long as a tree."""
 SAMPLE_ROWS, SAMPLE_COLUMNS = 0.7, 0.3
-"""Shares of the rows that a round sees, and of the columns that a split chooses from."""
+"""Shares of the rows that a round uses, and of the columns that a split chooses from."""
 LEAST_ROWS = 5
-"""Rows of a leaf."""
+"""Minimum number of rows of a leaf."""
 
 
 def lightgbm() -> Any:
-    """The engine."""
+    """The module, or an error that says how to install it."""
     try:
         import lightgbm
     except ImportError:
@@ -37,7 +37,7 @@ def lightgbm() -> Any:
 
 @dataclass(frozen=True)
 class Growth:
-    """How members grow."""
+    """Hyperparameters of the members."""
 
     top: float
     loss: str
@@ -46,7 +46,7 @@ class Growth:
     max_rounds: int
 
     def parameters(self, seed: int, n_jobs: int) -> dict[str, Any]:
-        """LightGBM's, so that a fit repeats to the bit."""
+        """LightGBM's parameters, for fits that repeat bit for bit."""
         return {
             "objective": "binary" if self.loss == "binary" else "none",
             "metric": "none",
@@ -66,15 +66,15 @@ class Growth:
 
 
 @dataclass(frozen=True)
-class Grown:
-    """A member with all its rounds, and how well it ranked its held-out rows after some of them."""
+class BoostedMember:
+    """A member with all its rounds, and the NDCG of its held-out rows after some of them."""
 
     text: str
     held: Where
     quality: Array
-    """NDCG of the held-out rows, evaluated every few rounds."""
+    """NDCG of the held-out rows at each evaluation."""
     n_trees: NDArray[np.int64]
-    """Trees that the member had at each evaluation; a round without a split adds none."""
+    """Number of trees at each evaluation; a round without a split adds none."""
     n_tried: int
 
     def n_trees_at(self, evaluation: int) -> int:
@@ -83,7 +83,7 @@ class Grown:
         return int(max(count, min(1, self.n_trees[-1])))
 
 
-class Rows:
+class TrainingBins:
     """The training rows in LightGBM's bins, which the members share."""
 
     def __init__(
@@ -106,79 +106,73 @@ class Rows:
         self.bins.construct()
 
     def part(self, where: Where) -> Any:
-        """Some of the rows; LightGBM asks for an ascending list."""
-        found = self.bins.subset(np.sort(where).tolist())
-        return found.construct()
+        """Some of the rows; LightGBM needs an ascending list."""
+        return self.bins.subset(np.sort(where).tolist()).construct()
 
 
 def grow(
-    rows: Rows,
+    rows: TrainingBins,
     growth: Growth,
     fold: Fold,
     seed: int,
     n_jobs: int,
-    tell: Callable[[], None] = lambda: None,
-) -> Grown:
+    after_round: Callable[[], None] = lambda: None,
+) -> BoostedMember:
     """Boost on a fold's training rows until the NDCG of the held-out rows stops rising."""
     train, held = (np.sort(part) for part in fold)
     booster = lightgbm().Booster(growth.parameters(seed, n_jobs), rows.part(train))
     booster.add_valid(rows.part(held), "held")
-    ask, judge = _objective(rows, growth, train), _judge(rows, held)
+    objective = _objective(rows, growth, train)
+    positive, weight = rows.positive[held], _of(rows.weight, held)
     quality: list[float] = []
     n_trees: list[int] = []
     best = n_tried = 0
     while n_tried < growth.max_rounds and n_tried - best < PATIENCE:
         check_cancelled()
-        booster.update(fobj=ask)  # without a split no tree; the next round has other columns
-        tell()
+        booster.update(fobj=objective)  # without a split no tree; the next round has other columns
+        after_round()
         n_tried += 1
         if n_tried % EVERY == 0 or n_tried == growth.max_rounds:
-            value = judge(_held_scores(booster))
+            value = metrics.ndcg(positive, _held_scores(booster), sample_weight=weight)
             if value > max(quality, default=-np.inf):
                 best = n_tried
             quality.append(value)
             n_trees.append(booster.current_iteration())
     text = booster.model_to_string(num_iteration=-1)
-    return Grown(text, held, np.array(quality), np.array(n_trees), n_tried)
+    return BoostedMember(text, held, np.array(quality), np.array(n_trees), n_tried)
 
 
-class Judged(Protocol):
-    """A member whose rounds are chosen by rows that it held out."""
+class Evaluated(Protocol):
+    """A member with evaluations on its held-out rows."""
 
     @property
     def held(self) -> Where:
-        """Rows that it held out."""
+        """The held-out rows."""
 
     @property
     def quality(self) -> Array:
-        """How well it ranked them, at each evaluation."""
+        """Their NDCG at each evaluation."""
 
 
-def choose_rounds(members: Sequence[Judged]) -> Callable[[Iterable[int]], int]:
+def choose_rounds(members: Sequence[Evaluated]) -> Callable[[Iterable[int]], int]:
     """Returns a function that chooses the evaluation with the best mean NDCG of some members.
 
     A member that stopped earlier than others counts with its last NDCG from there on.
     """
-    last = max(len(one.quality) for one in members)
-    curves = [np.pad(one.quality, (0, last - len(one.quality)), "edge") for one in members]
+    last = max(len(member.quality) for member in members)
+    curves = [np.pad(member.quality, (0, last - len(member.quality)), "edge") for member in members]
     return lambda some: int(np.argmax(np.mean([curves[place] for place in some], axis=0)))
 
 
-def others_than(place: int, members: Sequence[Judged]) -> list[int]:
-    """Members whose held-out rows are all others than a member's; all members if there are none."""
+def others_than(place: int, members: Sequence[Evaluated]) -> list[int]:
+    """Members that share no held-out row with a member; all members if there are none."""
     held = members[place].held
-    apart = [at for at, one in enumerate(members) if not np.isin(one.held, held).any()]
+    apart = [at for at, member in enumerate(members) if not np.isin(member.held, held).any()]
     return apart or list(range(len(members)))
 
 
-def _judge(rows: Rows, held: Where) -> Callable[[Array], float]:
-    """How good a list of the rows that are held out is."""
-    positive, weight = rows.positive[held], _of(rows.weight, held)
-    return lambda scores: metrics.ndcg(positive, scores, sample_weight=weight)
-
-
-def _objective(rows: Rows, growth: Growth, train: Where) -> Callable[..., Any] | None:
-    """Gradient and curvature as a booster asks for them; None where LightGBM has its own."""
+def _objective(rows: TrainingBins, growth: Growth, train: Where) -> Callable[..., Any] | None:
+    """The objective of a booster; None for LightGBM's own."""
     if growth.loss == "binary":
         return None
     known = label_rows(rows.positive[train], _of(rows.weight, train))
@@ -205,7 +199,7 @@ def _of(weight: Array | None, where: Where) -> Array | None:
 
 
 class GrowthLine(Line):
-    """Shows how far the members are; may be told by several threads."""
+    """Shows the progress of the members; several threads may call it."""
 
     def __init__(self, n_members: int) -> None:
         super().__init__()
@@ -226,7 +220,7 @@ class GrowthLine(Line):
             self._n_done += 1
 
     def close(self) -> None:
-        """Show for good how it ended."""
+        """Show the final state."""
         self.write(self._describe(time.perf_counter() - self._began), last=True)
 
     def _describe(self, seconds: float) -> str:

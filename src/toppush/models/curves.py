@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from toppush.folds.cross_fitted import with_mean_one
+from toppush.folds.splits import with_mean_one
 from toppush.matrices import ColumnReader, ColumnValues, entries_per_row
 from toppush.types import Array, Mask, Matrix, Where
 

@@ -12,7 +12,7 @@ from sklearn.utils._param_validation import HasMethods, Interval
 from sklearn.utils.validation import check_is_fitted
 
 from toppush.designs import place
-from toppush.folds.cross_fitted import some_rows
+from toppush.folds.splits import some_rows
 from toppush.models.base import (
     LABEL,
     LinearRanker,

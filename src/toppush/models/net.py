@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from toppush.designs.local import default_threads
 from toppush.explain.contributions import shapley, some_background
-from toppush.folds.cross_fitted import with_mean_one
+from toppush.folds.splits import with_mean_one
 from toppush.matrices import dense
 from toppush.models.base import (
     DTYPES,

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from toppush.folds.expected_scores import left_out_twice
+from toppush.folds.scores import left_out_twice
 from toppush.matrices import dense
 from toppush.tables.scaling import PART_ROWS, AsinhScaler
 from toppush.torch import Tensor

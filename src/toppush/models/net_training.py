@@ -15,8 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch.nn.functional import softplus
 
-from toppush.folds.cross_fitted import in_order, joined
-from toppush.folds.expected_scores import narrowed
+from toppush.folds.scores import in_order, joined, narrowed
 from toppush.metrics import average_precision
 from toppush.models.net_batches import Shuffled, TrainingSet, dealt_folds
 from toppush.torch import Scored, Tensor, pairwise_loss, top_level

@@ -38,11 +38,11 @@ class Auto(ModelType):
 
     def check_options(self, options: Options) -> None:
         from toppush.auto.members import MEMBERS
-        from toppush.auto.ranker import PLAIN_MEASURES
+        from toppush.auto.ranker import PLAIN_METRICS
 
         super().check_options(options)
-        if (scoring := options.get("scoring")) is not None and scoring not in PLAIN_MEASURES:
-            known = ", ".join(sorted(PLAIN_MEASURES))
+        if (scoring := options.get("scoring")) is not None and scoring not in PLAIN_METRICS:
+            known = ", ".join(sorted(PLAIN_METRICS))
             raise OptionError(f"scoring is {scoring!r}; --model auto takes {known}.")
         members, known = options.get("members", ()), ", ".join(MEMBERS)
         if isinstance(members, int):
@@ -192,13 +192,13 @@ def _model_type(name: str, member: Any) -> ModelType:
 
 def _require_savable(names: Sequence[str], rows: FitRows) -> None:
     """Refuse before the fit base models that no file can hold after it."""
-    from toppush.auto.members import EFFORTS, MEMBERS, Given, Settings
+    from toppush.auto.members import EFFORTS, MEMBERS, FitData
     from toppush.tables.frames import FrameColumns
 
-    given = Given(None, np.empty((rows.n_rows, 0)), FrameColumns(0), rows.positive, None, [])
-    settings = Settings(EFFORTS["normal"], None, seed=0)
+    numbers, effort = np.empty((rows.n_rows, 0)), EFFORTS["normal"]
+    data = FitData(None, numbers, FrameColumns(0), rows.positive, None, [], effort)
     for name in names:
-        if limits := MEMBERS[name].limits(given, settings):
+        if limits := MEMBERS[name].limits(data):
             raise OptionError(f"members has {name!r}: {limits}; leave it out.")
 
 

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.metrics import get_scorer_names
 
-from toppush.folds.by_column import Folds, folds_of
-from toppush.folds.expected_scores import PER_ROW
+from toppush.folds.scores import PER_ROW
+from toppush.folds.splits import Folds, folds_by_role
 from toppush.metrics import METRICS
 from toppush.metrics.cautions import few_positives
 from toppush.modeltypes.out_of_fold import held_out_scores
@@ -86,7 +86,7 @@ class FitRows:
     def folds(self, n_folds: int, seed: int) -> Folds:
         """Folds that respect groups and times."""
         try:
-            return folds_of(self.positive, self.roles, n_folds, seed)
+            return folds_by_role(self.positive, self.roles, n_folds, seed)
         except DataError as error:
             raise error.at(self.path) from None
 

@@ -7,7 +7,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.model_selection import StratifiedKFold
 
-from toppush.folds.by_column import Folds
+from toppush.folds.splits import Folds
 from toppush.matrices import entries_per_row
 from toppush.metrics.quantile_sketch import QuantileSketch, top_levels, translated
 from toppush.thresholds.calibration import ScoreScale

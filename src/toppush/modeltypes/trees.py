@@ -107,7 +107,7 @@ class ForestType(BaseModelType):
 
     def lighten(self, ranker: Any) -> None:
         super().lighten(ranker)
-        ranker.cv = ranker._built = None
+        ranker.cv = ranker._loaded = None
 
     def restore(self, ranker: Any, about: About) -> None:
         super().restore(ranker, about)
@@ -116,7 +116,7 @@ class ForestType(BaseModelType):
             raise ModelError("its trees do not follow one another.")
         names = ("feature_", "threshold_at_", "right_", "missing_left_", "value_")
         require_shapes(ranker, **dict.fromkeys(names, (int(starts[-1]),)))
-        ranker._trees()  # refuses children and columns that do not exist
+        ranker._models()  # refuses children and columns that do not exist
 
     def add_to_graph(self, graph: "Graph", model: "Model") -> str:
         ranker: Any = model.ranker
