@@ -10,6 +10,7 @@ over c) is not drawn twice.
 import argparse
 import ast
 import re
+from functools import cache
 from pathlib import Path
 
 import toppush
@@ -27,6 +28,7 @@ def modules(source=SOURCE):
     return sorted(path for path in source.rglob("*.py") if path != source / "__init__.py")
 
 
+@cache
 def parsed(path):
     return ast.parse(path.read_text(encoding="utf-8"))
 

@@ -278,7 +278,7 @@ def test_demo_compares_the_default(tmp_path, monkeypatch):
     "arguments, code, said",
     [
         (["fit", "train.csv", "-o", "x", "--lam", "1"], 1, "column 'label'"),
-        (["fit", "train.csv", "-o", "x", "--label", "fraud", "--lam", "1"], 0, ""),
+        (["fit", "train.csv", "-o", "x", "--label", "fraud", "--lam", "1", "--top", "0.3"], 0, ""),
         (
             ["fit", "train.csv", "-o", "x", "--label", "income", "--drop", "id"],
             1,
@@ -327,7 +327,9 @@ def test_repeats_and_commas_drop_the_same(given, tmp_path):
     rows = made_rows(80)
     rows["leak"] = [int(label == "yes") for label in rows["fraud"]]
     path = write(tmp_path / "t.csv", rows)
-    found = result("fit", path, "-o", tmp_path / "m", "--label", "fraud", "--lam", 1, *given)
+    found = result(
+        "fit", path, "-o", tmp_path / "m", "--label", "fraud", "--lam", 1, "--top", 0.3, *given
+    )
     assert found["columns"]["dropped"] == ["id", "leak"]
     assert {one["name"] for one in found["columns"]["named"]} == {"age", "income", "city", "member"}
 
@@ -337,7 +339,9 @@ def test_a_name_with_a_comma_is_one_column(tmp_path):
     rows["city, land"] = rows.pop("city")
     path = write(tmp_path / "t.csv", rows)
     given = ["--drop", "id,age", "--drop", "city, land", "--categorical", "member"]
-    found = result("fit", path, "-o", tmp_path / "m", "--label", "fraud", "--lam", 1, *given)
+    found = result(
+        "fit", path, "-o", tmp_path / "m", "--label", "fraud", "--lam", 1, "--top", 0.3, *given
+    )
     assert found["columns"]["dropped"] == ["age", "city, land", "id"]
     listed = result("rank", tmp_path / "m", path, "--columns", "city, land", "--columns", "id,age")
     assert list(listed["ranked"][0]) == [*COLUMNS, "city, land", "id", "age"]
@@ -391,21 +395,21 @@ def frauds(tmp_path_factory):
         rows["label"] = ["fraud" if label == "yes" else "legit" for label in rows.pop("fraud")]
         del rows["id"]
         write(folder / f"{name}.csv", rows)
-    run("fit", folder / "train.csv", "-o", folder / "m", "--lam", 1)
+    run("fit", folder / "train.csv", "-o", folder / "m", "--lam", 1, "--top", 0.3)
     return folder
 
 
 def test_the_rarer_of_two_texts_is_positive(frauds):
-    ran = run("fit", frauds / "train.csv", "-o", frauds / "again", "--lam", 1)
+    ran = run("fit", frauds / "train.csv", "-o", frauds / "again", "--lam", 1, "--top", 0.3)
     assert ran.stdout.splitlines()[0] == (
         "Positive: label = fraud, the rarer of two strings (negative: legit). Use --positive "
         "legit to rank the other class first."
     )
-    found = result("fit", frauds / "train.csv", "-o", frauds / "again", "--lam", 1)
+    found = result("fit", frauds / "train.csv", "-o", frauds / "again", "--lam", 1, "--top", 0.3)
     assert found["label"]["positive"] == "fraud"
     assert found["label"]["why"] == "the rarer of two strings"
     assert found["data"]["positives"] == 45
-    turned = result("fit", frauds / "train.csv", "-o", frauds / "turned", "--lam", 1,
+    turned = result("fit", frauds / "train.csv", "-o", frauds / "turned", "--lam", 1, "--top", 0.3,
                     "--positive", "legit")  # fmt: skip
     assert turned["data"]["positives"] == 255
 
@@ -452,7 +456,7 @@ def test_more_folds_than_positives_are_refused(frauds):
 def test_ids_are_cautioned_and_constant_columns_left_out(tmp_path):
     rows = made_rows(80) | {"customer": list(range(80)), "year": [2024] * 80, "land": ["F"] * 80}
     ran = run("fit", write(tmp_path / "t.csv", rows), "-o", tmp_path / "m", "--label", "fraud",
-              "--lam", 1)  # fmt: skip
+              "--lam", 1, "--top", 0.3)  # fmt: skip
     assert "id,customer: left out" in ran.stderr
     assert "Left out, the same in every row: year, land." in ran.stdout
     assert "--drop id,customer" in run("info", tmp_path / "m").stdout
@@ -611,7 +615,7 @@ def test_fit_follows_its_ranker_unless_json_is_wanted(folder, monkeypatch):
     monkeypatch.setattr(fitting, "fit_and_warn", lambda ranker, *given: asked.append(
         ranker.verbose) or fit_and_warn(ranker, *given))  # fmt: skip
     given = ["fit", folder / "train.csv", "-o", folder / "v", "--label", "fraud", "--drop", "id",
-             "--lam", 1]  # fmt: skip
+             "--lam", 1, "--top", 0.3]  # fmt: skip
     ran = run(*given)
     assert "iteration  " not in ran.stdout
     result(*given)
@@ -638,7 +642,7 @@ def test_names_with_brackets_are_shown_as_they_are(tmp_path):
     rows = made_rows(80)
     rows["[red]age"] = rows.pop("age")
     ran = run("fit", write(tmp_path / "t.csv", rows), "-o", tmp_path / "m", "--label", "fraud",
-              "--drop", "id", "--lam", "1")  # fmt: skip
+              "--drop", "id", "--lam", "1", "--top", "0.3")  # fmt: skip
     assert "[red]age" in ran.stdout
 
 

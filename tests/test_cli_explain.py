@@ -142,7 +142,8 @@ def test_rows_of_a_matrix(folder):
     rng = np.random.default_rng(0)
     X = np.round(rng.normal(size=(150, 4)), 2)
     dump_svmlight_file(X, X[:, 2] > 0.7, str(folder / "a.svm"), zero_based=False)
-    run("fit", folder / "a.svm", "-o", folder / "svm.toppush", "--model", "linear", "--lam", "0.1")
+    run("fit", folder / "a.svm", "-o", folder / "svm.toppush", "--model", "linear", "--lam", "0.1",
+        "--top", "0.3")  # fmt: skip
     row = result("rank", folder / "svm.toppush", folder / "a.svm", "--explain", 1)["ranked"][0]
     assert row["why_1_column"] == "number 3"
     assert float(row["why_1_value"]) == X[row["row"] - 1, 2]

@@ -108,7 +108,7 @@ def test_malformed_libsvm_lines_are_placed(line, said, tmp_path):
     path = tmp_path / "rows.svm"
     path.write_text(f"1 1:2\n0 2:3\n{line}\n0 1:1\n")
     with pytest.raises(DataError) as caught:
-        files.fit(path, lam=1.0)
+        files.fit(path, lam=1.0, top=0.3)
     assert re.match(f"{re.escape(str(path))}, {said}", str(caught.value))
 
 
@@ -140,13 +140,13 @@ def test_matrix_formats_agree(matrix, tmp_path):
     np.savez(tmp_path / "b.npz", **parts, y=y)
     np.save(tmp_path / "a.npy", np.column_stack([X, y]))
     paths += [tmp_path / name for name in ("a.npz", "b.npz", "a.npy")]
-    first = files.fit(plain, lam=0.1)
+    first = files.fit(plain, lam=0.1, top=0.3)
     expected = files.rank(first, plain)
     np.testing.assert_allclose(
         np.sort(first.pipeline.decision_function(csr))[::-1], expected["score"].to_numpy()
     )
     for path in paths:
-        model = files.fit(path, lam=0.1)
+        model = files.fit(path, lam=0.1, top=0.3)
         np.testing.assert_allclose(model.ranker.coef_, first.ranker.coef_, rtol=1e-9)
         found = files.rank(model, path)
         assert found["row"].to_pylist() == expected["row"].to_pylist()
@@ -158,7 +158,7 @@ def test_labels_of_a_matrix_in_another_file(matrix, tmp_path):
     X, y = matrix
     np.save(tmp_path / "X.npy", X)
     np.save(tmp_path / "y.npy", y)
-    model = files.fit(tmp_path / "X.npy", label=str(tmp_path / "y.npy"), lam=0.1)
+    model = files.fit(tmp_path / "X.npy", label=str(tmp_path / "y.npy"), lam=0.1, top=0.3)
     positive, scores = files.labelled(model, tmp_path / "X.npy", label=str(tmp_path / "y.npy"))
     assert positive.tolist() == (y == 1).tolist()
     np.testing.assert_allclose(scores, model.pipeline.decision_function(X))
@@ -168,14 +168,14 @@ def test_labels_of_a_matrix_in_another_file(matrix, tmp_path):
 
 def test_columns_count_from_where_they_did(matrix, tmp_path):
     X, y = matrix
-    model = files.fit(write_svm(tmp_path / "a.svm", X, y, first=0), lam=0.1)
+    model = files.fit(write_svm(tmp_path / "a.svm", X, y, first=0), lam=0.1, top=0.3)
     assert model.about["layout"] == {"width": 5, "first": 0}
     wide = write_svm(tmp_path / "b.svm", np.column_stack([X, np.ones((120, 2))]), y, first=0)
     seen = ScoringNotes()
     scores = files.rank(model, wide, seen=seen)["score"].to_numpy()
     assert seen.ignored == 240
     np.testing.assert_allclose(scores, np.sort(model.pipeline.decision_function(X))[::-1])
-    one_based = files.fit(write_svm(tmp_path / "c.svm", X, y), lam=0.1)
+    one_based = files.fit(write_svm(tmp_path / "c.svm", X, y), lam=0.1, top=0.3)
     with pytest.raises(DataError, match=r"counted.*1.*0"):
         files.rank(one_based, tmp_path / "a.svm")
 
@@ -231,7 +231,7 @@ def read_columns(path, names):
 
 def test_nan_in_a_matrix_is_refused(matrix, tmp_path):
     X, y = matrix
-    model = files.fit(write_svm(tmp_path / "a.svm", X, y), lam=0.1)
+    model = files.fit(write_svm(tmp_path / "a.svm", X, y), lam=0.1, top=0.3)
     X[7, 2] = np.nan
     X[9, 4] = np.inf
     X[9, 2] = np.nan
@@ -242,7 +242,7 @@ def test_nan_in_a_matrix_is_refused(matrix, tmp_path):
     np.savez(tmp_path / "s.npz", **parts, y=y)
     for name in ("b.npz", "b.npy", "s.npz"):
         with pytest.raises(DataError) as caught:
-            files.fit(tmp_path / name, lam=0.1)
+            files.fit(tmp_path / name, lam=0.1, top=0.3)
         assert str(caught.value).startswith(
             f"{tmp_path / name}, row 8: is the first of 3 values that are NaN or infinite, in "
             "columns 2 (2), 4 (1) (counted from 0);"
@@ -265,9 +265,9 @@ def test_every_byte_order_and_precision_is_read(kind, matrix, tmp_path):
     parts = {"indices": csr.indices, "indptr": csr.indptr, "shape": csr.shape, "y": y}
     np.savez(tmp_path / "s.npz", data=csr.data.astype(kind), **parts)
     np.save(tmp_path / "plain.npy", rows.astype("f8"))
-    plain = files.fit(tmp_path / "plain.npy", lam=0.1)
+    plain = files.fit(tmp_path / "plain.npy", lam=0.1, top=0.3)
     for name in ("a.npy", "a.npz", "s.npz"):
-        model = files.fit(tmp_path / name, lam=0.1)
+        model = files.fit(tmp_path / name, lam=0.1, top=0.3)
         np.testing.assert_allclose(model.ranker.coef_, plain.ranker.coef_, rtol=1e-4, atol=1e-9)
         positive, scores = files.labelled(plain, tmp_path / name)
         assert positive.tolist() == (y == 1).tolist()
@@ -283,13 +283,13 @@ def test_damaged_arrays_are_refused(ending, matrix, tmp_path, rng):
     for size in rng.integers(0, len(good) - 1, 20):
         path.write_bytes(good[:size])
         with pytest.raises(DataError, match=r"a\.np"):
-            files.fit(path, lam=1.0)
+            files.fit(path, lam=1.0, top=0.3)
 
 
 def test_names_that_do_not_say_the_format(matrix, tmp_path):
     path = write_svm(tmp_path / "a9a.t", *matrix)
     with pytest.raises(DataError, match="format"):
         files.fit(path)
-    assert files.fit(path, kind="libsvm", lam=1.0).about["data"]["rows"] == 120
+    assert files.fit(path, kind="libsvm", lam=1.0, top=0.3).about["data"]["rows"] == 120
     with pytest.raises(DataError, match="no such file"):
         files.fit(tmp_path / "nowhere.csv")

@@ -38,7 +38,7 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def model(folder):
-    return files.fit(folder / "train.csv", label="fraud", drop=DROP, lam=0.1)
+    return files.fit(folder / "train.csv", label="fraud", drop=DROP, lam=0.1, top=0.3)
 
 
 @pytest.fixture(scope="module", params=EVERY_KIND)

@@ -34,7 +34,9 @@ USUAL = {
 @pytest.fixture(scope="module")
 def plain_model(tmp_path_factory):
     path = tmp_path_factory.mktemp("plain") / "rows.arrow"
-    files.save(files.fit(arrow_file(path), lam=1.0, drop=["b"]), path.with_suffix(".toppush"))
+    files.save(
+        files.fit(arrow_file(path), lam=1.0, top=0.3, drop=["b"]), path.with_suffix(".toppush")
+    )
     return path.with_suffix(".toppush")
 
 
@@ -49,9 +51,9 @@ def arrow_file(path, odd=None):
 def test_columns_of_no_single_values_are_named_wherever_they_are_used(kind, plain_model, tmp_path):
     path, out = arrow_file(tmp_path / "odd.arrow", ODD[kind]), tmp_path / "out.csv"
     for call in (
-        ("fit", path, "-o", out, "--lam", "1"),
-        ("fit", path, "-o", out, "--lam", "1", "--categorical", "b"),
-        ("fit", path, "-o", out, "--lam", "1", "--groups", "b"),
+        ("fit", path, "-o", out, "--lam", "1", "--top", "1"),
+        ("fit", path, "-o", out, "--lam", "1", "--top", "1", "--categorical", "b"),
+        ("fit", path, "-o", out, "--lam", "1", "--top", "1", "--groups", "b"),
         ("compare", path, "--methods", "TopPush linear", "--cv", "2"),
         ("rank", plain_model, path, "--columns", "b", "-o", out),
         ("evaluate", plain_model, path, "--by", "b"),
@@ -69,4 +71,4 @@ def test_strings_of_rare_types_are_strings(kind, plain_model, tmp_path):
     assert csv.read_csv(out)["b"].to_pylist().count("a") == N_ROWS // 2
     run("compare", path, "--methods", "TopPush linear", "--cv", "2")
     run("fit", path, "-o", tmp_path / "model.toppush", "--lam", "1", "--groups", "b", "--cv", "2")
-    assert files.fit(path, lam=1.0).columns.columns_[1].categories == ["a", "b"]
+    assert files.fit(path, lam=1.0, top=0.3).columns.columns_[1].categories == ["a", "b"]

@@ -31,13 +31,15 @@ pytestmark = pytest.mark.filterwarnings("ignore::toppush.DegenerateWarning")
 @pytest.fixture(scope="module")
 def model(tmp_path_factory):
     path = write(tmp_path_factory.mktemp("train") / "train.csv", made_rows(400))
-    return files.fit(path, label="fraud", drop=DROP, lam=0.1)
+    return files.fit(path, label="fraud", drop=DROP, lam=0.1, top=0.3)
 
 
 @pytest.mark.parametrize("ending", FORMATS)
 def test_formats_agree(ending, model, tmp_path):
     rows = made_rows(400)
-    other = files.fit(write(tmp_path / f"train{ending}", rows), label="fraud", drop=DROP, lam=0.1)
+    other = files.fit(
+        write(tmp_path / f"train{ending}", rows), label="fraud", drop=DROP, lam=0.1, top=0.3
+    )
     np.testing.assert_allclose(other.ranker.coef_, model.ranker.coef_, rtol=1e-9)
     new = write(tmp_path / f"new{ending}", made_rows(300, seed=1))
     expected = model.pipeline.decision_function(pa.table(made_rows(300, seed=1)))
@@ -141,7 +143,7 @@ def test_what_cannot_be_fitted(content, said, tmp_path):
     path = tmp_path / "train.csv"
     path.write_bytes(content)
     with pytest.raises(DataError) as caught:
-        files.fit(path, lam=1.0)
+        files.fit(path, lam=1.0, top=0.3)
     assert str(caught.value).startswith(str(path))
     assert re.search(said, str(caught.value))
 
@@ -151,8 +153,8 @@ def test_many_texts_are_names_unless_asked_for(tmp_path):
     rows["id"][1200:] = rows["id"][:100]
     path = write(tmp_path / "train.csv", rows)
     with pytest.raises(DataError, match=r"column id.*1200"):
-        files.fit(path, label="fraud", lam=1.0)
-    asked = files.fit(path, label="fraud", lam=1.0, categorical=["id"])
+        files.fit(path, label="fraud", lam=1.0, top=0.3)
+    asked = files.fit(path, label="fraud", lam=1.0, top=0.3, categorical=["id"])
     assert asked.columns.sparse_
     assert asked.about["columns"]["named"][0]["texts"] == 1200
 
@@ -161,7 +163,7 @@ def test_many_texts_are_names_unless_asked_for(tmp_path):
 def test_numbers_as_categories_keep_their_digits(tmp_path):
     path = tmp_path / "train.csv"
     path.write_text("zip,label\n" + "007,1\n7,0\n" * 20)
-    found = files.fit(path, lam=0.1, categorical=["zip"])
+    found = files.fit(path, lam=0.1, top=0.3, categorical=["zip"])
     assert found.columns.columns_[0].categories == ["007", "7"]
     assert found.about["training"]["positives_at_top"] == 1.0
 
@@ -182,12 +184,12 @@ def test_unseen_texts_and_gaps_are_counted(model, tmp_path):
 def test_missing_error(ending, tmp_path):
     rows = made_rows(50, gaps=0.0)
     whole = files.fit(write(tmp_path / f"a{ending}", rows), label="fraud", drop=DROP, lam=1.0,
-                   missing="error")  # fmt: skip
+                      top=0.3, missing="error")  # fmt: skip
     rows["city"][7] = None
     path = write(tmp_path / f"b{ending}", rows)
     place = "line 9" if ending in (".csv", ".tsv") else "row 8"
     with pytest.raises(DataError, match=f"{place}, column city: 1 values are missing"):
-        files.fit(path, label="fraud", drop=DROP, lam=1.0, missing="error")
+        files.fit(path, label="fraud", drop=DROP, lam=1.0, top=0.3, missing="error")
     with pytest.raises(DataError, match=f"{place}, column city: 1 values are missing"):
         files.rank(whole, path)
 
@@ -203,7 +205,9 @@ def test_columns_that_are_empty_in_new_rows_are_gaps(model, tmp_path):
 
 def test_a_category_without_a_text(tmp_path):
     rows = made_rows(60) | {"note": [""] * 60}
-    found = files.fit(write(tmp_path / "t.parquet", rows), label="fraud", drop=DROP, lam=1.0)
+    found = files.fit(
+        write(tmp_path / "t.parquet", rows), label="fraud", drop=DROP, lam=1.0, top=0.3
+    )
     files.save(found, tmp_path / "m")
     assert files.load(tmp_path / "m").columns.columns_[-1].categories == []
 
@@ -229,13 +233,13 @@ def test_one_label_against_the_rest(tmp_path):
     rows = made_rows(90)
     rows["fraud"] = ["a", "b", "c"] * 30
     path = write(tmp_path / "train.parquet", rows)
-    found = files.fit(path, label="fraud", positive="b", drop=DROP, lam=1.0)
+    found = files.fit(path, label="fraud", positive="b", drop=DROP, lam=1.0, top=0.3)
     assert (found.label.positive, found.label.others) == ("b", ("a", "c"))
     rows["fraud"][0] = "d"
     positive, _ = files.labelled(found, write(tmp_path / "new.parquet", rows))
     assert positive.sum() == 30
     with pytest.raises(DataError, match="'z'"):
-        files.fit(path, label="fraud", positive="z", drop=DROP, lam=1.0)
+        files.fit(path, label="fraud", positive="z", drop=DROP, lam=1.0, top=0.3)
 
 
 @pytest.mark.parametrize("ending", [".parquet", ".feather", ".arrow"])
@@ -304,7 +308,7 @@ def test_a_name_may_go_on_in_the_next_line(delimiter, tmp_path):
     names = ['"age\nin years"', '"a ""b"", c"', "label"]
     rows = [f"{i}{delimiter}{-i % 7}{delimiter}{i % 2}" for i in range(40)]
     path.write_text("\n".join([delimiter.join(names), *rows]) + "\n")
-    model = files.fit(path, lam=1.0)
+    model = files.fit(path, lam=1.0, top=0.3)
     assert [one.name for one in model.columns.columns_] == ["age\nin years", 'a "b", c']
     assert len(files.rank(model, path)) == 40
 
@@ -316,8 +320,8 @@ def test_decimal_commas_are_numbers(delimiter, tmp_path):
     for name in ("age", "income"):
         rows[name] = [None if x is None else str(x).replace(".", ",") for x in rows[name]]
     commas = write_csv(tmp_path / "commas.csv", rows, delimiter)
-    model = files.fit(commas, label="fraud", drop=DROP, lam=0.1)
-    other = files.fit(points, label="fraud", drop=DROP, lam=0.1)
+    model = files.fit(commas, label="fraud", drop=DROP, lam=0.1, top=0.3)
+    other = files.fit(points, label="fraud", drop=DROP, lam=0.1, top=0.3)
     np.testing.assert_array_equal(model.ranker.coef_, other.ranker.coef_)
     assert files.rank(model, commas).equals(files.rank(model, points))
     commas.write_text(commas.read_text().replace("client 11", "client 11x,x", 1))
@@ -332,7 +336,7 @@ def test_commas_in_numbers_that_may_mean_either_are_refused(tmp_path):
     path = tmp_path / "rows.csv"
     path.write_text("a,label\n" + '"1,234",1\n2,0\n' * 20)
     with pytest.raises(DataError, match=r"column a.*'1,234'"):
-        files.fit(path, lam=1.0)
+        files.fit(path, lam=1.0, top=0.3)
 
 
 @pytest.mark.filterwarnings("ignore::toppush.LeakageWarning")
@@ -359,13 +363,13 @@ def test_hexadecimal_numbers_are_refused_or_texts(value, tmp_path):
         "a,b,label\n" + "".join(f"{i},{i},{i % 2}\n" for i in range(9)) + f"{value},1,1\n"
     )
     with pytest.raises(DataError) as caught:
-        files.fit(path, lam=1.0)
+        files.fit(path, lam=1.0, top=0.3)
     said = str(caught.value)
     assert said.startswith(f"{path}, line 11, column 1 (a): ")
     assert value in said
-    texts = files.fit(path, lam=1.0, categorical=["a"]).columns.columns_[0].categories
+    texts = files.fit(path, lam=1.0, top=0.3, categorical=["a"]).columns.columns_[0].categories
     assert value in texts
-    files.fit(path, lam=1.0, drop=["a"])
+    files.fit(path, lam=1.0, top=0.3, drop=["a"])
 
 
 def test_latin_1_is_refused_with_its_place_and_a_way_out(tmp_path):
@@ -374,11 +378,11 @@ def test_latin_1_is_refused_with_its_place_and_a_way_out(tmp_path):
     text = path.read_text(encoding="utf-8")
     path.write_bytes(text.encode("latin-1"))
     with pytest.raises(DataError, match=r"line \d+.*column \d.*UTF-8.*iconv.*latin1"):
-        files.fit(path, label="fraud", drop=DROP, lam=1.0)
-    files.fit(path, label="fraud", drop=[*DROP, "city", "land"], lam=1.0)
+        files.fit(path, label="fraud", drop=DROP, lam=1.0, top=0.3)
+    files.fit(path, label="fraud", drop=[*DROP, "city", "land"], lam=1.0, top=0.3)
     path.write_bytes(text.encode("utf-16"))
     with pytest.raises(DataError, match=r"line 1.*column 1.*iconv.*utf-16"):
-        files.fit(path, label="fraud", drop=DROP, lam=1.0)
+        files.fit(path, label="fraud", drop=DROP, lam=1.0, top=0.3)
 
 
 # Labels.
@@ -437,14 +441,16 @@ def test_ids_are_warned_of_and_remembered(tmp_path):
     rows = made_rows(80)
     path = write(tmp_path / "rows.csv", rows)
     with pytest.warns(UserWarning, match="--drop"):
-        found = files.fit(path, label="fraud", lam=1.0)
+        found = files.fit(path, label="fraud", lam=1.0, top=0.3)
     assert "--drop id" in found.about["warnings"][0]
 
 
 def test_constant_columns_are_left_out(tmp_path):
     rows = made_rows(80) | {"year": [2024] * 80, "land": ["F"] * 80, "flag": [True] * 80}
     rows["gappy"] = [1.0, None] * 40
-    found = files.fit(write(tmp_path / "rows.csv", rows), label="fraud", drop=DROP, lam=1.0)
+    found = files.fit(
+        write(tmp_path / "rows.csv", rows), label="fraud", drop=DROP, lam=1.0, top=0.3
+    )
     assert found.about["columns"]["constant"] == ["year", "land", "flag"]
     assert [one.name for one in found.columns.columns_] == [
         "age",
@@ -455,7 +461,7 @@ def test_constant_columns_are_left_out(tmp_path):
     ]
     same = write(tmp_path / "one.csv", {"year": [1] * 9, "label": [0, 1, 0] * 3})
     with pytest.raises(DataError, match="value"):
-        files.fit(same, lam=1.0)
+        files.fit(same, lam=1.0, top=0.3)
 
 
 @pytest.mark.parametrize("scale", ["maxabs", "standard"])
@@ -480,7 +486,7 @@ def test_far_larger_values_are_warned_of(ending, scale, tmp_path, rng):
         return path
 
     path = saved("train", X)
-    model = files.fit(path, lam=0.1, scale=scale)
+    model = files.fit(path, lam=0.1, top=0.3, scale=scale)
     files.rank(model, path)  # no warning
     X[7, 1] *= 1e6
     name = {".csv": "b", ".svm": "number 2"}.get(ending, "number 1")

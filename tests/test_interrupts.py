@@ -107,6 +107,7 @@ run()
 
 
 @posix
+@pytest.mark.long
 def test_a_comparison_whose_processes_do_not_end_says_that_it_can_go_on(tmp_path):
     y = np.arange(40) % 2
     rows = [f"{2 * label - 1} 1:{i}" for i, label in enumerate(y)]
@@ -180,6 +181,7 @@ def test_a_command_that_has_hardly_begun():
 
 
 @posix
+@pytest.mark.long
 def test_a_choice_by_cross_validation_in_python(table):
     script = MARKED + (
         "import numpy as np\n"

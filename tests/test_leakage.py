@@ -152,11 +152,11 @@ def test_ids_are_left_out_of_files_unless_they_are_kept(tmp_path):
     columns = {"label": Y[:n_rows].astype(int), "strong": SCORE[:n_rows], "name": names}
     pd.DataFrame(columns | {"rownames": RNG.permutation(n_rows)}).to_csv(path, index=False)
     with pytest.warns(UserWarning, match="--drop name,rownames"):
-        found = files.fit(path, lam=1.0)
+        found = files.fit(path, lam=1.0, top=0.3)
     assert found.about["columns"]["ids"] == ["name", "rownames"]
     assert [one.name for one in found.columns.columns_] == ["strong"]
     json.dumps(found.about["columns"])
-    kept = files.fit(path, lam=1.0, keep=["rownames"], drop=["name"])
+    kept = files.fit(path, lam=1.0, top=0.3, keep=["rownames"], drop=["name"])
     assert [one.name for one in kept.columns.columns_] == ["strong", "rownames"]
 
 
@@ -175,7 +175,7 @@ def test_a_report_cautions_on_its_page_and_off_it(tmp_path):
     for drop, number in ((), 1), (("code",), 0):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            files.save(files.fit(path, lam=1.0, drop=drop), tmp_path / "model.toppush")
+            files.save(files.fit(path, lam=1.0, top=0.3, drop=drop), tmp_path / "model.toppush")
         reported = run("report", tmp_path / "model.toppush", path, "-o", page)
         assert reported.stderr.count("column 'code' ranks almost perfectly") == number
         assert page.read_text().count("Possible target leakage: alone, column") == number
