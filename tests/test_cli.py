@@ -733,7 +733,7 @@ def test_a_whole_run(call, tmp_path, monkeypatch):
     )  # fmt: skip
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
     assert told["rows"] == 1500
-    assert "Beside logistic regression" in page
+    assert "Comparison with logistic regression" in page
     assert "client " in page
 
 

@@ -86,7 +86,7 @@ def test_every_source_has_a_page(arguments, tmp_path):
 def test_a_page_of_an_estimator_stands_beside_logistic_regression(tmp_path):
     page = tmp_path / "page.html"
     run("report", *SKOPS, "--train", "t.csv", "-o", page)
-    assert "Beside logistic regression" in page.read_text(encoding="utf-8")
+    assert "Comparison with logistic regression" in page.read_text(encoding="utf-8")
 
 
 @pytest.mark.long

@@ -243,12 +243,11 @@ def test_the_metric_has_intervals_and_scorers(cancer):
 
 
 def test_the_metric_is_in_reports(cancer):
-    from toppush.report.comparison import compare
-    from toppush.report.ranking import Ranking
+    from toppush.report.ranking import Ranking, metric_rows
 
     X, y = cancer
     scores = MeanDifference().fit(X, y).decision_function(X)
-    rows = {row.name: row.ours for row in compare(Ranking.of(y, scores), None)}
+    rows = {row.name: row.own for row in metric_rows(Ranking.of(y, scores), None)}
     assert rows["R-precision"].value == pytest.approx(r_precision(y, scores))
     assert rows["R-precision"].low < rows["R-precision"].high
 

@@ -132,7 +132,7 @@ def test_the_report_takes_columns_that_say_nothing(model, tmp_path, pages):
     files.save(found, tmp_path / "m.toppush")
     run("report", tmp_path / "m.toppush", path, "--train", path, "-o", tmp_path / "page.html")
     [page] = pages
-    assert {page["features"].value(row, 0) for row in page["features"].rows} != {None}
+    assert {page["model"].features.value(row, 0) for row in page["model"].features.rows} != {None}
 
 
 @pytest.mark.parametrize("kind, role", FITS)
@@ -140,12 +140,12 @@ def test_the_report_and_its_baseline_do_not_use_them(kind, role, fitted, folder,
     model, held, train = fitted(kind, role), folder / "held.csv", folder / "train.csv"
     run("report", model, held, "--train", train, "-o", tmp_path / "page.html")
     [page] = pages
-    assert metrics.average_precision(page["positive"], page["rival"].scores) < 0.95
+    assert metrics.average_precision(page["positive"], page["baseline"].scores) < 0.95
     assert set(page["preview"].column_names) == FEATURES
     assert not re.findall("zz_[a-z]+", str(page))
     run("report", model, held, "--train", train, "-o", tmp_path / "page.html",
         "--columns", "zz_copy,zz_time")  # fmt: skip
-    np.testing.assert_array_equal(pages[1]["rival"].scores, page["rival"].scores)
+    np.testing.assert_array_equal(pages[1]["baseline"].scores, page["baseline"].scores)
     assert pages[1]["preview"].column_names == ["zz_copy", "zz_time"]
 
 
@@ -200,7 +200,7 @@ def test_an_estimator_that_is_given_the_label_leaves_it_to_itself(folder, tmp_pa
     given = (tmp_path / "m.skops", folder / "held.csv", "--label", "zz_label")
     run("report", *given, "--train", folder / "train.csv", "-o", tmp_path / "page.html")
     [page] = pages
-    assert metrics.average_precision(page["positive"], page["rival"].scores) < 0.95
+    assert metrics.average_precision(page["positive"], page["baseline"].scores) < 0.95
     assert list(page["preview"].columns) == columns[1:]
     now = result("check", *given, "--before", folder / "train.csv", "--fail-on", "never")
     assert {one["name"] for one in now["columns"]} == set(columns[1:])

@@ -62,9 +62,9 @@ def test_the_report_warns_on_the_page_and_off_it(labels, monkeypatch):
     monkeypatch.setattr(report_page, "_render", lambda context, drawn: str(context["cautions"]))
     noise = np.random.default_rng(0).normal(size=60)
     with pytest.warns(UserWarning, match=f"logistic regression: average precision {PERFECT}"):
-        page = report.build(labels, noise, rival=report.Rival(labels + 0.0))
+        page = report.build(labels, noise, baseline=report.Baseline(labels + 0.0))
     assert f"logistic regression: average precision {PERFECT}" in page
-    assert PERFECT not in report.build(labels, noise, rival=report.Rival(-noise))
+    assert PERFECT not in report.build(labels, noise, baseline=report.Baseline(-noise))
 
 
 def test_the_leaderboard_warns_once(labels):

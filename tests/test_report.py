@@ -39,11 +39,10 @@ from toppush.explain.columns import before_scaling, sources
 from toppush.metrics.bootstrap import intervals, metric_at
 from toppush.report import page as report_page
 from toppush.report import ranking as lists
-from toppush.report.comparison import compare, measures_for
-from toppush.report.drivers import MAX_NAME, largest_contributions, largest_weights
-from toppush.report.estimator import _features
+from toppush.report.contributions import MAX_NAME, largest_contributions, largest_weights
+from toppush.report.estimator import FittedRanker
 from toppush.report.figures import calibration_figure, scores_figure
-from toppush.report.ranking import Ranking
+from toppush.report.ranking import Ranking, metric_rows, metrics_for
 
 pytestmark = pytest.mark.sampled(3)
 
@@ -135,7 +134,7 @@ class TestRanking:
         figure = calibration_figure(ranking, groups)
         dots = drawn_data(figure, "point")
         assert all(dot["score"] <= 1 or dot["score"] >= 1000 for dot in dots)
-        steps, heights = lists.rising_share(ranking)
+        steps, heights = lists.isotonic_share(ranking)
         for dot, group in zip(dots, groups, strict=True):
             assert dot["score"] == pytest.approx(group.median, rel=1e-5)
             line = heights[np.searchsorted(steps, dot["score"], side="right") - 1]
@@ -146,7 +145,7 @@ class TestRanking:
         edges, *shares = lists.score_shares(ranking)
         drawn = drawn_data(scores_figure(ranking), "line")
         for name, share in zip(("positives", "negatives"), shares, strict=True):
-            points = [(one["low"], one["share"]) for one in drawn if one["list"] == name]
+            points = [(one["low"], one["share"]) for one in drawn if one["ranking"] == name]
             expected = zip(edges, np.append(share, share[-1]), strict=True)
             assert_allclose(points, list(expected), rtol=1e-5, atol=1e-9)
         groups = lists.score_groups(ranking)
@@ -154,9 +153,9 @@ class TestRanking:
         assert last["share"] == before["share"]
         assert last["score"] > before["score"] == pytest.approx(ranking.score.max())
 
-    def test_rising_share_is_isotonic_regression(self, rng):
+    def test_isotonic_share_is_isotonic_regression(self, rng):
         positive, scores = made_list(rng)
-        steps, heights = lists.rising_share(Ranking.of(positive, scores))
+        steps, heights = lists.isotonic_share(Ranking.of(positive, scores))
         fitted = IsotonicRegression().fit(scores, positive).predict(scores)
         assert (np.diff(heights) >= 0).all()
         ours = heights[np.searchsorted(steps, scores, side="right") - 1]
@@ -186,7 +185,7 @@ class TestRanking:
 class TestComparison:
     def test_values_are_the_metrics(self, rng):
         positive, scores = made_list(rng, 3000)
-        found = {row.name: row.ours.value for row in compare(Ranking.of(positive, scores), None)}
+        found = {row.name: row.own.value for row in metric_rows(Ranking.of(positive, scores), None)}
         expected = {
             "positives above every negative": metrics.positives_at_top(positive, scores),
             "recall at 10 false positives": metrics.recall_at_10_false_positives(positive, scores),
@@ -205,36 +204,36 @@ class TestComparison:
 
     def test_a_list_does_not_differ_from_itself(self, rng):
         ranking = Ranking.of(*made_list(rng))
-        for row in compare(ranking, ranking):
+        for row in metric_rows(ranking, ranking):
             assert row.difference.value == 0
             assert row.difference.low <= 0 <= row.difference.high
-            assert row.ours == row.theirs
-            assert row.ours.low <= row.ours.high
+            assert row.own == row.baseline
+            assert row.own.low <= row.own.high
 
     def test_intervals_are_those_of_evaluate(self, rng):
         """One function, whoever prints them."""
         ranking = Ranking.of(*made_list(rng))
-        rival = Ranking.of(ranking.positive, ranking.score + rng.normal(size=ranking.n_rows))
+        baseline = Ranking.of(ranking.positive, ranking.score + rng.normal(size=ranking.n_rows))
         top = {"top": metric_at("positives_at_top")}
         expected = intervals(ranking.positive, ranking.score, top)["top"]
-        assert compare(ranking, None)[0].ours == expected
-        assert compare(ranking, rival)[0].ours == expected
+        assert metric_rows(ranking, None)[0].own == expected
+        assert metric_rows(ranking, baseline)[0].own == expected
 
     def test_says_what_the_intervals_are_of(self, full_page):
         text = Page(full_page).text
-        assert "mean over fresh lists" in text
-        assert "does not hold 0" in text
+        assert "over new samples" in text
+        assert "does not contain 0" in text
 
     def test_short_lists_have_fewer_measures(self):
         ranking = Ranking.of([1, 0, 1], [3.0, 2.0, 1.0])
-        assert not [name for name in measures_for(ranking) if name.startswith(("prec", "recall"))]
+        assert not [name for name in metrics_for(ranking) if name.startswith(("prec", "recall"))]
 
     def test_long_lists_have_no_intervals(self, rng, monkeypatch):
-        monkeypatch.setattr("toppush.report.comparison.MAX_ROWS", 100)
+        monkeypatch.setattr("toppush.report.ranking.MAX_ROWS", 100)
         ranking = Ranking.of(*made_list(rng, 101))
-        measured = [one.of(ranking.curve) for one in measures_for(ranking).values()]
-        assert [row.ours for row in compare(ranking, None)] == measured
-        assert [row.difference for row in compare(ranking, ranking)] == [0.0] * len(measured)
+        measured = [one.of(ranking.curve) for one in metrics_for(ranking).values()]
+        assert [row.own for row in metric_rows(ranking, None)] == measured
+        assert [row.difference for row in metric_rows(ranking, ranking)] == [0.0] * len(measured)
         assert "No intervals" in report.build(ranking.positive, ranking.score)
 
 
@@ -362,7 +361,7 @@ class TestReasons:
     def test_amounts_of_a_column_add_up(self, coloured):
         X, y = coloured
         ranker = by_scikit_learn(StandardScaler()).fit(X, y)
-        features = _features(ranker, ranker[:-1], ranker[-1], X, [3, 4], None)
+        features = FittedRanker.of(ranker, None).features(X, [3, 4])
         scores = ranker.decision_function(X)
         for row in (3, 4):
             parts = largest_contributions(features, 8, row)
@@ -502,7 +501,7 @@ class TestPage:
     def test_charts_are_drawn_without_scripts(self, full_page):
         page = Page(full_page)
         assert len([attrs for attrs in page.all("svg") if attrs.get("class") == "marks"]) == 8
-        for told in ("length of the list, k (logarithmic)", "logistic regression", "proven bound"):
+        for told in ("length k (logarithmic)", "logistic regression", "lower bound"):
             assert told in page.text
 
     def test_hostile_text_stays_text(self):
@@ -656,7 +655,7 @@ class TestFromEstimator:
         y = rng.random(400) < 0.5
         with pytest.warns(UserWarning, match="zero"):
             ranker = TopPush(lam=1.0).fit(X, y)
-        assert "weights of zero are as good as these" in report.from_estimator(ranker, X, y)
+        assert "weights of zero are as good as the fitted" in report.from_estimator(ranker, X, y)
 
     def test_no_caution_where_none_is_due(self, full_page):
         assert "Caution" not in Page(full_page).text
@@ -723,12 +722,15 @@ def test_expected_shares_stand_beside_what_is_found():
     rng = np.random.default_rng(0)
     scores = rng.normal(size=500)
     positive = rng.random(500) < 1 / (1 + np.exp(2 - scores))
-    page = report.build(positive, scores, shares=np.full(500, 0.99))
-    assert "Expected and found" in page
+    page = report.build(
+        positive, scores, model=report.ModelDetails(probabilities=np.full(500, 0.99))
+    )
+    assert "Predicted and observed precision" in page
     assert "too high" in page
-    honest = report.build(positive, scores, shares=1 / (1 + np.exp(2 - scores)))
+    honest = report.ModelDetails(probabilities=1 / (1 + np.exp(2 - scores)))
+    honest = report.build(positive, scores, model=honest)
     assert "within it" in honest
-    assert "Expected and found" not in report.build(positive, scores)
+    assert "Predicted and observed precision" not in report.build(positive, scores)
 
 
 @pytest.mark.parametrize(

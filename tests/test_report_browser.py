@@ -17,7 +17,7 @@ from toppush.monitor.drift import Limits
 from toppush.monitor.profile import LEVELS, CategoryProfile, NumberProfile, Scores
 from toppush.monitor.verdict import ColumnNow, verdict
 from toppush.report.check import watch_page
-from toppush.report.explained import Curve, Explained
+from toppush.report.contributions import ColumnCurve, Explained
 from toppush.thresholds.calibration import ScoreScale
 
 webdriver = pytest.importorskip("selenium.webdriver", reason="needs selenium")
@@ -100,8 +100,10 @@ def opened(browser, tied, tmp_path_factory):
     page = report.build(
         positive,
         scores,
-        features=report.Features.of(X, rng.normal(size=5), list("abcde"), rows=alarms),
-        rival=report.Rival(scores + rng.normal(size=len(scores))),
+        model=report.ModelDetails(
+            report.Features.of(X, rng.normal(size=5), list("abcde"), rows=alarms)
+        ),
+        baseline=report.Baseline(scores + rng.normal(size=len(scores))),
         preview=[{"one": 1}],
         budget=report.Budget(value=1200, cost=100, per_day=50, rows_per_day=20_000),
     )
@@ -296,12 +298,12 @@ def test_curves_are_drawn_whatever_their_columns_are_called(browser, tied, tmp_p
         {int(row): {HOSTILE: HOSTILE, names[1]: 3.0} for row in alarms},
         n_rows=len(scores),
         curves=[
-            Curve(HOSTILE, [HOSTILE, "two"], [0.3, -0.1]),
-            Curve(names[1], [0.0, 1e6, 2e6], [0.0, 0.5, 0.2], missing=0.1),
+            ColumnCurve(HOSTILE, [HOSTILE, "two"], [0.3, -0.1]),
+            ColumnCurve(names[1], [0.0, 1e6, 2e6], [0.0, 0.5, 0.2], missing=0.1),
         ],
-        told="The score is a sum.",
+        note="The score is a sum.",
     )
-    page = report.build(positive, scores, features=told)
+    page = report.build(positive, scores, model=report.ModelDetails(told))
     opened = Opened(browser, tmp_path / "curves.html", page)
     assert len(opened.browser.find_elements(By.CSS_SELECTOR, "[id^=chart-curve-] svg")) == 2
     assert width_on_a_phone(opened) <= 360

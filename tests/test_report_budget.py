@@ -44,7 +44,7 @@ def rows(page, caption):
 
 def test_hits_to_come_are_those_of_the_library(page, listed):
     positive, scores, _ = listed
-    shown = rows(page, "Hits to come among the first rows of a day of 400")
+    shown = rows(page, "Positives expected among the first rows of a day of 400")
     lengths = [int(row[0].replace(",", "")) for row in shown]
     assert lengths == [10, 20, 30, 50, 100, 200, 400]
     expected = positives_in_first(positive, scores, lengths, rows=400)
@@ -56,7 +56,7 @@ def test_hits_to_come_are_those_of_the_library(page, listed):
 
 def test_scores_to_act_on_are_those_of_the_library(page, listed):
     positive, scores, amounts = listed
-    shown = {row[0]: row for row in rows(page, "Rows with a score above it")}
+    shown = {row[0]: row for row in rows(page, "Rows with a score above the threshold")}
     more = {"per_day": 30, "rows_per_day": 400, "value": amounts, "cost": 20}
     asked = answers(positive, scores, Demands(fpr=0.01, recall=0.8, **more))
     for one in asked:
@@ -70,23 +70,24 @@ def test_the_profit_is_told_without_flattering(page, listed):
     positive, scores, amounts = listed
     best = best_length(positive, scores, value=amounts, cost=20)
     text = section(page).text
-    assert f"{best.length:,} of these, brings most: {best.observed:,.0f} here" in text
-    assert f"expect {best.expected.value:,.0f}" in " ".join(text.split())
+    assert f"greatest, {best.observed:,.0f}, if" in text
+    assert f"({best.length:,} rows)" in text
+    assert f"new rows is {best.expected.value:,.0f}" in " ".join(text.split())
 
 
 def test_without_money_and_days_there_is_less(listed):
     page = report.build(*listed[:2])
     text = section(page).text
     assert re.search("900 new", text)
-    assert "a day" not in text
-    assert "pays to stop" not in text
+    assert "per day" not in text
+    assert "Greatest profit" not in text
     assert "chart-profit" not in page
 
 
 @pytest.mark.long
 def test_where_no_look_pays_the_page_says_so(listed):
     page = report.build(*listed[:2], budget=report.Budget(value=1, cost=5))
-    assert "No look pays here" in section(page).text
+    assert "No review pays on these rows" in section(page).text
 
 
 @pytest.mark.parametrize("given", [{"value": 1}, {"cost": 1}, {"per_day": 3}])
@@ -106,7 +107,7 @@ def test_the_command_hands_the_budget_on(tmp_path, listed):
     run("report", *source, *out, *money, "--columns", "id")
     made = (tmp_path / "r.html").read_text(encoding="utf-8")
     best = best_length(positive, scores, value=amounts, cost=20)
-    assert f"{best.observed:,.0f} here" in section(made).text
+    assert f"greatest, {best.observed:,.0f}, if" in section(made).text
     assert "client " in made
     assert ">worth<" not in made
     ran = run("report", *source, *out, "--value", "worth", code=2)

@@ -18,7 +18,7 @@ from toppush.explain.reasons import explain
 from toppush.files import Columns
 from toppush.report import Features, from_estimator
 from toppush.report import estimator as report_estimator
-from toppush.report.explained import (
+from toppush.report.contributions import (
     Explained,
     Influence,
     by_column,
@@ -97,7 +97,7 @@ def test_trees_are_explained_by_their_contributions():
     table, y = rows(200, seed=1)
     page = from_estimator(trees, table, y, *rows(300))
     assert "Shapley values" in page
-    assert "What columns add, in the mean" in page
+    assert "Mean absolute contributions" in page
     assert "age = " in page
     assert "Logistic regression with scikit-learn" in page  # which cannot take gaps itself
 
@@ -106,7 +106,7 @@ def test_a_ranker_that_cannot_tell_says_so(rng):
     X = rng.normal(size=(120, 3))
     y = X[:, 0] + rng.normal(size=120) > 1
     page = from_estimator(SVC().fit(X, y), X, y)
-    assert "The score of SVC is no sum over the columns" in page
+    assert "The score of SVC is not a sum over the columns" in page
     assert 'id="alarms"' not in page
     assert 'id="reasons"' not in page
 
@@ -190,15 +190,15 @@ def test_rows_are_taken_by_position_whatever_holds_them(name, form, rankers, bui
     for make in (frame_of, FORMS[form]):
         from_estimator(rankers[name], make(X[80:]), y[80:], make(X[:80]), y[:80])
     plain, page = built
-    assert page["features"].rows.keys() == plain["features"].rows.keys()
-    for row in plain["features"].rows:
-        ours, theirs = (one["features"].contributions(row) for one in (page, plain))
+    assert page["model"].features.rows.keys() == plain["model"].features.rows.keys()
+    for row in plain["model"].features.rows:
+        ours, theirs = (one["model"].features.contributions(row) for one in (page, plain))
         np.testing.assert_allclose(ours, theirs, atol=1e-12)
-        values = [page["features"].value(row, column) for column in range(2)]
+        values = [page["model"].features.value(row, column) for column in range(2)]
         np.testing.assert_allclose(values, X[80:][row])
-    np.testing.assert_allclose(page["rival"].scores, plain["rival"].scores, atol=1e-6)
-    assert [card.number for card in page["reasons"].cards] == [
-        card.number for card in plain["reasons"].cards
+    np.testing.assert_allclose(page["baseline"].scores, plain["baseline"].scores, atol=1e-6)
+    assert [card.number for card in page["model"].reasons.cards] == [
+        card.number for card in plain["model"].reasons.cards
     ]
 
 
@@ -220,5 +220,5 @@ def test_the_first_example_of_the_docs_takes_a_frame(index, built, tmp_path, mon
     scores = world["ranker"].decision_function(X_test)
     first = np.argsort(-scores, kind="stable")[0]
     assert page["preview"].iloc[0].equals(X_test.iloc[first])
-    assert 0.3 < metrics.average_precision(y_test, page["rival"].scores) < 1.0
-    assert set(page["features"].names) == set(frame.columns)
+    assert 0.3 < metrics.average_precision(y_test, page["baseline"].scores) < 1.0
+    assert set(page["model"].features.names) == set(frame.columns)

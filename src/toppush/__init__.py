@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from toppush.models.net import TopPushNet
     from toppush.models.trees import TopPushTrees
     from toppush.problem.solution import Solution, Status
-    from toppush.report.judging import compare, evaluate
+    from toppush.report.evaluation import compare, evaluate
     from toppush.tables.leakage import LeakageWarning
 
 __all__ = [
@@ -49,8 +49,8 @@ _HOMES = {
     "TopPushNet": "toppush.models.net",
     "TopRanker": "toppush.auto.ranker",
     "toppush_path": "toppush.models",
-    "compare": "toppush.report.judging",
-    "evaluate": "toppush.report.judging",
+    "compare": "toppush.report.evaluation",
+    "evaluate": "toppush.report.evaluation",
 }
 _PACKAGES = {"cluster": "toppush.designs.dask", "on_disk": "toppush.designs.disk"}
 

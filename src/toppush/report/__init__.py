@@ -1,4 +1,4 @@
-"""One self-contained HTML page about a ranked list, for those who act on it and those who check.
+"""One self-contained HTML page about a ranking.
 
 `from_estimator` makes it from a fitted ranker, `build` from scores and labels; `write` puts it
 into a file. It needs the extra: ``pip install 'toppush[report]'``.
@@ -10,14 +10,22 @@ from toppush.system.extras import needs
 
 if TYPE_CHECKING:
     from toppush.report.budget import Budget
-    from toppush.report.drivers import Features
+    from toppush.report.contributions import Features
     from toppush.report.estimator import from_estimator
-    from toppush.report.page import Rival, build, first_false_alarms, list_order, write
+    from toppush.report.page import (
+        Baseline,
+        ModelDetails,
+        build,
+        first_false_alarms,
+        list_order,
+        write,
+    )
 
 __all__ = [
+    "Baseline",
     "Budget",
     "Features",
-    "Rival",
+    "ModelDetails",
     "build",
     "first_false_alarms",
     "from_estimator",
@@ -25,7 +33,7 @@ __all__ = [
     "write",
 ]
 
-_HOMES = {"Budget": "budget", "Features": "drivers", "from_estimator": "estimator"}
+_HOMES = {"Budget": "budget", "Features": "contributions", "from_estimator": "estimator"}
 
 
 def __getattr__(name: str) -> Any:

@@ -1,6 +1,5 @@
-"""How far down the list: expected positives by length, guarantees, and the most profit."""
+"""The section on review budgets: positives to expect by length, thresholds, and the profit."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import altair as alt
@@ -27,23 +26,23 @@ from toppush.thresholds.profit import profit_curve
 
 PRECISIONS = (0.9, 0.5)
 RECALL, RATE = 0.8, 0.01
-"""What is promised if it can be, unless somebody asks for something else."""
+"""Levels of the thresholds that the page shows if they can be guaranteed."""
 PER_DECADE = 12
-"""Lengths of list per decade whose true positives are forecast."""
+"""Lengths per decade for which positives are forecast."""
 DRAWN = 20_000_000
 """Positives times draws up to which there are 1000 draws: 2 s."""
 
 
 @dataclass(frozen=True, eq=False)
 class Budget:
-    """What is known of those who look: their money and their days; None is not known.
+    """Costs and benefits of reviews, and the review budget per day; None if unknown.
 
     Attributes
     ----------
     value, cost : float or array of shape (n_rows,), optional
-        What a hit is worth, and what a look costs.
+        Benefit of a true positive, and cost of one review.
     per_day, rows_per_day : int, optional
-        Rows that can be looked at on a day, and rows that come.
+        Rows that can be reviewed per day, and new rows per day.
 
     Examples
     --------
@@ -61,26 +60,25 @@ class Budget:
     rows_per_day: int | None = None
 
     def __post_init__(self) -> None:
-        for one, other in (("value", "cost"), ("cost", "value"), ("per_day", "rows_per_day")):
-            if getattr(self, one) is not None and getattr(self, other) is None:
-                raise ValueError(f"{one} is given without {other}; give both.")
+        for name, other in (("value", "cost"), ("cost", "value"), ("per_day", "rows_per_day")):
+            if getattr(self, name) is not None and getattr(self, other) is None:
+                raise ValueError(f"{name} is given without {other}; give both.")
 
 
 @dataclass(frozen=True)
-class BudgetPart:
+class BudgetSection:
     """The section of the page.
 
     Attributes
     ----------
     rows : int
-        New rows that the forecasts are of.
+        New rows that the forecasts are for.
     is_day : bool
-        Whether those are a day's.
+        Whether those are the rows of a day.
     lengths : dict from int to Forecast
-        Hits in the first so many.
-    answers : list of Answer
-    failed : list of Answer
-        Those without a score.
+        Positives in the first rows, by their number.
+    answers, failed : list of Answer
+        Thresholds, and criteria that have none.
     best : Answer or None
         The greatest profit.
     """
@@ -93,26 +91,28 @@ class BudgetPart:
     best: Answer | None
 
 
-def budget_part(ranking: Ranking, budget: Budget) -> tuple[BudgetPart, list[Figure]]:
+def budget_section(ranking: Ranking, budget: Budget) -> tuple[BudgetSection, list[Figure]]:
     """The section, and its charts."""
     rows = budget.rows_per_day or ranking.n_rows
     drawn, shown = _lengths(rows, budget)
-    both = sorted({*drawn, *shown})
-    forecasts = dict(zip(both, _forecasts(ranking, both, rows), strict=True))
+    lengths = sorted({*drawn, *shown})
+    draws = int(np.clip(DRAWN // ranking.n_pos, 100, 1000))
+    expected = positives_in_first(ranking.positive, ranking.score, lengths, rows=rows, draws=draws)
+    forecasts = dict(zip(lengths, expected, strict=True))
     found = _answers(ranking, budget)
-    best = next((one for one in found if one.kind == "profit"), None)
-    part = BudgetPart(
+    best = next((answer for answer in found if answer.kind == "profit"), None)
+    section = BudgetSection(
         rows,
         budget.rows_per_day is not None,
         {length: forecasts[length] for length in shown},
-        [one for one in found if one.score is not None],
-        [one for one in found if one.score is None],
+        [answer for answer in found if answer.score is not None],
+        [answer for answer in found if answer.score is None],
         best,
     )
     charts = [hits_figure({length: forecasts[length] for length in drawn}, rows, budget.per_day)]
     if best is not None:
         charts.append(profit_figure(ranking, budget, best))
-    return part, charts
+    return section, charts
 
 
 def _lengths(rows: int, budget: Budget) -> tuple[list[int], list[int]]:
@@ -126,60 +126,58 @@ def _lengths(rows: int, budget: Budget) -> tuple[list[int], list[int]]:
     return drawn, shown
 
 
-def _forecasts(ranking: Ranking, lengths: Sequence[int], rows: int) -> list[Forecast]:
-    draws = int(np.clip(DRAWN // ranking.n_pos, 100, 1000))
-    return positives_in_first(ranking.positive, ranking.score, lengths, rows=rows, draws=draws)
-
-
 def _answers(ranking: Ranking, budget: Budget) -> list[Answer]:
-    rows_per_day = budget.rows_per_day
-    asked = [Demands(precision=one, rows_per_day=rows_per_day) for one in PRECISIONS]
+    asked = [
+        Demands(precision=precision, rows_per_day=budget.rows_per_day) for precision in PRECISIONS
+    ]
     asked.append(
         Demands(
             fpr=RATE,
             recall=RECALL,
             per_day=budget.per_day,
-            rows_per_day=rows_per_day,
+            rows_per_day=budget.rows_per_day,
             value=budget.value,
             cost=budget.cost,
         )
     )
-    return [one for each in asked for one in answers(ranking.positive, ranking.score, each)]
+    return [
+        answer for demands in asked for answer in answers(ranking.positive, ranking.score, demands)
+    ]
 
 
 def hits_figure(forecasts: dict[int, Forecast], rows: int, per_day: int | None) -> Figure:
-    """Hits that are expected by length, with a band of what there may be."""
-    columns: Rows = {
-        "k": list(forecasts),
-        "expected": [one.expected for one in forecasts.values()],
-        "low": [one.low for one in forecasts.values()],
-        "high": [one.high for one in forecasts.values()],
+    """Expected positives by length, with a prediction interval."""
+    columns: Rows = {"k": list(forecasts)} | {
+        name: [getattr(forecast, name) for forecast in forecasts.values()]
+        for name in ("expected", "low", "high")
     }
     points = data(columns)
-    x = log_axis("k", "rows looked at (logarithmic)", 1, max(rows, 2))
-    y = alt.Y("high:Q", title="true positives")
-    band = alt.Chart(points).mark_area(color=FIRST, fillOpacity=0.2).encode(x=x, y=y, y2="low:Q")
+    x = log_axis("k", "rows reviewed (logarithmic)", 1, max(rows, 2))
+    y = alt.Y("high:Q", title="positives")
+    interval = (
+        alt.Chart(points).mark_area(color=FIRST, fillOpacity=0.2).encode(x=x, y=y, y2="low:Q")
+    )
     line = alt.Chart(points).mark_line(color=FIRST, strokeWidth=2.2).encode(x=x, y="expected:Q")
-    told = [
-        tip("k:Q", ",d", "rows looked at"),
-        tip("expected:Q", ",.1f", "true positives expected"),
+    tips = [
+        tip("k:Q", ",d", "rows reviewed"),
+        tip("expected:Q", ",.1f", "positives expected"),
         tip("low:Q", ",d", "from"),
         tip("high:Q", ",d", "to"),
     ]
-    layers = [band, line, hover(points, x, told)]
+    layers = [interval, line, hover(points, x, tips)]
     if per_day is not None:
-        layers.insert(2, _upright([per_day], "budget"))
+        layers.insert(2, _vertical_line([per_day], "budget"))
     return Figure.of(
         "hits",
-        f"Hits expected among the first of {rows:,} new rows by how many are looked at, with a "
-        "band that holds 95 of 100 counts. The table below holds the numbers.",
+        f"Positives expected among the first of {rows:,} new rows by the number of rows reviewed, "
+        "with a 95% prediction interval. The table below contains the numbers.",
         alt.layer(*layers),
         260,
     )
 
 
 def profit_figure(ranking: Ranking, budget: Budget, best: Answer) -> Figure:
-    """Profit of these rows by length, with the length of the greatest."""
+    """Profit of these rows by length, and its maximum."""
     assert budget.value is not None
     assert budget.cost is not None
     curve = profit_curve(ranking.positive, ranking.score, value=budget.value, cost=budget.cost)
@@ -187,29 +185,29 @@ def profit_figure(ranking: Ranking, budget: Budget, best: Answer) -> Figure:
     ends = np.unique(np.r_[np.searchsorted(curve.lengths, wanted), curve.best])
     ends = ends[curve.lengths[ends] > 0]
     points = data({"k": curve.lengths[ends], "profit": curve.profits[ends]})
-    x = log_axis("k", "rows looked at (logarithmic)", 1, ranking.n_rows)
+    x = log_axis("k", "rows reviewed (logarithmic)", 1, ranking.n_rows)
     label = "datum.value === 0 ? '0' : format(datum.value, '~s')"
     y = alt.Y("profit:Q", title="profit", axis=alt.Axis(labelExpr=label))
     line = alt.Chart(points).mark_line(color=FIRST, strokeWidth=2.2).encode(x=x, y=y)
     zero = alt.Chart(data({"profit": [0.0]})).mark_rule(color=INK, strokeWidth=1).encode(y=y)
-    told = [tip("k:Q", ",d", "rows looked at"), tip("profit:Q", ",.2f")]
-    layers = [zero, line, hover(points, x, told)]
+    tips = [tip("k:Q", ",d", "rows reviewed"), tip("profit:Q", ",.2f")]
+    layers = [zero, line, hover(points, x, tips)]
     if best.rows:
-        layers.insert(2, _upright([best.rows], "greatest profit"))
+        layers.insert(2, _vertical_line([best.rows], "greatest profit"))
     return Figure.of(
         "profit",
-        f"Profit of these {ranking.n_rows:,} rows by how many are looked at; it is greatest at "
-        f"{best.rows:,}.",
+        f"Profit on these {ranking.n_rows:,} rows by the number of rows reviewed, with its maximum "
+        f"at {best.rows:,}.",
         alt.layer(*layers),
         240,
     )
 
 
-def _upright(lengths: list[int], name: str) -> alt.Chart:
-    """A dashed line at a length."""
-    made: alt.Chart = (
+def _vertical_line(lengths: list[int], name: str) -> alt.Chart:
+    """A dashed vertical line at some lengths."""
+    rule: alt.Chart = (
         alt.Chart(data({"k": lengths, "line": [name]}))
         .mark_rule(color=SECOND, strokeWidth=2, strokeDash=DASH)
         .encode(x=alt.X("k:Q"), tooltip=[tip("line:N"), tip("k:Q", ",d", "rows")])
     )
-    return made
+    return rule

@@ -1,7 +1,7 @@
-"""The report's charts as Vega-Lite, drawn by Altair; colours are the page's CSS variables.
+"""The report's charts as Vega-Lite, made with Altair; colours are the page's CSS variables.
 
-A chart is drawn twice: as a picture inside the page, which needs no script, and by Vega in the
-browser, which adds hovering and the controls.
+A chart is drawn twice: as a static picture, which needs no script, and by Vega in the browser,
+which adds tooltips and the controls.
 """
 
 import json
@@ -19,11 +19,12 @@ import vl_convert
 from numpy.typing import ArrayLike, NDArray
 
 from toppush.problem.solution import Iteration
+from toppush.report.contributions import ColumnCurve, Contribution, Influence, Weight
 from toppush.report.ranking import (
     Ranking,
     ScoreGroup,
     curve_points,
-    rising_share,
+    isotonic_share,
     roc_points,
     score_shares,
 )
@@ -33,19 +34,21 @@ VEGA_LITE = ".".join(alt.SCHEMA_VERSION.lstrip("v").split(".")[:2])
 PICTURE_WIDTH = 760
 CONVERTER = """
 import json, sys, vl_convert
-function, texts, version = json.load(sys.stdin)
+function, inputs, version = json.load(sys.stdin)
 convert = getattr(vl_convert, function)
-json.dump([convert(text, vl_version=version) for text in texts], sys.stdout)
+json.dump([convert(text, vl_version=version) for text in inputs], sys.stdout)
 """
-"""What a process of its own runs."""
+"""Code of the conversion in a separate process."""
 
 INK, FAINT, GRID = "var(--ink)", "var(--faint)", "var(--grid)"
 FIRST, SECOND = "var(--first)", "var(--second)"
 DASH = [6, 4]
+BAR = 22
+"""Height of a bar, in pixels."""
 FONT = "system-ui, sans-serif"
 Chart = alt.Chart | alt.LayerChart | alt.FacetChart
 Rows = Mapping[str, ArrayLike]
-"""Columns; a single value is that of every row."""
+"""Columns; a single value is repeated in every row."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +61,7 @@ class Figure:
 
     @classmethod
     def of(cls, name: str, description: str, chart: Chart, height: int) -> "Figure":
-        """Finish a chart in the page's look."""
+        """A chart in the style of the page."""
         chart = chart.properties(width="container", height=height, background="transparent")
         chart = chart.configure(
             # A chart is one picture with a description; its tables hold the numbers.
@@ -96,9 +99,9 @@ class Figure:
         return cls(name, description, spec)
 
 
-def pictures(drawn: Sequence[Figure]) -> dict[str, str]:
-    """The charts as SVG, for readers and printers without scripts; none where that cannot be."""
-    specs = [json.dumps(one.spec | {"width": PICTURE_WIDTH}) for one in drawn]
+def pictures(figures: Sequence[Figure]) -> dict[str, str]:
+    """The charts as SVG, for readers and printers without scripts; none if memory is limited."""
+    specs = [json.dumps(figure.spec | {"width": PICTURE_WIDTH}) for figure in figures]
     try:
         svgs = _converted("vegalite_to_svg", specs)
     except MemoryError:
@@ -110,7 +113,7 @@ def pictures(drawn: Sequence[Figure]) -> dict[str, str]:
             stacklevel=2,
         )
         return {}
-    return dict(zip([one.name for one in drawn], svgs, strict=True))
+    return dict(zip([figure.name for figure in figures], svgs, strict=True))
 
 
 @cache
@@ -119,24 +122,26 @@ def browser_library() -> str:
     return _converted("javascript_bundle", ["window.vegaEmbed = vegaEmbed;"])[0]
 
 
-def _converted(function: str, texts: Sequence[str]) -> list[str]:
-    """What a function of vl_convert makes of each text.
+def _converted(function: str, inputs: Sequence[str]) -> list[str]:
+    """The result of a function of vl_convert for each input.
 
-    Where memory is refused, vl_convert ends the process by a signal. So under a limit of the
-    address space it runs in a process of its own.
+    If memory is refused, vl_convert kills the process by a signal. So under a limit of the address
+    space it runs in a separate process.
     """
     if not is_limited():
         convert = getattr(vl_convert, function)
-        return [str(convert(text, vl_version=VEGA_LITE)) for text in texts]
-    given = json.dumps([function, list(texts), VEGA_LITE])
+        return [str(convert(text, vl_version=VEGA_LITE)) for text in inputs]
+    arguments = json.dumps([function, list(inputs), VEGA_LITE])
     command = [sys.executable, "-c", CONVERTER]
-    ran = subprocess.run(command, input=given, capture_output=True, encoding="utf-8", check=False)
+    ran = subprocess.run(
+        command, input=arguments, capture_output=True, encoding="utf-8", check=False
+    )
     if ran.returncode:
         raise MemoryError(
             "the charts of the page need more address space than this process may have; raise the "
             "limit (ulimit -v)"
         )
-    return [str(one) for one in json.loads(ran.stdout)]
+    return [str(result) for result in json.loads(ran.stdout)]
 
 
 def data(*parts: Rows) -> alt.InlineData:
@@ -150,8 +155,9 @@ def data(*parts: Rows) -> alt.InlineData:
 
 def _plain(values: NDArray[Any]) -> list[float | str]:
     """Python numbers with six digits, which is more than a screen shows."""
-    listed = values.tolist()
-    return [float(f"{value:.6g}") if isinstance(value, float) else value for value in listed]
+    return [
+        float(f"{value:.6g}") if isinstance(value, float) else value for value in values.tolist()
+    ]
 
 
 def value_axis(field: str, title: str, values: ArrayLike, **scale: Any) -> alt.X:
@@ -181,7 +187,7 @@ def _share_axis(field: str, title: str) -> alt.Y:
 
 def _dashes(names: Sequence[str]) -> alt.StrokeDash:
     dashes = [[1, 0], DASH, [2, 3]][: len(names)]
-    return alt.StrokeDash("list:N", sort=None).scale(domain=list(names), range=dashes)
+    return alt.StrokeDash("ranking:N", sort=None).scale(domain=list(names), range=dashes)
 
 
 def tip(field: str, form: str = "", title: str = "") -> alt.Tooltip:
@@ -207,30 +213,30 @@ def hover(data: alt.InlineData, x: alt.X, tooltip: list[alt.Tooltip]) -> alt.Cha
     return rule
 
 
-def curve_figure(lists: dict[str, Ranking], k: int) -> Figure:
-    """Precision and recall against list length, with a line at k."""
-    ranking = next(iter(lists.values()))
+def curve_figure(rankings: dict[str, Ranking], k: int) -> Figure:
+    """Precision and recall by length, with a line at k."""
+    ranking = next(iter(rankings.values()))
     both = ["precision", "recall"]
     parts: list[Rows] = []
-    for name, one in lists.items():
-        lengths, *shares = curve_points(one)
+    for name, each in rankings.items():
+        lengths, *shares = curve_points(each)
         parts += [
-            {"k": lengths, "share": share, "measure": measure, "list": name}
-            for measure, share in zip(both, shares, strict=True)
+            {"k": lengths, "share": share, "metric": metric, "ranking": name}
+            for metric, share in zip(both, shares, strict=True)
         ]
-    x = log_axis("k", "length of the list, k (logarithmic)", 1, ranking.n_rows)
+    x = log_axis("k", "length k (logarithmic)", 1, ranking.n_rows)
     lines = (
         alt.Chart(data(*parts))
         .mark_line(strokeWidth=2.2, clip=True)
         .encode(
             x=x,
             y=_share_axis("share", "share"),
-            color=alt.Color("measure:N").scale(domain=both, range=[FIRST, SECOND]),
-            strokeDash=_dashes(list(lists)),
+            color=alt.Color("metric:N").scale(domain=both, range=[FIRST, SECOND]),
+            strokeDash=_dashes(list(rankings)),
         )
     )
     points = data(dict(zip(("k", *both), curve_points(ranking), strict=True)))
-    told = [tip("k:Q", ",d", "first rows"), *(tip(f"{one}:Q", ".1%") for one in both)]
+    tips = [tip("k:Q", ",d", "first rows"), *(tip(f"{name}:Q", ".1%") for name in both)]
     chosen = (
         alt.Chart(alt.InlineData(values=[{}]))
         .mark_rule(color=INK, strokeWidth=2)
@@ -239,22 +245,22 @@ def curve_figure(lists: dict[str, Ranking], k: int) -> Figure:
     return Figure.of(
         "curve",
         f"Precision and recall of the first k rows, for k from 1 to {ranking.n_rows:,} on a "
-        "logarithmic axis. The table below the chart holds the numbers.",
-        alt.layer(lines, chosen, hover(points, x, told)).add_params(alt.param("k", value=k)),
+        "logarithmic axis. The table below the chart contains the numbers.",
+        alt.layer(lines, chosen, hover(points, x, tips)).add_params(alt.param("k", value=k)),
         300,
     )
 
 
-def roc_figure(lists: dict[str, Ranking]) -> Figure:
-    """Recall against the false positive rate, from the first false alarm on."""
-    ranking = next(iter(lists.values()))
+def roc_figure(rankings: dict[str, Ranking]) -> Figure:
+    """Recall by false positive rate, from the first false alarm on."""
+    ranking = next(iter(rankings.values()))
     left = 0.5 / ranking.n_neg
     parts: list[Rows] = []
-    for name, one in lists.items():
-        rates, recall = roc_points(one)
+    for name, each in rankings.items():
+        rates, recall = roc_points(each)
         drawn = np.maximum(rates, left)
-        parts.append({"rate": rates, "drawn": drawn, "recall": recall, "list": name})
-    chance, names = np.geomspace(left, 1, 60), [*lists, "random order"]
+        parts.append({"rate": rates, "drawn": drawn, "recall": recall, "ranking": name})
+    chance, names = np.geomspace(left, 1, 60), [*rankings, "random order"]
     x = log_axis("drawn", "false positive rate (logarithmic; left end: none)", left, 1)
     lines = (
         alt.Chart(data(*parts))
@@ -262,43 +268,43 @@ def roc_figure(lists: dict[str, Ranking]) -> Figure:
         .encode(
             x=x,
             y=_share_axis("recall", "recall"),
-            color=alt.Color("list:N", sort=None).scale(
-                domain=names, range=[*[FIRST, SECOND][: len(lists)], FAINT]
+            color=alt.Color("ranking:N", sort=None).scale(
+                domain=names, range=[*[FIRST, SECOND][: len(rankings)], FAINT]
             ),
             strokeDash=_dashes(names),
             order=alt.Order("rate:Q"),
         )
     )
     by_chance = (
-        alt.Chart(data({"drawn": chance, "recall": chance, "list": "random order"}))
+        alt.Chart(data({"drawn": chance, "recall": chance, "ranking": "random order"}))
         .mark_line(strokeWidth=1.5)
-        .encode(x=x, y="recall:Q", color="list:N", strokeDash="list:N")
+        .encode(x=x, y="recall:Q", color="ranking:N", strokeDash="ranking:N")
     )
     rates, _ = roc_points(ranking)
-    ours = {key: parts[0][key] for key in ("rate", "drawn", "recall")}
-    points = data(ours | {"alarms": rates * ranking.n_neg})
-    told = [tip("alarms:Q", ",.0f", "false alarms"), tip("rate:Q", ".3~%", "false positive rate")]
+    own = {key: parts[0][key] for key in ("rate", "drawn", "recall")}
+    points = data(own | {"alarms": rates * ranking.n_neg})
+    tips = [tip("alarms:Q", ",.0f", "false alarms"), tip("rate:Q", ".3~%", "false positive rate")]
     return Figure.of(
         "roc",
         "Recall against the false positive rate on a logarithmic axis that begins at no false "
         "alarm at all.",
-        alt.layer(lines, by_chance, hover(points, x, [*told, tip("recall:Q", ".1%")])),
+        alt.layer(lines, by_chance, hover(points, x, [*tips, tip("recall:Q", ".1%")])),
         280,
     )
 
 
 def scores_figure(ranking: Ranking) -> Figure:
-    """How the scores of each class are spread."""
+    """The distribution of the scores of each class."""
     edges, *shares = score_shares(ranking)
     both = dict(zip(("positives", "negatives"), shares, strict=True))
     # A step goes on to the next point: the last bin needs one at its end.
     steps: list[Rows] = [
-        {"low": edges, "share": np.append(share, share[-1]), "list": name}
+        {"low": edges, "share": np.append(share, share[-1]), "ranking": name}
         for name, share in both.items()
     ]
     x = value_axis("low", "score", edges, zero=False)
     axis = alt.Axis(format="%", tickCount=5)
-    colour = alt.Color("list:N").scale(domain=list(both), range=[FIRST, SECOND])
+    colour = alt.Color("ranking:N").scale(domain=list(both), range=[FIRST, SECOND])
     chart = alt.Chart(data(*steps)).encode(
         x=x, y=alt.Y("share:Q", title="share of the class", axis=axis, stack=None), color=colour
     )
@@ -307,27 +313,27 @@ def scores_figure(ranking: Ranking) -> Figure:
     lines = lines.encode(strokeDash=_dashes(list(both)))
     points = data({"low": edges[:-1], "high": edges[1:], **both})
     ends = [tip("low:Q", ".4g", "score from"), tip("high:Q", ".4g", "to")]
-    told = [*ends, *(tip(f"{name}:Q", ".2%") for name in both)]
+    tips = [*ends, *(tip(f"{name}:Q", ".2%") for name in both)]
     return Figure.of(
         "scores",
         "Share of the positives and of the negatives in equal bins of the score.",
-        alt.layer(areas, lines, hover(points, x, told)),
+        alt.layer(areas, lines, hover(points, x, tips)),
         240,
     )
 
 
 def calibration_figure(ranking: Ranking, groups: Sequence[ScoreGroup]) -> Figure:
-    """Observed share of positives by score, with intervals and a rising staircase."""
-    steps, heights = rising_share(ranking)
+    """Observed share of positives by score, with intervals and isotonic regression."""
+    steps, heights = isotonic_share(ranking)
     dots = (
-        {"score": one.median, "share": one.share, "low": one.low, "high": one.high}
-        | {"ranks": f"{one.first:,} to {one.last:,}"}
-        for one in groups
+        {"score": group.median, "share": group.share, "low": group.low, "high": group.high}
+        | {"ranks": f"{group.first:,} to {group.last:,}"}
+        for group in groups
     )
     shown = data(*dots)
-    # Room for the dots at both ends, and for a last step of a single score.
-    room = 0.02 * float(steps[-1] - steps[0]) or 1.0
-    domain = [float(steps[0]) - room, float(steps[-1]) + room]
+    # Space for the dots at both ends, and for a last step of a single score.
+    margin = 0.02 * float(steps[-1] - steps[0]) or 1.0
+    domain = [float(steps[0]) - margin, float(steps[-1]) + margin]
     x = value_axis("score", "score", steps, zero=False, domain=domain)
     y = _share_axis("share", "observed share of positives")
     stairs = (
@@ -356,36 +362,132 @@ def calibration_figure(ranking: Ranking, groups: Sequence[ScoreGroup]) -> Figure
     return Figure.of(
         "calibration",
         "Observed share of positives in groups of neighbouring scores, with 95% intervals, and "
-        "the rising staircase nearest to the labels. The table below holds the numbers.",
+        "isotonic regression. The table below contains the numbers.",
         alt.layer(stairs, bars, points),
         260,
     )
 
 
 def history_figure(history: Sequence[Iteration]) -> Figure:
-    """Objective and proven bound against reads of the data."""
-    both = ["objective", "proven bound"]
+    """Objective and lower bound by passes over the data."""
+    both = ["objective", "lower bound"]
     bounds = [at.upper for at in history], [at.lower for at in history]
     passes = [at.passes for at in history]
     parts: list[Rows] = [
-        {"passes": passes, "value": values, "list": name}
+        {"passes": passes, "value": values, "ranking": name}
         for name, values in zip(both, bounds, strict=True)
     ]
     lines = (
         alt.Chart(data(*parts))
         .mark_line(strokeWidth=2.2, point={"size": 30})
         .encode(
-            x=alt.X("passes:Q", title="reads of the data", axis=alt.Axis(tickCount=10)),
+            x=alt.X("passes:Q", title="passes over the data", axis=alt.Axis(tickCount=10)),
             y=alt.Y("value:Q", title="objective", scale=alt.Scale(zero=False)),
-            color=alt.Color("list:N").scale(domain=both, range=[FIRST, SECOND]),
+            color=alt.Color("ranking:N").scale(domain=both, range=[FIRST, SECOND]),
             strokeDash=_dashes(both),
             tooltip=[
-                tip("list:N", title="bound"),
-                tip("passes:Q", ".1f", "reads of the data"),
+                tip("ranking:N", title="bound"),
+                tip("passes:Q", ".1f", "passes over the data"),
                 tip("value:Q", ".6g"),
             ],
         )
     )
     return Figure.of(
-        "history", "How the objective and the proven bound below the optimum met.", lines, 220
+        "history",
+        "Objective and lower bound of the optimum by passes over the data.",
+        lines,
+        220,
     )
+
+
+def parts_figure(parts: dict[str, list[Contribution]]) -> Figure:
+    """Contributions of columns to the score of a row, which is chosen on the page."""
+    bars = [
+        {"row": row, "name": part.name, "amount": part.amount, "place": place}
+        for row, contributions in parts.items()
+        for place, part in enumerate(contributions)
+    ]
+    chart = _signed_bars(bars, "contribution to the score, relative to the mean row")
+    chosen = alt.param("row", value=next(iter(parts)))
+    tallest = max(len(contributions) for contributions in parts.values())
+    return Figure.of(
+        "parts",
+        "Contributions of columns to the score of the chosen false alarms, relative to the mean "
+        "row. The table below names the largest ones.",
+        chart.transform_filter("datum.row === row").add_params(chosen),
+        BAR * tallest,
+    )
+
+
+def weights_figure(weights: Sequence[Weight]) -> Figure:
+    """Weights times standard deviation, largest first."""
+    bars = [
+        {"name": weight.name, "amount": np.sign(weight.weight) * weight.influence, "place": place}
+        for place, weight in enumerate(weights)
+    ]
+    return Figure.of(
+        "weights",
+        "The features with the largest influence: weight times standard deviation. The table below "
+        "contains the numbers.",
+        _signed_bars(bars, "weight times standard deviation"),
+        BAR * len(weights),
+    )
+
+
+def influences_figure(influences: Sequence[Influence]) -> Figure:
+    """Mean absolute contributions of columns, largest first."""
+    bars = [
+        {"name": influence.name, "amount": influence.size, "place": place}
+        for place, influence in enumerate(influences)
+    ]
+    return Figure.of(
+        "weights",
+        "The columns with the largest mean absolute contribution. The table below contains the "
+        "numbers.",
+        _signed_bars(bars, "mean absolute contribution"),
+        BAR * len(influences),
+    )
+
+
+def shape_figure(name: str, curve: ColumnCurve) -> Figure:
+    """The contribution of a column by its value: a line, or a bar for each category."""
+    categorical = bool(curve.values) and isinstance(curve.values[0], str)
+    title = "contribution to the score"
+    if categorical:
+        bars = [
+            {"name": value, "amount": amount, "place": place}
+            for place, (value, amount) in enumerate(zip(curve.values, curve.amounts, strict=True))
+        ]
+        chart: Chart = _signed_bars(bars, title)
+        height = BAR * len(bars)
+    else:
+        points = data({"value": curve.values, "amount": curve.amounts})
+        x = value_axis("value", "value", curve.values, zero=False)
+        y = alt.Y("amount:Q", title=title, scale=alt.Scale(zero=False))
+        line = alt.Chart(points).mark_line(color=FIRST, strokeWidth=2.2).encode(x=x, y=y)
+        tips = [tip("value:Q", ".4g"), tip("amount:Q", "+.4g", title)]
+        chart = alt.layer(line, hover(points, x, tips))
+        height = 150
+    if curve.missing is not None and not categorical:
+        level = alt.Chart(data({"amount": [curve.missing]})).mark_rule(
+            color=SECOND, strokeDash=DASH
+        )
+        chart = alt.layer(chart, level.encode(y="amount:Q"))
+    return Figure.of(
+        name, f"Contribution of {curve.name} to the score, by its value.", chart, height
+    )
+
+
+def _signed_bars(rows: Sequence[Mapping[str, Any]], title: str) -> alt.Chart:
+    """Bars to the right for what raises the score, to the left for what lowers it."""
+    bars: alt.Chart = (
+        alt.Chart(data(*rows))
+        .mark_bar()
+        .encode(
+            x=value_axis("amount", title, [row["amount"] for row in rows]),
+            y=alt.Y("name:N", title=None, sort=alt.SortField("place")),
+            color=alt.condition("datum.amount < 0", alt.value(SECOND), alt.value(FIRST)),
+            tooltip=[tip("name:N", title="feature"), tip("amount:Q", "+.4g", title)],
+        )
+    )
+    return bars

@@ -1,13 +1,17 @@
-"""The report as one HTML page: everything inside, nothing fetched, no script but its own."""
+"""The report as one self-contained HTML page, which loads nothing and runs only its own scripts."""
 
 import base64
 import hashlib
 import os
+import platform
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from numbers import Real
 
 import numpy as np
+from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 from numpy.typing import ArrayLike
 
@@ -16,11 +20,9 @@ from toppush.metrics.bootstrap import metric_at
 from toppush.metrics.cautions import perfect_caution, warn_of_perfect
 from toppush.metrics.paired import HEADLINE
 from toppush.problem.solution import Solution
-from toppush.report import driver_figures, drivers, figures
-from toppush.report.budget import Budget, budget_part
-from toppush.report.comparison import compare
-from toppush.report.explained import Explained, largest_influences
-from toppush.report.pages import made_now, templates
+from toppush.report import contributions, figures
+from toppush.report.budget import Budget, budget_section
+from toppush.report.contributions import Contribution, Explained, Features, Reasons
 from toppush.report.ranking import (
     PER_DECADE,
     Indices,
@@ -29,45 +31,51 @@ from toppush.report.ranking import (
     count,
     headlines,
     kept_counts,
+    metric_rows,
     score_groups,
     table_records,
     usual_lengths,
 )
-from toppush.report.reasons import Reasons
+from toppush.system.extras import UNKNOWN, version_of
 from toppush.system.writing import write_text
-from toppush.thresholds.calibration import Reliability, reliability
+from toppush.thresholds.calibration import reliability
 
 N_SHOWN = 50
 N_ALARMS = 10
 N_PARTS = 8
 N_NAMED = 4
-"""Features named for each false alarm in the table."""
+"""Columns named for each false alarm in the table."""
 N_WEIGHTS = 20
 MAX_COLUMNS = 12
 MAX_TEXT = 80
 MAX_WORD = 40
-"""Letters up to which a text without spaces, such as an id, is not broken."""
+"""Characters up to which a value without spaces, such as an id, is not broken."""
+MAX_PIECE = 12
+"""Characters up to which the words of a name stay together."""
 MISSING = "-"
+NAMED_VERSIONS = ("toppush", "numpy", "scipy", "scikit-learn", "altair")
+POSITIVE_CLASS = "Positive class"
+"""Name of the label that is ranked first, among the facts of a page."""
 
 
 @dataclass(frozen=True, eq=False)
-class Rival:
-    """Another ranking of the same rows to stand beside.
+class Baseline:
+    """Another ranking of the same rows to compare with.
 
     Attributes
     ----------
     scores : array of shape (n_rows,)
     name : str
     note : str
-        How it was made, said under the table.
+        How it was made, shown below the table.
 
     Examples
     --------
     >>> import numpy as np
     >>> from toppush import report
     >>> y, scores = np.arange(200) % 5 == 0, -np.arange(200.0)
-    >>> rival = report.Rival(scores[::-1], name="last year's model")
-    >>> page = report.build(y, scores, rival=rival)
+    >>> baseline = report.Baseline(scores[::-1], name="last year's model")
+    >>> page = report.build(y, scores, baseline=baseline)
     >>> "last year" in page
     True
     """
@@ -77,8 +85,30 @@ class Rival:
     note: str = ""
 
 
-POSITIVE_CLASS = "Positive class"
-"""Under which the label that is ranked first stands among the facts of a page."""
+@dataclass(frozen=True, eq=False)
+class ModelDetails:
+    """What is known of the model beyond its scores.
+
+    Attributes
+    ----------
+    features : Features or Explained, optional
+        Weights and rows for a linear score, or contributions of columns to another; include the
+        rows of `first_false_alarms`.
+    unexplained : str
+        Why there are none.
+    reasons : Reasons, optional
+        The columns that raise the scores of the first rows.
+    solution : Solution, optional
+        The certificate of the fit.
+    probabilities : array of shape (n_rows,), optional
+        Calibrated probabilities, which are compared with the labels.
+    """
+
+    features: Features | Explained | None = None
+    unexplained: str = ""
+    reasons: Reasons | None = None
+    solution: Solution | None = None
+    probabilities: ArrayLike | None = None
 
 
 def build(
@@ -89,54 +119,41 @@ def build(
     name: str = "TopPush",
     k: int | None = None,
     preview: Table = None,
-    features: drivers.Features | Explained | None = None,
-    unexplained: str = "",
-    reasons: Reasons | None = None,
-    solution: Solution | None = None,
-    rival: Rival | None = None,
+    model: ModelDetails | None = None,
+    baseline: Baseline | None = None,
     facts: Mapping[str, object] | None = None,
     cautions: Sequence[str] = (),
     budget: Budget | None = None,
-    shares: ArrayLike | None = None,
 ) -> str:
-    """A self-contained HTML page about a ranked list.
+    """A self-contained HTML page about a ranking.
 
-    O(n log n) for n rows, and the page's size has a bound that does not grow with n: about
-    1.5 MB, most of it the library that draws in the browser.
+    O(n log n) for n rows. The size of the page does not grow with n: about 1.5 MB, most of it the
+    library that draws in the browser.
 
     Parameters
     ----------
     y_true : array of shape (n_rows,)
         Which rows are positive.
     y_score : array of shape (n_rows,)
-        Scores, the highest at the top of the list.
+        Scores, the highest ranked first.
     title : str
     name : str
-        What made the scores.
+        Name of the model or the scores.
     k : int, optional
-        Length of the list that the page opens with; by default 100, or the number of positives
+        Length of the ranking that the page opens with; by default 100, or the number of positives
         if that is less.
     preview : data frame, Arrow table or sequence of dict, optional
-        Columns to show of the first rows, best first, in the order of `list_order`.
-    features : Features or Explained, optional
-        Weights and rows for a linear score, or what columns add to another; include the rows of
-        `first_false_alarms`.
-    unexplained : str
-        Why there are none, if a reader might ask.
-    reasons : Reasons, optional
-        Which columns lift the first rows.
-    solution : Solution, optional
-        The fit's certificate.
-    rival : Rival, optional
+        Columns to show for the first rows, best first, in the order of `list_order`.
+    model : ModelDetails, optional
+        Contributions of features, certificate and probabilities.
+    baseline : Baseline, optional
         Scores to compare with.
     facts : mapping, optional
-        How it was made, shown after rows, date and versions.
+        How the ranking was made, shown after rows, date and versions.
     cautions : sequence of str
-        What a reader must know before believing the page, shown at its head.
+        Cautions shown at the head of the page.
     budget : Budget, optional
-        What a hit is worth and a look costs, rows that come and that can be looked at on a day.
-    shares : array of shape (n_rows,), optional
-        Share of positives that was expected for rows of such a score; shown beside what is found.
+        Benefit of a true positive, cost of a review, new rows and reviews per day.
 
     Returns
     -------
@@ -147,67 +164,65 @@ def build(
     >>> import numpy as np
     >>> from toppush import report
     >>> y, scores = np.arange(200) < 40, -np.arange(200.0)
-    >>> page = report.build(y, scores, title="Claims to look at", k=20)
+    >>> page = report.build(y, scores, title="Claims to review", k=20)
     >>> report.write("report.html", page)
     """
+    model = model or ModelDetails()
     ranking = Ranking.of(y_true, y_score)
     k = min(100, ranking.n_pos) if k is None else k
     if not 1 <= k <= ranking.n_rows:
-        raise ValueError(f"k must be from 1 to {ranking.n_rows}, the length of the list, got {k}.")
-    lists, other = {name: ranking}, None
-    if rival is not None:
-        other = Ranking.of(y_true, rival.scores)
-        lists[rival.name if rival.name != name else f"{rival.name} (2)"] = other
-    precisions = {name: float(metric_at(HEADLINE).of(one.curve)) for name, one in lists.items()}
-    if rival is not None:
+        raise ValueError(f"k must be from 1 to {ranking.n_rows}, the number of rows, got {k}.")
+    rankings, other = {name: ranking}, None
+    if baseline is not None:
+        other = Ranking.of(y_true, baseline.scores)
+        rankings[baseline.name if baseline.name != name else f"{baseline.name} (2)"] = other
+    headline = metric_at(HEADLINE)
+    precisions = {label: float(headline.of(each.curve)) for label, each in rankings.items()}
+    if baseline is not None:
         warn_of_perfect(precisions)
     records = table_records(preview) if preview is not None else []
     groups = score_groups(ranking)
-    looking, looked = budget_part(ranking, budget or Budget())
-    drawn = [*looked, figures.curve_figure(lists, k), figures.roc_figure(lists)]
+    section, drawn = budget_section(ranking, budget or Budget())
+    drawn += [figures.curve_figure(rankings, k), figures.roc_figure(rankings)]
     drawn += [figures.scores_figure(ranking), figures.calibration_figure(ranking, groups)]
+    probabilities = model.probabilities
     context: dict[str, object] = {
         "title": title,
         "cautions": [*cautions, perfect_caution(precisions)],
         "name": name,
-        "rival": rival,
+        "baseline": baseline,
         "ranking": ranking,
         "k": k,
         "headlines": headlines(ranking, k),
         "lengths": usual_lengths(ranking.n_rows),
         "top": _top_table(ranking, records),
         "groups": groups,
-        "compared": compare(ranking, other),
+        "metrics": metric_rows(ranking, other),
         "facts": _facts(ranking, facts or {}),
-        "solution": solution,
+        "model": model,
         "counts": kept_counts(ranking),
         "per_decade": PER_DECADE,
         "alarms": [],
         "weights": [],
         "influences": [],
         "curves": [],
-        "unexplained": unexplained,
-        "budget": looking,
-        "reliable": _reliability(ranking, shares),
-        "reasons": reasons,
+        "budget": section,
+        "reliability": []
+        if probabilities is None
+        else reliability(ranking.positive, ranking.score, np.asarray(probabilities, np.float64)),
     }
-    if features is not None:
-        found, more = _drivers(ranking, features, records)
-        context |= found
-        drawn += more
-    if solution is not None and len(solution.history) > 1:
-        drawn.append(figures.history_figure(solution.history))
+    if model.features is not None:
+        for part in (_alarms, _influences):
+            more, charts = part(ranking, model.features)
+            context |= more
+            drawn += charts
+    if model.solution is not None and len(model.solution.history) > 1:
+        drawn.append(figures.history_figure(model.solution.history))
     return _render(context, drawn)
 
 
-def _reliability(ranking: Ranking, shares: ArrayLike | None) -> list[Reliability]:
-    if shares is None:
-        return []
-    return reliability(ranking.positive, ranking.score, np.asarray(shares, np.float64))
-
-
 def list_order(y_true: ArrayLike, y_score: ArrayLike) -> Indices:
-    """Row numbers by falling score, as the report lists them; negatives first among ties.
+    """Row numbers by decreasing score, as in the report; negatives first among ties.
 
     Examples
     --------
@@ -232,14 +247,14 @@ def first_false_alarms(y_true: ArrayLike, y_score: ArrayLike) -> Indices:
 
 
 def write(path: str | os.PathLike[str], page: str) -> None:
-    """Write a page to a file, whole or not at all.
+    """Write a page to a file atomically.
 
     Parameters
     ----------
     path : path
         An existing file is replaced in one step.
     page : str
-        What `build` or `from_estimator` returned.
+        The result of `build` or `from_estimator`.
 
     Examples
     --------
@@ -250,19 +265,8 @@ def write(path: str | os.PathLike[str], page: str) -> None:
 
 
 @dataclass(frozen=True)
-class Row:
-    """A row of the list as the page shows it."""
-
-    rank: int
-    number: int
-    score: float
-    positive: bool
-    cells: list["Cell"]
-
-
-@dataclass(frozen=True)
-class Cell:
-    """A value of the user's, as text."""
+class TableCell:
+    """A value of the data, as text."""
 
     text: str
     number: bool
@@ -274,19 +278,32 @@ class Cell:
 
 
 @dataclass(frozen=True)
+class RankedRow:
+    """A row of the ranking as the page shows it."""
+
+    rank: int
+    number: int
+    score: float
+    positive: bool
+    cells: list[TableCell]
+
+
+@dataclass(frozen=True)
 class TopTable:
-    """The first rows, with the user's own columns, and whether each holds numbers."""
+    """The first rows, with columns of the data, and whether each holds numbers."""
 
     columns: dict[str, bool]
     left_out: int
-    rows: list[Row]
+    rows: list[RankedRow]
 
 
 def _top_table(ranking: Ranking, records: Sequence[Mapping[str, object]]) -> TopTable:
     columns = list(dict.fromkeys(key for record in records for key in record))
     shown = columns[:MAX_COLUMNS]
-    places = range(min(N_SHOWN, ranking.n_rows))
-    rows = [_row(ranking, place, shown, records) for place in places]
+    rows = []
+    for place in range(min(N_SHOWN, ranking.n_rows)):
+        record = records[place] if place < len(records) else {}
+        rows.append(_row(ranking, place, [_cell(record.get(column)) for column in shown]))
     numbers = {
         name: all(row.cells[at].number or row.cells[at].text == MISSING for row in rows)
         for at, name in enumerate(shown)
@@ -294,80 +311,74 @@ def _top_table(ranking: Ranking, records: Sequence[Mapping[str, object]]) -> Top
     return TopTable(numbers, len(columns) - len(shown), rows)
 
 
-def _row(
-    ranking: Ranking, place: int, columns: Sequence[str], records: Sequence[Mapping[str, object]]
-) -> Row:
+def _row(ranking: Ranking, place: int, cells: list[TableCell]) -> RankedRow:
     number = int(ranking.order[place])
-    record = records[place] if place < len(records) else {}
-    cells = [_cell(record.get(column)) for column in columns]
     score, positive = float(ranking.score[number]), bool(ranking.positive[number])
-    return Row(place + 1, number + 1, score, positive, cells)
+    return RankedRow(place + 1, number + 1, score, positive, cells)
 
 
-def _cell(value: object) -> Cell:
-    """A cell, cut where it would break the table; a dash where nothing is known."""
-    if value is None or (isinstance(value, Real) and value != value):
-        return Cell(MISSING, number=isinstance(value, Real))
+def _cell(value: object) -> TableCell:
+    """A cell, cut if it would break the table; a dash for a missing value."""
+    number = isinstance(value, Real) and not isinstance(value, bool)
+    if value is None or (number and value != value):
+        return TableCell(MISSING, number)
     if isinstance(value, bool):
-        return Cell(str(value).lower(), number=False)
-    number = isinstance(value, Real)
+        return TableCell(str(value).lower(), number=False)
     text = as_string(value) or MISSING
-    return Cell(text if len(text) <= MAX_TEXT else text[: MAX_TEXT - 1] + "…", number)
+    return TableCell(text if len(text) <= MAX_TEXT else text[: MAX_TEXT - 1] + "…", number)
 
 
 @dataclass(frozen=True)
-class Alarm:
+class FalseAlarm:
     """A false alarm and the columns that raised its score most."""
 
-    row: Row
-    raised_by: list[drivers.Contribution]
+    row: RankedRow
+    raised_by: list[Contribution]
     total: float
-    """The row's score less that of the mean row."""
+    """The row's score minus that of the mean row."""
 
 
-def _drivers(
-    ranking: Ranking,
-    features: drivers.Features | Explained,
-    records: Sequence[Mapping[str, object]],
+def _alarms(
+    ranking: Ranking, features: Features | Explained
 ) -> tuple[dict[str, object], list[figures.Figure]]:
-    """What drives the first false alarms, and what moves scores most."""
+    """The first false alarms and the contributions to their scores."""
     alarms, parts = [], {}
     for place in ranking.false_alarms(N_ALARMS):
-        row = _row(ranking, int(place), [], records)
+        row = _row(ranking, int(place), [])
         if row.number - 1 in features.rows:
-            largest = drivers.largest_contributions(features, N_PARTS, row.number - 1)
-            several = [replace(part, name=_told(part)) for part in largest]
-            named = [part for part in several if part.amount > 0][:N_NAMED]
+            largest = contributions.largest_contributions(features, N_PARTS, row.number - 1)
+            named = [replace(part, name=_with_value(part)) for part in largest]
+            raised_by = [part for part in named if part.amount > 0][:N_NAMED]
             total = float(features.contributions(row.number - 1).sum())
-            alarms.append(Alarm(row, named, total))
-            parts[f"rank {row.rank:,}"] = several
+            alarms.append(FalseAlarm(row, raised_by, total))
+            parts[f"rank {row.rank:,}"] = named
     drawn = []
     if alarms:
         numbers = [alarm.row.number - 1 for alarm in alarms]
-        mean = drivers.largest_contributions(features, N_PARTS, *numbers)
+        mean = contributions.largest_contributions(features, N_PARTS, *numbers)
         parts = {f"mean of these {len(alarms)}": mean} | parts
-        drawn.append(driver_figures.parts_figure(parts))
-    found = {"alarms": alarms, "choices": list(parts), "told": features.told}
-    more, charts = _movers(features)
-    return found | more | {"n_features": len(features.names)}, [*drawn, *charts]
+        drawn.append(figures.parts_figure(parts))
+    return {"alarms": alarms, "choices": list(parts), "note": features.note}, drawn
 
 
-def _movers(
-    features: drivers.Features | Explained,
+def _influences(
+    ranking: Ranking, features: Features | Explained
 ) -> tuple[dict[str, object], list[figures.Figure]]:
-    """What moves scores most: weights, or what columns add as a rule, with their curves."""
-    if isinstance(features, drivers.Features):
-        weights = drivers.largest_weights(features, N_WEIGHTS)
-        return {"weights": weights}, [driver_figures.weights_figure(weights)] if weights else []
-    influences = largest_influences(features, N_WEIGHTS)
-    drawn = [driver_figures.influences_figure(influences)] if influences else []
-    curves = {f"curve-{place}": one for place, one in enumerate(features.curves)}
-    drawn += [driver_figures.shape_figure(name, one) for name, one in curves.items()]
-    return {"influences": influences, "curves": curves, "n_explained": features.n_rows}, drawn
+    """The features with the largest weights, or the columns with the largest contributions."""
+    n_features = {"n_features": len(features.names)}
+    if isinstance(features, Features):
+        weights = contributions.largest_weights(features, N_WEIGHTS)
+        return n_features | {"weights": weights}, [figures.weights_figure(weights)] * bool(weights)
+    influences = contributions.largest_influences(features, N_WEIGHTS)
+    curves = {f"curve-{place}": curve for place, curve in enumerate(features.curves)}
+    drawn = [figures.influences_figure(influences)] * bool(influences)
+    drawn += [figures.shape_figure(name, curve) for name, curve in curves.items()]
+    shown = {"influences": influences, "curves": curves, "n_explained": features.n_rows}
+    return n_features | shown, drawn
 
 
-def _told(part: drivers.Contribution) -> str:
-    """A column and what the row holds there."""
+def _with_value(part: Contribution) -> str:
+    """A column and the row's value."""
     cell = _cell(part.value)
     return f"{part.name} is missing" if cell.text == MISSING else f"{part.name} = {cell.text}"
 
@@ -375,7 +386,7 @@ def _told(part: drivers.Contribution) -> str:
 def _facts(ranking: Ranking, facts: Mapping[str, object]) -> dict[str, str]:
     own = {
         "Rows ranked": f"{ranking.n_rows:,} ({ranking.n_pos:,} positive, {ranking.n_neg:,} not)",
-        **made_now(),
+        **date_and_versions(),
     }
     return own | {str(key): str(value) for key, value in facts.items()}
 
@@ -384,15 +395,14 @@ def _render(context: dict[str, object], drawn: Sequence[figures.Figure]) -> str:
     environment = templates()
     environment.policies["json.dumps_kwargs"] = {"allow_nan": False, "separators": (",", ":")}
     environment.filters |= {"count": count, "number": _number, "amount": _amount, "money": _money}
-    read = environment.loader.get_source  # type: ignore[union-attr]
-    scripts = [figures.browser_library(), read(environment, "page.js")[0]]
+    scripts = [figures.browser_library(), source(environment, "page.js")]
     scripts = [script.replace("</script", r"<\/script") for script in scripts]
     return environment.get_template("page.html.jinja").render(
         **context,
-        figures={one.name: one for one in drawn},
+        figures={figure.name: figure for figure in drawn},
         pictures={name: Markup(svg) for name, svg in figures.pictures(drawn).items()},
-        specs={one.name: one.spec for one in drawn},
-        style=Markup(read(environment, "page.css")[0]),
+        specs={figure.name: figure.spec for figure in drawn},
+        style=Markup(source(environment, "page.css")),
         scripts=[Markup(script) for script in scripts],
         hashes=" ".join(f"'sha256-{_sha256(script)}'" for script in scripts),
     )
@@ -408,7 +418,7 @@ def _amount(value: float) -> str:
 
 
 def _money(value: float) -> str:
-    """Whole numbers where cents do not matter."""
+    """Two decimals, but none for whole numbers and from 1000 on."""
     return f"{value:,.0f}" if abs(value) >= 1000 or value == round(value) else f"{value:,.2f}"
 
 
@@ -417,3 +427,42 @@ def _number(value: float) -> str:
     if abs(value) >= 1e4:
         return f"{value:,.0f}"
     return f"{value:.4g}".replace("e-0", "e-")
+
+
+def templates() -> Environment:
+    """The templates; every value is escaped, and a missing one is an error."""
+    environment = Environment(
+        loader=PackageLoader("toppush.report", "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {"percent": "{:.1%}".format, "breakable": breakable}
+    return environment
+
+
+def source(environment: Environment, name: str) -> str:
+    """The text of a template file."""
+    assert environment.loader is not None
+    return environment.loader.get_source(environment, name)[0]
+
+
+def date_and_versions() -> dict[str, str]:
+    """Date and versions."""
+    versions = ", ".join(f"{name} {version_of(name) or UNKNOWN}" for name in NAMED_VERSIONS)
+    return {
+        "Date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        "Versions": f"Python {platform.python_version()}, {versions}",
+    }
+
+
+def breakable(name: str) -> Markup:
+    """A name that may be broken where its words begin."""
+    pieces = [""]
+    for word in re.split(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[_./-])(?=\w)", name):
+        if len(pieces[-1] + word) <= MAX_PIECE:
+            pieces[-1] += word
+        else:
+            pieces.append(word)
+    return Markup("<wbr>").join(pieces)

@@ -62,8 +62,8 @@
 
   function note(asked, k, tied) {
     const notes = [];
-    if (asked !== k) notes.push(`Shown for ${whole(k)} rows, the nearest length that this page holds.`);
-    if (tied) notes.push(`k cuts a tie of ${whole(tied)} rows of equal score; the counts are averages over their order.`);
+    if (asked !== k) notes.push(`Shown for ${whole(k)} rows, the nearest length that this page contains.`);
+    if (tied) notes.push(`k is within a tie of ${whole(tied)} rows of equal score; the counts are averages over their order.`);
     at("k-note").textContent = notes.join(" ");
   }
 

@@ -1,4 +1,4 @@
-"""`toppush.evaluate` and `toppush.compare`: any fitted estimator, or scores alone."""
+"""`toppush.evaluate` and `toppush.compare`: any fitted estimator, or scores."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -20,12 +20,12 @@ from toppush.types import Array, Mask, Matrix
 
 __all__ = ["Comparison", "Evaluation", "compare", "evaluate"]
 
-SHOWN = tuple(one.name for one in FOUR)
+SHOWN = tuple(metric.name for metric in FOUR)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Evaluation:
-    """How well a list ranks its rows; printing it shows the table.
+    """Metrics of a ranking with intervals; its representation is a table.
 
     Attributes
     ----------
@@ -35,9 +35,9 @@ class Evaluation:
     scores : array
     confidence : float
     name : str
-        What gave the scores.
+        Name of the estimator, or "scores".
     positive_class : object
-        The label that is ranked first; None if booleans said which rows are positive.
+        The label that is ranked first; None if the labels are booleans.
     """
 
     measures: dict[str, Interval]
@@ -51,23 +51,22 @@ class Evaluation:
         return self.measures[measure]
 
     def __repr__(self) -> str:
-        rows = [[name, *_numbers(one)] for name, one in self.measures.items()]
-        return "\n".join(
-            [
-                f"{self.name}: {counted(self.positive, self.positive_class)}; "
-                f"{self.confidence:.0%} intervals",
-                *_aligned([["measure", "value", "from", "to"], *rows]),
-            ]
-        )
+        rows = [
+            [name, *(f"{number:.3f}" for number in (each.value, each.low, each.high))]
+            for name, each in self.measures.items()
+        ]
+        counts = counted(self.positive, self.positive_class)
+        first = f"{self.name}: {counts}; {self.confidence:.0%} intervals"
+        return "\n".join([first, *_aligned([["metric", "value", "from", "to"], *rows])])
 
     def threshold(self, max_fpr: float, *, confidence: float | None = None) -> Threshold:
-        """The score above which the false positive rate is bounded, see `threshold_at_fpr`."""
+        """The threshold that bounds the false positive rate, see `threshold_at_fpr`."""
         negatives = self.scores[~self.positive]
-        given = self.confidence if confidence is None else confidence
-        return threshold_at_fpr(negatives, max_fpr=max_fpr, confidence=given)
+        confidence = self.confidence if confidence is None else confidence
+        return threshold_at_fpr(negatives, max_fpr=max_fpr, confidence=confidence)
 
     def report(self, path: str | PathLike[str], **page: Any) -> None:
-        """Write the page of `toppush.report.build` about the list, with its options."""
+        """Write the page of `toppush.report.build` about the ranking, with its options."""
         from toppush.report.page import POSITIVE_CLASS, build, write
 
         facts = {} if self.positive_class is None else {POSITIVE_CLASS: self.positive_class}
@@ -77,17 +76,17 @@ class Evaluation:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Comparison:
-    """Several lists of the same rows; printing it shows the table and who is ahead.
+    """Several rankings of the same rows; its representation is a table and the best ranking.
 
     Attributes
     ----------
     found : SideBySide
-        Values of each list and differences of all pairs.
+        Values of each ranking and differences of all pairs.
     by : str
-        The measure that decides who is ahead.
+        The metric that decides which ranking is best.
     positive : array of bool
     positive_class : object
-        The label that is ranked first; None if booleans said which rows are positive.
+        The label that is ranked first; None if the labels are booleans.
     """
 
     found: SideBySide
@@ -97,28 +96,28 @@ class Comparison:
 
     @property
     def lead(self) -> Lead:
-        """Who is ahead of whom, and whether it is more than noise."""
+        """The best ranking, the next one, and whether the difference is significant."""
         return self.found.lead(self.by)
 
     def __getitem__(self, name: str) -> dict[str, Interval]:
         return self.found.values[name]
 
     def difference(self, first: str, second: str, measure: str | None = None) -> Interval:
-        """A measure of the first less that of the second."""
+        """A metric of the first minus that of the second."""
         return self.found.difference(first, second, measure or self.by)
 
     def __repr__(self) -> str:
         shown = list(next(iter(self.found.values.values())))
         rows = [
-            [name, *(_told(self.found.values[name][measure]) for measure in shown)]
+            [name, *(_with_interval(self.found.values[name][metric]) for metric in shown)]
             for name in self.found.order(self.by)
         ]
-        titles = {one.name: one.title for one in FOUR}
+        titles = {metric.name: metric.title for metric in FOUR}
         table = _aligned([["", *(titles.get(name, name) for name in shown)], *rows])
         caution = perfect_caution(self.found.precisions)
-        said = [f"{counted(self.positive, self.positive_class)}."]
-        said += [self.lead.sentence(self.found.confidence)]
-        return "\n".join([*table, *said, *[f"Caution: {caution}"] * bool(caution)])
+        table += [f"{counted(self.positive, self.positive_class)}."]
+        table += [self.lead.sentence(self.found.confidence)]
+        return "\n".join([*table, *[f"Caution: {caution}"] * bool(caution)])
 
 
 def evaluate(
@@ -131,17 +130,17 @@ def evaluate(
     draws: int | None = None,
     seed: int = 0,
 ) -> Evaluation:
-    """How well a fitted estimator, or scores of anyone, rank rows: every measure with an interval.
+    """Metrics of how a fitted estimator, or scores, rank rows, with confidence intervals.
 
-    Pass rows that the estimator has not seen.
+    Pass rows that the estimator was not fitted to.
 
     Parameters
     ----------
     ranker : fitted estimator or pipeline, or array of scores
-        Of an estimator its `decision_function` counts, else its `predict_proba`, else, of a
-        regressor, its `predict`. Of scores only the order counts: probabilities and log odds do.
+        For an estimator its `decision_function` is used, else its `predict_proba`, else, for a
+        regressor, its `predict`. Only the order of scores matters.
     X : array, sparse matrix or data frame
-        The rows to rank; left out with scores.
+        The rows to rank; not needed with scores.
     y : array of shape (n_rows,)
         Labels.
     positive : optional
@@ -157,15 +156,15 @@ def evaluate(
     Examples
     --------
     >>> from toppush import evaluate
-    >>> found = evaluate([0.9, 0.2, 0.7, 0.1, 0.3], y=[1, 0, 1, 0, 0])
-    >>> found["average_precision"].value
+    >>> evaluation = evaluate([0.9, 0.2, 0.7, 0.1, 0.3], y=[1, 0, 1, 0, 0])
+    >>> evaluation["average_precision"].value
     1.0
     """
-    (scores,), found, label = _judged([ranker], X, y, positive)
-    wanted = metrics_of(panel(len(scores), int((~found).sum())))
+    (scores,), mask, label = _scored([ranker], X, y, positive)
+    wanted = metrics_of(panel(len(scores), int((~mask).sum())))
     with one_blas_thread():
-        values = intervals(found, scores, wanted, confidence=confidence, draws=draws, seed=seed)
-    return Evaluation(values, found, scores, confidence, _name(ranker), label)
+        values = intervals(mask, scores, wanted, confidence=confidence, draws=draws, seed=seed)
+    return Evaluation(values, mask, scores, confidence, _name(ranker), label)
 
 
 def compare(
@@ -180,9 +179,10 @@ def compare(
     draws: int | None = None,
     seed: int = 0,
 ) -> Comparison:
-    """Fitted estimators, or scores of anyone, side by side on the same rows.
+    """Compare fitted estimators, or scores, on the same rows.
 
-    Draws are paired: the luck of the rows is the same for all. Cost: that of `evaluate` for each.
+    Bootstrap draws are paired: each draw uses the same rows for all. The cost is that of `evaluate`
+    for each.
 
     Parameters
     ----------
@@ -191,9 +191,9 @@ def compare(
     X, y, positive, confidence, draws, seed
         As for `evaluate`.
     by : str
-        The measure that decides who is ahead, named as in `evaluate`: "precision_at_k(100)".
-    also : names of measures
-        Others to compare by.
+        The metric that decides which is best, named as in `evaluate`: "precision_at_k(100)".
+    also : names of metrics
+        Further metrics to compare.
 
     Returns
     -------
@@ -207,29 +207,29 @@ def compare(
     >>> compare(both, y=y).lead.first
     'good'
     """
-    scores, found, label = _judged(rankers.values(), X, y, positive)
+    scores, mask, label = _scored(rankers.values(), X, y, positive)
     lists = dict(zip(rankers, scores, strict=True))
-    wanted = metrics_of(chosen(len(found), int((~found).sum()), (by, *also)))
+    wanted = metrics_of(chosen(len(mask), int((~mask).sum()), (by, *also)))
     with one_blas_thread():
-        both = side_by_side(found, lists, wanted, confidence=confidence, draws=draws, seed=seed)
-    return Comparison(both, found, by, label)
+        both = side_by_side(mask, lists, wanted, confidence=confidence, draws=draws, seed=seed)
+    return Comparison(both, mask, by, label)
 
 
-def _judged(
+def _scored(
     rankers: Collection[Any], X: Matrix, y: ArrayLike | None, positive: object
 ) -> tuple[list[Array], Mask, object]:
-    """Scores of all rows by each, which rows are positive, and the label that is ranked first."""
+    """Scores by each ranker, which rows are positive, and the label that is ranked first."""
     if y is None:
         raise ValueError(
             "pass the labels as y: evaluate(estimator, X, y) or evaluate(scores, y=y)."
         )
-    estimators = [one for one in rankers if _is_estimator(one)]
+    estimators = [ranker for ranker in rankers if _is_estimator(ranker)]
     label = positive_label(y, estimators, positive)
-    scores = [_scores(one, X, y, label) for one in rankers]
-    masks = [positives_of(one, y, label) for one in estimators or [None]]
-    if masks[0].all() or not masks[0].any():
+    scores = [_scores(ranker, X, y, label) for ranker in rankers]
+    mask, *_ = [positives_of(ranker, y, label) for ranker in estimators or [None]]
+    if mask.all() or not mask.any():
         raise ValueError("every row has the same label; both classes are needed.")
-    return scores, masks[0], label
+    return scores, mask, label
 
 
 def _scores(ranker: Any, X: Matrix, y: ArrayLike, positive: object) -> Array:
@@ -247,7 +247,7 @@ def _scores(ranker: Any, X: Matrix, y: ArrayLike, positive: object) -> Array:
 
 
 def counted(positive: Mask, label: object) -> str:
-    """How many rows there are, and how many are of the class that is ranked first."""
+    """The numbers of rows and of positives."""
     of_class = "" if label is None else f" ({label!r})"
     return f"{len(positive):,} rows, {int(positive.sum()):,} positive{of_class}"
 
@@ -262,12 +262,8 @@ def _name(ranker: Any) -> str:
     return type(final_step(ranker)).__name__
 
 
-def _numbers(one: Interval) -> list[str]:
-    return [f"{number:.3f}" for number in (one.value, one.low, one.high)]
-
-
-def _told(one: Interval) -> str:
-    return f"{one.value:.3f} ({one.low:.2f}-{one.high:.2f})"
+def _with_interval(interval: Interval) -> str:
+    return f"{interval.value:.3f} ({interval.low:.2f}-{interval.high:.2f})"
 
 
 def _aligned(rows: list[list[str]]) -> list[str]:
