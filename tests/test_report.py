@@ -368,7 +368,7 @@ class TestReasons:
             assert {part.name for part in parts} <= {"colour", "age"}
             total = sum(part.amount for part in parts)
             assert total == pytest.approx(scores[row] - scores.mean(), rel=1e-2)
-            assert features.given[row]["colour"] == X["colour"].iloc[row]
+            assert features.values[row]["colour"] == X["colour"].iloc[row]
 
     def test_of_arrays_and_of_steps_that_mix_columns(self, coloured):
         X, y = coloured

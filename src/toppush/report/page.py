@@ -102,6 +102,16 @@ class ModelDetails:
         The certificate of the fit.
     probabilities : array of shape (n_rows,), optional
         Calibrated probabilities, which are compared with the labels.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from toppush import report
+    >>> y, scores = np.arange(200) < 40, -np.arange(200.0)
+    >>> model = report.ModelDetails(probabilities=np.full(200, 0.2))
+    >>> page = report.build(y, scores, model=model)
+    >>> "Predicted and observed precision" in page
+    True
     """
 
     features: Features | Explained | None = None
