@@ -2,8 +2,7 @@
 
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -27,9 +26,6 @@ from toppush.tables.labels import LabelRule, Value, caution_blanks, choose, coun
 from toppush.tables.rows import Layout, Needs, feature_columns
 from toppush.tables.strings import is_number
 from toppush.types import Array, Labels, Mask, Matrix
-
-BOOSTER_ATTRIBUTES = ("booster_", "get_booster")
-"""Attributes by which the estimators of LightGBM and XGBoost are recognised."""
 
 
 class Wanted(NamedTuple):
@@ -106,9 +102,11 @@ class ScoreSource(ABC):
 
     def read(self, file: Reader, wanted: Wanted) -> ScoredRows:
         """Scores of all rows of an open file, and what else is wanted from it."""
-        with _named(file):
+        try:
             rows = self._read(file, wanted)
-            return replace(rows, scores=-rows.scores) if self.lower_is_better else rows
+        except DataError as error:
+            raise error if error.file is not None else file.placed(error) from None
+        return replace(rows, scores=-rows.scores) if self.lower_is_better else rows
 
     @abstractmethod
     def _read(self, file: Reader, wanted: Wanted) -> ScoredRows: ...
@@ -254,7 +252,7 @@ class EstimatorSource(ScoreSource):
         strings = [name for name in wanted.strings if names is None or name not in names]
         table = file.columns(list(dict.fromkeys((*taken, *others))), strings)
         # LightGBM and XGBoost take strings as categories of pandas only.
-        coded = any(hasattr(self.estimator, name) for name in BOOSTER_ATTRIBUTES)
+        coded = hasattr(self.estimator, "booster_") or hasattr(self.estimator, "get_booster")
         rows = as_rows(table.select(taken), named=names is not None, coded=coded)
         return rows, table[label] if wanted.labelled else None, _further(table, wanted)
 
@@ -315,10 +313,18 @@ class EstimatorSource(ScoreSource):
 
     def _scores(self, rows: Matrix, rule: LabelRule | None) -> Array:
         positive = None if rule is None else self.positive_class(rule)
-        with _errors_explained(self.name), warnings.catch_warnings():
+        with warnings.catch_warnings():
             # Without pandas rows have no names; their columns are still in the order of the fit.
             warnings.filterwarnings("ignore", "X does not have valid feature names", UserWarning)
-            scores = scores_of(self.estimator, rows, positive)
+            try:
+                scores = scores_of(self.estimator, rows, positive)
+            except DataError:
+                raise
+            except Exception as error:  # an estimator of another package may raise anything
+                reason = next(iter(str(error).splitlines()), "")  # not the engine's stack trace
+                raise ModelError(
+                    f"{self.name} cannot score these rows: {type(error).__name__}: {reason}"
+                ) from None
         finite = np.isfinite(scores)
         if not finite.all():
             row = int(np.argmin(finite)) + 1
@@ -342,20 +348,6 @@ def as_rows(table: pa.Table, *, named: bool, coded: bool = False) -> Matrix:
         # pyarrow gives None for a missing value, and encoders were fitted to NaN.
         frame[name] = frame[name].where(frame[name].notna(), np.nan)
     return frame
-
-
-@contextmanager
-def _errors_explained(name: str) -> Iterator[None]:
-    """Raise any error of an estimator as a `ModelError` of one line."""
-    try:
-        yield
-    except DataError:
-        raise
-    except Exception as error:  # an estimator of another package may raise anything
-        reason = next(iter(str(error).splitlines()), "")  # engines add where in their own code
-        raise ModelError(
-            f"{name} cannot score these rows: {type(error).__name__}: {reason}"
-        ) from None
 
 
 # ---- shared
@@ -390,15 +382,6 @@ def _further(table: pa.Table, wanted: Wanted) -> pa.Table | None:
     """The further columns that are wanted, if any."""
     names = list(dict.fromkeys((*wanted.strings, *wanted.numbers)))
     return table.select(names) if names else None
-
-
-@contextmanager
-def _named(file: Reader) -> Iterator[None]:
-    """Name the file in an error about its rows."""
-    try:
-        yield
-    except DataError as error:
-        raise error if error.file is not None else file.placed(error) from None
 
 
 def caution_scores(positive: Mask, scores: Array) -> None:

@@ -89,9 +89,14 @@ class Number:
         return NumberFormat(self.decimal, self.unit) if self.decimal else None
 
     @property
+    def marks_missing(self) -> bool:
+        """Whether it represents the missing values of its source."""
+        return True
+
+    @property
     def has_indicator(self) -> bool:
         """Whether its last output is 1 where a value is missing."""
-        return self.had_missing and not self.keep_nan
+        return self.had_missing and self.marks_missing and not self.keep_nan
 
     @property
     def width(self) -> int:
@@ -105,7 +110,7 @@ class Number:
     @property
     def constant(self) -> bool:
         """Whether it held one value in every row."""
-        return self.low == self.high and not self.had_missing
+        return self.low == self.high and not (self.had_missing and self.marks_missing)
 
     def read(self, column: pa.Array, counts: Counts) -> ColumnData:
         """Values, with missing ones filled; infinite numbers are refused."""
@@ -117,10 +122,15 @@ class Number:
             if infinite.any():
                 row = int(np.argmax(infinite)) + 1
                 raise DataError("is infinite; correct or drop the row.", row=row, column=self.name)
-            self._count_missing(missing, counts)
+            if self.marks_missing:
+                counts.missing[self.source] += int(np.count_nonzero(missing))
             if not self.keep_nan:
                 values = np.where(missing, self.fill, values)
-        self._compare(values, counts)
+        largest = max(abs(self.low), abs(self.high))
+        if values.size and 0.0 < largest < np.inf:
+            size = max(float(np.fmax.reduce(values)), -float(np.fmin.reduce(values)))
+            if size > LARGER * largest:
+                counts.note_larger(self.name, size / largest)
         return ColumnData(values, missing)
 
     def floats(self, column: pa.Array) -> Array:
@@ -128,18 +138,6 @@ class Number:
         if self.format is not None and arrow.is_string(arrow.value_type(column.type)):
             return arrow.parsed_numbers(column, self.format)
         return arrow.as_floats(self.name, column)
-
-    def _count_missing(self, missing: Mask, counts: Counts) -> None:
-        counts.missing[self.source] += int(np.count_nonzero(missing))
-
-    def _compare(self, values: Array, counts: Counts) -> None:
-        """Note values far larger than those of training."""
-        known = max(abs(self.low), abs(self.high))
-        if not values.size or not 0.0 < known < np.inf:
-            return
-        size = max(float(np.fmax.reduce(values)), -float(np.fmin.reduce(values)))
-        if size > LARGER * known:
-            counts.note_larger(self.name, size / known)
 
 
 @dataclass(frozen=True)
@@ -156,19 +154,11 @@ class Date(Number):
         return self.of
 
     @property
-    def has_indicator(self) -> bool:
-        return super().has_indicator and self.part == FIRST
-
-    @property
-    def constant(self) -> bool:
-        return self.low == self.high and not (self.had_missing and self.part == FIRST)
+    def marks_missing(self) -> bool:
+        return self.part == FIRST
 
     def floats(self, column: pa.Array) -> Array:
         return date_part(arrow.as_dates(self.source, column, self.order), self.part)
-
-    def _count_missing(self, missing: Mask, counts: Counts) -> None:
-        if self.part == FIRST:
-            super()._count_missing(missing, counts)
 
 
 @dataclass(frozen=True)

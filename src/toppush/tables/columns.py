@@ -124,7 +124,14 @@ class Columns(TransformerMixin, BaseEstimator):
         counts, forced = Counts(), set(self.categorical)
         full = [name for name in table.column_names if table[name].null_count < len(table)]
         learned = each(lambda name: learn(name, table[name], name in forced, counts), full)
-        self.columns_ = [self._formed(column) for columns in learned for column in columns]
+        keep_nan, coded = self.form != "filled", self.form == "codes"
+        self.columns_ = [
+            replace(column, coded=coded)
+            if isinstance(column, Category)
+            else replace(column, keep_nan=keep_nan)
+            for columns in learned
+            for column in columns
+        ]
         self._refuse_missing(table, counts)
         with_values = set(full)
         self.empty_ = [name for name in table.column_names if name not in with_values]
@@ -214,12 +221,6 @@ class Columns(TransformerMixin, BaseEstimator):
         """Outputs that are codes of categories."""
         return [at for at, names in enumerate(self.feature_categories()) if names is not None]
 
-    def _formed(self, column: Column) -> Column:
-        """A column in the form of these columns."""
-        if isinstance(column, Number):
-            return replace(column, keep_nan=self.form != "filled")
-        return replace(column, coded=self.form == "codes")
-
     @property
     def _width(self) -> int:
         return sum(column.width for column in self.columns_)
@@ -301,8 +302,8 @@ def learn(name: str, column: pa.ChunkedArray, forced: bool, counts: Counts) -> l
     arrow.refuse_type(name, kind)
     if not (forced or arrow.is_string(kind)):
         return [_learn_numbers(Number(name, 0.0, False, kind == pa.bool_()), column, counts)]
-    texts = arrow.as_strings(arrow.whole(column))
-    strings = sorted(text for text in pc.unique(texts).to_pylist() if text)
+    values = arrow.as_strings(arrow.whole(column))
+    strings = sorted(text for text in pc.unique(values).to_pylist() if text)
     if not forced:
         if (how := format_of(strings)) is not None:
             blank = Number(name, 0.0, False, decimal=how.decimal, unit=how.unit)
@@ -313,8 +314,8 @@ def learn(name: str, column: pa.ChunkedArray, forced: bool, counts: Counts) -> l
             if (order := date_order(strings)) is not None:
                 return _learn_dates(name, column, counts, order)
         refuse_unclear(name, strings)
-    category = Category(name, strings, bool(arrow.missing_strings(texts).any()))
-    category.read(texts, counts)
+    category = Category(name, strings, bool(arrow.missing_strings(values).any()))
+    category.read(values, counts)
     return [category]
 
 

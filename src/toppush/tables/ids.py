@@ -73,14 +73,18 @@ def id_like(table: "pa.Table", asked_for: Collection[str] = ()) -> tuple[str, ..
 
 def _is_id(name: str, column: "pa.ChunkedArray") -> bool:
     import pyarrow as pa
+    import pyarrow.compute as pc
 
     from toppush.tables import arrow_values as arrow
+
+    def n_distinct(values: pa.ChunkedArray) -> int:
+        return int(pc.count_distinct(values, mode="only_valid").as_py())
 
     kind = arrow.value_type(column.type)
     if not (arrow.is_string(kind) or pa.types.is_integer(kind)):
         return False
     first = column.slice(0, FIRST_ROWS)
-    if _n_distinct(first) < NEARLY * (len(first) - first.null_count):
+    if n_distinct(first) < NEARLY * (len(first) - first.null_count):
         return False
     if pa.types.is_integer(kind):
         return are_ids(arrow.as_floats(name, arrow.whole(column)))
@@ -89,13 +93,7 @@ def _is_id(name: str, column: "pa.ChunkedArray") -> bool:
         return are_ids(arrow.parsed_numbers(arrow.whole(column), how))
     if look_like_dates(strings) or blocking_numbers(strings):
         return False
-    return all_differ(_n_distinct(column), len(column))
-
-
-def _n_distinct(column: "pa.ChunkedArray") -> int:
-    import pyarrow.compute as pc
-
-    return int(pc.count_distinct(column, mode="only_valid").as_py())
+    return all_differ(n_distinct(column), len(column))
 
 
 def caution(ids: Iterable[str]) -> list[str]:

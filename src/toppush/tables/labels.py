@@ -93,23 +93,19 @@ def choose(counts: Mapping[Value, int], column: str | None, positive: str | None
     if positive is None:
         wanted, why = of_two(labels, counts.__getitem__)
     else:
-        wanted, why = _named(positive.strip(), labels, column), NAMED
+        positive = positive.strip()
+        named = positive if isinstance(labels[0], str) else as_number(positive)
+        if named is None:
+            raise DataError(f"labels are numbers and --positive is {positive!r}.", column=column)
+        if named not in labels:
+            raise DataError(
+                f"no label is {positive!r}{like(positive, map(str, labels))}; there are "
+                f"{listed(labels, 5)}. Name one with --positive.",
+                column=column,
+            )
+        wanted, why = named, NAMED
     others = [label for label in labels if label != wanted]
     return LabelRule(column, wanted, tuple(others[:MOST_OTHERS]), why)
-
-
-def _named(positive: str, labels: list[Value], column: str | None) -> Value:
-    """The label with a name from the command line."""
-    wanted = positive if isinstance(labels[0], str) else as_number(positive)
-    if wanted is None:
-        raise DataError(f"labels are numbers and --positive is {positive!r}.", column=column)
-    if wanted not in labels:
-        raise DataError(
-            f"no label is {positive!r}{like(positive, map(str, labels))}; there are "
-            f"{listed(labels, 5)}. Name one with --positive.",
-            column=column,
-        )
-    return wanted
 
 
 def are_there(labels: Labels) -> Mask:

@@ -82,20 +82,20 @@ class NumberFormat:
             return None
         return value / 100.0 if unit == PERCENT else value
 
-    def number(self, value: Any) -> float | None:
-        """The same of a value that may already be a number."""
-        if is_missing(value):
-            return float("nan")
-        if isinstance(value, str):
-            return self.parse(value)
-        try:
-            return float(value)
-        except (TypeError, ValueError, OverflowError):
-            return None
-
     def numbers(self, values: Sequence[Any]) -> tuple[Array, list[Any]]:
-        """All values as float64, and the different ones that are no numbers, which become NaN."""
-        known = {value: self.number(value) for value in set(values)}
+        """Strings and numbers as float64, and the different ones that are neither, now NaN."""
+
+        def number(value: Any) -> float | None:
+            if is_missing(value):
+                return float("nan")
+            if isinstance(value, str):
+                return self.parse(value)
+            try:
+                return float(value)
+            except (TypeError, ValueError, OverflowError):
+                return None
+
+        known = {value: number(value) for value in set(values)}
         wrong = [value for value, number in known.items() if number is None]
         known |= dict.fromkeys(wrong, float("nan"))
         return np.array([known[value] for value in values], dtype=np.float64), wrong
