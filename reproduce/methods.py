@@ -17,7 +17,7 @@ import numpy as np
 
 from reproduce.baselines import BASELINES, AccuracyAtTop
 from toppush import TopPush, TopPushCV
-from toppush.files.competitors import Ranker
+from toppush.files.compare import Ranker
 from toppush.models.linear import AUTO_TOL
 from toppush.types import Array, Mask, Matrix
 

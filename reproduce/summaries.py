@@ -10,7 +10,7 @@ import numpy as np
 
 from reproduce.runner import Plan, timings
 from reproduce.store import DONE, Record, Store
-from toppush.files.competitors import by_metric
+from toppush.files.compare import by_metric
 from toppush.types import Array, Json
 
 LEVEL = 0.9

@@ -17,7 +17,7 @@ from toppush import files
 from toppush.cli import main
 from toppush.cli.check import DRIFTED
 from toppush.files import reference as watching
-from toppush.files.check_rankings import check_against
+from toppush.files.drift import check_against
 from toppush.files.readers import csv
 from toppush.files.sources import open_source
 from toppush.modeltypes import out_of_fold as unseen
@@ -169,21 +169,21 @@ def test_wide_models_watch_some_columns_and_say_so(tmp_path, rng, monkeypatch):
 
 
 def test_models_without_summaries_and_forged_ones_are_refused(model, folder):
-    for part, told in (("watched", "fit it again"), ("scores", "fit it again")):
+    for part, told in (("profile", "fit it again"), ("scores", "fit it again")):
         old = files.Model(model.pipeline, {k: v for k, v in model.about.items() if k != part})
         with pytest.raises(files.ModelError, match=told):
             files.check(old, folder / "same.csv")
-    known = model.about["watched"]["columns"]
+    known = model.about["profile"]["columns"]
     for forged in (3, {"columns": 3}, {"columns": {"age": {}}},
                    {"columns": {"age": known["age"] | {"missing": "many"}}},
                    {"columns": {"city": known["city"] | {"shares": [1]}}}):  # fmt: skip
-        about = copy.deepcopy(model.about) | {"watched": forged}
+        about = copy.deepcopy(model.about) | {"profile": forged}
         with pytest.raises(files.ModelError, match="cannot be read"):
             files.check(files.Model(model.pipeline, about), folder / "same.csv")
 
 
 def test_summaries_are_small(model):
-    sizes = {name: len(json.dumps(one)) for name, one in model.about["watched"]["columns"].items()}
+    sizes = {name: len(json.dumps(one)) for name, one in model.about["profile"]["columns"].items()}
     assert set(sizes) == {"age", "income", "city", "member"}
     assert max(sizes.values()) < 4000
 
@@ -272,7 +272,7 @@ def test_weights_of_the_fit_say_what_training_rows_were_like(tmp_path):
     times = np.repeat(np.arange(900), weight)
     repeated = {name: [values[row] for row in times] for name, values in rows.items()}
     plain = quick_fit("linear", write(tmp_path / "r.csv", repeated), **FRAUD)
-    known, expected = (one.about["watched"]["columns"] for one in (weighted, plain))
+    known, expected = (one.about["profile"]["columns"] for one in (weighted, plain))
     assert set(known) == {"age", "income", "city", "member"}
     assert known["age"]["missing"] == pytest.approx(expected["age"]["missing"])
     assert known["age"]["sketch"]["knots"] == expected["age"]["sketch"]["knots"]
@@ -357,7 +357,7 @@ def test_a_model_may_be_held_against_other_rows_than_those_of_its_fit(scored, tm
 
 def test_a_model_that_remembers_nothing_can_be_checked_against_rows(scored, model, tmp_path):
     forgetful = files.Model(
-        model.pipeline, {k: v for k, v in model.about.items() if k not in ("scores", "watched")}
+        model.pipeline, {k: v for k, v in model.about.items() if k not in ("scores", "profile")}
     )
     files.save(forgetful, tmp_path / "old.toppush")
     july, may = scored / "july.csv", scored / "may.csv"

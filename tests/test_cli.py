@@ -196,14 +196,11 @@ def comparison(folder):
     """What the command printed of two folds, what it was given, and what was told on the way."""
     found, told, compare = [], [], comparing.compare
 
-    def noted(given, *, tell, **options):
-        found.append(compare(given, tell=lambda *step: told.append(step), **options))
+    def noted(training, *, progress, **options):
+        found.append(compare(training, progress=lambda *step: told.append(step), **options))
         return found[0]
 
-    slow = ("TopPush net",)  # half a minute
-    quick = {name: one for name, one in comparing.COMPETITORS.items() if name not in slow}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(comparing, "COMPETITORS", quick)
         patch.setattr(comparing, "compare", noted)
         printed = result("compare", folder / "new.parquet", "--label", "fraud", "--drop", "id",
                          "--cv", 2)  # fmt: skip
@@ -222,13 +219,13 @@ def test_compare_sets_methods_side_by_side(comparison):
 
 def test_info_says_what_the_model_is(folder):
     found = result("info", folder / "m.toppush")
-    shortened = ("certificate", "scores", "watched")
+    shortened = ("certificate", "scores", "profile")
     assert found == {
         key: value for key, value in files.load(folder / "m.toppush").about.items()
         if key not in shortened
     } | {key: found[key] for key in shortened}  # fmt: skip
     assert found["scores"] == {"why": "", "held_out": True}
-    assert found["watched"] == {"left_out": 0}
+    assert found["profile"] == {"left_out": 0}
     shown = run("info", folder / "m.toppush").stdout
     assert "500 of train.csv" in shown
     assert shown.startswith("Positive: fraud = yes, the rarer of two strings (negative: no).\n")

@@ -13,7 +13,6 @@ from files import ENGINES, EVERY_KIND, QUICK, made_rows, odd_rows, write
 from test_cli import result, run
 from test_files_models import archive_of, forged
 from toppush import files
-from toppush.files import compare as comparing
 from toppush.modeltypes import MODEL_TYPES
 from toppush.system.extras import EXTRAS
 
@@ -182,8 +181,6 @@ def test_compare_sets_kinds_beside_or_names_them_as_left_out(folder, monkeypatch
     from toppush.modeltypes import base
 
     pytest.importorskip("lightgbm")
-    quick = {name: comparing.COMPETITORS[name] for name in ("TopPush trees", "TopPush net")}
-    monkeypatch.setattr(comparing, "COMPETITORS", quick)
     find = base.find_spec
     monkeypatch.setattr(base, "find_spec", lambda name: None if name == "torch" else find(name))
     given = ("compare", folder / "train.csv", "--label", "fraud", "--drop", "id", "--cv", 2,

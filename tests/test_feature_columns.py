@@ -166,7 +166,7 @@ def test_no_method_of_compare_uses_them(role, tmp_path):
     pytest.importorskip("lightgbm")
     pytest.importorskip("torch")
     path = write(tmp_path / "train.csv", leaking_rows(600))
-    found = compared(path, role, *comparing.COMPETITORS)
+    found = compared(path, role, *comparing.competitors())
     assert len(found) >= 6
     assert all(max(measures["AP"]) < 0.95 for measures in found.values())
 

@@ -13,7 +13,7 @@ from scipy import sparse
 
 from test_cli import run
 from toppush import TopRanker, files
-from toppush.files.leaks import leakage_cautions
+from toppush.files.fitting import leakage_cautions
 from toppush.tables.ids import all_differ, are_ids
 from toppush.tables.leakage import LeakageWarning, leaks_of_matrix
 

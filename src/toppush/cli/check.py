@@ -144,8 +144,8 @@ def _check(
     arguments: SourceArguments, before: Path | None, labels: bool | None, limits: "Limits"
 ) -> tuple["Checked", dict[str, Any], str]:
     """The drift, and what was noticed while scoring, as JSON and in words."""
-    from toppush.files.check_rankings import check_against
-    from toppush.files.checking import check as check_file
+    from toppush.files.drift import check as check_file
+    from toppush.files.drift import check_against
     from toppush.files.scoring import ScoringNotes
     from toppush.files.sources import ModelSource
 

@@ -152,7 +152,7 @@ def _compare_methods(
     if more["scoring"] is not None:
         require_scoring(more["scoring"])
     with progress_reporter(quiet=as_json) as report:
-        comparison = compare(training, tell=report, **more)
+        comparison = compare(training, progress=report, **more)
     values = comparison.values
     warn_of_perfect({name: metrics[DECIDES].mean() for name, metrics in values.items()})
     label = asdict(training.rule)

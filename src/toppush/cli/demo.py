@@ -19,7 +19,7 @@ from toppush.cli.options import OutputFile, json_option, seed_option
 from toppush.cli.output import show
 
 if TYPE_CHECKING:
-    from toppush.files.competitors import Ranker
+    from toppush.files.compare import Ranker
     from toppush.types import Array, Mask
 
 DIGIT = 8
@@ -94,7 +94,7 @@ def run(seed: int = 0) -> Demo:
     from sklearn.model_selection import StratifiedShuffleSplit
 
     from toppush import metrics
-    from toppush.files.competitors import by_metric
+    from toppush.files.compare import by_metric
 
     digits = load_digits()
     X, y = digits.data / 16.0, digits.target == DIGIT
@@ -119,7 +119,7 @@ def _rankers(positive: "Mask", seed: int) -> "dict[str, Ranker]":
     """Unfitted methods for one split; LightGBM if it is installed."""
     from toppush import metrics
     from toppush.auto.ranker import TopRanker
-    from toppush.files.competitors import lightgbm, logistic_regression
+    from toppush.files.compare import lightgbm, logistic_regression
     from toppush.folds.splits import folds_by_role
     from toppush.tables.rows import NOTHING
 

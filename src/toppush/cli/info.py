@@ -76,7 +76,7 @@ def _all_parts(about: dict[str, Any]) -> list[str | TextTable]:
 
 def without_history(about: dict[str, Any]) -> dict[str, Any]:
     """The description of a model without the history of its fit and without long tables."""
-    short = {"scores": ("why", "held_out"), "watched": ("left_out",)}
+    short = {"scores": ("why", "held_out"), "profile": ("left_out",)}
     for part, names in short.items():
         if isinstance(about.get(part), dict):
             about = about | {part: {name: about[part].get(name) for name in names}}

@@ -99,7 +99,7 @@ def report(
 
 def _leakage_cautions(file: ScoredFile) -> list[str]:
     """Warn of features of the model that may contain the label; the warnings."""
-    from toppush.files.leaks import leakage_cautions
+    from toppush.files.fitting import leakage_cautions
     from toppush.files.sources import ModelSource
 
     if not isinstance(file.source, ModelSource):

@@ -1,4 +1,4 @@
-"""Files: rows from tables and matrices, models that are safe to open, ranked lists.
+"""Files: rows from tables and matrices, models that are safe to open, rankings.
 
 >>> from toppush import files
 >>> model = files.fit("train.csv", label="fraud")  # doctest: +SKIP
@@ -11,10 +11,10 @@ from toppush.system.extras import needs
 from toppush.system.reading import DataError
 
 try:
-    from toppush.files.checking import check
+    from toppush.files.drift import check
     from toppush.files.explaining import explain_rows
     from toppush.files.fit_partitions import fit_parts
-    from toppush.files.fitting import fit
+    from toppush.files.fitting import ModelOptions, fit
     from toppush.files.ranking import rank
     from toppush.files.scoring import labelled
     from toppush.modelfile.model import Model
@@ -28,6 +28,7 @@ __all__ = [
     "DataError",
     "Model",
     "ModelError",
+    "ModelOptions",
     "check",
     "explain_rows",
     "fit",

@@ -1,66 +1,70 @@
-"""Rankers side by side on one file, by cross-validation.
+"""Cross-validated comparison of rankers on one file.
 
 Every fold prepares its columns from its training rows alone, and every method chooses its settings
-there: others by NDCG or a measure that is named over three inner folds, our own kinds as they do
-anyway. Weights enter fits, choices and measures; groups and times make all folds.
+there: competitors over three inner folds by NDCG or a given metric, model types of toppush as
+they do anyway. Weights enter fits, choices and metrics; groups and times restrict all folds.
 """
 
 import time
 import warnings
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import ClassVar
+from importlib import import_module
+from typing import Any, ClassVar, Protocol, Self
 
+import numpy as np
+from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import get_scorer
 from sklearn.svm import LinearSVC
 from threadpoolctl import threadpool_limits
 
 from toppush import metrics
-from toppush.files.competitors import (
-    COSTS,
-    Ranker,
-    Search,
-    by_metric,
-    lightgbm,
-    logistic_regression,
-    weights_of,
-)
 from toppush.files.fitting import Training, columns_of, with_file
 from toppush.folds.splits import Folds, folds_by_role
+from toppush.matrices import for_engine
+from toppush.metrics.scoring import scores_of
 from toppush.models.choice import Scorer
 from toppush.modeltypes import DEFAULT, MODEL_TYPES, model_type_named
-from toppush.modeltypes.base import FitRows, ModelType, OptionError, Options
+from toppush.modeltypes.base import FitRows, OptionError
 from toppush.system.errors import like
 from toppush.system.extras import not_installed
 from toppush.system.reading import DataError
 from toppush.tables.columns import Columns, sizes_named
-from toppush.types import Array, Matrix, Where
+from toppush.types import Array, Mask, Matrix, Where
 
 INNER = 3
 SMALL = 1 << 20
 """Entries below which threads wait for each other: two busy cores took 50 s for trees, one 6."""
+COSTS = [{"C": cost} for cost in (1e-3, 1e-2, 1e-1, 1.0, 1e1, 1e2, 1e3)]
+BOOSTED = [
+    {"num_leaves": leaves, "n_estimators": rounds, "learning_rate": 10.0 / rounds}
+    for rounds in (100, 400)
+    for leaves in (7, 31)
+]
+"""LightGBM's own default is one of them."""
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Held-out measures of each method in each fold."""
+    """Held-out metrics of each method in each fold."""
 
     rows: int
     positives: int
     values: dict[str, dict[str, Array]]
-    """Method -> measure -> value in each fold."""
+    """Method -> metric -> value in each fold."""
     seconds: dict[str, float]
     """Method -> seconds of all its fits."""
     left_out: dict[str, str]
-    """Method -> why."""
+    """Method -> reason."""
     warned: dict[str, dict[str, int]]
-    """Method -> kind of warning -> how many."""
+    """Method -> category of warning -> count."""
 
 
 def compare(
-    given: Training,
+    training: Training,
     *,
     methods: Collection[str] = (),
     missing: str = "impute",
@@ -68,144 +72,215 @@ def compare(
     threads: int | None = None,
     cv: int = 5,
     seed: int = 0,
-    tell: Callable[[int, int, str], None] = lambda done, total, now: None,
+    progress: Callable[[int, int, str], None] = lambda done, total, current: None,
 ) -> Comparison:
-    """Cross-validate TopRanker, the kinds it combines, and the usual methods on a file.
+    """Cross-validate TopRanker, the model types it combines, and common methods on a file.
 
     Parameters
     ----------
-    given : Training
-        What `toppush.files.fitting.read_training_file` returns.
+    training : Training
+        The result of `toppush.files.fitting.read_training_file`.
     methods : collection of str
-        Names of `COMPETITORS`; by default all that are not in `SLOW`.
+        Their names; by default all `competitors` that are not in `SLOW`.
     missing, scoring, threads, cv, seed
         As for `toppush.files.fit`.
-    tell : callable
-        Told before each fit how many are done, how many there are in all, and what comes.
+    progress : callable
+        Called before each fit with the number of fits done, the number of all, and the next one.
 
     Returns
     -------
     Comparison
     """
-    names = chosen_methods(methods)
-    _check_sizes(given, cv)
-    given.cautions()
-    y, weight = given.positive, given.held.weight
+    chosen = _chosen(methods)
+    y, weight = training.positive, training.held.weight
+    n_pos, n_neg = int(y.sum()), int((~y).sum())
+    if min(n_pos, n_neg) < cv * INNER:
+        raise DataError(
+            f"{n_pos} positives and {n_neg} negatives are too few for {cv} folds "
+            f"of {INNER}; lower --cv or bring more rows.",
+            file=training.file.path,
+        )
+    training.cautions()
     values: defaultdict[str, list[dict[str, float]]] = defaultdict(list)
     seconds: defaultdict[str, float] = defaultdict(float)
     warned: defaultdict[str, Counter[str]] = defaultdict(Counter)
     left_out: dict[str, str] = {}
-    for train, test in with_file(folds_by_role, given.file, y, given.held, cv, seed):
-        fold = Fold(seed, given, missing, train, test, scoring, threads)
-        rankers = _rankers(names, fold, left_out)
+    for train, test in with_file(folds_by_role, training.file, y, training.held, cv, seed):
+        fold = Fold(seed, training, missing, train, test, scoring, threads)
+        rankers = {}
+        for name, competitor in chosen.items():
+            try:
+                rankers[name] = competitor(fold)
+            except LeftOut as error:
+                left_out[name] = str(error)
         for name, ranker in rankers.items():
             done = sum(map(len, values.values()))
-            tell(done, cv * len(rankers), f"fold {done // len(rankers) + 1} of {cv}, {name}")
-            preparation = getattr(COMPETITORS[name], "preparation", {})
+            progress(done, cv * len(rankers), f"fold {done // len(rankers) + 1} of {cv}, {name}")
+            preparation = getattr(chosen[name], "preparation", {})
             X_train, X_test = fold.prepared(**preparation)
             began = time.perf_counter()
             with fold.sizes_named(**preparation), threadpool_limits(fold.n_jobs):
-                with warnings.catch_warnings(record=True) as said:
+                with warnings.catch_warnings(record=True) as caught:
                     warnings.simplefilter("always")
                     ranker.fit(X_train, y[train], **weights_of(weight, train))
-                warned[name].update(one.category.__name__ for one in said)
+                warned[name].update(warning.category.__name__ for warning in caught)
                 scores = ranker.decision_function(X_test)
             seconds[name] += time.perf_counter() - began
             held_out = weights_of(weight, test)
             values[name].append(metrics.summary(y[test], scores, by="title", **held_out))
     table = {name: by_metric(folds) for name, folds in values.items()}
-    counts = {name: dict(kinds) for name, kinds in warned.items() if kinds}
-    return Comparison(len(y), int(y.sum()), table, dict(seconds), left_out, counts)
-
-
-def _check_sizes(given: Training, cv: int) -> None:
-    n_pos, n_neg = int(given.positive.sum()), int((~given.positive).sum())
-    if min(n_pos, n_neg) < cv * INNER:
-        raise DataError(
-            f"{n_pos} positives and {n_neg} negatives are too few for {cv} folds "
-            f"of {INNER}; lower --cv or bring more rows.",
-            file=given.file.path,
-        )
+    counts = {name: dict(categories) for name, categories in warned.items() if categories}
+    return Comparison(len(y), n_pos, table, dict(seconds), left_out, counts)
 
 
 @dataclass(frozen=True)
 class Fold:
-    """What a rival may know when it is made: the seed, and the training rows."""
+    """The training rows of a fold and the options, from which competitors are made."""
 
     seed: int
-    given: Training
+    training: Training
     missing: str
     train: Where
     test: Where
     scoring: str | None = None
     threads: int | None = None
-    _kept: dict[tuple[str, str], list[Matrix]] = field(default_factory=dict)
+    _prepared: dict[tuple[str, str], list[Matrix]] = field(default_factory=dict)
     _columns: dict[str, Columns | None] = field(default_factory=dict)
 
     def prepared(self, *, scale: str = "maxabs", form: str = "filled") -> list[Matrix]:
-        """Training and test rows as columns of numbers, by what the training rows show."""
-        if (scale, form) not in self._kept:
-            X = self.given.rows.X
-            parts = (self.train, self.test)
-            taken = [X.take(part) if hasattr(X, "column_names") else X[part] for part in parts]
-            steps = self.given.preparation(scale=scale, missing=self.missing, form=form)
+        """Training and test rows as numbers, prepared by the training rows."""
+        if (scale, form) not in self._prepared:
+            X, file = self.training.rows.X, self.training.file
+            parts = [
+                X.take(rows) if hasattr(X, "column_names") else X[rows]
+                for rows in (self.train, self.test)
+            ]
+            steps = self.training.preparation(scale=scale, missing=self.missing, form=form)
             for _, step in steps:
-                with_file(step.fit, self.given.file, taken[0])
-                taken = [with_file(step.transform, self.given.file, part) for part in taken]
-            self._kept[scale, form], self._columns[form] = taken, columns_of(steps)
-        return self._kept[scale, form]
+                with_file(step.fit, file, parts[0])
+                parts = [with_file(step.transform, file, part) for part in parts]
+            self._prepared[scale, form], self._columns[form] = parts, columns_of(steps)
+        return self._prepared[scale, form]
 
     def sizes_named(self, *, form: str = "filled", **_: str) -> AbstractContextManager[None]:
-        """Name columns of the file in an error about magnitudes of rows that were prepared."""
-        return sizes_named(self._columns[form], self.given.first, self.given.file.path)
+        """Name columns of the file in an error about magnitudes of prepared rows."""
+        return sizes_named(self._columns[form], self.training.first, self.training.file.path)
 
     def rows(self, form: str) -> FitRows:
-        """What a kind of model may know of rows that were prepared for it."""
-        known = self.given
-        positive = known.positive[self.train]
-        held = known.held.of(self.train)
-        return FitRows(positive, known.rule, known.file.path, self._columns[form], held)
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Of the training rows as linear methods see them."""
-        n_rows, width = self.prepared()[0].shape
-        return n_rows, width
+        """Facts about the training rows that were prepared in a form."""
+        training = self.training
+        positive, roles = training.positive[self.train], training.held.of(self.train)
+        return FitRows(positive, training.rule, training.file.path, self._columns[form], roles)
 
     @property
     def n_jobs(self) -> int | None:
-        """One for few entries; else as many as are asked for, or as the library likes."""
-        return 1 if self.shape[0] * self.shape[1] < SMALL else self.threads
-
-    @property
-    def n_rows(self) -> int:
-        """Of the whole file."""
-        return len(self.given.positive)
+        """One for few entries; else the number of threads that is set, None by default."""
+        n_rows, width = self.prepared()[0].shape
+        return 1 if n_rows * width < SMALL else self.threads
 
     @property
     def inner(self) -> Folds:
-        """The folds by which a rival chooses."""
-        positive, held = self.given.positive[self.train], self.given.held.of(self.train)
-        return with_file(folds_by_role, self.given.file, positive, held, INNER, self.seed)
+        """The folds by which a competitor chooses its settings."""
+        training = self.training
+        positive, roles = training.positive[self.train], training.held.of(self.train)
+        return with_file(folds_by_role, training.file, positive, roles, INNER, self.seed)
 
     @property
     def scorer(self) -> Scorer:
-        """The measure by which a rival chooses."""
+        """The metric by which a competitor chooses its settings."""
         name = self.scoring or "ndcg"
         return metrics.scorer(name) if name in metrics.METRICS else get_scorer(name)
 
 
+# ---- competitors
+
+
+class Ranker(Protocol):
+    """The interface of estimators that are compared."""
+
+    def fit(self, X: Matrix, y: Mask) -> Self: ...
+    def decision_function(self, X: Matrix) -> Array: ...
+
+
 class LeftOut(Exception):
-    """Why a rival cannot run."""
+    """Why a competitor cannot run."""
+
+
+@dataclass
+class Search:
+    """A classifier whose settings are chosen by cross-validation, then fitted to all rows."""
+
+    model: Any
+    grid: Sequence[dict[str, Any]]
+    folds: Folds
+    scorer: Scorer
+    options: dict[str, Any] = field(default_factory=dict)
+    """Keywords of each fit."""
+
+    def fit(self, X: Matrix, y: Mask, sample_weight: Array | None = None) -> Self:
+        """Choose the settings, then fit."""
+        X = for_engine(X)
+        values = [self._value(settings, X, y, sample_weight) for settings in self.grid]
+        self.best_ = self.grid[int(np.argmax(values))]
+        self.model = clone(self.model).set_params(**self.best_)
+        self.model.fit(X, y, sample_weight=sample_weight, **self.options)
+        return self
+
+    def decision_function(self, X: Matrix) -> Array:
+        """Scores, or probabilities of the positive class."""
+        return scores_of(self.model, for_engine(X))
+
+    def _value(self, settings: dict[str, Any], X: Matrix, y: Mask, weight: Array | None) -> float:
+        values = []
+        for train, test in self.folds:
+            model = clone(self.model).set_params(**settings)
+            model.fit(X[train], y[train], **weights_of(weight, train), **self.options)
+            values.append(self.scorer(model, X[test], y[test], **weights_of(weight, test)))
+        return float(np.mean(values))
+
+
+def weights_of(weight: Array | None, rows: Where) -> dict[str, Array]:
+    """Sample weights of some rows as a keyword argument; empty without weights."""
+    return {} if weight is None else {"sample_weight": weight[rows]}
+
+
+def by_metric(parts: Sequence[Mapping[str, float]]) -> dict[str, Array]:
+    """Metrics of several splits or folds: for each metric its values."""
+    names = parts[0] if parts else ()
+    return {name: np.array([part[name] for part in parts]) for name in names}
+
+
+def logistic_regression(folds: Folds, scorer: Scorer) -> Search:
+    """Logistic regression with its penalty chosen."""
+    return Search(LogisticRegression(max_iter=1000), COSTS, folds, scorer)
+
+
+def lightgbm(
+    folds: Folds,
+    scorer: Scorer,
+    *,
+    seed: int,
+    n_jobs: int | None,
+    coded: list[int] | None = None,
+) -> Search:
+    """LightGBM with its leaves, rounds and rate chosen; an ImportError without it."""
+    model = import_module("lightgbm").LGBMClassifier(random_state=seed, n_jobs=n_jobs, verbose=-1)
+    options = {"categorical_feature": coded} if coded else {}
+    return Search(model, BOOSTED, folds, scorer, options)
+
+
+def _linear_svm(fold: Fold) -> Ranker:
+    model = LinearSVC(random_state=fold.seed, max_iter=10_000)
+    return Search(model, COSTS, fold.inner, fold.scorer)
 
 
 class Boosted:
-    """LightGBM on columns as our trees see them."""
+    """LightGBM on columns that are prepared as for the trees of toppush."""
 
     preparation: ClassVar[dict[str, str]] = {"scale": "none", "form": "codes"}
 
     def __call__(self, fold: Fold) -> Ranker:
-        """The search for its settings, if it is installed."""
+        """The search for its settings, if LightGBM is installed."""
         fold.prepared(**self.preparation)
         coded = fold.rows("codes").categorical
         try:
@@ -217,68 +292,55 @@ class Boosted:
 
 
 @dataclass(frozen=True)
-class OfKind:
-    """A kind of model with its own defaults, on columns prepared as `toppush fit` does."""
+class OfType:
+    """A model type with its defaults, on columns prepared as `toppush fit` does."""
 
     name: str
 
     @property
     def preparation(self) -> dict[str, str]:
         """How its columns are prepared."""
-        kind = model_type_named(self.name)
-        return {"scale": kind.scale or "none", "form": kind.form}
+        model_type = model_type_named(self.name)
+        return {"scale": model_type.scale or "none", "form": model_type.form}
 
     def __call__(self, fold: Fold) -> Ranker:
-        """The ranker, if what fits it is installed."""
-        kind = model_type_named(self.name)
+        """The ranker, if its engine is installed and it takes groups and times where there are."""
+        model_type, roles = model_type_named(self.name), fold.training.roles
         fold.prepared(**self.preparation)
+        takes = model_type.takes
+        if any(getattr(roles, name) and name not in takes for name in ("groups", "time")):
+            raise LeftOut("it draws its own folds, which know no groups or times")
+        scoring = fold.scoring if "scoring" in takes else None
         try:
-            kind.require_engine()
-            return kind.ranker(self._options(kind, fold), fold.rows(kind.form), fold.seed)
+            model_type.require_engine()
+            options = model_type.options(threads=fold.n_jobs, scoring=scoring)
+            return model_type.ranker(options, fold.rows(model_type.form), fold.seed)
         except ImportError as error:
             raise LeftOut(str(error)) from None
 
-    def _options(self, kind: ModelType, fold: Fold) -> Options:
-        """What was asked for, as far as the kind takes it; it must take groups and times."""
-        roles = fold.given.roles
-        if any(getattr(roles, one) and one not in kind.takes for one in ("groups", "time")):
-            raise LeftOut("it draws its own folds, which know no groups or times")
-        scoring = fold.scoring if "scoring" in kind.takes else None
-        return kind.options(threads=fold.n_jobs, scoring=scoring)
-
-
-def _linear_svm(fold: Fold) -> Ranker:
-    model = LinearSVC(random_state=fold.seed, max_iter=10_000)
-    return Search(model, COSTS, fold.inner, fold.scorer)
-
 
 COMPETITORS: dict[str, Callable[[Fold], Ranker]] = {
-    "TopRanker": OfKind(DEFAULT),
+    "TopRanker": OfType(DEFAULT),
     "logistic regression": lambda fold: logistic_regression(fold.inner, fold.scorer),
     "linear SVM": _linear_svm,
     "LightGBM": Boosted(),
-    **{f"TopPush {name}": OfKind(name) for name in MODEL_TYPES if name != DEFAULT},
 }
-"""Rankers by name, each made anew for every fold; one that is put here is compared as well."""
+"""Rankers by name, made anew for every fold; one that is added here is compared as well."""
 SLOW = ("TopPush net",)
 """Those that run only if they are named."""
 
 
-def chosen_methods(asked: Collection[str]) -> list[str]:
-    """Names of the methods that are asked for, all known."""
-    for name in asked:
-        if name not in COMPETITORS:
-            known = ", ".join(COMPETITORS)
-            raise OptionError(f"methods has {name!r}{like(name, COMPETITORS)}; known are {known}.")
-    return list(asked) or [name for name in COMPETITORS if name not in SLOW]
+def competitors() -> dict[str, Callable[[Fold], Ranker]]:
+    """`COMPETITORS`, and the registered model types."""
+    types = {f"TopPush {name}": OfType(name) for name in MODEL_TYPES if name != DEFAULT}
+    return COMPETITORS | types
 
 
-def _rankers(names: list[str], fold: Fold, left_out: dict[str, str]) -> dict[str, Ranker]:
-    """A fresh ranker of each name; those that cannot run are noted in `left_out`."""
-    found = {}
+def _chosen(names: Collection[str]) -> dict[str, Callable[[Fold], Ranker]]:
+    """The competitors of these names; without names all but the slow ones."""
+    known = competitors()
     for name in names:
-        try:
-            found[name] = COMPETITORS[name](fold)
-        except LeftOut as error:
-            left_out[name] = str(error)
-    return found
+        if name not in known:
+            listed = ", ".join(known)
+            raise OptionError(f"methods has {name!r}{like(name, known)}; known are {listed}.")
+    return {name: known[name] for name in names or known if names or name not in SLOW}

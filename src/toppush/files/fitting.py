@@ -1,42 +1,90 @@
-"""From a file to a model: read, prepare the columns, fit, and write down how it went."""
+"""Fits a model to a file: read the rows, prepare the columns, fit, and record how it went."""
 
 import warnings
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from time import perf_counter
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypedDict, TypeVar, Unpack
 
 import numpy as np
+import pyarrow as pa
 from sklearn.pipeline import Pipeline
 from sklearn.utils._param_validation import InvalidParameterError
 
 from toppush import metrics
 from toppush.explain.contributions import learn_reference
-from toppush.files.leaks import leakage_cautions
 from toppush.files.readers import FileOrReader, Reader, reading
-from toppush.files.reference import meaning, watched_rows
+from toppush.files.reference import calibration_record, training_profile
 from toppush.metrics.ranking import MAX_DEPTH
 from toppush.modelfile.model import Model
 from toppush.modeltypes import model_type_of, select_model_type
-from toppush.modeltypes.base import About, FitRows, ModelType, OptionError, Options, Ranker, Steps
+from toppush.modeltypes.base import About, FitRows, OptionError, Ranker, Steps
 from toppush.modeltypes.linear import certificate
 from toppush.system.extras import versions_of
 from toppush.system.reading import DataError
-from toppush.tables.column_types import Column, Date, Number
-from toppush.tables.columns import Columns, sizes_named
-from toppush.tables.ids import caution, id_like
+from toppush.tables import ids, leakage
+from toppush.tables.column_types import Category, Column, Counts, Date, Number
+from toppush.tables.columns import Columns, learn, sizes_named
 from toppush.tables.labels import LabelRule, caution_blanks, choose, count, count_blanks
-from toppush.tables.leakage import LeakageWarning
 from toppush.tables.rows import NO_ROLES, NOTHING, Layout, LoadedRows, Roles, RoleValues, take_roles
 from toppush.tables.scaling import fit_transform, scaler_of
 from toppush.types import Array, Labels, Mask, Matrix
 
 PACKAGES = ("toppush", "numpy", "scipy", "scikit-learn", "skops", "pyarrow")
 STAGES = ("reading", "preparing", "solving", "holding out", "measuring")
-"""What takes the seconds of a fit; held out are rows from further fits, by which scores mean."""
-Given = ParamSpec("Given")
-Made = TypeVar("Made")
+"""Stages of a fit whose seconds are recorded; "holding out" are the fits that calibrate scores."""
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
+
+
+class ModelOptions(TypedDict, total=False):
+    """Options of `fit` that only some model types take; None is the default.
+
+    Attributes
+    ----------
+    lam : float or "cv", optional
+        Strength of the penalty, or chosen by cross-validation, which is linear's default.
+    top : int, float, "auto" or "cv", optional
+        As for `TopPush`, or chosen by cross-validation, which is linear's default.
+    loss : str, optional
+    scale : {"maxabs", "standard", "none"}, optional
+        "maxabs" where columns are scaled at all.
+    members : int or sequence of str, optional
+        How many models are averaged; of "auto" the names of its base models.
+    effort : {"quick", "normal", "thorough"}, optional
+        How much "auto" tries.
+    seconds : float, optional
+        Time after which "auto" starts no further fit.
+    tol : float, optional
+        Relative duality gap at which fits of the linear model end.
+    scoring : str, optional
+        The metric by which settings are chosen: a name of `toppush.metrics.METRICS` that needs no
+        parameters, or of scikit-learn's scorers.
+    cv : int, optional
+        Number of folds; 5 for the linear model.
+    threads : int, optional
+        All cores by default.
+
+    Examples
+    --------
+    >>> from toppush import files
+    >>> options: files.ModelOptions = {"lam": 0.01, "top": 0.1}
+    >>> options["top"]
+    0.1
+    """
+
+    lam: float | str | None
+    top: float | str | None
+    loss: str | None
+    scale: str | None
+    members: int | Sequence[str] | None
+    effort: str | None
+    seconds: float | None
+    tol: float | None
+    scoring: str | None
+    cv: int | None
+    threads: int | None
 
 
 @dataclass(frozen=True)
@@ -58,7 +106,7 @@ class Training:
     def preparation(
         self, *, scale: str = "maxabs", missing: str = "impute", form: str = "filled"
     ) -> Steps:
-        """Steps from these rows to numbers; what is made of a table may be overwritten."""
+        """Unfitted steps from these rows to numbers; they may overwrite what is made of a table."""
         table = self.rows.label is not None
         steps: Steps = []
         if table:
@@ -69,8 +117,8 @@ class Training:
 
     def cautions(self) -> list[str]:
         """Warn of columns that look like ids or may hold the label; the texts of the warnings."""
-        leakage = leakage_cautions(self.rows.X, self.positive, self.categorical, self.first)
-        return caution(self.ids) + leakage
+        leaks = leakage_cautions(self.rows.X, self.positive, self.categorical, self.first)
+        return ids.caution(self.ids) + leaks
 
     @property
     def first(self) -> int:
@@ -90,21 +138,76 @@ def read_training_file(
     kind: str | None = None,
 ) -> Training:
     """Rows and labels of a file; parameters as for `fit`."""
-    named = roles.named.values()
+    role_columns = roles.named.values()
     with reading(path, kind) as file:
         fingerprint = file.fingerprint()
-        file.require(list(named), used=(label, *drop))
-        rows = file.load(label, [name for name in drop if name not in named], categorical)
-    rows, held = with_file(take_roles, file, rows, roles)
+        file.require(list(role_columns), used=(label, *drop))
+        rows = file.load(label, [name for name in drop if name not in role_columns], categorical)
+    rows, role_values = with_file(take_roles, file, rows, roles)
     counts = with_file(count, file, rows.labels, rows.label)
     caution_blanks(count_blanks(rows.labels), rows.label)
     rule = with_file(choose, file, counts, rows.label, positive)
     positives = rule.positives(rows.labels)
-    ids = id_like(rows.X, {*categorical, *keep}) if rows.label is not None else ()
-    if ids:
-        rows = rows._replace(X=rows.X.drop_columns(list(ids)))
-    taken = tuple(categorical)
-    return Training(file, fingerprint, rows, positives, rule, taken, ids, roles, held)
+    id_columns = ids.id_like(rows.X, {*categorical, *keep}) if rows.label is not None else ()
+    if id_columns:
+        rows = rows._replace(X=rows.X.drop_columns(list(id_columns)))
+    return Training(
+        file, fingerprint, rows, positives, rule, tuple(categorical), id_columns, roles, role_values
+    )
+
+
+def leakage_cautions(
+    X: Matrix, positive: Mask, categorical: Collection[str] = (), first: int = 0
+) -> list[str]:
+    """Warn of columns that alone rank almost perfectly; the warning's text.
+
+    Parameters
+    ----------
+    X : table or matrix
+        The columns that a model learns from.
+    positive : array of bool
+    categorical : collection of str
+        Columns of a table that are read as strings.
+    first : int
+        Number of a matrix's first column.
+    """
+    if not positive.any() or positive.all():
+        return []
+    if isinstance(X, pa.Table):
+        rows = leakage.rows_to_check(positive, X.num_columns)
+        columns = _column_values(X.take(pa.array(rows)), categorical)
+        by_name = {leak.name: leak for leak in leakage.leaks_of(columns, positive[rows])}
+        leaks, remedy = list(by_name.values()), "use --drop {names}"
+    else:
+        names = range(first, first + X.shape[1])
+        leaks = leakage.leaks_of_matrix(X, names, (), positive)
+        remedy = "leave it out of the file"
+    if not leaks:
+        return []
+    remedy = remedy.format(names=",".join(str(leak.name) for leak in leaks))
+    text = leakage.caution(leaks, remedy)
+    warnings.warn(text, leakage.LeakageWarning, stacklevel=3)
+    return [text]
+
+
+def _column_values(table: pa.Table, categorical: Collection[str]) -> list[leakage.ColumnValues]:
+    """The columns of a table as numbers or codes, by the name of their source."""
+    values = []
+    for name in table.column_names:
+        cells = table[name].combine_chunks()
+        if cells.null_count == len(cells):
+            continue
+        try:
+            columns = learn(name, table[name], name in categorical, Counts())
+        except DataError:  # reported where all rows are read
+            continue
+        for column in columns:
+            numbers, missing = column.read(cells, Counts())
+            numbers = numbers.astype(np.float64)
+            if missing is not None:
+                numbers[missing] = np.nan
+            values.append(leakage.ColumnValues(name, numbers, isinstance(column, Category)))
+    return values
 
 
 def fit(
@@ -113,15 +216,6 @@ def fit(
     model: str | None = None,
     label: str | None = None,
     positive: str | None = None,
-    lam: float | str | None = None,
-    top: float | str | None = None,
-    loss: str | None = None,
-    scale: str | None = None,
-    members: int | Sequence[str] | None = None,
-    effort: str | None = None,
-    seconds: float | None = None,
-    tol: float | None = None,
-    scoring: str | None = None,
     sample_weight: str | None = None,
     groups: str | None = None,
     time: str | None = None,
@@ -129,68 +223,48 @@ def fit(
     categorical: Collection[str] = (),
     keep: Collection[str] = (),
     missing: str = "impute",
-    cv: int | None = None,
     seed: int = 0,
-    threads: int | None = None,
     kind: str | None = None,
     verbose: int = 0,
+    **options: Unpack[ModelOptions],
 ) -> Model:
     """Fit a ranker to a file of rows.
 
-    An option that a kind of model does not take is refused; one that is not given is the kind's
-    own default, as the estimator's documentation says.
+    An option that a model type does not take is refused; one that is not set has the default of
+    the estimator.
 
     Parameters
     ----------
     path : path, or a reader that is open
         CSV, TSV, Parquet, Arrow, LIBSVM, NPZ or NPY.
     model : {"auto", "linear", "additive", "trees", "net"}, optional
-        "auto" by default, and "linear" if one of lam, top, loss, scale and tol is given.
+        "auto" by default, and "linear" if one of lam, top, loss, scale and tol is set.
     label : str, optional
         Column of the labels; "label" in a table. Of an NPZ file the array, "y"; of an NPY file "0"
         or "-1", the first or last column, or another NPY file.
     positive : str, optional
         The label to rank first; by default the rarer of two strings, the greater of two numbers.
-    lam : float or "cv", optional
-        Strength of the penalty, or chosen by cross-validation, which is linear's default.
-    top : int, float, "auto" or "cv", optional
-        As for `TopPush`, or chosen by cross-validation, which is linear's default.
-    loss : str, optional
-    scale : {"maxabs", "standard", "none"}, optional
-        "maxabs" where columns are scaled at all.
-    members : int or sequence of str, optional
-        How many models are averaged; of "auto" the names of those to choose among.
-    effort : {"quick", "normal", "thorough"}, optional
-        How much "auto" tries.
-    seconds : float, optional
-        After which "auto" begins nothing more.
-    tol : float, optional
-        Relative gap at which fits end, of the linear model.
-    scoring : str, optional
-        The measure that settings are chosen by: a name of `toppush.metrics.METRICS` that needs no
-        parameters, or of scikit-learn's scorers.
     sample_weight : str, optional
-        Column of weights, which enter the fit and every measure.
+        Column of weights, which enter the fit and every metric.
     groups : str, optional
-        Column by whose values rows belong together; folds do not part them.
+        Group column; groups are never split across folds.
     time : str, optional
-        Column of dates or numbers; folds hold out rows that are later than those they train on.
+        Column of dates or numbers; held-out rows are later than those that a fold trains on.
         These three columns are no features.
     drop, categorical : collection of str
-        Columns to leave out, and columns to read as text whatever they hold.
+        Columns to leave out, and columns to read as strings whatever they hold.
     keep : collection of str
         Columns to learn from although they look like ids.
     missing : {"impute", "error"}
-    cv : int, optional
-        Folds of the linear model, 5.
     seed : int
         Seed of the folds and of everything else that is random.
-    threads : int, optional
-        All cores by default.
     kind : str, optional
-        The format, if the ending does not say.
+        The file format, if the ending does not say.
     verbose : int
-        1 shows how far the folds and the fit are, see `TopPushCV`.
+        1 shows the progress of cross-validation and fit, see `TopPushCV`.
+    **options : ModelOptions
+        Options of the model type: lam, top, loss, scale, tol, members, effort, seconds, scoring, cv
+        and threads, see `ModelOptions`.
 
     Returns
     -------
@@ -206,108 +280,89 @@ def fit(
     >>> type(model.ranker).__name__, model.ranker.top
     ('TopPush', 0.1)
     """
-    asked: Options = {
-        "lam": lam, "top": top, "loss": loss, "scale": scale, "cv": cv,
-        "members": members, "effort": effort, "seconds": seconds, "tol": tol, "scoring": scoring,
-        "groups": groups, "time": time, "threads": threads,
-    }  # fmt: skip
-    made = select_model_type(model, **asked)
-    made.require_engine()
-    options = made.options(**asked)
+    for name in options:
+        if name not in ModelOptions.__annotations__:
+            raise TypeError(f"fit() got an unexpected keyword argument {name!r}")
+    model_type = select_model_type(model, **options)
+    model_type.require_engine()
+    chosen = model_type.options(**options, groups=groups, time=time)
+    scale = str(chosen.get("scale", model_type.scale or "none"))
     clock = [perf_counter()]
-    roles = Roles(sample_weight, groups, time)
-    given = read_training_file(
+    training = read_training_file(
         path, label=label, positive=positive, drop=drop, categorical=categorical, keep=keep,
-        roles=roles, kind=kind,
+        roles=Roles(sample_weight, groups, time), kind=kind,
     )  # fmt: skip
     clock.append(perf_counter())
-    steps, X = _prepared(given, made, options, missing)
-    cautions = given.cautions()
+    steps = training.preparation(scale=scale, missing=missing, form=model_type.form)
+    X = training.rows.X
+    for _, step in steps:
+        X = with_file(fit_transform, training.file, step, X)
+    cautions = training.cautions()
     clock.append(perf_counter())
-    rows = FitRows(given.positive, given.rule, given.file.path, columns_of(steps), given.held)
-    ranker = made.ranker(options, rows, seed).set_params(verbose=verbose)
-    with sizes_named(rows.columns, given.first, rows.path):
-        said = fit_and_warn(ranker, X, given.positive, given.held.weight, made.is_reported)
-    more = made.training_facts(ranker, X, rows)
-    for text in (few := made.cautions(ranker, X, rows, seed)):
+    rows = FitRows(
+        training.positive, training.rule, training.file.path, columns_of(steps), training.held
+    )
+    ranker = model_type.ranker(chosen, rows, seed).set_params(verbose=verbose)
+    weight = rows.roles.weight
+    with sizes_named(rows.columns, training.first, rows.path):
+        cautions += fit_and_warn(ranker, X, rows.positive, weight, model_type.is_reported)
+    facts = model_type.training_facts(ranker, X, rows)
+    for text in (few := model_type.cautions(ranker, X, rows, seed)):
         warnings.warn(text, UserWarning, stacklevel=2)
     clock.append(perf_counter())
     _forget_folds(ranker)
-    measured = {"scores": meaning(made, ranker, rows, X, seed)}
+    calibration = calibration_record(model_type, ranker, rows, X, seed)
     clock.append(perf_counter())
-    measured |= measures(ranker, X, given.positive, given.held.weight)
-    measured |= {"watched": watched_rows(ranker, given.rows, rows, X)}
-    learn_reference(ranker, X, given.positive)
+    quality = training_quality(ranker, X, rows.positive, weight)
+    profile = training_profile(training.rows.X, rows.columns, training.first, ranker, X, weight)
+    learn_reference(ranker, X, rows.positive)
     clock.append(perf_counter())
-    found = Model(Pipeline([*steps, ("ranker", ranker)]))
-    given_to = {"scale": _scale(made, options), "missing": missing, "seed": seed}
-    found.about = known(_facts(given, rows), given.rows.layout, given.rule, ranker) | {
-        "columns": described(
-            rows.columns, _types(given), int(given.rows.X.shape[1]), drop, given.ids
-        ),
-        "fit": made.settings(ranker, options) | given_to,
-        "warnings": [*cautions, *said, *few],
-        "seconds": spent(clock),
-        **measured,
-        **more,
+    settings = model_type.settings(ranker, chosen)
+    data = {
+        "file": rows.path.name,
+        "kind": training.file.kind,
+        "fingerprint": training.fingerprint,
+        "rows": rows.n_rows,
+        "positives": rows.n_positives,
+        **training.roles.named,
     }
-    return found
-
-
-def _scale(made: ModelType, options: Options) -> str:
-    return str(options.get("scale", made.scale or "none"))
-
-
-def _prepared(
-    given: Training, made: ModelType, options: Options, missing: str
-) -> tuple[Steps, Matrix]:
-    """The fitted steps before the ranker, and the rows that they return."""
-    steps = given.preparation(scale=_scale(made, options), missing=missing, form=made.form)
-    X = given.rows.X
-    for _, step in steps:
-        X = with_file(fit_transform, given.file, step, X)
-    return steps, X
+    schema = () if training.rows.label is None else training.rows.X.schema
+    types = {column.name: str(column.type) for column in schema}
+    width = int(training.rows.X.shape[1])
+    about = fit_record(data, training.rows.layout, training.rule, ranker) | {
+        "columns": columns_record(rows.columns, types, width, drop, training.ids),
+        "fit": settings | {"scale": scale, "missing": missing, "seed": seed},
+        "warnings": [*cautions, *few],
+        "seconds": seconds_of(clock),
+        "scores": calibration,
+        **quality,
+        "profile": profile,
+        **facts,
+    }
+    return Model(Pipeline([*steps, ("ranker", ranker)]), about)
 
 
 def columns_of(steps: Steps) -> Columns | None:
-    """How a table is read, if it is one."""
+    """The step that reads a table, if rows are a table."""
     first = steps[0][1] if steps else None
     return first if isinstance(first, Columns) else None
 
 
-def measures(ranker: Ranker, X: Matrix, positive: Mask, weight: Array | None = None) -> About:
-    """How well the training rows are ranked, by members that did not see them if there are any."""
-    weight = None if weight is None else _countable(weight)
-    unseen = getattr(ranker, "out_of_fold_", None)
-    known = np.zeros(len(positive), bool) if unseen is None else ~np.isnan(unseen)
-    if unseen is not None and len(np.unique(positive[known])) == 2:
-        some = None if weight is None else weight[known]
-        found = metrics.summary(positive[known], unseen[known], sample_weight=some)
-        return {"out_of_fold": found | {"rows": int(known.sum())}}
+def training_quality(
+    ranker: Ranker, X: Matrix, positive: Mask, weight: Array | None = None
+) -> About:
+    """Metrics of out-of-fold scores if there are any, else of the training rows."""
+    if weight is not None and weight.sum() > MAX_DEPTH:  # more ranks than metrics count
+        weight = weight / weight.mean()
+    scores = getattr(ranker, "out_of_fold_", None)
+    if scores is not None:
+        known = ~np.isnan(scores)
+        if len(np.unique(positive[known])) == 2:
+            known_weight = None if weight is None else weight[known]
+            summary = metrics.summary(positive[known], scores[known], sample_weight=known_weight)
+            return {"out_of_fold": summary | {"rows": int(known.sum())}}
     scores = ranker.decision_function(X)
     return {"training": metrics.summary(positive, scores, sample_weight=weight)}
-
-
-def _countable(weight: Array) -> Array:
-    """Weights as they are; with mean 1 if their sum is more ranks than measures count."""
-    return weight if weight.sum() <= MAX_DEPTH else weight / weight.mean()
-
-
-def _facts(given: Training, rows: FitRows) -> About:
-    return {
-        "file": given.file.path.name,
-        "kind": given.file.kind,
-        "fingerprint": given.fingerprint,
-        "rows": rows.n_rows,
-        "positives": rows.n_positives,
-        **given.roles.named,
-    }
-
-
-def _types(given: Training) -> dict[str, str]:
-    """Types of the columns of a table."""
-    schema = () if given.rows.label is None else given.rows.X.schema
-    return {column.name: str(column.type) for column in schema}
 
 
 def fit_and_warn(
@@ -315,81 +370,71 @@ def fit_and_warn(
     X: Matrix,
     y: Labels,
     weight: Array | None = None,
-    is_told: Callable[[Warning], bool] = lambda warning: False,
+    is_reported: Callable[[Warning], bool] = lambda warning: False,
 ) -> list[str]:
-    """Fit, and give the warnings on that are not told anyway; all texts are the result."""
-    with warnings.catch_warnings(record=True) as said:
+    """Fit, and pass on the warnings that are not reported otherwise; the texts of all of them."""
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
             ranker.fit(X, y, **({} if weight is None else {"sample_weight": weight}))
             ranker.set_params(verbose=0)
         except InvalidParameterError as error:
             raise OptionError(str(error)) from None
-    for warning in said:
-        if warning.category is LeakageWarning:  # `Training.cautions` names columns of the file
-            continue
-        if isinstance(warning.message, Warning) and is_told(warning.message):
-            continue
-        warnings.warn(warning.message, warning.category, stacklevel=3)
-    others = [warning for warning in said if warning.category is not LeakageWarning]
+    # `Training.cautions` warns of leakage by the names of the file.
+    others = [known for known in caught if known.category is not leakage.LeakageWarning]
+    for warning in others:
+        if not (isinstance(warning.message, Warning) and is_reported(warning.message)):
+            warnings.warn(warning.message, warning.category, stacklevel=3)
     return sorted({str(warning.message) for warning in others})
 
 
 def _forget_folds(ranker: Any) -> None:
-    """Keep the number of folds instead of the rows in them, which a model file need not name."""
+    """Keep the number of folds instead of their row numbers, which a model file does not need."""
     if isinstance(getattr(ranker, "cv", None), list):
         ranker.cv = len(ranker.cv)
 
 
-def spent(clock: list[float], stages: Sequence[str] = STAGES) -> dict[str, float]:
+def seconds_of(clock: list[float], stages: Sequence[str] = STAGES) -> dict[str, float]:
     """Seconds of each stage."""
     return dict(zip(stages, np.diff(clock).tolist(), strict=True))
 
 
-def known(facts: About, layout: Layout, rule: LabelRule, ranker: Ranker) -> About:
-    """What is known of a fit, apart from its columns and settings; `facts` tell of the data."""
-    kind, proof = model_type_of(ranker), certificate(ranker)
-    packages = [] if kind is None else kind.packages(ranker)
+def fit_record(data: About, layout: Layout, rule: LabelRule, ranker: Ranker) -> About:
+    """The record about a fit, apart from its columns and settings; `data` describes the rows."""
+    model_type, bounds = model_type_of(ranker), certificate(ranker)
+    packages = [] if model_type is None else model_type.packages(ranker)
     return {
-        "model": None if kind is None else kind.name,
+        "model": None if model_type is None else model_type.name,
         "versions": versions_of([*PACKAGES, *packages]),
         "made": datetime.now(UTC).isoformat(timespec="seconds"),
-        "data": facts,
+        "data": data,
         "layout": layout,
         "label": asdict(rule) | {"others": list(rule.others)},
-        **({} if proof is None else {"certificate": proof}),
+        **({} if bounds is None else {"certificate": bounds}),
     }
 
 
 def with_file(
-    function: Callable[Given, Made], file: Reader, *arguments: Given.args, **more: Given.kwargs
-) -> Made:
-    """Call, naming the file in an error, and the line of a CSV file."""
+    function: Callable[Arguments, Result],
+    file: Reader,
+    *arguments: Arguments.args,
+    **keywords: Arguments.kwargs,
+) -> Result:
+    """Call a function, naming the file in an error, and the line of a CSV file."""
     try:
-        return function(*arguments, **more)
+        return function(*arguments, **keywords)
     except DataError as error:
         raise file.placed(error) from None
 
 
-def _learned(outputs: list[Column]) -> About:
-    """What is known of a column besides its name."""
-    first = outputs[0]
-    if isinstance(first, Date):
-        return {"parts": [one.part for one in outputs if isinstance(one, Date)]}
-    if isinstance(first, Number):
-        written = {"decimal": first.decimal, "unit": first.unit} if first.decimal else {}
-        return written | ({} if first.keep_nan else {"fill": first.fill})
-    return {"texts": len(first.categories)}
-
-
-def described(
+def columns_record(
     columns: Columns | None,
     types: dict[str, str],
     width: int,
     drop: Collection[str],
-    ids: Collection[str] = (),
+    id_columns: Collection[str] = (),
 ) -> About:
-    """What became of each column."""
+    """How each column was prepared."""
     if columns is None:
         return {"numbered": width}
     return {
@@ -398,7 +443,7 @@ def described(
                 "name": name,
                 "kind": type(outputs[0]).__name__.lower(),
                 "type": types[name],
-                "outputs": sum(one.width for one in outputs),
+                "outputs": sum(column.width for column in outputs),
                 "missing": columns.filled_.get(name, 0),
                 **_learned(outputs),
             }
@@ -406,7 +451,18 @@ def described(
         ],
         "form": columns.form,
         "dropped": sorted(drop),
-        "ids": sorted(ids),
+        "ids": sorted(id_columns),
         "empty": columns.empty_,
         "constant": columns.constant_,
     }
+
+
+def _learned(outputs: list[Column]) -> About:
+    """What was learned of a column besides its name."""
+    first = outputs[0]
+    if isinstance(first, Date):
+        return {"parts": [column.part for column in outputs if isinstance(column, Date)]}
+    if isinstance(first, Number):
+        written = {"decimal": first.decimal, "unit": first.unit} if first.decimal else {}
+        return written | ({} if first.keep_nan else {"fill": first.fill})
+    return {"categories": len(first.categories)}
