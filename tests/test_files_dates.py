@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from files import quick_fit, write
 from toppush import files
 from toppush.files import Columns, DataError, ModelError
-from toppush.files.fit_partitions import ReadingOptions, look, merged
+from toppush.files.fit_partitions import ReadingOptions, merged_columns, summarise
 from toppush.metrics import average_precision
 from toppush.modelfile import saving
 from toppush.tables.dates import date_parts
@@ -233,13 +233,13 @@ def test_a_forged_part_of_a_date_is_refused(folder):
 def looked(folder, *tables):
     how = ReadingOptions("label", (), (), "impute", None)
     paths = [write(folder / f"{place}.parquet", table) for place, table in enumerate(tables)]
-    return [look(str(path), how) for path in paths]
+    return [summarise(str(path), how) for path in paths]
 
 
 def test_dates_of_parts_are_those_of_the_whole(tmp_path):
     rows = dated_rows()
     halves = [{name: values[part::2] for name, values in rows.items()} for part in (0, 1)]
-    columns = merged(looked(tmp_path, *halves))
+    columns = merged_columns(looked(tmp_path, *halves))
     whole = Columns().fit(pa.table(rows).drop_columns("label"))
     assert columns.filled_ == whole.filled_
     for one, other in zip(columns.columns_, whole.columns_, strict=True):
@@ -249,4 +249,4 @@ def test_dates_of_parts_are_those_of_the_whole(tmp_path):
 def test_parts_of_dates_and_of_texts_do_not_fit(tmp_path):
     rows = dated_rows(20)
     with pytest.raises(DataError, match="column when"):
-        merged(looked(tmp_path, rows, rows | {"when": ["a", "b"] * 10}))
+        merged_columns(looked(tmp_path, rows, rows | {"when": ["a", "b"] * 10}))

@@ -276,7 +276,7 @@ def test_fit_tells_of_roles(table, tmp_path):
          "--top", "30%"],
     )  # fmt: skip
     assert ran.exit_code == 0, ran.output
-    assert "Rows and measures weighted by: weight." in ran.output
+    assert "weighted by: weight." in ran.output
     assert "Folds hold out rows later than those they train on, by: when." in ran.output
 
 

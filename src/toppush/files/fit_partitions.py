@@ -1,14 +1,14 @@
-"""A model from a file in many parts, which the workers of a Dask cluster read and prepare.
+"""Fits a model to a file in many parts, which the workers of a Dask cluster read and prepare.
 
-The workers look at their parts first: labels, columns, gaps. What all parts have in common is then
-fixed here, they read again and keep the prepared rows, and the fit goes on where these are. This
-process never holds rows.
+The workers first summarise their parts: labels and columns. This process merges the summaries; the
+workers read their parts again, keep the prepared rows, and the model is fitted there. This process
+never holds rows.
 """
 
 import hashlib
 import time
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import NamedTuple
@@ -48,13 +48,13 @@ class ReadingOptions(NamedTuple):
     keep: tuple[str, ...] = ()
 
 
-class Seen(NamedTuple):
-    """What a worker saw in a part."""
+class PartSummary(NamedTuple):
+    """The summary of a part by a worker."""
 
     path: str
     n_rows: int
     labels: Counter[Value]
-    """How often there is each label."""
+    """How often each label occurs."""
     label: str | None
     layout: Layout
     columns: Columns | None
@@ -64,6 +64,23 @@ class Seen(NamedTuple):
     """Columns that look like ids."""
     blanks: int
     """Labels with blanks around them."""
+
+
+class Common(NamedTuple):
+    """Label, layout and columns of all parts together."""
+
+    rule: LabelRule
+    layout: Layout
+    columns: Columns | None
+
+
+class ColumnMoments(NamedTuple):
+    """Statistics of a part, for scaling."""
+
+    n_rows: int
+    largest: Array
+    mean: Array
+    variance: Array
 
 
 def fit_parts(
@@ -86,8 +103,8 @@ def fit_parts(
     """Fit a ranker to a file in parts, on the workers of the running Dask client.
 
     Every worker must see the files under the same names. The model is that of `fit` on all rows,
-    but for this: a gap is filled with the median of the parts' medians, and the folds take the rows
-    of each class in turn.
+    except that missing numbers are filled with the median of the parts' medians, and folds take the
+    rows of each class in turn.
 
     Parameters
     ----------
@@ -115,200 +132,177 @@ def fit_parts(
     from toppush.designs.dask import LostRows, on_workers
 
     clock = [time.perf_counter()]
-    how = ReadingOptions(label, tuple(drop), tuple(categorical), missing, kind, tuple(keep))
+    reading_options = ReadingOptions(
+        label, tuple(drop), tuple(categorical), missing, kind, tuple(keep)
+    )
     paths = [str(path.absolute()) for path in part_paths(where)]
-    seen = _all_sound(on_workers(looked, paths, how))
-    ids = sorted(set.intersection(*(set(part.ids) for part in seen)))
-    common = _in_common(seen, positive, how, ids)
+    summaries: list[PartSummary] = []
+    for summary in on_workers(summarise_or_error, paths, reading_options):
+        if isinstance(summary, DataError):
+            raise summary
+        summaries.append(summary)
+    ids = sorted(set.intersection(*(set(part.ids) for part in summaries)))
+    labels = sum((part.labels for part in summaries), Counter())
+    common = _in_common(summaries, labels, positive, ids)
     cautions = caution(ids)
     clock.append(time.perf_counter())
-    X, y, scaler = _prepared(seen, common, scale, how)
+    X, y, scaler = _prepared(summaries, common, scale, reading_options)
     clock.append(time.perf_counter())
     linear = Linear()
     options = linear.options(lam=lam, top=top, loss=loss, scale=scale, cv=cv)
     ranker = linear.ranker_for(options)
-    labels = sum((part.labels for part in seen), Counter())
-    positives = labels[common.rule.positive]
+    n_positives = labels[common.rule.positive]
     if isinstance(ranker, TopPushCV):
-        require_folds(common.rule, positives, labels.total(), cv, where)
+        require_folds(common.rule, n_positives, labels.total(), cv, where)
     try:
-        said = cautions + fitting.fit_and_warn(ranker.set_params(verbose=verbose), X, y)
+        cautions += fitting.fit_and_warn(ranker.set_params(verbose=verbose), X, y)
     except LostRows as error:
         raise DataError(str(error), file=where) from error
     clock.append(time.perf_counter())
+    quality = metrics.summary(y, ranker.decision_function(X))
+    clock.append(time.perf_counter())
     steps = [("columns", common.columns), ("scale", scaler), ("ranker", ranker)]
-    model = Model(Pipeline([(name, step) for name, step in steps if step is not None]))
-    joined = "".join(part.fingerprint for part in seen)
-    facts = {
+    fingerprints = "".join(part.fingerprint for part in summaries)
+    data = {
         "file": Path(where).name,
         "kind": kind_of(Path(paths[0]), kind),
-        "fingerprint": hashlib.blake2b(joined.encode(), digest_size=16).hexdigest(),
-        "rows": sum(part.n_rows for part in seen),
-        "positives": positives,
-        "parts": len(seen),
+        "fingerprint": hashlib.blake2b(fingerprints.encode(), digest_size=16).hexdigest(),
+        "rows": sum(part.n_rows for part in summaries),
+        "positives": n_positives,
+        "parts": len(summaries),
     }
-    width = int(X.shape[1])
-    training = metrics.summary(y, ranker.decision_function(X))
-    clock.append(time.perf_counter())
-    model.about = fitting.known(facts, common.layout, common.rule, ranker) | {
-        "columns": fitting.described(common.columns, seen[0].types, width, drop, ids),
-        "fit": linear.settings(ranker, options)
-        | {"scale": scale, "missing": missing, "seed": None},
-        "warnings": said,
-        "training": training,
-        "seconds": fitting.spent(clock, STAGES),
+    settings = linear.settings(ranker, options)
+    types, width = summaries[0].types, int(X.shape[1])
+    about = fitting.fit_record(data, common.layout, common.rule, ranker) | {
+        "columns": fitting.columns_record(common.columns, types, width, drop, ids),
+        "fit": settings | {"scale": scale, "missing": missing, "seed": None},
+        "warnings": cautions,
+        "training": quality,
+        "seconds": fitting.seconds_of(clock, STAGES),
     }
-    return model
+    return Model(Pipeline([(name, step) for name, step in steps if step is not None]), about)
 
 
 # ---- what a worker does with a part
 
 
-def looked(path: str, how: ReadingOptions) -> Seen | DataError:
-    """What `look` sees, or why it cannot: a worker logs pages about an error that is raised."""
+def summarise_or_error(path: str, options: ReadingOptions) -> PartSummary | DataError:
+    """The summary of a part, or its error: workers log pages about an error that is raised."""
     try:
-        return look(path, how)
+        return summarise(path, options)
     except DataError as error:
         return error
 
 
-def _all_sound(found: Iterable[Seen | DataError]) -> list[Seen]:
-    seen = []
-    for part in found:
-        if isinstance(part, DataError):
-            raise part
-        seen.append(part)
-    return seen
-
-
-def look(path: str, how: ReadingOptions) -> Seen:
-    """Read a part and tell what it holds."""
+def summarise(path: str, options: ReadingOptions) -> PartSummary:
+    """Read a part and summarise it."""
     columns, types = None, {}
     ids: tuple[str, ...] = ()
-    with reading(path, how.kind) as file:
+    with reading(path, options.kind) as file:
         fingerprint = file.fingerprint()
-        rows = file.load(how.label, how.drop, how.categorical)
+        rows = file.load(options.label, options.drop, options.categorical)
     if rows.label is not None:
-        columns = Columns(categorical=how.categorical, missing=how.missing)
+        columns = Columns(categorical=options.categorical, missing=options.missing)
         fitting.with_file(columns.learn, file, rows.X)
         types = {column.name: str(column.type) for column in rows.X.schema}
-        ids = id_like(rows.X, {*how.categorical, *how.keep})
+        ids = id_like(rows.X, {*options.categorical, *options.keep})
     labels = fitting.with_file(count, file, rows.labels, rows.label)
-    n_rows = len(rows.labels)
     blanks = count_blanks(rows.labels)
-    return Seen(
+    n_rows = len(rows.labels)
+    return PartSummary(
         path, n_rows, labels, rows.label, rows.layout, columns, types, fingerprint, ids, blanks
     )
 
 
-class Common(NamedTuple):
-    """What all parts have in common."""
-
-    rule: LabelRule
-    layout: Layout
-    columns: Columns | None
-
-
-def prepare(path: str, common: Common, how: ReadingOptions) -> tuple[Matrix, Mask]:
+def prepare(path: str, common: Common, options: ReadingOptions) -> tuple[Matrix, Mask]:
     """Read a part again, as numbers, and which of its rows are positive."""
     steps = [] if common.columns is None else [("columns", common.columns)]
     about = {"label": asdict(common.rule), "layout": common.layout}
     reader = Model(Pipeline([*steps, ("ranker", TopPush())]), about)  # reads, but cannot score
-    rows = labelled_rows(reader, path, kind=how.kind)
+    rows = labelled_rows(reader, path, kind=options.kind)
     if common.columns is None:
         return rows.X, rows.positive
     return common.columns.transform(rows.X), rows.positive
 
 
-class ColumnMoments(NamedTuple):
-    """What scaling must know of a part."""
-
-    n_rows: int
-    largest: Array
-    mean: Array
-    variance: Array
-
-
 def column_moments(X: Matrix) -> ColumnMoments:
-    """Greatest size, mean and variance of every column."""
+    """Greatest magnitude, mean and variance of every column."""
     moments = StandardScaler(with_mean=False).fit(X)
     return ColumnMoments(X.shape[0], MaxAbsScaler().fit(X).max_abs_, moments.mean_, moments.var_)
 
 
-# ---- what the parts have in common
+# ---- merging the summaries
 
 
 def _in_common(
-    seen: Sequence[Seen], positive: str | None, how: ReadingOptions, ids: Sequence[str]
+    summaries: Sequence[PartSummary],
+    labels: Counter[Value],
+    positive: str | None,
+    ids: Sequence[str],
 ) -> Common:
-    first = seen[0]
-    for part in seen[1:]:
-        if _kind(part) != _kind(first):
+    """Label, layout and columns of all parts, which must agree."""
+    first, *others = summaries
+    for part in others:
+        if _label_type(part) != _label_type(first):
             raise DataError(
-                f"the labels are {_kind(part)}, and {_kind(first)} in {first.path}.",
+                f"the labels are {_label_type(part)}, and {_label_type(first)} in {first.path}.",
                 file=part.path,
                 column=part.label,
             )
-    labels = sum((part.labels for part in seen), Counter())
-    caution_blanks(sum(part.blanks for part in seen), first.label)
+    caution_blanks(sum(part.blanks for part in summaries), first.label)
     rule = choose(labels, first.label, positive)
-    columns = None if first.columns is None else merged(seen, ids)
-    return Common(rule, _layout(seen), columns)
-
-
-def _kind(part: Seen) -> str:
-    """What the labels of a part are."""
-    return "strings" if any(isinstance(label, str) for label in part.labels) else "numbers"
-
-
-def _layout(seen: Sequence[Seen]) -> Layout:
-    """What scoring another file must know; LIBSVM parts may use more columns than others do."""
-    layout = seen[0].layout
-    if "first" in layout:
-        first = min(part.layout["first"] for part in seen)
-        end = max(part.layout["first"] + part.layout["width"] for part in seen)
-        return layout | {"first": first, "width": end - first}
-    for part in seen:
+    columns = None if first.columns is None else merged_columns(summaries, ids)
+    layout = first.layout
+    if "first" in layout:  # LIBSVM parts may use more columns than others
+        start = min(part.layout["first"] for part in summaries)
+        end = max(part.layout["first"] + part.layout["width"] for part in summaries)
+        return Common(rule, layout | {"first": start, "width": end - start}, columns)
+    for part in others:
         if part.layout != layout:
             raise DataError(
-                f"has {part.layout.get('width')} columns, and {seen[0].path} "
+                f"has {part.layout.get('width')} columns, and {first.path} "
                 f"{layout.get('width')}; all parts must have the same.",
                 file=part.path,
             )
-    return layout
+    return Common(rule, layout, columns)
 
 
-def merged(seen: Sequence[Seen], ids: Sequence[str] = ()) -> Columns:
+def _label_type(part: PartSummary) -> str:
+    return "strings" if any(isinstance(label, str) for label in part.labels) else "numbers"
+
+
+def merged_columns(summaries: Sequence[PartSummary], ids: Sequence[str] = ()) -> Columns:
     """The columns of all parts except ids; all parts must have the same columns."""
-    names = list(seen[0].types)
-    for part in seen:
+    first = summaries[0]
+    names = list(first.types)
+    for part in summaries:
         if list(part.types) != names:
             other = set(part.types) ^ set(names)
             what = f"column {min(other)!r} is not in both" if other else "their order differs"
-            raise DataError(f"has other columns than {seen[0].path}: {what}.", file=part.path)
+            raise DataError(f"has other columns than {first.path}: {what}.", file=part.path)
     parts = [
         LearnedPart(part.columns, part.n_rows, part.path)
-        for part in seen
+        for part in summaries
         if part.columns is not None
     ]
     try:
         return merge(parts, [name for name in names if name not in ids])
     except DataError as error:
-        raise error if error.file is not None else error.at(seen[0].path) from None
+        raise error if error.file is not None else error.at(first.path) from None
 
 
 # ---- rows on the workers
 
 
 def _prepared(
-    seen: Sequence[Seen], common: Common, scale: str, how: ReadingOptions
+    summaries: Sequence[PartSummary], common: Common, scale: str, options: ReadingOptions
 ) -> tuple[Matrix, Labels, MaxAbsScaler | StandardScaler | None]:
     """Scaled rows and labels that the workers hold, and the fitted scaler."""
     from toppush.designs.dask import Parts
 
-    parts = Parts(prepare, [part.path for part in seen], common, how)
+    parts = Parts(prepare, [part.path for part in summaries], common, options)
     scaler = None if scale == "none" else _scaler(scale, parts.ask(column_moments))
-    lengths = [part.n_rows for part in seen]
+    lengths = [part.n_rows for part in summaries]
     return (*parts.arrays(lengths, None if scaler is None else scaler.transform), scaler)
 
 
@@ -319,7 +313,7 @@ def _scaler(scale: str, parts: Sequence[ColumnMoments]) -> MaxAbsScaler | Standa
         largest = np.max([part.largest for part in parts], axis=0)
         return by_sizes(MaxAbsScaler(), largest, n_rows)
     if scale != "standard":
-        raise ValueError(f"scale is {scale!r}; give one of {', '.join(SCALES)}.")
+        raise ValueError(f"scale is {scale!r}; use one of {', '.join(SCALES)}.")
     mean = np.sum([part.n_rows * part.mean for part in parts], axis=0) / n_rows
     apart = [part.n_rows * (part.variance + (part.mean - mean) ** 2) for part in parts]
     variance = np.sum(apart, axis=0) / n_rows
