@@ -276,8 +276,8 @@ def test_fit_tells_of_roles(table, tmp_path):
          "--top", "30%"],
     )  # fmt: skip
     assert ran.exit_code == 0, ran.output
-    assert "weighted by: weight." in ran.output
-    assert "Folds hold out rows later than those they train on, by: when." in ran.output
+    assert "Sample weights: weight." in ran.output
+    assert "folds hold out later rows: when." in ran.output
 
 
 def test_compare_weighs_and_keeps_groups_together(table):
