@@ -2,10 +2,9 @@
 Choosing ``top``
 ================
 
-**The task.** You want the head of the list to be right. But how long is the head? ``top`` says which
-negatives the positives must beat: the highest one (``top=1``), the mean of the ``k`` highest, or a share of
-them. A small top asks for perfection and hangs on single rows; a large one is steadier, and looks further
-down.
+**The task.** Choose how many of the highest negatives enter the loss. ``top`` sets which negatives the
+positives must exceed: the highest one (``top=1``), the mean of the ``k`` highest, or a share of them. A small
+``top`` depends on single rows; a large one is more stable, and looks further down the ranking.
 """
 
 import warnings
@@ -26,25 +25,25 @@ X_train, X_test, y_train, y_test = train_test_split(X, y, test_size=0.5, stratif
 tops = [1, 5, 0.01, 0.05, 0.1, 0.5, 1.0]
 
 # %%
-# Fit one ranker for each, and look at held-out rows: the recall before the first five false alarms, and
-# the average precision of the whole list.
+# Fit a ranker for each value and compare them on held-out rows: recall before the first five false alarms,
+# and average precision.
 
-found = []
+results = []
 for top in tops:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DegenerateWarning)
         scores = TopPush(lam=0.01, top=top).fit(X_train, y_train).decision_function(X_test)
-    found.append((top_recall(y_test, scores), average_precision(y_test, scores)))
+    results.append((top_recall(y_test, scores), average_precision(y_test, scores)))
 
 axes = plt.figure(figsize=(7, 4), layout="constrained").gca()
-for line, name in zip(np.transpose(found), ["recall before 5", "average precision"], strict=True):
+for line, name in zip(np.transpose(results), ["recall before 5", "average precision"], strict=True):
     axes.plot(range(len(tops)), line, "o-", label=name)
 axes.set_xticks(range(len(tops)), [str(top) for top in tops])
 axes.set(xlabel="top: a count, or a share of the negatives", ylabel="on held-out rows")
 axes.legend()
 
 # %%
-# You need not choose by hand: `TopPushCV` lets folds choose ``lam`` and ``top`` together.
+# `TopPushCV` chooses ``lam`` and ``top`` together by cross-validation.
 
 chosen = TopPushCV().fit(X_train, y_train)
 scores = chosen.decision_function(X_test)
@@ -52,6 +51,6 @@ print(f"chosen: top={chosen.top_}, lam={chosen.lam_:.2g}")
 print(f"recall before 5: {top_recall(y_test, scores):.3f}")
 
 # %%
-# **What to conclude.** Neither the smallest top nor the largest ranks best, and ``top`` and ``lam`` belong
-# together: folds may choose a wider top with a stronger penalty. Let `TopPushCV` choose, or start with a share
-# between 0.01 and 0.1. ``top=1`` is for clean data, on which a perfect head is possible.
+# **What to conclude.** Neither the smallest nor the largest ``top`` ranks best, and the best ``top`` depends on
+# ``lam``: a larger ``top`` may go with stronger regularisation. Let `TopPushCV` choose, or start with a share
+# between 0.01 and 0.1. Use ``top=1`` for clean data, on which no false alarm at the top is possible.

@@ -2,11 +2,10 @@
 An objective for LightGBM
 =========================
 
-**The task.** There is a LightGBM pipeline, and it is to stay. Only the objective shall change: from "is each
-row classified right" to "are the positives above the highest negatives".
+**The task.** Keep an existing LightGBM pipeline and change only its objective: from the classification of each
+row to positives above the highest negatives.
 
-`TopPushObjective` plugs into LightGBM's own training (and into XGBoost's), and `LightGBMMetric` stops it early by
-a measure of the top.
+`TopPushObjective` is an objective for LightGBM (and XGBoost), and `LightGBMMetric` a metric for early stopping.
 """
 
 import lightgbm
@@ -26,7 +25,7 @@ held_out = rows.create_valid(X_train[1::2], y_train[1::2])
 
 
 def train(objective):
-    seen = {}
+    history = {}
     booster = lightgbm.train(
         {**LIGHTGBM_PARAMS, "objective": objective, "verbose": -1, "num_threads": 1},
         rows,
@@ -35,29 +34,29 @@ def train(objective):
         feval=LightGBMMetric("average_precision"),
         callbacks=[
             lightgbm.early_stopping(30, first_metric_only=False, verbose=False),
-            lightgbm.record_evaluation(seen),
+            lightgbm.record_evaluation(history),
         ],
     )
-    return booster, seen["valid_0"]["average_precision"]
+    return booster, history["valid_0"]["average_precision"]
 
 
-boosters = {"push": train(TopPushObjective(top=0.1)), "log loss": train("binary")}
+boosters = {"TopPushObjective": train(TopPushObjective(top=0.1)), "log loss": train("binary")}
 
 # %%
-# Average precision on the held-out rows, round by round:
+# Average precision on the held-out rows by boosting round:
 
 axes = plt.figure(figsize=(7, 4), layout="constrained").gca()
-for name, (_, course) in boosters.items():
-    axes.plot(range(1, len(course) + 1), course, label=name)
+for name, (_, precisions) in boosters.items():
+    axes.plot(range(1, len(precisions) + 1), precisions, label=name)
 axes.set(xlabel="rounds", ylabel="average precision, held out")
 axes.legend()
 
 # %%
-# On rows that had no say in anything:
+# On test rows, which were used neither for training nor for early stopping:
 
-lists = {name: booster.predict(X_test, raw_score=True) for name, (booster, _) in boosters.items()}
-print(compare(lists, y=y_test))
+scores = {name: booster.predict(X_test, raw_score=True) for name, (booster, _) in boosters.items()}
+print(compare(scores, y=y_test))
 
 # %%
-# **What to conclude.** The change is one line, and what it brings is to be measured on your rows: our own
-# comparisons find most of the gain of `TopPushTrees` in averaging several models, less in the objective.
+# **What to conclude.** The change takes one line; measure its effect on your rows. In our comparisons most of
+# the gain of `TopPushTrees` comes from averaging several models, and less from the objective.

@@ -1,12 +1,11 @@
 """
-A first list
-============
+A first ranking
+===============
 
-**The task.** Tumours were measured; a doctor can look at some of them again first. The malignant ones
-should be on top of the list, and a false alarm up there costs a look.
+**The task.** Rank measurements of tumours so that a doctor can review the malignant ones first. A false alarm
+at the top costs a review.
 
-`TopRanker` fits rankers of several kinds, lets rows that none of them has seen choose and weigh them, and
-scores by the result.
+`TopRanker` cross-validates several model types and combines them.
 """
 
 import matplotlib.pyplot as plt
@@ -24,28 +23,26 @@ ranker = TopRanker(effort="quick", random_state=0).fit(X_train, y_train)
 scores = ranker.decision_function(X_test)
 
 # %%
-# Who did how well on rows that it had not seen, and with which weight it counts:
+# Out-of-fold metrics of the base models, and their weights in the combination:
 
 shown = ["name", "weight", "positives_at_top", "average_precision", "seconds"]
 pd.DataFrame(ranker.leaderboard_)[shown].round(3)
 
 # %%
-# How good is the list? Of the first rows nearly all are malignant, and the curve of precision says from
-# where on they are not.
+# Nearly all of the first rows are malignant; the precision curve shows up to which length.
 
 axes = plt.figure(figsize=(7, 4), layout="constrained").gca()
 TopCurveDisplay.from_predictions(y_test, scores, ax=axes, plot_chance_level=True)
 
 # %%
-# How far to trust that? ``positives_at_top`` is the share of malignant cases above *every* benign one. It
-# hangs on a single row, so its interval is wide; average precision looks at the whole list.
+# Confidence intervals: ``positives_at_top`` is the share of malignant cases above *every* benign one. It
+# depends on a single row, so its interval is wide; average precision depends on the whole ranking.
 
-found = evaluate(scores, y=y_test)
+evaluation = evaluate(scores, y=y_test)
 for name in ("positives_at_top", "average_precision"):
-    print(
-        f"{name:18} {found[name].value:.3f}, from {found[name].low:.3f} to {found[name].high:.3f}"
-    )
+    metric = evaluation[name]
+    print(f"{name:18} {metric.value:.3f}, from {metric.low:.3f} to {metric.high:.3f}")
 
 # %%
-# **What to conclude.** Ten lines give a list that can be worked through from the top, with a figure for how
-# good it is and an interval for how far to trust that. How far down to go is the next story.
+# **What to conclude.** Ten lines of code give a ranking and its metrics with confidence intervals. The next
+# example shows how many rows to review.

@@ -2,9 +2,8 @@
 Millions of rows
 ================
 
-**The task.** The rows do not fit in memory, or lie on several machines. The estimator stays the same; only what
-you give it as X changes. Here are 200,000 rows so that the page is made in seconds; the code is that for a
-hundred million.
+**The task.** The rows do not fit in memory, or are stored on several machines. The estimator stays the same; only
+its input X changes. This example uses 200,000 rows to run in seconds; the code is the same for a hundred million.
 """
 
 import tempfile
@@ -29,16 +28,16 @@ ranker = TopPush(lam=0.01, top=0.01)
 solutions = {"in memory": ranker.fit(X, y).solution_}
 
 # %%
-# **On disk.** ``memory_limit`` is what the whole process may hold; rows are read block by block, one ahead of the
-# one that is worked on.
+# **On disk.** ``memory_limit`` bounds the memory of the whole process; rows are read in blocks, one block ahead
+# of the computation.
 
 rows = on_disk.open(path, memory_limit="4GiB")
 solutions["on disk"] = ranker.fit(rows, y).solution_
 print(f"read {rows.bytes_read / path.stat().st_size:.0f} times the file")
 
 # %%
-# **On a cluster.** A running client is all it takes. The workers read files in parts, and keep the rows. These
-# are threads of this process; ``Client("tcp://scheduler:8786")`` has machines.
+# **On a cluster.** Only a running client is needed. The workers read the partitions and keep the rows. Here the
+# workers are threads of this process; ``Client("tcp://scheduler:8786")`` connects to other machines.
 
 columns = [f"column {number}" for number in range(20)]
 for part in range(4):
@@ -50,7 +49,7 @@ with Client(processes=False, n_workers=2, threads_per_worker=1, dashboard_addres
     solutions["on Dask"] = ranker.fit(lazy_X.persist(), lazy_y.persist()).solution_
 
 # %%
-# The same problem has the same answer, wherever the rows are; each comes with its certificate.
+# The solutions agree, and each has its certificate.
 
 for name, solution in solutions.items():
     print(f"{name:10} between {solution.lower:.6f} and {solution.upper:.6f}")
@@ -63,5 +62,5 @@ axes.set(xlabel="column", ylabel="weight", xticks=range(20))
 axes.legend()
 
 # %%
-# **What to conclude.** Stay on one machine as long as you can: a fit reads the rows some ten to fifty times, so
-# a disk goes a long way. :doc:`Scaling <../scaling>` says what each way costs.
+# **What to conclude.** Use one machine as long as possible: a fit reads the rows ten to fifty times, which a disk
+# can serve. :doc:`Scaling <../scaling>` compares the costs.

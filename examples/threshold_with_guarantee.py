@@ -2,9 +2,9 @@
 A threshold with a guarantee
 ============================
 
-**The task.** "Of the cases that you send us, nine in ten must be right." Cutting the list where its precision on
-a sample is 90 % does not keep that promise: half of such lists are worse. Here is one that holds with 95 %
-confidence, and what it costs.
+**The task.** The precision of the selected cases must be at least 90 %. A threshold with an observed precision of
+90 % on a sample does not guarantee this: for about half of the samples the true precision is lower. This example
+finds a threshold that holds with 95 % confidence, and shows its cost.
 """
 
 import matplotlib.pyplot as plt
@@ -22,14 +22,14 @@ def sample(seed, n_rows=4000):
 
 
 y, scores = sample(0)
-promised = threshold_at_precision(y, scores, min_precision=0.9, confidence=0.95)
+guaranteed = threshold_at_precision(y, scores, min_precision=0.9, confidence=0.95)
 curve = top_curve(y, scores)
 precision = curve.true_positives[1:] / curve.depth[1:]
 observed = curve.thresholds[1:][precision >= 0.9].min()
-print(f"as observed: above {observed:.2f}; as promised: above {promised.score:.2f}")
+print(f"observed: above {observed:.2f}; guaranteed: above {guaranteed.score:.2f}")
 
 # %%
-# The same again for two hundred samples, each judged on a large one that it has not seen:
+# Repeat this for 200 samples, each evaluated on a large independent sample:
 
 truth_y, truth_scores = sample(999, 400_000)
 
@@ -38,26 +38,26 @@ def true_precision(score):
     return truth_y[truth_scores > score].mean()
 
 
-kept = {"as observed": [], "as promised": []}
+precisions = {"observed": [], "guaranteed": []}
 for seed in range(200):
     y, scores = sample(seed)
     curve = top_curve(y, scores)
     precision = curve.true_positives[1:] / curve.depth[1:]
-    kept["as observed"].append(true_precision(curve.thresholds[1:][precision >= 0.9].min()))
+    precisions["observed"].append(true_precision(curve.thresholds[1:][precision >= 0.9].min()))
     try:
-        found = threshold_at_precision(y, scores, min_precision=0.9, confidence=0.95)
-        kept["as promised"].append(true_precision(found.score))
+        guaranteed = threshold_at_precision(y, scores, min_precision=0.9, confidence=0.95)
+        precisions["guaranteed"].append(true_precision(guaranteed.score))
     except NoGuarantee:
         pass
 
 axes = plt.figure(figsize=(7, 4), layout="constrained").gca()
-axes.hist(kept.values(), bins=np.linspace(0.8, 1.0, 41), label=list(kept))
+axes.hist(precisions.values(), bins=np.linspace(0.8, 1.0, 41), label=list(precisions))
 axes.axvline(0.9, color="k", linestyle=":")
-axes.set(xlabel="true precision of the list", ylabel="samples")
+axes.set(xlabel="true precision", ylabel="samples")
 axes.legend()
-for name, all_found in kept.items():
-    print(f"{name}: held in {np.mean(np.array(all_found) >= 0.9):.0%} of {len(all_found)} lists")
+for name, values in precisions.items():
+    print(f"{name}: held in {np.mean(np.array(values) >= 0.9):.0%} of {len(values)} samples")
 
 # %%
-# **What to conclude.** The promise costs length: the list is shorter than the sample suggests. It is kept in at
-# least 95 of 100 cases, whatever the model is; the naive cut in about half of them.
+# **What to conclude.** The guarantee costs recall: fewer rows are selected than the sample suggests. It holds in
+# at least 95 % of the cases, for any model; the observed threshold holds in about half of them.

@@ -2,8 +2,8 @@
 A loss for your own training loop
 =================================
 
-**The task.** Noisy pictures of digits, of which one in forty is an eight. The eights are to be found first,
-by a network that you train in torch with a loop of your own.
+**The task.** Rank noisy pictures of digits, of which one in forty is an eight, so that the eights come first, by a
+network that you train in torch with your own loop.
 
 `toppush.torch.TopPushLoss` takes the scores and labels of a batch, from any sampler and with any optimiser.
 It needs torch: ``pip install 'toppush[gpu]'``.
@@ -52,19 +52,19 @@ def train(loss, epochs=15):
 
 
 torch.set_num_threads(1)
-lists = {
+rankings = {
     "TopPushLoss": train(TopPushLoss(top=0.1)),
     "cross-entropy": train(nn.BCEWithLogitsLoss()),
 }
-for name, scores in lists.items():
-    found = positives_at_top(y_test, scores), average_precision(y_test, scores)
-    print(f"{name:14} Pos@Top {found[0]:.3f}  average precision {found[1]:.3f}")
+for name, scores in rankings.items():
+    at_top, mean = positives_at_top(y_test, scores), average_precision(y_test, scores)
+    print(f"{name:14} Pos@Top {at_top:.3f}  average precision {mean:.3f}")
 
 # %%
-# The first ten pictures of either list; a red frame is a false alarm.
+# The first ten pictures of both rankings; a red frame marks a false alarm.
 
 figure, rows = plt.subplots(2, 10, figsize=(8, 2.4), layout="constrained")
-for (name, scores), axes in zip(lists.items(), rows, strict=True):
+for (name, scores), axes in zip(rankings.items(), rows, strict=True):
     axes[0].set_title(name, loc="left", fontsize=10)
     for place, row in zip(axes, np.argsort(-scores), strict=False):
         place.imshow(X_test[row, 0], cmap="gray_r")
@@ -73,6 +73,5 @@ for (name, scores), axes in zip(lists.items(), rows, strict=True):
             place.spines[:].set(color="red", linewidth=3)
 
 # %%
-# **What to conclude.** The loss drops into a loop that is there already. With some twenty eights to find, two
-# trainings differ by luck too: repeat with other seeds, or compare with intervals (`toppush.compare`),
-# before you decide.
+# **What to conclude.** The loss works in an existing training loop. With about twenty eights, two trainings also
+# differ by chance: repeat with other seeds, or compare with intervals (`toppush.compare`) before you decide.

@@ -2,11 +2,10 @@
 Networks on a table
 ===================
 
-**The task.** Blurred measurements of tumours, of which one in ten is malignant. You like networks, and want
-the few malignant ones on top.
+**The task.** Rank noisy measurements of tumours, of which one in ten is malignant, with neural networks.
 
-`TopPushNet` trains small networks as one, with the push to the top; ``loss="cross_entropy"`` is the same
-with the usual loss, to see what the push adds. It needs torch: ``pip install 'toppush[gpu]'``.
+`TopPushNet` trains several small networks together with a loss for the top of the ranking;
+``loss="cross_entropy"`` trains them with the usual loss for comparison. It needs torch: ``pip install 'toppush[gpu]'``.
 """
 
 import matplotlib.pyplot as plt
@@ -26,18 +25,17 @@ X, X_test, y, y_test = train_test_split(
 )
 
 # %%
-# The same networks with either loss, drawn into the same picture: precision and recall of the list by
-# the time that so many rows were looked at.
+# Precision and recall of both losses by the number of rows reviewed.
 
-lists = {}
+rankings = {}
 axes = plt.figure(figsize=(7, 4), layout="constrained").gca()
 for loss in ("pairwise", "cross_entropy"):
     net = TopPushNet(loss=loss, n_members=4, hidden=(64, 32), max_steps=300, random_state=0)
-    lists[loss] = net.fit(X, y).decision_function(X_test)
-    TopCurveDisplay.from_predictions(y_test, lists[loss], name=loss, ax=axes)
+    rankings[loss] = net.fit(X, y).decision_function(X_test)
+    TopCurveDisplay.from_predictions(y_test, rankings[loss], name=loss, ax=axes)
 
 # %%
-# **What to conclude.** Two lists of one small sample differ by luck first. Before you say that one is
-# better, ask `toppush.compare`, which gives the difference an interval.
+# **What to conclude.** On a small sample two rankings differ by chance. Before you prefer one, compare them with
+# `toppush.compare`, which reports an interval of the difference.
 
-print(compare(lists, y=y_test))
+print(compare(rankings, y=y_test))

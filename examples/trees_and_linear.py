@@ -1,10 +1,9 @@
 """
-Trees and linear side by side
-=============================
+Trees and linear rankers compared
+=================================
 
-**The task.** Spam filters, credit scores, sensor alarms: tables of numbers. Is a linear ranking enough, or do
-trees find more at the top? Fit both, look at the same held-out rows, and ask whether the difference is more
-than luck.
+**The task.** Decide on a table of numbers whether a linear ranker is enough, or whether trees are better at the
+top. Fit both, compare them on the same held-out rows, and test whether the difference is statistically significant.
 """
 
 import matplotlib.pyplot as plt
@@ -32,11 +31,10 @@ for name, ranker in (("linear", linear), ("trees", trees)):
     TopCurveDisplay.from_predictions(y_test, scores, name=name, ax=axes)
 
 # %%
-# Is that more than luck? The interval is of the difference, on the same rows.
+# The paired difference on the same rows, with its confidence interval:
 
 print(compare({"trees": trees, "linear": linear}, X_test, y_test))
 
 # %%
-# **What to conclude.** On tables whose classes are no two clouds, trees win clearly. Linear rankers are for many
-# sparse columns, for a weight that can be shown, and for a proof. `TopRanker` fits both kinds, and lets held-out
-# rows decide.
+# **What to conclude.** On tables whose classes are not linearly separable, trees are clearly better. Linear rankers
+# suit many sparse columns, interpretable weights and a certified optimum. `TopRanker` cross-validates both.

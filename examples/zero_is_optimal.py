@@ -2,12 +2,11 @@
 When zero is optimal
 ====================
 
-**The task.** A fit warns with `DegenerateWarning`: "weights of zero are optimal". What has happened, and what
-now?
+**The task.** Understand the `DegenerateWarning` "weights of zero are optimal", and find a better setting.
 
-With ``top=1`` the positives must beat the highest negative. If the mean of the positives lies among the
-negatives, every direction has some negative above it, and the best weights are no weights at all. That is
-common with few columns. It is a fact about the question, not a failure of the solver, and the fit proves it.
+With ``top=1`` the positives must exceed the highest negative. If the mean of the positives lies in the convex
+hull of the negatives, every direction has a negative above it, and weights of zero are optimal. This is common
+with few columns. It is a property of the problem, not a failure of the solver, and the certificate shows it.
 """
 
 import warnings
@@ -30,10 +29,10 @@ print(caught[0].category is DegenerateWarning, "-", str(caught[0].message)[:90],
 print(f"optimum between {strict.solution_.lower:.4f} and {strict.solution_.upper:.4f}")
 
 # %%
-# The objective of zero weights is 1 here, and the lower bound has come up to it: nothing can be better. The
-# ranker still has a direction, the one in which a solution would lie.
+# The objective of zero weights is 1 here, and the lower bound equals it: no weights are better. The ranker still
+# has a direction, in which a solution would lie.
 #
-# **A way out** is a larger top. ``top="auto"`` finds about the fewest negatives that must share it.
+# **A solution** is a larger ``top``. ``top="auto"`` finds about the smallest one with weights better than zero.
 
 auto = TopPush(lam=0.1, top="auto").fit(X, y)
 print(f"top='auto' took {auto.top_} negatives; objective {auto.solution_.upper:.4f}")
@@ -51,5 +50,5 @@ axes.set_aspect("equal")
 axes.legend(loc="lower right")
 
 # %%
-# **What to conclude.** Read the warning as an answer: at this top no linear ranking exists that is better than
-# none. Take ``top="auto"``, a share such as ``top=0.05``, or more columns.
+# **What to conclude.** The warning means that at this ``top`` no linear ranking is better than none. Use
+# ``top="auto"``, a share such as ``top=0.05``, or more columns.
