@@ -3,7 +3,7 @@ Trees and linear rankers compared
 =================================
 
 **The task.** Decide on a table of numbers whether a linear ranker is enough, or whether trees are better at the
-top. Fit both, compare them on the same held-out rows, and test whether the difference is statistically significant.
+top. Fit both, compare them on the same held-out rows, and test whether the difference is significant.
 """
 
 import matplotlib.pyplot as plt
@@ -36,5 +36,6 @@ for name, ranker in (("linear", linear), ("trees", trees)):
 print(compare({"trees": trees, "linear": linear}, X_test, y_test))
 
 # %%
-# **What to conclude.** On tables whose classes are not linearly separable, trees are clearly better. Linear rankers
-# suit many sparse columns, interpretable weights and a certified optimum. `TopRanker` cross-validates both.
+# **What to conclude.** On tables whose classes form several clusters, such as this one, trees are clearly better.
+# Linear rankers suit many sparse columns, interpretable weights and a certified optimum. `TopRanker`
+# cross-validates both.
