@@ -61,7 +61,7 @@ def fitted(rows=made):
 
 @pytest.mark.sampled(5)
 @parametrize_with_checks(
-    [TopRanker(QUICK, cv=2), TopLinear()],
+    [TopRanker(QUICK, effort="quick", cv=2), TopLinear()],
     expected_failed_checks=lambda one: {
         "check_sample_weight_equivalence_on_dense_data": "folds go by number, not by weight",
         "check_sample_weight_equivalence_on_sparse_data": "folds go by number, not by weight",
@@ -435,14 +435,17 @@ def test_rows_that_choose_and_rows_that_are_judged_are_apart(seed, n_folds):
             assert n_folds == 2 or not np.isin(turn.judged, train).any()
 
 
-@pytest.mark.long
-def test_noise_is_not_ranked_better_than_chance():
+@pytest.mark.parametrize(
+    "effort",
+    [pytest.param("quick", marks=pytest.mark.long), pytest.param("normal", marks=pytest.mark.slow)],
+)
+def test_noise_is_not_ranked_better_than_chance(effort):
     """Two standard errors, of 20 data sets; benchmarks/noise_leaderboard.py has more."""
     found = {}
     for seed in range(20):
         rng = np.random.default_rng(seed)
         X, y = rng.standard_normal((300, 10)), rng.permutation(np.arange(300) < 60)
-        for row in TopRanker(random_state=seed, n_jobs=1).fit(X, y).leaderboard_:
+        for row in TopRanker(effort=effort, random_state=seed, n_jobs=1).fit(X, y).leaderboard_:
             found.setdefault(row["name"], []).append(row["average_precision"])
     chance = 0.2143
     for name, values in found.items():

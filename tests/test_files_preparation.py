@@ -190,6 +190,7 @@ def test_sizes_of_rows_with_gaps_are_scikit_learns():
     np.testing.assert_array_equal(fit_transform(MaxAbsScaler(), rows), [[0.25, np.nan], [-1, 1]])
 
 
+@pytest.mark.long
 def test_skops_trusts_as_much_as_without_us_and_torch_stays_unloaded():
     code = (
         "import sys; from toppush.modelfile.trust import FAR_ARRAYS, skops_io; skops_io()\n"

@@ -424,31 +424,6 @@ def test_a_block_may_hold_one_class_alone(n_jobs, rng, monkeypatch):
             check_same_optimum(mixed, by_class, 0.1, rel=2e-7)
 
 
-def memory_mapped(X, folder):
-    np.save(folder / "rows.npy", X)
-    return np.load(folder / "rows.npy", mmap_mode="r")
-
-
-STORED = {
-    "Fortran order": lambda X, folder: np.asfortranarray(X),
-    "every other row": lambda X, folder: np.repeat(X, 2, axis=0)[::2],
-    "CSR": lambda X, folder: sparse.csr_array(X),
-    "memory-mapped": memory_mapped,
-}
-
-
-@every_loss
-@pytest.mark.parametrize("kind", STORED)
-@pytest.mark.parametrize("top", [1, 5])
-def test_however_the_rows_are_stored(top, kind, name, rng, tmp_path, monkeypatch):
-    monkeypatch.setattr(local, "SMALL", 0)
-    X, positive = some_rows(rng)
-    given = {"lam": 0.1, "name": name, "top": top}
-    plain, other = (solve(rows, positive, **given) for rows in (X, STORED[kind](X, tmp_path)))
-    assert other.upper == pytest.approx(plain.upper, rel=1e-9)
-    assert_allclose(other.weights, plain.weights, rtol=0, atol=1e-8 * np.abs(plain.weights).max())
-
-
 @every_loss
 @pytest.mark.parametrize("top", [1, 5])
 @pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array])
@@ -467,16 +442,6 @@ def test_float32_rows_are_certified_too(formed, kind, top, name, rng, monkeypatc
     objective = reference.primal(single, positive, found.weights, lam=0.1, name=name, k=top)
     assert found.upper == pytest.approx(objective, rel=1e-4)
     assert found.lower <= exact.upper * (1.0 + 1e-5)
-
-
-@pytest.mark.parametrize("top", [1, 3])
-def test_weight_zero_is_removal(top, rng):
-    X, positive = some_rows(rng)
-    kept = rng.random(len(X)) < 0.8
-    given = {"lam": 0.1, "top": top, "tol": 1e-7}
-    zeroed = solve(X, positive, weight=kept.astype(float), **given)
-    removed = solve(X[kept], positive[kept], **given)
-    check_same_optimum(zeroed, removed, 0.1, rel=2e-7)
 
 
 # Warm starts.
