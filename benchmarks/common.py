@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from reproduce.machine import machine
+from reproduce.results import machine
 from reproduce.tables import Table
 from toppush.system.writing import write_text
 from toppush.types import Array, Mask

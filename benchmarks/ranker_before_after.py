@@ -37,7 +37,7 @@ from toppush.metrics import average_precision, positives_at_top
 
 MOST_ROWS = 9_000
 TRAIN_SHARE = 2 / 3
-REFUSED = re.compile(r"--categorical (.+?) to keep it as it is")
+REFUSED = re.compile(r"--categorical (.+?)(?:,? or | to keep )")
 METRICS = {
     "average precision": average_precision,
     "recall at 10 false positives": lambda y, scores: recall_before(y, scores, 10),

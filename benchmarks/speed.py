@@ -1,4 +1,4 @@
-"""Fits of TopPush beside the rivals, on every data set, in one run: time, proof, ranking, memory.
+"""Fits of TopPush and its competitors on every data set: time, certificate, ranking, memory.
 
     python -m benchmarks.speed                      # all real sets, five repeats
     python -m benchmarks.speed --data w8a --repeats 3

@@ -8,7 +8,7 @@ TopPushTrees were chosen on splits of other seeds (1000 and on). All run on one 
 
 - TopPushTrees: as it is. "binary, as many members" is `TopPushTrees(loss="binary")`: the same
   folds, the same stopping, LightGBM's own log loss.
-- LightGBM, XGBoost, random forest: as in `python -m reproduce arena`.
+- LightGBM, XGBoost, random forest: as in `python -m reproduce benchmark`.
 
 `run` goes on where results/trees-splits.csv ends, set by set and split by split.
 """

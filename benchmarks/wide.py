@@ -2,7 +2,7 @@
 
     python -m benchmarks.wide                  # made rows like url's and real-sim's, two real sets
     python -m benchmarks.wide --data real-sim --lams 1 --repeats 1
-    python -m benchmarks.wide --certify        # all settings to a gap of 1e-4, without the rival
+    python -m benchmarks.wide --certify        # all to a gap of 1e-4, without competitors
 
 One thread, CPU seconds, medians; TopPush to a proven gap of 1e-3. LIBLINEAR has C = 1, its default,
 beside lam = 1, C = 6 beside 1e-2, 60 beside 1e-3 and 600 beside 1e-4: a logistic loss summed over
@@ -44,7 +44,7 @@ def cpu_seconds(work, repeats):
     return median(times), answer
 
 
-def rows_of(name, lams, tol, repeats, rival):
+def rows_of(name, lams, tol, repeats, competitor):
     """A row of the table for every lam and top."""
     from sklearn.linear_model import LogisticRegression
 
@@ -53,15 +53,15 @@ def rows_of(name, lams, tol, repeats, rival):
     X, y = SETS[name]()
     for lam in lams:
         C, theirs = C_BESIDE[lam], ""
-        if rival:
+        if competitor:
             model = LogisticRegression(C=C, solver="liblinear", max_iter=1000)
             theirs, _ = cpu_seconds(lambda: model.fit(X, y), repeats)  # noqa: B023
         for top in TOPS:
             ranker = TopPush(lam, top=top, tol=tol, n_jobs=1)
             ours, _ = cpu_seconds(lambda: ranker.fit(X, y), repeats)  # noqa: B023
             found = ranker.solution_
-            ratio = ours / theirs if rival else ""
-            yield [name, *X.shape, lam, top, ours, C if rival else "", theirs, ratio,
+            ratio = ours / theirs if competitor else ""
+            yield [name, *X.shape, lam, top, ours, C if competitor else "", theirs, ratio,
                    found.status.name, found.n_iter, found.history[-1].passes, found.relative_gap,
                    found.upper]  # fmt: skip
 

@@ -121,17 +121,17 @@ def table2(**asked: Any) -> None:
 
 @main.command()
 @_compared("all", "all")
-def arena(**asked: Any) -> None:
+def benchmark(**asked: Any) -> None:
     """Every ranker that one would pick, ours and others, on all data sets and raw tables.
 
     A run that was stopped goes on where it was when it is started again.
 
-    Example: python -m reproduce arena --sets diabetes,bank-marketing --trials 3 --jobs 2
+    Example: python -m reproduce benchmark --sets diabetes,bank-marketing --trials 3 --jobs 2
     """
-    from reproduce.arena import SETS, ArenaPlan
-    from reproduce.arena_tables import result
+    from reproduce.benchmark import SETS, BenchmarkPlan
+    from reproduce.benchmark_tables import result
 
-    _compare(ArenaPlan, SETS, "arena.sqlite", result, **asked)
+    _compare(BenchmarkPlan, SETS, "benchmark.sqlite", result, **asked)
 
 
 @main.command("recall-at-fpr")
@@ -241,8 +241,7 @@ def _run(plan: "Plan", store: "Store") -> None:
     """Do the work with a bar that says what runs and how much is left."""
     from rich.console import Console
 
-    from reproduce.forecast import in_words
-    from reproduce.limits import TimeLeft
+    from reproduce.limits import TimeLeft, in_words
     from reproduce.runner import run
     from toppush.cli.output import progress_bar
 
@@ -312,7 +311,11 @@ def table1(out: Path, as_json: bool, methods: tuple[str, ...], seconds: float) -
 )
 @click.option("--largest", type=int, default=2_000_000, show_default=True, help="Most rows.")
 @click.option(
-    "--limit", type=float, default=60.0, show_default=True, help="CPU seconds of a rival's fit."
+    "--limit",
+    type=float,
+    default=60.0,
+    show_default=True,
+    help="CPU seconds of a fit of a competitor.",
 )
 def figure_scalability(
     data: str | None,
@@ -442,7 +445,7 @@ def report(out: Path) -> None:
     help="Where to write it.",
 )
 def results_page(out: Path, path: Path) -> None:
-    """The page that says who wins where, from the files of arena and table2.
+    """The page that says who wins where, from the files of benchmark and table2.
 
     Example: python -m reproduce page --out results --page docs/results.md
     """

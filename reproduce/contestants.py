@@ -1,4 +1,4 @@
-"""The rankers of the arena: each one as somebody who knows it would set it, in a sentence.
+"""The rankers of the benchmark: each one as somebody who knows it would set it, in a sentence.
 
 All get the same rows: a data frame with its gaps and texts as categories, a dense array, or a CSR
 matrix, not scaled. What a ranker needs beyond that is its own affair and part of its time. Every
@@ -53,13 +53,13 @@ MOST_WEIGHTS = 3e7
 
 @dataclass(frozen=True)
 class Contestant:
-    """A ranker of the arena.
+    """A ranker of the benchmark.
 
     Attributes
     ----------
     key, title : str
         Its name on the command line and in tables.
-    practice : str
+    settings : str
         How it is set, in a sentence.
     fit : callable
         From rows, labels and a seed to a function that scores rows.
@@ -69,12 +69,12 @@ class Contestant:
     revision : int
         Goes up when `fit` changes, so that older records do not count.
     method : Method, optional
-        What the paper's rivals are in Table 2.
+        What the paper's competitors are in Table 2.
     """
 
     key: str
     title: str
-    practice: str
+    settings: str
     fit: Callable[[Any, Mask, int], Scorer]
     kind: str
     needs: str = ""
@@ -117,7 +117,7 @@ def columns(X: Any) -> Any:
 
 
 def papers_columns(X: Any) -> Any:
-    """How the paper's rivals see rows: sparse ones as published, others in [0, 1].
+    """How the paper's competitors see rows: sparse ones as published, others in [0, 1].
 
     The authors' files are so, and their solvers slow on others: the paper's takes 1 s for a split
     of spambase, with its choices, and more than 100 s on standardised columns.

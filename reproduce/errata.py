@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from reproduce.published import PUBLISHED
 from reproduce.results import Result
+from reproduce.table2 import PUBLISHED
 from reproduce.tables import Table
 from toppush.problem.losses import LOSSES
 from toppush.problem.numerics import project

@@ -16,7 +16,7 @@ from itertools import product
 import numpy as np
 from sklearn.model_selection import StratifiedKFold, train_test_split
 
-from reproduce.forecast import forecast
+from reproduce.limits import forecast
 from reproduce.methods import Grid, Method, Scorer, Setting
 from toppush import metrics
 from toppush.types import Json, Mask, Matrix

@@ -6,6 +6,8 @@ The tables are written as Markdown and CSV, the figures as PNG and SVG, and the 
 
 import base64
 import json
+import os
+import platform
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
@@ -13,8 +15,8 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from reproduce.machine import machine
 from reproduce.tables import Table
+from toppush.system.extras import version_of
 from toppush.system.writing import write_text, written_whole
 from toppush.types import Json
 
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 ORDER = (
-    "arena",
+    "benchmark",
     "table1",
     "table2",
     "beyond",
@@ -145,3 +147,28 @@ def _section(about: Json, directory: Path) -> str:
 def _embedded(path: Path) -> str:
     """A picture as an address that holds it."""
     return "data:image/svg+xml;base64," + base64.b64encode(path.read_bytes()).decode()
+
+
+PACKAGES = ("toppush", "numpy", "scipy", "scikit-learn")
+
+
+def machine(*more: str) -> Json:
+    """Processor, cores this process may use, how busy they are, and versions of packages."""
+    from joblib import cpu_count
+
+    return {
+        "cpu": _cpu_name(),
+        "cores": cpu_count(),
+        "load": [round(load, 2) for load in os.getloadavg()] if hasattr(os, "getloadavg") else None,
+        "system": f"{platform.system()} {platform.machine()}",
+        "python": platform.python_version(),
+        **{package: version_of(package) for package in (*PACKAGES, *more)},
+        "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS"),
+    }
+
+
+def _cpu_name() -> str:
+    about = Path("/proc/cpuinfo")
+    lines = about.read_text(encoding="utf-8").splitlines() if about.exists() else []
+    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor()

@@ -22,7 +22,6 @@ from pebble import ProcessPool
 
 from reproduce import datasets
 from reproduce.limits import Limits, cell_of
-from reproduce.machine import machine
 from reproduce.methods import METHODS
 from reproduce.protocol import (
     N_FOLDS,
@@ -32,6 +31,7 @@ from reproduce.protocol import (
     run_trial,
     time_fit,
 )
+from reproduce.results import machine
 from reproduce.store import DONE, FAILED, OUT_OF_TIME, Record, Store, key_of
 from toppush.types import Json, Mask, Matrix
 

@@ -3,7 +3,7 @@
 One thread, CPU seconds. Both solvers of our problem go on until they have proven a relative gap
 of `TOL`; the paper's does without its own rule, which proves nothing, and is stopped at a limit.
 LIBLINEAR has its default penalty and tolerance; what it reached is computed afterwards, from the
-dual of its own problem. A rival whose fit took longer than the limit is not given more rows.
+dual of its own problem. A competitor whose fit took longer than the limit is not given more rows.
 """
 
 import time
@@ -93,7 +93,7 @@ class Line:
         return [one for one in self.timings if one.gap <= TOL or self.method == LIBLINEAR]
 
     def is_over(self, limit: float) -> bool:
-        """Whether it is a rival whose last fit took too long."""
+        """Whether it is a competitor whose last fit took too long."""
         return self.method != OURS and bool(self.timings) and self.timings[-1].seconds > limit
 
     def slope(self, n_last: int = N_SIZES) -> str:
@@ -263,7 +263,7 @@ def _explained(limit: float) -> list[str]:
         f"stopped after {limit:g} CPU seconds, and slopes leave out what was stopped.",
         "LIBLINEAR is scikit-learn's logistic regression with its default C = 1 and tolerance. It "
         "proves nothing: its gap was computed afterwards, from the dual of its own problem.",
-        f"A rival whose fit took more than {limit:g} CPU seconds is not given more rows. One "
+        f"A competitor whose fit took more than {limit:g} CPU seconds is not given more rows. One "
         "thread, one fit each.",
         "Objectives are those of the method's own problem over that of weights of zero; AP is on "
         f"up to {N_HELD_OUT:,} rows that no fit has seen.",

@@ -80,7 +80,7 @@ def fit_from_disk(folder):
 
 def keep_records(folder):
     """A store that is claimed, written, closed and opened again, and its tables."""
-    from reproduce.machine import machine
+    from reproduce.results import machine
     from reproduce.store import DONE, Record, Store
     from toppush.system.writing import write_text
 

@@ -184,6 +184,6 @@ WORLDS = {
     "nonlinear.md": of_nonlinear,
     "report.md": of_report,
     "scaling.md": of_scaling,
-    "watching.md": of_explain,
+    "monitoring.md": of_explain,
 }
 """By page what its code takes for granted."""

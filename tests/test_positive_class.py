@@ -20,7 +20,7 @@ from sklearn.preprocessing import StandardScaler
 
 import toppush
 from files import made_rows, write
-from reproduce.arena import measure as arena_measures
+from reproduce.benchmark import measure as benchmark_metrics
 from reproduce.baselines import BASELINES
 from test_cli import run
 from toppush import PositiveClassWarning, TopPush, TopPushCV, compare, evaluate, files, metrics
@@ -326,7 +326,7 @@ def test_recall_at_10_false_positives_is_that_of_the_tables(made):
     assert found == pytest.approx(
         Quality(positive, np.ones(len(positive))).parts(scores[None])[2][0]
     )
-    assert found == pytest.approx(arena_measures(positive, scores.astype(float))["before_10"])
+    assert found == pytest.approx(benchmark_metrics(positive, scores.astype(float))["before_10"])
 
 
 # Files and commands.

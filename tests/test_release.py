@@ -21,7 +21,7 @@ from toppush.system.extras import EXTRAS, installing, needs, not_installed
 
 yaml = pytest.importorskip("yaml", reason="needs PyYAML, the extra [test]")
 ROOT = Path(__file__).resolve().parent.parent
-FOR_US = {"arena", "build", "docs", "reproduce", "test"}
+FOR_US = {"benchmark", "build", "docs", "reproduce", "test"}
 """Extras that no user wants."""
 NAMES = {"vl_convert": "vl-convert-python"}
 """Packages that are installed by another name than they are imported."""
@@ -110,18 +110,18 @@ def test_extras_that_pages_and_docstrings_name_exist():
             assert set(named.split(",")) <= EXTRAS_OF_US.keys(), f"{path} names [{named}]"
 
 
-@pytest.mark.parametrize("listed, extra", [(METHODS, "arena"), (CONTESTANTS, "arena")])
+@pytest.mark.parametrize("listed, extra", [(METHODS, "benchmark"), (CONTESTANTS, "benchmark")])
 def test_rows_of_tables_need_what_an_extra_brings(listed, extra):
     for one in listed.values():
         assert not one.needs or one.needs in brought_by(extra), one.key
 
 
 def test_a_row_that_is_left_out_names_its_extra(monkeypatch, capsys):
-    from reproduce.arena import ArenaPlan
+    from reproduce.benchmark import BenchmarkPlan
     from reproduce.commands import _methods
 
     monkeypatch.setattr("reproduce.contestants.find_spec", lambda name: None)
-    kept = _methods(ArenaPlan, (), show=False)
+    kept = _methods(BenchmarkPlan, (), show=False)
     assert kept == [key for key, one in CONTESTANTS.items() if not one.needs]
     said = capsys.readouterr().err
     for one in CONTESTANTS.values():

@@ -9,7 +9,7 @@ CONTENTS: dict[str, dict[str, list[str]]] = {
     "index": {"": ["guide", "gallery/index", "reference/index", "research", "developing"]},
     "guide": {
         "A list": ["which", "auto", "linear", "any-model", "files"],
-        "Acting on it": ["budgets", "report", "explain", "watching"],
+        "Acting on it": ["budgets", "report", "explain", "monitoring"],
         "Other models": ["nonlinear", "additive", "networks"],
         "More rows": ["scaling"],
         "Words": ["glossary"],

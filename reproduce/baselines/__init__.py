@@ -1,10 +1,9 @@
 """The paper's competitors, as scikit-learn rankers of two classes, by name in `BASELINES`."""
 
 from reproduce.baselines.accuracy_at_top import AccuracyAtTop
-from reproduce.baselines.infinite_push import InfinitePush
+from reproduce.baselines.infinite_push import InfinitePush, SparseInfinitePush
 from reproduce.baselines.liblinear import CostSensitiveSVM, LogisticRanker
 from reproduce.baselines.p_norm_push import PNormPush
-from reproduce.baselines.sparse_infinite_push import SparseInfinitePush
 from toppush.baselines import MAPSVM, OWPC, PartialAUCSVM, RankSVM
 from toppush.models.base import LinearRanker
 

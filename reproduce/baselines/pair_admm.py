@@ -14,8 +14,7 @@ from functools import partial
 import numpy as np
 from scipy.sparse.linalg import LinearOperator, cg
 
-from reproduce.baselines.pair_bounds import Bounds, followed
-from reproduce.baselines.pair_step import Landed, PairStep
+from reproduce.baselines.pair_step import Bounds, Landed, PairStep, followed
 from reproduce.baselines.pairs import Limits, TwoClasses, greatest_eigenvalue, normal_product
 from toppush.problem.losses import Loss
 from toppush.problem.objective import TopPushProblem

@@ -13,8 +13,7 @@ from functools import partial
 
 import numpy as np
 
-from reproduce.baselines.pair_bounds import Bounds, followed
-from reproduce.baselines.pair_step import Landed, PairStep
+from reproduce.baselines.pair_step import Bounds, Landed, PairStep, followed
 from reproduce.baselines.pairs import (
     Limits,
     TwoClasses,

@@ -16,8 +16,8 @@ from scipy import sparse
 
 from reproduce.datasets.catalogue import CATALOGUE, Entry, FileSet
 from reproduce.datasets.fetching import FetchError, Progress, cache_directory, fetch_files
-from reproduce.datasets.frames import RAW_TABLES, read_frame
 from reproduce.datasets.made import MADE, made
+from reproduce.datasets.reading import RAW_TABLES, read_frame
 from toppush.system.reading import UNPACKERS
 from toppush.types import Mask
 

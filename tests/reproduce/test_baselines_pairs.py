@@ -21,9 +21,9 @@ from reproduce.baselines import (
 )
 from reproduce.baselines.accuracy_at_top import Quantile
 from reproduce.baselines.interior_point import ShiftedMachines
+from reproduce.baselines.p_norm_push import PUSH_NORMS
 from reproduce.baselines.pair_step import PairStep
 from reproduce.baselines.pairs import PAIR_LOSSES
-from reproduce.baselines.push_norms import PUSH_NORMS
 from toppush import DegenerateWarning, Status, TopPush
 
 pytestmark = pytest.mark.sampled(6)

@@ -22,17 +22,15 @@ from sklearn.datasets import dump_svmlight_file, load_breast_cancer
 
 from reproduce import errata as errata_module
 from reproduce.commands import main
-from reproduce.forecast import forecast, in_words
 from reproduce.growth import Growth, Timed, as_table, draw, measure
-from reproduce.limits import Limits, TimeLeft
+from reproduce.limits import Limits, TimeLeft, forecast, in_words
 from reproduce.methods import IN_PAPER, METHODS, POWERS, Grid, Method
 from reproduce.protocol import N_FOLDS, choose, extend, foresee_trial, pick, run_trial
-from reproduce.published import PUBLISHED
 from reproduce.results import Result, report
 from reproduce.runner import Plan, run, usual_settings
 from reproduce.store import DONE, FAILED, OUT_OF_TIME, Record, Store, key_of
 from reproduce.summaries import paired, summarise
-from reproduce.table2 import result, table2
+from reproduce.table2 import PUBLISHED, result, table2
 from reproduce.tables import Table
 
 
@@ -490,7 +488,7 @@ def test_time_left_of_shared_fits_is_none(directory):
 
 def test_a_forecast_follows_the_growth_of_fits(monkeypatch):
     clock = [0.0]
-    monkeypatch.setattr("reproduce.forecast.time.process_time", lambda: clock[0])
+    monkeypatch.setattr("reproduce.limits.time.process_time", lambda: clock[0])
 
     def fit(X, y):
         assert 0 < y.sum() < len(y)
@@ -781,6 +779,6 @@ def test_no_table_is_made_of_nothing(words, said, ask, tmp_path):
 def test_no_table_is_made_by_nobody(ask, monkeypatch, tmp_path):
     monkeypatch.setattr("reproduce.contestants.find_spec", lambda name: None)
     words = ["--sets", "diabetes", "--methods", "catboost", "--out", str(tmp_path)]
-    ran = ask("arena", *words)
+    ran = ask("benchmark", *words)
     assert ran.exit_code == 1
     assert re.search("missing", " ".join(ran.stderr.split()))

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from reproduce.arena import COSTS, MEASURES
-from reproduce.arena_reading import Arena
+from reproduce.benchmark import COSTS, MEASURES
+from reproduce.benchmark_results import BenchmarkResults
 from reproduce.commands import main
 from reproduce.results_page import listed, page
 
@@ -36,18 +36,18 @@ def write(folder, name, head, rows):
 
 def differences():
     for i, data in enumerate(SETS):
-        for rival in RANKERS[1:]:
+        for competitor in RANKERS[1:]:
             for title in TITLES:
-                if MEANS[rival][i] is not None:
-                    less = MEANS["TopRanker"][i] - MEANS[rival][i]
-                    p = 0.001 if (data, rival, title) == WORSE or less > 0.1 else 0.5
+                if MEANS[competitor][i] is not None:
+                    less = MEANS["TopRanker"][i] - MEANS[competitor][i]
+                    p = 0.001 if (data, competitor, title) == WORSE or less > 0.1 else 0.5
                     ends = [f"{x:+.4f}" for x in (less, less - 0.01, less + 0.01)]
-                    yield [data, rival, title, 30, *ends, p, p, p]
+                    yield [data, competitor, title, 30, *ends, p, p, p]
 
 
 @pytest.fixture
 def folder(tmp_path):
-    """The arena's files of three sets and four rankers, and those of table2."""
+    """The benchmark's files of three sets and four rankers, and those of table2."""
     means = []
     for i, data in enumerate(SETS):
         for ranker in RANKERS:
@@ -58,17 +58,17 @@ def folder(tmp_path):
             n = 30 if i else 10
             means.append([data, ranker, n, n, *[f"{found:.3f}"] * len(TITLES), *costs])
     head = ["set", "ranker", "splits", "of", *TITLES, *(one.title for one in COSTS), "trouble"]
-    write(tmp_path, "arena", head, means)
+    write(tmp_path, "benchmark", head, means)
     head = ["set", "against", "measure", "splits", "difference", "low", "high"]
     head += ["p", "p (Holm)", "p (splits overlap)"]
-    write(tmp_path, "arena-differences", head, differences())
+    write(tmp_path, "benchmark-differences", head, differences())
     ranks = [
         [title, ranker, f"{rank:.2f}", 3, *([1, 1, 1] if rank > 1 else ["", "", ""])]
         for title in TITLES
         for rank, ranker in enumerate(RANKERS, 1)
     ]
     head = ["measure", "ranker", "mean rank", "sets", "wins", "ties", "losses"]
-    write(tmp_path, "arena-ranks", head, ranks)
+    write(tmp_path, "benchmark-ranks", head, ranks)
     for name in ("table2", "pos-top-against-toppush"):
         (tmp_path / f"{name}.csv").write_bytes((RESULTS / f"{name}.csv").read_bytes())
     return tmp_path
@@ -102,7 +102,7 @@ def test_losses_are_those_that_are_no_chance(folder):
     found = section(page(folder), "Where TopRanker loses")
     bullets = [line for line in found.splitlines() if line.startswith("- ")]
     assert bullets == ["- AP on url (1.0% of it): LR by 0.010."]
-    path = folder / "arena-differences.csv"
+    path = folder / "benchmark-differences.csv"
     path.write_text(path.read_text().replace("0.001,0.001,0.001", "0.5,0.5,0.5"))
     assert "- nobody." in section(page(folder), "Where TopRanker loses")
 
@@ -119,8 +119,8 @@ def test_duels_are_counted(folder):
 
 
 def test_mean_ranks_are_those_of_slow_code(folder):
-    arena = Arena.read(folder)
-    found = arena.mean_ranks("AP", arena.sets, RANKERS)
+    benchmark = BenchmarkResults.read(folder)
+    found = benchmark.mean_ranks("AP", benchmark.sets, RANKERS)
     for name in RANKERS:
         ranks = []
         for i in range(3):
@@ -156,7 +156,7 @@ def test_who_is_quick_and_near(folder):
 
 
 def test_who_ran_on_a_gpu_is_ranked_but_has_no_time(folder):
-    path = folder / "arena.csv"
+    path = folder / "benchmark.csv"
     path.write_text(path.read_text(encoding="utf-8").replace(",1,100,", ",,,"), encoding="utf-8")
     found = section(page(folder), "What to use when")
     assert "LightGBM" in cells(found, "Tables of at most 1000 columns")[2]
@@ -184,7 +184,7 @@ def test_the_splits_of_every_mean_are_said(folder):
     ],
 )
 def test_why_a_mean_is_missing(folder, trouble, said):
-    path = folder / "arena.csv"
+    path = folder / "benchmark.csv"
     path.write_text(path.read_text(encoding="utf-8").replace(LATE, trouble), encoding="utf-8")
     found = section(page(folder), "Splits, and what is missing")
     assert cells(found, "LightGBM")[2] == said
@@ -196,19 +196,19 @@ def test_why_a_mean_is_missing(folder, trouble, said):
 )
 def test_means_of_few_splits_are_no_best_and_are_named(folder, n_splits, best):
     late = "out of time (more than 9 CPU s for all trials; about 3 min by 4 of 30)"
-    rows = (folder / "arena.csv").read_text(encoding="utf-8").splitlines()
+    rows = (folder / "benchmark.csv").read_text(encoding="utf-8").splitlines()
     few = [
         f"{line.replace('LR,30', f'LR,{n_splits}')}{late}"
         if line.startswith(f"{SETS[1]},LR,")
         else line
         for line in rows
     ]
-    (folder / "arena.csv").write_text("\n".join(few), encoding="utf-8")
+    (folder / "benchmark.csv").write_text("\n".join(few), encoding="utf-8")
     found = page(folder)
     assert cells(section(found, "Set by set"), SETS[1])[2] == best
     missing = section(found, "Splits, and what is missing")
     assert cells(missing, "LR")[2] == f"{n_splits} (3 min)"
-    assert "in how many cells: 300 (1) and 9 (1)." in flat(missing)
+    assert "that reached them: 300 (1) and 9 (1)." in flat(missing)
 
 
 def test_every_figure_is_in_a_file(folder):
@@ -234,7 +234,7 @@ def test_the_papers_table_is_read(folder):
 
 
 def test_a_missing_file_says_how_it_is_made(folder):
-    (folder / "arena-ranks.csv").unlink()
+    (folder / "benchmark-ranks.csv").unlink()
     with pytest.raises(FileNotFoundError, match="--out"):
         page(folder)
 
@@ -248,10 +248,12 @@ def test_the_command_writes_the_page(folder, tmp_path):
 
 
 def test_few_sets_give_no_rank():
-    arena = Arena.read(RESULTS)
-    n_sets = len({row["set"] for row in arena.means})
-    assert all(bool(row["mean rank"]) == (2 * int(row["sets"]) >= n_sets) for row in arena.ranks)
-    assert not all(row["mean rank"] for row in arena.ranks)
+    benchmark = BenchmarkResults.read(RESULTS)
+    n_sets = len({row["set"] for row in benchmark.means})
+    assert all(
+        bool(row["mean rank"]) == (2 * int(row["sets"]) >= n_sets) for row in benchmark.ranks
+    )
+    assert not all(row["mean rank"] for row in benchmark.ranks)
 
 
 def test_our_page_is_that_of_our_files():
@@ -263,7 +265,7 @@ def test_our_page_is_that_of_our_files():
 @pytest.mark.parametrize(
     "command, store, tables",
     [
-        ("arena", "arena.sqlite", ["arena", "arena-ranks", "arena-pos-at-top"]),
+        ("benchmark", "benchmark.sqlite", ["benchmark", "benchmark-ranks", "benchmark-pos-at-top"]),
         ("table2", "records.sqlite", ["table2", "pos-top", "ap"]),
     ],
 )

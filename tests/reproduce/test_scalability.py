@@ -1,4 +1,4 @@
-"""Time against rows: what is measured, to which accuracy, and when rivals get no more rows."""
+"""Time against rows: what is measured, to which accuracy, and when competitors get no more rows."""
 
 from itertools import product
 
@@ -33,8 +33,8 @@ def test_scalability_gives_rivals_no_more_rows_than_they_can_take(grown):
     assert "made data" in grown.title
     cases = [tuple(row[:3]) for row in table.rows]
     ours = list(product(["100", "200", "400"], ["TopPush"], ["0.1", "0.01"]))
-    rivals = [("100", "paper", "0.1"), ("100", "paper", "0.01"), ("100", "LIBLINEAR", "-")]
-    assert sorted(cases) == sorted(ours + rivals)
+    competitors = [("100", "paper", "0.1"), ("100", "paper", "0.01"), ("100", "LIBLINEAR", "-")]
+    assert sorted(cases) == sorted(ours + competitors)
     assert [row[2] for row in table.rows if row[-1] == "stopped"] == ["0.1", "0.01"]
     paper = next(note for note in table.notes if "rows, paper" in note)
     assert paper.endswith("paper: - (lam 0.1, 0 sizes), - (lam 0.01, 0 sizes).")

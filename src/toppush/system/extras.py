@@ -8,7 +8,7 @@ from toppush import __version__
 
 EXTRAS = {
     "altair": "report",
-    "catboost": "arena",
+    "catboost": "benchmark",
     "click": "cli",
     "dask": "dask",
     "distributed": "dask",
@@ -16,12 +16,12 @@ EXTRAS = {
     "lightgbm": "trees",
     "matplotlib": "cli",
     "onnx": "onnx",
-    "pandas": "arena",
+    "pandas": "benchmark",
     "pebble": "reproduce",
     "pooch": "reproduce",
     "psutil": "reproduce",
     "pyarrow": "files",
-    "rdkit": "arena",
+    "rdkit": "benchmark",
     "rich": "cli",
     "skops": "files",
     "tabulate": "reproduce",

@@ -1,4 +1,4 @@
-"""The arena: every ranker that one would pick, on every data set, each set as its friends do.
+"""The benchmark: every ranker that one would pick, on every data set, each set as its friends do.
 
 A trial trains on 2/3 of the rows and tests on the others, split at random with the classes' shares
 kept, by the trial's seed. What is ours was tuned on splits of seeds from 1000 on and on none of
@@ -23,7 +23,7 @@ from sklearn.utils import _safe_indexing
 
 from reproduce import datasets
 from reproduce.contestants import CONTESTANTS, gpu_name, papers_columns
-from reproduce.forecast import forecast
+from reproduce.limits import forecast
 from reproduce.protocol import TEST_SHARE, foresee_trial
 from reproduce.runner import Known, Plan
 from toppush import metrics
@@ -31,7 +31,7 @@ from toppush.matrices import dense, for_engine, is_thin
 from toppush.metrics.curve import TopCurve
 from toppush.types import Array, Json, Mask
 
-VERSION = "arena 1"
+VERSION = "benchmark 1"
 """Part of every record's configuration; changes when results would."""
 DENSE = 0.1
 """Filled to more than this share, the rows of a file of entries are an array."""
@@ -57,7 +57,7 @@ SETS = (
 
 
 class Measured(NamedTuple):
-    """A measure of the arena: its name in records and in tables."""
+    """A measure of the benchmark: its name in records and in tables."""
 
     key: str
     title: str
@@ -160,8 +160,8 @@ def load(name: str, directory: str | None) -> tuple[Any, Mask]:
 
 
 @dataclass
-class ArenaPlan(Plan):
-    """What the arena consists of."""
+class BenchmarkPlan(Plan):
+    """What the benchmark consists of."""
 
     known: ClassVar[Mapping[str, Known]] = CONTESTANTS
     protocol: ClassVar[object] = VERSION

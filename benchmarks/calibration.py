@@ -1,6 +1,6 @@
 """How near predicted shares of positives are to those found in the first rows of a list.
 
-python -m benchmarks.shares --repeats 6
+python -m benchmarks.calibration --repeats 6
 
 A ranker is fitted to some rows of a set, few enough to have so many positives; shares are learned
 from its out-of-fold scores by each method (each fold's in units of the fit to all), and predicted
@@ -136,7 +136,7 @@ def main():
                     rows.append([name, positives, ranker, method, *summed_up(found)])
     for (positives, method), found in sorted(every.items()):
         rows.append(["all", positives, "both", method, *summed_up(found)])
-    common.report("shares", COLUMNS, rows)
+    common.report("calibration", COLUMNS, rows)
 
 
 if __name__ == "__main__":

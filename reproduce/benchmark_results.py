@@ -1,4 +1,4 @@
-"""The arena's files, as they are read again to write a page about them."""
+"""The benchmark's files, as they are read again to write a page about them."""
 
 import csv
 import re
@@ -38,10 +38,10 @@ def rows_of(path: Path) -> list[Row]:
 
 @dataclass(frozen=True)
 class Compared:
-    """TopRanker less a rival on a set, by one measure."""
+    """TopRanker less a competitor on a set, by one measure."""
 
     data: str
-    rival: str
+    competitor: str
     difference: float
     low: float
     high: float
@@ -54,13 +54,13 @@ class Compared:
 
 
 @dataclass(frozen=True)
-class Arena:
+class BenchmarkResults:
     """What is known of every ranker on every set.
 
     Attributes
     ----------
     means, differences, ranks : list of dict
-        Rows of arena.csv, arena-differences.csv and arena-ranks.csv.
+        Rows of benchmark.csv, benchmark-differences.csv and benchmark-ranks.csv.
     """
 
     means: list[Row]
@@ -68,9 +68,9 @@ class Arena:
     ranks: list[Row]
 
     @classmethod
-    def read(cls, folder: Path) -> "Arena":
+    def read(cls, folder: Path) -> "BenchmarkResults":
         """From the files in a folder."""
-        names = ("arena", "arena-differences", "arena-ranks")
+        names = ("benchmark", "benchmark-differences", "benchmark-ranks")
         return cls(*(rows_of(folder / f"{name}.csv") for name in names))
 
     @cached_property
@@ -115,7 +115,7 @@ class Arena:
         return Counter(one[1] for one in said if one)
 
     def compared(self, measure: str) -> list[Compared]:
-        """TopRanker against every rival on every set."""
+        """TopRanker against every competitor on every set."""
         numbers = ("difference", "low", "high", "p (Holm)")
         return [
             Compared(row["set"], row["against"], *(float(row[one]) for one in numbers))

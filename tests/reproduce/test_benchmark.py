@@ -1,4 +1,4 @@
-"""The arena: its measures, tests and ranks, every ranker on every form of rows, and its tables."""
+"""The benchmark: metrics, tests and ranks, every ranker on all types of rows, and tables."""
 
 import csv
 import warnings
@@ -20,17 +20,15 @@ from sklearn.base import BaseEstimator
 from sklearn.datasets import dump_svmlight_file, load_breast_cancer
 from sklearn.ensemble import RandomForestClassifier
 
-from reproduce import arena, contestants
-from reproduce.arena import COSTS, MEASURES, ArenaPlan, measure, peak_memory, run_trial
-from reproduce.arena_figures import draw_ranks, draw_winners
-from reproduce.arena_tables import enough, long_table, overview
+from reproduce import benchmark, contestants
+from reproduce.benchmark import COSTS, MEASURES, BenchmarkPlan, measure, peak_memory, run_trial
+from reproduce.benchmark_tables import draw_ranks, draw_winners, enough, long_table, overview
 from reproduce.commands import main
 from reproduce.contestants import CONTESTANTS, Refused
-from reproduce.machine import machine
 from reproduce.methods import METHODS
-from reproduce.ranks import Ranks, overlapping_p
+from reproduce.results import machine
 from reproduce.runner import Plan
-from reproduce.summaries import Summary
+from reproduce.summaries import Ranks, Summary, overlapping_p
 from toppush.monitor.drift import holm
 
 # Tests of many comparisons.
@@ -133,7 +131,7 @@ FORMS = {
 }
 QUICK = ("linear", "lr", "cs-svm", "xgboost", "lightgbm", "mlp")
 TRIED = [key for key in CONTESTANTS if not key.startswith("paper-") or key == "paper-toppush"]
-"""The paper's rivals are one function of many settings; one of them shows it."""
+"""The paper's competitors are one function of many settings; one of them shows it."""
 
 
 def rankers_and_forms():
@@ -154,7 +152,7 @@ def test_every_ranker_ranks_every_form_of_rows(key, form, table):
     frame, y = table
     found = run_trial(CONTESTANTS[key], FORMS[form](frame), y, seed=0)
     assert found["auc"] > (0.75 if form != "sparse" else 0.6)
-    assert {one.key for one in (*arena.MEASURES, *arena.COSTS)} <= set(found)
+    assert {one.key for one in (*benchmark.MEASURES, *benchmark.COSTS)} <= set(found)
 
 
 def test_a_network_refuses_rows_that_would_not_fit():
@@ -183,7 +181,7 @@ def test_a_network_on_a_gpu_is_refused_nothing_and_has_no_cpu_seconds(monkeypatc
     rows, y = sparse.random(30, 20_000, format="csr", random_state=0), np.arange(30) % 2 == 0
     monkeypatch.setattr(contestants, "TopPushNet", OnDevice)
     for name, device in {"": None, "A 100": "cuda"}.items():
-        for module in (contestants, arena):
+        for module in (contestants, benchmark):
             monkeypatch.setattr(module, "gpu_name", lambda name=name: name)
         score = CONTESTANTS["net"].fit(rows[:, :9], y, 0)
         assert score.args[0][-1].device == device
@@ -198,7 +196,7 @@ def test_a_network_on_a_gpu_is_refused_nothing_and_has_no_cpu_seconds(monkeypatc
 
 
 def test_costs_that_nobody_measured_are_not_shown():
-    plan = ArenaPlan(["a"], ["net"], trials=3, sizes={"a": (9, 9, 3)})
+    plan = BenchmarkPlan(["a"], ["net"], trials=3, sizes={"a": (9, 9, 3)})
     values = {one.key: np.ones(3) for one in MEASURES}
     values |= {one.key: np.full(3, np.nan) for one in COSTS}
     found = {("a", "net"): Summary("a", "net", values, [0, 1, 2], "", np.nan, np.nan)}
@@ -211,20 +209,20 @@ def test_costs_that_nobody_measured_are_not_shown():
 def test_the_papers_rivals_are_foreseen_by_their_middle_setting(monkeypatch, table):
     """A search on few rows may meet settings that take longer there than on all of them."""
     frame, y = table
-    monkeypatch.setattr(arena, "load", lambda name, directory: (frame, y))
+    monkeypatch.setattr(benchmark, "load", lambda name, directory: (frame, y))
     settings = []
 
     def fit(X, y, C):
         settings.append(C)
         return lambda rows: np.zeros(rows.shape[0])
 
-    rival = CONTESTANTS["paper-svm-map"]
-    told = replace(rival, method=replace(rival.method, fit=fit))
-    found = ArenaPlan.foresee("made", None, told)
+    competitor = CONTESTANTS["paper-svm-map"]
+    told = replace(competitor, method=replace(competitor.method, fit=fit))
+    found = BenchmarkPlan.foresee("made", None, told)
     assert set(settings) == {1.0}
     assert found["sizes"][-1] == y.size
     assert found["seconds_trial"] > 0.0
-    assert ArenaPlan.foresee("made", None, CONTESTANTS["lr-default"])["sizes"][-1] == y.size
+    assert BenchmarkPlan.foresee("made", None, CONTESTANTS["lr-default"])["sizes"][-1] == y.size
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -245,9 +243,9 @@ def test_the_papers_rivals_see_columns_as_its_authors_had_them(form, table, monk
     else:
         assert_allclose(seen[0].min(axis=0), 0.0, atol=1e-12)
         assert_allclose(seen[0].max(axis=0), 1.0)
-    monkeypatch.setattr(arena, "load", lambda name, directory: (X, y))
-    rival = replace(CONTESTANTS["paper-toppush"], method=told)
-    ArenaPlan.foresee("made", None, rival)
+    monkeypatch.setattr(benchmark, "load", lambda name, directory: (X, y))
+    competitor = replace(CONTESTANTS["paper-toppush"], method=told)
+    BenchmarkPlan.foresee("made", None, competitor)
     assert_allclose(np.sort(seen[-1], axis=0), np.sort(seen[0], axis=0))  # in another order
 
 
@@ -313,7 +311,7 @@ def write_rows(folder):
 
 
 def run(*words):
-    return CliRunner().invoke(main, ["arena", *words])
+    return CliRunner().invoke(main, ["benchmark", *words])
 
 
 @pytest.mark.long
@@ -322,21 +320,21 @@ def test_a_run_writes_means_differences_ranks_and_pictures(ran):
     assert said.exit_code == 0, said.output
     assert "cover is left out" in said.stderr
     assert "bank-marketing is left out" in said.stderr
-    means = read(out / "arena.csv")
+    means = read(out / "benchmark.csv")
     assert [row["splits"] for row in means] == ["3", "3", "3"]
     assert all(0.5 < float(row["AUC"]) <= 1.0 for row in means)
-    against = {row["against"] for row in read(out / "arena-differences.csv")}
+    against = {row["against"] for row in read(out / "benchmark-differences.csv")}
     assert against == {"LR, untuned", "LinearSVC"}
-    assert {row["sets"] for row in read(out / "arena-ranks.csv")} == {"1"}
-    assert (out / "arena.svg").exists()
-    assert (out / "arena-ranks.png").exists()
+    assert {row["sets"] for row in read(out / "benchmark-ranks.csv")} == {"1"}
+    assert (out / "benchmark.svg").exists()
+    assert (out / "benchmark-ranks.png").exists()
 
 
 @pytest.mark.long
 def test_records_make_the_same_tables_again_without_data(ran, tmp_path):
     _, out = ran
     shown = run("--show", "--methods", NAMED, "--trials", "3",
-                "--store", str(out / "arena.sqlite"), "--out", str(tmp_path))  # fmt: skip
+                "--store", str(out / "benchmark.sqlite"), "--out", str(tmp_path))  # fmt: skip
     assert shown.exit_code == 0, shown.output
     for path in out.glob("*.csv"):
         assert (tmp_path / path.name).read_text() == path.read_text()
@@ -352,7 +350,7 @@ def test_without_a_mean_there_are_tables_and_no_pictures(tmp_path, monkeypatch):
     words = ["--sets", "diabetes", "--methods", "lr", "--trials", "1"]
     said = run(*words, "--data", str(tmp_path), "--out", str(out))
     assert said.exit_code == 0, said.output
-    (row,) = read(out / "arena.csv")
+    (row,) = read(out / "benchmark.csv")
     assert (row["splits"], "no rows please" in ",".join(row.values())) == ("0", True)
     assert not list(out.glob("*.svg"))
 
@@ -364,7 +362,7 @@ def read(path):
 
 def test_sets_of_many_rows_have_ten_trials():
     sizes = {"a": (50_000, 50_000, 3), "b": (1, 100_000, 3)}
-    for kind in (Plan, ArenaPlan):
+    for kind in (Plan, BenchmarkPlan):
         plan = kind(["a", "b"], ["lr"], sizes=sizes)
         assert [plan.n_trials(name) for name in plan.data] == [30, 10]
 
@@ -373,7 +371,7 @@ def test_sets_of_many_rows_have_ten_trials():
     "n_done, n_all, is_shown", [(4, 30, False), (5, 30, True), (3, 3, True), (2, 3, False)]
 )
 def test_means_of_few_splits_are_not_shown(n_done, n_all, is_shown):
-    plan = ArenaPlan(["a"], ["lr"], trials=n_all, sizes={"a": (9, 9, 3)})
+    plan = BenchmarkPlan(["a"], ["lr"], trials=n_all, sizes={"a": (9, 9, 3)})
     values = {one.key: np.ones(n_done) for one in (*MEASURES, *COSTS)}
     found = Summary("a", "lr", values, list(range(n_done)), "", np.nan, np.nan)
     (row,) = long_table(plan, {("a", "lr"): enough(plan, found)}, {"a": "a"}).rows

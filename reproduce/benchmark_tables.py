@@ -1,22 +1,27 @@
-"""The arena's tables: every mean, who is better than whom and how surely, and mean ranks."""
+"""The benchmark's tables: every mean, who is better than whom and how surely, and mean ranks."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from reproduce.arena import COSTS, MEASURES
-from reproduce.arena_figures import Picture, draw_ranks, draw_winners
+from reproduce.benchmark import COSTS, MEASURES
 from reproduce.contestants import CONTESTANTS
+from reproduce.figures import INK, new_axes
 from reproduce.protocol import TEST_SHARE
-from reproduce.ranks import Ranks, overlapping_p
 from reproduce.results import Result
 from reproduce.runner import Plan
 from reproduce.store import Store
-from reproduce.summaries import Difference, Summary, summarise
+from reproduce.summaries import Difference, Ranks, Summary, overlapping_p, summarise
 from reproduce.tables import Table
 from toppush.monitor.drift import holm
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+Picture = tuple["Figure", str]
 OURS = "top-ranker"
 """The one that all others are tested against: what a user gets without asking for more."""
 LEVEL = 0.05
@@ -34,12 +39,12 @@ class Tested:
     """Ours less another's on a set: the paired difference and its p-value among many."""
 
     data: str
-    rival: str
+    competitor: str
     measure: str
     n_splits: int
     difference: Difference
     corrected: float
-    """Holm's, among all rivals and sets of the measure."""
+    """Holm's, among all competitors and sets of the measure."""
     overlapping: float
     """Nadeau and Bengio's, which knows that splits share rows."""
 
@@ -50,16 +55,16 @@ class Tested:
 
 
 def result(plan: Plan, store: Store, titles: dict[str, str]) -> Result:
-    """All tables and pictures of the arena, from what is in the store."""
+    """All tables and pictures of the benchmark, from what is in the store."""
     summaries = {pair: enough(plan, one) for pair, one in summarise(plan, store).items()}
     tested = [one for measure in MEASURES for one in compare(plan, summaries, measure.key)]
     ranks = {measure.key: ranked(plan, summaries, measure.key) for measure in MEASURES}
     order = ranks["ap"].order
     shown = [overview(plan, summaries, tested, titles, order, key) for key in SHOWN]
     return Result(
-        "arena",
-        "The arena: who ranks the top best",
-        [*shown, mean_ranks(plan, ranks, tested), practices(plan)],
+        "benchmark",
+        "Benchmark: ranking at the top",
+        [*shown, mean_ranks(plan, ranks, tested), settings(plan)],
         pictures(ranks, titles),
         {"trials": plan.trials, "seed": plan.seed, "methods": list(plan.methods), "data": titles},
         files=[long_table(plan, summaries, titles), differences(tested, titles)],
@@ -72,8 +77,8 @@ def pictures(ranks: dict[str, Ranks], titles: dict[str, str]) -> dict[str, Pictu
     if not drawn["before_10"].names:
         return {}
     return {
-        "arena": draw_winners(drawn["before_10"], TITLES["before_10"], titles),
-        "arena-ranks": draw_ranks({TITLES[key]: one for key, one in drawn.items()}),
+        "benchmark": draw_winners(drawn["before_10"], TITLES["before_10"], titles),
+        "benchmark-ranks": draw_ranks({TITLES[key]: one for key, one in drawn.items()}),
     }
 
 
@@ -91,19 +96,19 @@ def compare(plan: Plan, summaries: Summaries, measure: str) -> list[Tested]:
     pairs, found = [], []
     for data in plan.data:
         ours = summaries.get((data, OURS))
-        for rival in plan.methods:
-            theirs = summaries.get((data, rival))
-            if rival == OURS or ours is None or theirs is None:
+        for competitor in plan.methods:
+            theirs = summaries.get((data, competitor))
+            if competitor == OURS or ours is None or theirs is None:
                 continue
             difference = ours.against(theirs, measure)
             if difference is not None:
-                pairs.append((data, rival, ours.differences(theirs, measure)))
+                pairs.append((data, competitor, ours.differences(theirs, measure)))
                 found.append(difference)
     corrected = holm([one.p_value for one in found])
     test_to_train = TEST_SHARE / (1.0 - TEST_SHARE)
     return [
-        Tested(data, rival, measure, gaps.size, one, p, overlapping_p(gaps, test_to_train))
-        for (data, rival, gaps), one, p in zip(pairs, found, corrected, strict=True)
+        Tested(data, competitor, measure, gaps.size, one, p, overlapping_p(gaps, test_to_train))
+        for (data, competitor, gaps), one, p in zip(pairs, found, corrected, strict=True)
     ]
 
 
@@ -127,7 +132,7 @@ def overview(
     measure: str,
 ) -> Table:
     """One measure of every ranker on every set."""
-    verdicts = {(one.data, one.rival): one.verdict for one in tested if one.measure == measure}
+    verdicts = {(one.data, one.competitor): one.verdict for one in tested if one.measure == measure}
     rows = []
     for method in (plan.methods[i] for i in order):
         cells = [
@@ -139,8 +144,8 @@ def overview(
     notes = [
         "Means over the splits (in brackets how many, if not all of them; fewer than "
         f"{FEWEST} are not shown). ● and ○: TopRanker is "
-        f"better and worse, by paired t-tests at {LEVEL} with Holm's correction for all rivals and "
-        "sets. Rankers in the order of their mean rank by average precision."
+        f"better and worse, by paired t-tests at {LEVEL} with Holm's correction for all "
+        "competitors and sets. Rankers in the order of their mean rank by average precision."
     ]
     if measure in (one.key for one in COSTS):
         notes = [
@@ -148,7 +153,7 @@ def overview(
             "ran on machines that differ in speed: a factor of two or three may be the machine's. "
             "GPU: it ran on one, of which CPU seconds tell nothing."
         ]
-    name, columns = f"arena-{_file_name(measure)}", [titles[data] for data in plan.data]
+    name, columns = f"benchmark-{_file_name(measure)}", [titles[data] for data in plan.data]
     return Table(name, TITLES[measure], ["ranker", *columns], rows, notes)
 
 
@@ -177,25 +182,25 @@ def shown(value: float, measure: str) -> str:
 
 
 def mean_ranks(plan: Plan, ranks: dict[str, Ranks], tested: Sequence[Tested]) -> Table:
-    """Mean rank by each measure, and how often TopRanker is better, level and worse."""
+    """Mean rank by each measure, and how often TopRanker is better, tied and worse."""
     rows = []
     for measure in MEASURES:
         found, most = ranks[measure.key], ranks[measure.key].of_most()
         mean = dict(zip(most.names, most.mean, strict=True))
         for i in sorted(found.order, key=lambda i: mean.get(found.names[i], np.inf)):
-            of_rival = [
+            of_competitor = [
                 one.verdict
                 for one in tested
-                if (one.measure, one.rival) == (measure.key, plan.methods[i])
+                if (one.measure, one.competitor) == (measure.key, plan.methods[i])
             ]
-            counts = [str(of_rival.count(verdict)) for verdict in (1, 0, -1)]
+            counts = [str(of_competitor.count(verdict)) for verdict in (1, 0, -1)]
             rows.append(
                 [
                     measure.title,
                     found.names[i],
                     f"{mean[found.names[i]]:.2f}" if found.names[i] in mean else "",
                     str(found.n_finished[i]),
-                    *(counts if of_rival else ["", "", ""]),
+                    *(counts if of_competitor else ["", "", ""]),
                 ]
             )
     columns = ["measure", "ranker", "mean rank", "sets", "wins", "ties", "losses"]
@@ -205,13 +210,13 @@ def mean_ranks(plan: Plan, ranks: dict[str, Ranks], tested: Sequence[Tested]) ->
         "ranker, by the corrected tests. Two mean ranks differ at "
         f"{LEVEL} if they are {ranks['ap'].of_most().critical_difference:.1f} apart (Nemenyi).",
     ]
-    return Table("arena-ranks", "Mean ranks", columns, rows, notes, group=True)
+    return Table("benchmark-ranks", "Mean ranks", columns, rows, notes, group=True)
 
 
-def practices(plan: Plan) -> Table:
+def settings(plan: Plan) -> Table:
     """How each ranker was set."""
-    rows = [[CONTESTANTS[key].title, CONTESTANTS[key].practice] for key in plan.methods]
-    return Table("arena-practices", "How each ranker is set", ["ranker", "settings"], rows)
+    rows = [[CONTESTANTS[key].title, CONTESTANTS[key].settings] for key in plan.methods]
+    return Table("benchmark-settings", "How each ranker is set", ["ranker", "settings"], rows)
 
 
 def long_table(plan: Plan, summaries: Summaries, titles: dict[str, str]) -> Table:
@@ -229,7 +234,7 @@ def long_table(plan: Plan, summaries: Summaries, titles: dict[str, str]) -> Tabl
             splits = [str(n_splits), str(plan.n_trials(data))]
             rows.append([titles[data], CONTESTANTS[method].title, *splits, *means, trouble])
     columns = ["set", "ranker", "splits", "of", *(one.title for one in measured), "trouble"]
-    return Table("arena", "Every mean", columns, rows)
+    return Table("benchmark", "Every mean", columns, rows)
 
 
 def differences(tested: Sequence[Tested], titles: dict[str, str]) -> Table:
@@ -237,7 +242,7 @@ def differences(tested: Sequence[Tested], titles: dict[str, str]) -> Table:
     rows = [
         [
             titles[one.data],
-            CONTESTANTS[one.rival].title,
+            CONTESTANTS[one.competitor].title,
             TITLES[one.measure],
             str(one.n_splits),
             *(f"{x:+.4f}" for x in (one.difference.mean, one.difference.low, one.difference.high)),
@@ -247,4 +252,93 @@ def differences(tested: Sequence[Tested], titles: dict[str, str]) -> Table:
     ]
     columns = ["set", "against", "measure", "splits", "difference", "low", "high"]
     columns += ["p", "p (Holm)", "p (splits overlap)"]
-    return Table("arena-differences", "TopRanker less each rival", columns, rows)
+    return Table("benchmark-differences", "TopRanker less each competitor", columns, rows)
+
+
+KIND = {one.title: one.kind for one in CONTESTANTS.values()}
+OURS_INK = "#0b6e4f"
+SMALLEST = 11.0, 3.4
+"""Inches across and down in which the words have room, however few rankers there are."""
+
+
+def draw_winners(ranks: Ranks, measure: str, titles: dict[str, str]) -> Picture:
+    """A field for every ranker and set: the mean, the greener the better its rank."""
+    from matplotlib.colors import LinearSegmentedColormap
+
+    colours = LinearSegmentedColormap.from_list("ranks", ["#0b6e4f", "#7cc4a4", "#f4f4f0"])
+    n_sets, n_rankers = ranks.means.shape
+    size = max(3.0 + 0.72 * n_sets, SMALLEST[0]), max(1.6 + 0.32 * n_rankers, SMALLEST[1])
+    figure, (axis,) = new_axes(1, *size)
+    order = ranks.order
+    shown = (ranks.table[:, order].T - 1.0) / max(n_rankers - 1, 1)
+    missing = np.isnan(ranks.means[:, order].T)
+    axis.imshow(np.where(missing, np.nan, shown), cmap=colours, aspect="auto", vmin=0.0, vmax=1.0)
+    for row, ranker in enumerate(order):
+        for column in range(n_sets):
+            value, is_dark = ranks.means[column, ranker], shown[row, column] < 0.3
+            _write(axis, row, column, value, dark=is_dark and not missing[row, column])
+    labels = [_short(titles[one]) for one in ranks.sets]
+    axis.set_xticks(range(n_sets), labels, rotation=35, ha="left")
+    axis.xaxis.tick_top()
+    labels = [f"{ranks.names[i]}   {ranks.mean[i]:.1f}" for i in order]
+    axis.set_yticks(range(n_rankers), labels)
+    _colour_ours(axis, [ranks.names[i] for i in order])
+    axis.grid(visible=False)
+    axis.spines[:].set_visible(False)
+    axis.tick_params(length=0)
+    axis.set_xlabel(
+        f"{measure.capitalize()} negatives: mean over random splits. Darker is better on that set; "
+        "a dash: too few splits.\nBehind the names: mean rank over the sets. Green names are ours. "
+        "A star: a part of the set.",
+        loc="left",
+    )
+    words = f"{measure} of {n_rankers} rankers on {n_sets} data sets, in the order of mean ranks."
+    return figure, words
+
+
+def _short(title: str) -> str:
+    """A set's name, with a star instead of the share of it that there is."""
+    name, is_part, _ = title.partition(" (")
+    return f"{name}*" if is_part else name
+
+
+def _write(axis: "Axes", row: int, column: int, value: float, *, dark: bool) -> None:
+    text = "-" if np.isnan(value) else f"{value:.{2 if value >= 0.1 else 3}f}".removeprefix("0")
+    colour = "white" if dark else INK
+    axis.text(column, row, text, ha="center", va="center", fontsize=8.5, color=colour)
+
+
+def _colour_ours(axis: "Axes", names: list[str]) -> None:
+    for label, name in zip(axis.get_yticklabels(), names, strict=True):
+        if KIND[name] == "ours":
+            label.set(color=OURS_INK, fontweight="bold")
+
+
+def draw_ranks(by_measure: dict[str, Ranks]) -> Picture:
+    """Mean ranks by some measures; a bar joins rankers that chance may have parted."""
+    n_rankers = max(len(ranks.names) for ranks in by_measure.values())
+    height = max(1.2 + 0.26 * n_rankers, SMALLEST[1])
+    figure, axes = new_axes(len(by_measure), 4.6 * len(by_measure), height)
+    for axis, (measure, ranks) in zip(axes, by_measure.items(), strict=True):
+        _draw_ladder(axis, ranks)
+        axis.set_title(measure, loc="left")
+    axes[0].set_xlabel("mean rank (1 is best); bars join what is not significantly apart")
+    words = "Critical differences: mean ranks by " + ", ".join(by_measure) + "."
+    return figure, words
+
+
+def _draw_ladder(axis: "Axes", ranks: Ranks) -> None:
+    order = ranks.order
+    names = [ranks.names[i] for i in order]
+    colours = [OURS_INK if KIND[name] == "ours" else "#8a94a3" for name in names]
+    axis.barh(range(len(order)), ranks.mean[order], color=colours, height=0.62, zorder=2)
+    widest = float(ranks.mean.max())
+    for number, (first, last) in enumerate(ranks.groups()):
+        at = widest * (1.06 + 0.03 * number)
+        axis.plot([at, at], [first - 0.3, last + 0.3], color=INK, linewidth=2.0, clip_on=False)
+    axis.set_yticks(range(len(order)), names)
+    _colour_ours(axis, names)
+    axis.invert_yaxis()
+    axis.grid(axis="y", visible=False)
+    axis.spines["left"].set_visible(False)
+    axis.tick_params(axis="y", length=0)
