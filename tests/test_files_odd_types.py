@@ -26,6 +26,7 @@ ODD = {
 """Columns whose values are no single number, date or string."""
 USUAL = {
     "strings": pa.array(["a", "b"] * (N_ROWS // 2), pa.string_view()),
+    "dictionary": pa.array(["a", "b"] * (N_ROWS // 2)).dictionary_encode(),
     "runs": pa.RunEndEncodedArray.from_arrays([N_ROWS // 2, N_ROWS], ["a", "b"]),
 }
 """Strings of types that pyarrow hardly computes with."""

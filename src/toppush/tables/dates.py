@@ -127,9 +127,10 @@ def date_order(strings: Collection[str]) -> str | None:
         for order in ORDERS
         if strings and all(_parsed(text, order) is not None for text in strings)
     ]
-    if len(orders) != 1 or len({_has_zone(text) for text in strings}) > 1:
-        return None
-    return orders[0]
+    if orders == ["ymd"]:
+        matches = (ORDERS["ymd"].fullmatch(text.strip()) for text in strings)
+        return "ymd" if len({bool(match and match["zone"]) for match in matches}) == 1 else None
+    return orders[0] if len(orders) == 1 else None
 
 
 def parse_date(text: str, order: str) -> datetime | None:
@@ -149,18 +150,23 @@ def _parsed(text: str, order: str) -> datetime | None:
     match = ORDERS[order].fullmatch(text.strip())
     if match is None:
         return None
-    year, month, day = int(match["year"]), int(match["month"]), int(match["day"])
-    hour, minute, second = (int(match[unit] or 0) for unit in ("hour", "minute", "second"))
-    microsecond = int((match["fraction"] or ".")[1:7].ljust(6, "0"))
+    year, month, day, hour, minute, second, fraction = match.group(
+        "year", "month", "day", "hour", "minute", "second", "fraction"
+    )
+    microsecond = int(fraction[1:7].ljust(6, "0")) if fraction else 0
     try:
-        date = datetime(year, month, day, hour, minute, second, microsecond)
+        date = datetime(
+            int(year),
+            int(month),
+            int(day),
+            int(hour or 0),
+            int(minute or 0),
+            int(second or 0),
+            microsecond,
+        )
         if order == "ymd" and (zone := match["zone"]):
-            date = datetime.fromisoformat(f"{date.isoformat()}{zone}").astimezone(UTC)
+            zoned = datetime.fromisoformat(f"{date.isoformat()}{zone}")
+            date = zoned.astimezone(UTC).replace(tzinfo=None)
     except (ValueError, OverflowError):
         return None
-    return date.replace(tzinfo=None)
-
-
-def _has_zone(text: str) -> bool:
-    match = ORDERS["ymd"].fullmatch(text.strip())
-    return match is not None and match["zone"] is not None
+    return date

@@ -78,7 +78,8 @@ def _is_id(name: str, column: "pa.ChunkedArray") -> bool:
     from toppush.tables import arrow_values as arrow
 
     def n_distinct(values: pa.ChunkedArray) -> int:
-        return int(pc.count_distinct(values, mode="only_valid").as_py())
+        plain = arrow.decoded(arrow.whole(values))  # dictionaries cannot be counted
+        return int(pc.count_distinct(plain, mode="only_valid").as_py())
 
     kind = arrow.value_type(column.type)
     if not (arrow.is_string(kind) or pa.types.is_integer(kind)):
