@@ -20,8 +20,8 @@ from sklearn.preprocessing import StandardScaler
 
 import toppush
 from files import made_rows, write
-from reproduce.benchmark import measure as benchmark_metrics
 from reproduce.baselines import BASELINES
+from reproduce.benchmark import measure as benchmark_metrics
 from test_cli import run
 from toppush import PositiveClassWarning, TopPush, TopPushCV, compare, evaluate, files, metrics
 from toppush.auto.combination import Quality

@@ -249,7 +249,7 @@ def refuse_unclear(name: str, strings: list[str]) -> None:
         wrong = f"numbers, but also {mixed_in!r}, which is not one like them; correct it,"
     elif look_like_dates(strings):
         wrong = (
-            f"dates such as {strings[0]!r}, of which day and month cannot be told apart, or which "
+            f"dates such as {strings[0]!r}, whose day and month are ambiguous, or which "
             "are not all written alike; write all of them as 2024-01-31 or 2024-01-31 13:45:00 "
             "(with a time zone, such as Z or +01:00, in all or none),"
         )
