@@ -43,26 +43,21 @@ HEIGHT = {part: height for height, layer in enumerate(LAYERS) for part in layer}
 HOMES, MODULES = homes_of(), modules()
 
 
-by_module = pytest.mark.parametrize(
-    "path", MODULES, ids=lambda path: str(path.relative_to(SOURCE).with_suffix(""))
-)
-
-
-@by_module
-def test_imports_point_downward(path):
-    part = part_of(path)
-    assert part in HEIGHT, f"{part} has no place in LAYERS of this test: give it one"
-    for other in own_parts(parsed(path), HOMES, HEIGHT):
-        assert other == part or HEIGHT[other] < HEIGHT[part], f"{part} imports {other}"
+def test_imports_point_downward():
+    for path in MODULES:
+        part = part_of(path)
+        assert part in HEIGHT, f"{part} has no place in LAYERS of this test: give it one"
+        for other in own_parts(parsed(path), HOMES, HEIGHT):
+            assert other == part or HEIGHT[other] < HEIGHT[part], f"{path} imports {other}"
 
 
 REPRODUCE = SOURCE.parents[1] / "reproduce"
 
 
-@by_module
-def test_the_wheel_imports_nothing_that_is_not_in_it(path):
-    first = {name.partition(".")[0] for name in imported_names(parsed(path))}
-    assert not first & {"reproduce", "benchmarks"}
+def test_the_wheel_imports_nothing_that_is_not_in_it():
+    for path in MODULES:
+        first = {name.partition(".")[0] for name in imported_names(parsed(path))}
+        assert not first & {"reproduce", "benchmarks"}, path
 
 
 @pytest.mark.parametrize("part", ["baselines", "datasets"])
@@ -123,13 +118,12 @@ def test_imports_are_lazy(chain):
         assert not loaded & absent, statement
 
 
-@by_module
-def test_modules_that_windows_lacks_are_imported_on_condition(path):
+def test_modules_that_windows_lacks_are_imported_on_condition():
     """At the top only where ImportError is caught, in a function only after the system is asked."""
-    for node in parsed(path).body:
-        names = set(imported_names(node)) & {"resource", "fcntl", "pwd", "grp", "termios"}
-        text = ast.unparse(node)
-        assert not names or "except ImportError" in text or "sys.platform == 'win32'" in text, names
+    for node in (node for path in MODULES for node in parsed(path).body):
+        if set(imported_names(node)) & {"resource", "fcntl", "pwd", "grp", "termios"}:
+            text = ast.unparse(node)
+            assert "except ImportError" in text or "sys.platform == 'win32'" in text, text
 
 
 def test_public_names_are_found_on_first_use():
@@ -142,15 +136,12 @@ def test_public_names_are_found_on_first_use():
         toppush.missing  # noqa: B018
 
 
-@pytest.mark.parametrize(
-    "path",
-    [path for path in MODULES if part_of(path) not in ("designs", "matrices")],
-    ids=lambda path: str(path.relative_to(SOURCE).with_suffix("")),
-)
-def test_only_designs_and_matrices_ask_what_rows_are(path):
+def test_only_designs_and_matrices_ask_what_rows_are():
     """Neither how they are stored nor where: `designs` gives what depends on it a name."""
-    asked = set().union(*map(questions, ast.walk(parsed(path))))
-    assert not asked, f"{path.name} asks {asked}"
+    for path in MODULES:
+        if part_of(path) not in ("designs", "matrices"):
+            asked = set().union(*map(questions, ast.walk(parsed(path))))
+            assert not asked, f"{path} asks {asked}"
 
 
 STORAGE = {"issparse", "safe_sparse_dot", "toarray", "tocsr"}

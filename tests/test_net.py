@@ -25,7 +25,7 @@ def small(**params):
     return TopPushNet(**{"n_members": 2, "hidden": (16, 8), "max_steps": 100, **params})
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @parametrize_with_checks(
     [small(learning_rate=1e-2)],
     expected_failed_checks=lambda estimator: {
