@@ -222,7 +222,7 @@ def solved_by(rows, y, lam, options):
         loss, k = LOSSES["truncated_quadratic"], count_top(options.top, design.n_neg)
         watch = late if options.device == "cpu" else None  # which is handed all weights
         problem = TopPushProblem(design, loss, lam, k)
-        return solve(problem, tol=options.tol, max_iter=10_000, watch=watch)
+        return solve(problem, tol=options.tol, max_iter=10_000, callback=watch)
 
 
 def append(name, row):

@@ -122,7 +122,7 @@ def run_to(goal, limit, X, y):
 
     with LocalDesign(X, y, n_jobs=1) as design:
         problem = TopPushProblem(design, LOSSES["truncated_quadratic"], LAM)
-        found = solve(problem, solver="paper", tol=0.0, max_iter=10**9, watch=arrived)
+        found = solve(problem, solver="paper", tol=0.0, max_iter=10**9, callback=arrived)
     seconds = time.process_time() - began
     return {
         "seconds": seconds,

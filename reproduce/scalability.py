@@ -186,7 +186,7 @@ def fit_by_the_paper(lam: float, limit: float, X: Matrix, y: Mask) -> Reached:
 
     with LocalDesign(X, y, n_jobs=1) as design:
         problem = TopPushProblem(design, LOSS, lam)
-        found = solve(problem, solver="paper", tol=0.0, max_iter=10**9, watch=arrived)
+        found = solve(problem, solver="paper", tol=0.0, max_iter=10**9, callback=arrived)
     return _proven(found, time.process_time() - began)
 
 

@@ -6,7 +6,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from toppush import Status, TopPush
 from toppush.problem.losses import LOSSES
-from toppush.problem.solution import proven_below
+from toppush.problem.solution import safe_lower_bound
 
 
 def two_classes(shift=1.5):
@@ -53,4 +53,4 @@ def test_a_step_too_short_to_matter_within_tol_has_converged():
     [(2.0, 1.0, 1.0), (2.0, 2.25, 1.75), (2.0, -np.inf, 0.0), (2.0, -1.0, 0.0), (1.0, 3.0, 0.0)],
 )
 def test_bounds_that_cross_are_told_as_far_apart_as_they_crossed(upper, lower, proven):
-    assert proven_below(upper, lower) == proven
+    assert safe_lower_bound(upper, lower) == proven

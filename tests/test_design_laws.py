@@ -316,7 +316,7 @@ def fit(monkeypatch, rows, number, weighted, **options):
     given = {"lam": 0.05, "tol": 1e-6, **SETTINGS[number], **options}
     formed = given.pop("formed", 1000)
     monkeypatch.setattr(interior_point, "FORMED", formed)
-    monkeypatch.setattr(pairwise_solver, "MOST_FORMED", formed)
+    monkeypatch.setattr(pairwise_solver, "MAX_FORMED", formed)
     monkeypatch.setattr(disk.DiskDesign, "most_formed", formed)
     return solved(rows, POSITIVE, WEIGHT if weighted else None, **given)
 

@@ -17,9 +17,9 @@ from toppush.problem.losses import LOSSES
 from toppush.problem.objective import TopPushProblem
 from toppush.problem.solution import Status
 from toppush.solvers import SOLVERS
-from toppush.solvers.driver import Journal
+from toppush.solvers.driver import History
 from toppush.solvers.newton import dense_fallback
-from toppush.solvers.scaling import refine, seen
+from toppush.solvers.scaling import row_scaling, use_exact_scaling
 
 KINDS = {
     "dense": lambda X: rows_of(X),
@@ -103,9 +103,9 @@ def test_rows_that_are_float64_already_stay():
 def test_a_form_is_taken_only_where_rows_need_it(change, shifted, scaled, rng):
     X, positive = rng.normal(size=(400, 5)), np.arange(400) % 3 == 0
     with LocalDesign(change(X), positive) as design:
-        how = seen(TopPushProblem(design, LOSSES["logistic"], 0.1))
-    assert (how.form.centre is not None, how.form.scale != 1.0) == (shifted, scaled)
-    mantissa, _ = np.frexp(how.form.scale)
+        how = row_scaling(TopPushProblem(design, LOSSES["logistic"], 0.1))
+    assert (how.scaling.centre is not None, how.scaling.scale != 1.0) == (shifted, scaled)
+    mantissa, _ = np.frexp(how.scaling.scale)
     assert mantissa == 0.5  # a power of two
 
 
@@ -123,8 +123,8 @@ def test_the_solver_on_the_driver_finds_the_optimum_of_newton(name, k, seed):
     with LocalDesign(X, positive) as design:
         problem = TopPushProblem(design, LOSSES[name], 1e-3, k)
         by_newton = SOLVERS["newton"](problem, tol=1e-8)
-        assert refine(problem)
-        found = dense_fallback.solve_dense(problem, Journal(design), tol=1e-8, max_iter=500)
+        assert use_exact_scaling(problem)
+        found = dense_fallback.solve_dense(problem, History(design), tol=1e-8, max_iter=500)
     assert found.status is by_newton.status is Status.CONVERGED
     assert found.upper == pytest.approx(by_newton.upper, rel=2e-8)
     assert_allclose(found.weights, by_newton.weights, rtol=1e-2, atol=1e-3)
@@ -137,8 +137,8 @@ def test_the_solver_on_the_driver_with_more_columns_than_rows(name):
     with LocalDesign(X, positive) as design:
         problem = TopPushProblem(design, LOSSES[name], 0.1, 3)
         by_newton = SOLVERS["newton"](problem, tol=1e-7)
-        assert refine(problem)
-        found = dense_fallback.solve_dense(problem, Journal(design), tol=1e-7, max_iter=500)
+        assert use_exact_scaling(problem)
+        found = dense_fallback.solve_dense(problem, History(design), tol=1e-7, max_iter=500)
     assert found.upper == pytest.approx(by_newton.upper, rel=2e-7)
 
 
@@ -179,12 +179,12 @@ def test_a_power_of_two_changes_no_bit():
 
 def test_a_careful_solve_goes_on_where_rows_are_many(monkeypatch):
     """The same where the rows are too many to come to the driver."""
-    monkeypatch.setattr(dense_fallback, "MOST_ENTRIES", 0)
+    monkeypatch.setattr(dense_fallback, "MAX_ENTRIES", 0)
     X, positive = some_classes(3)
     X *= 10.0 ** np.random.default_rng(3).uniform(-3, 3, (len(X), 1))
     with LocalDesign(X, positive) as design:
         problem = TopPushProblem(design, LOSSES["truncated_quadratic"], 1e-3, 5)
-        seen(problem)
-        assert refine(problem)
+        row_scaling(problem)
+        assert use_exact_scaling(problem)
         found = SOLVERS["newton"](problem, tol=1e-6)
     assert found.status is Status.CONVERGED

@@ -33,9 +33,9 @@ def rows(request, rng, monkeypatch):
     return KINDS[request.param](rng.normal(size=(200, 8)) + 0.8 * positive[:, None]), positive
 
 
-def solved(design, solver, *, lam, loss, k, watch=None):
+def solved(design, solver, *, lam, loss, k, callback=None):
     problem = TopPushProblem(design, LOSSES[loss], lam, k)
-    return solve(problem, solver=solver, tol=1e-7, max_iter=60, watch=watch)
+    return solve(problem, solver=solver, tol=1e-7, max_iter=60, callback=callback)
 
 
 def check_equal(one, other):
@@ -73,7 +73,7 @@ def test_a_solve_within_a_solve_leaves_it_alone(outer, inner, rows):
             design,
             outer,
             **OUTER,
-            watch=at_third(lambda: found.append(solved(design, inner, **INNER))),
+            callback=at_third(lambda: found.append(solved(design, inner, **INNER))),
         )
     check_equal(around, alone)
     check_equal(found[0], alone_inner)
@@ -82,12 +82,12 @@ def test_a_solve_within_a_solve_leaves_it_alone(outer, inner, rows):
 def test_a_solve_within_that_fails_leaves_the_outer_alone(rows):
     def failing():
         with pytest.raises(KeyError):
-            solved(design, "newton", **INNER, watch=lambda *_: {}["watcher"])
+            solved(design, "newton", **INNER, callback=lambda *_: {}["watcher"])
 
     with LocalDesign(*rows) as design:
         alone = solved(design, "newton", **OUTER)
     with LocalDesign(*rows) as design:
-        check_equal(solved(design, "newton", **OUTER, watch=at_third(failing)), alone)
+        check_equal(solved(design, "newton", **OUTER, callback=at_third(failing)), alone)
 
 
 def test_what_is_known_of_the_rows_serves_the_next_solve(rng):
@@ -105,7 +105,7 @@ def test_a_solve_after_one_that_was_cut_off_is_as_good_as_new(rows):
         alone = solved(design, "newton", **OUTER)
     with LocalDesign(*rows) as design:
         with pytest.raises(KeyError):
-            solved(design, "newton", **INNER, watch=at_third(lambda: {}["watcher"]))
+            solved(design, "newton", **INNER, callback=at_third(lambda: {}["watcher"]))
         after = solved(design, "newton", **OUTER)
     assert after.status is alone.status
     assert after.upper == pytest.approx(alone.upper, rel=2e-7)
@@ -127,7 +127,7 @@ def test_a_solve_of_another_thread_is_refused(rng):
         thread.join()
 
     with LocalDesign(X, positive) as design:
-        solved(design, "newton", **OUTER, watch=at_third(wait_for_another))
+        solved(design, "newton", **OUTER, callback=at_third(wait_for_another))
     assert ["another thread" in error for error in errors] == [True]
 
 
@@ -146,4 +146,4 @@ def test_a_solve_within_a_solve_on_a_cluster(client, rng):
     with dask.DaskDesign(*lazy) as design:
         alone = solved(design, "newton", **OUTER)
     with dask.DaskDesign(*lazy) as design:
-        check_equal(solved(design, "newton", **OUTER, watch=at_third(within)), alone)
+        check_equal(solved(design, "newton", **OUTER, callback=at_third(within)), alone)

@@ -11,7 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 from toppush import Status, TopPush, TopPushCV
 from toppush.designs import Block
 from toppush.problem.losses import LOSSES, Logistic
-from toppush.problem.objective import balanced, prove
+from toppush.problem.objective import balanced_dual, certify
 from toppush.problem.solution import Solution, closed
 from toppush.solvers import SOLVERS, Solver
 from toppush.solvers.driver import follow, solving
@@ -35,13 +35,13 @@ class Subgradient:
         self.n_steps += 1
         push = design.sum(_subgradient, problem.loss, high, 1.0 / self.n_steps)
         self.weights = push / problem.scale
-        self.proof = prove(problem, self.weights, _mean_dual)
-        self.upper, self.lower = self.proof.upper, self.proof.lower
+        self.certificate = certify(problem, self.weights, _mean_dual)
+        self.upper, self.lower = self.certificate.upper, self.certificate.lower
 
-    def standing(self):
-        return self.upper, self.lower, self.weights, self.proof.threshold
+    def state(self):
+        return self.upper, self.lower, self.weights, self.certificate.threshold
 
-    def ended(self):
+    def status(self):
         return Status.CONVERGED if closed(self.upper, self.lower, self.tol) else None
 
 
@@ -64,14 +64,14 @@ def _mean_dual(block):
     return block.work.of(Part).dual
 
 
-def subgradient_method(problem, *, tol, max_iter, start=None, watch=None):
-    with solving(problem.design, watch) as journal:
+def subgradient_method(problem, *, tol, max_iter, start=None, callback=None):
+    with solving(problem.design, callback) as history:
         method = Subgradient(problem, tol)
-        status = follow(method, journal, max_iter=max_iter)
-        dual = problem.design.over_rows(balanced, _mean_dual, method.proof.balance)
-        upper, lower, *answer = method.standing()
-        found = Solution(*answer, dual, upper, lower, len(journal), status)
-    return journal.settled(found)
+        status = follow(method, history, max_iter=max_iter)
+        dual = problem.design.over_rows(balanced_dual, _mean_dual, method.certificate.balance)
+        upper, lower, *answer = method.state()
+        found = Solution(*answer, dual, upper, lower, len(history), status)
+    return history.complete(found)
 
 
 @pytest.fixture

@@ -183,14 +183,14 @@ def test_masked_and_copied_rows_agree(copied_share, name, rng, monkeypatch, witn
 @pytest.mark.parametrize("first, most_new", [((4, 6), 2), ((20, 30), 10**9)])
 @pytest.mark.parametrize("top", [1, 4])
 @every_loss
-def test_a_narrow_first_band_grows_to_the_same_optimum(
+def test_a_narrow_first_working_set_grows_to_the_same_optimum(
     name, top, first, most_new, rng, monkeypatch
 ):
     X, positive = some_rows(rng)
     given = {"lam": 0.01, "name": name, "top": top, "tol": 1e-7}
     wide = solve(X, positive, **given)
-    monkeypatch.setattr(interior_point, "FIRST_BAND", first)
-    monkeypatch.setattr(interior_point, "MOST_NEW", most_new)
+    monkeypatch.setattr(interior_point, "FIRST_WORKING_SET", first)
+    monkeypatch.setattr(interior_point, "MAX_NEW", most_new)
     narrow = solve(X, positive, **given)
     check_certificate(narrow, X, positive, **given)
     check_same_optimum(wide, narrow, 0.01, rel=2e-7)
@@ -379,7 +379,7 @@ def test_no_warning_where_there_is_a_solution(name, rng):
 @pytest.mark.parametrize("formed", [1000, 0])
 def test_threads_change_only_the_rounding(formed, kind, top, name, rng, monkeypatch):
     """Also where the first band is an even sample, however the rows are cut into blocks."""
-    monkeypatch.setattr(interior_point, "FIRST_BAND", (20, 30))
+    monkeypatch.setattr(interior_point, "FIRST_WORKING_SET", (20, 30))
     monkeypatch.setattr(local, "ENTRIES_PER_THREAD", 1)
     monkeypatch.setattr(local, "SMALL", 0)
     monkeypatch.setattr(interior_point, "FORMED", formed)
@@ -566,7 +566,7 @@ def test_passes_are_the_entries_read(n_jobs, formed, share, name, rng, monkeypat
         seen.append(reader.entries / X.size)
         return False
 
-    solution = solve(X, positive, name=name, top=5, n_jobs=n_jobs, watch=watch)
+    solution = solve(X, positive, name=name, top=5, n_jobs=n_jobs, callback=watch)
     passes = [at.passes for at in solution.history]
     assert len(passes) > 2
     assert_allclose(passes, seen, rtol=1e-12)

@@ -25,7 +25,7 @@ from toppush.problem.losses import LOSSES
 from toppush.problem.pairwise import PAIR_SUMS, LogisticSums, PairwiseProblem, smoothed_top
 from toppush.problem.solution import Status
 from toppush.solvers import SOLVERS, pairwise
-from toppush.solvers.pairwise import TwoSides
+from toppush.solvers.pairwise import ClassVectors
 
 pytestmark = pytest.mark.sampled(2)
 
@@ -90,16 +90,16 @@ def test_shares_lie_in_the_capped_simplex_and_smoothing_costs_at_most_its_entrop
     assert np.all((top.shares >= 0.0) & (top.shares <= 1.0 / k))
     assert top.shares.sum() == pytest.approx(1.0, rel=1e-12)
     most = mu * n / k * np.log(2.0)
-    smooth = top.shares @ losses + top.bonus
+    smooth = top.shares @ losses + top.entropy
     assert top.mean * (1 - 1e-12) <= smooth <= top.mean + most + 1e-12 * top.mean
 
 
 def at_point(X, positive, problem_of, mu, weights):
     """A point with its gradient and its Newton system."""
     with LocalDesign(X, positive, n_jobs=1) as design:
-        problem, sides = problem_of(design), TwoSides(design)
+        problem, sides = problem_of(design), ClassVectors(design)
         point = problem.at(weights, sides.scores(weights), sides.cost, mu)
-        gradient = problem.lam * weights - sides.combine(*point.push)
+        gradient = problem.lam * weights - sides.combine(*point.gradient_weights)
         return point, gradient, pairwise.NewtonSystem(problem, sides, point)
 
 
@@ -119,7 +119,7 @@ def test_slopes_and_bends_are_differences(name, rng):
     ahead, step = rng.normal(size=4), 1e-6
     change = (at(weights + step * ahead)[1] - at(weights - step * ahead)[1]) / (2 * step)
     with LocalDesign(X, positive, n_jobs=1) as design:
-        problem, sides = problem_of(design), TwoSides(design)
+        problem, sides = problem_of(design), ClassVectors(design)
         point = problem.at(weights, sides.scores(weights), sides.cost, mu)
         newton = pairwise.NewtonSystem(problem, sides, point)
         assert_allclose(newton._product(ahead), change, rtol=1e-5, atol=1e-5 * abs(change).max())
@@ -214,7 +214,7 @@ def test_all_negatives_are_the_mean_over_all_pairs(name, rng):
 @pytest.mark.parametrize("formed", [1000, 0])
 @every_loss
 def test_weights_are_repetitions_and_zero_is_absence(name, formed, rng, monkeypatch):
-    monkeypatch.setattr(pairwise, "MOST_FORMED", formed)
+    monkeypatch.setattr(pairwise, "MAX_FORMED", formed)
     X, positive = some_rows(rng, n_rows=150, n_features=5)
     weight = rng.integers(0, 3, len(X)).astype(float)
     given = {"top": 6, "pairwise": True, "loss": name, "tol": 1e-7}
@@ -313,14 +313,14 @@ def test_who_watches_may_stop_it():
         seen.append((history[-1], threshold))
         return len(seen) == 3
 
-    solution = solved(*rows(), lam=1e-3, k=20, watch=watch)
+    solution = solved(*rows(), lam=1e-3, k=20, callback=watch)
     assert (solution.status, solution.n_iter) == (Status.STOPPED, 3)
     assert solved(*rows(), lam=1e-3, k=20, max_iter=2).status is Status.MAX_ITER
 
 
 def test_many_features_go_without_a_matrix(monkeypatch):
     formed = solved(*rows(), lam=1e-2, k=30, tol=1e-6)
-    monkeypatch.setattr(pairwise, "MOST_FORMED", 0)
+    monkeypatch.setattr(pairwise, "MAX_FORMED", 0)
     other = solved(*rows(), lam=1e-2, k=30, tol=1e-6)
     assert other.upper == pytest.approx(formed.upper, rel=2e-6)
 

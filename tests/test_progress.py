@@ -19,7 +19,7 @@ from toppush.problem.losses import LOSSES
 from toppush.problem.objective import TopPushProblem
 from toppush.problem.solution import Iteration
 from toppush.solvers import SOLVERS
-from toppush.solvers.driver import Journal
+from toppush.solvers.driver import History
 
 every_solver = pytest.mark.parametrize("solver", SOLVERS)
 
@@ -197,10 +197,10 @@ def test_a_tally_counts_every_thread():
     assert stream.getvalue().count("\n") == 1
 
 
-# The journal.
+# The history.
 
 
-def test_a_journal_keeps_and_shows(rows):
+def test_a_history_keeps_and_shows(rows):
     X, y = rows
     seen = []
 
@@ -209,11 +209,11 @@ def test_a_journal_keeps_and_shows(rows):
         return len(history) == 2
 
     with LocalDesign(X, y == 1) as design:
-        journal = Journal(design, watch)
-        assert not journal.note(2.0, 1.0, np.ones(4), 0.5)
-        assert journal.note(1.5, 1.2, np.zeros(4), 0.4)
-    assert len(journal) == 2
-    assert [(at.upper, at.lower) for at in journal.history] == [(2.0, 1.0), (1.5, 1.2)]
+        history = History(design, watch)
+        assert not history.record(2.0, 1.0, np.ones(4), 0.5)
+        assert history.record(1.5, 1.2, np.zeros(4), 0.4)
+    assert len(history) == 2
+    assert [(at.upper, at.lower) for at in history.iterations] == [(2.0, 1.0), (1.5, 1.2)]
     assert [len(history) for history, *_ in seen] == [1, 2]
     assert_array_equal(seen[0][1], np.ones(4))
     assert seen[1][2] == 0.4
@@ -233,7 +233,7 @@ def test_a_watcher_sees_weights_that_belong_to_the_bounds(solver, rows):
 
     with LocalDesign(X, y == 1) as design:
         problem = TopPushProblem(design, LOSSES["truncated_quadratic"], 0.1)
-        assert SOLVERS[solver](problem, watch=watch).n_iter > 2
+        assert SOLVERS[solver](problem, callback=watch).n_iter > 2
 
 
 # In the estimator.

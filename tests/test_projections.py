@@ -10,7 +10,13 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 import reference
-from toppush.problem.numerics import ArraySides, clipped_mass, find_landing, mass_above, project
+from toppush.problem.numerics import (
+    ArraySums,
+    clipped_mass,
+    mass_above,
+    project,
+    projection_multipliers,
+)
 
 pytestmark = pytest.mark.sampled(2)
 
@@ -296,23 +302,23 @@ def test_bad_input(positives, negatives, k, sentence):
         project(np.array(positives), np.array(negatives), k)
 
 
-class CountingSides(ArraySides):
+class CountingSums(ArraySums):
     """Sides that count how often the positives are asked."""
 
     def __init__(self, positives, negatives):
         super().__init__(positives, negatives)
         object.__setattr__(self, "asked", [])
 
-    def positives(self, shift):
-        self.asked.append(shift)
-        return super().positives(shift)
+    def positives(self, alpha):
+        self.asked.append(alpha)
+        return super().positives(alpha)
 
 
 @pytest.mark.parametrize("k, at_most", [(1, 8), (2, 40), (50, 40)])
 def test_rounds_do_not_grow_with_size(k, at_most, rng):
     for size in (100, 10_000, 1_000_000):
-        counting = CountingSides(rng.normal(size=size), rng.normal(size=size))
-        find_landing(counting, k)
+        counting = CountingSums(rng.normal(size=size), rng.normal(size=size))
+        projection_multipliers(counting, k)
         assert len(counting.asked) <= at_most
 
 
@@ -320,8 +326,8 @@ def test_rounds_do_not_grow_with_size(k, at_most, rng):
 def test_rounds_are_few_for_any_spread(kind, rng):
     make = EXTREMES[kind]
     for _ in range(20):
-        counting = CountingSides(make(rng.normal(size=50)), make(rng.normal(size=50)))
-        find_landing(counting)
+        counting = CountingSums(make(rng.normal(size=50)), make(rng.normal(size=50)))
+        projection_multipliers(counting)
         assert len(counting.asked) <= 24
 
 
@@ -329,17 +335,17 @@ def test_rounds_are_few_when_a_side_is_constant(rng):
     """As at the first step of a solve, where every positive has the same target."""
     for _ in range(200):
         n_pos, n_neg = rng.integers(1, 12, size=2)
-        counting = CountingSides(np.full(n_pos, rng.normal()), rng.normal(size=n_neg))
-        find_landing(counting)
+        counting = CountingSums(np.full(n_pos, rng.normal()), rng.normal(size=n_neg))
+        projection_multipliers(counting)
         assert len(counting.asked) <= 24
 
 
 def test_a_good_guess_saves_rounds(rng):
     positives, negatives = rng.normal(size=10_000), rng.normal(size=10_000)
-    landing = find_landing(ArraySides(positives, negatives))
-    counting = CountingSides(positives, negatives)
-    again = find_landing(counting, guess=landing.shift)
-    assert again.shift == pytest.approx(landing.shift, rel=1e-12)
+    multipliers = projection_multipliers(ArraySums(positives, negatives))
+    counting = CountingSums(positives, negatives)
+    again = projection_multipliers(counting, guess=multipliers.alpha)
+    assert again.alpha == pytest.approx(multipliers.alpha, rel=1e-12)
     assert len(counting.asked) <= 2
 
 
@@ -347,8 +353,8 @@ def test_a_good_guess_saves_rounds(rng):
 @pytest.mark.parametrize("k", [1, 3])
 def test_a_bad_guess_does_no_harm(guess, k, rng):
     positives, negatives = rng.normal(size=30), rng.normal(size=30)
-    right = find_landing(ArraySides(positives, negatives), k)
-    found = find_landing(ArraySides(positives, negatives), k, guess=guess)
+    right = projection_multipliers(ArraySums(positives, negatives), k)
+    found = projection_multipliers(ArraySums(positives, negatives), k, guess=guess)
     assert found == pytest.approx(right, rel=1e-12)
 
 
@@ -363,27 +369,27 @@ def test_any_guess_does(point, kind, far):
         "far": far * 1e300,
         "near zero": far * 1e-300,
     }[kind]
-    landing = find_landing(ArraySides(positives, negatives), k, guess=guess)
-    a = np.maximum(positives - landing.shift, 0.0)
-    b = np.clip(negatives + landing.lift, 0.0, landing.cap)
+    multipliers = projection_multipliers(ArraySums(positives, negatives), k, guess=guess)
+    a = np.maximum(positives - multipliers.alpha, 0.0)
+    b = np.clip(negatives + multipliers.beta, 0.0, multipliers.cap)
     failures = reference.failures_to_be_nearest(positives, negatives, a, b, k)
     assert max(failures) <= 64 * EPS * (len(a) + len(b))
 
 
 @given(sides, ordinary, st.floats(0, 50) | st.just(np.inf))
-def test_sums_are_those_of_loops(entries, lift, cap):
-    mass, count = mass_above(entries, -lift)
-    assert mass == pytest.approx(sum(max(x + lift, 0.0) for x in entries), rel=1e-13)
-    assert count == sum(x + lift > 0.0 for x in entries)
-    clipped = clipped_mass(entries, lift, cap)
-    inside = [x for x in entries if x > -lift and not x > cap - lift]
-    above = [x for x in entries if x > -lift and x > cap - lift]
-    size = EPS * 64 * (np.abs(entries).sum() + len(entries) * (abs(lift) + min(cap, 100.0)))
-    clip = sum(min(max(x + lift, 0.0), cap) for x in entries)
+def test_sums_are_those_of_loops(entries, beta, cap):
+    mass, count = mass_above(entries, -beta)
+    assert mass == pytest.approx(sum(max(x + beta, 0.0) for x in entries), rel=1e-13)
+    assert count == sum(x + beta > 0.0 for x in entries)
+    clipped = clipped_mass(entries, beta, cap)
+    inside = [x for x in entries if x > -beta and not x > cap - beta]
+    above = [x for x in entries if x > -beta and x > cap - beta]
+    size = EPS * 64 * (np.abs(entries).sum() + len(entries) * (abs(beta) + min(cap, 100.0)))
+    clip = sum(min(max(x + beta, 0.0), cap) for x in entries)
     assert clipped.mass == pytest.approx(clip, rel=0, abs=size)
     assert clipped.n_free == len(inside)
     assert clipped.n_capped == len(above)
-    cut = sum(x + lift - cap for x in above)
+    cut = sum(x + beta - cap for x in above)
     assert clipped.excess == pytest.approx(cut, rel=0, abs=size)
 
 

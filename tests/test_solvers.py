@@ -215,7 +215,7 @@ def test_a_watcher_sees_each_iteration_and_may_stop(solver):
         seen.append((len(history), weights.copy(), threshold))
         return len(history) == 4
 
-    solution = solve(X, positive, lam=1e-2, tol=1e-12, watch=watch, solver=solver)
+    solution = solve(X, positive, lam=1e-2, tol=1e-12, callback=watch, solver=solver)
     assert [count for count, *_ in seen] == [1, 2, 3, 4]
     assert solution.status is Status.STOPPED
     assert_array_equal(solution.weights, seen[-1][1])

@@ -20,8 +20,8 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from reproduce.baselines.interior_point import Batch, Remembered, ShiftedMachines
 from toppush.baselines.ranker import COUNT, POSITIVE, SHARED, Constraints, Task, WeightedRanker
 from toppush.designs.rows import ExactRows
-from toppush.problem.solution import Solution, Status, proven_below
-from toppush.solvers.driver import Journal, Watch
+from toppush.problem.solution import Solution, Status, safe_lower_bound
+from toppush.solvers.driver import Callback, History
 from toppush.system.threads import in_threads
 from toppush.types import Array, Labels, Matrix, Where
 
@@ -176,7 +176,7 @@ class AccuracyAtTop(WeightedRanker):
             partial(solve, max_iter=self.max_iter),
             tol=self.tol,
             n_jobs=task.design.n_jobs,
-            watch=task.watch,
+            callback=task.watch,
         )
         self.feasible_ = search.best.miss == 0.0
         weights = task.design.narrow(basis.widen(solution.weights))
@@ -317,17 +317,17 @@ class QuantileSearch:
         *,
         tol: float,
         n_jobs: int,
-        watch: Watch | None,
+        callback: Callback | None,
     ) -> Solution:
         """Round after round, try the open rows nearest to the best weights' quantile."""
-        journal, stopped = Journal(basis, watch), False
+        history, stopped = History(basis, callback), False
         while not stopped and (batches := self._next(n_jobs)):
             for batch in in_threads(partial(solve, tol=tol), batches, n_jobs):
                 self.take(batch, tol)
             basis.passes = float(self.n_iter)
-            latest = self._solution(basis, journal)
-            stopped = journal.note(latest.upper, latest.lower, latest.weights, latest.threshold)
-        found = self._solution(basis, journal)
+            latest = self._solution(basis, history)
+            stopped = history.record(latest.upper, latest.lower, latest.weights, latest.threshold)
+        found = self._solution(basis, history)
         return replace(found, status=Status.STOPPED) if stopped else found
 
     def _next(self, n_batches: int) -> list[Where]:
@@ -371,7 +371,7 @@ class QuantileSearch:
     def _rank(self, found: Chosen) -> tuple[float, float]:
         return (found.miss if self.by_quantile else 0.0), found.objective
 
-    def _solution(self, basis: Basis, journal: Journal) -> Solution:
+    def _solution(self, basis: Basis, history: History) -> Solution:
         """The record of the best, or of weights of zero if no objective is a number."""
         best = self.best
         if not np.isfinite(best.objective):
@@ -381,8 +381,8 @@ class QuantileSearch:
             threshold=basis.threshold(best.weights, best.quantile),
             dual=np.empty(0),
             upper=best.objective,
-            lower=proven_below(best.objective, float(self.bound.min())),
+            lower=safe_lower_bound(best.objective, float(self.bound.min())),
             n_iter=self.n_iter,
             status=Status.MAX_ITER if self.unfinished else Status.CONVERGED,
-            history=tuple(journal.history),
+            history=tuple(history.iterations),
         )

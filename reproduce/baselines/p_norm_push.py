@@ -15,8 +15,8 @@ from reproduce.baselines.pairs import Limits, Pair, TwoClasses
 from toppush.baselines.ranker import POSITIVE, SHARED, Constraints, Task, WeightedRanker
 from toppush.problem.losses import LOSSES, Loss
 from toppush.problem.pairwise import PAIR_SUMS
-from toppush.problem.solution import Solution, Status, proven_below
-from toppush.solvers.driver import Journal
+from toppush.problem.solution import Solution, Status, safe_lower_bound
+from toppush.solvers.driver import History
 from toppush.types import Array
 
 
@@ -185,7 +185,7 @@ class _Certified:
 
     def __init__(self, problem: PNormProblem, limits: Limits) -> None:
         self._problem, self._tol = problem, limits.tol
-        self.journal = Journal(problem.rows.design, limits.watch)
+        self.history = History(problem.rows.design, limits.watch)
         self.weights = np.zeros(problem.rows.design.n_features)
         self.upper, self.lower, self.threshold = np.inf, 0.0, 0.0
         self.status = Status.MAX_ITER
@@ -217,7 +217,7 @@ class _Certified:
 
     def note(self, _: Array) -> None:
         """Tell of an iteration, and end SciPy's if it was the last."""
-        if self.journal.note(self.upper, self.lower, self.weights, self.threshold):
+        if self.history.record(self.upper, self.lower, self.weights, self.threshold):
             self.status = Status.STOPPED
             raise StopIteration
         if self.is_proven():
@@ -233,15 +233,15 @@ def minimise(problem: PNormProblem, limits: Limits) -> Solution:
         optimize.minimize(found, start, jac=True, method="L-BFGS-B", **call)
     if found.is_proven():
         found.status = Status.CONVERGED
-    elif found.status is Status.MAX_ITER and len(found.journal) < n_most:
+    elif found.status is Status.MAX_ITER and len(found.history) < n_most:
         found.status = Status.STALLED
     return Solution(
         weights=found.weights,
         threshold=found.threshold,
         dual=np.empty(0),
         upper=found.upper,
-        lower=proven_below(found.upper, found.lower),
-        n_iter=max(1, len(found.journal)),
+        lower=safe_lower_bound(found.upper, found.lower),
+        n_iter=max(1, len(found.history)),
         status=found.status,
-        history=tuple(found.journal.history),
+        history=tuple(found.history.iterations),
     )

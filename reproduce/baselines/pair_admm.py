@@ -77,7 +77,7 @@ class Alternation:
     ) -> None:
         self.problem, self.rows, self.penalty, self.tol = problem, rows, penalty, tol
         self.bounds, self.cost = Bounds(rows, problem.at_zero()), rows.weights[0]
-        self.standing = self.bounds.standing
+        self.state = self.bounds.state
         n_pos, n_neg = (side.size for side in rows.weights)
         self.total = problem.design.total_cost
         self.duals = np.zeros((n_neg, n_pos))
@@ -93,7 +93,7 @@ class Alternation:
     def begin(self) -> None:
         self.advance()
 
-    def ended(self) -> Status | None:
+    def status(self) -> Status | None:
         """Whether the gap is closed, or the weights overflow."""
         return self.bounds.outcome(self.tol, still=not np.isfinite(self.weights).all())
 

@@ -24,7 +24,7 @@ from reproduce.baselines.pairs import (
 from toppush.designs import Block
 from toppush.problem.objective import TopPushProblem
 from toppush.problem.solution import Solution, Status
-from toppush.solvers.paper import FAR, MIN_ITER
+from toppush.solvers.paper import MAX_OBJECTIVE, MIN_ITER
 from toppush.types import Array
 
 ROUNDING = 8 * float(np.finfo(np.float64).eps)
@@ -46,7 +46,7 @@ class PublishedSteps:
     def __init__(self, problem: TopPushProblem, rows: TwoClasses, tol: float) -> None:
         self.problem, self.rows, self.tol, self.n_steps = problem, rows, tol, 0
         self.bounds = Bounds(rows, problem.at_zero(), latest=True)
-        self.standing = self.bounds.standing
+        self.state = self.bounds.state
 
     def begin(self) -> None:
         """One step from zero."""
@@ -69,12 +69,12 @@ class PublishedSteps:
         self.scores = rows.scores(push / problem.scale)
         _judge(problem, push, landed, self.bounds)
 
-    def ended(self) -> Status | None:
+    def status(self) -> Status | None:
         """Whether the dual objective has settled, and not far above zero's."""
         bounds, before = self.bounds, self.before
         if self.n_steps < MIN_ITER or abs(bounds.lower - before) > self.tol * abs(before):
             return None
-        far = bounds.upper > FAR * self.problem.at_zero() or not bounds.found_any
+        far = bounds.upper > MAX_OBJECTIVE * self.problem.at_zero() or not bounds.found_any
         return Status.DIVERGED if far else Status.SETTLED
 
 
@@ -100,7 +100,7 @@ class ProjectedSteps:
     def __init__(self, problem: TopPushProblem, rows: TwoClasses, tol: float) -> None:
         self.problem, self.rows, self.tol = problem, rows, tol
         self.bounds, self.still = Bounds(rows, problem.at_zero()), False
-        self.momentum, self.previous_momentum, self.standing = 1.0, 0.0, self.bounds.standing
+        self.momentum, self.previous_momentum, self.state = 1.0, 0.0, self.bounds.state
         self.objective = 0.0  # D/m; 0 at zero for every loss
         n_pos, n_neg = (side.size for side in rows.weights)
         zeros, features = (np.zeros(n_pos), np.zeros(n_neg)), np.zeros(problem.design.n_features)
@@ -113,7 +113,7 @@ class ProjectedSteps:
     def begin(self) -> None:
         self.advance()
 
-    def ended(self) -> Status | None:
+    def status(self) -> Status | None:
         """Whether the gap is closed, or a step without momentum does not move."""
         return self.bounds.outcome(self.tol, still=self.still)
 

@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 
 from reproduce.baselines.pairs import Limits, Pair, TwoClasses, row_chunks
 from toppush.problem.losses import Hinge, Loss
-from toppush.problem.solution import Solution, Status, proven_below
-from toppush.solvers.driver import Method, Standing, follow, solving
+from toppush.problem.solution import Solution, Status, safe_lower_bound
+from toppush.solvers.driver import Method, State, follow, solving
 from toppush.types import Array
 
 MAX_ROUNDS = 300
@@ -250,7 +250,7 @@ class Bounds:
             self.lower, self._sums = lower, (landed.per_positive, landed.per_negative)
         self._gaps.append(self.upper - self.lower)
 
-    def standing(self) -> Standing:
+    def state(self) -> State:
         """Both bounds, and the weights of the upper one with their threshold."""
         return self.upper, self.lower, self._weights, self._threshold
 
@@ -269,7 +269,7 @@ class Bounds:
 
     def solution(self, status: Status, n_iter: int) -> Solution:
         """The record."""
-        dual, lower = self._rows.join(*self._sums), proven_below(self.upper, self.lower)
+        dual, lower = self._rows.join(*self._sums), safe_lower_bound(self.upper, self.lower)
         return Solution(self._weights, self._threshold, dual, self.upper, lower, n_iter, status)
 
 
@@ -281,8 +281,8 @@ class PairMethod(Method, Protocol):
 
 def followed(make: Callable[[], PairMethod], rows: TwoClasses, limits: Limits) -> Solution:
     """Make and run a method over pairs."""
-    with solving(rows.design, limits.watch) as journal:
+    with solving(rows.design, limits.watch) as history:
         method = make()
-        status = follow(method, journal, max_iter=limits.max_iter)
-        found = method.bounds.solution(status, len(journal))
-    return journal.settled(found)
+        status = follow(method, history, max_iter=limits.max_iter)
+        found = method.bounds.solution(status, len(history))
+    return history.complete(found)

@@ -11,8 +11,8 @@ import numpy as np
 
 from toppush.designs import Block, Design
 from toppush.problem.losses import LOSSES, Hinge, Loss
-from toppush.solvers.driver import Watch
-from toppush.solvers.pairwise import TwoSides
+from toppush.solvers.driver import Callback
+from toppush.solvers.pairwise import ClassVectors
 from toppush.types import Array
 
 CHUNK = 1 << 15
@@ -31,7 +31,7 @@ class Limits(NamedTuple):
 
     tol: float
     max_iter: int
-    watch: Watch | None = None
+    watch: Callback | None = None
 
 
 def row_chunks(n_rows: int, width: int) -> Iterator[slice]:
@@ -54,7 +54,7 @@ def require_pairs(n_pos: int, n_neg: int, max_pairs: int, bytes_per_pair: int) -
         )
 
 
-class TwoClasses(TwoSides):
+class TwoClasses(ClassVectors):
     """The scores of the positives and of the negatives as two vectors, and back to features.
 
     Methods over pairs meet every positive with every negative, so these vectors leave the

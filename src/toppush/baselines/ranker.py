@@ -25,8 +25,8 @@ from toppush.models.base import (
     warn_if_unfinished,
 )
 from toppush.problem.solution import Iteration, Solution
-from toppush.solvers.driver import Watch
-from toppush.solvers.scaling import answer_in
+from toppush.solvers.driver import Callback
+from toppush.solvers.scaling import unscale
 from toppush.types import Array, Labels, Matrix
 
 Constraints = dict[str, list[object]]
@@ -50,7 +50,7 @@ class Task(NamedTuple):
     """Those of the design."""
     form: Scaling
     """In which they are."""
-    watch: Watch | None
+    watch: Callback | None
 
     @property
     def row_weights(self) -> Array:
@@ -106,7 +106,7 @@ class BaselineRanker(LinearRanker):
             tasks.end()
         return self
 
-    def _solve_usual(self, given: TrainingRows, watch: Watch | None) -> tuple[Solution, float]:
+    def _solve_usual(self, given: TrainingRows, watch: Callback | None) -> tuple[Solution, float]:
         """The solution for the rows as given, found on rows in a usual form.
 
         The problems see differences of scores alone, so a shift of all rows changes nothing.
@@ -118,7 +118,7 @@ class BaselineRanker(LinearRanker):
         with design, np.errstate(over="ignore", invalid="ignore"):
             require_both(design, given.classes)
             found, at_zero = self._solve(Task(design, given, rows, form, watched(watch, form)))
-        weights, threshold = answer_in(form, design.widen(found.weights), found.threshold)
+        weights, threshold = unscale(form, design.widen(found.weights), found.threshold)
         return replace(found, weights=weights, threshold=threshold), at_zero
 
     def _warn_if_zero(self, at_zero: float) -> None:
@@ -134,13 +134,13 @@ class BaselineRanker(LinearRanker):
             )
 
 
-def watched(watch: Watch | None, form: Scaling) -> Watch | None:
+def watched(watch: Callback | None, form: Scaling) -> Callback | None:
     """A watcher that is told of the rows as they were given."""
     if watch is None:
         return None
 
     def tell(history: tuple[Iteration, ...], weights: Array, threshold: float) -> bool:
-        return watch(history, *answer_in(form, weights, threshold))
+        return watch(history, *unscale(form, weights, threshold))
 
     return tell
 

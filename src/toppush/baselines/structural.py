@@ -73,7 +73,7 @@ class CuttingPlaneRanker(BaselineRanker):
         counts = weight > 0.0
         risk = self._risk(weight[positive & counts], weight[~positive & counts])
         problem = RiskProblem(task.design, risk, float(self.C), task.ridge(1.0))
-        solution = cutting_plane(problem, tol=self.tol, max_iter=self.max_iter, watch=task.watch)
+        solution = cutting_plane(problem, tol=self.tol, max_iter=self.max_iter, callback=task.watch)
         return solution, problem.at_zero()
 
     def _risk(self, positive_weight: Array, negative_weight: Array) -> Risk:

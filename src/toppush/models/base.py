@@ -26,7 +26,7 @@ from toppush.models.progress import LiveLine
 from toppush.problem.objective import TopProblem
 from toppush.problem.solution import Iteration, Solution
 from toppush.solvers import zero_is_optimal
-from toppush.solvers.driver import Watch
+from toppush.solvers.driver import Callback
 from toppush.tables.validation import validated
 from toppush.types import Array, Labels, Mask, Matrix
 
@@ -259,7 +259,7 @@ class Following:
         self._tasks = tasks
 
     @property
-    def watch(self) -> Watch | None:
+    def watch(self) -> Callback | None:
         """What a solver is to call, if anybody follows."""
         return None if self._line is None and self._tasks is None else self._note
 

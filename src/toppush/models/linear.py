@@ -185,7 +185,7 @@ class TopPush(LinearRanker):
                     tol=self.tol,
                     max_iter=self.max_iter,
                     start=self._start(given.rows.shape[0]),
-                    watch=following.watch,
+                    callback=following.watch,
                 )
                 following.end(solution)
             self.top_ = problem.k

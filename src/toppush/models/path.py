@@ -235,7 +235,7 @@ def follow_solvable(
 def _solved(design: Design, grid: Grid, top: float, lam: float, start: Solution | None) -> Solution:
     problem = FAMILIES[grid.pairwise](design, LOSSES[grid.loss], lam, count_top(top, design.n_neg))
     watch = partial(is_near, problem.at_zero()) if grid.rough else None
-    return solve(problem, tol=grid.tol, max_iter=1000, start=start, watch=watch)
+    return solve(problem, tol=grid.tol, max_iter=1000, start=start, callback=watch)
 
 
 def is_near(at_zero: float, history: tuple[Iteration, ...], *_: object) -> bool:

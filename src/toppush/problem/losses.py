@@ -16,7 +16,7 @@ from toppush.types import Array as Array
 
 
 class Loss(Protocol):
-    """What a solver may ask of a loss; every method works elementwise."""
+    """What a solver needs of a loss; the methods work elementwise."""
 
     name: ClassVar[str]
     dual_limit: ClassVar[float]
@@ -28,7 +28,7 @@ class Loss(Protocol):
         """l(t)."""
 
     def slope(self, violation: Array) -> Array:
-        """l'(t), which is the dual that belongs to t."""
+        """l'(t), the dual of t."""
 
     def curvature(self, violation: Array) -> Array:
         """l''(t), from the right where l' has a kink."""
@@ -37,13 +37,13 @@ class Loss(Protocol):
         """l*(a), infinite outside the domain."""
 
     def conjugate_slope(self, dual: Array) -> Array:
-        """l*'(a), which is the violation that belongs to a."""
+        """l*'(a), the violation of a."""
 
     def raised(self, mean: float, by: float) -> float:
         """A bound on the mean of losses if no violation rises by more than `by`."""
 
-    def dual_prox(self, point: Array, stiffness: Array | float) -> tuple[Array, Array]:
-        """Minimiser a of l*(a) + stiffness/2 (a - point)^2, and da/dpoint."""
+    def dual_prox(self, point: Array, weight: Array | float) -> tuple[Array, Array]:
+        """Minimiser a of l*(a) + weight/2 (a - point)^2, and da/dpoint."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class TruncatedQuadratic:
 
     def value(self, violation: Array) -> Array:
         xp = namespace(violation)
-        with np.errstate(over="ignore"):  # infinity is the honest value past t = 1e154
+        with np.errstate(over="ignore"):  # infinite past t = 1e154
             return xp.square(xp.maximum(1.0 + violation, 0.0))
 
     def slope(self, violation: Array) -> Array:
@@ -80,10 +80,10 @@ class TruncatedQuadratic:
         raised = math.sqrt(mean) + by
         return raised * raised
 
-    def dual_prox(self, point: Array, stiffness: Array | float) -> tuple[Array, Array]:
+    def dual_prox(self, point: Array, weight: Array | float) -> tuple[Array, Array]:
         xp = namespace(point)
-        dual = xp.maximum(1.0 + stiffness * point, 0.0) / (stiffness + 0.5)
-        return dual, xp.where(dual > 0.0, stiffness / (stiffness + 0.5), 0.0)
+        dual = xp.maximum(1.0 + weight * point, 0.0) / (weight + 0.5)
+        return dual, xp.where(dual > 0.0, weight / (weight + 0.5), 0.0)
 
 
 @dataclass(frozen=True)
@@ -120,22 +120,22 @@ class Logistic:
         """The slope is at most 1, and at most the loss."""
         return min(mean + by, max(mean, TINY) * _exp(by))
 
-    def dual_prox(self, point: Array, stiffness: Array | float) -> tuple[Array, Array]:
-        """Newton on the violation t in t + stiffness l'(t) = stiffness point.
+    def dual_prox(self, point: Array, weight: Array | float) -> tuple[Array, Array]:
+        """Newton on the violation t in t + weight l'(t) = weight point.
 
         The equation is mirrored at point = 1/2, so that t <= 0 and l'(t) lies within a factor
         of two of e^t; e^t in its place gives the start, and five steps give full precision.
         """
         xp, mirrored = namespace(point), point > 0.5
-        goal = stiffness * xp.where(mirrored, 1.0 - point, point)
-        violation = goal - xp.wrightomega(goal + xp.log(stiffness))
+        goal = weight * xp.where(mirrored, 1.0 - point, point)
+        violation = goal - xp.wrightomega(goal + xp.log(weight))
         for _ in range(5):
             dual = xp.expit(violation)
-            residual = violation + stiffness * dual - goal
-            violation = violation - residual / (1.0 + stiffness * dual * (1.0 - dual))
+            residual = violation + weight * dual - goal
+            violation = violation - residual / (1.0 + weight * dual * (1.0 - dual))
         dual = xp.expit(violation)
-        bend = stiffness * dual * xp.expit(-violation)
-        return xp.where(mirrored, xp.expit(-violation), dual), bend / (1.0 + bend)
+        curvature = weight * dual * xp.expit(-violation)
+        return xp.where(mirrored, xp.expit(-violation), dual), curvature / (1.0 + curvature)
 
 
 @dataclass(frozen=True)
@@ -147,7 +147,7 @@ class Exponential:
     conjugate_curvature: ClassVar[float | None] = None
 
     def value(self, violation: Array) -> Array:
-        with np.errstate(over="ignore"):  # infinity is the honest value past t = 709
+        with np.errstate(over="ignore"):  # infinite past t = 709
             return namespace(violation).exp(violation)
 
     def slope(self, violation: Array) -> Array:
@@ -170,11 +170,11 @@ class Exponential:
         """The slope is the loss."""
         return max(mean, TINY) * _exp(by)
 
-    def dual_prox(self, point: Array, stiffness: Array | float) -> tuple[Array, Array]:
-        """Stiffness a + log(stiffness a) = stiffness point + log stiffness: Wright's omega."""
+    def dual_prox(self, point: Array, weight: Array | float) -> tuple[Array, Array]:
+        """Weight a + log(weight a) = weight point + log weight: Wright's omega."""
         xp = namespace(point)
-        omega = xp.wrightomega(stiffness * point + xp.log(stiffness))
-        return omega / stiffness, omega / (1.0 + omega)
+        omega = xp.wrightomega(weight * point + xp.log(weight))
+        return omega / weight, omega / (1.0 + omega)
 
 
 @dataclass(frozen=True)
@@ -209,9 +209,9 @@ class Hinge:
         """The slope is at most 1."""
         return mean + by
 
-    def dual_prox(self, point: Array, stiffness: Array | float) -> tuple[Array, Array]:
-        """Minimiser of -a + stiffness/2 (a - point)^2 on [0, 1], and da/dpoint."""
-        free = point + 1.0 / stiffness
+    def dual_prox(self, point: Array, weight: Array | float) -> tuple[Array, Array]:
+        """Minimiser of -a + weight/2 (a - point)^2 on [0, 1], and da/dpoint."""
+        free = point + 1.0 / weight
         return np.clip(free, 0.0, 1.0), np.where((free > 0.0) & (free < 1.0), 1.0, 0.0)
 
 
@@ -223,4 +223,4 @@ def _exp(power: float) -> float:
 LOSSES: dict[str, Loss] = {
     loss.name: loss for loss in (TruncatedQuadratic(), Logistic(), Exponential())
 }
-"""Those that TopPush takes; the hinge is not among them, as it has no slope at its kink."""
+"""The losses of TopPush; without the hinge, which has no slope at its kink."""

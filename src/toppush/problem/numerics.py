@@ -1,11 +1,16 @@
-"""The mean of a list's top and the nearest point of the dual's domain, found from sums alone.
+"""Root finding, the mean of the k greatest, the projection onto the dual's domain, and rounding.
 
-No search holds the rows: each takes a function that answers for all rows at once, wherever they
-live, and needs a handful of rounds; a bound on the rounds holds for any input.
+No search holds the rows: each takes a function that returns sums over all rows, wherever they are
+stored, and needs a handful of evaluations, with an upper limit for any input.
 
-The domain is a >= 0, b >= 0, sum a = sum b, and b_j <= (sum a) / k for the top-k family. The
-nearest point is a = (point - shift)_+ on the positives' side and b = clip(point + lift, 0, cap)
-on the negatives', with shift = lift and no cap when k = 1. Paper: gamma -> shift.
+The dual's domain is a >= 0, b >= 0, sum a = sum b, and b_j <= (sum a) / k for the top-k family.
+The projection is a = max(point - alpha, 0) on the positives and b = clip(point + beta, 0, cap) on
+the negatives; alpha and beta are the multipliers of the two sums (the paper's gamma). For k = 1
+they are equal and there is no cap.
+
+A sum of n products in float64 is off by at most n u / (1 - n u) times the sum of their sizes,
+u = 2^-53, in whatever order they are added (Higham, Accuracy and Stability, section 3.1). Bounds
+are rounded outward by that much.
 """
 
 from collections.abc import Callable
@@ -17,16 +22,21 @@ import numpy as np
 from toppush.designs.arrays import namespace, number
 from toppush.types import Array
 
+UNIT = 0.5 * float(np.finfo(np.float64).eps)
+TINY = float(np.finfo(np.float64).tiny)
+"""More than what underflows in a sum."""
+SUMMED = 256
+"""Roundings in NumPy's sum of a vector, which adds halves, and in the few steps around it."""
 MAX_ROUNDS = 300
 ROUNDING = 8 * float(np.finfo(np.float64).eps)
-Answer = tuple[float, float, float]
+Evaluation = tuple[float, float, float]
 MIN_SCALE, MAX_SCALE = 1e-290, 1e290
-FEWEST = 1e-3
-"""Least rate at which the positives' mass may be taken to fall, where rounding leaves none."""
+MIN_RATE = 1e-3
+"""Least rate at which the positives' mass falls in alpha, where rounding leaves none."""
 
 
 def root(
-    ask: Callable[[float], Answer],
+    evaluate: Callable[[float], Evaluation],
     low: float,
     high: float,
     guess: float,
@@ -35,7 +45,7 @@ def root(
 ) -> float:
     """Where a non-increasing function crosses zero between `low` and `high`.
 
-    `ask(level)` gives the function's value, its slope (<= 0) and the size of the terms that
+    `evaluate(level)` gives the function's value, its slope (<= 0) and the size of the terms that
     cancel in the value, which sets what rounding can resolve. Newton's step is taken while it
     stays inside the bracket and halves the value; otherwise the bracket is halved in the order
     of floating-point numbers, which ends after 64 halvings whatever the scale. A piecewise
@@ -44,7 +54,7 @@ def root(
     """
     level, previous = min(max(guess, low), high), np.inf
     for _ in range(MAX_ROUNDS):
-        value, slope, size = ask(level)
+        value, slope, size = evaluate(level)
         step = -value / slope if slope < 0.0 else np.nan
         if abs(value) <= tolerance * size or abs(step) <= ROUNDING * abs(level):
             return min(max(level + step, low), high) if np.isfinite(step) else level
@@ -59,7 +69,7 @@ def root(
 
 
 def halfway(low: float, high: float) -> float:
-    """The middle of two floats in the order of all floats: 0 lies half-way from -inf to inf."""
+    """The middle of two floats in the order of all floats: 0 is half-way from -inf to inf."""
     order = (_ordinal(low) + _ordinal(high)) // 2
     bits = np.int64(order if order >= 0 else -order)
     size = float(bits.view(np.float64))
@@ -72,7 +82,7 @@ def _ordinal(number: float) -> int:
 
 
 def top_mean(
-    ask: Callable[[float], tuple[float, float]],
+    evaluate: Callable[[float], tuple[float, float]],
     k: float,
     low: float,
     high: float,
@@ -81,12 +91,12 @@ def top_mean(
 ) -> tuple[float, float]:
     """Mean of the k greatest of some numbers between `low` and `high`, and a level attaining it.
 
-    `ask(level)` gives the sum of (number - level)_+ and how many numbers lie above `level`.
+    `evaluate(level)` gives the sum of (number - level)_+ and how many numbers lie above `level`.
     The mean is the least value of level + sum (number - level)_+ / k over the level, a convex
     piecewise linear function; the two tangents that bracket its minimum meet at the next
     level, and every third round halves the bracket instead.
     """
-    excess, above = ask(low)
+    excess, above = evaluate(low)
     if above <= k:
         return low + excess / k, low
     left, right = (low, low + excess / k, 1.0 - above / k), (high, high, 1.0)
@@ -103,7 +113,7 @@ def top_mean(
             if n_round == 0 and guess is not None:
                 continue
             break
-        excess, above = ask(level)
+        excess, above = evaluate(level)
         value, slope = level + excess / k, 1.0 - above / k
         if slope == 0.0:
             return value, level
@@ -115,128 +125,128 @@ def top_mean(
 
 
 def _meeting(left: tuple[float, float, float], right: tuple[float, float, float]) -> float:
-    """Where the tangents (at, value, slope) on the two sides of a minimum cross."""
+    """Where two tangents (at, value, slope) on either side of a minimum cross."""
     (at, value, slope), (other, other_value, other_slope) = left, right
     return at + (other_value - value - other_slope * (other - at)) / (slope - other_slope)
 
 
-class Landing(NamedTuple):
-    """The three numbers that fix the nearest point."""
+class Multipliers(NamedTuple):
+    """The three numbers that determine the projection."""
 
-    shift: float
-    lift: float
+    alpha: float
+    beta: float
     cap: float
 
 
 class Clipped(NamedTuple):
-    """Sums over clip(entry + lift, 0, cap): its total, who is inside, who is above."""
+    """Sums over clip(entry + beta, 0, cap): the total, and how many are inside and above."""
 
     mass: float
     n_free: float
     n_capped: float
     excess: float
-    """What the cap cuts off: the sum of (entry + lift - cap)_+."""
+    """Sum of (entry + beta - cap)_+."""
 
 
 class Extent(NamedTuple):
-    """Where the entries to project lie."""
+    """The range of the entries to project."""
 
     top_positive: float
-    """Greatest entry of the positives' side; infinite if no shift brings its mass to zero."""
+    """Greatest entry of the positives; infinite if no alpha brings their mass to zero."""
     top_negative: float
     low_negative: float
     capacity: float = np.inf
-    """Mass that the positives' side cannot exceed."""
+    """Upper limit of the positives' mass."""
 
 
-class Sides(Protocol):
-    """Sums over the two sides of the point to project, wherever the entries live."""
+class PointSums(Protocol):
+    """Sums over both classes' entries of the point to project."""
 
     def extent(self) -> Extent:
         """Greatest and least entries."""
 
-    def positives(self, shift: float) -> tuple[float, float]:
-        """Mass sum a(shift), and how fast it falls as shift grows."""
+    def positives(self, alpha: float) -> tuple[float, float]:
+        """Mass sum a(alpha), and minus its derivative."""
 
-    def negatives(self, lift: float, cap: float) -> Clipped:
-        """Mass sum clip(entry + lift, 0, cap) and its parts."""
+    def negatives(self, beta: float, cap: float) -> Clipped:
+        """Mass sum clip(entry + beta, 0, cap) and its parts."""
 
 
-def find_landing(sides: Sides, k: int = 1, *, guess: float = 0.0) -> Landing:
-    """Shift, lift and cap of the nearest point; about five rounds of sums for k = 1.
+def projection_multipliers(sums: PointSums, k: int = 1, *, guess: float = 0.0) -> Multipliers:
+    """The multipliers of the projection; about five rounds of sums for k = 1.
 
-    For k > 1 it is a search for the cap, where each cap costs a search for the shift and one
-    for the lift that give both sides the mass k cap. The squared distance is convex in that
-    mass, with slope lift - shift - excess / k.
+    For k > 1 it is a search for the cap, where each cap takes a search for alpha and one for beta
+    that give both classes the mass k cap. The squared distance is convex in that mass, with slope
+    beta - alpha - excess / k.
     """
-    extent = sides.extent()
+    extent = sums.extent()
     if k == 1:
-        return _find_uncapped(sides, extent, guess)
-    if extent.top_positive + _negatives_top_mean(sides, extent, k) <= 0.0:
-        return Landing(extent.top_positive, -extent.top_negative, 0.0)
-    shift = lift = guess
+        return _uncapped_multipliers(sums, extent, guess)
+    if extent.top_positive + _negatives_top_mean(sums, extent, k) <= 0.0:
+        return Multipliers(extent.top_positive, -extent.top_negative, 0.0)
+    alpha = beta = guess
 
-    def pull(cap: float) -> tuple[float, float, float]:
-        nonlocal shift, lift
-        shift = _shift_for(sides, extent, k * cap, shift)
-        lift = _lift_for(sides, extent, k * cap, cap, lift)
-        fall = max(sides.positives(shift)[1], FEWEST)
-        _, n_free, n_capped, excess = sides.negatives(lift, cap)
-        lift_rise = (k - n_capped) / n_free if n_free else 0.0
-        slope = k / fall + lift_rise * (1.0 - n_capped / k) + n_capped / k
-        # The last term is how far the shift and the lift are known, the mass being rounded.
-        size = abs(shift) + abs(lift) + excess / k + k * cap / min(fall, n_free or 1.0)
-        return shift + excess / k - lift, -slope, size
+    def slope_at(cap: float) -> tuple[float, float, float]:
+        nonlocal alpha, beta
+        alpha = _alpha_for(sums, extent, k * cap, alpha)
+        beta = _beta_for(sums, extent, k * cap, cap, beta)
+        fall = max(sums.positives(alpha)[1], MIN_RATE)
+        _, n_free, n_capped, excess = sums.negatives(beta, cap)
+        beta_rate = (k - n_capped) / n_free if n_free else 0.0
+        derivative = k / fall + beta_rate * (1.0 - n_capped / k) + n_capped / k
+        # The last term bounds the error of alpha and beta, the mass being rounded.
+        size = abs(alpha) + abs(beta) + excess / k + k * cap / min(fall, n_free or 1.0)
+        return alpha + excess / k - beta, -derivative, size
 
-    start = 0.5 * max(sides.positives(shift)[0], sides.negatives(lift, np.inf).mass) / k
-    cap = root(pull, 0.0, extent.capacity / k, max(start, np.finfo(float).tiny))
-    pull(cap)
-    return Landing(shift, lift, cap)
+    start = 0.5 * max(sums.positives(alpha)[0], sums.negatives(beta, np.inf).mass) / k
+    cap = root(slope_at, 0.0, extent.capacity / k, max(start, np.finfo(float).tiny))
+    slope_at(cap)
+    return Multipliers(alpha, beta, cap)
 
 
-def _find_uncapped(sides: Sides, extent: Extent, guess: float) -> Landing:
-    def imbalance(shift: float) -> tuple[float, float, float]:
-        mass, fall = sides.positives(shift)
-        other, n_free, _, _ = sides.negatives(shift, np.inf)
-        return mass - other, -fall - n_free, mass + other
+def _uncapped_multipliers(sums: PointSums, extent: Extent, guess: float) -> Multipliers:
+    def imbalance(alpha: float) -> tuple[float, float, float]:
+        mass, fall = sums.positives(alpha)
+        of_negatives, n_free, _, _ = sums.negatives(alpha, np.inf)
+        return mass - of_negatives, -fall - n_free, mass + of_negatives
 
     low = -extent.top_negative
-    shift = root(imbalance, low, max(low, extent.top_positive), guess)
-    return Landing(shift, shift, np.inf)
+    alpha = root(imbalance, low, max(low, extent.top_positive), guess)
+    return Multipliers(alpha, alpha, np.inf)
 
 
-def _negatives_top_mean(sides: Sides, extent: Extent, k: int) -> float:
+def _negatives_top_mean(sums: PointSums, extent: Extent, k: int) -> float:
     def above(level: float) -> tuple[float, float]:
-        mass, n_free, _, _ = sides.negatives(-level, np.inf)
+        mass, n_free, _, _ = sums.negatives(-level, np.inf)
         return mass, n_free
 
     return top_mean(above, k, extent.low_negative, extent.top_negative)[0]
 
 
-def _shift_for(sides: Sides, extent: Extent, mass: float, guess: float) -> float:
-    """The shift that leaves the positives' side with this mass."""
+def _alpha_for(sums: PointSums, extent: Extent, mass: float, guess: float) -> float:
+    """The alpha at which the positives have this mass."""
 
-    def surplus(shift: float) -> tuple[float, float, float]:
-        found, fall = sides.positives(shift)
-        return found - mass, -fall, found + mass
+    def surplus(alpha: float) -> tuple[float, float, float]:
+        current, fall = sums.positives(alpha)
+        return current - mass, -fall, current + mass
 
-    def log_surplus(shift: float) -> tuple[float, float, float]:
-        found, fall = sides.positives(shift)
-        if found <= 0.0:
+    def log_surplus(alpha: float) -> tuple[float, float, float]:
+        current, fall = sums.positives(alpha)
+        if current <= 0.0:
             return -np.inf, 0.0, 1.0
-        return float(np.log(found / mass)), -fall / found, 1.0
+        return float(np.log(current / mass)), -fall / current, 1.0
 
-    # A response that never reaches zero falls like an exponential: a line in its logarithm.
-    ask = log_surplus if extent.top_positive == np.inf else surplus
-    return root(ask, -np.inf, extent.top_positive, guess)
+    # A mass that never reaches zero falls like an exponential: a line in its logarithm.
+    evaluate = log_surplus if extent.top_positive == np.inf else surplus
+    return root(evaluate, -np.inf, extent.top_positive, guess)
 
 
-def _lift_for(sides: Sides, extent: Extent, mass: float, cap: float, guess: float) -> float:
-    """The lift that gives the negatives' side this mass; it falls as minus the lift grows."""
+def _beta_for(sums: PointSums, extent: Extent, mass: float, cap: float, guess: float) -> float:
+    """The beta at which the negatives have this mass; the search is over -beta."""
 
-    def surplus(drop: float) -> tuple[float, float, float]:
-        found, n_free, _, _ = sides.negatives(-drop, cap)
-        return found - mass, -n_free, found + mass
+    def surplus(minus_beta: float) -> tuple[float, float, float]:
+        current, n_free, _, _ = sums.negatives(-minus_beta, cap)
+        return current - mass, -n_free, current + mass
 
     return -root(surplus, extent.low_negative - cap, extent.top_negative, -guess)
 
@@ -249,7 +259,7 @@ def project(positives: Array, negatives: Array, k: int = 1) -> tuple[Array, Arra
     Parameters
     ----------
     positives, negatives : array of float
-        The point to project; finite, neither side empty.
+        The point to project; finite, neither class empty.
     k : int
         At most the number of negatives; 1 needs no cap.
 
@@ -260,8 +270,8 @@ def project(positives: Array, negatives: Array, k: int = 1) -> tuple[Array, Arra
     positives, negatives = np.asarray(positives, float), np.asarray(negatives, float)
     if not positives.size or not negatives.size:
         raise ValueError(
-            f"both sides need entries, found {positives.size} and {negatives.size}; "
-            "a projection onto equal sums has no meaning for an empty side."
+            f"both classes need entries, found {positives.size} and {negatives.size}; "
+            "a projection onto equal sums has no meaning for an empty class."
         )
     if not 1 <= k <= negatives.size:
         raise ValueError(f"k must be 1 to {negatives.size} (the number of negatives), found {k}.")
@@ -273,9 +283,9 @@ def project(positives: Array, negatives: Array, k: int = 1) -> tuple[Array, Arra
         exponent = int(np.frexp(size)[1])
         a, b = project(np.ldexp(positives, -exponent), np.ldexp(negatives, -exponent), k)
         return np.ldexp(a, exponent, out=a), np.ldexp(b, exponent, out=b)
-    landing = find_landing(ArraySides(positives, negatives), k)
-    a, b = positives - landing.shift, negatives + landing.lift
-    return np.maximum(a, 0.0, out=a), np.clip(b, 0.0, landing.cap, out=b)
+    alpha, beta, cap = projection_multipliers(ArraySums(positives, negatives), k)
+    a, b = positives - alpha, negatives + beta
+    return np.maximum(a, 0.0, out=a), np.clip(b, 0.0, cap, out=b)
 
 
 def _ends(entries: Array) -> tuple[float, float]:
@@ -283,8 +293,8 @@ def _ends(entries: Array) -> tuple[float, float]:
 
 
 @dataclass(frozen=True)
-class ArraySides:
-    """The two sides as arrays of this process."""
+class ArraySums:
+    """`PointSums` of two NumPy arrays."""
 
     on_positives: Array
     on_negatives: Array
@@ -294,17 +304,17 @@ class ArraySides:
         low, high = _ends(self.on_negatives)
         return Extent(float(self.on_positives.max()), high, low)
 
-    def positives(self, shift: float) -> tuple[float, float]:
-        """Sum and number of the entries above `shift`, as (entry - shift)_+."""
-        return mass_above(self.on_positives, shift)
+    def positives(self, alpha: float) -> tuple[float, float]:
+        """Sum of (entry - alpha)_+, and how many entries are above alpha."""
+        return mass_above(self.on_positives, alpha)
 
-    def negatives(self, lift: float, cap: float) -> Clipped:
-        """Sums of clip(entry + lift, 0, cap)."""
-        return clipped_mass(self.on_negatives, lift, cap)
+    def negatives(self, beta: float, cap: float) -> Clipped:
+        """Sums of clip(entry + beta, 0, cap)."""
+        return clipped_mass(self.on_negatives, beta, cap)
 
 
 def chunks(*vectors: Array) -> list[tuple[Array, ...]]:
-    """The vectors in step, a cacheful at a time where that counts."""
+    """The vectors in parts that fit the cache, all cut at the same places."""
     step, size = namespace(vectors[0]).chunk, len(vectors[0])
     if size <= step:
         return [vectors] if size else []
@@ -321,20 +331,13 @@ def mass_above(entries: Array, level: float) -> tuple[float, float]:
     return mass, count
 
 
-def clipped_mass(entries: Array, lift: float, cap: float) -> Clipped:
-    """Sums of clip(entry + lift, 0, cap)."""
-    mass, count = mass_above(entries, -lift)
+def clipped_mass(entries: Array, beta: float, cap: float) -> Clipped:
+    """Sums of clip(entry + beta, 0, cap)."""
+    mass, count = mass_above(entries, -beta)
     if cap == np.inf:
         return Clipped(mass, count, 0.0, 0.0)
-    excess, n_capped = mass_above(entries, cap - lift)
+    excess, n_capped = mass_above(entries, cap - beta)
     return Clipped(mass - excess, count - n_capped, n_capped, excess)
-
-
-UNIT = 0.5 * float(np.finfo(np.float64).eps)
-TINY = float(np.finfo(np.float64).tiny)
-"""More than what underflows in a sum."""
-SUMMED = 256
-"""Roundings in NumPy's sum of a vector, which adds halves, and in the few steps around it."""
 
 
 def grown(n_roundings: float, unit: float = UNIT) -> float:

@@ -53,7 +53,7 @@ class Iteration(NamedTuple):
     seconds: float
 
 
-def proven_below(upper: float, lower: float) -> float:
+def safe_lower_bound(upper: float, lower: float) -> float:
     """A bound below an optimum that is not negative, the best two computed bounds allow.
 
     Bounds that cross show how far rounding carries them; the lower one is put as far below the

@@ -13,7 +13,7 @@ import numpy as np
 from toppush.problem.objective import TopProblem, TopPushProblem
 from toppush.problem.pairwise import PairwiseProblem
 from toppush.problem.solution import Iteration, Solution
-from toppush.solvers.driver import Watch
+from toppush.solvers.driver import Callback
 from toppush.solvers.newton.interior_point import newton_method
 from toppush.solvers.pairwise import pairwise_method
 from toppush.solvers.paper import paper_method
@@ -29,7 +29,7 @@ class Solver:
     Attributes
     ----------
     minimise : callable
-        Takes a problem and, by name, tol, max_iter, start and watch.
+        Takes a problem and, by name, tol, max_iter, start and callback.
     needs_dual : bool
         Whether it starts from an earlier solution's dual; else its weights are enough, and a dual
         may be absent.
@@ -71,13 +71,13 @@ def solve(
     tol: float,
     max_iter: int,
     start: Solution | None = None,
-    watch: Watch | None = None,
+    callback: Callback | None = None,
 ) -> Solution:
     """Solve by name, with weights over all columns of X on the way in and out."""
     design = problem.design
     if start is not None:
         start = replace(start, weights=design.narrow(start.weights))
-    found = SOLVERS[solver](problem, tol=tol, max_iter=max_iter, start=start, watch=watch)
+    found = SOLVERS[solver](problem, tol=tol, max_iter=max_iter, start=start, callback=callback)
     return replace(found, weights=design.widen(found.weights))
 
 
@@ -117,5 +117,5 @@ def _beats_zero(
         return history[-1].upper < goal or history[-1].lower >= goal
 
     start = None if weights is None else Solution.guess(weights)
-    found = newton_method(problem, tol=tol, watch=decided, start=start)
+    found = newton_method(problem, tol=tol, callback=decided, start=start)
     return found.upper < goal, found.weights

@@ -1,6 +1,6 @@
-"""How every solve runs: a method goes step by step, and a journal notes its bounds.
+"""How every solver runs: the loop, its history, and the status of its solution.
 
-A method that is written to `Method` is followed by `follow` within `solving`.
+A solver follows the `Method` protocol; `follow` runs it within `solving`.
 """
 
 import time
@@ -17,14 +17,21 @@ from toppush.designs.protocol import Records
 from toppush.problem.numerics import grown
 from toppush.problem.objective import TopProblem
 from toppush.problem.solution import Iteration, Solution, Status, closed
+from toppush.solvers.scaling import use_exact_scaling
 from toppush.types import Array
 
-Watch = Callable[[tuple[Iteration, ...], Array, float], bool]
+NEGLIGIBLE = 1e-20
+"""Share of the objective at zero below which an objective counts as zero."""
+
+Callback = Callable[[tuple[Iteration, ...], Array, float], bool]
 """Called after each iteration with the history, the weights and the threshold; true to stop."""
 
+State = tuple[float, float, Array, float]
+"""Upper and lower bound, and the weights of the upper bound with their threshold."""
 
-class Followed(Protocol):
-    """What a journal asks, such as a design."""
+
+class Counted(Protocol):
+    """What `History` needs of a design."""
 
     @property
     def passes(self) -> float:
@@ -34,62 +41,59 @@ class Followed(Protocol):
         """Weights over all columns of X from those of the solve."""
 
 
-class Journal:
-    """The history of a solve, shown to a watcher as it grows."""
+class History:
+    """The bounds after each iteration, passed to a callback as they come."""
 
-    def __init__(self, design: Followed, watch: Watch | None = None) -> None:
-        self._design, self._watch = design, watch
-        self._began, self._read = time.perf_counter(), design.passes
-        self.history: list[Iteration] = []
+    def __init__(self, design: Counted, callback: Callback | None = None) -> None:
+        self._design, self._callback = design, callback
+        self._start, self._passes = time.perf_counter(), design.passes
+        self.iterations: list[Iteration] = []
 
     def __len__(self) -> int:
-        return len(self.history)
+        return len(self.iterations)
 
-    def note(self, upper: float, lower: float, weights: Array, threshold: float) -> bool:
-        """Add an iteration; true if the watcher asks to stop."""
-        self.history.append(self._standing(upper, lower))
-        if self._watch is None:
+    def record(self, upper: float, lower: float, weights: Array, threshold: float) -> bool:
+        """Add an iteration; true if the callback asks to stop."""
+        self.iterations.append(self._now(upper, lower))
+        if self._callback is None:
             return False
-        return self._watch(tuple(self.history), self._design.widen(weights), threshold)
+        return self._callback(tuple(self.iterations), self._design.widen(weights), threshold)
 
-    def settled(self, solution: Solution) -> Solution:
-        """The solution with its history, which ends with the bounds that it has."""
-        self.history[-1] = self._standing(solution.upper, solution.lower)
-        return replace(solution, history=tuple(self.history))
+    def complete(self, solution: Solution) -> Solution:
+        """The solution with this history, which ends with the solution's bounds."""
+        self.iterations[-1] = self._now(solution.upper, solution.lower)
+        return replace(solution, history=tuple(self.iterations))
 
-    def _standing(self, upper: float, lower: float) -> Iteration:
-        seconds = time.perf_counter() - self._began
-        return Iteration(upper, lower, self._design.passes - self._read, seconds)
-
-
-Standing = tuple[float, float, Array, float]
+    def _now(self, upper: float, lower: float) -> Iteration:
+        seconds = time.perf_counter() - self._start
+        return Iteration(upper, lower, self._design.passes - self._passes, seconds)
 
 
 class Method(Protocol):
-    """An iteration that bounds the optimum from both sides."""
+    """An iterative method that bounds the optimum from both sides."""
 
     def begin(self) -> None:
         """Go to the first point that has bounds."""
 
     def advance(self) -> None:
-        """Go one step further, and take the bounds there."""
+        """Take one step, and the bounds there."""
 
-    def standing(self) -> Standing:
-        """Upper and lower bound, and the weights of the upper one with their threshold."""
+    def state(self) -> State:
+        """Upper and lower bound, and the weights of the upper bound with their threshold."""
 
-    def ended(self) -> Status | None:
-        """How the method ends here of its own, if it does."""
+    def status(self) -> Status | None:
+        """How the method ends at this point; None if it goes on."""
 
 
-def follow(method: Method, journal: Journal, *, max_iter: int) -> Status:
-    """Step after step until the method ends, a watcher asks to stop, or max_iter is reached."""
+def follow(method: Method, history: History, *, max_iter: int) -> Status:
+    """Run the method until it ends, a callback asks to stop, or max_iter is reached."""
     method.begin()
     while True:
-        stopped = journal.note(*method.standing())
-        status = method.ended()
+        stopped = history.record(*method.state())
+        status = method.status()
         if stopped and status is not Status.CONVERGED:
             return Status.STOPPED
-        if status is None and len(journal) >= max_iter:
+        if status is None and len(history) >= max_iter:
             return Status.MAX_ITER
         if status is not None:
             return status
@@ -97,76 +101,79 @@ def follow(method: Method, journal: Journal, *, max_iter: int) -> Status:
 
 
 @contextmanager
-def solving(design: Design, watch: Watch | None = None) -> Iterator[Journal]:
-    """Hold the design for one solve, with a journal of it; what overflows is said by the status.
+def solving(design: Design, callback: Callback | None = None) -> Iterator[History]:
+    """Reserve the design for one solve and start its history; overflows give no warnings.
 
-    A solve within another, as from a watcher, finds the design as new and leaves it as it was.
+    A solve within another one, as from a callback, leaves the design as it was.
     """
-    within, outer = design.in_use_by is not None, design.known
-    if within and design.in_use_by != get_ident():
+    nested, outer = design.in_use_by is not None, design.known
+    if nested and design.in_use_by != get_ident():
         raise RuntimeError(
             "another thread solves on this design; open one for each thread, they share the rows."
         )
     design.in_use_by = get_ident()
-    if within:
+    if nested:
         design.known = Records()
     try:
-        design.apply(Block.begin_solve, not design.known, within)
+        design.apply(Block.begin_solve, not design.known, nested)
         with np.errstate(all="ignore"):
-            yield Journal(design, watch)
+            yield History(design, callback)
     finally:
-        if within:
+        if nested:
             design.known = outer
             design.apply(Block.end_inner_solve)
         else:
             design.in_use_by = None
 
 
-NEXT_TO_NOTHING = 1e-20
-"""Share of the objective at zero below which no more is asked for."""
-
-
-def attempted(
-    solve: Callable[..., Solution], problem: TopProblem, journal: Journal, **options: Any
+def solve_with_retry(
+    solve: Callable[..., Solution],
+    retry: Callable[..., Solution],
+    problem: TopProblem,
+    history: History,
+    *,
+    tol: float,
+    max_iter: int,
+    start: Solution | None,
 ) -> Solution:
-    """The solution, or weights of zero if numbers are beyond float64 on the way."""
+    """Solve on the rows as they are; if that stalls, retry on exactly scaled rows."""
+    options: dict[str, Any] = {"tol": tol, "max_iter": max_iter}
+    solution = solve_or_zero(solve, problem, history, **options, start=start)
+    if solution.status is Status.STALLED and len(history) < max_iter and use_exact_scaling(problem):
+        solution = _best_of(solution, solve_or_zero(retry, problem, history, **options), tol)
+    if solution.status is Status.STALLED and solution.upper <= NEGLIGIBLE * problem.at_zero():
+        return replace(solution, status=Status.SEPARATED)
+    return solution
+
+
+def solve_or_zero(
+    solve: Callable[..., Solution], problem: TopProblem, history: History, **options: Any
+) -> Solution:
+    """The solution, or weights of zero without a lower bound if numbers overflow on the way."""
     try:
-        return solve(problem, journal, **options)
+        return solve(problem, history, **options)
     except ArithmeticError:  # Python's floats raise where NumPy's become infinite
-        return _nothing_proven(problem, journal)
+        design = problem.design
+        weights = design.arrays.zeros(design.n_features)
+        upper = problem.at_zero() * (1.0 + grown(0.0))
+        if not len(history):
+            history.record(upper, 0.0, weights, 0.0)
+        dual = design.over_rows(Block.join, 0.0, 0.0)
+        return Solution(weights, 0.0, dual, upper, 0.0, len(history), Status.STALLED)
 
 
-def _nothing_proven(problem: TopProblem, journal: Journal) -> Solution:
-    """Weights of zero, of which nothing is proven."""
-    design, at_zero = problem.design, problem.at_zero()
-    weights = design.arrays.zeros(design.n_features)
-    upper = at_zero * (1.0 + grown(0.0))
-    if not len(journal):
-        journal.note(upper, 0.0, weights, 0.0)
-    dual = design.over_rows(Block.join, 0.0, 0.0)
-    return Solution(weights, 0.0, dual, upper, 0.0, len(journal), Status.STALLED)
+def mark_converged(solution: Solution, tol: float) -> Solution:
+    """A solution whose bounds agree has converged, however the solve ended."""
+    converged = closed(solution.upper, solution.lower, tol)
+    return replace(solution, status=Status.CONVERGED) if converged else solution
 
 
-def said_apart(solution: Solution, problem: TopProblem) -> Solution:
-    """An objective of next to nothing is as good as proven: there is no digit left to win."""
-    nothing = solution.upper <= NEXT_TO_NOTHING * problem.at_zero()
-    if not nothing or solution.status is not Status.STALLED:
-        return solution
-    return replace(solution, status=Status.SEPARATED)
-
-
-def judged(solution: Solution, tol: float) -> Solution:
-    """A solve that gave up next to the optimum has converged."""
-    close = closed(solution.upper, solution.lower, tol)
-    return replace(solution, status=Status.CONVERGED) if close else solution
-
-
-def better(before: Solution, after: Solution, tol: float) -> Solution:
-    """The later solution, with whatever the earlier one proved better."""
+def _best_of(before: Solution, after: Solution, tol: float) -> Solution:
+    """The later solution with the better of both bounds."""
     if before.upper < after.upper:
         after = replace(
             after, weights=before.weights, threshold=before.threshold, upper=before.upper
         )
     if before.lower > after.lower:
         after = replace(after, dual=before.dual, lower=before.lower)
-    return judged(after, tol)
+    return mark_converged(after, tol)

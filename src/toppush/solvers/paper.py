@@ -20,27 +20,27 @@ from toppush.problem.losses import Loss
 from toppush.problem.numerics import (
     Clipped,
     Extent,
-    Landing,
+    Multipliers,
     chunks,
     clipped_mass,
-    find_landing,
     mass_above,
+    projection_multipliers,
 )
-from toppush.problem.objective import TopPushProblem, balanced, prove
+from toppush.problem.objective import TopPushProblem, balanced_dual, certify
 from toppush.problem.solution import Solution, Status
-from toppush.solvers.driver import Journal, Standing, Watch, attempted, follow, solving
-from toppush.solvers.scaling import Seen, answer_in, in_form, seen
+from toppush.solvers.driver import Callback, History, State, follow, solve_or_zero, solving
+from toppush.solvers.scaling import RowScaling, row_scaling, scaled_problem, unscale
 from toppush.types import Array
 
 MIN_ITER = 10
-SMALLEST_STEP = 1e-2
-"""Length of a step that ends the search, as a multiple of tol: the authors' 1e-6 at 1e-4."""
-FAR = 2.0
-"""Times the objective at zero: weights that are worse did not get there by the stopping rule."""
+MIN_STEP = 1e-2
+"""Length of a step that ends the iteration, as a multiple of tol: the authors' 1e-6 at 1e-4."""
+MAX_OBJECTIVE = 2.0
+"""Multiple of the objective at zero above which the iteration has diverged."""
 ROUNDING = 8 * float(np.finfo(np.float64).eps)
 
 Pair = tuple[Array, Array]
-NOTHING: Pair = np.empty(0), np.empty(0)
+NO_PAIR: Pair = np.empty(0), np.empty(0)
 
 
 def paper_method(
@@ -49,45 +49,46 @@ def paper_method(
     tol: float = 1e-4,
     max_iter: int = 10_000,
     start: Solution | None = None,
-    watch: Watch | None = None,
+    callback: Callback | None = None,
 ) -> Solution:
     """Minimise the dual until its relative change is at most `tol`.
 
     An iteration costs one product with X and one with X', and one more with X' each time the
-    curvature doubles. The rule does not certify: see `Solution.gap`. Weights that end far worse
-    than zero are said to be so; where the objective there is not even a number, zero is returned.
+    curvature doubles. The rule does not certify: see `Solution.gap`. The status says if the
+    weights are far worse than zero; where their objective overflows, zero is returned.
     """
-    with solving(problem.design, watch) as journal:
-        found = attempted(_climb, problem, journal, tol=tol, max_iter=max_iter, start=start)
-    return journal.settled(found)
+    with solving(problem.design, callback) as history:
+        solution = solve_or_zero(
+            _solve_scaled, problem, history, tol=tol, max_iter=max_iter, start=start
+        )
+    return history.complete(solution)
 
 
-def _climb(
-    problem: TopPushProblem, journal: Journal, *, tol: float, max_iter: int, start: Solution | None
+def _solve_scaled(
+    problem: TopPushProblem, history: History, *, tol: float, max_iter: int, start: Solution | None
 ) -> Solution:
-    """Solve on the rows in the form they have; the bounds are proven anew at the end."""
-    how = seen(problem)
-    climb = DualAscent(in_form(problem), tol, how, start)
-    status = follow(climb, journal, max_iter=max_iter)
-    return climb.solution(status, len(journal))
+    """Solve on the rows in their current scaling; the bounds are certified at the end."""
+    ascent = DualAscent(scaled_problem(problem), tol, row_scaling(problem), start)
+    status = follow(ascent, history, max_iter=max_iter)
+    return ascent.solution(status, len(history))
 
 
 class DualAscent:
-    """The driver's side of the iteration; the rows' side is the blocks' `Part`.
+    """The driver's part of the iteration; the blocks hold all vectors of row length.
 
-    `objective` is the dual one divided by m, minus the lower bound; 0 at zero for every loss.
+    `objective` is that of the dual divided by m, which is minus the lower bound; it is 0 at zero.
     """
 
     def __init__(
-        self, problem: TopPushProblem, tol: float, how: Seen, start: Solution | None
+        self, problem: TopPushProblem, tol: float, scaling: RowScaling, start: Solution | None
     ) -> None:
         design = problem.design
-        self.problem, self.tol, self.how, self.start = problem, tol, how, start
-        self.push = self.previous_push = design.arrays.zeros(design.n_features)
+        self.problem, self.tol, self.scaling, self.start = problem, tol, scaling, start
+        self.combination = self.previous_combination = design.arrays.zeros(design.n_features)
         self.curvature = 1.0 / design.total_cost
         # A dual is in units of its row's cost.
-        self.too_short = SMALLEST_STEP * tol * design.total_cost / design.n_pos
-        self.objective = self.before = self.threshold = self.shift = 0.0
+        self.min_length = MIN_STEP * tol * design.total_cost / design.n_pos
+        self.objective = self.previous_objective = self.threshold = self.alpha = 0.0
         self.upper, self.length, self.n_steps = np.inf, np.inf, 0
         self.momentum, self.previous_momentum = 1.0, 0.0
 
@@ -99,109 +100,113 @@ class DualAscent:
         self.advance()
 
     def _resume(self, dual: Array) -> None:
-        """Bring a dual into the domain, by scaling and projecting, and stand still there."""
+        """Scale and project a dual onto the domain, and begin there without momentum."""
         design, loss = self.problem.design, self.problem.loss
         design.scatter(_receive_dual, dual)
-        (largest,) = design.max(_largest_dual)
-        design.apply(_aim_at_received, min(1.0, loss.dual_limit / max(largest, 1e-300)))
+        (largest,) = design.max(_max_dual)
+        design.apply(_use_received_dual, min(1.0, loss.dual_limit / max(largest, 1e-300)))
         step = _Step(loss, 1.0, by_gradient=True)
-        landing = find_landing(_Targets(design, step), self.problem.k)
-        self._move(design.sum(_land, landing, step))
-        self.previous_push = self.push
-        design.apply(_stand_still)
+        multipliers = projection_multipliers(_TargetSums(design, step), self.problem.k)
+        self._move(design.sum(_project, multipliers, step))
+        self.previous_combination = self.combination
+        design.apply(_forget_previous)
 
-    def standing(self) -> Standing:
-        """The latest point, for the rows as they were given."""
-        weights = self.push / self.problem.scale
-        answer = answer_in(self.how.form, weights, self.threshold)
+    def state(self) -> State:
+        """The bounds of the current point, and its weights for the original rows."""
+        weights = self.combination / self.problem.scale
+        answer = unscale(self.scaling.scaling, weights, self.threshold)
         return self.upper, -self.objective, *answer
 
     def advance(self) -> None:
-        """One step from the probe, whose momentum grows."""
-        self.before = self.objective
-        self.length = self._step((self.previous_momentum - 1.0) / self.momentum)
-        grown = 0.5 * (1.0 + float(np.sqrt(1.0 + 4.0 * self.momentum * self.momentum)))
-        self.momentum, self.previous_momentum = grown, self.momentum
+        """One step from the extrapolated point; the momentum grows."""
+        self.previous_objective = self.objective
+        self.length = self._take_step((self.previous_momentum - 1.0) / self.momentum)
+        momentum = 0.5 * (1.0 + float(np.sqrt(1.0 + 4.0 * self.momentum * self.momentum)))
+        self.momentum, self.previous_momentum = momentum, self.momentum
         self.n_steps += 1
 
-    def ended(self) -> Status | None:
-        """By the authors' rule, or where steps are too short to matter."""
-        if not self.length > self.too_short:
-            within = self.upper + self.objective <= self.tol * abs(self.upper)
-            return Status.CONVERGED if within else Status.STALLED
-        changed = abs(self.objective - self.before)
-        settled = self.n_steps >= MIN_ITER and changed <= self.tol * abs(self.before)
+    def status(self) -> Status | None:
+        """Settled by the authors' rule, or stalled where steps are too short."""
+        if not self.length > self.min_length:
+            converged = self.upper + self.objective <= self.tol * abs(self.upper)
+            return Status.CONVERGED if converged else Status.STALLED
+        changed = abs(self.objective - self.previous_objective)
+        settled = self.n_steps >= MIN_ITER and changed <= self.tol * abs(self.previous_objective)
         return Status.SETTLED if settled else None
 
     def solution(self, status: Status, n_iter: int) -> Solution:
-        """The record of the latest point, or of weights of zero if its objective overflows."""
-        weights = self.push / self.problem.scale
-        proof = prove(self.problem, weights, _dual_pair)
-        if status is not Status.STOPPED and not proof.upper <= FAR * self.problem.at_zero():
+        """The current point with certified bounds; weights of zero if its objective overflows."""
+        weights = self.combination / self.problem.scale
+        certificate = certify(self.problem, weights, _current_dual)
+        diverged = not certificate.upper <= MAX_OBJECTIVE * self.problem.at_zero()
+        if status is not Status.STOPPED and diverged:
             status = Status.DIVERGED
-        if not np.isfinite(proof.upper):
+        if not np.isfinite(certificate.upper):
             weights = self.problem.design.arrays.zeros(self.problem.design.n_features)
-            proof = prove(self.problem, weights, _dual_pair)
-        weights, threshold = answer_in(self.how.form, weights, proof.threshold)
-        dual = self.problem.design.over_rows(_joined_dual, proof.balance)
-        return Solution(weights, threshold, dual, proof.upper, proof.lower, n_iter, status)
+            certificate = certify(self.problem, weights, _current_dual)
+        threshold, upper, lower, balance = certificate
+        answer = unscale(self.scaling.scaling, weights, threshold)
+        dual = self.problem.design.over_rows(_balanced_dual, balance)
+        return Solution(*answer, dual, upper, lower, n_iter, status)
 
-    def _step(self, momentum: float) -> float:
-        """One accepted step from the probe; returns its length."""
+    def _take_step(self, momentum: float) -> float:
+        """One accepted step from the extrapolated point; returns its length."""
         problem, design = self.problem, self.problem.design
         by_gradient = problem.loss.conjugate_curvature is not None
-        probe_push = self.push + momentum * (self.push - self.previous_push)
-        design.apply(_probe, momentum, problem.loss if by_gradient else None)
+        change = self.combination - self.previous_combination
+        probe = self.combination + momentum * change
+        design.apply(_set_probe, momentum, problem.loss if by_gradient else None)
         while True:
             step = _Step(problem.loss, self.curvature, by_gradient)
-            design.apply(_aim, self.curvature)
-            landing = find_landing(_Targets(design, step), problem.k, guess=self.shift)
-            landed = design.sum(_land, landing, step)
-            change = landed.push - probe_push
-            bend = float(change @ change) / problem.scale + landed.conjugate_bend
-            too_far = bend > self.curvature * landed.moved  # never of a NaN
-            if not too_far or landed.moved <= landed.rounding:
+            design.apply(_set_target, self.curvature)
+            targets = _TargetSums(design, step)
+            multipliers = projection_multipliers(targets, problem.k, guess=self.alpha)
+            result = design.sum(_project, multipliers, step)
+            change = result.combination - probe
+            curvature = float(change @ change) / problem.scale + result.conjugate_curvature
+            too_far = curvature > self.curvature * result.moved  # False for NaN
+            if not too_far or result.moved <= result.rounding:
                 break
             self.curvature *= 2.0
-        self.shift = landing.shift
-        self._move(landed)
-        return float(np.sqrt(landed.moved))
+        self.alpha = multipliers.alpha
+        self._move(result)
+        return float(np.sqrt(result.moved))
 
-    def _move(self, landed: "_Landed") -> None:
+    def _move(self, result: "_StepResult") -> None:
         problem = self.problem
-        weights = landed.push / problem.scale
+        weights = result.combination / problem.scale
         problem.design.apply(_advance, weights)
-        self.previous_push, self.push = self.push, landed.push
+        self.previous_combination, self.combination = self.combination, result.combination
         self.threshold = problem.threshold()
         self.upper = problem.upper(weights, self.threshold)
-        self.objective = -problem.lower(landed.push, landed.conjugates)
+        self.objective = -problem.lower(result.combination, result.conjugates)
 
 
 @dataclass(frozen=True)
 class _Step:
-    """How far a step goes and whether l* is part of its gradient or of its landing."""
+    """The curvature of a step, and whether l* belongs to its gradient or to its proximal map."""
 
     loss: Loss
     curvature: float
     by_gradient: bool
 
 
-class _Landed(NamedTuple):
-    """Sums over the point where a step came down."""
+class _StepResult(NamedTuple):
+    """Sums at the projected point of a step."""
 
-    push: Array
+    combination: Array
     conjugates: float
     moved: float
-    """Squared distance from the probe."""
-    conjugate_bend: float
-    """Part of the quadratic model's error that l* makes."""
+    """Squared distance from the extrapolated point."""
+    conjugate_curvature: float
+    """Contribution of l* to the error of the quadratic model."""
     rounding: float
-    """Squared distance that is mere rounding."""
+    """Squared distance that is only rounding."""
 
 
 @dataclass(frozen=True)
-class _Targets:
-    """The point that a step aims at, as the two sides of a projection."""
+class _TargetSums:
+    """Sums over the target of a step, for its projection."""
 
     design: Design
     step: _Step
@@ -213,20 +218,20 @@ class _Targets:
         capacity = self.step.loss.dual_limit * self.design.total_cost
         return Extent(np.inf, top_negative, -minus_low, capacity)
 
-    def positives(self, shift: float) -> tuple[float, float]:
-        mass, fall = self.design.sum(_positives_mass, shift, self.step)
+    def positives(self, alpha: float) -> tuple[float, float]:
+        mass, fall = self.design.sum(_positives_mass, alpha, self.step)
         return mass, fall
 
-    def negatives(self, lift: float, cap: float) -> Clipped:
-        clipped: Clipped = self.design.sum(_negatives_mass, lift, cap)
+    def negatives(self, beta: float, cap: float) -> Clipped:
+        clipped: Clipped = self.design.sum(_negatives_mass, beta, cap)
         return clipped
 
 
 # What follows runs in the blocks. A pair is (the positives' part, the negatives' part).
 
 
-class Part:
-    """A block's part of the latest point, of the one before, and of the step that is tried."""
+class DualState:
+    """A block's part of the current and the previous point, and of the step under way."""
 
     dual: Pair
     previous_dual: Pair
@@ -236,65 +241,65 @@ class Part:
     target: Pair
 
 
-def _part(block: Block) -> Part:
-    return block.work.of(Part)
+def _state(block: Block) -> DualState:
+    return block.work.of(DualState)
 
 
 def _begin(block: Block) -> None:
-    xp, part = block.arrays, _part(block)
+    xp, state = block.arrays, _state(block)
     zeros = xp.zeros(block.n_pos), xp.zeros(block.n_neg)
-    part.dual = part.previous_dual = zeros
-    block.scores = part.previous_scores = zeros
+    state.dual = state.previous_dual = zeros
+    block.scores = state.previous_scores = zeros
 
 
 def _receive_dual(block: Block, dual: Array) -> None:
-    _part(block).target = block.split(dual)
+    _state(block).target = block.split(dual)
 
 
 @read_only
-def _largest_dual(block: Block) -> tuple[float]:
-    return (number(block.arrays.max(_part(block).target[0] / block.cost, initial=0.0)),)
+def _max_dual(block: Block) -> tuple[float]:
+    return (number(block.arrays.max(_state(block).target[0] / block.cost, initial=0.0)),)
 
 
-def _aim_at_received(block: Block, shrink: float) -> None:
-    part = _part(block)
-    part.target = part.probe = part.target[0] * shrink, part.target[1] * shrink
+def _use_received_dual(block: Block, scale: float) -> None:
+    state = _state(block)
+    state.target = state.probe = state.target[0] * scale, state.target[1] * scale
 
 
-def _stand_still(block: Block) -> None:
-    part = _part(block)
-    part.previous_dual, part.previous_scores = part.dual, block.scores
+def _forget_previous(block: Block) -> None:
+    state = _state(block)
+    state.previous_dual, state.previous_scores = state.dual, block.scores
 
 
-def _probe(block: Block, momentum: float, loss: Loss | None) -> None:
+def _set_probe(block: Block, momentum: float, loss: Loss | None) -> None:
     """Extrapolate dual and scores, and take the gradient there; `loss` if l* is part of it."""
-    part = _part(block)
-    part.probe = _extrapolate(part.dual, part.previous_dual, momentum)
-    on_positives, on_negatives = _extrapolate(block.scores, part.previous_scores, momentum)
+    state = _state(block)
+    state.probe = _extrapolate(state.dual, state.previous_dual, momentum)
+    on_positives, on_negatives = _extrapolate(block.scores, state.previous_scores, momentum)
     if loss is not None:
-        on_positives += loss.conjugate_slope(part.probe[0] / block.cost)
-    part.gradient = on_positives, block.arrays.negative(on_negatives, out=on_negatives)
+        on_positives += loss.conjugate_slope(state.probe[0] / block.cost)
+    state.gradient = on_positives, block.arrays.negative(on_negatives, out=on_negatives)
 
 
-def _extrapolate(latest: Pair, previous: Pair, momentum: float) -> Pair:
-    ahead = tuple(new - old for new, old in zip(latest, previous, strict=True))
-    for change, new in zip(ahead, latest, strict=True):
+def _extrapolate(current: Pair, previous: Pair, momentum: float) -> Pair:
+    changes = tuple(new - old for new, old in zip(current, previous, strict=True))
+    for change, new in zip(changes, current, strict=True):
         change *= momentum
         change += new
-    return ahead[0], ahead[1]
+    return changes[0], changes[1]
 
 
-def _aim(block: Block, curvature: float) -> None:
-    part, by = _part(block), -1.0 / curvature
-    part.target = part.gradient[0] * by, part.gradient[1] * by
-    for target, probe in zip(part.target, part.probe, strict=True):
+def _set_target(block: Block, curvature: float) -> None:
+    state, by = _state(block), -1.0 / curvature
+    state.target = state.gradient[0] * by, state.gradient[1] * by
+    for target, probe in zip(state.target, state.probe, strict=True):
         target += probe
 
 
 @read_only
 def _target_range(block: Block) -> tuple[float, float, float]:
-    """Greatest target on each side, and minus the least of the negatives'."""
-    xp, (on_positives, on_negatives) = block.arrays, _part(block).target
+    """Greatest target of each class, and minus the least of the negatives'."""
+    xp, (on_positives, on_negatives) = block.arrays, _state(block).target
     return (
         number(xp.max(on_positives, initial=-np.inf)),
         number(xp.max(on_negatives, initial=-np.inf)),
@@ -303,78 +308,77 @@ def _target_range(block: Block) -> tuple[float, float, float]:
 
 
 @read_only
-def _positives_mass(block: Block, shift: float, step: _Step) -> tuple[float, float]:
+def _positives_mass(block: Block, alpha: float, step: _Step) -> tuple[float, float]:
     if step.by_gradient:
-        return mass_above(_part(block).target[0], shift)
-    dual, fall = _land_by_prox(block, shift, step)
+        return mass_above(_state(block).target[0], alpha)
+    dual, fall = _prox(block, alpha, step)
     return number(dual.sum()), number(fall.sum())
 
 
-def _land_by_prox(block: Block, shift: float, step: _Step) -> tuple[Array, Array]:
-    """Minimiser a of c l*(a/c) + curvature/2 (a - target + shift)^2, and its fall in shift."""
-    point = (_part(block).target[0] - shift) / block.cost
+def _prox(block: Block, alpha: float, step: _Step) -> tuple[Array, Array]:
+    """Minimiser a of c l*(a/c) + curvature/2 (a - target + alpha)^2, and -da/dalpha."""
+    point = (_state(block).target[0] - alpha) / block.cost
     dual, fall = step.loss.dual_prox(point, step.curvature * block.cost)
     return block.cost * dual, fall
 
 
 @read_only
-def _negatives_mass(block: Block, lift: float, cap: float) -> Clipped:
-    return clipped_mass(_part(block).target[1], lift, cap)
+def _negatives_mass(block: Block, beta: float, cap: float) -> Clipped:
+    return clipped_mass(_state(block).target[1], beta, cap)
 
 
-def _land(block: Block, landing: Landing, step: _Step) -> _Landed:
-    """Come down in the domain, in place of the target, and take the sums there."""
-    xp, part, (positives, negatives) = block.arrays, _part(block), _part(block).target
+def _project(block: Block, multipliers: Multipliers, step: _Step) -> _StepResult:
+    """Project the target in place, and take the sums there."""
+    xp, state, (positives, negatives) = block.arrays, _state(block), _state(block).target
     if step.by_gradient:
-        positives -= landing.shift
+        positives -= multipliers.alpha
         xp.maximum(positives, 0.0, out=positives)
     else:
-        positives = _land_by_prox(block, landing.shift, step)[0]
-    negatives += landing.lift
-    xp.clip(negatives, 0.0, landing.cap, out=negatives)
-    part.target = positives, negatives
-    moved, bend = _change(block, step)
-    return _Landed(
-        push=block.dual_combination(positives, negatives),
-        conjugates=_total_conjugate(block, step.loss),
+        positives = _prox(block, multipliers.alpha, step)[0]
+    negatives += multipliers.beta
+    xp.clip(negatives, 0.0, multipliers.cap, out=negatives)
+    state.target = positives, negatives
+    moved, curvature = _distance(block, step)
+    conjugates = sum(
+        number(cost @ step.loss.conjugate(dual / cost))
+        for cost, dual in chunks(block.cost, positives)
+    )
+    return _StepResult(
+        combination=block.dual_combination(positives, negatives),
+        conjugates=conjugates,
         moved=moved,
-        conjugate_bend=bend,
+        conjugate_curvature=curvature,
         rounding=ROUNDING**2 * number(positives @ positives + negatives @ negatives),
     )
 
 
-def _change(block: Block, step: _Step) -> tuple[float, float]:
-    """Squared distance from the probe, and what l* adds to the model's error over it."""
-    part, moved, bend = _part(block), 0.0, 0.0
-    for new, old in chunks(part.target[1], part.probe[1]):
+def _distance(block: Block, step: _Step) -> tuple[float, float]:
+    """Squared distance of the target from the probe, and what l* adds to the model's error."""
+    state, moved, curvature = _state(block), 0.0, 0.0
+    for new, old in chunks(state.target[1], state.probe[1]):
         change = new - old
         moved += number(change @ change)
-    for cost, new, old in chunks(block.cost, part.target[0], part.probe[0]):
+    for cost, new, old in chunks(block.cost, state.target[0], state.probe[0]):
         change = new - old
         moved += number(change @ change)
-        bend += number(change @ (change / cost))
-    return moved, bend * (step.loss.conjugate_curvature or 0.0) * step.by_gradient
-
-
-def _total_conjugate(block: Block, loss: Loss) -> float:
-    parts = chunks(block.cost, _part(block).target[0])
-    return sum(number(cost @ loss.conjugate(dual / cost)) for cost, dual in parts)
+        curvature += number(change @ (change / cost))
+    return moved, curvature * (step.loss.conjugate_curvature or 0.0) * step.by_gradient
 
 
 def _advance(block: Block, weights: Array) -> None:
-    """Take the landing point as the latest dual, and score the rows by its weights."""
-    part = _part(block)
-    part.previous_dual, part.dual = part.dual, part.target
-    part.previous_scores = block.scores
-    part.target = part.probe = part.gradient = NOTHING
+    """Make the projected target the current dual, and score the rows by its weights."""
+    state = _state(block)
+    state.previous_dual, state.dual = state.dual, state.target
+    state.previous_scores = block.scores
+    state.target = state.probe = state.gradient = NO_PAIR
     block.score(weights)
 
 
-def _dual_pair(block: Block) -> Pair:
-    """The latest dual: of the positives and of the negatives."""
-    return _part(block).dual
+def _current_dual(block: Block) -> Pair:
+    """The current dual: of the positives and of the negatives."""
+    return _state(block).dual
 
 
 @read_only
-def _joined_dual(block: Block, balance: float) -> Array:
-    return balanced(block, _dual_pair, balance)
+def _balanced_dual(block: Block, balance: float) -> Array:
+    return balanced_dual(block, _current_dual, balance)

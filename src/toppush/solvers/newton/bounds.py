@@ -1,7 +1,7 @@
-"""The bounds of a solve: P at the best weights from above, the best dual point from below.
+"""Upper and lower bounds along the path, and the points that attain them.
 
-Every iterate gives an upper bound P(w) from all rows, and a lower bound from the dual point
-a = tau c l'(T - w.x), b = tau q brought into the domain, with the best tau.
+Each iterate has an upper bound P(w) from the scores of all rows, and a lower bound from the dual
+point a = tau c l'(T - w.x), b = tau q, projected onto the dual's domain, with the best tau.
 """
 
 import math
@@ -16,60 +16,51 @@ from toppush.designs.arrays import number
 from toppush.problem.losses import Loss
 from toppush.problem.numerics import chunks, grown, root
 from toppush.problem.objective import (
-    Proof,
+    Certificate,
     TopPushProblem,
-    balanced,
+    balanced_dual,
+    certified_lower,
+    certified_upper,
+    certify,
     dual_sums,
-    prove,
-    proven_by,
-    upper_of,
 )
 from toppush.solvers.newton import positives, working_set
 from toppush.solvers.newton.kkt import norm
-from toppush.solvers.newton.positives import Pulls
-from toppush.solvers.newton.state import BestDual, part_of, positives_of
-from toppush.solvers.scaling import Seen
+from toppush.solvers.newton.positives import PositiveSums
+from toppush.solvers.newton.state import BestDual, positives_of, state_of
+from toppush.solvers.scaling import RowScaling
 from toppush.types import Array
 
-SURE, OF_TOL = 1e-7, 0.1
-"""Share of the objective, and of tol, up to which bounds may be rounded outward by what is known of
-the steps; else they are proven from the rows, which leaves less to rounding."""
+MAX_LOSS, MAX_LOSS_OF_TOL = 1e-7, 0.1
+"""Shares of the objective and of tol that the bounds may lose to an error bound computed without a
+read; otherwise the rows are read, which loses less."""
 
 
-class Mass(NamedTuple):
-    """Sums over the positives' duals: themselves, their squares over c, and X' times them."""
+class DualMass(NamedTuple):
+    """Sums over the positives' duals a: sum a, sum a^2/c, and X+'a."""
 
     total: float
     squares: float
     product: Array
 
 
-class Push(NamedTuple):
-    """What is known of the best dual point's X+'a - X-'b."""
+class Combination(NamedTuple):
+    """What is known of the dual combination X+'a - X-'b of the best dual point."""
 
-    size: float = 0.0
+    norm: float = 0.0
     mass: float = 0.0
     """Sum of all entries of the dual point."""
     scale: float = 0.0
-    """What its pulls are multiplied by."""
-    turnover: tuple[float, float] = (0.0, 0.0)
-    """Of the Gram matrix in it."""
-
-    def rounding_of_gram(self, n_terms: int, length: float, path: float) -> float:
-        """Most that rounding in the Gram matrix may have added to it.
-
-        Rows and weights are at most so long; the threshold is a mean of scores.
-        """
-        mass, squares = self.turnover
-        size = (1.0 + length * path) * math.sqrt(mass * squares) + squares * path
-        return self.scale * grown(n_terms) * size
+    """Factor of the gradient weights in it."""
+    accumulated: tuple[float, float] = (0.0, 0.0)
+    """`Gram.accumulated` if X+'a was computed from the Gram matrix."""
 
 
 class Bounds:
-    """The best weights and the best dual point so far; the point itself is the blocks'."""
+    """The best weights and the best dual point so far; the blocks store the dual point."""
 
-    def __init__(self, problem: TopPushProblem, tol: float, how: Seen) -> None:
-        self.problem, self.tol, self.how = problem, tol, how
+    def __init__(self, problem: TopPushProblem, tol: float, scaling: RowScaling) -> None:
+        self.problem, self.tol, self.scaling = problem, tol, scaling
         self.m, self.at_zero = problem.design.total_cost, problem.at_zero()
         zero = np.zeros(1)
         self.slope_at_zero = float(problem.loss.slope(zero)[0])
@@ -78,50 +69,58 @@ class Bounds:
         self.weights = problem.design.arrays.zeros(problem.design.n_features)
         self.threshold = 0.0
         self.balance: float | None = None
-        """The dual's, once the bounds are proven or need no proof."""
-        self._push, self._least_steepness = Push(), np.inf
+        """The dual's balance (see `Certificate`), once the bounds are certified."""
+        self._combination, self._least_steepness = Combination(), np.inf
 
-    # ---- proof
+    # ---- certificate
 
-    def settle(self, pulls: Pulls, path: float, n_steps: int) -> None:
-        """Round the bounds outward: by what is known of the steps, or else by a read of the rows.
+    def certify(self, sums: PositiveSums, path_length: float, n_steps: int) -> None:
+        """Round the bounds outward: by a bound on all errors, or by a read of the rows.
 
-        `path` is the distance that the weights moved in `n_steps` steps.
+        `path_length` is the distance that the weights moved in `n_steps` steps.
         """
-        proof = self._without_reading(pulls, path, n_steps)
-        if proof is None:
-            proof = prove(self.problem, self.weights, best_pair)
-        self.threshold, self.upper, self.lower, self.balance = proof
+        certificate = self._certify_without_reading(sums, path_length, n_steps)
+        if certificate is None:
+            certificate = certify(self.problem, self.weights, best_dual_parts)
+        self.threshold, self.upper, self.lower, self.balance = certificate
 
-    def _without_reading(self, pulls: Pulls, path: float, n_steps: int) -> Proof | None:
-        """The bounds as rounding can have left them; None if that is too little.
+    def _certify_without_reading(
+        self, sums: PositiveSums, path_length: float, n_steps: int
+    ) -> Certificate | None:
+        """The bounds less all rounding errors; None if that loses too much.
 
-        Scores add up the products of all steps, each rounded in proportion to the length of the
-        row and of the step. Pulls from the Gram matrix are those of exact scores, and the dual's
-        are not.
+        Scores add up the products of all steps, each rounded in proportion to the lengths of the
+        row and of the step. Gradient weights from the Gram matrix belong to exact scores, those of
+        the dual do not.
         """
-        problem, how, push = self.problem, self.how, self._push
-        if not how.double or how.final or not math.isfinite(how.length):
+        problem, scaling, combination = self.problem, self.scaling, self._combination
+        if not scaling.is_double or scaling.is_exact or not math.isfinite(scaling.max_norm):
             return None
-        design, unit = problem.design, grown(problem.roundings + problem.design.n_features)
-        slip = grown(2.0 * (design.n_features + n_steps)) * how.length * path
-        off = grown(design.n_pos + design.n_neg) * push.mass * how.length
-        off += push.rounding_of_gram(design.n_pos + design.n_features, how.length, path)
-        if pulls.from_gram:
-            off += 2.0 * push.scale * self.m * slip * how.length
-        sums = design.sum(dual_sums, best_pair, problem.loss)
-        lower, balance = proven_by(problem, sums, push.size, off, push.mass * how.length)
+        design, length = problem.design, scaling.max_norm
+        unit = grown(problem.roundings + design.n_features)
+        score_error = grown(2.0 * (design.n_features + n_steps)) * length * path_length
+        error = grown(design.n_pos + design.n_neg) * combination.mass * length
+        weights, traces = combination.accumulated
+        gram_error = (1.0 + length * path_length) * math.sqrt(weights * traces)
+        gram_error += traces * path_length
+        error += combination.scale * grown(design.n_pos + design.n_features) * gram_error
+        if sums.from_gram:
+            error += 2.0 * combination.scale * self.m * score_error * length
+        dual = design.sum(dual_sums, best_dual_parts, problem.loss)
+        lower, balance = certified_lower(
+            problem, dual, combination.norm, error, combination.mass * length
+        )
         penalty = problem.penalty(self.weights)
         losses = max(self.upper - penalty, 0.0) + unit * self.upper
-        upper = upper_of(problem, penalty, losses, slip + unit * how.length * path)
+        upper = certified_upper(problem, penalty, losses, score_error + unit * length * path_length)
         lost = upper - self.upper + self.lower - lower
-        sure = lost <= min(SURE, OF_TOL * self.tol) * self.upper
-        return Proof(self.threshold, upper, lower, balance) if sure else None
+        enough = lost <= min(MAX_LOSS, MAX_LOSS_OF_TOL * self.tol) * self.upper
+        return Certificate(self.threshold, upper, lower, balance) if enough else None
 
-    # ---- from above
+    # ---- upper bound
 
     def try_weights(self, weights: Array, guess: float) -> None:
-        """Take these weights, whose scores the blocks hold, if they are better; or shortened."""
+        """Keep these weights, whose scores the blocks have, if they or a multiple are better."""
         threshold = self.problem.threshold(guess=guess)
         length, objective = 1.0, self.problem.upper(weights, threshold)
         better = objective < self.upper
@@ -133,11 +132,10 @@ class Bounds:
             self.threshold = length * threshold
 
     def _short_length(self, weights: Array, threshold: float) -> tuple[float, float]:
-        """A length at which these weights are as good as zero, or better, and its objective.
+        """A factor with which these weights are as good as zero or better, and the objective.
 
-        Where weights of zero are optimal up to the tolerance, a direction still ranks. The one
-        along which the objective rises least from zero is where a solution would lie; for any
-        that is steeper than one before, the length is 0.
+        Where zero is optimal up to the tolerance, a direction still ranks. The best one is that
+        along which the objective rises least from zero; the factor is 0 for steeper ones.
         """
         total, squares, *_ = self.problem.design.sum(positives.score_moments)
         slope = self.slope_at_zero * (threshold - total / self.m)
@@ -146,12 +144,12 @@ class Bounds:
             return 0.0, self.at_zero
         self._least_steepness = min(self._least_steepness, steepness)
         size = self.problem.lam * float(weights @ weights)
-        spread = threshold * threshold + (squares - 2.0 * threshold * total) / self.m
-        bend = size + self.curvature_at_zero * max(spread, 0.0)
+        moment = threshold * threshold + (squares - 2.0 * threshold * total) / self.m
+        curvature = size + self.curvature_at_zero * max(moment, 0.0)
         rise = 0.0 if slope < 0.0 else 0.05 * self.tol * self.at_zero
-        if not bend > 0.0:
+        if not curvature > 0.0:
             return 0.0, self.at_zero
-        length = min(-slope / bend if slope < 0.0 else 0.5 * rise / max(slope, 1e-300), 1.0)
+        length = min(-slope / curvature if slope < 0.0 else 0.5 * rise / max(slope, 1e-300), 1.0)
         for _ in range(60):
             objective = self.objective_along(length, size, threshold)
             if objective <= self.at_zero + rise:
@@ -160,70 +158,77 @@ class Bounds:
         return 0.0, self.at_zero
 
     def objective_along(self, length: float, size: float, threshold: float) -> float:
-        """P at so many times the weights of the blocks' scores, of which lam |w|^2 is `size`."""
+        """P at `length` times the current weights, of which lam |w|^2 is `size`."""
         loss = self.problem.loss
         losses = self.problem.design.sum(positives.loss_along, loss, length, length * threshold)
         return float(0.5 * size * (length * length) + losses / self.m)
 
-    # ---- from below
+    # ---- lower bound
 
-    def try_duals(self, pulls: Pulls, sums: working_set.BandSums, *, stepped: bool) -> None:
-        """Take the pulls and pushes, scaled together as well as can be, if they prove more.
+    def try_duals(
+        self, sums: PositiveSums, of_negatives: working_set.WorkingSums, *, has_newton_dual: bool
+    ) -> None:
+        """Keep the current dual point, at its best scale, if its bound is better.
 
-        `stepped` if the duals that the steps led to are there too.
+        With `has_newton_dual` the positives' duals that follow the steps are tried as well.
         """
-        design, k, total, lift = self.problem.design, self.problem.k, sums.push, 0.0
+        design, k, total, offset = self.problem.design, self.problem.k, of_negatives.dual, 0.0
         if not total > 0.0:
             return
-        product = sums.product / total
-        if k > 1 and design.max(working_set.largest_push)[0] * k > total:
-            lift = self._lift_into_cap(total)
-            product = design.sum(working_set.capped_product, total, lift, 1.0 / k)
-        if pulls.in_doubt(pulls.product - pulls.total * product, SURE):
-            pulls.read_product()
-        candidates = [(False, Mass(pulls.total, pulls.squares, pulls.product))]
-        if stepped:
-            candidates.append((True, Mass(*design.sum(stepped_sums))))
-        for by_steps, mass in candidates:
-            push = mass.product - mass.total * product
-            squares = float(push @ push)
+        product = of_negatives.product / total
+        if k > 1 and design.max(working_set.max_dual)[0] * k > total:
+            offset = self._offset_into_cap(total)
+            product = design.sum(working_set.capped_product, total, offset, 1.0 / k)
+        if sums.is_rounded(sums.gradient_sum - sums.total * product, MAX_LOSS):
+            sums.read_gradient_sum()
+        trials = [(False, DualMass(sums.total, sums.squares, sums.gradient_sum))]
+        if has_newton_dual:
+            trials.append((True, DualMass(*design.sum(newton_dual_sums))))
+        for newton, mass in trials:
+            combination = mass.product - mass.total * product
+            square = float(combination @ combination)
             scale, bound = best_scale(
                 self.problem.loss,
                 mass,
-                squares / self.problem.scale,
-                partial(design.sum, dual_along, by_steps, self.problem.loss),
-                partial(design.max, largest_dual, by_steps),
+                square / self.problem.scale,
+                partial(design.sum, conjugates_at_scale, newton, self.problem.loss),
+                partial(design.max, max_positive_dual, newton),
             )
             bound /= self.m
             if bound > self.lower:
-                self.lower, by = bound, scale * mass.total
-                self._push = Push(scale * math.sqrt(squares), 2.0 * by, scale, pulls.turnover)
-                design.apply(keep_dual, by_steps, scale, by / total, by * lift, by / k)
+                self.lower, factor = bound, scale * mass.total
+                self._combination = Combination(
+                    scale * math.sqrt(square),
+                    2.0 * factor,
+                    scale,
+                    sums.gram.accumulated if sums.from_gram else (0.0, 0.0),
+                )
+                design.apply(keep_dual, newton, scale, factor / total, factor * offset, factor / k)
 
-    def _lift_into_cap(self, total: float) -> float:
-        """Lift that makes clip(push/total + lift, 0, 1/k) sum to one."""
+    def _offset_into_cap(self, total: float) -> float:
+        """The offset with which clip(dual/total + offset, 0, 1/k) sums to one."""
         design, cap = self.problem.design, 1.0 / self.problem.k
 
-        def surplus(drop: float) -> tuple[float, float, float]:
-            mass, n_free = design.sum(working_set.capped_share, total, -drop, cap)
+        def surplus(level: float) -> tuple[float, float, float]:
+            mass, n_free = design.sum(working_set.capped_mass, total, -level, cap)
             return mass - 1.0, -n_free, mass + 1.0
 
-        highest = design.max(working_set.largest_push)[0] / total
+        highest = design.max(working_set.max_dual)[0] / total
         return -root(surplus, -cap, highest, 0.0)
 
 
 def best_scale(
     loss: Loss,
-    mass: Mass,
+    mass: DualMass,
     quadratic: float,
-    along: Callable[[float], tuple[float, float, float]],
+    conjugates: Callable[[float], tuple[float, float, float]],
     largest: Callable[[], tuple[float, ...]],
 ) -> tuple[float, float]:
     """Scale t of a dual point with the best bound -(t^2/2 quadratic + conjugates), and that bound.
 
-    In closed form if l*(a) = l*'(0) a + curvature/2 a^2; else by Newton's method, where any scale
-    gives a bound. `along` tells conjugates at a scale with two derivatives, `largest` the greatest
-    dual for a weight of one.
+    In closed form if l*(a) = l*'(0) a + curvature/2 a^2; otherwise by Newton's method, where any
+    scale gives a bound. `conjugates` returns the sum at a scale with two derivatives, `largest`
+    the greatest dual of a positive, relative to its weight.
     """
     if not (mass.total > 0.0 and math.isfinite(quadratic)):
         return 0.0, 0.0
@@ -234,7 +239,7 @@ def best_scale(
     limit = (1.0 - 1e-9) * loss.dual_limit / largest()[0]
     scale, best = min(1.0, limit), (0.0, 0.0)
     for _ in range(4):
-        value, slope, curvature = along(scale)
+        value, slope, curvature = conjugates(scale)
         bound = -(0.5 * (scale * scale) * quadratic + value)
         best = max(best, (scale, bound), key=lambda pair: pair[1])
         if not quadratic + curvature > 0.0:
@@ -244,81 +249,91 @@ def best_scale(
     return best
 
 
-def _duals(block: Block, stepped: bool) -> Array:
-    """Of the positives: as their scores have them, or as the steps led to them."""
-    part = part_of(block)
-    if not stepped or part.stepped is None:
-        return part.pull
-    return block.arrays.maximum(part.stepped, 0.0)
+def conjugate_sums(
+    costs: Array, duals: Array, loss: Loss, scale: float
+) -> tuple[float, float, float]:
+    """Sum of conjugates at `scale` times the duals, with two derivatives in the scale."""
+    value = slope = curvature = 0.0
+    for cost, dual in chunks(costs, duals):
+        share = dual / cost
+        positive = share > 0.0
+        cost, share = cost[positive], share[positive]
+        scaled = scale * share
+        violation = loss.conjugate_slope(scaled)
+        value += number(cost @ loss.conjugate(scaled))
+        slope += number(cost @ (share * violation))
+        curvature += number(cost @ (share * share / loss.curvature(violation)))
+    return value, slope, curvature
 
 
-def step_duals(block: Block, step: float, threshold: float) -> None:
-    """Take the step in the positives' duals, as the system has it.
+# ---- in the blocks
 
-    They follow the Newton equations, whose residuals come down to rounding in every step. Duals
-    taken from the scores are only as good as the scores: where rows are very long, not enough.
+
+def _positive_duals(block: Block, newton: bool) -> Array:
+    """The positives' duals: those of the Newton steps, or the gradient weights."""
+    state = state_of(block)
+    if not newton or state.newton_dual is None:
+        return state.gradient_weights
+    return block.arrays.maximum(state.newton_dual, 0.0)
+
+
+def step_newton_dual(block: Block, step: float, threshold_change: float) -> None:
+    """Update the positives' duals by the linearised equations.
+
+    Their residual falls to rounding with every step. Duals computed from the scores are only as
+    exact as the scores, which is too little where rows are very long.
     """
-    part = part_of(block)
-    before = part.pull if part.stepped is None else part.stepped
-    ahead = part.pull - before + part.bend * (threshold - part.moves[0])
-    part.stepped = before + step * ahead
+    state = state_of(block)
+    before = state.gradient_weights if state.newton_dual is None else state.newton_dual
+    change = state.hessian_weights * (threshold_change - state.score_changes[0])
+    state.newton_dual = before + step * (state.gradient_weights - before + change)
 
 
 @read_only
-def stepped_sums(block: Block) -> tuple[float, float, Array]:
-    """Of the duals that the steps led to: sum, sum of squares, and X' times them."""
-    duals = _duals(block, True)
+def newton_dual_sums(block: Block) -> tuple[float, float, Array]:
+    """Sum, sum of squares and X+' of the positives' duals of the Newton steps."""
+    duals = _positive_duals(block, True)
     product = positives_of(block).rows.combine(duals)
     return number(duals.sum()), number(duals @ (duals / block.cost)), product
 
 
 @read_only
-def dual_along(block: Block, stepped: bool, loss: Loss, scale: float) -> tuple[float, float, float]:
-    """Conjugates at the duals times `scale`, with first and second derivative in it."""
-    return along(block.cost, _duals(block, stepped), loss, scale)
-
-
-def along(costs: Array, pulls: Array, loss: Loss, scale: float) -> tuple[float, float, float]:
-    """The same of given duals."""
-    value = slope = curvature = 0.0
-    for cost, pull in chunks(costs, pulls):
-        unit = pull / cost
-        counted = unit > 0.0
-        cost, unit = cost[counted], unit[counted]
-        dual = scale * unit
-        violation = loss.conjugate_slope(dual)
-        value += number(cost @ loss.conjugate(dual))
-        slope += number(cost @ (unit * violation))
-        curvature += number(cost @ (unit * unit / loss.curvature(violation)))
-    return value, slope, curvature
+def conjugates_at_scale(
+    block: Block, newton: bool, loss: Loss, scale: float
+) -> tuple[float, float, float]:
+    """`conjugate_sums` of the block's positives."""
+    return conjugate_sums(block.cost, _positive_duals(block, newton), loss, scale)
 
 
 @read_only
-def largest_dual(block: Block, stepped: bool) -> tuple[float]:
-    """Greatest dual of a positive, for a weight of one."""
-    return (number(block.arrays.max(_duals(block, stepped) / block.cost, initial=0.0)),)
+def max_positive_dual(block: Block, newton: bool) -> tuple[float]:
+    """Greatest dual of a positive, relative to its weight."""
+    return (number(block.arrays.max(_positive_duals(block, newton) / block.cost, initial=0.0)),)
 
 
 def keep_dual(
-    block: Block, stepped: bool, scale: float, per_push: float, lift: float, cap: float
+    block: Block, newton: bool, scale: float, factor: float, offset: float, cap: float
 ) -> None:
-    """Remember the dual point of the best bound so far."""
-    part, pull = part_of(block), _duals(block, stepped)
-    part.best_dual = BestDual(pull, scale, part.band.where, part.band.push, per_push, lift, cap)
+    """Store the dual point of the best bound."""
+    state, duals = state_of(block), _positive_duals(block, newton)
+    of_negatives = state.working_set
+    state.best_dual = BestDual(
+        duals, scale, of_negatives.where, of_negatives.dual, factor, offset, cap
+    )
 
 
-def best_pair(block: Block) -> tuple[Array, Array]:
+def best_dual_parts(block: Block) -> tuple[Array, Array]:
     """The dual point of the best bound: of the positives and of the negatives."""
-    best, on_negatives = part_of(block).best_dual, block.arrays.zeros(block.n_neg)
+    best, on_negatives = state_of(block).best_dual, block.arrays.zeros(block.n_neg)
     if best is None:
         return block.arrays.zeros(block.n_pos), on_negatives
     on_negatives[best.where] = block.arrays.clip(
-        best.push * best.per_push + best.lift, 0.0, best.cap
+        best.on_negatives * best.factor + best.offset, 0.0, best.cap
     )
-    return best.scale * best.pull, on_negatives
+    return best.scale * best.on_positives, on_negatives
 
 
 @read_only
 def best_dual(block: Block, balance: float) -> Array:
-    """The same over all rows, balanced."""
-    return balanced(block, best_pair, balance)
+    """The dual point of the best bound over all rows, balanced."""
+    return balanced_dual(block, best_dual_parts, balance)

@@ -1,13 +1,12 @@
-"""What the Newton method keeps: in a block of its rows, and of all rows on the driver.
+"""What the Newton method stores: per row in the blocks, and sums over all rows on the driver.
 
-With c_i a positive's weight and t_i = T - w.x_i,
+With c_i the weight of a positive and t_i = T - w.x_i its violation, the gradient weights are
+c_i l'(t_i) and the Hessian weights c_i l''(t_i).
 
-    pull_i = c_i l'(t_i),   bend_i = c_i l''(t_i).
-
-A negative of the band has a slack u = s + xi - w.z > 0 with multiplier q, its push, and an
-excess xi > 0 with multiplier eta, its room under the cap: q + eta = G/k. On the central path
-q u = eta xi = mu for all of them. With k = 1 no cap can bind: then xi = 0 and eta is not used,
-which saves about two iterations.
+A negative of the working set has a slack u = s + xi - w.z > 0 with the dual q, and an excess
+xi > 0 with the dual eta; q + eta = G/k, so that eta is the slack of the cap on q. On the central
+path q u = eta xi = mu for every negative. For k = 1 the cap never binds: xi = 0 and eta is not
+used, which saves about two iterations.
 """
 
 from dataclasses import dataclass
@@ -18,226 +17,230 @@ from toppush.designs.arrays import namespace, number
 from toppush.designs.rows import Rows
 from toppush.types import Array, Mask, Where
 
-# ---- known of the rows: it outlives a solve
+# ---- records that outlive a solve
 
 
 @dataclass(frozen=True)
-class LeftDual:
-    """A block's negatives in the dual that the last solve proved its bound with."""
+class FinalDual:
+    """The negatives' part of the last solve's best dual point, in one block."""
 
     where: Where
-    push: Array
+    values: Array
 
 
 class WithSquares:
-    """Rows that are also wanted with every entry squared."""
+    """Rows, and the same rows with every entry squared (computed on first use)."""
 
     rows: Rows
     _squared: Rows | None = None
 
     def squared(self) -> Rows:
-        """Those, made on first use."""
+        """The rows with every entry squared."""
         self._squared = self._squared or self.rows.squared()
         return self._squared
 
 
 @dataclass
 class Positives(WithSquares):
-    """A block's positives, and the bends that the driver's `Gram` was formed with."""
+    """The positives of a block, and the Hessian weights that the driver's `Gram` contains."""
 
     rows: Rows
-    used_bend: Array | None = None
+    gram_weights: Array | None = None
 
 
 @dataclass(frozen=True)
 class Gram:
-    """Sums over all positives with the bends that the blocks' `Positives` hold.
+    """Sums over all positives with the `gram_weights` of the blocks.
 
-    To be taken from what is known before the blocks change their bends, and kept when it follows.
+    Take it out of the records before the blocks change their weights, and put it back once it
+    contains the change.
     """
 
     matrix: Array
-    """X'BX, B the diagonal matrix of the bends."""
-    bend_product: Array
-    """X'bend."""
+    """X+'HX+, H the diagonal matrix of the Hessian weights."""
+    hessian_sum: Array
+    """X+'h, h the Hessian weights."""
     largest: tuple[float, float]
-    """Greatest lengths that the two had while they were summed up."""
-    turnover: tuple[float, float]
-    """Sums of the bends, and of the traces, that were added and taken away: rounding goes by it."""
+    """Greatest norms of `matrix` and `hessian_sum` since they were first formed."""
+    accumulated: tuple[float, float]
+    """Sums of the weights and traces that were added and subtracted; they bound the rounding."""
 
 
 @dataclass(frozen=True)
 class MeanDifference:
-    """The positives' weighted mean less the negatives' mean."""
+    """The positives' weighted mean minus the negatives' mean."""
 
     vector: Array
 
 
-# ---- at work, for one solve
+# ---- state of one solve
 
 
-class Tangent(NamedTuple):
-    """The central path's equations, linearised; fixed while one system is solved."""
+class Linearised(NamedTuple):
+    """The linearised equations of the central path; constant while one system is solved."""
 
-    stiffness: Array
+    hessian_weights: Array
     """Weight of z z' in the Newton matrix (theta)."""
-    share: Array
-    """Part of a change of the cap that the push takes (kappa)."""
-    give: Array
+    cap_sensitivity: Array
+    """Derivative of q with respect to the cap G/k (kappa)."""
+    excess_sensitivity: Array
     """1 / (q/u + eta/xi)."""
-    off_slack: Array
+    slack_residual: Array
     """Residual of u = s + xi - w.z."""
-    off_room: Array
+    cap_residual: Array
     """Residual of q + eta = G/k."""
 
 
 class Direction(NamedTuple):
-    """Newton direction of the four vectors."""
+    """Newton direction of the slacks, excesses and their duals."""
 
     slack: Array
-    push: Array
+    dual: Array
     excess: Array
-    room: Array
+    excess_dual: Array
 
 
 @dataclass
-class Pairs:
-    """Slack and push, excess and room of some negatives: what the path's equations are about."""
+class ComplementaryPairs:
+    """Slacks u and excesses xi of some negatives, with their duals q and eta."""
 
     slack: Array
-    push: Array
+    dual: Array
     excess: Array
-    room: Array
+    excess_dual: Array
     capped: bool
-    """Whether k > 1; else excess and room are zero."""
+    """Whether k > 1; otherwise `excess` and `excess_dual` are zero."""
 
-    def products(self) -> float:
+    def complementarity(self) -> float:
         """Sum of q u + eta xi."""
-        products = self.push @ self.slack
-        return number(products + self.room @ self.excess if self.capped else products)
+        products = self.dual @ self.slack
+        return number(products + self.excess_dual @ self.excess if self.capped else products)
 
-    def products_after(self, ahead: Direction, step: float) -> float:
-        """The same a step further, without taking it."""
-        products = (self.push + step * ahead.push) @ (self.slack + step * ahead.slack)
+    def complementarity_after(self, direction: Direction, step: float) -> float:
+        """Sum of q u + eta xi after a step, without taking it."""
+        products = (self.dual + step * direction.dual) @ (self.slack + step * direction.slack)
         if self.capped:
-            products += (self.room + step * ahead.room) @ (self.excess + step * ahead.excess)
+            products += (self.excess_dual + step * direction.excess_dual) @ (
+                self.excess + step * direction.excess
+            )
         return number(products)
 
-    def tangent(self, scores: Array, level: float, cap: float) -> Tangent:
-        """The equations at these scores, linearised."""
-        stiffness = per_slack = self.push / self.slack
-        off_slack = level + self.excess - scores - self.slack
-        share = give = off_room = namespace(self.slack).zeros(len(stiffness))
+    def linearise(self, scores: Array, level: float, cap: float) -> Linearised:
+        """Linearise the central path's equations at these scores."""
+        weights = per_slack = self.dual / self.slack
+        slack_residual = level + self.excess - scores - self.slack
+        cap_sensitivity = sensitivity = cap_residual = namespace(self.slack).zeros(len(weights))
         if self.capped:
-            per_excess = self.room / self.excess
-            give = 1.0 / (per_slack + per_excess)
-            share = per_slack * give
-            stiffness = share * per_excess
-            off_room = cap - self.push - self.room
-        return Tangent(stiffness, share, give, off_slack, off_room)
+            per_excess = self.excess_dual / self.excess
+            sensitivity = 1.0 / (per_slack + per_excess)
+            cap_sensitivity = per_slack * sensitivity
+            weights = cap_sensitivity * per_excess
+            cap_residual = cap - self.dual - self.excess_dual
+        return Linearised(weights, cap_sensitivity, sensitivity, slack_residual, cap_residual)
 
-    def aims(self, tangent: Tangent, goal: float, last: Direction | None) -> tuple[Array, Array]:
-        """How pushes change to q u = eta xi = goal while nothing else moves, and their joint part.
+    def right_side(
+        self, linearised: Linearised, mu: float, predictor: Direction | None
+    ) -> tuple[Array, Array]:
+        """Right side for q u = eta xi = mu: of the duals, and of duals and excesses jointly.
 
-        With the second-order terms of an earlier direction.
+        A predictor direction adds Mehrotra's second-order terms.
         """
-        product = goal if last is None else goal - last.push * last.slack
-        push = (product - self.push * tangent.off_slack) / self.slack - self.push
+        product = mu if predictor is None else mu - predictor.dual * predictor.slack
+        dual = (product - self.dual * linearised.slack_residual) / self.slack - self.dual
         if not self.capped:
-            return push, tangent.give
-        product = goal if last is None else goal - last.room * last.excess
-        joint = push + product / self.excess - self.room - tangent.off_room
-        return push - tangent.share * joint, joint
+            return dual, linearised.excess_sensitivity
+        product = mu if predictor is None else mu - predictor.excess_dual * predictor.excess
+        joint = dual + product / self.excess - self.excess_dual - linearised.cap_residual
+        return dual - linearised.cap_sensitivity * joint, joint
 
     def direction(
-        self, tangent: Tangent, aims: tuple[Array, Array], relative: Array, cap: float
+        self, linearised: Linearised, right_side: tuple[Array, Array], relative: Array, cap: float
     ) -> Direction:
-        """The direction for a change of the scores less the level, and of the cap."""
-        push, joint = aims[0] + tangent.stiffness * relative, aims[1]
+        """The direction for changes of scores minus level (`relative`) and of the cap."""
+        dual, joint = right_side[0] + linearised.hessian_weights * relative, right_side[1]
+        sensitivity = linearised.excess_sensitivity
         if not self.capped:
-            return Direction(tangent.off_slack - relative, push, tangent.give, tangent.give)
-        push += tangent.share * cap
-        excess = (joint - cap) * tangent.give + tangent.share * relative
-        slack = excess - relative + tangent.off_slack
-        return Direction(slack, push, excess, cap + tangent.off_room - push)
+            return Direction(linearised.slack_residual - relative, dual, sensitivity, sensitivity)
+        dual += linearised.cap_sensitivity * cap
+        excess = (joint - cap) * sensitivity + linearised.cap_sensitivity * relative
+        slack = excess - relative + linearised.slack_residual
+        return Direction(slack, dual, excess, cap + linearised.cap_residual - dual)
 
-    def rates(self, ahead: Direction) -> tuple[float, ...]:
-        """The greatest rates at which each of the vectors falls towards zero."""
-        now = (
-            (self.slack, self.push, self.excess, self.room)
-            if self.capped
-            else (self.slack, self.push)
-        )
+    def boundary_rates(self, direction: Direction) -> tuple[float, ...]:
+        """The greatest relative decrease of each vector along the direction."""
+        current = (self.slack, self.dual, self.excess, self.excess_dual)[: 4 if self.capped else 2]
         xp = namespace(self.slack)
         return tuple(
-            number(xp.max(-step / value, initial=0.0))
-            for step, value in zip(ahead, now, strict=False)
+            number(xp.max(-change / value, initial=0.0))
+            for change, value in zip(direction, current, strict=False)
         )
 
-    def advance(self, ahead: Direction, step: float) -> None:
+    def advance(self, direction: Direction, step: float) -> None:
         """Take a step."""
-        self.slack = self.slack + step * ahead.slack
-        self.push = self.push + step * ahead.push
+        self.slack = self.slack + step * direction.slack
+        self.dual = self.dual + step * direction.dual
         if self.capped:
-            self.excess = self.excess + step * ahead.excess
-            self.room = self.room + step * ahead.room
+            self.excess = self.excess + step * direction.excess
+            self.excess_dual = self.excess_dual + step * direction.excess_dual
 
 
 @dataclass
-class Band(Pairs, WithSquares):
-    """Working negatives of a block."""
+class WorkingSet(ComplementaryPairs, WithSquares):
+    """The negatives of a block that the method works on."""
 
     where: Where
-    """Which of the block's negatives, numbered among themselves."""
+    """Their numbers among the block's negatives."""
     rows: Rows
-    norms: Array
-    """|z|^2."""
+    squared_norms: Array
 
 
 class BestDual(NamedTuple):
-    """The dual point of the best bound: scale times pull, clip(push per_push + lift, 0, cap)."""
+    """The dual point of the best lower bound.
 
-    pull: Array
+    `scale * on_positives` on the positives, `clip(on_negatives * factor + offset, 0, cap)` on the
+    negatives at `where`.
+    """
+
+    on_positives: Array
     scale: float
     where: Where
-    push: Array
-    per_push: float
-    lift: float
+    on_negatives: Array
+    factor: float
+    offset: float
     cap: float
 
 
-class Part:
-    """A block's part of the point that a solve has reached, and of the step that it takes."""
+class NewtonState:
+    """A block's part of the current point and of the step under way."""
 
-    pull: Array
-    bend: Array
-    bend_change: Array
-    """Since the Gram matrix was formed."""
-    stepped: Array | None = None
-    """The positives' duals as the steps led to them."""
+    gradient_weights: Array
+    hessian_weights: Array
+    hessian_change: Array
+    """Change of the Hessian weights since the Gram matrix was formed."""
+    newton_dual: Array | None = None
+    """The positives' duals as the Newton steps have updated them."""
     best_dual: BestDual | None = None
-    band: Band
+    working_set: WorkingSet
     outside: Mask
-    """Negatives that are not in the band."""
-    start: Array | None = None
-    """The negatives' duals of the solution that the solve begins at."""
-    tangent: Tangent
-    aims: tuple[Array, Array]
-    """How pushes, and pushes and excesses jointly, change while nothing else moves."""
+    """Negatives outside the working set."""
+    start_dual: Array | None = None
+    """The negatives' duals of the solution at which the solve begins."""
+    linearised: Linearised
+    right_side: tuple[Array, Array]
     direction: Direction
-    moves: tuple[Array, Array]
-    """How the scores change along the direction."""
+    score_changes: tuple[Array, Array]
+    """Changes of the scores along the direction."""
     leverages: tuple[Array, Array]
-    """Of the positives and of the band, where conjugate gradients solve the system."""
+    """Of the positives and of the working set, for the preconditioner."""
 
 
-def part_of(block: Block) -> Part:
-    """What the solve under way keeps in this block."""
-    return block.work.of(Part)
+def state_of(block: Block) -> NewtonState:
+    """The block's state in the solve under way."""
+    return block.work.of(NewtonState)
 
 
 def positives_of(block: Block) -> Positives:
-    """The block's positives, which `begin_positives` makes ready."""
+    """The block's positives, stored by `begin_positives`."""
     positives = block.known.find(Positives)
     assert positives is not None
     return positives

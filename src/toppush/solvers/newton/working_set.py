@@ -1,4 +1,7 @@
-"""The band, in the blocks: the negatives near the top, of which alone the path takes account."""
+"""The working set: the negatives near the top, on which the central path is followed.
+
+All functions run in the blocks; only negatives near the top can have an active constraint.
+"""
 
 import math
 from typing import NamedTuple
@@ -8,129 +11,208 @@ import numpy as np
 from toppush.designs import Block, read_only
 from toppush.designs.arrays import namespace, number
 from toppush.designs.rows import Rows
-from toppush.problem.losses import Loss
-from toppush.problem.numerics import chunks, clipped_mass, mass_above
-from toppush.solvers.newton.state import Band, LeftDual, part_of, positives_of
-from toppush.types import Array, Mask, Where
+from toppush.problem.numerics import clipped_mass, mass_above
+from toppush.solvers.newton.state import FinalDual, WorkingSet, positives_of, state_of
+from toppush.types import Array, Where
+
+MIN_DUAL = 0.03
+"""Share of the mean dual above which a negative of a start belongs to the working set."""
 
 
-def choose_band(block: Block, level: float, stride: int, capped: bool) -> None:
-    """Take the negatives above a level, every stride-th, and those pushed at the start."""
-    chosen, part = block.scores[1] > level, part_of(block)
+# ---- choosing and extending it
+
+
+def choose_working_set(block: Block, level: float, stride: int, capped: bool) -> int:
+    """Take negatives above a level, every stride-th one, and those with a dual at the start.
+
+    Returns how many there are.
+    """
+    chosen, state = block.scores[1] > level, state_of(block)
     chosen[-block.first_negative % stride :: stride] = True
-    if part.start is not None:
-        chosen = chosen | (part.start > 0.0)
-    part.outside = ~chosen
-    _set_band(block, block.arrays.flatnonzero(chosen), capped)
+    if state.start_dual is not None:
+        chosen = chosen | (state.start_dual > 0.0)
+    state.outside = ~chosen
+    where = block.arrays.flatnonzero(chosen)
+    _set_working_set(block, where, capped)
+    return len(where)
 
 
-def _set_band(block: Block, where: Where, capped: bool, known: Rows | None = None) -> None:
-    """Make a band of these negatives, not yet centred; `known` are the first of them."""
+def _set_working_set(block: Block, where: Where, capped: bool, known: Rows | None = None) -> None:
+    """Store the rows of these negatives; `known` are the first of them, if already copied."""
     rows, none = block.negative_rows(where, known), block.arrays.zeros(len(where))
-    part_of(block).band = Band(none, none, none, none, capped, where, rows, rows.squared_norms())
+    norms = rows.squared_norms()
+    state_of(block).working_set = WorkingSet(none, none, none, none, capped, where, rows, norms)
 
 
 @read_only
-def band_size(block: Block) -> int:
-    """Negatives in the band."""
-    return len(part_of(block).band.where)
-
-
-def band_scores(block: Block) -> Array:
-    """Scores of the band."""
-    return block.scores[1][part_of(block).band.where]
+def candidates(block: Block) -> Array:
+    """Scores of the negatives outside the working set, minus infinity for those inside."""
+    return block.arrays.where(state_of(block).outside, block.scores[1], -np.inf)
 
 
 @read_only
-def band_range(block: Block) -> tuple[float, float]:
-    """Greatest score of the band, and minus the least."""
-    xp, scores = block.arrays, band_scores(block)
+def candidates_above(block: Block, level: float) -> tuple[float, float]:
+    """Sum of (score - level)_+ over the negatives outside, and how many are above the level."""
+    return mass_above(candidates(block), level)
+
+
+def extend_working_set(
+    block: Block, above: float, level: float, cap: float, mu: float, min_slack: float
+) -> int:
+    """Add the negatives above a level, each with a small dual; returns how many.
+
+    Their slack is at least `min_slack`, so that they disturb the current point little. The next
+    steps remove the residual that this leaves.
+    """
+    xp, state = block.arrays, state_of(block)
+    old = state.working_set
+    new = xp.flatnonzero(state.outside & (block.scores[1] > above))
+    if not len(new):
+        return 0
+    slack = xp.maximum(level - block.scores[1][new], min_slack)
+    dual, zeros = mu / slack, xp.zeros(len(new))
+    excess, excess_dual = (mu / (cap - dual), cap - dual) if old.capped else (zeros, zeros)
+    vectors = [
+        xp.concatenate(pair)
+        for pair in (
+            (old.slack, slack),
+            (old.dual, dual),
+            (old.excess, excess),
+            (old.excess_dual, excess_dual),
+        )
+    ]
+    state.outside[new] = False
+    where, capped = xp.concatenate([old.where, new]), old.capped
+    known = old.rows if block.fits_twice(where) else None
+    del state.working_set, old  # frees the rows before they are read again
+    _set_working_set(block, where, capped, known)
+    extended = state.working_set
+    extended.slack, extended.dual, extended.excess, extended.excess_dual = vectors
+    return len(new)
+
+
+# ---- the central path
+
+
+def working_scores(block: Block) -> Array:
+    """Scores of the working set."""
+    return block.scores[1][state_of(block).working_set.where]
+
+
+@read_only
+def score_range(block: Block) -> tuple[float, float]:
+    """Greatest score of the working set, and minus the least."""
+    xp, scores = block.arrays, working_scores(block)
     return number(xp.max(scores, initial=-np.inf)), number(-xp.min(scores, initial=np.inf))
 
 
 @read_only
-def centred_push(block: Block, level: float, mu: float, cap: float) -> tuple[float, float]:
-    """Sum of pushes on the central path at this level, and how it falls as the level grows."""
-    slack, excess = _centred(level - band_scores(block), mu, cap)
+def sum_of_centred_duals(block: Block, level: float, mu: float, cap: float) -> tuple[float, float]:
+    """Sum of the duals on the central path at a level, and minus its derivative in the level."""
+    slack, excess = _centred(level - working_scores(block), mu, cap)
     per_slack, per_excess = mu / slack**2, mu / excess**2
     fall = per_slack * per_excess / (per_slack + per_excess)
     return number((mu / slack).sum()), number(fall.sum())
 
 
 @read_only
-def inverse_slacks(block: Block, level: float) -> float:
-    """Sum of 1 / slack at a level above the band: the pushes without a cap are in proportion."""
-    return number((1.0 / (level - band_scores(block))).sum())
+def sum_of_inverse_slacks(block: Block, level: float) -> float:
+    """Sum of 1 / (level - score); without a cap the centred duals are mu times the terms."""
+    return number((1.0 / (level - working_scores(block))).sum())
 
 
 def centre(block: Block, level: float, mu: float, cap: float) -> float:
-    """Put the band on the central path; returns the sum of excesses."""
-    band = part_of(block).band
-    if not band.capped:
-        band.slack = level - band_scores(block)
-        band.push = mu / band.slack
-        band.excess = band.room = block.arrays.zeros(len(band.slack))
+    """Put the working set on the central path; returns the sum of excesses."""
+    working_set, below = state_of(block).working_set, level - working_scores(block)
+    if not working_set.capped:
+        working_set.slack, working_set.dual = below, mu / below
+        working_set.excess = working_set.excess_dual = block.arrays.zeros(len(below))
         return 0.0
-    band.slack, band.excess = _centred(level - band_scores(block), mu, cap)
-    band.push, band.room = mu / band.slack, mu / band.excess
-    return number(band.excess.sum())
+    working_set.slack, working_set.excess = _centred(below, mu, cap)
+    working_set.dual, working_set.excess_dual = mu / working_set.slack, mu / working_set.excess
+    return number(working_set.excess.sum())
 
 
 def _centred(below: Array, mu: float, cap: float) -> tuple[Array, Array]:
     """Slack and excess with slack - excess = below and mu/slack + mu/excess = cap."""
     xp, size = namespace(below), abs(cap * below)
-    spread = xp.sqrt(4.0 * mu * mu + size * size)
-    large = (2.0 * mu + size + spread) / (2.0 * cap)
-    small = (2.0 * mu + 4.0 * mu * mu / (spread + size)) / (2.0 * cap)
+    root = xp.sqrt(4.0 * mu * mu + size * size)
+    large = (2.0 * mu + size + root) / (2.0 * cap)
+    small = (2.0 * mu + 4.0 * mu * mu / (root + size)) / (2.0 * cap)
     return xp.where(below > 0.0, large, small), xp.where(below > 0.0, small, large)
 
 
-@read_only
-def candidates_above(block: Block, level: float) -> tuple[float, float]:
-    """Negatives outside the band above a level: sum of how far, and how many."""
-    return mass_above(candidates(block), level)
+# ---- a start at an earlier solution
+
+
+def receive_start_dual(block: Block, dual: Array) -> None:
+    """Take the negatives' part of a dual point."""
+    state_of(block).start_dual = _without_small(block.arrays.maximum(block.split(dual)[1], 0.0))
+
+
+def _without_small(dual: Array) -> Array:
+    """The duals with small ones set to zero: in the interior of the domain most are small."""
+    xp = namespace(dual)
+    n_positive = max(number(xp.count_nonzero(dual)), 1.0)
+    return xp.where(dual > MIN_DUAL * dual.sum() / n_positive, dual, 0.0)
+
+
+def store_final_dual(block: Block) -> None:
+    """Keep the negatives' best dual for the next solve."""
+    best = state_of(block).best_dual
+    if best is not None:
+        dual = block.arrays.clip(best.on_negatives * best.factor + best.offset, 0.0, best.cap)
+        block.known.keep(FinalDual(best.where, dual))
+
+
+def recall_final_dual(block: Block) -> None:
+    """Take the dual that the last solve stored, where duals stay with the rows."""
+    final = block.known.find(FinalDual)
+    if final is not None:
+        state_of(block).start_dual = start = block.arrays.zeros(block.n_neg)
+        start[final.where] = _without_small(final.values)
 
 
 @read_only
-def candidates(block: Block) -> Array:
-    """Scores of the negatives outside the band, minus infinity in place of the others."""
-    return block.arrays.where(part_of(block).outside, block.scores[1], -np.inf)
+def sum_of_start_dual(block: Block) -> float:
+    """Sum of the negatives' duals at the start; 0 if there are none."""
+    start = state_of(block).start_dual
+    return 0.0 if start is None else number(start.sum())
 
 
-def extend_band(
-    block: Block, above: float, level: float, cap: float, mu: float, least: float
-) -> int:
-    """Take in the negatives above a level, each with a small push; returns how many.
+def use_start_dual(block: Block, scale: float) -> None:
+    """Take the start's duals as they are, to see what bound they give."""
+    state = state_of(block)
+    assert state.start_dual is not None
+    state.working_set.dual = scale * state.start_dual[state.working_set.where]
 
-    They enter with a slack of at least `least`, so that they disturb the balance little; that
-    their scores contradict it is a residual that the next steps work off.
+
+def move_into_interior(block: Block, level: float, mu: float, cap: float, reach: float) -> float:
+    """Make the start's duals positive, with slacks that make every product mu.
+
+    A negative below the level has a dual of at least mu over that distance plus `reach`, one above
+    it an excess dual of at least as much. The slacks' residual is left to the next steps. Returns
+    the sum of excesses.
     """
-    xp, part = block.arrays, part_of(block)
-    band = part.band
-    new = xp.flatnonzero(part.outside & (block.scores[1] > above))
-    if not len(new):
-        return 0
-    slack = xp.maximum(level - block.scores[1][new], least)
-    push = mu / slack
-    none = xp.zeros(len(new))
-    grown = (slack, push, *((mu / (cap - push), cap - push) if band.capped else (none, none)))
-    old, capped = (band.slack, band.push, band.excess, band.room), band.capped
-    part.outside[new] = False
-    where = xp.concatenate([band.where, new])
-    known = band.rows if block.fits_twice(where) else None
-    del part.band, band  # so that the rows go before they are read again
-    _set_band(block, where, capped, known)
-    wider = part.band
-    wider.slack, wider.push, wider.excess, wider.room = (
-        xp.concatenate(pair) for pair in zip(old, grown, strict=True)
-    )
-    return len(new)
+    xp, working_set = block.arrays, state_of(block).working_set
+    below = level - working_scores(block)
+    dual = xp.maximum(working_set.dual, mu / (xp.maximum(below, 0.0) + reach))
+    excess = excess_dual = xp.zeros(len(below))
+    if working_set.capped:
+        excess_dual = xp.maximum(cap - dual, mu / (xp.maximum(-below, 0.0) + reach))
+        dual, excess = cap - excess_dual, mu / excess_dual
+    working_set.dual, working_set.slack = dual, mu / dual
+    working_set.excess, working_set.excess_dual = excess, excess_dual
+    return number(excess.sum())
 
 
-class BandSums(NamedTuple):
-    """Sums over the band."""
+# ---- sums for bounds and residuals
 
-    push: float
+
+class WorkingSums(NamedTuple):
+    """Sums over the working set."""
+
+    dual: float
     complementarity: float
     """Sum of q u + eta xi: 2 mu for each negative on the central path."""
     excess: float
@@ -139,215 +221,142 @@ class BandSums(NamedTuple):
 
 
 @read_only
-def band_sums(block: Block) -> BandSums:
-    """Sums that the certificate and the residuals need."""
-    band = part_of(block).band
-    return BandSums(
-        number(band.push.sum()),
-        band.products(),
-        number(band.excess.sum()),
-        band.rows.combine(band.push),
+def working_sums(block: Block) -> WorkingSums:
+    """Sums that the lower bound and the residuals need."""
+    working_set = state_of(block).working_set
+    return WorkingSums(
+        number(working_set.dual.sum()),
+        working_set.complementarity(),
+        number(working_set.excess.sum()),
+        working_set.rows.combine(working_set.dual),
     )
 
 
 @read_only
-def largest_push(block: Block) -> tuple[float]:
-    """Greatest push of the band."""
-    return (number(block.arrays.max(part_of(block).band.push, initial=0.0)),)
+def max_dual(block: Block) -> tuple[float]:
+    """Greatest dual of the working set."""
+    return (number(block.arrays.max(state_of(block).working_set.dual, initial=0.0)),)
 
 
 @read_only
-def capped_share(block: Block, total: float, lift: float, cap: float) -> tuple[float, float]:
-    """Mass of clip(push/total + lift, 0, cap), and how many entries are inside."""
-    clipped = clipped_mass(part_of(block).band.push / total, lift, cap)
+def capped_mass(block: Block, total: float, offset: float, cap: float) -> tuple[float, float]:
+    """Sum of clip(dual/total + offset, 0, cap), and how many entries are inside."""
+    clipped = clipped_mass(state_of(block).working_set.dual / total, offset, cap)
     return clipped.mass, clipped.n_free
 
 
 @read_only
-def capped_product(block: Block, total: float, lift: float, cap: float) -> Array:
-    """Z' clip(push/total + lift, 0, cap)."""
-    band = part_of(block).band
-    return band.rows.combine(block.arrays.clip(band.push / total + lift, 0.0, cap))
+def capped_product(block: Block, total: float, offset: float, cap: float) -> Array:
+    """Z' clip(dual/total + offset, 0, cap)."""
+    working_set = state_of(block).working_set
+    capped = block.arrays.clip(working_set.dual / total + offset, 0.0, cap)
+    return working_set.rows.combine(capped)
 
 
-class Border(NamedTuple):
-    """Sums that border the Newton matrix."""
+# ---- the Newton system and its direction
 
-    stiffness: float
-    share: float
-    give: float
-    bend: float
-    """Sum of the positives' bends that the Newton matrix holds."""
-    stiff_product: Array
+
+class KKTSums(NamedTuple):
+    """Sums for the rows and columns that border the Newton matrix in the KKT system."""
+
+    hessian_weights: float
+    cap_sensitivity: float
+    excess_sensitivity: float
+    positive_weights: float
+    """Sum of the positives' Hessian weights in the Newton matrix."""
+    hessian_product: Array
     """Z' theta."""
-    share_product: Array
+    cap_product: Array
     """Z' kappa."""
 
 
-def linearise(block: Block, level: float, cap: float) -> Border:
-    """Linearise the central path at the band; returns what borders the Newton matrix."""
-    part, bend = part_of(block), positives_of(block).used_bend
-    assert bend is not None
-    band = part.band
-    part.tangent = tangent = band.tangent(band_scores(block), level, cap)
-    product, stiffness, bends = (
-        band.rows.combine(tangent.stiffness),
-        number(tangent.stiffness.sum()),
-        number(bend.sum()),
+def linearise(block: Block, level: float, cap: float) -> KKTSums:
+    """Linearise the central path's equations; returns the sums of the KKT system."""
+    state, positive_weights = state_of(block), positives_of(block).gram_weights
+    assert positive_weights is not None
+    working_set = state.working_set
+    state.linearised = at = working_set.linearise(working_scores(block), level, cap)
+    product = working_set.rows.combine(at.hessian_weights)
+    weights, of_positives = number(at.hessian_weights.sum()), number(positive_weights.sum())
+    if not working_set.capped:
+        zeros = block.arrays.zeros(len(product))
+        return KKTSums(weights, 0.0, 0.0, of_positives, product, zeros)
+    return KKTSums(
+        weights,
+        number(at.cap_sensitivity.sum()),
+        number(at.excess_sensitivity.sum()),
+        of_positives,
+        product,
+        working_set.rows.combine(at.cap_sensitivity),
     )
-    if not band.capped:  # no push shares in the cap
-        return Border(stiffness, 0.0, 0.0, bends, product, block.arrays.zeros(len(product)))
-    share, give = number(tangent.share.sum()), number(tangent.give.sum())
-    return Border(stiffness, share, give, bends, product, band.rows.combine(tangent.share))
 
 
 @read_only
-def weights_in_matrix(block: Block) -> Array:
-    """How much each of the band weighs in the Newton matrix."""
-    part = part_of(block)
-    return part.tangent.stiffness * part.band.norms
+def high_leverage_gram(block: Block, min_weight: float) -> tuple[Array, float, Array]:
+    """Z' diag(theta) Z, sum of theta and Z' theta over the rows with theta |z|^2 > min_weight.
 
-
-def heavy(block: Block, least: float) -> Mask:
-    """Which of the band weigh more than this."""
-    return weights_in_matrix(block) > least
-
-
-@read_only
-def heavy_gram(block: Block, least: float) -> tuple[Array, float, Array]:
-    """Of the heavy ones: Z' diag(theta) Z, sum of theta, and Z' theta.
-
-    The last is rounded as the right sides are, which it has to cancel: in single precision the
-    exact one that comes with the first made fits stall.
+    Z' theta is summed as the right sides are, since the two have to cancel: in single precision
+    some fits stall with the exact sum that comes with the matrix.
     """
-    part = part_of(block)
-    rows, stiffness = part.band.rows, part.tangent.stiffness
-    xp, chosen = block.arrays, heavy(block, least)
-    where, on_heavy = xp.flatnonzero(chosen), xp.where(chosen, stiffness, 0.0)
+    state, xp = state_of(block), block.arrays
+    rows, weights = state.working_set.rows, state.linearised.hessian_weights
+    high = weights * state.working_set.squared_norms > min_weight
+    where, high_weights = xp.flatnonzero(high), xp.where(high, weights, 0.0)
     # Products that are kept take memory, which rows in files have little of.
-    ask = rows.gram_again if math.isinf(block.original.room) else lambda *of: rows.gram(*of)[0]
-    gram = ask(where, stiffness[where])
-    return gram, number(on_heavy.sum()), rows.combine(on_heavy)
+    if math.isinf(block.original.room):
+        gram = rows.gram_again(where, weights[where])
+    else:
+        gram = rows.gram(where, weights[where])[0]
+    return gram, number(high_weights.sum()), rows.combine(high_weights)
 
 
-class RightSide(NamedTuple):
-    """Sums over the band on the right side of the Newton system."""
+class RightSideSums(NamedTuple):
+    """Sums over the working set on the right side of the Newton system."""
 
     product: Array
-    push: float
+    dual: float
     excess: float
 
 
-def right_side(block: Block, goal: float, corrected: bool) -> RightSide:
-    """Right side for a step to q u = eta xi = goal, second-order terms included or not."""
-    part = part_of(block)
-    last = part.direction if corrected else None
-    part.aims = push, joint = part.band.aims(part.tangent, goal, last)
-    product = part.band.rows.combine(push)
-    return RightSide(product, number(push.sum()), number(joint @ part.tangent.give))
+def set_right_side(block: Block, mu: float, correct: bool) -> RightSideSums:
+    """Right side of a step to q u = eta xi = mu; `correct` adds the second-order terms."""
+    state = state_of(block)
+    predictor = state.direction if correct else None
+    working_set, at = state.working_set, state.linearised
+    state.right_side = dual, joint = working_set.right_side(at, mu, predictor)
+    product = working_set.rows.combine(dual)
+    return RightSideSums(product, number(dual.sum()), number(joint @ at.excess_sensitivity))
 
 
-def set_direction(block: Block, moves: Array, level: float, cap: float) -> tuple[float, ...]:
-    """Direction of the band's vectors for a change of weights, level and cap.
+def set_direction(
+    block: Block, weight_changes: Array, level: float, cap: float
+) -> tuple[float, ...]:
+    """Direction of the slacks and duals for changes of weights, level and cap.
 
-    Returns the greatest rates at which each of them falls towards zero.
+    Returns the greatest relative decrease of each vector.
     """
-    part = part_of(block)
-    band = part.band
-    relative = band.rows.scores(moves) - level
-    part.direction = band.direction(part.tangent, part.aims, relative, cap)
-    return band.rates(part.direction)
+    state = state_of(block)
+    working_set = state.working_set
+    relative = working_set.rows.scores(weight_changes) - level
+    state.direction = working_set.direction(state.linearised, state.right_side, relative, cap)
+    return working_set.boundary_rates(state.direction)
 
 
 @read_only
 def complementarity_after(block: Block, step: float) -> float:
     """Sum of q u + eta xi after a step."""
-    part = part_of(block)
-    return part.band.products_after(part.direction, step)
+    state = state_of(block)
+    return state.working_set.complementarity_after(state.direction, step)
 
 
-def set_moves(block: Block, weights: Array) -> None:
-    """How the scores change along a direction of the weights."""
-    part_of(block).moves = block.split(block.rows.scores(weights))
+def set_score_changes(block: Block, weight_changes: Array) -> None:
+    """Compute the changes of all scores along a direction of the weights."""
+    state_of(block).score_changes = block.split(block.rows.scores(weight_changes))
 
 
 def advance(block: Block, step: float) -> None:
-    """Take the step in scores and band."""
-    (positives, negatives), part = block.scores, part_of(block)
-    block.scores = positives + step * part.moves[0], negatives + step * part.moves[1]
-    part.band.advance(part.direction, step)
-
-
-LEAST_PUSH = 0.03
-"""Share of the mean push from which a negative is in the band because of its push."""
-
-
-def receive_dual(block: Block, dual: Array) -> None:
-    """Take the negatives' part of a dual point."""
-    part_of(block).start = _weighty(block.arrays.maximum(block.split(dual)[1], 0.0))
-
-
-def _weighty(push: Array) -> Array:
-    """The pushes without those that are next to nothing, as inside the domain most are."""
-    xp = namespace(push)
-    n_pushed = max(number(xp.count_nonzero(push)), 1.0)
-    return xp.where(push > LEAST_PUSH * push.sum() / n_pushed, push, 0.0)
-
-
-def leave_dual(block: Block) -> None:
-    """Keep the pushes of the best bound, for a solve that begins where this one ends."""
-    best = part_of(block).best_dual
-    if best is not None:
-        push = block.arrays.clip(best.push * best.per_push + best.lift, 0.0, best.cap)
-        block.known.keep(LeftDual(best.where, push))
-
-
-def recall_dual(block: Block) -> None:
-    """Take what the last solve left: no dual of rows that are elsewhere comes to the driver."""
-    left = block.known.find(LeftDual)
-    if left is not None:
-        part_of(block).start = start = block.arrays.zeros(block.n_neg)
-        start[left.where] = _weighty(left.push)
-
-
-@read_only
-def sum_of_start(block: Block) -> float:
-    """Sum of the pushes that the solve is to begin with; 0 if there are none."""
-    start = part_of(block).start
-    return 0.0 if start is None else number(start.sum())
-
-
-@read_only
-def slope_along(block: Block, loss: Loss, scale: float, threshold: float) -> tuple[float, float]:
-    """First and second derivative of the sum of losses as all scores are multiplied by `scale`."""
-    slope = bend = 0.0
-    for cost, scores in chunks(block.cost, block.scores[0]):
-        violation = threshold - scores
-        slope += number(cost @ (loss.slope(scale * violation) * violation))
-        bend += number(cost @ (loss.curvature(scale * violation) * violation**2))
-    return slope, bend
-
-
-def push_as_dual(block: Block, scale: float) -> None:
-    """The dual's pushes as they are, for what they prove."""
-    part = part_of(block)
-    assert part.start is not None
-    part.band.push = scale * part.start[part.band.where]
-
-
-def pair_up(block: Block, level: float, mu: float, cap: float, reach: float) -> float:
-    """Bring the pushes inside, each with the slack that makes their product mu.
-
-    A negative below the level has a push of at least mu over that distance and `reach`, one above
-    it as much room under the cap. What the slacks are off then is a residual that the steps work
-    off. Returns the sum of excesses.
-    """
-    xp, band = block.arrays, part_of(block).band
-    below = level - band_scores(block)
-    band.push = xp.maximum(band.push, mu / (xp.maximum(below, 0.0) + reach))
-    band.excess = band.room = xp.zeros(len(below))
-    if band.capped:
-        room = xp.maximum(cap - band.push, mu / (xp.maximum(-below, 0.0) + reach))
-        band.push, band.room, band.excess = cap - room, room, mu / room
-    band.slack = mu / band.push
-    return number(band.excess.sum())
+    """Take the step in the scores and in the working set."""
+    (positives, negatives), state = block.scores, state_of(block)
+    on_positives, on_negatives = state.score_changes
+    block.scores = positives + step * on_positives, negatives + step * on_negatives
+    state.working_set.advance(state.direction, step)
