@@ -1,5 +1,6 @@
 """Dates that are written as text, in data frames, Arrow tables and files."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
@@ -9,11 +10,14 @@ import pyarrow as pa
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from sklearn.pipeline import make_pipeline
 
-from toppush import TopPushTrees, TopRanker, files
-from toppush.files import Columns, DataError
+from toppush import TopPush, TopPushTrees, TopRanker, files
+from toppush.files import Columns, DataError, ModelError
+from toppush.modelfile import saving
 from toppush.tables.dates import date_order, date_parts, parse_date
 from toppush.tables.frames import FROM_DTYPE, FrameColumns, FrameSummary
+from toppush.tables.rows import LoadedRows, Roles, take_roles
 
 TIMES = st.datetimes(datetime(1700, 1, 1), datetime(2250, 1, 1))
 DATES = {"ymd": "%Y{0}%m{0}%d", "dmy": "%d{0}%m{0}%Y", "mdy": "%m{0}%d{0}%Y"}
@@ -206,6 +210,7 @@ def test_files_read_date_strings_and_remember_their_order(style, tmp_path):
     model = files.fit(write("rows.csv", style), lam=0.1, top=0.3)
     named = {one["name"]: one for one in model.about["columns"]["named"]}
     assert named["when"]["kind"] == "date"
+    assert named["when"]["order"] == date_order([day.strftime(style) for day in DAYS])
     files.save(model, tmp_path / "m.toppush")
     again = files.load(tmp_path / "m.toppush")
     _, scores = files.labelled(again, tmp_path / "rows.csv")
@@ -223,6 +228,26 @@ def test_ambiguous_dates_of_files_are_refused_with_a_way_out():
     with pytest.raises(DataError, match=r"'03/04/2024'.*--categorical when"):
         Columns().fit(table)
     assert Columns(categorical=["when"]).fit_transform(table).tolist() == [[1, 0], [0, 1]]
+
+
+def test_times_of_rows_may_be_date_strings():
+    strings = ["14.03.2024", "01.04.2024 12:00", "02.01.2023"]
+    rows = LoadedRows(pa.table({"x": [1, 2, 3], "when": strings}), None, None, {})
+    rest, values = take_roles(rows, Roles(time="when"))
+    assert rest.X.column_names == ["x"]
+    assert np.argsort(values.time).tolist() == [2, 0, 1]
+    rows = rows._replace(X=pa.table({"x": [1, 2], "when": ["03/04/2024", "05/06/2024"]}))
+    with pytest.raises(DataError, match="'03/04/2024'"):
+        take_roles(rows, Roles(time="when"))
+
+
+def test_a_forged_order_of_dates_is_refused():
+    table = pa.table({"when": ["14.03.2024", "15.04.2023"], "x": [1.0, 2.0]})
+    pipeline = make_pipeline(Columns(), TopPush(0.1, top=0.5)).fit(table, [0, 1])
+    columns = pipeline[0].columns_
+    columns[0] = replace(columns[0], order="century")
+    with pytest.raises(ModelError):
+        saving.to_bytes(saving.as_model(pipeline))
 
 
 def test_zoned_strings_of_frames_are_in_utc():

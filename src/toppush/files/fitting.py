@@ -461,7 +461,8 @@ def _learned(outputs: list[Column]) -> About:
     """What was learned of a column besides its name."""
     first = outputs[0]
     if isinstance(first, Date):
-        return {"parts": [column.part for column in outputs if isinstance(column, Date)]}
+        order = {"order": first.order} if first.order else {}
+        return order | {"parts": [column.part for column in outputs if isinstance(column, Date)]}
     if isinstance(first, Number):
         written = {"decimal": first.decimal, "unit": first.unit} if first.decimal else {}
         return written | ({} if first.keep_nan else {"fill": first.fill})
