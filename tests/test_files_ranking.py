@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from files import DROP, made_rows, write
 from toppush import files
 from toppush.files import ranking
-from toppush.files.ranking import COLUMNS, Best, BestOfGroups, write_table
+from toppush.files.ranking import COLUMNS, Best, write_table
 from toppush.files.readers import arrow, csv, reading
 
 
@@ -53,7 +53,7 @@ def test_best_is_the_head_of_the_sorted_list(parts, limit, carry):
 )
 def test_best_of_groups_are_the_heads_of_their_lists(parts, limit, coded):
     rows = [row for part in parts for row in part]
-    best, first = BestOfGroups(limit, "g"), 0
+    best, first = Best(limit, "g"), 0
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ranking, "SLACK", 0)  # sort out after every batch
         for part in parts:

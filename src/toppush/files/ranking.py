@@ -1,6 +1,6 @@
-"""The best rows of a file, in memory that does not grow with it, and all of them sorted.
+"""The best rows of a file in bounded memory, or all of them, sorted.
 
-Order is by score, the highest first, then by row number: of equal rows the earlier one wins.
+The order is by score, the highest first, then by row number.
 """
 
 import csv
@@ -23,123 +23,95 @@ from toppush.tables.arrow_values import is_string, value_type
 from toppush.types import Array, Where
 
 SLACK = 4
-"""The best rows are sorted out when there are so many times more than are wanted."""
+"""Rows are held up to this multiple of the limit before the rest is dropped."""
 DELIMITERS = {".csv": ",", ".tsv": "\t"}
 COLUMNS = ("rank", "percentile", "probability", "score", "row")
-"""What a list says of each row, before the columns of its data."""
+"""Columns of a ranking before those of the data."""
 DIGITS = 4
 """Significant digits of probabilities."""
 FORMULA = r"\A([=+\-@\t\r\n\x{FF1D}\x{FF0B}\x{FF0D}\x{FF20}])"
-"""How cells begin that spreadsheets evaluate; the last four are of full width."""
+"""Beginnings of cells that spreadsheets evaluate; the last four are of full width."""
 PLAIN_NUMBER = r"\A[+-]?(\d+[.,]?\d*|[.,]\d+)([eE][+-]?\d+)?\z"
 ENDINGS = (*DELIMITERS, ".parquet", ".arrow", ".feather")
 
 
 class Best:
-    """The best `limit` rows of those seen so far, or all of them without a limit."""
+    """The best `limit` rows of those added, or all without a limit; with `by`, those of each group.
 
-    def __init__(self, limit: int | None) -> None:
-        self.limit = limit
-        self.cut = -np.inf
-        """Rows at or below it cannot get on the list."""
+    Groups keep the order of their first rows.
+    """
+
+    def __init__(self, limit: int | None, by: str | None = None) -> None:
+        self.limit, self.by = limit, by
         self._parts: list[tuple[Array, Where, pa.Table | None]] = []
-        self._held = 0
+        self._n_rows = 0
+        self._numbers: dict[object, int] = {} if by else {None: 0}
+        """The number of each group."""
+        self._cuts = np.full(len(self._numbers), -np.inf)
+        """Scores of each group that its rows must exceed."""
 
     def add(self, scores: Array, first: int, carried: pa.RecordBatch | None) -> None:
-        """Take in rows numbered from `first`."""
-        kept = np.flatnonzero(scores > self.cut)
+        """Add rows numbered from `first`."""
+        groups = self._groups(carried, len(scores))
+        kept = np.flatnonzero(scores > self._cuts[groups])
         if not len(kept):
             return
-        some = None if carried is None else pa.Table.from_batches([carried.take(pa.array(kept))])
-        self._parts.append((scores[kept], first + kept, some))
-        self._held += len(kept)
-        if self.limit is not None and self._held > SLACK * max(self.limit, 1000):
-            self._sort_out()
+        rows = None if carried is None else pa.Table.from_batches([carried.take(pa.array(kept))])
+        self._parts.append((scores[kept], first + kept, rows))
+        self._n_rows += len(kept)
+        most = np.inf if self.limit is None else self.limit * len(self._numbers)
+        if self._n_rows > SLACK * max(most, 1000):
+            self._drop_rest()
 
     def table(self) -> pa.Table:
         """Rank, score, row number from 1 and the carried columns, best first."""
         if not self._parts:
             raise DataError("the file holds no rows.")
-        self._sort_out()
+        self._drop_rest()
         scores, rows, carried = self._parts[0]
-        found = pa.table({"rank": self._ranks(), "score": scores, "row": rows + 1})
+        ranks = _places(self._groups(carried, len(scores))) + 1
+        ranked = pa.table({"rank": ranks, "score": scores, "row": rows + 1})
         if carried is None:
-            return found
+            return ranked
         names = [f"{name} (data)" if name in COLUMNS else name for name in carried.column_names]
-        return pa.Table.from_arrays(found.columns + carried.columns, [*found.column_names, *names])
+        columns = [*ranked.columns, *carried.columns]
+        return pa.Table.from_arrays(columns, [*ranked.column_names, *names])
 
-    def _ranks(self) -> Where:
-        return np.arange(1, self._held + 1)
-
-    def _sort_out(self) -> None:
-        """Sort, the earlier of equal rows first, and forget what is below the limit."""
-        scores = np.concatenate([part[0] for part in self._parts])
-        rows = np.concatenate([part[1] for part in self._parts])
-        order = np.argsort(-scores, kind="stable")[: self.limit]
-        tables = [part[2] for part in self._parts if part[2] is not None]
-        carried = pa.concat_tables(tables).take(order).combine_chunks() if tables else None
-        self._parts, self._held = [(scores[order], rows[order], carried)], len(order)
-        if self.limit is not None and len(order) == self.limit:
-            self.cut = float(scores[order[-1]])
-
-
-class BestOfGroups(Best):
-    """The best `limit` rows of each group, one group after another as they came up."""
-
-    def __init__(self, limit: int | None, by: str) -> None:
-        super().__init__(limit)
-        self.by = by
-        self._numbers: dict[object, int] = {}
-        """Of the groups that were met."""
-        self._cuts = np.empty(0)
-
-    def add(self, scores: Array, first: int, carried: pa.RecordBatch | None) -> None:
-        assert carried is not None
-        groups = self._numbered(carried[self.by])
-        kept = np.flatnonzero(scores > self._cuts[groups])
-        if not len(kept):
-            return
-        some = pa.Table.from_batches([carried.take(pa.array(kept))])
-        self._parts.append((scores[kept], first + kept, some))
-        self._held += len(kept)
-        if self.limit is not None and self._held > SLACK * max(
-            self.limit * len(self._numbers), 1000
-        ):
-            self._sort_out()
-
-    def _numbered(self, column: pa.Array) -> Where:
-        """The number of each row's group, in the order in which groups were met."""
+    def _groups(self, carried: pa.Table | pa.RecordBatch | None, n_rows: int) -> Where:
+        """The number of each row's group."""
+        if self.by is None or carried is None:
+            return np.zeros(n_rows, np.intp)
+        column = carried[self.by]
+        column = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
         plain = column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
         coded = plain.dictionary_encode(null_encoding="encode")
-        met = coded.dictionary.to_pylist()
-        numbers = [self._numbers.setdefault(one, len(self._numbers)) for one in met]
+        values = coded.dictionary.to_pylist()
+        numbers = [self._numbers.setdefault(value, len(self._numbers)) for value in values]
         new = len(self._numbers) - len(self._cuts)
         self._cuts = np.append(self._cuts, np.full(new, -np.inf))
         return np.asarray(np.array(numbers, np.int64)[coded.indices.to_numpy()])
 
-    def _groups(self, carried: pa.Table) -> Where:
-        return self._numbered(carried[self.by].combine_chunks())
-
-    def _ranks(self) -> Where:
-        return _places(self._groups(self._parts[0][2])) + 1
-
-    def _sort_out(self) -> None:
+    def _drop_rest(self) -> None:
+        """Sort, the earlier of equal rows first, and drop what is below the limit."""
         scores = np.concatenate([part[0] for part in self._parts])
         rows = np.concatenate([part[1] for part in self._parts])
-        carried = pa.concat_tables([part[2] for part in self._parts])
-        groups = self._groups(carried)
-        order = np.lexsort((-scores, groups))
-        places = _places(groups[order])
+        tables = [part[2] for part in self._parts if part[2] is not None]
+        carried = pa.concat_tables(tables) if tables else None
+        groups = self._groups(carried, len(scores))
+        order = np.argsort(-scores, kind="stable")
+        if self.by is not None:
+            order = order[np.argsort(groups[order], kind="stable")]
         if self.limit is not None:
+            places = _places(groups[order])
             last = order[places == self.limit - 1]
             self._cuts[groups[last]] = scores[last]
             order = order[places < self.limit]
-        listed = carried.take(order).combine_chunks()
-        self._parts, self._held = [(scores[order], rows[order], listed)], len(order)
+        carried = None if carried is None else carried.take(order).combine_chunks()
+        self._parts, self._n_rows = [(scores[order], rows[order], carried)], len(order)
 
 
 def _places(groups: Where) -> Where:
-    """Place of each row in its group, from 0; rows of a group stand together."""
+    """Place of each row in its group, from 0; rows of a group are adjacent."""
     first = np.flatnonzero(np.append(True, groups[1:] != groups[:-1]))
     lengths = np.diff(np.append(first, len(groups)))
     return np.arange(len(groups)) - np.repeat(first, lengths)
@@ -156,9 +128,9 @@ def rank(
     kind: str | None = None,
     seen: ScoringNotes | None = None,
 ) -> pa.Table:
-    """Rank the rows of a file: rank, percentile, probability, score, row number, further columns.
+    """Rank the rows of a file: rank, percentile, probability, score, row number, other columns.
 
-    The percentile score (0 to 100) and the calibrated probability are there if the model has them;
+    Percentile scores (0 to 100) and calibrated probabilities are included if the model has them,
     see `Model.percentile` and `Model.probability`.
 
     Order is by score, then by row number. With `limit` the file is streamed and memory stays
@@ -170,19 +142,19 @@ def rank(
     model : Model
     path : path, or a reader that is open
     limit : int, optional
-        How many rows to keep.
+        Number of rows to keep.
     columns : tuple of str
         Columns of the file to carry along.
     by : str, optional
-        A column whose groups have a list each, of `limit` rows, in the order in which they come up
+        A column whose groups have a ranking each, of `limit` rows, in the order of their first rows
         in the file; it is carried along, and ranks count within the group.
     explain : int, optional
-        How many columns to name that lift each row, see `with_reasons`. The file is read again for
-        the rows that are listed, and these are held.
+        How many columns with the largest contributions to name for each row, see `with_reasons`.
+        The file is read again for the ranked rows, which are held in memory.
     kind : str, optional
-        The format, if the ending does not say.
+        The file format, if the ending does not say.
     seen : ScoringNotes, optional
-        Filled with the number of rows, of gaps and of unknown texts.
+        Filled with the numbers of rows, missing values and unknown categories.
 
     Returns
     -------
@@ -197,7 +169,7 @@ def rank(
     >>> files.rank(model, "train.csv", limit=3, columns=("mean area",)).column_names
     ['rank', 'percentile', 'probability', 'score', 'row', 'mean area']
     """
-    seen, best = seen or ScoringNotes(), Best(limit) if by is None else BestOfGroups(limit, by)
+    seen, best = seen or ScoringNotes(), Best(limit, by)
     columns = columns if by is None else tuple(dict.fromkeys((by, *columns)))
     with reading(path, kind) as file:
         for scores, _, carried in scored(model, file, model.needs(carry=columns), seen):
@@ -207,9 +179,9 @@ def rank(
 
 
 def with_meaning(model: Model, found: pa.Table) -> pa.Table:
-    """A list with percentile scores and probabilities after the rank, if the model has them.
+    """A ranking with percentile scores and probabilities after the rank, if the model has them.
 
-    Percentile scores have as many decimals as tell the training rows at the top apart.
+    Percentile scores have enough decimals to distinguish the training rows at the top.
     """
     if model.scale is None:
         return found

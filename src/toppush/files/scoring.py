@@ -21,16 +21,16 @@ from toppush.types import Array, Labels, Mask, Matrix
 
 @dataclass
 class ScoringNotes:
-    """What was met while scoring a file."""
+    """Counts of what was unusual while a file was scored."""
 
     rows: int = 0
     counts: Counts = field(default_factory=Counts)
     ignored: int = 0
-    """Entries in columns unknown to the model."""
+    """Entries in columns that the model does not know."""
 
 
 class Scores(NamedTuple):
-    """Scores of a batch, and what came with its rows."""
+    """Scores of a batch, and columns that are carried along."""
 
     scores: Array
     positive: Mask | None
@@ -45,29 +45,29 @@ class LabelledRows(NamedTuple):
     carried: pa.Table | None
 
 
-def scored(model: Model, file: Reader, needs: Needs, seen: ScoringNotes) -> Iterator[Scores]:
-    """Scores of each batch, and its positives if labels are wanted; what is met goes to `seen`."""
+def scored(model: Model, file: Reader, needs: Needs, notes: ScoringNotes) -> Iterator[Scores]:
+    """Scores of each batch, and its positives if labels are wanted; `notes` are filled."""
     for batch in file.batches(needs):
-        with placed(file, seen):
-            scores = model.decision_function(batch.X, seen.counts)
-            positive = None if needs.label is None else positives(model, batch.labels, seen)
+        with placed(file, notes):
+            scores = model.decision_function(batch.X, notes.counts)
+            positive = None if needs.label is None else positives(model, batch.labels, notes)
         yield Scores(scores, positive, batch.carried)
-        seen.rows += batch.n_rows
-        seen.ignored += batch.ignored
-    require_rows(seen, file)
-    caution(model, seen)
+        notes.rows += batch.n_rows
+        notes.ignored += batch.ignored
+    require_rows(notes, file)
+    caution(model, notes)
 
 
-def positives(model: Model, labels: Labels, seen: ScoringNotes) -> Mask:
+def positives(model: Model, labels: Labels, notes: ScoringNotes) -> Mask:
     """Which rows of a batch are positive; blanks around labels are counted."""
-    seen.counts.blanks += count_blanks(labels)
+    notes.counts.blanks += count_blanks(labels)
     return model.label.positives(labels)
 
 
-def caution(model: Model, seen: ScoringNotes) -> None:
-    """Warn of what was met in the rows of a file."""
-    seen.counts.caution()
-    caution_blanks(seen.counts.blanks, model.about.get("label", {}).get("column"))
+def caution(model: Model, notes: ScoringNotes) -> None:
+    """Warn of what was unusual in the rows of a file."""
+    notes.counts.caution()
+    caution_blanks(notes.counts.blanks, model.about.get("label", {}).get("column"))
 
 
 def labelled(
@@ -90,9 +90,9 @@ def labelled(
     >>> round(metrics.average_precision(y, scores), 2)
     1.0
     """
-    seen, needs = seen or ScoringNotes(), model.needs(labels=True, label=label)
+    needs = model.needs(labels=True, label=label)
     with reading(path, kind) as file:
-        parts = list(scored(model, file, needs, seen))
+        parts = list(scored(model, file, needs, seen or ScoringNotes()))
     positive = np.concatenate([part.positive for part in parts if part.positive is not None])
     return positive, np.concatenate([part.scores for part in parts])
 
@@ -107,7 +107,7 @@ def labelled_rows(
     numbers: tuple[str, ...] = (),
     seen: ScoringNotes | None = None,
 ) -> LabelledRows:
-    """Read a whole file; memory is that of its rows. What is met in it goes to `seen`."""
+    """Read a whole file into memory; unusual values are counted if `seen` is given."""
     parts, positive, notes = [], [], seen or ScoringNotes()
     with reading(path, kind) as file:
         needs = model.needs(labels=True, label=label, carry=columns, numbers=numbers)
@@ -121,21 +121,22 @@ def labelled_rows(
         require_rows(notes, file)
     caution(model, notes)
     carried = [part.carried for part in parts if part.carried is not None]
-    shown = pa.Table.from_batches(carried) if carried else None
-    return LabelledRows(joined([part.X for part in parts]), np.concatenate(positive), shown)
+    table = pa.Table.from_batches(carried) if carried else None
+    return LabelledRows(joined([part.X for part in parts]), np.concatenate(positive), table)
 
 
 @contextmanager
-def placed(file: Reader, seen: ScoringNotes) -> Iterator[None]:
+def placed(file: Reader, notes: ScoringNotes) -> Iterator[None]:
     """Name the file, and the line or the row in it, in an error about rows of a batch."""
     try:
         yield
     except DataError as error:
-        raise file.placed(error, after=seen.rows) from None
+        raise file.placed(error, after=notes.rows) from None
 
 
-def require_rows(seen: ScoringNotes, file: Reader) -> None:
-    if not seen.rows:
+def require_rows(notes: ScoringNotes, file: Reader) -> None:
+    """Refuse a file without rows."""
+    if not notes.rows:
         raise file.error("the file holds no rows.")
 
 
