@@ -47,7 +47,7 @@ from benchmarks.common import recall_before, save, saved, show
 from benchmarks.data import load
 from toppush import TopPushNet
 from toppush.metrics import average_precision, positives_at_top
-from toppush.models.net_batches import Shuffled
+from toppush.models.net_training import Shuffled
 from toppush.tables.scaling import AsinhScaler
 from toppush.torch import Scored, TopPushLoss, top_level
 

@@ -7,7 +7,7 @@
 tolerance of `TopPushCV`, tests the pair that each rule chooses, and goes on where
 results/selection-splits.csv ends; `table` writes the means to results/selection.csv. The grid is
 that of `TopPushCV` with all the tops it may grow by, and `by_the_top` its rule, of
-`toppush.models.choice`.
+`toppush.models.search`.
 """
 
 import argparse
@@ -25,11 +25,11 @@ from benchmarks.data import FILES, load
 from toppush import metrics
 from toppush.designs import LocalRows
 from toppush.metrics.partial_curve import Head, first_negatives
-from toppush.models import choice as rules
+from toppush.models import search as rules
 from toppush.models.base import TrainingRows
-from toppush.models.fold_fits import fit_fold
 from toppush.models.linear_cv import MORE_TOPS, TOL, TOPS
 from toppush.models.path import Grid, follow, lam_grid
+from toppush.models.search import fit_fold
 
 GRID_TOPS, LOSS = TOPS + MORE_TOPS, "truncated_quadratic"
 MEASURES = {
@@ -80,10 +80,10 @@ def measure_split(X, y, X_test, y_test, seed):
     folds, heads, degenerate = [], [], []
     for train, held in StratifiedKFold(5, shuffle=True, random_state=seed).split(X, y):
         fold = fit_fold(given, (train, held), pairs, lambda rows, truth, lists, weight: lists)
-        lists, n_false = list(fold.measured.values()), first_negatives(np.sum(~y))
+        lists, n_false = list(fold.scores.values()), first_negatives(np.sum(~y))
         folds.append([[one(y[held], row) for one in MEASURES.values()] for row in lists])
         heads.append([Head.of(y[held], row, None, n_false) for row in lists])
-        degenerate.append([number in fold.degenerate for number in fold.measured])
+        degenerate.append([number in fold.degenerate for number in fold.scores])
     joint = [Head.join(one).recall() for one in zip(*heads, strict=True)]
     return np.array(folds), np.array(joint), np.any(degenerate, axis=0), tests
 

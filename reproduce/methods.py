@@ -3,7 +3,7 @@
 The paper's grids are 10^-3, ..., 10^3 for lam, C and the cost of a positive, and 2^-5, ..., 1
 times m/(m+n) for AATP's tau. `RULE` is the paper's rule of choice. `TOP_RULE` is the measure
 `top_recall`, by which LR and `top="auto"` have rows. `TopPushCV` chooses by itself, by the rule
-`by_the_top` of `toppush.models.choice`.
+`by_the_top` of `toppush.models.search`.
 
 A method that is put into `METHODS`, from any file, is a row like the others.
 """

@@ -14,7 +14,7 @@ from sklearn.base import clone
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from toppush import DegenerateWarning, TopPush, TopPushAdditive, TopPushCV, metrics
-from toppush.models import features
+from toppush.models import additive
 from toppush.models.curves import PER_PIECE, SPREAD, Curves
 from toppush.plots import CurvesDisplay
 from toppush.problem.solution import Solution
@@ -29,7 +29,7 @@ def test_scikit_learn_contract(estimator, check):
     if check.func.__name__.startswith("check_sample_weight_equivalence"):
         estimator = clone(estimator).set_params(tops=[1])  # negatives are rows, not weight
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(features, "TOL", 1e-9)
+        patch.setattr(additive, "TOL", 1e-9)
         check(estimator)
 
 
@@ -208,11 +208,11 @@ def test_values_that_training_lacks_contribute_nothing(fitted, table):
 def test_it_is_the_linear_ranker_on_the_numbers(fitted, table):
     X, y = table
     numbers = curves(X, pieces=8, categorical=CODES).transform(X)
-    linear = TopPush(0.1, top=0.1, tol=features.TOL).fit(numbers, y)
+    linear = TopPush(0.1, top=0.1, tol=additive.TOL).fit(numbers, y)
     assert_array_equal(fitted.coef_, linear.coef_)
     assert_array_equal(fitted.decision_function(X), linear.decision_function(numbers))
     assert fitted.solution_.upper == linear.solution_.upper
-    assert fitted.solution_.relative_gap <= features.TOL
+    assert fitted.solution_.relative_gap <= additive.TOL
     assert (fitted.lam_, fitted.top_) == (0.1, 0.1)
 
 
@@ -220,7 +220,7 @@ def test_folds_choose_as_those_of_the_linear_ranker(table):
     X, y = table
     how = {"tops": (0.1, 0.3), "scoring": "average_precision", "cv": 3}
     ranker = TopPushAdditive([0.01, 0.1, 1.0], **how).fit(X, y)
-    linear = TopPushCV([0.01, 0.1, 1.0], tol=features.TOL, **how)
+    linear = TopPushCV([0.01, 0.1, 1.0], tol=additive.TOL, **how)
     linear.fit(curves(X, pieces=8).transform(X), y)
     assert (ranker.lam_, ranker.top_) == (linear.lam_, linear.top_)
     assert_array_equal(ranker.coef_, linear.coef_)
@@ -229,11 +229,9 @@ def test_folds_choose_as_those_of_the_linear_ranker(table):
 
 def test_large_tables_are_searched_in_part_and_fitted_whole(table, monkeypatch):
     X, y = table
-    monkeypatch.setattr(features, "OF_EACH_CLASS", 80)
-    pairs = TopPushAdditive()._pairs()
-    given = TopPushAdditive()._read(X, y, None)
-    monkeypatch.setattr(features, "SEARCH_ROWS", 200)
-    where = pairs._searched(given)
+    monkeypatch.setattr(additive, "OF_EACH_CLASS", 80)
+    monkeypatch.setattr(additive, "SEARCH_ROWS", 200)
+    where = TopPushAdditive()._searched(y == 1)
     assert 160 <= len(where) <= 300
     assert y[where].sum() >= min(y.sum(), 80)
     assert_array_equal(np.unique(where), where)

@@ -15,7 +15,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 torch = pytest.importorskip("torch", reason="needs torch, the extra [gpu]")
 from toppush import TopPushNet, metrics  # noqa: E402
 from toppush.models import net_training  # noqa: E402
-from toppush.models.net_batches import Shuffled, dealt_folds  # noqa: E402
+from toppush.models.net_training import Shuffled, random_folds  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("one_torch_thread")
 DRAWN = "rows are drawn into batches and folds, so a weight is not a number of copies"
@@ -111,7 +111,7 @@ def test_a_fit_without_torch_names_the_extra(rows, monkeypatch):
     monkeypatch.delitem(sys.modules, "toppush.models.net_training")
     monkeypatch.delattr("toppush.models.net_training")
     monkeypatch.setitem(sys.modules, "toppush.torch", None)
-    monkeypatch.setitem(sys.modules, "toppush.models.net_batches", None)
+    monkeypatch.setitem(sys.modules, "toppush.models.net_training", None)
     with pytest.raises(ImportError, match=r"'toppush\[gpu\]'"):
         small().fit(*rows)
 
@@ -121,7 +121,7 @@ def test_sparse_rows_are_dense_rows(rows, monkeypatch):
     X = np.where(np.abs(X) < 0.3, 0.0, X)
     dense, csr = (small(max_steps=30).fit(kind, y) for kind in (X, sparse.csr_array(X)))
     assert_allclose(dense.decision_function(X), csr.decision_function(sparse.csr_array(X)))
-    monkeypatch.setattr("toppush.models.net_batches.HELD_ENTRIES", 0)
+    monkeypatch.setattr("toppush.models.net_training.HELD_ENTRIES", 0)
     in_batches = small(max_steps=30).fit(sparse.csr_array(X), y)
     assert_array_equal(in_batches.decision_function(X), csr.decision_function(X))
 
@@ -148,7 +148,7 @@ def test_out_of_fold_scores_are_by_members_that_left_the_row_out(rng, monkeypatc
 def test_folds_hold_both_classes(rng):
     for n_pos, n_folds in ((1, 1), (2, 2), (5, 5), (30, 8)):
         positive = np.arange(200) < n_pos
-        folds = dealt_folds(positive, 8, rng)
+        folds = random_folds(positive, 8, rng)
         assert set(folds) == set(folds[positive]) == set(folds[~positive]) == set(range(n_folds))
 
 

@@ -14,7 +14,7 @@ from sklearn.base import clone
 from reproduce import baselines
 from toppush import Status, TopPush
 from toppush.designs import LocalDesign
-from toppush.models.progress import LiveLine, Tally, describe, seconds_left
+from toppush.models.progress import FitCounter, LiveLine, describe, seconds_left
 from toppush.problem.losses import LOSSES
 from toppush.problem.objective import TopPushProblem
 from toppush.problem.solution import Iteration
@@ -172,7 +172,7 @@ def test_nothing_is_said_about_no_iterations(stream):
 
 def test_a_tally_tells_what_is_done_and_the_time_left():
     stream, seconds = io.StringIO(), iter(range(100))
-    tally = Tally(4, every=0.1, stream=stream, clock=lambda: next(seconds))
+    tally = FitCounter(4, every=0.1, stream=stream, clock=lambda: next(seconds))
     tally()
     tally.total += 2  # a grid may grow
     tally()
@@ -189,7 +189,7 @@ def test_a_tally_tells_what_is_done_and_the_time_left():
 
 def test_a_tally_counts_every_thread():
     stream = Terminal()
-    tally = Tally(400, stream=stream)
+    tally = FitCounter(400, stream=stream)
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda _: tally(), range(400)))
     tally.close()

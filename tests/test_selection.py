@@ -31,8 +31,8 @@ import reference
 from toppush import DegenerateWarning, TopPush, TopPushCV, metrics, toppush_path
 from toppush.designs import LocalDesign, LocalRows, local
 from toppush.metrics.partial_curve import Head, first_negatives
-from toppush.models.choice import by_the_top, ranks
 from toppush.models.path import Grid, follow, follow_solvable, lam_grid
+from toppush.models.search import by_the_top, ranks
 from toppush.problem.losses import LOSSES
 from toppush.problem.objective import TopPushProblem, count_top
 from toppush.problem.solution import Status

@@ -15,7 +15,6 @@ from toppush.designs.local import well_scaled
 from toppush.models.base import (
     LABEL,
     DegenerateWarning,
-    Following,
     LinearRanker,
     TrainingRows,
     read_training,
@@ -24,6 +23,7 @@ from toppush.models.base import (
     unchanged_on_failure,
     warn_if_unfinished,
 )
+from toppush.models.progress import FitObserver
 from toppush.problem.solution import Iteration, Solution
 from toppush.solvers.driver import Callback
 from toppush.solvers.scaling import unscale
@@ -96,9 +96,9 @@ class BaselineRanker(LinearRanker):
         with unchanged_on_failure(self):
             given = read_local_rows(self, X, y, sample_weight)
             tasks = given.tasks(self, self._most_steps())
-            following = Following(self.verbose, self.tol, tasks)
-            solution, at_zero = self._solve_usual(given, following.watch)
-            following.end(solution)
+            observer = FitObserver(self.verbose, self.tol, tasks)
+            solution, at_zero = self._solve_usual(given, observer.watch)
+            observer.end(solution)
             self._keep(solution, given.classes)
         warn_if_unfinished(solution)
         self._warn_if_zero(at_zero)

@@ -26,7 +26,7 @@ from toppush.files.fitting import Training, columns_of, with_file
 from toppush.folds.splits import Folds, folds_by_role
 from toppush.matrices import for_engine
 from toppush.metrics.scoring import scores_of
-from toppush.models.choice import Scorer
+from toppush.models.search import Scorer
 from toppush.modeltypes import DEFAULT, MODEL_TYPES, model_type_named
 from toppush.modeltypes.base import FitRows, OptionError
 from toppush.system.errors import like

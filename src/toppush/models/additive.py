@@ -6,17 +6,40 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import sparse
 from sklearn.base import _fit_context
-from sklearn.utils._param_validation import Interval
+from sklearn.utils import Tags
+from sklearn.utils._param_validation import HasMethods, Interval
 from sklearn.utils.validation import check_is_fitted
 
+from toppush.designs import place
+from toppush.folds.splits import some_rows
 from toppush.matrices import dense
-from toppush.models.base import unchanged_on_failure
-from toppush.models.choice import Scorer
-from toppush.models.curves import Column, Curves
-from toppush.models.features import FeatureRanker
-from toppush.types import Array, Labels, Mask, Matrix
+from toppush.models.base import (
+    LABEL,
+    LinearRanker,
+    TrainingRows,
+    decision,
+    refuse_elsewhere,
+    two_classes,
+    unchanged_on_failure,
+)
+from toppush.models.curves import ColumnCurve, Curves
+from toppush.models.linear import TopPush
+from toppush.models.linear_cv import TopPushCV
+from toppush.models.search import Scorer
+from toppush.tables.validation import validated
+from toppush.types import Array, Labels, Mask, Matrix, Where
+
+TOL = 1e-3
+SEARCH_ROWS, OF_EACH_CLASS = 20_000, 1_000
+"""Rows that the folds share, evenly taken, and how many of each class if there are. The loss is a
+mean over the positives and a top a share of the negatives, so what is good on some of the rows is
+good on all."""
+LAMS, TOPS = (10.0, 1.0, 0.1, 0.01, 0.001), (0.05, 0.1, 0.3)
+"""The default grid. Features have sizes near 1, so it suits all tables. Tops below 0.05 were behind
+on every data set tried, in average precision and at the top of the ranking."""
+BATCH = 1 << 16
+"""Rows that are scored at a time."""
 
 
 class Curve(NamedTuple):
@@ -27,11 +50,11 @@ class Curve(NamedTuple):
     name : str
         The column's name, or its number.
     values, contribution : array
-        Points of the curve; between two of them it goes on, beyond the ends it stays level.
+        Points of the curve, linear between them and constant beyond the ends.
     missing : float
         The contribution of a missing value; 0 if no training row has one.
     is_categorical : bool
-        Whether the points are categories, with nothing between them.
+        Whether the points are categories.
     """
 
     name: str
@@ -41,14 +64,14 @@ class Curve(NamedTuple):
     is_categorical: bool
 
 
-class TopPushAdditive(FeatureRanker):
-    """Ranker that adds up one curve per column and puts positives above the highest negatives.
+class TopPushAdditive(LinearRanker):
+    """Additive ranker: one curve per column, fitted to rank positives above the highest negatives.
 
-    The score is sum_j f_j(x_j). Each f_j is piecewise linear in the ranks of the column's values,
-    so heavy tails do no harm, and missing values have a level of their own. The problem is that
-    of `TopPush` in the curves' heights, with a penalty on their roughness: convex, and solved with
-    a certificate. lam and top are chosen by cross-validation as in `TopPushCV`, from grids that
-    suit the curves. The curves' knots use no labels, so the folds share them.
+    The score is sum_j f_j(x_j). Each f_j is piecewise linear in the quantiles of the column, so
+    heavy tails do no harm, and missing values have a value of their own. The problem is that of
+    `TopPush` with a penalty on the roughness of the curves: convex, and solved with a certified
+    optimality gap. lam and top are chosen by cross-validation as in `TopPushCV`. The knots use no
+    labels, so the folds share them.
 
     Parameters
     ----------
@@ -60,30 +83,29 @@ class TopPushAdditive(FeatureRanker):
     n_pieces : int, default=8
         Pieces of a curve, rounded up to a power of two.
     categorical_features : sequence of bool, int or str, optional
-        Columns whose numbers are codes of categories: a mask, positions, or names. Each category
-        has a level.
+        Columns with codes of categories: a mask, positions, or names.
     scoring : str or callable, default="average_precision"
-        By what the folds choose, as for `TopPushCV`, whose own rule is None.
+        The metric of the cross-validation, as for `TopPushCV`, whose own rule is None.
     cv : int, splitter or iterable, default=5
-        Folds. If an int, they share at most about 20,000 rows, evenly taken of both classes; the
+        Folds. If an int, they share at most about 20,000 rows of both classes in proportion; the
         chosen pair is then fitted on all rows.
     n_jobs : int, optional
         Folds at a time, and threads of the final fit.
     verbose : int, default=0
-        1 shows a line that counts the folds' fits, and one that follows the final fit.
+        If 1, show progress.
     positive : optional
         The class to rank first; by default the greater of two numbers, the rarer of two strings.
 
     Attributes
     ----------
     curves_ : list of Curve
-        What each column adds to the score, to show.
+        What each column adds to the score.
     offset_ : float
         The score of a row whose columns all contribute nothing: the mean over the training rows.
     lam_, top_, best_score_, cv_results_
         As `TopPushCV`; with one lam and one top only the first two.
-    coef_ : array of shape (1, n_numbers)
-        Weights of the numbers that the curves are made of.
+    coef_ : array of shape (1, n_features_out)
+        Weights of the basis functions of the curves.
     solution_ : Solution
         Bounds of the objective on all rows.
     threshold_, classes_, n_iter_, n_features_in_, feature_names_in_
@@ -107,16 +129,20 @@ class TopPushAdditive(FeatureRanker):
     missing_: Mask
     means_: Array
 
+    lam_: float
+    top_: float
+
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **FeatureRanker._shared_constraints,
+        "lams": [None, "array-like"],
+        "tops": [None, "array-like"],
         "n_pieces": [Interval(Integral, 1, None, closed="left")],
         "categorical_features": [None, "array-like"],
+        "scoring": [None, str, callable],
+        "cv": ["cv_object", HasMethods(["split"])],
+        "n_jobs": [None, Interval(Integral, 1, None, closed="left")],
+        "verbose": ["verbose"],
+        "positive": LABEL,
     }
-    # Features have sizes near 1, so that the same few pairs do for all tables. Tops below 0.05
-    # were behind on every set tried, in average precision and at the head of the list.
-    _lams = (10.0, 1.0, 0.1, 0.01, 0.001)
-    _tops = (0.05, 0.1, 0.3)
-    _allow_nan = True
 
     def __init__(
         self,
@@ -143,30 +169,59 @@ class TopPushAdditive(FeatureRanker):
         Parameters
         ----------
         X : array, sparse matrix or data frame of shape (n_samples, n_features)
-            Numbers; NaN is a missing value. A value that half of a column's rows or more share
-            costs nothing, so a sparse matrix stays sparse.
+            Numbers; NaN is a missing value. A value that at least half of a column's rows share
+            has no features, so a sparse matrix stays sparse.
         y : array of shape (n_samples,)
             Two classes, of which `positive` names the one to rank first.
         sample_weight : array of shape (n_samples,), optional
-            As for `TopPush`; the knots count the weights of both classes.
+            As for `TopPush`; the knots use the weights of both classes.
 
         Returns
         -------
         self
         """
         with unchanged_on_failure(self):
-            given = self._read(X, y, sample_weight)
-            rows, categorical = given.rows.original, self._categorical()
-            curves = Curves.of(rows, given.sample_weight, int(self.n_pieces), categorical)
+            X, y = self._rows(X, y, reset=True)
+            rows, classes = place(X), two_classes(y, self.positive)
+            weight = None if sample_weight is None else rows.weights(sample_weight)
+            positive = rows.mask(y, classes.tolist()[1])
+            training = TrainingRows(rows, y, classes, positive, weight)
+            curves = Curves.of(rows.original, weight, int(self.n_pieces), self._categorical())
             if not len(curves.means):
                 raise ValueError(
-                    f"each of the {rows.shape[1]} columns of X holds one value only, so no row can "
+                    f"each of the {X.shape[1]} columns of X holds one value only, so no row can "
                     "rank above another; add columns that differ between rows."
                 )
-            features = curves.transform(rows)
-            self._take(self._pairs().fit(features, given), given)
-            self._keep_curves(curves)
+            features = curves.transform(rows.original)
+            self._take(self._fit_linear(features, training), training)
+            self.values_ = [column.values for column in curves.columns]
+            self.levels_ = np.array([column.levels for column in curves.columns])
+            self.common_ = np.array([column.common for column in curves.columns])
+            self.missing_ = np.array([column.missing for column in curves.columns])
+            self.means_ = curves.means
         return self
+
+    def decision_function(self, X: Matrix) -> Array:
+        """Scores less the threshold; higher ranks first.
+
+        Only the order counts; a score above 0 exceeds that of the top training negatives and is
+        not a decision.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame of shape (n_samples, n_features)
+
+        Returns
+        -------
+        array of shape (n_samples,)
+        """
+        check_is_fitted(self)
+        X, curves = self._rows(X, reset=False), self._curves
+        parts = [X[start : start + BATCH] for start in range(0, X.shape[0], BATCH)]
+        weights, threshold = self.coef_[0], self.threshold_
+        return np.concatenate(
+            [decision(place(curves.transform(part)), weights, threshold) for part in parts]
+        )
 
     def contributions(self, X: Matrix) -> Array:
         """What each column adds to a row's score; the last column is the rest, `offset_`.
@@ -181,9 +236,9 @@ class TopPushAdditive(FeatureRanker):
             Rows sum to `decision_function`.
         """
         check_is_fitted(self)
-        features = self._features(self._rows(X, reset=False))
-        curves, weights = self._curves, self.coef_[0]
-        by_column = curves.per_column(weights)
+        curves = self._curves
+        features = curves.transform(self._rows(X, reset=False))
+        by_column = curves.per_column(self.coef_[0])
         added = dense(features @ by_column) - curves.means @ by_column
         return np.column_stack([added, np.full(len(added), self.offset_)])
 
@@ -211,21 +266,75 @@ class TopPushAdditive(FeatureRanker):
         """The score of a row whose columns contribute nothing."""
         return float(self.means_ @ self.coef_[0] - self.threshold_)
 
-    def _features(self, X: Matrix) -> sparse.csr_array:
-        return self._curves.transform(X)
+    def _rows(self, X: Matrix, y: Any = "no_validation", *, reset: bool) -> Any:
+        refuse_elsewhere(self, X=X)
+        return validated(
+            self,
+            X,
+            y,
+            reset=reset,
+            accept_sparse="csr",
+            dtype=np.float64,
+            ensure_all_finite="allow-nan",
+        )
 
-    def _keep_curves(self, curves: Curves) -> None:
-        self.values_ = [column.values for column in curves.columns]
-        self.levels_ = np.array([column.levels for column in curves.columns])
-        self.common_ = np.array([column.common for column in curves.columns])
-        self.missing_ = np.array([column.missing for column in curves.columns])
-        self.means_ = curves.means
+    def _fit_linear(self, features: Matrix, training: TrainingRows) -> TopPush | TopPushCV:
+        """Choose a pair by folds of some of the rows if there are several; fit it to all rows."""
+        lams = LAMS if self.lams is None else self.lams
+        tops = TOPS if self.tops is None else self.tops
+        settings: dict[str, Any] = {"tol": TOL, "n_jobs": self.n_jobs, "verbose": self.verbose}
+        n_rows = len(training.positive)
+        everything = np.arange(n_rows)
+        if len(lams) == len(tops) == 1:
+            ranker = TopPush(lams[0], top=tops[0], **settings)
+            return self._fitted(ranker, features, training, everything)
+        where = self._searched(training.positive)
+        part = features if len(where) == n_rows else features[where]
+        chooser = PairChooser(lams, tops=tops, scoring=self.scoring, cv=self.cv, **settings)
+        self._fitted(chooser, part, training, where)
+        final = TopPush(chooser.lam_, top=chooser.top_, **settings)
+        self._fitted(final, features, training, everything)
+        chooser._keep(final.solution_, chooser.classes_)
+        return chooser
+
+    def _searched(self, positive: Mask) -> Where:
+        """The rows that the folds share, in order."""
+        if not (isinstance(self.cv, Integral) and len(positive) > SEARCH_ROWS):
+            return np.arange(len(positive))
+        return some_rows(positive, SEARCH_ROWS, OF_EACH_CLASS)
+
+    def _fitted(
+        self, ranker: TopPush | TopPushCV, features: Matrix, training: TrainingRows, where: Where
+    ) -> TopPush | TopPushCV:
+        if callbacks := getattr(self, "_skl_callbacks", ()):
+            ranker.set_callbacks(*callbacks)
+        weight = training.sample_weight
+        y = training.classes[training.positive[where].astype(int)]  # scorers may name a class
+        fitted: TopPush | TopPushCV = ranker.set_params(positive=training.positive_class).fit(
+            features, y, None if weight is None else weight[where]
+        )
+        return fitted
+
+    def _take(self, ranker: TopPush | TopPushCV, training: TrainingRows) -> None:
+        """Keep the fitted attributes of a linear ranker on the features."""
+        self.classes_, self.coef_ = training.classes, ranker.coef_
+        self.threshold_, self.n_iter_ = ranker.threshold_, ranker.n_iter_
+        for name in ("solution_", "cv_results_", "best_score_"):
+            if hasattr(ranker, name):
+                setattr(self, name, getattr(ranker, name))
+            elif hasattr(self, name):
+                delattr(self, name)
+        if isinstance(ranker, TopPushCV):
+            self.lam_, self.top_ = ranker.lam_, ranker.top_
+        else:
+            top = ranker.top_ if isinstance(ranker.top, str) else ranker.top
+            self.lam_, self.top_ = float(ranker.lam), top
 
     @property
     def _curves(self) -> Curves:
         parts = zip(self.values_, self.levels_, self.common_, self.missing_, strict=True)
         columns = [
-            Column(values, int(levels), float(common), bool(missing))
+            ColumnCurve(values, int(levels), float(common), bool(missing))
             for values, levels, common, missing in parts
         ]
         return Curves(columns, self.means_)
@@ -236,10 +345,10 @@ class TopPushAdditive(FeatureRanker):
         values = column.values
         if column.has_common:
             values = np.sort(np.append(values, column.common))
-        one = Curves([column], curves.means[part])
+        alone = Curves([column], curves.means[part])
         weights = self.coef_[0][part]
         points = np.append(values, np.nan)[:, None]
-        heights = one.transform(points) @ weights - one.means @ weights
+        heights = alone.transform(points) @ weights - alone.means @ weights
         names = getattr(self, "feature_names_in_", None)
         name = str(j) if names is None else str(names[j])
         return Curve(name, values, heights[:-1], float(heights[-1]), column.levels < 0)
@@ -257,12 +366,11 @@ class TopPushAdditive(FeatureRanker):
         )
 
     def _categorical(self) -> Mask:
-        """Which columns hold categories."""
+        """Which columns are categorical."""
         mask = np.zeros(self.n_features_in_, bool)
-        given = self.categorical_features
-        if given is None or not len(given):
+        if self.categorical_features is None or not len(self.categorical_features):
             return mask
-        asked = np.asarray(given)
+        asked = np.asarray(self.categorical_features)
         if asked.dtype == bool:
             if len(asked) != len(mask):
                 raise ValueError(
@@ -270,6 +378,18 @@ class TopPushAdditive(FeatureRanker):
                     f"{len(mask)}; give one entry per column, or positions."
                 )
             return asked
-        for one in asked.tolist():
-            mask[self._position(one)] = True
+        for column in asked.tolist():
+            mask[self._position(column)] = True
         return mask
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
+
+
+class PairChooser(TopPushCV):
+    """Chooses a pair without the final fit, which is to all rows."""
+
+    def _fit_best(self, given: TrainingRows) -> None:
+        self.classes_ = given.classes

@@ -1,4 +1,4 @@
-"""What linear rankers share: rows and labels are read, scores and predictions made, ends told."""
+"""What rankers share: validation of rows and labels, scores, predictions and warnings."""
 
 import warnings
 from collections.abc import Iterator
@@ -21,12 +21,10 @@ from toppush.designs import Design, PlacedRows, backend_of, is_placed, place
 from toppush.designs.arrays import namespace, to_host
 from toppush.explain.contributions import linear_contributions
 from toppush.metrics.labels import choose, refuse_blanks
-from toppush.models.callbacks import CallbackSupportMixin, FitTasks
-from toppush.models.progress import LiveLine
+from toppush.models.progress import CallbackSupportMixin, FitTasks
 from toppush.problem.objective import TopProblem
-from toppush.problem.solution import Iteration, Solution
+from toppush.problem.solution import Solution
 from toppush.solvers import zero_is_optimal
-from toppush.solvers.driver import Callback
 from toppush.tables.validation import validated
 from toppush.types import Array, Labels, Mask, Matrix
 
@@ -35,15 +33,15 @@ if TYPE_CHECKING:
 
 DTYPES = [np.float64, np.float32]
 LABEL: list[Any] = [None, str, Real, "boolean"]
-"""What `positive` may be."""
+"""The types of `positive`."""
 CALLBACKS = ("_callback_fit_ctx", "_skl_callbacks_to_teardown")
-"""Where scikit-learn keeps its callbacks during a fit."""
+"""Attributes in which scikit-learn keeps its callbacks during a fit."""
 TIE = 8
-"""Units of rounding within which a score ties with the threshold."""
+"""Multiple of the rounding error within which a score ties with the threshold."""
 
 
 class DegenerateWarning(UserWarning):
-    """Weights of zero are optimal, or better than those found: the ranking may be noise.
+    """Weights of zero are optimal, or no worse than the solution: the ranking may be noise.
 
     Examples
     --------
@@ -61,10 +59,10 @@ class DegenerateWarning(UserWarning):
 
 
 class Ranker(ClassifierMixin, BaseEstimator):
-    """What rankers of two classes share: predictions and quality, by their scores.
+    """What rankers of two classes share: predictions and quality, from their scores.
 
-    A subclass sets `classes_` in `fit` and gives `decision_function`, and `contributions` if it is
-    to be explained: what each column adds to a row's score, and the rest in a last column.
+    A subclass sets `classes_` in `fit` and defines `decision_function`; for explanations also
+    `contributions`: what each column adds to a row's score, and the rest in a last column.
     """
 
     classes_: NDArray[Any]
@@ -72,7 +70,7 @@ class Ranker(ClassifierMixin, BaseEstimator):
     @classmethod
     @cache
     def _get_param_names(cls) -> list[str]:
-        """Read from the signature once for each class: 36 us of a fit that takes 1.5 ms."""
+        """Cached for each class: 36 us of a fit that takes 1.5 ms."""
         names: list[str] = super()._get_param_names()
         return names
 
@@ -83,14 +81,14 @@ class Ranker(ClassifierMixin, BaseEstimator):
 
     @property
     def _n_explained(self) -> int:
-        """Rows whose contributions cost little enough to ask for them unasked."""
+        """Number of rows whose contributions are computed without being requested."""
         return 2000
 
     def decision_function(self, X: Matrix) -> Array:
         """Scores less the threshold; higher ranks first.
 
         Only the order counts. A score above 0 exceeds that of the top training negatives, which
-        few rows may do: it is not a decision. Take the first rows of the ranking, or a threshold
+        few rows may do: it is not a decision. Use the first rows of the ranking, or a threshold
         from held-out rows, see `toppush.thresholds.guarantees`.
         """
         raise NotImplementedError
@@ -98,16 +96,16 @@ class Ranker(ClassifierMixin, BaseEstimator):
     def explain(
         self, X: Matrix, n_columns: int = 3, *, against: Matrix = None
     ) -> list["Explanation"]:
-        """Why each row stands where it does in the list of these rows.
+        """Explain the position of each row in the ranking of these rows.
 
         Parameters
         ----------
         X : array, sparse matrix or data frame of shape (n_samples, n_features)
         n_columns : int, default=3
-            How many columns are named at most.
+            Maximum number of columns to name.
         against : rows, optional
-            What rows are compared with in the mean, such as the highest-ranked negatives of the
-            training rows; by default `reference_` where there is one, else X.
+            Rows with whose mean each row is compared, such as the highest-ranked negatives of the
+            training rows; by default `reference_` if there is one, else X.
 
         Returns
         -------
@@ -119,7 +117,7 @@ class Ranker(ClassifierMixin, BaseEstimator):
         return explain(self, X, n_columns, against=against)
 
     def explain_pair(self, x: Matrix, y: Matrix, n_columns: int = 3) -> "Pair":
-        """Why the row x stands above the row y.
+        """Explain why the row x ranks above the row y.
 
         Parameters
         ----------
@@ -158,7 +156,7 @@ class Ranker(ClassifierMixin, BaseEstimator):
 
 
 class LinearRanker(CallbackSupportMixin, Ranker):
-    """What linear rankers of two classes share: scores, predictions, quality.
+    """What linear rankers of two classes share.
 
     A subclass sets `coef_`, `threshold_` and `classes_` in `fit`.
     """
@@ -177,13 +175,13 @@ class LinearRanker(CallbackSupportMixin, Ranker):
         """Scores w.x less the threshold; higher ranks first, and a tie with it is exactly 0.
 
         Only the order counts. A score above 0 exceeds that of the top training negatives, which
-        few rows may do: it is not a decision. Take the first rows of the ranking, or a threshold
+        few rows may do: it is not a decision. Use the first rows of the ranking, or a threshold
         from held-out rows, see `toppush.thresholds.guarantees`.
 
         Parameters
         ----------
         X : array, sparse matrix, torch tensor or Dask collection of shape (n_samples, n_features)
-            A tensor is scored where it is.
+            A tensor is scored on its device.
 
         Returns
         -------
@@ -220,23 +218,22 @@ class LinearRanker(CallbackSupportMixin, Ranker):
 
 
 def decision(rows: PlacedRows, weights: Array, threshold: float) -> Array:
-    """X w less the threshold; what lies within the product's rounding of it is 0.
+    """X w less the threshold; differences within the rounding error of the product are 0.
 
     The same row's product may round differently here than it did in the fit.
     """
     scores = rows.scores_of_all(weights)
-    found = scores - threshold
-    unit = np.finfo(np.float64 if rows.is_double else np.float32).eps
-    found[np.abs(found) <= TIE * unit * (np.abs(scores) + abs(threshold))] = 0.0
-    return found
+    decisions = scores - threshold
+    eps = np.finfo(np.float64 if rows.is_double else np.float32).eps
+    decisions[np.abs(decisions) <= TIE * eps * (np.abs(scores) + abs(threshold))] = 0.0
+    return decisions
 
 
 @contextmanager
 def unchanged_on_failure(estimator: BaseEstimator) -> Iterator[None]:
-    """A fit that fails or is interrupted leaves the estimator as it was.
+    """Restore an estimator whose fit fails or is interrupted.
 
-    One that succeeds forgets what was learned of the earlier fit's ranking. scikit-learn tears
-    its callbacks down itself.
+    What explanations learned of an earlier fit is deleted. scikit-learn tears down its callbacks.
     """
     before = dict(vars(estimator))
     for name in ("reference_", "usual_"):
@@ -251,31 +248,8 @@ def unchanged_on_failure(estimator: BaseEstimator) -> Iterator[None]:
         raise
 
 
-class Following:
-    """Who follows a solve: the live line if `verbose`, the callbacks' tasks."""
-
-    def __init__(self, verbose: int, tol: float, tasks: FitTasks | None) -> None:
-        self._line = LiveLine(tol) if verbose else None
-        self._tasks = tasks
-
-    @property
-    def watch(self) -> Callback | None:
-        """What a solver is to call, if anybody follows."""
-        return None if self._line is None and self._tasks is None else self._note
-
-    def _note(self, history: tuple[Iteration, ...], weights: Array, threshold: float) -> bool:
-        if self._line is not None:
-            self._line(history)
-        return self._tasks is not None and self._tasks.iteration(weights, threshold)
-
-    def end(self, solution: Solution) -> None:
-        """Show for good how the solve ended."""
-        if self._line is not None:
-            self._line.close(solution.history)
-
-
 def warn_if_unfinished(solution: Solution) -> None:
-    """Say when a solve ended early."""
+    """Warn of a solve that ended early."""
     if not solution.status.success:
         warnings.warn(
             f"{solution.status.value} After {solution.n_iter} iterations the objective is "
@@ -287,7 +261,10 @@ def warn_if_unfinished(solution: Solution) -> None:
 
 
 def warn_about(solution: Solution, problem: TopProblem, tol: float, *, searched: bool) -> None:
-    """Say when a solve ended early, or when its weights mean little; `searched` for a top."""
+    """Warn of a solve that ended early or whose weights are no better than zero.
+
+    `searched` says whether `top` was "auto".
+    """
     at_zero = problem.at_zero()
     warn_if_unfinished(solution)
     if zero_is_optimal(solution, problem, tol):
@@ -311,7 +288,7 @@ def warn_about(solution: Solution, problem: TopProblem, tol: float, *, searched:
 
 
 def advice(problem: TopProblem, *, searched: bool) -> str:
-    """What to do where weights of zero are optimal, in Python and at the command line."""
+    """Advice where weights of zero are optimal, for Python and the command line."""
     if searched or problem.k == problem.design.n_neg:
         return "More negatives at the top do not help; find columns that tell the classes apart."
     return (
@@ -323,7 +300,7 @@ def advice(problem: TopProblem, *, searched: bool) -> str:
 
 @dataclass(frozen=True)
 class TrainingRows:
-    """What a fit is given, validated."""
+    """The validated arguments of a fit."""
 
     rows: PlacedRows
     y: Labels
@@ -337,11 +314,11 @@ class TrainingRows:
         return self.classes.tolist()[1]
 
     def design(self, n_jobs: int | None) -> Design:
-        """The rows as blocks, to be entered."""
+        """The rows as blocks, a context manager."""
         return self.rows.design(self.positive, self.sample_weight, n_jobs=n_jobs)
 
     def tasks(self, estimator: BaseEstimator, max_iter: int | None) -> FitTasks | None:
-        """The fit's tasks if anyone listens; `max_iter` is None if no one knows how many."""
+        """The fit's tasks if there are callbacks; `max_iter` is None if unknown."""
         if not getattr(estimator, "_skl_callbacks", None):
             return None
         return FitTasks(estimator, self.rows.original, self.y, self.classes, max_iter)
@@ -354,7 +331,7 @@ def read_training(
     sample_weight: ArrayLike | None,
     device: str | None = None,
 ) -> TrainingRows:
-    """Validate what a fit is given; X is copied only if it is of another type, or to a device."""
+    """Validate the arguments of a fit; X is copied only to another type or device."""
     if is_placed(X):
         rows = place(X, device)
         validate_data(estimator, rows.template, skip_check_array=True)
@@ -368,7 +345,7 @@ def read_training(
 
 
 def read_rows(estimator: BaseEstimator, X: Matrix) -> PlacedRows:
-    """Validate rows that a fitted estimator is to score, wherever they are."""
+    """Validate rows to score, wherever they are."""
     if is_placed(X):
         rows = place(X)
         validate_data(estimator, rows.template, reset=False, skip_check_array=True)
@@ -378,9 +355,9 @@ def read_rows(estimator: BaseEstimator, X: Matrix) -> PlacedRows:
     )
 
 
-def refuse_elsewhere(estimator: BaseEstimator, **given: Any) -> None:
-    """Refuse what is not in this process; `given` by the names of a fit's arguments."""
-    for name, vector in given.items():
+def refuse_elsewhere(estimator: BaseEstimator, **arguments: Any) -> None:
+    """Refuse arguments of a fit that are not in this process."""
+    for name, vector in arguments.items():
         if (backend := backend_of(vector)) is not None:
             raise ValueError(
                 f"{type(estimator).__name__} works on arrays in memory, and {name} is "
@@ -395,7 +372,7 @@ def two_classes(y: Labels, positive: object = None) -> NDArray[Any]:
         classes = to_host(namespace(y).unique(y))
     except TypeError:
         raise ValueError(
-            "y holds labels that cannot be compared, such as texts and None; drop or relabel them."
+            "y holds labels that cannot be compared, such as strings and None; relabel them."
         ) from None
     labels = classes.tolist()
     refuse_blanks(labels)

@@ -40,7 +40,7 @@ class Cells(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Column:
+class ColumnCurve:
     """How the values of a column become numbers.
 
     Attributes
@@ -61,7 +61,7 @@ class Column:
     missing: bool
 
     @classmethod
-    def of(cls, held: ColumnValues, pieces: int, *, categorical: bool) -> "Column":
+    def of(cls, held: ColumnValues, pieces: int, *, categorical: bool) -> "ColumnCurve":
         """From what the training rows hold; without pieces a straight line over their range."""
         distinct, mass, common = held.values, held.mass, np.nan
         if len(distinct) > 1 and mass.max() >= 0.5 * mass.sum():
@@ -153,7 +153,7 @@ class Curves:
     `means` are those of the training rows, which unseen values take.
     """
 
-    columns: Sequence[Column]
+    columns: Sequence[ColumnCurve]
     means: Array
 
     @classmethod
@@ -163,7 +163,7 @@ class Curves:
         read = ColumnReader(X[kept > 0.0])
         kept = kept[kept > 0.0]
         columns = [
-            Column.of(read.values(j, kept), pieces, categorical=bool(categorical[j]))
+            ColumnCurve.of(read.values(j, kept), pieces, categorical=bool(categorical[j]))
             for j in range(X.shape[1])
         ]
         starts = np.zeros(sum(column.width for column in columns))
@@ -202,7 +202,7 @@ class Curves:
         values = np.split(given["values"], np.cumsum(given["sizes"])[:-1])
         parts = zip(values, given["levels"], given["common"], given["missing"], strict=True)
         columns = [
-            Column(own, int(levels), float(common), bool(missing))
+            ColumnCurve(own, int(levels), float(common), bool(missing))
             for own, levels, common, missing in parts
         ]
         return cls(columns, given["means"])

@@ -10,13 +10,13 @@ from sklearn.utils._param_validation import Interval, RealNotInt, StrOptions
 from toppush.designs import Design
 from toppush.models.base import (
     LABEL,
-    Following,
     LinearRanker,
     read_training,
     require_both,
     unchanged_on_failure,
     warn_about,
 )
+from toppush.models.progress import FitObserver
 from toppush.problem.losses import LOSSES
 from toppush.problem.objective import TopProblem, TopPushProblem, count_top
 from toppush.problem.pairwise import PAIR_SUMS, PairwiseProblem
@@ -178,16 +178,16 @@ class TopPush(LinearRanker):
             with given.design(self.n_jobs) as design:
                 require_both(design, given.classes)
                 problem = self._problem(design)
-                following = Following(self.verbose, self.tol, tasks)
+                observer = FitObserver(self.verbose, self.tol, tasks)
                 solution = solve(
                     problem,
                     solver=self.solver,
                     tol=self.tol,
                     max_iter=self.max_iter,
                     start=self._start(given.rows.shape[0]),
-                    callback=following.watch,
+                    callback=observer.watch,
                 )
-                following.end(solution)
+                observer.end(solution)
             self.top_ = problem.k
             self._keep(solution, given.classes)
         warn_about(solution, problem, self.tol, searched=self.top == "auto")

@@ -20,11 +20,10 @@ from toppush.models.base import (
     require_both,
     unchanged_on_failure,
 )
-from toppush.models.choice import Judge, Scorer, judge_by_heads, judge_by_scores
 from toppush.models.linear import TopPush, require_pairwise
 from toppush.models.path import N_LAMS, Grid, is_least, lams_below, read_lams, read_tops
-from toppush.models.progress import Tally
-from toppush.models.search import PairSearch
+from toppush.models.progress import FitCounter
+from toppush.models.search import Evaluate, PairSearch, Scorer, evaluate_by, evaluate_heads
 from toppush.problem.losses import LOSSES
 from toppush.types import Array, Labels, Matrix
 
@@ -264,14 +263,14 @@ class TopPushCV(LinearRanker):
             given,
             folds,
             Grid(self.lams_, tops, self.loss, tol, rough=self.tol is None),
-            self._judge(given, design.n_neg),
+            self._evaluation(given, design.n_neg),
             n_jobs=self.n_jobs,
-            tally=Tally(0) if self.verbose else None,
+            counter=FitCounter(0) if self.verbose else None,
             families=bool(self.pairwise),
         )
 
-    def _judge(self, given: TrainingRows, n_neg: int) -> Judge:
+    def _evaluation(self, given: TrainingRows, n_neg: int) -> Evaluate:
         """What is kept of the held-out rows of a fold."""
         if self.scoring is None:
-            return partial(judge_by_heads, n_false=first_negatives(n_neg))
-        return judge_by_scores(self.scoring, given.rows, given.classes)
+            return partial(evaluate_heads, n_false=first_negatives(n_neg))
+        return evaluate_by(self.scoring, given.rows, given.classes)

@@ -1,4 +1,4 @@
-"""An ensemble of small networks with the push to the top as their loss."""
+"""An ensemble of small networks with the pairwise loss at the top."""
 
 import sys
 import time
@@ -12,9 +12,8 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import _fit_context
-from sklearn.utils import check_random_state
+from sklearn.utils import Tags, check_random_state
 from sklearn.utils._param_validation import Interval, RealNotInt, StrOptions
-from sklearn.utils.validation import check_is_fitted
 
 from toppush.designs.local import default_threads
 from toppush.explain.contributions import shapley, some_background
@@ -29,6 +28,7 @@ from toppush.models.base import (
     refuse_elsewhere,
     unchanged_on_failure,
 )
+from toppush.models.cross_fitted import CrossFitted
 from toppush.models.progress import Line
 from toppush.problem.objective import count_top
 from toppush.system.extras import needs
@@ -40,13 +40,13 @@ MOST_WEIGHTS = 1 << 28
 """Of all members together, which with the optimiser take 4 GB."""
 
 
-class TopPushNet(Ranker):
-    """Ensemble of small networks that puts positives above the highest negatives.
+class TopPushNet(CrossFitted):
+    """Ensemble of small networks that rank positives above the highest negatives.
 
     Every member minimises mean_i sum_j p_j log(1 + exp(f_j - f_i)) over positives i and negatives
-    j, p_j the part of a negative in the smoothed top, on batches of both classes. Member k leaves
-    fold k out; all stop at the step at which their mean average precision on these folds is the
-    greatest. Columns are standardised inside. Needs torch to fit, ``pip install 'toppush[gpu]'``,
+    j, where p_j is the share of a negative in the smoothed top, on batches of both classes. Member
+    k leaves fold k out; all stop at the step with the greatest mean average precision on these
+    folds. Columns are standardised. Needs torch to fit, ``pip install 'toppush[gpu]'``,
     and NumPy alone to score.
 
     Parameters
@@ -59,17 +59,17 @@ class TopPushNet(Ranker):
     hidden : tuple of int, default=(256, 128)
         Widths of the hidden layers.
     max_steps : int, default=1500
-        Steps at most; the folds usually end a fit earlier.
+        Maximum number of steps; early stopping usually ends training before.
     learning_rate : float, default=1e-3
         Of AdamW.
     device : str, optional
-        Where torch is to train, such as "cuda"; the processor by default.
+        The torch device to train on, such as "cuda"; by default the CPU.
     n_jobs : int, optional
-        Of torch on the processor; by default all cores, or OMP_NUM_THREADS if set.
+        Threads of torch on the CPU; by default all cores, or OMP_NUM_THREADS if set.
     random_state : int, RandomState or None, default=0
         An int makes the same fit bit for bit on one machine with as many threads.
     verbose : int, default=0
-        Above 0 a line on stderr tells how the fit goes.
+        If 1, show progress on stderr.
     positive : optional
         The class to rank first; by default the greater of two numbers, the rarer of two strings.
 
@@ -82,7 +82,7 @@ class TopPushNet(Ranker):
     background_ : array of shape (n, n_features)
         Training rows with which `contributions` compares others: 16, fewer for wide rows.
     offsets_ : array of shape (n_members,)
-        Taken off each member's scores, which the loss determines up to a shift.
+        Subtracted from each member's scores, which the loss determines up to a shift.
     out_of_fold_ : array of shape (n_samples,) or None
         Scores of the training rows by members that did not see them; NaN for rows of weight 0,
         None if a class has only one row.
@@ -90,9 +90,9 @@ class TopPushNet(Ranker):
         Scores of an eighth of the rows by a second member that did not see them; and out-of-fold
         scores narrowed to the distribution that the mean of all members has on new rows.
     threshold_ : float
-        Mean expected score of the negatives that make the top.
+        Mean expected score of the negatives in the top.
     n_iter_ : int
-        Steps that the members took.
+        Number of steps.
     classes_, n_features_in_, feature_names_in_
 
     Notes
@@ -159,7 +159,7 @@ class TopPushNet(Ranker):
         Parameters
         ----------
         X : array, sparse matrix or data frame of shape (n_samples, n_features)
-            Without gaps: fill them first, as by SimpleImputer.
+            Without missing values: fill them first, as by SimpleImputer.
         y : array of shape (n_samples,)
             Two classes, of which `positive` names the one to rank first.
         sample_weight : array of shape (n_samples,), optional
@@ -183,29 +183,28 @@ class TopPushNet(Ranker):
         X, positive, weight, used = used_rows(given)
         seed = int(check_random_state(self.random_state).randint(2**31))
         columns = AsinhScaler.of(X)
-        folds = training.dealt_folds(positive, self.n_members, np.random.default_rng(seed))
-        progress = Progress(self.verbose)
+        folds = training.random_folds(positive, self.n_members, np.random.default_rng(seed))
+        progress = NetProgress(self.verbose)
         plan = self._plan(training, int(np.sum(~positive)), seed, progress)
         with torch_threads(self.n_jobs):
-            rows = training.TrainingSet(X, columns, positive, weight, folds, self.device or "cpu")
-            found = training.train(rows, plan)
+            rows = training.NetRows(X, columns, positive, weight, folds, self.device or "cpu")
+            result = training.train(rows, plan)
         progress.close()
-        self.weights_, self.biases_, self.offsets_ = found.weights, found.biases, found.offsets
-        self.mean_, self.scale_, self.n_iter_ = columns.mean, columns.scale, found.n_steps
+        self.weights_, self.biases_, self.offsets_ = result.weights, result.biases, result.offsets
+        self.mean_, self.scale_, self.n_iter_ = columns.mean, columns.scale, result.n_steps
         self.background_ = some_background(X, seed)
         self.out_of_fold_ = self.second_scores_ = self.expected_scores_ = None
-        self.threshold_ = 0.0
-        expected = self._scores(X) if found.expected is None else found.expected
+        expected = self._score(X) if result.scores is None else result.scores.expected
         k = count_top(self.top, int(np.sum(~positive)))
         self.threshold_ = float(np.mean(np.sort(expected[~positive])[-k:]))
-        if found.expected is not None:
+        if result.scores is not None:
             per_row = np.full((3, len(used)), np.nan)
-            per_row[:, used] = [found.out_of_fold, found.second, found.expected]
+            per_row[:, used] = result.scores
             self.out_of_fold_, self.second_scores_, self.expected_scores_ = (
                 per_row - self.threshold_
             )
 
-    def _plan(self, training: Any, n_neg: int, seed: int, progress: "Progress") -> Any:
+    def _plan(self, training: Any, n_neg: int, seed: int, progress: "NetProgress") -> Any:
         hidden = tuple(int(width) for width in self.hidden)
         if min(hidden, default=1) < 1:
             raise ValueError(f"hidden holds widths of 1 or more, found {self.hidden!r}.")
@@ -215,7 +214,7 @@ class TopPushNet(Ranker):
             raise ValueError(
                 f"{self.n_members} members with {self.n_features_in_} columns have {n_weights:.2g} "
                 f"weights, above {MOST_WEIGHTS:.2g}; lower hidden[0] or n_members, drop columns, "
-                "or take TopPush, which is made for so many."
+                "or use TopPush, which is made for many columns."
             )
         return training.Plan(
             self.loss,
@@ -228,58 +227,25 @@ class TopPushNet(Ranker):
             progress,
         )
 
-    def decision_function(self, X: Matrix) -> Array:
-        """Mean score of the members less the threshold; higher ranks first.
-
-        Only the order counts; a score above 0 exceeds that of the top training negatives and is
-        not a decision.
-
-        Parameters
-        ----------
-        X : array, sparse matrix or data frame of shape (n_samples, n_features)
-
-        Returns
-        -------
-        array of shape (n_samples,)
-            In float64.
-        """
-        check_is_fitted(self)
-        X = validated(self, X, accept_sparse="csr", dtype=DTYPES, reset=False)
-        return self._scores(X) - self.threshold_
-
     @property
     def _n_explained(self) -> int:
         return 64  # each is scored some 32 times for each column
 
-    def contributions(self, X: Matrix) -> Array:
-        """What each column adds to a row's score, by Shapley values; the last column is the rest.
+    def _read(self, X: Matrix) -> Matrix:
+        return validated(self, X, accept_sparse="csr", dtype=DTYPES, reset=False)
 
-        The row is compared with `background_`, see `toppush.explain.contributions`: about 32
-        scores for each column.
+    def _contributions(self, X: Matrix) -> Array:
+        """By Shapley values against `background_`: about 32 scores for each column."""
+        background = getattr(self, "background_", self.mean_[None, :])  # missing in older files
+        return shapley(self._score, X, background)
 
-        Parameters
-        ----------
-        X : array, sparse matrix or data frame of shape (n_samples, n_features)
-
-        Returns
-        -------
-        array of shape (n_samples, n_features + 1)
-            Rows sum to `decision_function`.
-        """
-        check_is_fitted(self)
-        X = validated(self, X, accept_sparse="csr", dtype=DTYPES, reset=False)
-        background = getattr(self, "background_", self.mean_[None, :])  # of files that lack it
-        found = shapley(self._scores, X, background)
-        found[:, -1] -= self.threshold_
-        return found
-
-    def _scores(self, X: Matrix) -> Array:
+    def _score(self, X: Matrix) -> Array:
         columns = AsinhScaler(self.mean_, self.scale_)
         parts = [X[at : at + PART_ROWS] for at in range(0, X.shape[0], PART_ROWS)]
         return np.concatenate([self._mean_score(columns.transform(dense(part))) for part in parts])
 
     def _mean_score(self, rows: Array) -> Array:
-        """Mean over the members, one after the other, for rows in their units."""
+        """Mean score of the members for scaled rows."""
         total = np.zeros(len(rows))
         for member, offset in enumerate(self.offsets_):
             hidden = rows
@@ -289,9 +255,12 @@ class TopPushNet(Ranker):
             total += hidden[:, 0] - offset
         return total / len(self.offsets_)
 
+    def __sklearn_tags__(self) -> Tags:
+        return Ranker.__sklearn_tags__(self)
+
 
 def import_training() -> Any:
-    """The part that needs torch."""
+    """The module that needs torch."""
     try:
         from toppush.models import net_training
     except ImportError as error:
@@ -300,7 +269,7 @@ def import_training() -> Any:
 
 
 def used_rows(given: TrainingRows) -> tuple[Matrix, NDArray[np.bool_], Array, NDArray[np.bool_]]:
-    """Rows that weigh something, their classes and weights, and which they are."""
+    """Rows with a weight above 0, their classes and weights, and which they are."""
     X, positive = given.rows.original, given.positive
     if given.sample_weight is None:
         return X, positive, np.ones(len(positive)), np.ones(len(positive), bool)
@@ -316,7 +285,7 @@ def used_rows(given: TrainingRows) -> tuple[Matrix, NDArray[np.bool_], Array, ND
 
 @contextmanager
 def torch_threads(n_jobs: int | None) -> Iterator[None]:
-    """Torch with so many threads, and as before afterwards."""
+    """Set the number of torch's threads, and restore it afterwards."""
     import torch
 
     before = torch.get_num_threads()
@@ -327,21 +296,21 @@ def torch_threads(n_jobs: int | None) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-class Progress(Line):
-    """Tells on stderr how a fit goes, if anybody wants to know."""
+class NetProgress(Line):
+    """Shows the progress of a fit on stderr, if it is verbose."""
 
     def __init__(self, verbose: int) -> None:
         super().__init__(stream=sys.stderr)
         self._wanted, self._began, self._last = bool(verbose), time.perf_counter(), ""
 
     def __call__(self, done: int, quality: float) -> None:
-        """The networks were looked at after so many steps."""
+        """Show an evaluation, if a new line is due."""
         seconds = time.perf_counter() - self._began
         self._last = f"step {done:4d}  held-out AP {quality:.4f}  {seconds:.1f} s"
         if self._wanted and self.is_due(seconds):
             self.write(self._last)
 
     def close(self) -> None:
-        """Show the last look for good."""
+        """Show the last evaluation, to stay."""
         if self._wanted and self._last:
             self.write(self._last, last=True)

@@ -1,17 +1,32 @@
-"""What a terminal shows while a fit runs."""
+"""Progress of a fit: lines on a terminal, and scikit-learn's callbacks (1.9 and later)."""
 
 import math
 import sys
 import time
 from collections.abc import Callable
 from threading import Lock
-from typing import TextIO
+from typing import Any, TextIO
 
-from toppush.problem.solution import Iteration
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+
+from toppush.problem.solution import Iteration, Solution
+from toppush.solvers.driver import Callback
+from toppush.types import Array, Labels, Matrix
+
+try:
+    from sklearn.callback import CallbackSupportMixin
+except ImportError:  # scikit-learn before 1.9
+
+    class CallbackSupportMixin:  # type: ignore[no-redef]
+        """Stands in where scikit-learn has no callbacks."""
+
+
+__all__ = ["CallbackSupportMixin", "FitCounter", "FitObserver", "FitTasks", "Line", "LiveLine"]
 
 
 class Line:
-    """One line that renews itself on a terminal; elsewhere a line now and then."""
+    """A line that is rewritten on a terminal; elsewhere a new line now and then."""
 
     def __init__(self, *, every: float = 0.1, stream: TextIO | None = None) -> None:
         self._stream = sys.stdout if stream is None else stream
@@ -19,7 +34,7 @@ class Line:
         self._every = every if self._live else 10 * every
 
     def is_due(self, seconds: float) -> bool:
-        """Whether to write again, so many seconds after the begin."""
+        """Whether to write again, by the seconds since the start."""
         if seconds < self._next:
             return False
         self._next = seconds + self._every
@@ -34,25 +49,25 @@ class Line:
 
 
 class LiveLine(Line):
-    """Shows where a solve stands."""
+    """Shows the progress of a solve."""
 
     def __init__(self, tol: float, *, every: float = 0.1, stream: TextIO | None = None) -> None:
         super().__init__(every=every, stream=stream)
         self.tol = tol
 
     def __call__(self, history: tuple[Iteration, ...]) -> None:
-        """Show the last iteration if it is time to."""
+        """Show the last iteration if a new line is due."""
         if self.is_due(history[-1].seconds):
             self.write(describe(history, self.tol))
 
     def close(self, history: tuple[Iteration, ...]) -> None:
-        """Show the last iteration for good."""
+        """Show the last iteration, to stay."""
         if history:
             self.write(describe(history, 0.0), last=True)
 
 
-class Tally(Line):
-    """Shows how many of some fits are done; may be told by several threads."""
+class FitCounter(Line):
+    """Counts finished fits; several threads may call it."""
 
     def __init__(
         self,
@@ -67,7 +82,7 @@ class Tally(Line):
         self._clock, self._began, self._lock = clock, clock(), Lock()
 
     def __call__(self) -> None:
-        """One more is done."""
+        """Count one more fit."""
         with self._lock:
             self.done += 1
             seconds = self._clock() - self._began
@@ -75,7 +90,7 @@ class Tally(Line):
                 self.write(self._describe(seconds))
 
     def close(self) -> None:
-        """Show for good how many were done."""
+        """Show the final count."""
         self.write(self._describe(self._clock() - self._began), last=True)
 
     def _describe(self, seconds: float) -> str:
@@ -86,7 +101,7 @@ class Tally(Line):
 
 
 def describe(history: tuple[Iteration, ...], tol: float) -> str:
-    """One line about the last iteration, with the time left if the gap's rate tells it."""
+    """A line about the last iteration, with an estimate of the remaining time."""
     last = history[-1]
     gap = (last.upper - last.lower) / abs(last.upper) if last.upper else 0.0
     line = (
@@ -98,7 +113,7 @@ def describe(history: tuple[Iteration, ...], tol: float) -> str:
 
 
 def seconds_left(history: tuple[Iteration, ...], tol: float) -> float | None:
-    """Until the relative gap reaches tol, if it goes on falling as in the last few iterations."""
+    """Time until the relative gap reaches tol, extrapolated from the last few iterations."""
     if len(history) < 4 or tol <= 0.0:
         return None
     before, last = history[-4], history[-1]
@@ -107,3 +122,53 @@ def seconds_left(history: tuple[Iteration, ...], tol: float) -> float | None:
         return None
     rate = math.log(gaps[0] / gaps[1]) / max(last.seconds - before.seconds, 1e-9)
     return math.log(gaps[1] / tol) / rate
+
+
+class FitTasks:
+    """A fit as a task with a subtask for each iteration, for the estimator's callbacks."""
+
+    def __init__(
+        self,
+        estimator: BaseEstimator,
+        X: Matrix,
+        y: Labels,
+        classes: NDArray[Any],
+        max_iter: int | None,
+    ) -> None:
+        self._arguments, self._classes = {"estimator": estimator, "X": X, "y": y}, classes
+        self._context = estimator._init_callback_context(max_subtasks=max_iter)
+        self._context.call_on_fit_task_begin(**self._arguments)
+
+    def iteration(self, weights: Array, threshold: float) -> bool:
+        """Report an iteration; true if a callback asks to stop."""
+        fitted = {"coef_": weights[None, :], "threshold_": threshold, "classes_": self._classes}
+        task = self._context.subcontext(task_name="iteration")
+        task.call_on_fit_task_begin(**self._arguments)
+        return bool(task.call_on_fit_task_end(**self._arguments, reconstruction_attributes=fitted))
+
+    def end(self) -> None:
+        """Report the end of the fit."""
+        self._context.call_on_fit_task_end(**self._arguments, reconstruction_attributes={})
+
+
+class FitObserver:
+    """Passes the iterations of a solve to the live line if `verbose`, and to callbacks."""
+
+    def __init__(self, verbose: int, tol: float, tasks: FitTasks | None) -> None:
+        self._line = LiveLine(tol) if verbose else None
+        self._tasks = tasks
+
+    @property
+    def watch(self) -> Callback | None:
+        """The function that a solver calls, if there is a line or a callback."""
+        return None if self._line is None and self._tasks is None else self._note
+
+    def _note(self, history: tuple[Iteration, ...], weights: Array, threshold: float) -> bool:
+        if self._line is not None:
+            self._line(history)
+        return self._tasks is not None and self._tasks.iteration(weights, threshold)
+
+    def end(self, solution: Solution) -> None:
+        """Show the last iteration, to stay."""
+        if self._line is not None:
+            self._line.close(solution.history)

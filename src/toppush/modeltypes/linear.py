@@ -14,7 +14,7 @@ from sklearn.model_selection import StratifiedKFold, check_cv
 
 from toppush import metrics
 from toppush.matrices import dense
-from toppush.models import choice
+from toppush.models import search
 from toppush.models.linear import TopPush
 from toppush.models.linear_cv import TopPushCV
 from toppush.modeltypes.base import (
@@ -69,7 +69,7 @@ class CertifiedType(ModelType):
 
     def settings(self, ranker: Any, options: Options) -> About:
         chosen = hasattr(ranker, "best_score_")
-        metric = getattr(ranker, "scoring", None) or choice.NAME
+        metric = getattr(ranker, "scoring", None) or search.NAME
         return {
             "lam": float(ranker.lam_ if hasattr(ranker, "lam_") else ranker.lam),
             "top": ranker.top_,

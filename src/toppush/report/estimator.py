@@ -20,7 +20,7 @@ from toppush.explain.columns import before_scaling, sources
 from toppush.matrices import dense, sliceable
 from toppush.metrics.labels import classes_of, positive_label
 from toppush.metrics.scoring import positives_of, scores_of
-from toppush.models.features import FeatureRanker
+from toppush.models.additive import TopPushAdditive
 from toppush.problem.losses import LOSSES
 from toppush.report.budget import Budget
 from toppush.report.contributions import (
@@ -240,7 +240,7 @@ class FittedRanker:
     def is_linear(self, prepared: Matrix, scores: Array) -> bool:
         """Whether scores are those of the weights; with a link function they are not."""
         final = self.final
-        if isinstance(final, FeatureRanker):
+        if isinstance(final, TopPushAdditive):
             return False
         if np.size(getattr(final, "coef_", ())) != prepared.shape[1]:
             return False
