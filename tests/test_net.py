@@ -137,8 +137,8 @@ def test_the_threshold_is_the_mean_of_the_top_out_of_fold(rows):
 
 def test_out_of_fold_scores_are_by_members_that_left_the_row_out(rng, monkeypatch):
     """Labels are noise, and training goes on: what was seen is learnt, what was not is not."""
-    looks = count()
-    monkeypatch.setattr(net_training.Training, "look", lambda self: next(looks))
+    evaluations = count()
+    monkeypatch.setattr(net_training.Training, "evaluate", lambda self: next(evaluations))
     X, y = rng.normal(size=(200, 10)), np.arange(200) % 2 == 0
     model = small(n_members=4, max_steps=200, hidden=(64,), learning_rate=1e-2)
     assert model.fit(X, y).score(X, y) > 0.9
