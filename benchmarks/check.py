@@ -5,8 +5,8 @@ python -m benchmarks.check --splits 5
 A table is parted at random: a model is fitted to one part, and the other, which is of the same
 make, is checked 1,000 (or 5,000) labelled rows at a time. "same" are those rows as they are, so
 every alarm is false; at most 1 in 100 is promised. Other lines are the same rows with one column
-changed, a different one each time: numbers moved by a part of their standard deviation, values
-taken away, texts replaced by one that no model knows; or with labels of some positives turned.
+changed, a different one each time: numbers shifted by a part of their standard deviation, values
+taken away, categories replaced by an unknown one; or with labels of some positives turned.
 "found" is the share of checks in which what was changed is told, "others" the share in which
 another column is told of.
 """
@@ -32,7 +32,7 @@ MODELS = {
 COLUMNS = ["table", "model", "rows", "change", "checks", "found", "others"]
 
 
-def moved_by(part):
+def shifted_by(part):
     def change(table, rng, numbers, _):
         name = rng.choice(numbers)
         return name, {name: table[name] + part * table[name].std()}
@@ -58,10 +58,10 @@ def with_fewer_positives(table, rng, *_):
 
 CHANGES = {
     "same": lambda *_: (None, {}),
-    "a number moved by 0.25 deviations": moved_by(0.25),
-    "a number moved by 0.5 deviations": moved_by(0.5),
-    "5 % gaps in a column": with_gaps,
-    "5 % texts never seen": with_new_texts,
+    "a number shifted by 0.25 standard deviations": shifted_by(0.25),
+    "a number shifted by 0.5 standard deviations": shifted_by(0.5),
+    "5 % missing values in a column": with_gaps,
+    "5 % unknown categories": with_new_texts,
     "half of the positives lost": with_fewer_positives,
 }
 
@@ -74,11 +74,11 @@ def loaded(name):
 
 
 def told(model, rows, path):
-    """Columns that are said to have moved, and whether scores or precision are."""
+    """Columns that are reported as drifted, and whether scores or precision are."""
     rows.to_csv(path, index=False)
-    moved = files.check(model, path).moved()
-    columns = {one.column for one in moved if one.column is not None}
-    return columns, bool(moved), any(one.what == "precision" for one in moved)
+    drifted = files.check(model, path).drifted()
+    columns = {one.column for one in drifted if one.column is not None}
+    return columns, bool(drifted), any(one.what == "precision" for one in drifted)
 
 
 def checks(model, fresh, size, change, rng, folder):

@@ -132,7 +132,7 @@ def measured(name, kind, n_rows):
     began = time.perf_counter()
     told = model.explain(given(model, rows), N_NAMED)
     seconds = time.perf_counter() - began
-    named = [[one.column for one in why.lifted] for why in told]
+    named = [[one.column for one in why.raised_by] for why in told]
     told = np.array([bool(one) for one in named])
     some, rng = compared_with(model, X.iloc[train], y[train]), np.random.default_rng(0)
     lifted, theirs = [one for one in named if one], rows[told].reset_index(drop=True)

@@ -158,16 +158,19 @@ def forecasts(positive, score, value, fresh, truth, rng):
     usual = threshold_for_budget(score, budget=BUDGET, rows_per_day=ROWS_PER_DAY).score
     hits = positives_above(positive, score, usual, rows=ROWS_PER_DAY)
     found = (new_positive & (new_score > usual)).sum()
-    yield "hits a day above the budget's score", *_held(hits, found)
+    yield "true positives a day above the budget's score", *_held(hits, found)
     best = np.lexsort((rng.random(len(new_score)), -new_score))
     lists = positives_in_first(positive, score, LENGTHS, rows=ROWS_PER_DAY, draws=DRAWS)
     for length, hits in zip(LENGTHS, lists, strict=True):
-        yield f"hits in the first {length}", *_held(hits, new_positive[best[:length]].sum())
+        yield (
+            f"true positives in the first {length}",
+            *_held(hits, new_positive[best[:length]].sum()),
+        )
     gain = best_length(positive, score, value=value, cost=1.0, draws=DRAWS)
     yield "profit at the best length", *_held(gain.expected, len(score) * truth.profit(gain.score))
     hits = positives_above(positive, score, gain.score, rows=ROWS_PER_DAY)
     found = (new_positive & (new_score > gain.score)).sum()
-    yield "hits a day above that length's score", *_held(hits, found)
+    yield "true positives a day above that length's score", *_held(hits, found)
 
 
 def _held(interval, target):

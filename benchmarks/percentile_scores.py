@@ -111,7 +111,7 @@ def one_fit(rows, options, seed, folder):
     percentiles, predicted = model.percentile(scores), model.probability(scores)
     above = [percentiles > 100 - mark for mark in MARKS]
     tops = [(predicted[rows].sum(), positive[rows].sum(), rows.sum()) for rows in above[2:]]
-    alarms = [bool(files.check(model, path).moved()) for path in paths[1:]]
+    alarms = [bool(files.check(model, path).drifted()) for path in paths[1:]]
     return [100 * np.mean(rows) for rows in above], np.array(tops, float), alarms
 
 

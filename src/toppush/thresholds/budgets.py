@@ -101,7 +101,7 @@ def expected_true_positives(
     rows : int
         Number of new rows.
     length : int, optional
-        Review the first so many of them.
+        Review this many of them, the best ones.
     above : float, optional
         Or review all that score above this.
     confidence : float, default=0.95

@@ -138,16 +138,16 @@ def answers(y_true: ArrayLike, y_score: ArrayLike, demands: Demands) -> list[Ans
         for confidence, often in ((None, "on average"), (sure, f"on {percent(sure)} of days")):
             words = f"<= {demands.per_day:,} a day {often}"
             wanted.append(Answer(words, "per_day", demands.per_day, confidence))
-    found = []
+    answered = []
     for answer in wanted:
         try:
             score = _threshold(answer, positive, scores, demands)
-            found.append(replace(answer, score=score))
+            answered.append(replace(answer, score=score))
         except NoGuarantee as error:
-            found.append(replace(answer, why=str(error)))
+            answered.append(replace(answer, why=str(error)))
     if demands.value is not None and demands.cost is not None:
-        found.append(_most_profit(positive, scores, demands))
-    return [_counted(answer, positive, scores, demands) for answer in found]
+        answered.append(_most_profit(positive, scores, demands))
+    return [_counted(answer, positive, scores, demands) for answer in answered]
 
 
 def _threshold(answer: Answer, positive: Mask, scores: Array, demands: Demands) -> float:
