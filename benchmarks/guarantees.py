@@ -1,4 +1,4 @@
-"""How often promises of thresholds are kept, and intervals of hits, profit and groups hold.
+"""How often guarantees of thresholds and intervals of true positives, profit and groups hold.
 
 python -m benchmarks.guarantees --lists 400
 
