@@ -276,7 +276,7 @@ def small_parts(monkeypatch):
     monkeypatch.setattr(in_memory, "GRAM_ENTRIES", 840)
     monkeypatch.setattr(disk, "BLOCK", 6000)
     monkeypatch.setattr(disk, "SMALLEST_BLOCK", 6000)
-    monkeypatch.setattr(disk, "GAP", 200)
+    monkeypatch.setattr(disk, "SKIPPED", 200)
     if find_spec("torch") is not None:
         from toppush.designs.torch import rows as torch_rows
 

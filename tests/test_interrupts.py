@@ -322,7 +322,7 @@ def test_designs_and_long_sums_ask(monkeypatch, rng):
     for n_jobs in (1, 2):
         monkeypatch.setattr("toppush.designs.local.ENTRIES_PER_THREAD", 1)
         with LocalDesign(X, y, n_jobs=n_jobs) as design:
-            token = threads._over.set(over)
+            token = threads._cancelled.set(over)
             try:
                 with pytest.raises(Cancelled):
                     design.apply(Block.score, np.ones(3))
@@ -330,4 +330,4 @@ def test_designs_and_long_sums_ask(monkeypatch, rng):
                 with pytest.raises(Cancelled):
                     design.blocks[0].rows.gram(many, np.ones(len(many)))
             finally:
-                threads._over.reset(token)
+                threads._cancelled.reset(token)

@@ -61,11 +61,11 @@ def test_files_are_written_over_without_locks(tmp_path, monkeypatch):
 )
 def test_names_beside_a_target_keep_drive_and_folder(path):
     target = PureWindowsPath(path)
-    beside = writing._beside(target, 3)
-    assert beside.parent == target.parent
-    assert beside.drive == target.drive
-    assert beside.suffix == target.suffix
-    assert not set('<>:"|?*') & set(beside.name)
+    temporary = writing._temporary(target, 3)
+    assert temporary.parent == target.parent
+    assert temporary.drive == target.drive
+    assert temporary.suffix == target.suffix
+    assert not set('<>:"|?*') & set(temporary.name)
 
 
 def calls(tree):

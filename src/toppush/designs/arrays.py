@@ -1,8 +1,8 @@
-"""One name for each operation on arrays, whether NumPy holds them or a device does.
+"""One name for each operation on arrays, of NumPy or of a device.
 
-Code that works on rows asks `namespace` for the operations that fit its arrays, as in
-`xp = namespace(scores); xp.maximum(scores, 0.0)`. The names mean what they mean in NumPy. Another
-library joins by `register`; it is then the only place that knows of it.
+Code that works on rows gets the operations for its arrays from `namespace`, as in
+`xp = namespace(scores); xp.maximum(scores, 0.0)`. They mean what they mean in NumPy. Another
+library is added by `register`.
 """
 
 from collections.abc import Callable, Sequence
@@ -24,14 +24,14 @@ Entry = TypeVar("Entry", bound=np.generic)
 
 
 class Costs(NamedTuple):
-    """About how many seconds things take: only their ratios matter."""
+    """Estimated seconds, of which only the ratios matter."""
 
     read: float
     """A product of sparse rows, for each of their entries."""
     step: float
-    """A step of an iteration apart from the work in it."""
+    """The overhead of a step."""
     vector: float
-    """What a step does to vectors, for each of their entries."""
+    """The vector operations of a step, for each entry."""
     factor: float
     """A factor of a matrix, for each multiplication."""
     solve: float
@@ -57,10 +57,10 @@ class Arrays(Protocol):
     def stack(self, rows: Sequence[Array]) -> Array: ...
     def unique(self, values: Any) -> Any: ...
     def flatnonzero(self, values: Any) -> Where: ...
-    def where(self, condition: Any, one: Any, other: Any) -> Array: ...
+    def where(self, condition: Any, x: Any, y: Any) -> Array: ...
 
     # entry by entry
-    def maximum(self, one: Array, other: Array | float, out: Array | None = None) -> Array: ...
+    def maximum(self, x: Array, y: Array | float, out: Array | None = None) -> Array: ...
     def clip(self, values: Array, low: float, high: float, out: Array | None = None) -> Array: ...
     def negative(self, values: Array, out: Array | None = None) -> Array: ...
     def square(self, values: Array) -> Array: ...
@@ -68,9 +68,9 @@ class Arrays(Protocol):
     def exp(self, values: Array) -> Array: ...
     def log(self, values: Any) -> Array: ...
     def log1p(self, values: Array) -> Array: ...
-    def logaddexp(self, one: float, other: Array) -> Array: ...
+    def logaddexp(self, x: float, y: Array) -> Array: ...
     def expit(self, values: Array) -> Array: ...
-    def xlogy(self, one: Array, other: Array) -> Array: ...
+    def xlogy(self, x: Array, y: Array) -> Array: ...
     def wrightomega(self, values: Array) -> Array: ...
     def isfinite(self, values: Any) -> Any: ...
 
@@ -93,13 +93,13 @@ class Arrays(Protocol):
         """Solution for a vector or for columns."""
 
     def solver(self, factor: Array) -> Callable[[Array], Array]:
-        """The same for many right sides one after another, in products where those are faster."""
+        """A function that solves for one right side after another."""
 
     def to_host(self, values: Any) -> NDArray[Any]:
         """As a NumPy array."""
 
     def floats(self, numbers: Sequence[Any]) -> list[float]:
-        """Numbers as floats, brought over together."""
+        """Numbers as floats, fetched together."""
 
 
 def _diagonal(matrix: Array) -> Array:
@@ -155,9 +155,9 @@ NUMPY = cast(
 _registered: dict[type, Callable[[Any], Arrays]] = {}
 
 
-def register(kind: type, find: Callable[[Any], Arrays]) -> None:
-    """Let arrays of another kind be used; `find` gives the operations that fit one of them."""
-    _registered[kind] = find
+def register(array_type: type, find: Callable[[Any], Arrays]) -> None:
+    """Let arrays of another type be used; `find` returns the operations for one of them."""
+    _registered[array_type] = find
 
 
 def namespace(array: Any) -> Arrays:
@@ -167,10 +167,10 @@ def namespace(array: Any) -> Arrays:
 
 
 def number(value: Any) -> float:
-    """A sum as a float, or left where it is if a design has yet to fetch it."""
+    """A sum as a float, or unchanged if a design fetches it from a device later."""
     return value if type(value) in _registered else float(value)
 
 
 def to_host(values: Any) -> NDArray[Any]:
-    """As a NumPy array, whatever it is."""
+    """As a NumPy array, from any library."""
     return namespace(values).to_host(values)

@@ -1,7 +1,7 @@
-"""Rows where they live: a block holds some rows and everything of row length.
+"""A block: some rows, and everything of row length.
 
-A block answers with d-vectors and numbers, so whoever asks never sees how many rows there
-are, whether they are sparse, or on which machine.
+A block answers with d-vectors and numbers, so a solver never sees how many rows there are, whether
+they are sparse, or on which machine.
 """
 
 import math
@@ -15,23 +15,20 @@ from toppush.designs.protocol import Records
 from toppush.designs.rows import UNSCALED, MaskedRows, Rows, Scaling, precise
 from toppush.types import Array, Mask, Where
 
-Asked = TypeVar("Asked", bound=Callable[..., Any])
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 DOUBLE_SHARE, DOUBLE_ENTRIES = 1 / 16, 1 << 20
-"""Share of the entries, or number of them, up to which copies are held in float64."""
+"""Share of the entries, or number of them, up to which copies are in float64."""
 COPIED_SHARE, COPIED_SHARE_OF_MANY, MANY = 0.5, 0.35, 1 << 25
-"""Largest share of a block's entries that is copied out to spare the products the rest, and the
-same for a block of many entries, where memory counts more."""
+"""Largest share of a block's entries that is copied so that products need not read the rest, and
+the same for a block of many entries, where memory counts more."""
 
 WIDE_INDICES = 1 << 20
 """Rows up to which indices have 64 bits, by which NumPy takes and puts entries in half the time."""
 
 
-def read_only(function: Asked) -> Asked:
-    """Say of a function that it changes nothing in its block.
-
-    A block that is made anew need not be asked it again.
-    """
+def read_only(function: Function) -> Function:
+    """Mark a function that changes nothing in a block; it is not repeated for one made again."""
     function.read_only = True  # type: ignore[attr-defined]
     return function
 
@@ -42,9 +39,9 @@ class Block:
     Attributes
     ----------
     rows : Rows
-        In the form that a solver asked for.
-    given : Rows
-        As they were given.
+        As a solver scaled them.
+    original : Rows
+        As the user passed them.
     arrays : Arrays
         The operations that fit this block's vectors.
     cost : array
@@ -56,7 +53,7 @@ class Block:
     work : Records
         Of the solve under way: what solvers hold per row.
     known : Records
-        What outlives a solve; it belongs to the rows in the form that they have.
+        What outlives a solve; it belongs to the rows as they are scaled.
     first_negative : int
         Negatives in the blocks before this one.
     """
@@ -65,7 +62,7 @@ class Block:
         self.first_negative = 0
         kept = positive, ~positive
         self.rows, self.arrays = rows, rows.arrays
-        self.original, self._form = rows, UNSCALED
+        self.original, self._scaling = rows, UNSCALED
         self.cost: Array = self.arrays.broadcast_to(1.0, int(positive.sum()))
         if sample_weight is not None:
             kept = positive & (sample_weight > 0), ~positive & (sample_weight > 0)
@@ -92,42 +89,42 @@ class Block:
         """Sum of the positives' weights."""
         return float(self.cost.sum())
 
-    def rescale(self, form: Scaling) -> None:
-        """From now on work in float64 on the rows in this form."""
-        self._form, self.rows = form, precise(self.original, form)
+    def rescale(self, scaling: Scaling) -> None:
+        """From now on work on the scaled rows in float64."""
+        self._scaling, self.rows = scaling, precise(self.original, scaling)
         self.work, self.known = Records(), Records()
 
     def begin_solve(self, anew: bool, within: bool) -> None:
-        """Make room for a solve: on the rows as they were given if `anew`, or on what is known.
+        """Prepare for a solve: on the original rows if `anew`, else with what is known.
 
-        One within another finds the block as new; `end_inner_solve` gives it back to the outer.
+        A solve within another finds the block as new, until `end_inner_solve`.
         """
         if within:
             self._outer.append(dict(vars(self)))
         if anew:
-            self._form, self.rows, self.known = UNSCALED, self.original, Records()
+            self._scaling, self.rows, self.known = UNSCALED, self.original, Records()
             self._room = self._room if within else self.original.room
         self.work = Records()
 
     def end_inner_solve(self) -> None:
-        """Go back to where the outer solve stood."""
+        """Restore the state of the outer solve."""
         vars(self).update(self._outer.pop())
 
     @property
     def precise_rows(self) -> Rows:
-        """The rows in their form, with products in float64."""
-        return precise(self.original, self._form)
+        """The scaled rows, with products in float64."""
+        return precise(self.original, self._scaling)
 
     def sample(self, n_rows: int) -> Rows:
-        """Every so manieth row, about so many, in float64 as they were given."""
+        """About `n_rows` evenly spaced original rows in float64."""
         every = max(self.rows.shape[0] // n_rows, 1)
         some = self.arrays.asarray(np.arange(0, self.rows.shape[0], every))
         return self.original.subset(some).in_double()
 
     def positive_rows(self, alone: bool = True) -> Rows:
-        """The positives; `alone` if products are to be spared the negatives.
+        """The positives; `alone` if products should not read the negatives.
 
-        Copied out if they are wanted alone and hold a small enough share of the entries, or if
+        Copied if they are wanted alone and have a small enough share of the entries, or if
         reading the rows again takes long and the copy takes at most half of the room for copies.
         """
         where, rows = self._where[0], self.rows
@@ -144,8 +141,8 @@ class Block:
     def negative_rows(self, where: Where, known: Rows | None = None) -> Rows:
         """Some of the negatives, numbered among themselves; `known` are the first of them.
 
-        A copy if there is room for it, in float64 if that is little beside all rows: sums over
-        them nearly cancel those over the positives.
+        A copy if there is room for it, in float64 if that is little compared with all rows: sums
+        over them nearly cancel those over the positives.
         """
         chosen, rows = self._where[1][where], self.rows
         n_entries = rows.count_entries(chosen)
@@ -159,7 +156,7 @@ class Block:
         return copied.in_double() if little and 2 * takes <= self._room else copied
 
     def fits_twice(self, where: Where) -> bool:
-        """Whether there is room for some negatives beside a copy of most of them."""
+        """Whether there is room for some negatives and a copy of most of them."""
         return 4 * self.rows.count_entries(self._where[1][where]) <= self._room
 
     def split(self, vector: Array) -> tuple[Array, Array]:
@@ -190,33 +187,33 @@ class Block:
     def score_in_double(
         self, weights: Array, on_positives: Array, on_negatives: Array
     ) -> tuple[Array, float, float]:
-        """Score every row in float64, whatever the rows are, and keep scores and their sizes.
+        """Score every row in float64, whatever their type, and keep scores and their sizes.
 
         Returns X+'a - X-'b, the sum of the lengths of its terms, and how many roundings it has:
-        it is summed a few rows at a time, all in one read.
+        it is summed a few rows at a time, in one read.
         """
         xp, signed = self.arrays, self._signed(on_positives, on_negatives)
         self.scores = self.sizes = (xp.empty(0), xp.empty(0))  # frees the earlier ones
         scores, sizes = xp.empty(len(signed)), xp.empty(len(signed))
-        push, terms, n_parts, most = xp.zeros(self.rows.shape[1]), 0.0, 0, 0
+        combination, terms, n_parts, most = xp.zeros(self.rows.shape[1]), 0.0, 0, 0
         squares = xp.square(weights)
         norm = xp.sqrt(squares.sum())
         for where, rows in self.original.parts():
-            if not (rows.is_double and self._form.is_identity):
-                rows = rows.rescaled(self._form)
+            if not (rows.is_double and self._scaling.is_identity):
+                rows = rows.rescaled(self._scaling)
             scores[where], lengths = rows.scores(weights), xp.sqrt(rows.squared_norms())
             by_columns = xp.sqrt(self.rows.shape[1] * rows.squared().scores(squares))
             longest = lengths * norm
             sizes[where] = xp.where(by_columns < longest, by_columns, longest)
-            push += rows.combine(signed[where])
+            combination += rows.combine(signed[where])
             terms += number(abs(signed[where]) @ lengths)
             n_parts, most = n_parts + 1, max(most, rows.shape[0])
         self.scores, self.sizes = self.split(scores), self.split(sizes)
-        return push, terms, float(n_parts + most)
+        return combination, terms, float(n_parts + most)
 
 
 def _indices(mask: Mask) -> Where:
-    """Where a mask holds, in 32 bits where rows are many and NumPy can do with them."""
+    """Indices of a mask, in 32 bits if the rows are many and in NumPy."""
     xp = namespace(mask)
     indices = xp.flatnonzero(mask)
     narrow = xp is NUMPY and WIDE_INDICES < len(mask) < np.iinfo(np.int32).max

@@ -1,8 +1,8 @@
-"""X' diag(s) X of CSR rows: by the way that takes least, or from products of pairs that are kept.
+"""X' diag(s) X of CSR rows: by the cheapest of three ways, or from stored products of pairs.
 
-A row of c entries adds c^2 products. Where a few rows are asked again and again with other s, as
-the Newton method's band is, those products are made once, as columns of a matrix P with a row for
-each entry of the result, and every further answer is one product P s.
+A row of c entries adds c^2 products. For rows that are needed with many s, such as the working set
+of the Newton method, those products are made once, as columns of a matrix P with a row for each
+entry of the result, and every further answer is one product P s.
 """
 
 from collections.abc import Callable
@@ -35,7 +35,7 @@ def gram(rows: sparse.csr_array, scale: Array) -> Array:
 
 
 def _costs(rows: sparse.csr_array) -> dict[Callable[[sparse.csr_array, Array], Array], float]:
-    """Nanoseconds that each way takes."""
+    """Estimated nanoseconds of each way."""
     (n_rows, width), lengths = rows.shape, np.diff(rows.indptr).astype(np.float64)
     squares, n_dense = float(lengths @ lengths), n_rows * width
     return {
@@ -67,7 +67,7 @@ def _by_sparse(rows: sparse.csr_array, scale: Array) -> Array:
 
 
 def kept_of(rows: sparse.csr_array, known: "PairProducts | None" = None) -> "PairProducts | None":
-    """Products of as many of the first rows as there is room for; `known` are of the first ones.
+    """Products of as many of the first rows as fit into `MOST_PAIRS`, `known` being the first ones.
 
     None if rows are so full that it does not pay for about ten answers.
     """
@@ -89,7 +89,7 @@ class PairProducts:
         self._width, self._stored, self._starts = width, stored, starts
 
     def __len__(self) -> int:
-        """How many rows they are of."""
+        """Number of their rows."""
         return len(self._starts) - 1
 
     @classmethod
@@ -99,16 +99,16 @@ class PairProducts:
         entries = np.arange(rows.nnz)
         firsts = np.repeat(rows.indptr[:-1], lengths)
         partners = entries - firsts + 1  # each with those before it in its row, and with itself
-        one = np.repeat(entries, partners)
+        left = np.repeat(entries, partners)
         starts = np.append(0, np.cumsum(partners))
-        other = np.arange(starts[-1]) - np.repeat(starts[:-1] - firsts, partners)
-        values = rows.data[one] * rows.data[other]
-        values[one == other] *= 0.5  # the sum is added to its transpose
-        places = rows.indices[one].astype(np.int32) * np.int32(width) + rows.indices[other]
+        right = np.arange(starts[-1]) - np.repeat(starts[:-1] - firsts, partners)
+        values = rows.data[left] * rows.data[right]
+        values[left == right] *= 0.5  # the sum is added to its transpose
+        places = rows.indices[left].astype(np.int32) * np.int32(width) + rows.indices[right]
         return cls(width, _Stored(values, places), starts[rows.indptr])
 
     def joined(self, other: "PairProducts") -> "PairProducts":
-        """Those of these rows and, below them, of others."""
+        """The products of these rows and, after them, of others."""
         n_mine, n_theirs = int(self._starts[-1]), int(other._starts[-1])
         stored = self._stored.followed(n_mine, other._stored, n_theirs)
         starts = np.concatenate([self._starts, n_mine + other._starts[1:]])
@@ -120,7 +120,7 @@ class PairProducts:
         return half + half.T
 
     def _matrix(self) -> sparse.csc_array:
-        """A column for each row, by its parts: SciPy's constructor would check them."""
+        """A column for each row; SciPy's constructor would check its parts."""
         count, stored = int(self._starts[-1]), self._stored
         matrix = sparse.csc_array((self._width**2, len(self)))
         matrix.data, matrix.indices = stored.values[:count], stored.places[:count]
@@ -129,20 +129,18 @@ class PairProducts:
 
 
 class _Stored:
-    """Values and their places, with room behind them into which more of them go."""
+    """Values and their places in arrays with room for more."""
 
     def __init__(self, values: Array, places: NDArray[Any]) -> None:
         self.values, self.places, self.used = values, places, len(values)
 
     def followed(self, n_mine: int, other: "_Stored", n_theirs: int) -> "_Stored":
-        """The first of these and then those of another; here, if there is room behind the first."""
+        """The first of these and then those of another, in these arrays if there is room."""
         size, stored = n_mine + n_theirs, self
         if n_mine < self.used or size > len(self.values):
             stored = _Stored(np.empty(2 * size), np.empty(2 * size, self.places.dtype))
-            stored.values[:n_mine], stored.places[:n_mine] = (
-                self.values[:n_mine],
-                self.places[:n_mine],
-            )
+            stored.values[:n_mine] = self.values[:n_mine]
+            stored.places[:n_mine] = self.places[:n_mine]
         stored.values[n_mine:size] = other.values[:n_theirs]
         stored.places[n_mine:size] = other.places[:n_theirs]
         stored.used = size

@@ -54,11 +54,12 @@ class DenseRows(Rows):
 
     def gram(self, where: Where, scale: Array) -> tuple[Array, Array]:
         self.tally.entries += len(where) * self.shape[1]
-
-        def take(part: Where | slice) -> Array:
-            return self.X[where[part]].astype(np.float64, copy=False)
-
-        return gram_by_parts(take, scale, self.shape[1], GRAM_ENTRIES)
+        return gram_by_parts(
+            lambda part: self.X[where[part]].astype(np.float64, copy=False),
+            scale,
+            self.shape[1],
+            GRAM_ENTRIES,
+        )
 
     def subset(self, where: Where) -> Self:
         self.tally.entries += len(where) * self.shape[1]
@@ -138,7 +139,7 @@ class SparseRows(Rows):
         return np.asarray(product, np.float64)
 
     def combine(self, coefficients: Array) -> Array:
-        """X' u; float32 rows are summed a part at a time, and rows of weight zero not read."""
+        """X' u; float32 rows are summed a part at a time, and rows of coefficient zero not read."""
         coefficients = coefficients.astype(self._rows.dtype, copy=False)
         used = np.flatnonzero(coefficients != 0.0)  # the mask makes it four times faster
         n_used = self.count_entries(used) if len(used) < USED_ROWS * self.shape[0] else np.inf
@@ -153,7 +154,7 @@ class SparseRows(Rows):
         return total
 
     def _combine_some(self, used: Where, n_used: int, coefficients: Array) -> Array:
-        """X' u over the rows that count, copied out a part at a time."""
+        """X' u over the rows with a coefficient, copied a part at a time."""
         self.tally.entries += n_used
         total, most = np.zeros(self.shape[1]), max(*self.shape, USED_ENTRIES)
         n_parts = max(1, -(-n_used // most))
@@ -164,22 +165,22 @@ class SparseRows(Rows):
         return total
 
     def gram(self, where: Where, scale: Array) -> tuple[Array, Array]:
-        """X' diag(scale) X and X' scale over some of the rows, by the way that takes least."""
+        """X' diag(scale) X and X' scale over some of the rows, by the cheapest way."""
         rows = self.subset(where).matrix()
         return grams.gram(rows, scale), np.asarray(_transpose_view(rows) @ scale)
 
     def gram_again(self, where: Where, scale: Array) -> Array:
         if self._pairs is None or len(where) < USED_ROWS * self.shape[0]:
             return self.gram(where, scale)[0]
-        known, spread = where < len(self._pairs), np.zeros(len(self._pairs))
-        spread[where[known]] = scale[known]
+        known, weights = where < len(self._pairs), np.zeros(len(self._pairs))
+        weights[where[known]] = scale[known]
         self.tally.entries += self.count_entries(where[known])
-        found = self._pairs.gram(spread)
-        return found if known.all() else found + self.gram(where[~known], scale[~known])[0]
+        gram = self._pairs.gram(weights)
+        return gram if known.all() else gram + self.gram(where[~known], scale[~known])[0]
 
     @cached_property
     def _pairs(self) -> grams.PairProducts | None:
-        """Products of the entries in each of the first rows, if they are to be kept."""
+        """Products of the entries in each of the first rows, if keeping them pays."""
         return grams.kept_of(self.matrix())
 
     def subset(self, where: Where) -> Self:

@@ -1,4 +1,4 @@
-"""What is said of columns and models that cannot be used; `DataError` is of any file."""
+"""Errors about columns and models that cannot be used, and parts of their messages."""
 
 import shlex
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -9,9 +9,9 @@ from typing import TypeVar
 from toppush.system.reading import DataError
 
 MOST_ABSENT = 20
-"""Absent columns that a message names; each is compared with every column that is there."""
-Given = TypeVar("Given")
-Made = TypeVar("Made")
+"""Absent columns that a message names; each is compared with every existing column."""
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 
 class BadColumns(DataError):
@@ -32,32 +32,32 @@ class BadColumns(DataError):
         )
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Workers send errors to whom they work for."""
+        """Errors are sent between processes."""
         return BadColumns, (self.errors, self.names, self.file)
 
     def at(self, file: "str | PathLike[str] | None", *, after: int = 0) -> "BadColumns":
-        """The same errors, with the file named, and so many rows before those that were seen."""
-        return BadColumns([one.at(None, after=after) for one in self.errors], self.names, file)
+        """The same errors with the file named and `after` added to their row numbers."""
+        return BadColumns([error.at(None, after=after) for error in self.errors], self.names, file)
 
 
-def each(read: Callable[[Given], Made], given: Iterable[Given]) -> list[Made]:
-    """What `read` makes of each of some columns; what is wrong with any is told at once."""
-    made: list[Made] = []
-    found: dict[str, DataError] = {}  # by what it says: a date is several columns
-    for one in given:
+def each(read: Callable[[Item], Result], columns: Iterable[Item]) -> list[Result]:
+    """`read` of each of some columns; the errors of all are reported together."""
+    results: list[Result] = []
+    errors: dict[str, DataError] = {}  # by message: a date is several columns
+    for column in columns:
         try:
-            made.append(read(one))
+            results.append(read(column))
         except DataError as error:
-            found.setdefault(str(error), error)
-    if found:
-        errors = list(found.values())
-        names = [str(error.column) for error in errors]
-        raise errors[0] if len(errors) == 1 else BadColumns(errors, names)
-    return made
+            errors.setdefault(str(error), error)
+    if len(errors) == 1:
+        raise next(iter(errors.values()))
+    if errors:
+        raise BadColumns(list(errors.values()), [str(error.column) for error in errors.values()])
+    return results
 
 
 class ModelError(DataError):
-    """A model file that is not one, is damaged, or holds what a model has no use for.
+    """A file that is no model, is damaged, or contains what no model contains.
 
     Examples
     --------
@@ -74,25 +74,25 @@ class ModelError(DataError):
 
 
 def absent(
-    wanted: Iterable[str], found: Collection[str], used: Collection[str | None] = ()
+    wanted: Iterable[str], existing: Collection[str], used: Collection[str | None] = ()
 ) -> str | None:
-    """The columns that are not there, the first with what may be meant by them; None if all are.
+    """The columns that do not exist, each with a similar one that does; None if all exist.
 
     Columns that are wanted themselves, or used otherwise, are not suggested.
     """
-    asked, known = dict.fromkeys(wanted), set(found)
-    gone = [name for name in asked if name not in known]
-    if not gone:
+    wanted, known = dict.fromkeys(wanted), set(existing)
+    missing = [name for name in wanted if name not in known]
+    if not missing:
         return None
-    unused = known - asked.keys() - set(used)
-    free = [name for name in found if name in unused]
-    shown = ", ".join(f"{name!r}{like(name, free)}" for name in gone[:MOST_ABSENT])
-    more = f" and {len(gone) - MOST_ABSENT:,} more" * (len(gone) > MOST_ABSENT)
-    return f"{'column' if len(gone) == 1 else 'columns'} {shown}{more}"
+    unused = known - wanted.keys() - set(used)
+    free = [name for name in existing if name in unused]
+    shown = ", ".join(f"{name!r}{like(name, free)}" for name in missing[:MOST_ABSENT])
+    more = f" and {len(missing) - MOST_ABSENT:,} more" * (len(missing) > MOST_ABSENT)
+    return f"{'column' if len(missing) == 1 else 'columns'} {shown}{more}"
 
 
 def repeated(names: Sequence[str]) -> tuple[int, str] | None:
-    """Number, from 1, and name of the first column whose name an earlier one has; None if none."""
+    """Number, from 1, and name of the first column with the name of an earlier one, or None."""
     seen: set[str] = set()
     for number, name in enumerate(names, 1):
         if name in seen:
@@ -101,14 +101,14 @@ def repeated(names: Sequence[str]) -> tuple[int, str] | None:
     return None
 
 
-def listed(found: Iterable[object], most: int) -> str:
-    """The first few of some names or values, and how many more there are."""
-    shown = [repr(one) for one in found]
+def listed(values: Iterable[object], most: int) -> str:
+    """The first `most` names or values, and the number of the others."""
+    shown = [repr(value) for value in values]
     return ", ".join(shown[:most]) + f" and {len(shown) - most} more" * (len(shown) > most)
 
 
 def like(name: str, known: Iterable[str]) -> str:
     """A question whether one of the known names was meant, or nothing."""
-    lower = {one.lower(): one for one in known}
+    lower = {candidate.lower(): candidate for candidate in known}
     near = get_close_matches(name.lower(), lower, 1)
     return f" (did you mean {lower[near[0]]!r}?)" if near else ""

@@ -1,4 +1,4 @@
-"""Ctrl-C ends a process soon, also while compiled code runs that does not check for it."""
+"""Ctrl-C ends a process soon, even while compiled code runs that does not check for it."""
 
 import atexit
 import os
@@ -20,13 +20,13 @@ GRACE = 0.5
 STOPPED = "Stopped by Ctrl-C. What was not finished has not been written."
 SHOW_CURSOR = "\x1b[?25h"
 _messages = [STOPPED]
-"""The last is printed when the process is ended."""
+"""The last one is printed when the process ends."""
 _pressed, _reported = threading.Event(), threading.Event()
 
 
 @contextmanager
 def message_when_stopped(message: str) -> Iterator[None]:
-    """Print this message where Ctrl-C ends what runs inside."""
+    """Print this message if Ctrl-C ends the code in this context."""
     _messages.append(message)
     try:
         yield
@@ -36,11 +36,11 @@ def message_when_stopped(message: str) -> Iterator[None]:
 
 @contextmanager
 def ended_by_interrupt() -> Iterator[None]:
-    """Let Ctrl-C end this process with exit code 130: what runs inside is all that it does.
+    """Let Ctrl-C end this process with exit code 130.
 
-    The first raises KeyboardInterrupt, which Python does between two steps of the main thread; if
-    that is not the end within `GRACE` seconds, a thread of ours ends the process. Others are
-    ignored, and so is one that comes when everything is done.
+    The first raises KeyboardInterrupt, which Python does between two steps of the main thread. If
+    the process does not end within `GRACE` seconds, another thread ends it. Further interrupts are
+    ignored, and so is one after the end of this context.
     """
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell's background process
         yield
@@ -61,12 +61,12 @@ def ended_by_interrupt() -> Iterator[None]:
 
 
 def was_interrupted() -> bool:
-    """Whether Ctrl-C was pressed: whatever error follows comes of it."""
+    """Whether Ctrl-C was pressed, which then is the cause of any error."""
     return _pressed.is_set()
 
 
 def report_stopped() -> None:
-    """Print on a line of its own that the process was ended."""
+    """Print on a separate line that the process was stopped."""
     _reported.set()
     terminal = sys.stderr.isatty()  # which begins a line after its ^C
     sys.stderr.write(f"{SHOW_CURSOR}\n" * terminal + f"{_messages[-1]}\n")

@@ -1,8 +1,8 @@
-"""LIBSVM files through scikit-learn's reader, a block of lines at a time, malformed lines found.
+"""LIBSVM files by scikit-learn's reader, a block of lines at a time; errors name the line.
 
-scikit-learn reads tens of MB a second, but does not say at which line it stopped, takes 1_0 for
-10 and qidanything for a query. Those are looked for first; after an error the block is read
-again, token by token.
+scikit-learn reads tens of MB a second, but its errors do not name the line, and it reads 1_0 as 10
+and qidanything as a query. Those are searched for first; after an error the block is read again,
+token by token.
 """
 
 import io
@@ -20,8 +20,8 @@ from toppush.types import Array
 
 BLOCK = 1 << 24
 """Bytes parsed at a time."""
-LET_PASS = re.compile(rb"^[^#\n]*(_|qid(?!:\d+([\s#]|\Z)))", re.MULTILINE)
-"""What scikit-learn's reader takes for a number, or does not look at."""
+ACCEPTED = re.compile(rb"^[^#\n]*(_|qid(?!:\d+([\s#]|\Z)))", re.MULTILINE)
+"""Malformed tokens that scikit-learn's reader accepts."""
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*([eE][+-]?\d+)?|\.\d+([eE][+-]?\d+)?)")
 LARGEST = np.iinfo(np.int32).max
 MOST_DIGITS = 1000
@@ -39,7 +39,7 @@ class LibsvmRows(NamedTuple):
 
 
 def read(path: Path, *, first: int | None = None, width: int | None = None) -> LibsvmRows:
-    """All rows of a file, plain or packed; see `read_open`."""
+    """All rows of a file, which may be compressed; see `read_open`."""
     with opened(path) as file:
         return read_open(file, path, first=first, width=width)
 
@@ -97,7 +97,7 @@ def _whole_lines(file: BinaryIO, path: Path, size: int) -> Iterator[bytes]:
 def _parse(path: Path, text: bytes, line: int, lowest: int) -> tuple[sparse.csr_array, Array]:
     from sklearn.datasets import load_svmlight_file
 
-    if (b"_" in text or b"qid" in text) and LET_PASS.search(text):
+    if (b"_" in text or b"qid" in text) and ACCEPTED.search(text):
         raise find_fault(path, text, line, lowest, "a number is malformed")
     try:
         X, y = load_svmlight_file(io.BytesIO(text), zero_based=True)

@@ -1,7 +1,4 @@
-"""Files to read: what kind they are, opening packed ones, telling one from another.
-
-`DataError` is the one way to say that a file cannot be used.
-"""
+"""Files to read: their formats, compressed files, fingerprints, and the error `DataError`."""
 
 import bz2
 import gzip
@@ -33,18 +30,18 @@ KINDS = {
 }
 SUFFIXES = {suffix: kind for kind, suffixes in KINDS.items() for suffix in suffixes}
 TEXT = {"csv", "libsvm"}
-"""Kinds that may be packed as a whole."""
+"""Formats that may be compressed as a whole."""
 PART = 1 << 20
 """Bytes from each end of a file that its fingerprint reads."""
 
 
 class DataError(ValueError):
-    """A file that cannot be used: where, what was seen, and what to do.
+    """A file that cannot be used, with the place, what was found there, and what to do.
 
     Parameters
     ----------
     message : str
-        What was seen and what to do.
+        What was found and what to do.
     file : path, optional
     line : int, optional
         Line of a text file, from 1.
@@ -82,7 +79,7 @@ class DataError(ValueError):
         super().__init__(f"{where}: {message}" if where else message)
 
     def at(self, file: "str | PathLike[str] | None", *, after: int = 0) -> "DataError":
-        """The same error, with the file named, and so many rows before those that were seen."""
+        """The same error with the file named and `after` added to its row number."""
         row = None if self.row is None else self.row + after
         return type(self)(self.message, file=file, line=self.line, row=row, column=self.column)
 
@@ -106,21 +103,21 @@ def kind_of(path: Path, wanted: str | None = None) -> str:
 
 
 def unpacked(path: Path, file: BinaryIO) -> BinaryIO:
-    """The content of an open file that is plain or, by its name, gz, bz2 or xz."""
+    """The content of an open file, decompressed if its name ends in gz, bz2 or xz."""
     unpack = UNPACKERS.get(path.suffix.lower())
     return file if unpack is None else unpack(file)  # type: ignore[return-value]
 
 
 @contextmanager
 def opened(path: Path) -> Iterator[BinaryIO]:
-    """The content of a file, unpacked."""
+    """The content of a file, decompressed."""
     with path.open("rb") as file:
         yield unpacked(path, file)
 
 
 @contextmanager
 def opened_text(path: Path) -> Iterator[io.TextIOWrapper]:
-    """The text of a file, unpacked; bytes that are not UTF-8 are kept as surrogates."""
+    """The text of a file, decompressed; bytes that are not UTF-8 become surrogates."""
     with opened(path) as file, text_of(file) as text:
         yield text
 
@@ -131,24 +128,24 @@ def text_of(file: BinaryIO) -> io.TextIOWrapper:
 
 
 def require_file(path: Path) -> Path:
-    """The path, if a file is there."""
+    """The path, if the file exists."""
     if not path.is_file():
         raise DataError("there is no such file.", file=path)
     return path
 
 
 def part_paths(where: str | Path) -> list[Path]:
-    """The files of a folder or a pattern, by name; hidden ones and those without rows left out."""
-    given = Path(where)
-    if given.is_dir():
-        found = sorted(path for path in given.iterdir() if _holds_rows(path))
-        if not found:
-            raise DataError(f"holds no file ending in {', '.join(SUFFIXES)}.", file=given)
-        return found
-    found = sorted(Path(name) for name in glob(str(where)))
-    if not found:
-        raise DataError("there is no such file or folder, and nothing matches it.", file=given)
-    return found
+    """The files of a folder or a pattern, by name; of a folder those that may hold rows."""
+    folder = Path(where)
+    if folder.is_dir():
+        paths = sorted(path for path in folder.iterdir() if _holds_rows(path))
+        if not paths:
+            raise DataError(f"holds no file ending in {', '.join(SUFFIXES)}.", file=folder)
+        return paths
+    paths = sorted(Path(name) for name in glob(str(where)))
+    if not paths:
+        raise DataError("there is no such file or folder, and nothing matches it.", file=folder)
+    return paths
 
 
 def _holds_rows(path: Path) -> bool:
@@ -167,7 +164,7 @@ def fingerprint(path: Path) -> str:
 
 
 def fingerprint_of(file: BinaryIO) -> str:
-    """The fingerprint of an open file, which stays where it was."""
+    """The fingerprint of an open file, whose position does not change."""
     was = file.tell()
     file.seek(0, SEEK_END)
     size = file.tell()

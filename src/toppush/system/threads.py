@@ -1,7 +1,7 @@
-"""Work in threads that ends when whoever waits for it does.
+"""Work in threads that ends when the thread that waits for it is interrupted.
 
-Python tells the main thread alone of Ctrl-C. Threads that work for it ask now and then whether
-they are to go on: before every question to the blocks of a design, and within long sums.
+Python raises KeyboardInterrupt in the main thread alone. Other threads call `check_cancelled`
+before every question to the blocks of a design, and within long sums.
 """
 
 from collections.abc import Callable, Iterable
@@ -13,18 +13,18 @@ from typing import TypeVar
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 PATIENCE = 0.2
-"""Seconds after which a wait begins anew: Windows interrupts none."""
-_over: ContextVar[Event | None] = ContextVar("over", default=None)
+"""Seconds after which a wait is repeated, because Windows does not interrupt one."""
+_cancelled: ContextVar[Event | None] = ContextVar("cancelled", default=None)
 
 
 class Cancelled(BaseException):
-    """Raised in a thread whose work nobody waits for any more."""
+    """Raised in a thread whose result is no longer needed."""
 
 
 def check_cancelled() -> None:
-    """End this thread's work if nobody waits for it any more."""
-    over = _over.get()
-    if over is not None and over.is_set():
+    """End the work of this thread if its result is no longer needed."""
+    cancelled = _cancelled.get()
+    if cancelled is not None and cancelled.is_set():
         raise Cancelled
 
 
@@ -38,10 +38,10 @@ def in_threads(
     """
     if n_jobs == 1:
         return [function(item) for item in items]
-    over, pool = Event(), ThreadPoolExecutor(n_jobs)
+    cancelled, pool = Event(), ThreadPoolExecutor(n_jobs)
 
     def run(item: Item) -> Result:
-        _over.set(over)
+        _cancelled.set(cancelled)
         return function(item)
 
     try:
@@ -51,5 +51,5 @@ def in_threads(
                 future.result()
         return [future.result() for future in futures]
     finally:
-        over.set()
+        cancelled.set()
         pool.shutdown(cancel_futures=True)

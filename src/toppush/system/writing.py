@@ -1,9 +1,9 @@
-"""Files are written whole or not at all, and never over what is being read.
+"""Files are written completely or not at all, and never over what is being read.
 
-A file is written beside its target under a name of our own, `.TARGET.toppush-N`, flushed to the
-disk and renamed. Who writes holds a lock on that file, and the system lets go of it when the
-process ends, however it ends: a file of that name without a lock was left by a killed process,
-and the next one to write the same target removes it.
+The content is written to `.TARGET.toppush-N` in the folder of the target, flushed to the disk and
+renamed. The writer holds a lock on that file, which the system releases when the process ends. So
+a file of that name without a lock was left by a killed process, and the next writer of the same
+target removes it.
 """
 
 import contextlib
@@ -24,9 +24,9 @@ MARK = "toppush"
 MOST_WRITERS = 64
 """Of one target at a time."""
 LONGEST = 200
-"""Bytes of a target's name that are left as they are; file systems end at 255."""
+"""Longest name of a target, in bytes, that is not shortened; file systems end at 255."""
 _unfinished: dict[int, Path] = {}
-"""Handles that lock what is being written, and where that is."""
+"""Locking handles of files that are being written, with their paths."""
 
 
 class WriteError(OSError):
@@ -35,11 +35,10 @@ class WriteError(OSError):
 
 @contextlib.contextmanager
 def written_whole(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """A path to write to; `path` gets its content when that is complete, and else stays as it is.
+    """A path to write to, whose content replaces that of `path` when it is complete.
 
-    A link stays, and the file it leads to is replaced. A new file has the permissions that `open`
-    would give it, and an old one keeps its own. A pipe or a device is written to. If anything that
-    has to do with the file fails, a `WriteError` names `path`.
+    Of a link the target is replaced. A new file has the permissions that `open` would set, an old
+    one keeps its own. Pipes and devices are written to. A `WriteError` names `path`.
     """
     try:
         with _sent_to(path) if _is_stream(path) else _renamed_to(_target(path)) as temporary:
@@ -52,38 +51,35 @@ def written_whole(path: str | os.PathLike[str]) -> Iterator[Path]:
 
 
 def write_text(path: str | os.PathLike[str], text: str) -> None:
-    """Write a text in UTF-8, whole or not at all, with the ends of lines that it has."""
+    """Write a string in UTF-8, completely or not at all, without changing its line ends."""
     with written_whole(path) as temporary:
         temporary.write_text(text, encoding="utf-8", newline="")
 
 
 def write_bytes(path: str | os.PathLike[str], data: bytes) -> None:
-    """Write bytes, whole or not at all."""
+    """Write bytes, completely or not at all."""
     with written_whole(path) as temporary:
         temporary.write_bytes(data)
 
 
-def same_file(one: str | os.PathLike[str], other: str | os.PathLike[str]) -> bool:
-    """Whether writing one destroys the other: the same file, or to be, links followed.
-
-    A terminal or the null device may well be both.
-    """
+def same_file(first: str | os.PathLike[str], second: str | os.PathLike[str]) -> bool:
+    """Whether writing one path would destroy the other, as no terminal or null device would."""
     try:
-        left, right = os.stat(one), os.stat(other)
+        left, right = os.stat(first), os.stat(second)
     except OSError:
-        return os.path.realpath(one) == os.path.realpath(other)
+        return os.path.realpath(first) == os.path.realpath(second)
     return os.path.samestat(left, right) and not stat.S_ISCHR(left.st_mode)
 
 
 def discard_unfinished() -> None:
-    """Remove what is being written, before a process ends without leaving its contexts."""
+    """Remove unfinished files, before a process ends without leaving its contexts."""
     for handle, temporary in list(_unfinished.items()):
         with contextlib.suppress(OSError):
             _discard(temporary, handle)
 
 
 def _is_stream(path: str | os.PathLike[str]) -> bool:
-    """Whether bytes go through it: a pipe, a device, or a name for an open one of them."""
+    """Whether it is a pipe or a device."""
     try:
         mode = os.stat(path).st_mode
     except OSError:
@@ -117,7 +113,7 @@ def _sent_to(path: str | os.PathLike[str]) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def _renamed_to(target: Path) -> Iterator[Path]:
-    """A locked file beside the target, which takes its place when it is complete."""
+    """A locked file in the folder of the target, which replaces it when it is complete."""
     temporary, handle = _claimed(target)
     _unfinished[handle] = temporary
     try:
@@ -138,7 +134,7 @@ def _renamed_to(target: Path) -> Iterator[Path]:
 
 
 def _discard(temporary: Path, handle: int) -> None:
-    """Remove an unfinished file, but not one that another has begun under its name."""
+    """Remove an unfinished file, but not one of another writer with its name."""
     if fcntl is None:
         _let_go(handle)  # Windows removes no open file
         temporary.unlink(missing_ok=True)
@@ -152,26 +148,26 @@ def _let_go(handle: int) -> None:
 
 
 def _claimed(target: Path) -> tuple[Path, int]:
-    """A new file beside the target that is locked for us; what dead processes left is removed."""
-    found: tuple[Path, int] | None = None
+    """A new locked file in the folder of the target; files of dead processes are removed."""
+    claimed: tuple[Path, int] | None = None
     for number in range(MOST_WRITERS):
-        temporary = _beside(target, number)
+        temporary = _temporary(target, number)
         there = os.path.lexists(temporary)
-        if found is not None and not there:
-            return found
-        if (not there or _remove_if_abandoned(temporary)) and found is None:
+        if claimed is not None and not there:
+            return claimed
+        if (not there or _remove_if_abandoned(temporary)) and claimed is None:
             handle = _created_and_locked(temporary)
-            found = None if handle is None else (temporary, handle)
-    if found is None:
+            claimed = None if handle is None else (temporary, handle)
+    if claimed is None:
         raise OSError(
-            f"{MOST_WRITERS} others write it, or left files such as {_beside(target, 0)} that "
+            f"{MOST_WRITERS} others write it, or left files such as {_temporary(target, 0)} that "
             "cannot be removed"
         )
-    return found
+    return claimed
 
 
-def _beside(target: Path, number: int) -> Path:
-    """Where to write before renaming; the ending stays, by which some writers choose a format."""
+def _temporary(target: Path, number: int) -> Path:
+    """Where to write before renaming; some writers choose a format by the ending, which stays."""
     name = target.name
     if len(os.fsencode(name)) > LONGEST:
         name = hashlib.sha256(os.fsencode(name)).hexdigest()
@@ -180,7 +176,7 @@ def _beside(target: Path, number: int) -> Path:
 
 
 def _created_and_locked(temporary: Path) -> int | None:
-    """A handle of a file that was not there, or None if another was quicker."""
+    """The handle of a new file, or None if another writer was quicker."""
     try:
         handle = os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o666)
     except FileExistsError:
@@ -199,7 +195,7 @@ def _created_and_locked(temporary: Path) -> int | None:
 
 
 def _remove_if_abandoned(temporary: Path) -> bool:
-    """Remove a file that no process holds; whether its name is free now."""
+    """Remove a file that no process has locked; whether its name is free now."""
     try:
         if fcntl is None:
             temporary.unlink()
@@ -225,7 +221,7 @@ def _lock(handle: int) -> None:
 
 
 def _is_still(temporary: Path, handle: int) -> bool:
-    """Whether the name leads to the file that is open."""
+    """Whether the path still leads to the open file."""
     try:
         return os.path.samestat(os.stat(temporary, follow_symlinks=False), os.fstat(handle))
     except OSError:
@@ -233,7 +229,7 @@ def _is_still(temporary: Path, handle: int) -> bool:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Make a rename outlast a power cut, where the system can; the file itself is complete."""
+    """Make a rename survive a power cut, where the system can."""
     with contextlib.suppress(OSError):
         handle = os.open(folder, os.O_RDONLY)
         try:

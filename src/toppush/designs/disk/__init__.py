@@ -29,10 +29,10 @@ def open(  # called as on_disk.open
     columns: Sequence[str] | None = None,
     n_features: int | None = None,
 ) -> OnDisk:
-    """Rows of a file, to be given to `TopPush.fit`, `decision_function` and `predict` as X.
+    """Rows of a file, as X of `TopPush.fit`, `decision_function` and `predict`.
 
-    Every product reads the rows from disk in blocks, one ahead; what a fit holds of row length
-    stays in memory, about ten vectors, and so do the rows that it copies, as long as they fit.
+    Every product reads the rows from disk in blocks, one ahead. About ten vectors of row length
+    stay in memory, and so do the rows that a fit copies, as long as they fit.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ def open(  # called as on_disk.open
         Arrow (Feather) file with columns of one float type, which needs pyarrow
         (`toppush[files]`). float32 or float64.
     memory_limit : int or str
-        Bytes that this process may hold in all, such as "2GiB" or "500MB".
+        Bytes of memory that this process may use in all, such as "2GiB" or "500MB".
     columns : sequence of str, optional
         Which columns of an Arrow file, in this order; by default all.
     n_features : int, optional
@@ -85,9 +85,9 @@ def _source(path: Path, columns: Sequence[str] | None, n_features: int | None) -
 
 def read_bytes(size: int | str) -> int:
     """The bytes that "2GiB", "500 MB" or a number means."""
-    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)(?:b|bytes)?\s*", str(size).lower())
-    if found is None or float(found[1]) <= 0.0:
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)(?:b|bytes)?\s*", str(size).lower())
+    if match is None or float(match[1]) <= 0.0:
         raise ValueError(
-            f'memory_limit={size!r} is no size; give bytes, or a text such as "2GiB" or "500MB".'
+            f'memory_limit={size!r} is no size; give bytes, or a string such as "2GiB" or "500MB".'
         )
-    return int(float(found[1]) * (1024 if found[3] else 1000) ** UNITS[found[2]])
+    return int(float(match[1]) * (1024 if match[3] else 1000) ** UNITS[match[2]])

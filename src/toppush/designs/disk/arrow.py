@@ -22,13 +22,13 @@ class ArrowFile(EvenRows):
         missing = sorted(set(names) - set(schema.names))
         if missing or not names:
             raise ValueError(f"{path} has no columns {missing}; it has {schema.names[:10]}.")
-        kinds = {schema.field(name).type for name in names}
-        if len(kinds) > 1:
+        types = {schema.field(name).type for name in names}
+        if len(types) > 1:
             raise ValueError(
-                f"{path} has columns of types {sorted(map(str, kinds))}; name those of one float "
+                f"{path} has columns of types {sorted(map(str, types))}; name those of one float "
                 "type by columns=."
             )
-        require_used(np.dtype(kinds.pop().to_pandas_dtype()), path)
+        require_used(np.dtype(types.pop().to_pandas_dtype()), path)
         self.dtype: np.dtype[Any] = np.dtype(schema.field(names[0]).type.to_pandas_dtype())
         self._names, self._fields = names, [schema.get_field_index(name) for name in names]
         self._bounds = np.cumsum([0, *self._batch_lengths()])
@@ -38,7 +38,9 @@ class ArrowFile(EvenRows):
         self.n_entries, self.widest = self.shape[0] * self.shape[1], self.shape[1]
         self.entry_bytes = self.dtype.itemsize
         # A batch, what it was decompressed from, and the one that is read next.
-        self.held = 3 * int(np.diff(self._bounds).max()) * self.shape[1] * self.entry_bytes
+        self.resident_bytes = (
+            3 * int(np.diff(self._bounds).max()) * self.shape[1] * self.entry_bytes
+        )
         self._latest: tuple[int, Any] = (-1, None)
 
     def _batches(self, fields: list[int] | None) -> Any:
@@ -53,7 +55,7 @@ class ArrowFile(EvenRows):
                 yield batches.get_batch(number).num_rows
 
     def buffer(self, n_entries: int) -> NDArray[Any]:
-        """Memory for a read of so many entries, one column after another."""
+        """Memory for a read of `n_entries`, one column after another."""
         return np.empty((self.shape[1], max(n_entries // self.shape[1], 1)), self.dtype)
 
     def __enter__(self) -> Self:
@@ -65,7 +67,7 @@ class ArrowFile(EvenRows):
         self._open.__exit__(*error)
 
     def read(self, runs: Sequence[Run], buffer: NDArray[Any]) -> NDArray[Any]:
-        """The rows of some runs; batches that hold none of them are left alone."""
+        """The rows of some runs; only batches with some of them are read."""
         end = 0
         for start, stop in runs:
             while start < stop:
@@ -77,7 +79,7 @@ class ArrowFile(EvenRows):
         return buffer[:, :end].T
 
     def _copy(self, number: int, first: int, length: int, target: NDArray[Any]) -> None:
-        """Copy rows of a batch, read anew only if it is not the last one that was."""
+        """Copy rows of a batch, which is read unless it was the last one."""
         if self._latest[0] != number:
             self._latest = (-1, None)  # let go of the last batch first
             self._latest = number, self._open.get_batch(number)

@@ -1,7 +1,7 @@
 """Files that hold rows, and reading some of the rows into a buffer.
 
-A run is a range of rows that lie one after another. A read takes several runs, in the order of
-the rows, and gives their rows as one matrix: a dense array or a CSR matrix over the buffer.
+A run is a range of rows that are stored one after another. A read takes several runs, in the order
+of the rows, and returns one matrix over the buffer: a dense array or a CSR matrix.
 """
 
 import os
@@ -22,31 +22,31 @@ from toppush.types import Matrix, Where
 Run = tuple[int, int]
 Buffer = Any
 
-USED = (np.dtype(np.float64), np.dtype(np.float32))
+FLOAT_TYPES = (np.dtype(np.float64), np.dtype(np.float32))
 
 
 class Source(Protocol):
-    """Rows in files; a copy of it is entered to read them."""
+    """Rows in files; a copy of it, used as a context, reads them."""
 
     shape: tuple[int, int]
     dtype: np.dtype[Any]
     is_dense: bool
     n_entries: int
     entry_bytes: int
-    """What an entry takes in a buffer."""
+    """Bytes of an entry in a buffer."""
     widest: int
     """Stored entries of the longest row."""
-    held: int
+    resident_bytes: int
     """Bytes that the source itself keeps in memory."""
 
     def entries_before(self, rows: Where) -> Where:
         """Stored entries of the rows before these ones."""
 
     def rows_within(self, first: int, n_entries: int) -> int:
-        """The end of the longest run from a row that holds at most so many entries, or one row."""
+        """The end of the longest run from a row with at most `n_entries`, or of one row."""
 
     def buffer(self, n_entries: int) -> Buffer:
-        """Memory for a read of so many entries."""
+        """Memory for a read of `n_entries`."""
 
     def __enter__(self) -> Self: ...
     def __exit__(self, *error: object) -> None: ...
@@ -76,16 +76,16 @@ def find_array(path: Path, offset: int = 0) -> Stored:
     with path.open("rb") as file:
         file.seek(offset)
         shape, by_columns, dtype = _read_header(file, path)
-        found = Stored(path, file.tell(), shape, dtype)
+        stored = Stored(path, file.tell(), shape, dtype)
     if by_columns and sum(length > 1 for length in shape) > 1:
         raise ValueError(
             f"{path} is stored by columns, and rows cannot be read one after another; save it "
             "with numpy.save(path, numpy.ascontiguousarray(X))."
         )
-    needed = found.offset + int(np.prod(shape)) * dtype.itemsize
+    needed = stored.offset + int(np.prod(shape)) * dtype.itemsize
     if os.path.getsize(path) < needed:
         raise ValueError(f"{path} should hold {needed} bytes and is shorter; write it again.")
-    return found
+    return stored
 
 
 def _read_header(file: BinaryIO, path: Path) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
@@ -111,8 +111,8 @@ def read_into(array: NDArray[Any], file: FileIO, offset: int) -> None:
 
 
 def require_used(dtype: np.dtype[Any], what: Path) -> None:
-    """Refuse numbers that products cannot take as they are."""
-    if dtype not in USED:
+    """Refuse types of numbers other than float32 and float64."""
+    if dtype not in FLOAT_TYPES:
         raise ValueError(
             f"{what} holds {dtype}; rows on disk must be float32 or float64 in this machine's "
             "byte order. Convert them once, block by block."
@@ -120,12 +120,12 @@ def require_used(dtype: np.dtype[Any], what: Path) -> None:
 
 
 class ByEntries:
-    """Rows whose entries lie one after another, in files that are open while one reads."""
+    """Rows whose entries are stored one after another, in files that are open in a context."""
 
     shape: tuple[int, int]
     dtype: np.dtype[Any]
     n_entries: int
-    held = 0
+    resident_bytes = 0
     _paths: tuple[Path, ...]
 
     def __enter__(self) -> Self:
@@ -188,7 +188,7 @@ class SparseFile(ByEntries):
         self.shape = (len(self.pointers) - 1, n_columns)
         self.dtype, self.n_entries = data.dtype, int(self.pointers[-1])
         self.entry_bytes = data.dtype.itemsize + indices.dtype.itemsize
-        self.held = self.pointers.nbytes
+        self.resident_bytes = self.pointers.nbytes
         self._require_csr()
         self.widest = int(np.diff(self.pointers).max(initial=0))
 
@@ -246,9 +246,8 @@ def find_csr(path: Path, n_features: int | None) -> SparseFile:
 
 
 def _folder(path: Path) -> dict[str, Stored]:
-    names = ("data", "indices", "indptr", "shape")
-    found = ((name, path / f"{name}.npy") for name in names)
-    return {name: find_array(file) for name, file in found if file.exists()}
+    files = {name: path / f"{name}.npy" for name in ("data", "indices", "indptr", "shape")}
+    return {name: find_array(file) for name, file in files.items() if file.exists()}
 
 
 def _archive(path: Path) -> dict[str, Stored]:
@@ -257,7 +256,7 @@ def _archive(path: Path) -> dict[str, Stored]:
         members = {member.filename.removesuffix(".npy"): member for member in archive.infolist()}
         if "format" in members:
             _require_csr_format(archive, path)
-        found = {}
+        parts = {}
         for name in {"data", "indices", "indptr", "shape"} & set(members):
             if members[name].compress_type != zipfile.ZIP_STORED:
                 raise ValueError(
@@ -266,13 +265,13 @@ def _archive(path: Path) -> dict[str, Stored]:
                 )
             file.seek(members[name].header_offset + 26)
             lengths = np.frombuffer(file.read(4), "<u2")
-            found[name] = find_array(path, members[name].header_offset + 30 + int(lengths.sum()))
-    return found
+            parts[name] = find_array(path, members[name].header_offset + 30 + int(lengths.sum()))
+    return parts
 
 
 def _require_csr_format(archive: zipfile.ZipFile, path: Path) -> None:
     with archive.open("format.npy") as member:
-        kind = npy.read_array(member).item()
-    name = kind.decode() if isinstance(kind, bytes) else str(kind)
+        name = npy.read_array(member).item()
+    name = name.decode() if isinstance(name, bytes) else str(name)
     if name != "csr":
         raise ValueError(f"{path} holds a {name} matrix; save X.tocsr().")

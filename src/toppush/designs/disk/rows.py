@@ -1,8 +1,7 @@
 """Rows on disk: every product reads them in blocks, one block ahead, within a memory limit.
 
-Everything of row length stays in memory, as do the few rows that a solver copies while there is
-room. Two buffers take turns: a thread reads the next block into one while products are taken of
-the other.
+Everything of row length stays in memory, and so do the few rows that a solver copies while there is
+room. A thread reads the next block into one of two buffers while products use the other.
 """
 
 import math
@@ -37,19 +36,19 @@ from toppush.types import Array, Mask, Matrix, Where
 BLOCK, SMALLEST_BLOCK = 32 << 20, 1 << 20
 """Bytes of a block: usual and least."""
 BLOCKS_HELD = 5
-"""Two buffers, and what products of a block make on the way."""
-GAP = 1 << 16
-"""Bytes between two wanted rows that are read too rather than skipped."""
+"""Blocks that memory must have room for: two buffers, and intermediate results of products."""
+SKIPPED = 1 << 16
+"""Bytes between two wanted rows above which they are skipped rather than read too."""
 ROW_VECTORS, POSITIVE_VECTORS, SCORE_VECTORS = 10, 6, 5
-"""Vectors with an entry per row and per positive that a fit holds at most, and a scoring."""
+"""Vectors in memory at most: per row and per positive in a fit, per row in scoring."""
 FEATURE_VECTORS, FEATURE_MATRICES = 40, 7
-"""The same with an entry per feature, and per pair of features where matrices are formed."""
+"""The same per feature, and matrices of pairs of features where they are formed."""
 WORKSPACE = 32 << 20
-"""Bytes for whatever else grows: libraries on first use, small objects."""
+"""Bytes for everything else: libraries on first use, small objects."""
 
 
 class Plan(NamedTuple):
-    """How the memory that the limit leaves is used, in bytes."""
+    """How the memory that is left is used, in bytes."""
 
     block: int
     room: int
@@ -57,16 +56,16 @@ class Plan(NamedTuple):
 
 
 class OnDisk(HostRows):
-    """Rows in files, to be fitted and scored without loading them; `toppush.on_disk.open` makes it.
+    """Rows in files that are fitted and scored without loading them, from `toppush.on_disk.open`.
 
     Attributes
     ----------
     shape : (int, int)
     dtype : numpy.dtype
     memory_limit : int
-        Bytes that the process may hold.
+        Bytes of memory that the process may use.
     bytes_read : int
-        From the files so far, by all fits and scorings.
+        Read so far, by all fits and scorings.
 
     Examples
     --------
@@ -108,7 +107,6 @@ class OnDisk(HostRows):
             return precise(DiskRows(self, reader, 0), UNSCALED).scores(weights)
 
     def scores_of_some(self, where: Where, fits: Iterable[tuple[Array, float]]) -> list[Array]:
-        """X w less the threshold over some rows, by a read for each fit."""
         return [self.scores_of_all(weights)[where] - threshold for weights, threshold in fits]
 
     def _reader(self) -> "Reader":
@@ -116,25 +114,25 @@ class OnDisk(HostRows):
         return Reader(self, plan.block)
 
     def plan(self, n_row_numbers: int, n_feature_numbers: int) -> Plan:
-        """Sizes that keep within the limit, or a refusal."""
+        """Sizes within the limit, or a refusal."""
         vectors = 8 * (n_row_numbers + n_feature_numbers)
         in_use = resident() + WORKSPACE
         widest = self.source.widest * self.source.entry_bytes
-        left = self.memory_limit - in_use - vectors - self.source.held
+        left = self.memory_limit - in_use - vectors - self.source.resident_bytes
         block = max(min(BLOCK, left // (2 * BLOCKS_HELD)), SMALLEST_BLOCK, widest)
         if left < BLOCKS_HELD * block:
             least = self.memory_limit - left + BLOCKS_HELD * max(SMALLEST_BLOCK, widest)
             raise ValueError(
                 f"memory_limit={shown(self.memory_limit)} is too small for {self.shape[0]} rows of "
                 f"{self.shape[1]} columns: {shown(in_use)} are in use, vectors and matrices take "
-                f"{shown(vectors + self.source.held)} and blocks to read into "
+                f"{shown(vectors + self.source.resident_bytes)} and blocks to read into "
                 f"{shown(BLOCKS_HELD * block)}; give at least {shown(least)}, or fewer rows."
             )
         return Plan(block, left - BLOCKS_HELD * block)
 
 
 class Reader:
-    """Reads blocks one ahead of who uses them; to be entered."""
+    """Reads blocks, one ahead; used as a context."""
 
     def __init__(self, on_disk: OnDisk, block: int) -> None:
         self._on_disk, self._source = on_disk, on_disk.source
@@ -157,12 +155,12 @@ class Reader:
         return [[run] for run in self._cut(0, self._source.shape[0])]
 
     def runs_with(self, where: Where) -> list[list[Run]]:
-        """Runs that hold the given rows, in order, as many to a block as it takes."""
+        """Runs that hold some rows, in order, as many to a block as fit."""
         if not len(where):
             return []
         ends, starts = self._source.entries_before(where[:-1] + 1), where[1:]
         apart = (self._source.entries_before(starts) - ends) * self._source.entry_bytes
-        breaks = np.flatnonzero(apart > GAP)
+        breaks = np.flatnonzero(apart > SKIPPED)
         first, last = where[np.append(0, breaks + 1)], where[np.append(breaks, -1)] + 1
         blocks: list[list[Run]] = [[]]
         held = 0
@@ -184,7 +182,7 @@ class Reader:
             start = end
 
     def stream(self, blocks: Sequence[list[Run]]) -> Iterator[tuple[list[Run], Matrix]]:
-        """The rows of each block in turn; they are good until the next one is asked for."""
+        """The rows of each block in turn; they are valid until the next one."""
         waiting = self._pool.submit(self._fill, blocks[0], self._buffers[0]) if blocks else None
         for number, runs in enumerate(blocks, start=1):
             assert waiting is not None
@@ -202,7 +200,7 @@ class Reader:
 
 
 class DiskRows(ByParts):
-    """All rows of a source; each method reads those it needs once."""
+    """All rows of a source; each method reads the rows it needs once."""
 
     arrays = NUMPY
 
@@ -212,18 +210,18 @@ class DiskRows(ByParts):
         self.room = room / self._source.entry_bytes
         self.copy_cost = 1.0 if self._source.is_dense else 2.0
         self.is_double, self.can_center = on_disk.is_double, self._source.is_dense
-        self._seen = False
+        self._checked = False
 
     def _parts(self, *coefficients: Array) -> Iterator[tuple[slice, Rows]]:
-        """All rows, block by block; the first time over, what they hold is checked."""
+        """All rows, block by block, with a check of the entries the first time."""
         for ((start, stop),), matrix in self._reader.stream(self._reader.all_runs()):
-            if not self._seen:
+            if not self._checked:
                 require_sound(matrix, start)
             yield slice(start, stop), rows_of(matrix, tally=self.tally)
-        self._seen = True
+        self._checked = True
 
     def _chosen(self, where: Where) -> Iterator[tuple[slice, Where, Rows]]:
-        """Some rows in rising order: which of them, where they are in a block, and the block."""
+        """Some rows in rising order: which of them, their places in a block, and the block."""
         first = 0
         for runs, matrix in self._reader.stream(self._reader.runs_with(where)):
             numbers = np.concatenate([np.arange(*run) for run in runs])
@@ -257,9 +255,6 @@ class DiskRows(ByParts):
             return rows.subset(where)
         return parts[0] if len(parts) == 1 else parts[0].stacked(*parts[1:])
 
-    def in_double(self) -> Rows:
-        return self.subset(np.arange(self.shape[0])).in_double()
-
     def rescaled(self, scaling: Scaling) -> Rows:
         return self.subset(np.arange(self.shape[0])).rescaled(scaling)
 
@@ -282,7 +277,7 @@ def _rising(where: Where) -> bool:
 
 
 def require_sound(matrix: Matrix, first: int) -> None:
-    """Refuse numbers that are not finite, and columns that are not there."""
+    """Refuse numbers that are not finite, and column numbers that do not exist."""
     values = matrix.data if sparse.issparse(matrix) else matrix
     last = first + matrix.shape[0] - 1
     if not math.isfinite(float(values.sum())) and not np.isfinite(values).all():
@@ -300,7 +295,7 @@ def require_sound(matrix: Matrix, first: int) -> None:
 
 
 class DiskDesign(BlockDesign):
-    """Rows on disk as one block; to be entered, which opens the files."""
+    """Rows on disk as one block; entering it opens the files."""
 
     most_formed: float = 1000
 
@@ -319,7 +314,7 @@ class DiskDesign(BlockDesign):
 
     def __enter__(self) -> Self:
         self._reader.__enter__()
-        # One core is left to the reader: threads of BLAS that wait for it wait busily.
+        # One core is left to the reader, because idle BLAS threads wait busily.
         hold_blas(max(1, default_threads() - 1))
         return self
 
@@ -329,7 +324,7 @@ class DiskDesign(BlockDesign):
 
 
 def shown(n_bytes: float) -> str:
-    """Bytes for people."""
+    """Bytes in a readable unit."""
     for unit in ("bytes", "KiB", "MiB"):
         if n_bytes < 1024:
             return f"{n_bytes:.4g} {unit}"

@@ -54,7 +54,7 @@ class TorchArrays:
     def asarray(self, values: Any) -> Tensor:
         if isinstance(values, torch.Tensor):
             return values.to(self.device)
-        # CUDA takes what it is given out of ordinary memory before it returns: nobody need wait.
+        # CUDA has copied from ordinary memory before it returns, so nothing need wait.
         return torch.tensor(np.asarray(values)).to(self.device, non_blocking=True)
 
     def broadcast_to(self, value: float, shape: int) -> Tensor:
@@ -63,18 +63,18 @@ class TorchArrays:
     def flatnonzero(self, values: Tensor) -> Tensor:
         return torch.nonzero(values, as_tuple=True)[0]
 
-    def where(self, condition: Tensor, one: Any, other: Any) -> Tensor:
-        if not isinstance(one, torch.Tensor) and not isinstance(other, torch.Tensor):
-            one = torch.full_like(condition, one, dtype=torch.float64)
-        return torch.where(condition, one, other)
+    def where(self, condition: Tensor, x: Any, y: Any) -> Tensor:
+        if not isinstance(x, torch.Tensor) and not isinstance(y, torch.Tensor):
+            x = torch.full_like(condition, x, dtype=torch.float64)
+        return torch.where(condition, x, y)
 
-    def maximum(self, one: Tensor, other: Any, out: Tensor | None = None) -> Tensor:
-        if isinstance(other, torch.Tensor):
-            return torch.maximum(one, other, out=out)
-        return torch.clamp(one, min=other, out=out)
+    def maximum(self, x: Tensor, y: Any, out: Tensor | None = None) -> Tensor:
+        if isinstance(y, torch.Tensor):
+            return torch.maximum(x, y, out=out)
+        return torch.clamp(x, min=y, out=out)
 
-    def logaddexp(self, one: float, other: Tensor) -> Tensor:
-        return torch.logaddexp(torch.full_like(other, one), other)
+    def logaddexp(self, x: float, y: Tensor) -> Tensor:
+        return torch.logaddexp(torch.full_like(y, x), y)
 
     def wrightomega(self, values: Tensor) -> Tensor:
         """The w with w + log w = x: SciPy's start, then two steps of Fritsch, Shafer, Crowley."""
@@ -113,7 +113,7 @@ class TorchArrays:
         return torch.cholesky_solve(right, factor)
 
     def solver(self, factor: Tensor) -> Callable[[Tensor], Tensor]:
-        """By the factor's inverse: a GPU takes its rows at once, where a solve goes one by one."""
+        """By the inverse of the factor, whose rows a GPU computes at once."""
         identity = torch.eye(len(factor), dtype=factor.dtype, device=self.device)
         inverse = torch.linalg.solve_triangular(factor, identity, upper=False)
         return lambda right: inverse.T @ (inverse @ right)

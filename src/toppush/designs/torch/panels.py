@@ -28,7 +28,7 @@ ADDED_ENTRIES = 1 << 26
 
 
 def free_bytes(device: Any) -> float:
-    """What new tensors may take: all that a GPU has left, without limit on the processor."""
+    """Bytes left for new tensors: all free memory of a GPU, without limit on the processor."""
     if device.type != "cuda":
         return math.inf
     free, _ = torch.cuda.mem_get_info(device)
@@ -49,7 +49,7 @@ def in_panels(work: Callable[[int], T], entries: int) -> T:
 
 
 def require_room(needed: float, device: Any) -> None:
-    """Refuse rows that do not fit, before any of them travels."""
+    """Refuse rows that do not fit, before any is sent."""
     free = free_bytes(device)
     if needed > free:
         raise MemoryError(
@@ -112,23 +112,23 @@ class Entries(NamedTuple):
         return max(n_entries * self.n_rows // max(len(self.values), 1), 1)
 
 
-def inner_products(one: Entries, other: Entries) -> Tensor:
+def inner_products(left: Entries, right: Entries) -> Tensor:
     """Products of the rows of two sets, as a dense matrix.
 
-    The smaller set is written out over the columns that it has entries in, some rows at a time;
-    the larger one stays sparse. cuSPARSE's product of two sparse matrices gave up at 3,000 rows
-    of 116 entries among 3 million columns.
+    The smaller set becomes dense panels over the columns that it has entries in, some rows at a
+    time; the larger one stays sparse. cuSPARSE's product of two sparse matrices failed at 3,000
+    rows of 116 entries among 3 million columns.
     """
-    if one.n_rows < other.n_rows:
-        return inner_products(other, one).T
-    values = one.values
-    if not len(values) or not len(other.values):
-        return torch.zeros((one.n_rows, other.n_rows), dtype=values.dtype, device=values.device)
-    used = torch.unique(other.columns)
-    matrix, written = _among(used, one).matrix(len(used)), _among(used, other)
+    if left.n_rows < right.n_rows:
+        return inner_products(right, left).T
+    values = left.values
+    if not len(values) or not len(right.values):
+        return torch.zeros((left.n_rows, right.n_rows), dtype=values.dtype, device=values.device)
+    used = torch.unique(right.columns)
+    matrix, smaller = _among(used, left).matrix(len(used)), _among(used, right)
 
     def product(n_entries: int) -> Tensor:
-        parts = written.in_parts(max(n_entries // len(used), 1))
+        parts = smaller.in_parts(max(n_entries // len(used), 1))
         return torch.cat([matrix @ _panel(part, len(used)) for _, part in parts], dim=1)
 
     return in_panels(product, PANEL_ENTRIES)
@@ -152,8 +152,8 @@ def _panel(rows: Entries, n_columns: int) -> Tensor:
 def added(rows: Entries, coefficients: Tensor, n_columns: int) -> Tensor:
     """X' u without a transpose: every entry is added to its column.
 
-    Takes some times as long as a product with a stored transpose, which takes twenty such
-    products to make and as much memory as the rows.
+    Takes several times as long as a product with a stored transpose. Making that takes as long as
+    twenty such products, and as much memory as the rows.
     """
 
     def total(n_entries: int) -> Tensor:

@@ -38,7 +38,7 @@ PART_ENTRIES = 1 << 24
 """Entries of a part of the rows that is scaled: 128 MB in float64."""
 MANY, SORTING, TRANSPOSE_SHARE = 1 << 26, 32, 0.75
 """Entries from which on the room for a transpose is asked for, bytes that putting an entry in order
-takes on the way, and how much of what is free all of it may take."""
+takes on the way, and the share of free memory that all of it may take."""
 COPIES = 4
 """Copies of an entry that a copy of a row may come to: by rows and by columns, while it grows."""
 LEAST_EXACT = 1000
@@ -117,11 +117,9 @@ class DenseTensorRows(TorchRows):
 
     def gram(self, where: Tensor, scale: Tensor) -> tuple[Tensor, Tensor]:
         self.tally.entries += len(where) * self.shape[1]
-
-        def take(part: Tensor) -> Tensor:
-            return self.values[where[part]].double()
-
-        return gram_by_parts(take, scale, self.shape[1], GRAM_ENTRIES)
+        return gram_by_parts(
+            lambda part: self.values[where[part]].double(), scale, self.shape[1], GRAM_ENTRIES
+        )
 
     def subset(self, where: Tensor | Where) -> Self:
         self.tally.entries += len(where) * self.shape[1]
@@ -164,10 +162,10 @@ class DenseTensorRows(TorchRows):
 
 
 class SparseTensorRows(TorchRows):
-    """Rows of a CSR tensor, and its transpose as a second one once X' u is asked for.
+    """Rows of a CSR tensor, and its transpose as a second one once X' u is needed.
 
     A product with the transpose of a CSR tensor takes 30 times as long as one with a stored
-    transpose. Where there is no room for one, or the rows are gone after a product, every entry is
+    transpose. Without room for that, or where rows are used for one product only, every entry is
     added to its column instead. No column may occur twice in a row.
     """
 
@@ -178,12 +176,8 @@ class SparseTensorRows(TorchRows):
     ) -> None:
         super().__init__(entries.values, tally)
         self.shape = (entries.n_rows, n_columns)
-        self._entries, self._once = entries, once
+        self._entries, self._pointers, self._once = entries, entries.pointers, once
         self._matrix = entries.matrix(n_columns)
-
-    @property
-    def _pointers(self) -> Tensor:
-        return self._entries.pointers
 
     @cached_property
     def _transpose(self) -> Tensor:
@@ -207,25 +201,22 @@ class SparseTensorRows(TorchRows):
 
     def scores(self, weights: Tensor) -> Tensor:
         self.tally.entries += self.n_entries
-        return self._product(lambda: self._matrix, weights, self.shape[0])
+        if not self.n_entries:
+            return self.arrays.zeros(self.shape[0])
+        return (self._matrix @ weights.to(self.dtype)).double()
 
     def combine(self, coefficients: Tensor) -> Tensor:
         self.tally.entries += self.n_entries
+        if not self.n_entries:
+            return self.arrays.zeros(self.shape[1])
         if self._keeps_transpose:
-            return self._product(lambda: self._transpose, coefficients, self.shape[1])
+            return (self._transpose @ coefficients.to(self.dtype)).double()
         return added(self._entries, coefficients.to(self.dtype), self.shape[1])
 
-    def _product(self, matrix: Callable[[], Tensor], vector: Tensor, length: int) -> Tensor:
-        if not self.n_entries:
-            return self.arrays.zeros(length)
-        return (matrix() @ vector.to(self.dtype)).double()
-
     def gram(self, where: Tensor, scale: Tensor) -> tuple[Tensor, Tensor]:
-
-        def take(part: Tensor) -> Tensor:
-            return self.subset(where[part])._filled()
-
-        return gram_by_parts(take, scale, self.shape[1], GRAM_ENTRIES)
+        return gram_by_parts(
+            lambda part: self.subset(where[part])._filled(), scale, self.shape[1], GRAM_ENTRIES
+        )
 
     def dense(self) -> Array:
         return self.arrays.to_host(self._filled())
@@ -311,9 +302,9 @@ def _bounds(lengths: Tensor, dtype: Any) -> Tensor:
 
 
 class TorchDesign(BlockDesign):
-    """Rows on a device in one block; labels and weights are brought there.
+    """Rows on a device in one block; labels and weights are copied to it.
 
-    Where its memory is short, fewer rows are copied out, and fewer enter a preconditioner.
+    Where its memory is short, fewer rows are copied, and fewer enter a preconditioner.
     """
 
     def __init__(self, rows: Any, positive: Any, sample_weight: Any | None = None) -> None:
@@ -365,7 +356,7 @@ def _room(free: float, rows: Any) -> float:
 
 
 def fetched(answer: Answer, arrays: Arrays) -> Answer:
-    """The answer with its numbers as floats, brought over together; vectors stay."""
+    """The answer with its numbers as floats, fetched together; vectors stay."""
     waiting: list[Tensor] = []
     by_entry(lambda entry: waiting.append(entry) if _is_number(entry) else None, answer)
     if not waiting:
@@ -419,13 +410,13 @@ def _place_csr(X: Any, device: Any) -> SparseTensorRows:
         X = X.copy()
         X.sum_duplicates()
     fits = max(X.nnz, *X.shape) < np.iinfo(np.int32).max
-    kind = torch.int32 if fits else torch.int64
+    index_type = torch.int32 if fits else torch.int64
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         pointers, columns, values = (
             torch.as_tensor(part) for part in (X.indptr, X.indices, X.data)
         )
-    parts = _moved([pointers.to(kind), columns.to(kind), values], device)
+    parts = _moved([pointers.to(index_type), columns.to(index_type), values], device)
     return SparseTensorRows(Entries(*parts), X.shape[1])
 
 
@@ -451,6 +442,6 @@ def _place_tensor(X: Tensor, device: Any) -> TorchRows:
 
 
 def _require_finite(values: Tensor) -> None:
-    """Refuse NaN and infinity; their sum tells, unless it overflows."""
+    """Refuse NaN and infinity, which the sum shows unless it overflows."""
     if not torch.isfinite(values.sum()) and not torch.isfinite(values).all():
         raise ValueError("Input X contains NaN or infinity; fill or drop such entries first.")
