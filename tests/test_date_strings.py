@@ -60,6 +60,23 @@ def test_times_with_a_zone_are_read_in_utc(times, quarters):
     assert date_order([*strings, "2024-01-01 10:00"]) is None
 
 
+@given(
+    st.from_regex(
+        r"[12][0-9]{3}-[01][0-9]-[0-3][0-9]([ T][0-2][0-9]"
+        r"(:[0-5][0-9](:[0-5][0-9](\.[0-9]{1,6})?)?)?(Z|[+-][01][0-9](:?[0-5][0-9])?)?)?",
+        fullmatch=True,
+    )
+)
+def test_what_pyarrow_reads_is_read_alike(text):
+    for zone in (None, "UTC"):
+        try:
+            expected = pa.array([text]).cast(pa.timestamp("us", zone))[0].value
+        except pa.ArrowInvalid:
+            continue
+        since = np.datetime64(parse_date(text, "ymd"), "us").astype(int)
+        assert since == expected
+
+
 @given(st.text(max_size=12), st.sampled_from(list(DATES)))
 def test_any_string_is_a_date_or_none(text, order):
     found = parse_date(text, order)
@@ -82,6 +99,7 @@ def test_any_string_is_a_date_or_none(text, order):
         ["2024"],
         ["20240301"],
         ["soon"],
+        ["2024-01-05Z"],
         [""],
         [],
     ],

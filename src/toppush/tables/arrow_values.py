@@ -8,8 +8,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from toppush.system.reading import DataError
-from toppush.tables.dates import parse_date
-from toppush.tables.strings import MISSING, NumberFormat
+from toppush.tables.dates import date_order, parse_date
+from toppush.tables.strings import MISSING, NumberFormat, look_like_dates
 from toppush.types import Array, Mask, Matrix
 
 DATE_TYPES = [pa.timestamp(unit, zone) for unit in ("us", "ns") for zone in (None, "UTC")]
@@ -211,6 +211,14 @@ def _iso_dates(name: str, column: pa.Array) -> pa.Array:
         row=wrong + 1,
         column=name,
     )
+
+
+def order_of_dates(strings: list[str]) -> str | None:
+    """The order of date strings for `as_dates`; None if not all are dates, or it is ambiguous."""
+    if not look_like_dates(strings):
+        return None
+    is_iso = parsed_dates(pa.array(strings, pa.large_string())) is not None
+    return "" if is_iso else date_order(strings)
 
 
 def parsed_dates(strings: pa.Array) -> pa.Array | None:

@@ -29,13 +29,8 @@ from toppush.system.errors import absent, each
 from toppush.system.reading import DataError
 from toppush.tables import arrow_values as arrow
 from toppush.tables.column_types import Category, Column, ColumnData, Counts, Date, Number
-from toppush.tables.dates import PARTS, date_order
-from toppush.tables.strings import (
-    MAX_CATEGORIES,
-    format_of,
-    look_like_dates,
-    refuse_unclear,
-)
+from toppush.tables.dates import PARTS
+from toppush.tables.strings import MAX_CATEGORIES, format_of, refuse_unclear
 from toppush.tables.validation import SizeError
 from toppush.types import Array, Labels, Matrix
 
@@ -308,11 +303,8 @@ def learn(name: str, column: pa.ChunkedArray, forced: bool, counts: Counts) -> l
         if (how := format_of(strings)) is not None:
             blank = Number(name, 0.0, False, decimal=how.decimal, unit=how.unit)
             return [_learn_numbers(blank, column, counts)]
-        if look_like_dates(strings):
-            if arrow.parsed_dates(pa.array(strings, pa.large_string())) is not None:
-                return _learn_dates(name, column, counts)
-            if (order := date_order(strings)) is not None:
-                return _learn_dates(name, column, counts, order)
+        if (order := arrow.order_of_dates(strings)) is not None:
+            return _learn_dates(name, column, counts, order)
         refuse_unclear(name, strings)
     category = Category(name, strings, bool(arrow.missing_strings(values).any()))
     category.read(values, counts)

@@ -95,8 +95,8 @@ def date_parts(values: Dates, *, hour: bool | None = None) -> tuple[tuple[str, .
 # ---- date strings
 
 _TIME = (
-    r"(?:[ T](?P<hour>[0-9]{1,2}):(?P<minute>[0-9]{2})"
-    r"(?::(?P<second>[0-9]{2})(?P<fraction>\.[0-9]{1,9})?)?"
+    r"(?:[ T](?P<hour>[0-9]{1,2})"
+    r"(?::(?P<minute>[0-9]{2})(?::(?P<second>[0-9]{2})(?P<fraction>\.[0-9]{1,9})?)?)?"
 )
 _DAY, _MONTH, _YEAR = r"(?P<day>[0-9]{1,2})", r"(?P<month>[0-9]{1,2})", r"(?P<year>[0-9]{4})"
 _MARK, _SAME = r"(?P<mark>[-/.])", r"(?P=mark)"

@@ -11,7 +11,6 @@ import pyarrow.compute as pc
 from toppush.metrics.labels import LEAST, MOST, usable
 from toppush.system.reading import DataError
 from toppush.tables import arrow_values as arrow
-from toppush.tables.dates import date_order
 from toppush.types import Array, Labels, Mask, Matrix, Where
 
 Schema = dict[str, pa.DataType]
@@ -92,16 +91,6 @@ class Roles:
         """Role -> column, of the roles that have a column."""
         return {role: name for role, name in vars(self).items() if name is not None}
 
-    def require_distinct(self, label: str | None) -> None:
-        """Refuse a column in two roles."""
-        names = [*self.named.values(), label]
-        twice = next((name for name in self.named.values() if names.count(name) > 1), None)
-        if twice is not None:
-            raise DataError(
-                "is asked for twice, as label, --sample-weight, --groups or --time; name another.",
-                column=twice,
-            )
-
 
 NO_ROLES = Roles()
 
@@ -129,7 +118,13 @@ def take_roles(rows: LoadedRows, roles: Roles) -> tuple[LoadedRows, RoleValues]:
     """The rows without the columns of weights, groups and times, and the values of these."""
     if not roles.named:
         return rows, NOTHING
-    roles.require_distinct(rows.label)
+    names = [*roles.named.values(), rows.label]
+    twice = next((name for name in roles.named.values() if names.count(name) > 1), None)
+    if twice is not None:
+        raise DataError(
+            "is asked for twice, as label, --sample-weight, --groups or --time; name another.",
+            column=twice,
+        )
 
     def read(values_of: Callable[[str, pa.Array], Values], name: str | None) -> Values | None:
         return None if name is None else values_of(name, arrow.whole(rows.X[name]))
@@ -167,21 +162,15 @@ def _times(name: str, column: pa.Array) -> Array:
     if arrow.is_numeric(kind):
         times = arrow.as_floats(name, column)
     else:
-        dates = arrow.as_dates(name, column, _order_of(column))
+        order = None
+        if arrow.is_string(kind):
+            strings = pc.unique(arrow.as_strings(column)).to_pylist()
+            order = arrow.order_of_dates([text for text in strings if text])
+        dates = arrow.as_dates(name, column, order or "")
         since = dates.astype("datetime64[us]").astype(np.int64).astype(np.float64)
         times = np.where(np.isnat(dates), np.nan, since)
     _refuse(~np.isfinite(times), name, "the time is missing; give one, or drop the row.")
     return times
-
-
-def _order_of(column: pa.Array) -> str:
-    """The order of date strings; "" for those that `arrow.as_dates` reads without it."""
-    if not arrow.is_string(arrow.value_type(column.type)):
-        return ""
-    strings = [text for text in pc.unique(arrow.as_strings(column)).to_pylist() if text]
-    if arrow.parsed_dates(pa.array(strings, pa.large_string())) is not None:
-        return ""
-    return date_order(strings) or ""
 
 
 def _refuse(wrong: Mask, name: str, message: str) -> None:

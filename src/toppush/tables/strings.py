@@ -214,7 +214,7 @@ def _any_match(text: str) -> re.Match[str] | None:
 
 def look_like_dates(strings: Collection[str]) -> bool:
     """Whether most strings look like dates."""
-    n_dates = sum(bool(DATE_LIKE.fullmatch(text)) for text in strings)
+    n_dates = sum(bool(DATE_LIKE.fullmatch(text.strip())) for text in strings)
     return bool(strings) and n_dates > MOST * len(strings)
 
 

@@ -35,7 +35,7 @@ def validated(
     try:
         valid = validate_data(estimator, X, y, **how)
     except (TypeError, ValueError) as error:
-        if not (columns := not_numeric(X)):
+        if not (columns := _not_numeric(X)):
             raise
         shown = ", ".join(f"{name!r} (such as {value!r})" for name, value in columns[:SHOWN])
         more = f" and {len(columns) - SHOWN} more" * (len(columns) > SHOWN)
@@ -64,14 +64,12 @@ def require_sizes(X: Matrix, names: Sequence[Any], *, training: bool = False) ->
     with the training rows they are 0.
     """
     entries = stored(X)
-    if not entries.size:
-        return
-    too_large = (
-        np.fmax.reduce(entries, axis=None) > MOST or np.fmin.reduce(entries, axis=None) < -MOST
-    )
-    if not (too_large or training):
-        return
-    refuse_sizes(column_sizes(X), names)
+    if entries.size and (
+        training
+        or np.fmax.reduce(entries, axis=None) > MOST
+        or np.fmin.reduce(entries, axis=None) < -MOST
+    ):
+        refuse_sizes(column_sizes(X), names)
 
 
 def refuse_sizes(sizes: Array, names: Sequence[Any]) -> None:
@@ -109,7 +107,7 @@ def require_columns(X: Any) -> None:
         )
 
 
-def not_numeric(X: Any) -> list[tuple[Any, Any]]:
+def _not_numeric(X: Any) -> list[tuple[Any, Any]]:
     """Names of the columns that hold strings or dates, each with the first of them."""
     if np.ndim(X) != 2 and len(getattr(X, "shape", ())) != 2:
         return []
@@ -128,14 +126,12 @@ def _first_other(X: Any, number: int) -> Any:
         return str(values[0])
     if values.dtype.kind not in "OU":
         return None
-    return next((value for value in values.tolist() if _is_other(value)), None)
-
-
-def _is_other(value: Any) -> bool:
-    if not isinstance(value, str):
-        return not is_missing(value) and hasattr(value, "year")
-    try:
-        float(value)
-    except ValueError:
-        return True
-    return False
+    for value in values.tolist():
+        if isinstance(value, str):
+            try:
+                float(value)
+            except ValueError:
+                return value
+        elif not is_missing(value) and hasattr(value, "year"):
+            return value
+    return None
