@@ -77,6 +77,26 @@ def graph(source=SOURCE):
     return found
 
 
+def dotted(path, source=SOURCE):
+    """The name of a module within toppush, as "package.module"."""
+    return ".".join(path.relative_to(source).with_suffix("").parts).removesuffix(".__init__")
+
+
+def module_graph(source=SOURCE):
+    """For each module, the modules of toppush that it imports, also within functions."""
+    paths = {dotted(path, source): path for path in modules(source)}
+    imports = {}
+    for module, path in paths.items():
+        imports[module] = set()
+        for name in imported_names(parsed(path)):
+            name = name.removeprefix("toppush.")
+            while name and name not in paths:
+                name = name.rpartition(".")[0]
+            if name and name != module:
+                imports[module].add(name)
+    return imports
+
+
 def heights(imports):
     """A row for each part, above all that it imports; edges that close a circle do not count."""
     found, open_ = {}, []

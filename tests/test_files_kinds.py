@@ -2,8 +2,10 @@
 
 import builtins
 import json
+import re
 import subprocess
 import sys
+from copy import copy
 
 import numpy as np
 import pyarrow as pa
@@ -339,8 +341,6 @@ def test_categories_of_a_matrix_are_not_exported(kind, tmp_path, rng):
 
 def forged_texts(ranker, *texts):
     """A ranker that was fitted, with other texts in it."""
-    from copy import copy
-
     found = copy(ranker)
     found.texts_ = list(texts)
     return found
@@ -364,6 +364,82 @@ def test_texts_that_lightgbm_would_crash_on_are_refused(change, said, models):
         saving.to_bytes(files.Model(pipeline))
 
 
+def with_first(text, key, value):
+    """A text with the first number of a line of its first tree changed, and the tree's size."""
+    (old,) = re.search(rf"\n{key}=(\S+)", text).groups()
+    (size,) = re.search(r"tree_sizes=(\d+)", text).groups()
+    size_now = int(size) + len(value) - len(old)
+    text = text.replace(f"\n{key}={old}", f"\n{key}={value}", 1)
+    return text.replace(f"tree_sizes={size}", f"tree_sizes={size_now}", 1)
+
+
+@pytest.mark.parametrize(
+    "key, value, said",
+    [
+        ("left_child", "0", "tree"),
+        ("right_child", "0", "tree"),
+        ("left_child", "-99", "from -"),
+        ("split_feature", "99", "beyond 4"),
+        ("num_leaves", "1000000000", "131072"),
+    ],
+    ids=["cycle", "cycle on the right", "no such leaf", "no such column", "huge"],
+)
+def test_boosted_trees_with_forged_nodes_are_refused(key, value, said, models):
+    *steps, (_, ranker) = models("trees").pipeline.steps
+    text = with_first(ranker.texts_[0], key, value)
+    pipeline = Pipeline([*steps, ("ranker", forged_texts(ranker, text, *ranker.texts_[1:]))])
+    with pytest.raises(ModelError, match=f"LightGBM.*{said}"):
+        saving.to_bytes(files.Model(pipeline))
+
+
+@pytest.fixture(scope="module")
+def forest():
+    from toppush import TopRanker
+
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(200, 3)), rng.random(200) < 0.3
+    return TopRanker(["forest"], effort="quick").fit(X, y)
+
+
+def changed_at(name, place, value):
+    def change(forest):
+        array = getattr(forest, name).copy()
+        split = np.flatnonzero(forest.feature_[: forest.starts_[1]] >= 0)
+        array[split[0] if place == "split" else place] = value
+        setattr(forest, name, array)
+
+    return change
+
+
+@pytest.mark.parametrize(
+    "change, said",
+    [
+        (changed_at("right_", "split", 0), "no tree"),
+        (changed_at("right_", "split", 1), "no tree"),
+        (changed_at("right_", "split", 1 << 30), "no tree"),
+        (changed_at("right_", "split", -5), "no tree"),
+        (changed_at("feature_", "split", 3), "no tree"),
+        (changed_at("feature_", "split", 1 << 30), "no tree"),
+        (changed_at("starts_", -1, 1 << 40), "shape"),
+        (changed_at("starts_", 1, 1 << 40), "follow"),
+        (changed_at("starts_", 1, 0), "follow"),
+        (changed_at("starts_", 0, 5), "follow"),
+        (lambda forest: vars(forest).update(starts_=np.array([0])), "follow"),
+        (lambda forest: vars(forest).update(value_=forest.value_[:-1]), "shape"),
+        (lambda forest: vars(forest).update(feature_=forest.feature_[:, None]), "shape"),
+    ],
+)
+def test_forests_with_forged_nodes_are_refused(change, said, forest):
+    """Circles among the children, columns and children that are not there, huge counts."""
+    member = copy(forest.members_["forest"])
+    change(member)
+    ranker = copy(forest)
+    ranker.members_ = {"forest": member}
+    with pytest.raises(ModelError, match=said) as refused:
+        saving.to_bytes(saving.as_model(ranker))
+    assert str(refused.value).endswith(".")
+
+
 def test_trees_of_other_columns_are_refused(models, rng):
     X, y = rng.normal(size=(60, 2)), np.arange(60) % 2
     other = model_type_named("trees").new_ranker(n_members=1, max_rounds=2).fit(X, y)
@@ -373,8 +449,6 @@ def test_trees_of_other_columns_are_refused(models, rng):
 
 
 def test_curves_that_would_never_end_are_refused(models):
-    from copy import copy
-
     model = models("additive")
     ranker = copy(model.ranker)
     ranker.levels_ = np.full(4, 1 << 30)

@@ -3,6 +3,7 @@
 import ast
 import subprocess
 import sys
+from graphlib import CycleError, TopologicalSorter
 from types import ModuleType
 
 import pytest
@@ -14,6 +15,7 @@ from imports import (
     homes_of,
     imported_names,
     listed,
+    module_graph,
     modules,
     own_parts,
     parsed,
@@ -49,6 +51,35 @@ def test_imports_point_downward():
         assert part in HEIGHT, f"{part} has no place in LAYERS of this test: give it one"
         for other in own_parts(parsed(path), HOMES, HEIGHT):
             assert other == part or HEIGHT[other] < HEIGHT[part], f"{path} imports {other}"
+
+
+DEFERRED = {
+    ("metrics.ranking", "metrics.scoring"),
+    ("auto.members", "auto.dask"),
+    ("auto.dask", "auto.dask_xgboost"),
+}
+"""Imports within functions that would close a circle: of scikit-learn and of Dask, on first use."""
+
+
+def cycle(imports):
+    """Modules that import each other in a circle; None if there are none."""
+    try:
+        TopologicalSorter(imports).prepare()
+    except CycleError as error:
+        return error.args[1]
+    return None
+
+
+def test_no_modules_import_each_other():
+    imports = module_graph()
+    for module, other in DEFERRED:
+        assert other in imports[module], f"{module} does not import {other}: take it out"
+        imports[module].remove(other)
+    assert cycle(imports) is None
+
+
+def test_a_circle_of_imports_is_seen():
+    assert set(cycle({"a": {"b"}, "b": {"c"}, "c": {"a"}})) == {"a", "b", "c"}
 
 
 REPRODUCE = SOURCE.parents[1] / "reproduce"

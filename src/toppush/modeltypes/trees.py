@@ -112,11 +112,15 @@ class ForestType(BaseModelType):
     def restore(self, ranker: Any, about: About) -> None:
         super().restore(ranker, about)
         starts = np.asarray(ranker.starts_)
-        if starts.ndim != 1 or len(starts) < 2 or starts[0] != 0 or (np.diff(starts) < 1).any():
+        ascending = starts.dtype.kind == "i" and starts.ndim == 1 and (np.diff(starts) > 0).all()
+        if not ascending or len(starts) < 2 or starts[0] != 0:
             raise ModelError("its trees do not follow one another.")
         names = ("feature_", "threshold_at_", "right_", "missing_left_", "value_")
         require_shapes(ranker, **dict.fromkeys(names, (int(starts[-1]),)))
-        ranker._models()  # refuses children and columns that do not exist
+        try:
+            ranker._models()
+        except ValueError as error:  # of children or columns that do not exist
+            raise ModelError(f"its forest is damaged: {error}") from None
 
     def add_to_graph(self, graph: "Graph", model: "Model") -> str:
         ranker: Any = model.ranker
