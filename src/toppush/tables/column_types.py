@@ -18,7 +18,7 @@ from toppush.types import Array, Mask
 
 LARGER = 1000.0
 """A value that exceeds the largest of training by this factor has another unit, or is wrong."""
-FIRST = next(iter(PARTS))
+FIRST = PARTS[0]
 """The part of dates that is always there, and marks their missing values."""
 
 

@@ -11,55 +11,27 @@ from toppush.types import Array
 
 Dates = NDArray[np.datetime64]
 DAY = np.timedelta64(1, "D")
-
-
-def _days(values: Dates) -> Array:
-    """Since 1970, with a fraction."""
-    return _count(values.astype("datetime64[D]")) + _time(values)
-
-
-def _month(values: Dates) -> Array:
-    return _count(values.astype("datetime64[M]")) % 12 + 1.0
-
-
-def _day(values: Dates) -> Array:
-    since: Array = (values.astype("datetime64[D]") - values.astype("datetime64[M]")) / DAY
-    return since + 1.0
-
-
-def _weekday(values: Dates) -> Array:
-    """0 is Monday; 1970 began with a Thursday."""
-    return (_count(values.astype("datetime64[D]")) + 3.0) % 7
-
-
-def _hour(values: Dates) -> Array:
-    """Of the day, with a fraction."""
-    return 24.0 * _time(values)
-
-
-PARTS: dict[str, Callable[[Dates], Array]] = {
-    "days": _days,
-    "month": _month,
-    "day": _day,
-    "weekday": _weekday,
-    "hour": _hour,
-}
-
-
-def _time(values: Dates) -> Array:
-    """Days since midnight."""
-    since: Array = (values - values.astype("datetime64[D]")) / DAY
-    return since
-
-
-def _count(values: Dates) -> Array:
-    """Units since 1970; meaningless where there is no date."""
-    return values.astype(np.int64).astype(np.float64)
+PARTS = ("days", "month", "day", "weekday", "hour")
+"""The numbers that stand for a date; days and hours have fractions."""
 
 
 def date_part(values: Dates, part: str) -> Array:
-    """One of the parts of dates and times, NaN where there is no date."""
-    return np.where(np.isnat(values), np.nan, PARTS[part](values))
+    """One of the `PARTS` of dates and times, NaN where there is no date."""
+    day, month = values.astype("datetime64[D]"), values.astype("datetime64[M]")
+    time: Array = (values - day) / DAY
+    numbers: dict[str, Callable[[], Array]] = {
+        "days": lambda: _since_1970(day) + time,
+        "month": lambda: _since_1970(month) % 12 + 1.0,
+        "day": lambda: (day - month) / DAY + 1.0,
+        "weekday": lambda: (_since_1970(day) + 3.0) % 7,  # 0 is Monday; 1970 began on a Thursday
+        "hour": lambda: 24.0 * time,
+    }
+    return np.where(np.isnat(values), np.nan, numbers[part]())
+
+
+def _since_1970(values: Dates) -> Array:
+    """Units since 1970; meaningless where there is no date."""
+    return values.astype(np.int64).astype(np.float64)
 
 
 def date_parts(values: Dates, *, hour: bool | None = None) -> tuple[tuple[str, ...], Array]:
@@ -87,7 +59,7 @@ def date_parts(values: Dates, *, hour: bool | None = None) -> tuple[tuple[str, .
     >>> names, parts[0].tolist()
     (('days', 'month', 'day', 'weekday', 'hour'), [20773.75, 11.0, 16.0, 0.0, 18.0])
     """
-    timed = bool((_time(values) > 0.0).any()) if hour is None else hour
+    timed = bool((date_part(values, "hour") > 0.0).any()) if hour is None else hour
     names = tuple(part for part in PARTS if timed or part != "hour")
     return names, np.stack([date_part(values, part) for part in names], axis=1)
 
