@@ -3,7 +3,8 @@
 import numpy as np
 
 from toppush import report
-from toppush.report.contributions import ReasonBar, ReasonCard, Reasons
+from toppush.explain.reasons import Explanation, Reason
+from toppush.report.contributions import Reasons
 
 HOSTILE = "</script><script>window.pwned=1</script><img src=x onerror=window.pwned=1>\"'&{{7*7}}"
 
@@ -14,7 +15,8 @@ def hostile_page(n_rows=60):
     scores = np.round(positive + rng.normal(size=n_rows), 2)
     alarms = report.first_false_alarms(positive, scores)
     X, names = np.c_[scores, -scores], [HOSTILE, "</svg>"]
-    bar = ReasonBar(HOSTILE, 0.3, 100.0)
+    reasons = (Reason(HOSTILE, HOSTILE, 0.3),)
+    why = Explanation(0, 0.5, 0.4, (), (), reasons, reasons, 3, is_typical=True)
     return report.build(
         positive,
         scores,
@@ -23,7 +25,7 @@ def hostile_page(n_rows=60):
         preview=[{HOSTILE: HOSTILE}] * n_rows,
         model=report.ModelDetails(
             report.Features.of(X, [1.0, 0.5], names, rows=alarms),
-            reasons=Reasons([ReasonCard(1, 1, 0.5, True, True, [bar], bar)], HOSTILE),
+            reasons=Reasons([why], [True], HOSTILE),
         ),
         baseline=report.Baseline(-scores, HOSTILE, HOSTILE),
         facts={HOSTILE: HOSTILE},

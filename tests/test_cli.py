@@ -168,13 +168,13 @@ def test_evaluate_agrees_with_the_metrics(folder):
     y, scores = files.labelled(files.load(folder / "m.toppush"), folder / "held.csv")
     assert found["positives"] == y.sum()
     names = set()
-    for one in found["measures"]:
+    for one in found["metrics"]:
         given = {key: one[key] for key in ("k", "max_fpr", "fraction") if key in one}
-        assert one["value"] == pytest.approx(metrics.METRICS[one["measure"]](y, scores, **given))
+        assert one["value"] == pytest.approx(metrics.METRICS[one["metric"]](y, scores, **given))
         assert one["low"] <= one["high"]
-        names.add(one["measure"])
+        names.add(one["metric"])
     assert names == set(metrics.METRICS)
-    assert [one["k"] for one in found["measures"] if one["measure"] == "precision_at_k"] == [
+    assert [one["k"] for one in found["metrics"] if one["metric"] == "precision_at_k"] == [
         10, 50, 100, 500,
     ]  # fmt: skip
 
@@ -185,10 +185,10 @@ def test_threshold_is_that_of_the_library(folder):
     found = result("threshold", folder / "m.toppush", folder / "held.csv", "--fpr", 0.05)
     y, scores = files.labelled(files.load(folder / "m.toppush"), folder / "held.csv")
     expected = threshold_at_fpr(scores[~y], max_fpr=0.05)
-    assert found["score"] == expected.score
-    assert found["order"] == expected.order
-    assert found["recall"] == pytest.approx(np.mean(scores[y] > expected.score))
-    assert found["observed_fpr"] <= 0.05
+    (answer,) = found["thresholds"]
+    assert answer["score"] == expected.score
+    assert answer["recall"] == pytest.approx(np.mean(scores[y] > expected.score))
+    assert answer["fpr"] <= 0.05
 
 
 @pytest.fixture(scope="module")
@@ -709,7 +709,7 @@ def test_a_whole_run(call, tmp_path, monkeypatch):
     assert "Missing values imputed" in fitted
     assert "Certificate of the training objective" in fitted
     measured = json.loads(call("evaluate", "fraud.toppush", "held.csv", "--json"))
-    area = next(one for one in measured["measures"] if one["measure"] == "auc")
+    area = next(one for one in measured["metrics"] if one["metric"] == "auc")
     assert 0.8 < area["low"] <= area["value"] <= area["high"]
     line = json.loads(call("threshold", "fraud.toppush", "held.csv", "--fpr", "0.05", "--json"))
     ranked = call("rank", "fraud.toppush", "new.csv", "-o", "ranked.csv", "--columns", "id")
@@ -721,7 +721,7 @@ def test_a_whole_run(call, tmp_path, monkeypatch):
     assert all(f"client {int(row) - 1}" == name for *_, row, name in rows)
     fraud = np.array([truth[int(row[4]) - 1] == "yes" for row in rows])
     assert fraud[:50].mean() > 3 * fraud.mean()
-    alarms = scores > line["score"]
+    alarms = scores > line["thresholds"][0]["score"]
     assert alarms[~fraud].mean() < 0.08
     assert "1,500 of train.csv" in call("info", "fraud.toppush")
     told = json.loads(

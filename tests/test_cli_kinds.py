@@ -99,9 +99,10 @@ def test_what_follows_a_fit(kind, fitted, folder, tmp_path):
     assert listed["ranked"] == best.to_pylist()
     assert (listed["unseen"], listed["rows"]) == ({"city": 1}, 200)
     found = result("evaluate", path, folder / "held.csv", "--draws", 20)
-    measures = {one["measure"]: one["value"] for one in found["measures"]}
+    measures = {one["metric"]: one["value"] for one in found["metrics"]}
     assert measures["auc"] > 0.7
-    assert result("threshold", path, folder / "held.csv", "--fpr", 0.05)["observed_fpr"] <= 0.05
+    (answer,) = result("threshold", path, folder / "held.csv", "--fpr", 0.05)["thresholds"]
+    assert answer["fpr"] <= 0.05
     page = tmp_path / "report.html"
     run("report", path, folder / "held.csv", "--train", folder / "train.csv", "-o", page)
     text = page.read_text(encoding="utf-8")

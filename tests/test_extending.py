@@ -260,7 +260,7 @@ def test_fit_and_evaluate_take_them(table, tmp_path):
     words = ["fit", table, "--output", model, "--lam", "0.1", "--top", "1"]
     ask(*words, "--loss", "double_quadratic")
     found = json.loads(ask("evaluate", model, table, "--json", "--draws", "50").stdout)
-    (ours,) = [one for one in found["measures"] if one["measure"] == "r_precision"]
+    (ours,) = [one for one in found["metrics"] if one["metric"] == "r_precision"]
     assert ours["low"] <= ours["value"] <= ours["high"]
     refused = CliRunner().invoke(main, [*map(str, words), "--loss", "none"])
     assert "double_quadratic" in refused.stderr

@@ -396,7 +396,7 @@ def test_commands_name_the_class_once_and_print_the_headline_metric(blanks):
     ran = run("evaluate", model, blanks / "plain.csv", "--draws", 20)
     assert "recall_at_10_false_positives" in ran.stdout
     ran = run("evaluate", model, blanks / "plain.csv", "--draws", 20, "--json")
-    measures = {one["measure"]: one for one in json.loads(ran.stdout)["measures"]}
+    measures = {one["metric"]: one for one in json.loads(ran.stdout)["metrics"]}
     positive, scores = files.labelled(files.load(model), blanks / "plain.csv")
     expected = metrics.recall_at_10_false_positives(positive, scores)
     assert measures["recall_at_10_false_positives"]["value"] == expected

@@ -55,8 +55,8 @@ def test_from_the_raw_table_to_a_list_in_use(given):
     )["thresholds"]
     assert len(found) >= 2
     measured = {
-        one["measure"]: one["value"] for one in result("evaluate", model, new, "--draws", 50)[
-            "measures"
+        one["metric"]: one["value"] for one in result("evaluate", model, new, "--draws", 50)[
+            "metrics"
         ] if "k" not in one
     }  # fmt: skip
     assert measured["average_precision"] > least

@@ -196,7 +196,7 @@ def _column_table(columns: "Sequence[CheckedColumn]") -> TextTable:
     more = len(columns) - SHOWN
     title = "Columns, the largest drift first" + f" ({more:,} more not shown)" * (more > 0)
     heads = [
-        "column", "drift", "PSI", "distance", "missing before", "now", "unknown", "outside range",
+        "column", "drift", "PSI", "distance", "missing", "now", "unknown", "outside",
     ]  # fmt: skip
     return TextTable(heads, rows, title)
 

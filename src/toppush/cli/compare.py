@@ -269,7 +269,7 @@ def _compare_rankings(
         "confidence": found.confidence,
         "values": {name: _intervals_as_json(values) for name, values in found.values.items()},
         "differences": [
-            {"first": first, "second": second, "measures": _intervals_as_json(values)}
+            {"first": first, "second": second, "metrics": _intervals_as_json(values)}
             for (first, second), values in found.differences.items()
         ],
         "lead": asdict(lead) | {"more_than_noise": lead.is_clear},

@@ -88,8 +88,8 @@ def evaluate(
     )
     n_pos = int(positive.sum())
     result = file.facts() | {"positives": n_pos, "confidence": confidence, "seed": seed}
-    result["measures"] = [
-        {"measure": metrics[key][0], **metrics[key][1], **asdict(interval)}
+    result["metrics"] = [
+        {"metric": metrics[key][0], **metrics[key][1], **asdict(interval)}
         for key, interval in intervals.items()
     ]
     label, notes = file.sentences()
@@ -104,36 +104,28 @@ def evaluate(
 
 
 def _metric_tables(intervals: "dict[str, Interval]", metrics: "Panel") -> list[TextTable]:
-    by_length = ("precision_at_k", "recall_at_k", "recall_at_fpr")
-    whole = [
-        [key, *interval_cells(interval)]
-        for key, interval in intervals.items()
-        if metrics[key][0] not in by_length
-    ]
-    lengths = [values["k"] for name, values in metrics.values() if name == "precision_at_k"]
+    """Metrics of the whole ranking, of its first rows, and recall at false positive rates."""
+    whole: list[list[str]] = []
+    by_level: dict[str, dict[float, list[str]]] = {}
+    for key, (name, parameters) in metrics.items():
+        cells = interval_cells(intervals[key])
+        if name in ("precision_at_k", "recall_at_k", "recall_at_fpr"):
+            by_level.setdefault(name, {})[next(iter(parameters.values()))] = cells
+        else:
+            whole.append([key, *cells])
     first = [
-        [
-            f"{k:,}",
-            *interval_cells(intervals[f"precision_at_k({k})"]),
-            *interval_cells(intervals[f"recall_at_k({k})"]),
-        ]
-        for k in lengths
+        [f"{k:,}", *cells, *by_level["recall_at_k"][k]]
+        for k, cells in by_level.get("precision_at_k", {}).items()
     ]
-    rates = [values["max_fpr"] for name, values in metrics.values() if name == "recall_at_fpr"]
-    recalls = [
-        [f"{rate:.2%}", *interval_cells(intervals[f"recall_at_fpr({rate:g})"])] for rate in rates
-    ]
+    recalls = [[f"{rate:.2%}", *cells] for rate, cells in by_level.get("recall_at_fpr", {}).items()]
     ends = ["from", "to"]
-    tables = [
+    heads = ["length", "precision", *ends, "recall", *ends]
+    rate_heads, title = ["false positive rate", "recall", *ends], "Recall at a false positive rate"
+    return [
         TextTable(["metric", "value", *ends], whole),
-        TextTable(
-            ["length", "precision", *ends, "recall", *ends], first, "The first rows of the ranking"
-        ),
+        TextTable(heads, first, "The first rows of the ranking"),
+        *[TextTable(rate_heads, recalls, title)] * bool(recalls),
     ]
-    if recalls:
-        heads = ["false positive rate", "recall", *ends]
-        tables.append(TextTable(heads, recalls, "Recall at a false positive rate"))
-    return tables
 
 
 def _by_groups(
@@ -247,7 +239,8 @@ def threshold(
     values = {name: file.amount(value) for name, value in amounts.items()}
     demands = Demands(**criteria | values, confidence=confidence)
     found = answers(file.scored.positive, file.scored.scores, demands)
-    result, parts = _thresholds(file, found), _threshold_parts(file, found, confidence)
+    result: dict[str, Any] = {"thresholds": [_signed(file, asdict(answer)) for answer in found]}
+    parts = _threshold_parts(file, found, confidence)
     if by is not None and budget is not None:
         groups, more = _by_groups(file, by, budget, confidence=confidence, **amounts)
         result["by"], parts = groups, [*parts, *more]
@@ -276,20 +269,6 @@ def _read_unseen(
         file.require_both_classes()
     file.warn()
     return file
-
-
-def _thresholds(file: ScoredFile, found: "list[Answer]") -> dict[str, Any]:
-    """The answers as JSON; that of --fpr also at the first level."""
-    from toppush.thresholds.guarantees import threshold_at_fpr
-
-    result: dict[str, Any] = {"thresholds": [_signed(file, asdict(answer)) for answer in found]}
-    for answer in found:
-        if answer.kind == "fpr" and answer.score is not None and answer.level and answer.confidence:
-            negatives = file.scored.scores[~file.scored.positive]
-            bound = threshold_at_fpr(negatives, max_fpr=answer.level, confidence=answer.confidence)
-            result |= _signed(file, asdict(bound))
-            result |= {"recall": answer.recall, "observed_fpr": answer.fpr, "alarms": answer.rows}
-    return result
 
 
 def _signed(file: ScoredFile, record: dict[str, Any]) -> dict[str, Any]:

@@ -189,29 +189,22 @@ def leaderboard_parts(about: dict[str, Any]) -> list[str | TextTable]:
 
 def leaderboard_table(board: list[dict[str, Any]]) -> TextTable:
     """The base models by their out-of-fold score, the best first."""
-    ends = "average_precision_low", "average_precision_high"
-    records = [
-        row
-        | {
-            "shown": "" if row["name"] == COMBINATION else f"{row['weight']:.0%}",
-            "interval": "-"
-            if row[ends[0]] is None
-            else f"{row[ends[0]]:.3f} to {row[ends[1]]:.3f}",
-        }
-        for row in board
-    ]
-    return TextTable.of(
-        records,
-        {
-            "member": ("name", ""),
-            "weight": ("shown", ""),
-            "score": ("score", ".3f"),
-            "Pos@Top": ("positives_at_top", ".1%"),
-            "AP": ("average_precision", ".3f"),
-            "95 % interval": ("interval", ""),
-            "s": ("seconds", ".1f"),
-        },
-    )
+    rows = []
+    for row in board:
+        low, high = row["average_precision_low"], row["average_precision_high"]
+        rows.append(
+            [
+                row["name"],
+                "" if row["name"] == COMBINATION else f"{row['weight']:.0%}",
+                f"{row['score']:.3f}",
+                f"{row['positives_at_top']:.1%}",
+                f"{row['average_precision']:.3f}",
+                "-" if low is None else f"{low:.3f} to {high:.3f}",
+                f"{row['seconds']:.1f}",
+            ]
+        )
+    heads = ["member", "weight", "score", "Pos@Top", "AP", "95 % interval", "s"]
+    return TextTable(heads, rows)
 
 
 def _best_sentence(

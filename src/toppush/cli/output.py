@@ -5,7 +5,7 @@ import json
 import shlex
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TextIO
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from toppush.files.scoring import ScoringNotes
     from toppush.metrics.bootstrap import Interval
 
-Format = str | Callable[[Any], str]
 MAX_WHOLE = 1e15
 """Whole numbers are written without an exponent up to here."""
 EVERY = 10.0
@@ -35,20 +34,6 @@ class TextTable:
     title: str | None = None
     left: tuple[str, ...] = ()
     """Further columns that are aligned to the left."""
-
-    @classmethod
-    def of(
-        cls,
-        records: list[Any],
-        columns: Mapping[str, tuple[str, Format]],
-        title: str | None = None,
-    ) -> "TextTable":
-        """A row for each record, a mapping; heads with the field's name and its format."""
-        rows = [
-            [_formatted(record[field], form) for field, form in columns.values()]
-            for record in records
-        ]
-        return cls(list(columns), rows, title)
 
     def to_rich(self) -> "Table":
         """The table for the terminal."""
@@ -68,12 +53,6 @@ class TextTable:
         for row in self.rows:
             table.add_row(*row)
         return table
-
-
-def _formatted(value: Any, form: Format) -> str:
-    if value is None:
-        return "-"
-    return form(value) if callable(form) else format(value, form)
 
 
 def show(as_json: bool, result: dict[str, Any], *parts: str | TextTable) -> None:
@@ -127,9 +106,11 @@ def number_text(number: float) -> str:
     return f"{number:,.4g}" if abs(number) < 1e4 else f"{number:,.0f}"
 
 
-def interval_cells(interval: "Interval", form: Format = ".3f") -> list[str]:
+def interval_cells(
+    interval: "Interval", form: Callable[[float], str] = "{:.3f}".format
+) -> list[str]:
     """A value and the ends of its interval."""
-    return [_formatted(number, form) for number in (interval.value, interval.low, interval.high)]
+    return [form(number) for number in (interval.value, interval.low, interval.high)]
 
 
 def counted(counts: dict[str, int], limit: int = 8) -> str:

@@ -1,6 +1,5 @@
 """`toppush report`."""
 
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +18,7 @@ from toppush.cli.sources import (
 )
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from sklearn.pipeline import Pipeline
 
     from toppush.files import Model
@@ -81,8 +81,12 @@ def report(
         "facts": _facts(file),
         "budget": Budget(**asked | {name: file.amount(asked[name]) for name in ("value", "cost")}),
     }
-    shown = _without(file, [name for name in amounts if name not in options.split_names(columns)])
-    write(output, _page(shown, train, page))
+    preview = file.scored.columns
+    if preview is not None:
+        hidden = set(amounts) - {*options.split_names(columns)}
+        names = [name for name in preview.column_names if name not in hidden]
+        preview = preview.select(names) if names else None
+    write(output, _page(file, train, preview, page))
     size = output.stat().st_size
     written = {
         "output": str(output),
@@ -111,15 +115,9 @@ def _leakage_cautions(file: ScoredFile) -> list[str]:
     return leakage_cautions(rows.select(known), positive, model.columns.categorical)
 
 
-def _without(file: ScoredFile, names: list[str]) -> ScoredFile:
-    """The file without columns that were read for their numbers only."""
-    if not names or file.scored.columns is None:
-        return file
-    left = file.scored.columns.drop_columns(names)
-    return replace(file, scored=replace(file.scored, columns=left if left.num_columns else None))
-
-
-def _page(file: ScoredFile, train: Path | None, page: dict[str, Any]) -> str:
+def _page(
+    file: ScoredFile, train: Path | None, preview: "pa.Table | None", page: dict[str, Any]
+) -> str:
     """The page, with what the model can explain."""
     from toppush.files.readers import reading
     from toppush.files.sources import EstimatorSource, ModelSource, Wanted
@@ -133,7 +131,7 @@ def _page(file: ScoredFile, train: Path | None, page: dict[str, Any]) -> str:
         ranker, steps = source.estimator, _plain_steps(features)
         positive = source.positive_class(scored.label)
     else:
-        return _page_of_scores(file, page)
+        return _page_of_scores(file, preview, page)
     X_train = y_train = None
     if train is not None:
         with reading(train, arguments.kind) as rows:
@@ -145,7 +143,7 @@ def _page(file: ScoredFile, train: Path | None, page: dict[str, Any]) -> str:
         scored.positive,
         X_train,
         y_train,
-        rows=features if scored.columns is None else scored.columns,
+        rows=features if preview is None else preview,
         baseline_steps=steps,
         positive=positive,
         scores=scored.scores,
@@ -154,7 +152,7 @@ def _page(file: ScoredFile, train: Path | None, page: dict[str, Any]) -> str:
     )
 
 
-def _page_of_scores(file: ScoredFile, page: dict[str, Any]) -> str:
+def _page_of_scores(file: ScoredFile, preview: "pa.Table | None", page: dict[str, Any]) -> str:
     """The page about scores of an unknown model."""
     from toppush.report import build, list_order
 
@@ -169,7 +167,7 @@ def _page_of_scores(file: ScoredFile, page: dict[str, Any]) -> str:
         scored.positive,
         scored.scores,
         name=source.name,
-        preview=None if scored.columns is None else scored.columns.take(first),
+        preview=None if preview is None else preview.take(first),
         **page,
     )
 

@@ -65,34 +65,8 @@ class Budget:
                 raise ValueError(f"{name} is given without {other}; give both.")
 
 
-@dataclass(frozen=True)
-class BudgetSection:
-    """The section of the page.
-
-    Attributes
-    ----------
-    rows : int
-        New rows that the forecasts are for.
-    is_day : bool
-        Whether those are the rows of a day.
-    lengths : dict from int to Forecast
-        Positives in the first rows, by their number.
-    answers, failed : list of Answer
-        Thresholds, and criteria that have none.
-    best : Answer or None
-        The greatest profit.
-    """
-
-    rows: int
-    is_day: bool
-    lengths: dict[int, Forecast]
-    answers: list[Answer]
-    failed: list[Answer]
-    best: Answer | None
-
-
-def budget_section(ranking: Ranking, budget: Budget) -> tuple[BudgetSection, list[Figure]]:
-    """The section, and its charts."""
+def budget_section(ranking: Ranking, budget: Budget) -> tuple[dict[str, object], list[Figure]]:
+    """The values of the section, and its charts."""
     rows = budget.rows_per_day or ranking.n_rows
     drawn, shown = _lengths(rows, budget)
     lengths = sorted({*drawn, *shown})
@@ -101,14 +75,14 @@ def budget_section(ranking: Ranking, budget: Budget) -> tuple[BudgetSection, lis
     forecasts = dict(zip(lengths, expected, strict=True))
     found = _answers(ranking, budget)
     best = next((answer for answer in found if answer.kind == "profit"), None)
-    section = BudgetSection(
-        rows,
-        budget.rows_per_day is not None,
-        {length: forecasts[length] for length in shown},
-        [answer for answer in found if answer.score is not None],
-        [answer for answer in found if answer.score is None],
-        best,
-    )
+    section = {
+        "rows": rows,
+        "is_day": budget.rows_per_day is not None,
+        "lengths": {length: forecasts[length] for length in shown},
+        "answers": [answer for answer in found if answer.score is not None],
+        "failed": [answer for answer in found if answer.score is None],
+        "best": best,
+    }
     charts = [hits_figure({length: forecasts[length] for length in drawn}, rows, budget.per_day)]
     if best is not None:
         charts.append(profit_figure(ranking, budget, best))

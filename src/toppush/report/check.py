@@ -1,10 +1,7 @@
 """The page of `toppush check`: drift since a model was fitted. It has no script at all."""
 
-from dataclasses import dataclass
-
 from markupsafe import Markup
 
-from toppush.monitor.profile import Bin
 from toppush.monitor.verdict import Checked, CheckedColumn, headline, sentences
 from toppush.report.page import date_and_versions, source, templates
 
@@ -12,15 +9,6 @@ MAX_COLUMNS = 200
 """Columns in the table of all."""
 MAX_SHOWN = 12
 """Columns of which the page shows the distribution of values."""
-
-
-@dataclass(frozen=True)
-class BinBars:
-    """A bin, and the lengths of its bars before and now in percent."""
-
-    bin: Bin
-    before: float
-    now: float
 
 
 def watch_page(found: Checked, *, data: str, model: str | None = None, before: str = "") -> str:
@@ -59,18 +47,11 @@ def watch_page(found: Checked, *, data: str, model: str | None = None, before: s
         more=sentences(found),
         found=found,
         columns=found.columns[:MAX_COLUMNS],
-        shown=[(column, bars(column.bins)) for column in shown[:MAX_SHOWN]],
-        points=bars(found.bins),
+        shown=shown[:MAX_SHOWN],
         facts=facts,
         share_text=share_text,
         style=Markup(source(environment, "page.css")),
     )
-
-
-def bars(bins: list[Bin]) -> list[BinBars]:
-    """Both shares of each bin, the longest bar being 100."""
-    longest = max((max(each.before, each.now) for each in bins), default=0.0) or 1.0
-    return [BinBars(each, 100 * each.before / longest, 100 * each.now / longest) for each in bins]
 
 
 def share_text(column: CheckedColumn, what: str, when: str) -> str:

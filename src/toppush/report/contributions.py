@@ -16,7 +16,7 @@ from sklearn.utils import _safe_indexing
 
 from toppush.explain.columns import ColumnContributions
 from toppush.explain.contributions import highest_negatives
-from toppush.explain.reasons import NEGLIGIBLE, Explainer, Reason, where_largest
+from toppush.explain.reasons import NEGLIGIBLE, Explainer, Explanation, where_largest
 from toppush.matrices import dense
 from toppush.report.ranking import Ranking
 from toppush.types import Array, Matrix, Where
@@ -26,8 +26,6 @@ N_CURVES, N_CATEGORIES = 6, 20
 SAMPLED = 2000
 """Rows over which the mean size of contributions is taken."""
 N_REASON_ROWS, N_BARS = 10, 4
-MAX_REASON = 90
-"""Characters of a column and its value."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -306,34 +304,19 @@ def _curve(name: str, curve: Any, categories: Sequence[str] | None) -> ColumnCur
 
 
 @dataclass(frozen=True)
-class ReasonBar:
-    """A column with its value, its contribution, and the length of its bar in percent."""
-
-    text: str
-    amount: float
-    length: float
-
-
-@dataclass(frozen=True)
-class ReasonCard:
-    """A row of the ranking and its bars."""
-
-    rank: int
-    number: int
-    score: float
-    positive: bool
-    usual: bool
-    """Whether the bars compare with all training rows, as nothing raises it above the others."""
-    bars: list[ReasonBar]
-    held_back: ReasonBar | None
-
-
-@dataclass(frozen=True)
 class Reasons:
     """The columns that raise the scores of the first rows."""
 
-    cards: list[ReasonCard]
+    explanations: list[Explanation]
+    """With row numbers of the ranked rows."""
+    positive: list[bool]
     compared_with: str
+
+    @property
+    def longest(self) -> float:
+        """The largest contribution, whose bar is the longest."""
+        shown = (reason.contribution for why in self.explanations for reason in why.main)
+        return max(shown, default=1.0)
 
 
 def reasons_of(
@@ -353,25 +336,4 @@ def reasons_of(
     first = ranking.order[:N_REASON_ROWS]
     explainer = Explainer(columns, reference, N_BARS)
     explanations = list(explainer(_safe_indexing(X, first), first, ranking.score[first]))
-    longest = max((reason.contribution for why in explanations for reason in why.main), default=1.0)
-    cards = [
-        ReasonCard(
-            rank,
-            why.row + 1,
-            why.score,
-            bool(ranking.positive[why.row]),
-            bool(why.main) and not why.raised_by,
-            [_bar(reason, longest) for reason in why.main],
-            _bar(why.held_back[0], longest) if why.held_back else None,
-        )
-        for rank, why in enumerate(explanations, 1)
-    ]
-    return Reasons(cards, compared_with)
-
-
-def _bar(reason: Reason, longest: float) -> ReasonBar:
-    text = reason.label
-    text = text if len(text) <= MAX_REASON else f"{text[: MAX_REASON - 1]}…"
-    return ReasonBar(
-        text, reason.contribution, float(np.round(100 * abs(reason.contribution) / longest, 1))
-    )
+    return Reasons(explanations, ranking.positive[first].tolist(), compared_with)

@@ -334,8 +334,11 @@ def _cell(value: object) -> TableCell:
         return TableCell(MISSING, number)
     if isinstance(value, bool):
         return TableCell(str(value).lower(), number=False)
-    text = as_string(value) or MISSING
-    return TableCell(text if len(text) <= MAX_TEXT else text[: MAX_TEXT - 1] + "…", number)
+    return TableCell(_shortened(as_string(value) or MISSING), number)
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= MAX_TEXT else text[: MAX_TEXT - 1] + "…"
 
 
 @dataclass(frozen=True)
@@ -405,6 +408,7 @@ def _render(context: dict[str, object], drawn: Sequence[figures.Figure]) -> str:
     environment = templates()
     environment.policies["json.dumps_kwargs"] = {"allow_nan": False, "separators": (",", ":")}
     environment.filters |= {"count": count, "number": _number, "amount": _amount, "money": _money}
+    environment.filters["shortened"] = _shortened
     scripts = [figures.browser_library(), source(environment, "page.js")]
     scripts = [script.replace("</script", r"<\/script") for script in scripts]
     return environment.get_template("page.html.jinja").render(
