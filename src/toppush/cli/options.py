@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from toppush.system.reading import KINDS, part_paths
+from toppush.system.reading import FORMATS, part_paths
 from toppush.system.writing import same_file
 
 if TYPE_CHECKING:
@@ -180,7 +180,7 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON i
 format_option = click.option(
     "--format",
     "kind",
-    type=click.Choice(list(KINDS)),
+    type=click.Choice(list(FORMATS)),
     help="Format of the data [default: from the file name's ending].",
 )
 label_option = click.option(

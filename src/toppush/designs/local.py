@@ -1,4 +1,4 @@
-"""Row blocks of this process, asked one after another or by a pool of threads."""
+"""Row blocks of this process, asked in turn or by a pool of threads."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -8,7 +8,7 @@ from functools import cache, partial, reduce
 from itertools import pairwise
 from operator import add
 from threading import RLock
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
 import numpy as np
 from joblib import cpu_count
@@ -24,12 +24,10 @@ from toppush.designs.rows import Rows, Scaling, Tally
 from toppush.system.threads import check_cancelled
 from toppush.types import Array, Mask, Matrix, Where
 
-Answer = TypeVar("Answer")
-"""What a block answers."""
 ENTRIES_PER_THREAD = 1 << 22
 """Below this many stored entries a second thread costs more than it saves."""
 SMALL, HARDLY_SPARSE = 1_000_000, 0.1
-"""Entries of a matrix, zeros counted, and stored share from which it is held as an array."""
+"""Entries of a matrix up to which, and density from which, it is stored as an array."""
 WIDE = 5_000
 """Columns from which empty ones are looked for."""
 USUAL = 2.0**32
@@ -39,7 +37,7 @@ FAR_OFF = 1024.0
 
 
 class BlockDesign(Design):
-    """Blocks of this process in the order of the rows, asked one after another."""
+    """Blocks of this process in the order of the rows, asked in turn."""
 
     def __init__(self, blocks: list[Block], arrays: Arrays = NUMPY) -> None:
         self.blocks, self.arrays = blocks, arrays
@@ -60,21 +58,19 @@ class BlockDesign(Design):
     def passes(self) -> float:
         return (self._entries_read() - self._read_before) / max(self.n_entries, 1)
 
-    def each(self, function: Callable[..., Answer], *arguments: object) -> list[Answer]:
+    def each(self, function: Any, *arguments: Any) -> list[Any]:
         check_cancelled()
         return [function(block, *arguments) for block in self.blocks]
 
-    def sum(self, function: Callable[..., Answer], *arguments: object) -> Answer:
+    def sum(self, function: Any, *arguments: Any) -> Any:
         answers = self.each(function, *arguments)
         return answers[0] if len(answers) == 1 else reduce(partial(by_entry, add), answers)
 
-    def max(
-        self, function: Callable[..., tuple[float, ...]], *arguments: object
-    ) -> tuple[float, ...]:
+    def max(self, function: Any, *arguments: Any) -> tuple[float, ...]:
         answers = self.each(function, *arguments)
         return answers[0] if len(answers) == 1 else tuple(map(max, zip(*answers, strict=True)))
 
-    def scatter(self, function: Callable[..., object], vector: Array) -> None:
+    def scatter(self, function: Any, vector: Array) -> None:
         first = 0
         for block in self.blocks:
             last = first + block.rows.shape[0]
@@ -82,8 +78,8 @@ class BlockDesign(Design):
             first = last
 
 
-def quietly(function: Callable[..., Answer], block: Block, *arguments: object) -> Answer:
-    """`function(block, *arguments)` without NumPy's warnings, whose state each thread has apart."""
+def quietly(function: Any, block: Block, *arguments: Any) -> Any:
+    """`function(block, *arguments)` without NumPy's warnings, which are set for each thread."""
     with np.errstate(all="ignore"):
         return function(block, *arguments)
 
@@ -147,7 +143,7 @@ class LocalDesign(BlockDesign):
     def narrow(self, weights: Array) -> Array:
         return weights if self._columns is None else weights[self._columns]
 
-    def each(self, function: Callable[..., Answer], *arguments: object) -> list[Answer]:
+    def each(self, function: Any, *arguments: Any) -> list[Any]:
         check_cancelled()
         if len(self.blocks) == 1:  # asked a hundred times in a small fit
             return [function(self.blocks[0], *arguments)]
@@ -213,7 +209,7 @@ def _blas() -> ThreadpoolController:
 
 # Designs of several threads may be open at once, and the limit belongs to the process: the first
 # one sets it, the last one restores what was there.
-_holding = RLock()  # a garbage collection may release within a hold
+_holding = RLock()  # a garbage collection may release while this thread holds it
 _holders: list[Any] = []
 
 

@@ -26,7 +26,7 @@ from toppush.models.linear import TopPush
 from toppush.models.linear_cv import TopPushCV
 from toppush.modeltypes.base import require_folds
 from toppush.modeltypes.linear import Linear
-from toppush.system.reading import DataError, kind_of, part_paths
+from toppush.system.reading import DataError, format_of, part_paths
 from toppush.tables.columns import Columns, LearnedPart, merge
 from toppush.tables.ids import caution, id_like
 from toppush.tables.labels import LabelRule, Value, caution_blanks, choose, count, count_blanks
@@ -165,7 +165,7 @@ def fit_parts(
     fingerprints = "".join(part.fingerprint for part in summaries)
     data = {
         "file": Path(where).name,
-        "kind": kind_of(Path(paths[0]), kind),
+        "kind": format_of(Path(paths[0]), kind),
         "fingerprint": hashlib.blake2b(fingerprints.encode(), digest_size=16).hexdigest(),
         "rows": sum(part.n_rows for part in summaries),
         "positives": n_positives,

@@ -20,7 +20,7 @@ UNPACKERS: dict[str, Callable[[BinaryIO], object]] = {
 }
 UNREADABLE = (EOFError, OSError, lzma.LZMAError, zlib.error)
 """What reading a damaged or truncated file may raise."""
-KINDS = {
+FORMATS = {
     "csv": (".csv", ".tsv", ".tab"),
     "parquet": (".parquet", ".pq"),
     "arrow": (".arrow", ".feather", ".ipc"),
@@ -28,7 +28,7 @@ KINDS = {
     "npz": (".npz",),
     "npy": (".npy",),
 }
-SUFFIXES = {suffix: kind for kind, suffixes in KINDS.items() for suffix in suffixes}
+SUFFIXES = {suffix: name for name, suffixes in FORMATS.items() for suffix in suffixes}
 TEXT = {"csv", "libsvm"}
 """Formats that may be compressed as a whole."""
 PART = 1 << 20
@@ -84,22 +84,22 @@ class DataError(ValueError):
         return type(self)(self.message, file=file, line=self.line, row=row, column=self.column)
 
 
-def kind_of(path: Path, wanted: str | None = None) -> str:
+def format_of(path: Path, wanted: str | None = None) -> str:
     """The format of a file: the one wanted, or by its name's ending."""
     if wanted is not None:
         return wanted
     packed = path.suffix.lower() in UNPACKERS
     ending = (path.with_suffix("") if packed else path).suffix.lower()
-    kind = SUFFIXES.get(ending)
-    if kind is None:
+    file_format = SUFFIXES.get(ending)
+    if file_format is None:
         raise DataError(
             f"the ending {''.join(path.suffixes[-2:])!r} is none of {', '.join(SUFFIXES)}; name "
-            f"the format ({', '.join(KINDS)}) with --format.",
+            f"the format ({', '.join(FORMATS)}) with --format.",
             file=path,
         )
-    if packed and kind not in TEXT:
-        raise DataError(f"a {kind} file is read as it is; unpack it first.", file=path)
-    return kind
+    if packed and file_format not in TEXT:
+        raise DataError(f"a {file_format} file is read as it is; unpack it first.", file=path)
+    return file_format
 
 
 def unpacked(path: Path, file: BinaryIO) -> BinaryIO:
@@ -152,7 +152,7 @@ def _holds_rows(path: Path) -> bool:
     if not path.is_file() or path.name.startswith((".", "_")):
         return False
     try:
-        return bool(kind_of(path))
+        return bool(format_of(path))
     except DataError:
         return False
 

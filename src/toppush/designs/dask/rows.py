@@ -187,8 +187,8 @@ class DaskRows(PlacedRows):
     def map_parts(self, function: Callable[..., T], vectors: Sequence[Any], *more: Any) -> list[T]:
         n_parts = self.lazy.numblocks[0]
         parts = [[None] * n_parts if vector is None else vector.to_delayed() for vector in vectors]
-        asked = dask.delayed(function)
-        return list(dask.compute(*(asked(*part, *more) for part in zip(*parts, strict=True))))
+        sent = dask.delayed(function)
+        return list(dask.compute(*(sent(*part, *more) for part in zip(*parts, strict=True))))
 
     def folds(self, cv: Any, positive: Lazy) -> list[tuple[Lazy, Lazy]]:
         n_folds = self.number_of_folds(cv)

@@ -6,7 +6,7 @@ over the rows comes back as floats, all of an answer's in one transfer.
 
 import math
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import cached_property
 from typing import Any, Self
 
@@ -16,7 +16,7 @@ from scipy import sparse
 
 from toppush.designs.arrays import Arrays
 from toppush.designs.blocks import Block
-from toppush.designs.local import Answer, BlockDesign, by_entry
+from toppush.designs.local import BlockDesign, by_entry
 from toppush.designs.placing import HostRows, scores_of
 from toppush.designs.rows import Rows, Scaling, Tally, exact_rows_in, gram_by_parts
 from toppush.designs.torch.arrays import Tensor, arrays_on
@@ -321,25 +321,24 @@ class TorchDesign(BlockDesign):
             rows: Any = self.blocks[0].original
             raise no_room(rows.n_bytes, rows.values.device) from error[1]
 
-    def sum(self, function: Callable[..., Answer], *arguments: object) -> Answer:
+    def sum(self, function: Any, *arguments: Any) -> Any:
         return fetched(super().sum(function, *arguments), self.arrays)
 
-    def max(
-        self, function: Callable[..., tuple[float, ...]], *arguments: object
-    ) -> tuple[float, ...]:
-        return fetched(super().max(function, *arguments), self.arrays)
+    def max(self, function: Any, *arguments: Any) -> tuple[float, ...]:
+        floats: tuple[float, ...] = fetched(super().max(function, *arguments), self.arrays)
+        return floats
 
-    def top_of(self, function: Callable[..., Tensor], count: int) -> tuple[float, float]:
+    def top_of(self, function: Any, count: int) -> tuple[float, float]:
         numbers = function(self.blocks[0])
         greatest = torch.topk(numbers, min(count + 1, len(numbers)), sorted=False).values
         lowest = greatest.amin()  # the first that is not of the top
         level, excess = self.arrays.floats([lowest, (greatest - lowest).sum()])
         return level + excess / count, level
 
-    def scatter(self, function: Callable[..., object], vector: Array) -> None:
+    def scatter(self, function: Any, vector: Array) -> None:
         super().scatter(function, self.arrays.asarray(vector))
 
-    def gather(self, function: Callable[..., Array], *arguments: object) -> Array:
+    def gather(self, function: Any, *arguments: Any) -> Array:
         return self.arrays.to_host(function(self.blocks[0], *arguments))
 
     def widen(self, weights: Any) -> Array:
@@ -355,15 +354,14 @@ def _room(free: float, rows: Any) -> float:
     return math.inf if free >= wanted else max(free, 0.0) / wanted * rows.n_entries
 
 
-def fetched(answer: Answer, arrays: Arrays) -> Answer:
+def fetched(answer: Any, arrays: Arrays) -> Any:
     """The answer with its numbers as floats, fetched together; vectors stay."""
     waiting: list[Tensor] = []
     by_entry(lambda entry: waiting.append(entry) if _is_number(entry) else None, answer)
     if not waiting:
         return answer
     numbers = iter(arrays.floats(waiting))
-    whole: Answer = by_entry(lambda entry: next(numbers) if _is_number(entry) else entry, answer)
-    return whole
+    return by_entry(lambda entry: next(numbers) if _is_number(entry) else entry, answer)
 
 
 def _is_number(entry: Any) -> bool:

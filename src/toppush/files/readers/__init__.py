@@ -8,7 +8,7 @@ from toppush.files.readers.arrow import ArrowReader, ParquetReader
 from toppush.files.readers.base import Reader
 from toppush.files.readers.csv import CsvReader
 from toppush.files.readers.matrices import LibsvmReader, NpyReader, NpzReader
-from toppush.system.reading import kind_of, require_file
+from toppush.system.reading import format_of, require_file
 
 __all__ = ["READERS", "FileOrReader", "Reader", "reading"]
 
@@ -31,6 +31,6 @@ def reading(rows: FileOrReader, kind: str | None = None) -> Iterator[Reader]:
         yield rows
         return
     path = require_file(Path(rows))
-    kind = kind_of(path, kind)
+    kind = format_of(path, kind)
     with READERS[kind](path, kind) as reader:
         yield reader
