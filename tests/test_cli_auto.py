@@ -332,7 +332,7 @@ def test_an_export_that_fails_leaves_no_model(folder, tmp_path, monkeypatch):
         (lambda ranker: setattr(ranker, "raw_", ["nobody"]), "together"),
         (lambda ranker: ranker.members_.update(trees=LogisticRegression()), "can hold"),
         (lambda ranker: ranker.members_.update(trees=ranker), "can hold"),
-        (lambda ranker: ranker.members_["trees"].texts_.append("x"), "no LightGBM text"),
+        (lambda ranker: ranker.members_["trees"].texts_.append("x"), "no LightGBM model"),
         (lambda ranker: setattr(ranker.members_["forest"], "right_", _ones(ranker)), "no tree"),
         (lambda ranker: _curves(ranker)["levels"].fill(60), "weights"),
         (lambda ranker: _curves(ranker).update(sizes=np.array([1])), "values"),

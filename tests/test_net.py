@@ -138,7 +138,7 @@ def test_the_threshold_is_the_mean_of_the_top_out_of_fold(rows):
 def test_out_of_fold_scores_are_by_members_that_left_the_row_out(rng, monkeypatch):
     """Labels are noise, and training goes on: what was seen is learnt, what was not is not."""
     evaluations = count()
-    monkeypatch.setattr(net_training.Training, "evaluate", lambda self: next(evaluations))
+    monkeypatch.setattr(net_training.NetTraining, "evaluate", lambda self: next(evaluations))
     X, y = rng.normal(size=(200, 10)), np.arange(200) % 2 == 0
     model = small(n_members=4, max_steps=200, hidden=(64,), learning_rate=1e-2)
     assert model.fit(X, y).score(X, y) > 0.9
@@ -243,7 +243,7 @@ def test_an_interrupt_leaves_the_last_fit(fitted, rows, monkeypatch):
     def interrupted(self, done):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(net_training.Training, "step", interrupted)
+    monkeypatch.setattr(net_training.NetTraining, "step", interrupted)
     with pytest.raises(KeyboardInterrupt):
         fitted.set_params(n_jobs=2).fit(X[:, :2], y)
     assert torch.get_num_threads() == n_jobs

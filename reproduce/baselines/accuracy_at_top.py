@@ -160,8 +160,8 @@ class AccuracyAtTop(WeightedRanker):
 
     def _solve(self, task: Task) -> tuple[Solution, float]:
         kept = np.flatnonzero(task.row_weights)
-        basis = Basis.of(task.rows.subset(kept).exact(), task.form.scale)
-        sign, weight = np.where(task.given.positive[kept], 1.0, -1.0), task.row_weights[kept]
+        basis = Basis.of(task.rows.subset(kept).exact(), task.scaling.scale)
+        sign, weight = np.where(task.training.positive[kept], 1.0, -1.0), task.row_weights[kept]
         machines = ShiftedMachines(basis.rows, sign, float(self.C) * weight)
         share = float(weight[sign > 0.0].sum() / weight.sum())
         quantile = Quantile(weight, share if self.tau is None else float(self.tau))
@@ -176,7 +176,7 @@ class AccuracyAtTop(WeightedRanker):
             partial(solve, max_iter=self.max_iter),
             tol=self.tol,
             n_jobs=task.design.n_jobs,
-            callback=task.watch,
+            callback=task.callback,
         )
         self.feasible_ = search.best.miss == 0.0
         weights = task.design.narrow(basis.widen(solution.weights))

@@ -41,7 +41,7 @@ class PairRanker(WeightedRanker):
         design = task.design
         require_pairs(design.n_pos, design.n_neg, self.max_pairs, bytes_per_pair)
         problem = TopPushProblem(design, PAIR_LOSSES[self.loss], lam)
-        limits = Limits(self.tol, self.max_iter, task.watch)
+        limits = Limits(self.tol, self.max_iter, task.callback)
         return problem, TwoClasses(design, task.row_weights), limits
 
 
@@ -197,5 +197,5 @@ class SparseInfinitePush(PairRanker):
         needed, ratio = BYTES_PER_PAIR["admm"], float(self.l1_ratio)
         problem, both, limits = self._problem(task, float(self.lam), needed)
         l2 = task.ridge(problem.lam * (1.0 - ratio)) if ratio < 1.0 else 0.0
-        penalty = ElasticNet(problem.lam * ratio * task.form.scale, l2)
+        penalty = ElasticNet(problem.lam * ratio * task.scaling.scale, l2)
         return alternate(problem, both, penalty, limits), problem.at_zero()

@@ -152,7 +152,7 @@ class PNormPush(WeightedRanker):
     def _solve(self, task: Task) -> tuple[Solution, float]:
         both = TwoClasses(task.design, task.row_weights)
         problem = PNormProblem(both, PUSH_NORMS[self.loss], float(self.p), task.ridge(self.lam))
-        solution = minimise(problem, Limits(self.tol, self.max_iter, task.watch))
+        solution = minimise(problem, Limits(self.tol, self.max_iter, task.callback))
         return solution, float(LOSSES[self.loss].value(np.zeros(1))[0])
 
 

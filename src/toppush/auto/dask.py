@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import validate_data
 
 from toppush.auto.dask_folds import DaskFolds, Lazy, as_numbers
-from toppush.auto.linear import TOL, Features, TopLinear
+from toppush.auto.linear import TOL, LinearFeatures, TopLinear
 from toppush.auto.members import EFFORTS, FitData, FittedMember
 from toppush.designs import BACKENDS, backend_of, place
 from toppush.folds.scores import PER_ROW, FoldScores, Part, in_order, mean_over_fits, top_mean
@@ -217,7 +217,7 @@ class LinearTrainer(Trainer):
     def _represent(self, form: str) -> Represented:
         """The rows in a representation, which the workers keep for other fits."""
         if form not in self.represented:
-            features = Features.of(self.few, form)
+            features = LinearFeatures.of(self.few, form)
             sizes, curves = self.rows.sizes, features.curves
             if curves is None:
                 factor = np.asarray(1.0 / np.where(sizes > 0.0, sizes, 1.0))

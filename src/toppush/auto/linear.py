@@ -44,7 +44,7 @@ PENALTIES: dict[str, tuple[Penalty, ...]] = {
 against a mean loss, and the share of negatives in the top of `TopPush`."""
 MOST_STEPS = 100
 FEW_NUMBERS, FEW_ENTRIES = 200, 1_000_000
-"""Features, and entries of all rows, up to which Newton's method is faster."""
+"""LinearFeatures, and entries of all rows, up to which Newton's method is faster."""
 TINY, LARGEST_STEP, STILL = 1e-9, 5.0, 1e-3
 """Of that method: added to the diagonal of its matrix, the greatest change of a weight in a step,
 and the change at which it ends."""
@@ -149,7 +149,7 @@ class TopLinear(CrossFitted):
             rows, folds = self._read_training(X, y, sample_weight)
             search = self._search(rows, folds)
             form, penalty = search.settings[search.best]
-            features = Features.of(rows, form)
+            features = LinearFeatures.of(rows, form)
             scores = search.unseen(self.loss, rows, folds)
             weights, shift = fit_weights(self.loss, features.matrix, rows, penalty)
             self.form_, self.penalty_ = form, list(penalty)
@@ -193,7 +193,7 @@ class TopLinear(CrossFitted):
         folds = [(counted[train], counted[held]) for train, held in places]
         return WeightedRows(X, positive, weight, categorical), folds
 
-    def _search(self, rows: "WeightedRows", folds: Folds) -> "Search":
+    def _search(self, rows: "WeightedRows", folds: Folds) -> "SettingSearch":
         """Held-out scores of some rows by each setting, and again for each turn."""
         where = some_rows(rows.positive, SEARCH_ROWS)
         some, parts = rows.part(where), [within(fold, where) for fold in folds]
@@ -204,13 +204,13 @@ class TopLinear(CrossFitted):
         settings, scores, inner = [], [], []
         inner_folds = [self._inner(parts, turn, some.positive) for turn in turns]
         for form in self._forms(rows):
-            matrix = Features.of(some, form).matrix
+            matrix = LinearFeatures.of(some, form).matrix
             for penalty in PENALTIES[self.loss]:
                 settings.append((form, penalty))
                 fits = CachedFits(self.loss, matrix, some, penalty)
                 scores.append(fits.held_scores(parts))
                 inner.append([fits.held_scores(own) for own in inner_folds])
-        return Search(settings, np.array(scores), np.array(inner), some)
+        return SettingSearch(settings, np.array(scores), np.array(inner), some)
 
     def _inner(self, folds: Folds, turn: Turn, positive: Mask) -> Folds:
         """Folds that choose in a turn, see `FEW_OF_A_CLASS`."""
@@ -250,7 +250,7 @@ class WeightedRows:
 
 
 @dataclass(frozen=True)
-class Features:
+class LinearFeatures:
     """The features made of the columns, and how."""
 
     matrix: Matrix
@@ -259,7 +259,7 @@ class Features:
     """Ratio of the weight of a column to that of its feature."""
 
     @classmethod
-    def of(cls, rows: WeightedRows, form: str) -> "Features":
+    def of(cls, rows: WeightedRows, form: str) -> "LinearFeatures":
         """From training rows; no labels are used, so folds may share it."""
         if form == "scaled":
             largest = np.ravel(dense(abs(rows.X).max(axis=0)))
@@ -271,7 +271,7 @@ class Features:
 
 
 @dataclass(frozen=True)
-class Search:
+class SettingSearch:
     """Held-out scores of some rows by each setting: a representation and a penalty."""
 
     settings: list[tuple[str, Penalty]]
@@ -297,7 +297,7 @@ class Search:
 
     def unseen(self, loss: str, rows: WeightedRows, folds: Folds) -> Array:
         """Scores of all held-out rows by settings chosen without them."""
-        matrix_of = cache(lambda form: Features.of(rows, form).matrix)
+        matrix_of = cache(lambda form: LinearFeatures.of(rows, form).matrix)
         best, turns = self.best, itertools.count()
 
         def scores_by(place: int, turn: Turn) -> Array:

@@ -42,39 +42,35 @@ SHARED: Constraints = {
 
 
 class Task(NamedTuple):
-    """What a solver of a baseline is given: the rows in a usual form."""
+    """The arguments of a baseline's solver: well-scaled rows."""
 
     design: LocalDesign
-    given: TrainingRows
+    training: TrainingRows
     rows: LocalRows
-    """Those of the design."""
-    form: Scaling
-    """In which they are."""
-    watch: Callback | None
+    """The scaled rows of the design."""
+    scaling: Scaling
+    callback: Callback | None
 
     @property
     def row_weights(self) -> Array:
-        """A weight for each row."""
-        weight = self.given.sample_weight
-        return np.ones(len(self.given.positive)) if weight is None else weight
+        """The weight of each row, 1 if there are none."""
+        weight = self.training.sample_weight
+        return np.ones(len(self.training.positive)) if weight is None else weight
 
     def ridge(self, lam: float) -> float:
-        """What lam/2 |w|^2 is to the solver's weights: lam scale^2.
-
-        Refused if it is no number of full precision.
-        """
-        scale = self.form.scale
-        found = float(lam) * scale * scale
-        if not np.finfo(np.float64).tiny <= found < np.inf:
+        """The penalty on the weights of scaled rows: lam scale^2, or an error if it overflows."""
+        scale = self.scaling.scale
+        penalty = float(lam) * scale * scale
+        if not np.finfo(np.float64).tiny <= penalty < np.inf:
             raise ValueError(
-                f"X has entries of size {1.0 / scale:.1g}, which beside a penalty of {lam:.3g} on "
-                "the weights overflow; scale the features first, such as by MaxAbsScaler."
+                f"X has entries of size {1.0 / scale:.1g}, which overflow with a penalty of "
+                f"{lam:.3g} on the weights; scale the features first, such as by MaxAbsScaler."
             )
-        return found
+        return penalty
 
 
 class BaselineRanker(LinearRanker):
-    """Fit of a published linear ranker; a subclass gives `_solve`, and its `fit`."""
+    """A published linear ranker; a subclass defines `_solve` and `fit`."""
 
     tol: float
     max_iter: int
@@ -82,44 +78,53 @@ class BaselineRanker(LinearRanker):
     verbose: int = 0
 
     _remedy: ClassVar[str] = "Lower lam, or raise C, to let the losses count for more."
-    """What to do if the weights are no better than zero."""
+    """Advice if the weights are no better than zero."""
 
     def _solve(self, task: Task) -> tuple[Solution, float]:
-        """The solution over the design's features, and the objective of weights of zero."""
+        """The solution for the design's features, and the objective of weights of zero."""
         raise NotImplementedError
 
     def _most_steps(self) -> int | None:
-        """Iterations that callbacks hear of at most, None if that is open."""
+        """Maximum number of iterations, None if unknown."""
         return self.max_iter
 
     def _fit(self, X: Matrix, y: Labels, sample_weight: ArrayLike | None) -> Self:
         with unchanged_on_failure(self):
-            given = read_local_rows(self, X, y, sample_weight)
-            tasks = given.tasks(self, self._most_steps())
+            training = read_local_rows(self, X, y, sample_weight)
+            tasks = training.tasks(self, self._most_steps())
             observer = FitObserver(self.verbose, self.tol, tasks)
-            solution, at_zero = self._solve_usual(given, observer.watch)
+            solution, at_zero = self._solve_scaled(training, observer.watch)
             observer.end(solution)
-            self._keep(solution, given.classes)
+            self._keep(solution, training.classes)
         warn_if_unfinished(solution)
         self._warn_if_zero(at_zero)
         if tasks is not None:
             tasks.end()
         return self
 
-    def _solve_usual(self, given: TrainingRows, watch: Callback | None) -> tuple[Solution, float]:
-        """The solution for the rows as given, found on rows in a usual form.
+    def _solve_scaled(
+        self, training: TrainingRows, callback: Callback | None
+    ) -> tuple[Solution, float]:
+        """The solution for the original rows, computed on well-scaled rows.
 
-        The problems see differences of scores alone, so a shift of all rows changes nothing.
+        The problems depend on differences of scores alone, so a shift of all rows changes nothing.
         """
-        X, form = well_scaled(given.rows.original)
+        X, scaling = well_scaled(training.rows.original)
         rows = LocalRows(X)
-        design = rows.design(given.positive, given.sample_weight, n_jobs=self.n_jobs)
-        # What overflows proves nothing, and no solver keeps it.
+        design = rows.design(training.positive, training.sample_weight, n_jobs=self.n_jobs)
+
+        def unscaled(history: tuple[Iteration, ...], weights: Array, threshold: float) -> bool:
+            assert callback is not None
+            return callback(history, *unscale(scaling, weights, threshold))
+
+        # Solvers discard what overflows.
         with design, np.errstate(over="ignore", invalid="ignore"):
-            require_both(design, given.classes)
-            found, at_zero = self._solve(Task(design, given, rows, form, watched(watch, form)))
-        weights, threshold = unscale(form, design.widen(found.weights), found.threshold)
-        return replace(found, weights=weights, threshold=threshold), at_zero
+            require_both(design, training.classes)
+            report = None if callback is None else unscaled
+            solution, at_zero = self._solve(Task(design, training, rows, scaling, report))
+        weights = design.widen(solution.weights)
+        weights, threshold = unscale(scaling, weights, solution.threshold)
+        return replace(solution, weights=weights, threshold=threshold), at_zero
 
     def _warn_if_zero(self, at_zero: float) -> None:
         solution = self.solution_
@@ -134,27 +139,16 @@ class BaselineRanker(LinearRanker):
             )
 
 
-def watched(watch: Callback | None, form: Scaling) -> Callback | None:
-    """A watcher that is told of the rows as they were given."""
-    if watch is None:
-        return None
-
-    def tell(history: tuple[Iteration, ...], weights: Array, threshold: float) -> bool:
-        return watch(history, *unscale(form, weights, threshold))
-
-    return tell
-
-
 def read_local_rows(
     estimator: LinearRanker, X: Matrix, y: Labels, sample_weight: ArrayLike | None
 ) -> TrainingRows:
-    """Validate what a baseline is given; it is in this process, or refused."""
+    """Validate the arguments of a fit, which must be in this process."""
     refuse_elsewhere(estimator, X=X, y=y, sample_weight=sample_weight)
     return read_training(estimator, X, y, sample_weight)
 
 
 class WeightedRanker(BaselineRanker):
-    """A ranker whose problem says what the weight of a row means."""
+    """A baseline whose problem supports sample weights."""
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Matrix, y: Labels, sample_weight: ArrayLike | None = None) -> Self:
@@ -168,7 +162,7 @@ class WeightedRanker(BaselineRanker):
         y : array of shape (n_samples,)
             Two classes, of which `positive` names the one to rank first.
         sample_weight : array of shape (n_samples,), optional
-            See the class for what a weight means; a row of weight zero is out.
+            Their meaning is described in the class; a row of weight 0 is left out.
 
         Returns
         -------

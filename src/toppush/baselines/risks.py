@@ -1,7 +1,7 @@
-"""Risks of a ranking as functions of the scores, each with the cut it gives to the solver.
+"""Risks of a ranking as functions of the scores, with their cuts for the solver.
 
 Positives' scores s_i (i = 1..m), negatives' scores t_j (j = 1..n), t_(r) the r-th highest of
-them. A cut costs O((m + n) log(m + n)); no pair is ever written down.
+them. A cut costs O((m + n) log(m + n)); pairs are never formed.
 """
 
 from dataclasses import dataclass
@@ -41,8 +41,8 @@ class PairHinge:
             within_negatives, within_positives = _weigh_pairs(limits, costs, negatives, shares)
         else:
             within_positives, within_negatives = _weigh_pairs(-negatives, shares, -limits, costs)
-        pull = costs * within_positives
-        return Cut(float(pull.sum()), -pull, shares * within_negatives)
+        weights = costs * within_positives
+        return Cut(float(weights.sum()), -weights, shares * within_negatives)
 
 
 def _weigh_pairs(
@@ -51,7 +51,7 @@ def _weigh_pairs(
     """`weigh_across` with the table in any order."""
     rising = np.argsort(entries)
     below, above = weigh_across(entries[rising], entry_weights[rising], needles, needle_weights)
-    return below, _spread(above, rising, len(entries))
+    return below, _scatter(above, rising, len(entries))
 
 
 @dataclass(frozen=True)
@@ -69,9 +69,9 @@ class OrderedHinge:
         top = highest(negatives, len(self.rank_shares))
         costs = np.full(len(positives), 1.0 / len(positives))
         within, passed = weigh_across(-negatives[top], self.rank_shares, 1.0 - positives, costs)
-        pull = costs * within
-        on_negatives = _spread(self.rank_shares * passed, top, len(negatives))
-        return Cut(float(pull.sum()), -pull, on_negatives)
+        weights = costs * within
+        on_negatives = _scatter(self.rank_shares * passed, top, len(negatives))
+        return Cut(float(weights.sum()), -weights, on_negatives)
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ class PartialAreaHinge:
         # A negative of rank k lies above the positives with more than k - 1 above them.
         passed = np.bincount(counts, minlength=self.high + 1)[::-1].cumsum()[::-1][1:]
         on_positives = np.asarray(-scale * counts, np.float64)
-        return Cut(offset, on_positives, _spread(scale * passed, top, len(negatives)))
+        return Cut(offset, on_positives, _scatter(scale * passed, top, len(negatives)))
 
     def _worst_counts(self, positives: Array, top: Array) -> Where:
         """Each positive's best count; the gain rises and falls once up to `low`, once past it."""
@@ -121,8 +121,8 @@ class AveragePrecisionHinge:
         sum_{i >= i_j} [ i / ((i + j)(i + j - 1)) + 2/n (t_j - s_i) ],
 
     and i_j rises with j (Yue et al. 2007). The sum is differences of harmonic numbers and of
-    running sums of scores, so a value costs O(1); dividing and conquering over j looks at
-    O((m + n) log n) of them where the published search looks at m n.
+    running sums of scores, so a value costs O(1); divide and conquer over j evaluates
+    O((m + n) log n) of them where the published search evaluates m n.
     """
 
     def cut(self, positives: Array, negatives: Array) -> Cut:
@@ -133,8 +133,8 @@ class AveragePrecisionHinge:
         counts = np.bincount(first, minlength=n_pos + 2)[1:-1].cumsum()
         offset = float(np.mean(counts / (np.arange(1, n_pos + 1) + counts)))
         scale = 2.0 / (n_pos * n_neg)
-        on_positives = _spread(-scale * counts, best, n_pos)
-        on_negatives = _spread(scale * (n_pos + 1 - first), worst, n_neg)
+        on_positives = _scatter(-scale * counts, best, n_pos)
+        on_negatives = _scatter(scale * (n_pos + 1 - first), worst, n_neg)
         return Cut(offset, on_positives, on_negatives)
 
 
@@ -200,8 +200,8 @@ def highest(scores: Array, count: int) -> Where:
     return np.argsort(-scores)
 
 
-def _spread(values: NDArray[Any], where: Where, size: int) -> Array:
-    """Zeros of the given size with the values put where they belong."""
-    spread = np.zeros(size)
-    spread[where] = values
-    return spread
+def _scatter(values: NDArray[Any], where: Where, size: int) -> Array:
+    """An array of zeros with the values at some positions."""
+    scattered = np.zeros(size)
+    scattered[where] = values
+    return scattered

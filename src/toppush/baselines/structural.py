@@ -1,14 +1,14 @@
 """Rankers by cutting planes: RankSVM, MAPSVM, PartialAUCSVM and OWPC.
 
-Each states its risk; the validation, the solve and the record are shared. The threshold is the
-highest score of a training negative, so a positive prediction means "above all of them".
+Each defines its risk. The threshold is the highest score of a training negative, so a positive
+prediction means "above all of them".
 """
 
 from numbers import Integral, Real
 from typing import ClassVar, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval, RealNotInt, StrOptions
 
@@ -28,7 +28,7 @@ from toppush.types import Array, Labels, Matrix
 
 
 class CuttingPlaneRanker(BaselineRanker):
-    """What the rankers by cutting planes share; a subclass gives its risk."""
+    """What rankers by cutting planes share; a subclass defines its risk."""
 
     _remedy = (
         "Raise C, or let more negatives count where the ranker has an option for it "
@@ -69,15 +69,17 @@ class CuttingPlaneRanker(BaselineRanker):
         return self._fit(X, y, None)
 
     def _solve(self, task: Task) -> tuple[Solution, float]:
-        positive, weight = task.given.positive, task.row_weights
+        positive, weight = task.training.positive, task.row_weights
         counts = weight > 0.0
         risk = self._risk(weight[positive & counts], weight[~positive & counts])
         problem = RiskProblem(task.design, risk, float(self.C), task.ridge(1.0))
-        solution = cutting_plane(problem, tol=self.tol, max_iter=self.max_iter, callback=task.watch)
+        solution = cutting_plane(
+            problem, tol=self.tol, max_iter=self.max_iter, callback=task.callback
+        )
         return solution, problem.at_zero()
 
     def _risk(self, positive_weight: Array, negative_weight: Array) -> Risk:
-        """The risk of so many rows; the weights are those of the rows that count."""
+        """The risk for the rows with these weights, all above 0."""
         raise NotImplementedError
 
 
@@ -85,8 +87,8 @@ class RankSVM(WeightedRanker, CuttingPlaneRanker):
     """Linear SVM over all pairs of a positive and a negative: the area under the ROC curve.
 
     Minimises ``1/2 |w|^2 + C mean_ij (1 - w.(x_i - z_j))_+`` over positives x_i and negatives
-    z_j. The pairs are never formed: a look at the objective costs two reads of the data and two
-    sorts of the scores; some dozens to a few hundred looks are usual.
+    z_j. The pairs are never formed: an evaluation costs two reads of the data and two sorts of the
+    scores; some dozens to a few hundred evaluations are usual.
 
     Parameters
     ----------
@@ -98,7 +100,7 @@ class RankSVM(WeightedRanker, CuttingPlaneRanker):
     n_jobs : int, optional
         Threads over blocks of rows; by default all cores, or OMP_NUM_THREADS if set.
     verbose : int, default=0
-        1 shows a line that follows the fit.
+        If 1, show progress.
     positive : optional
         The class to rank first; by default the greater of two numbers, the rarer of two strings.
 
@@ -179,8 +181,8 @@ class PartialAUCSVM(CuttingPlaneRanker):
 
     Minimises ``1/2 |w|^2 + C R(w)``, R the tight structural hinge of Narasimhan and Agarwal (KDD
     2013). With `fpr_low` = 0 that is the mean of ``(1 - w.(x_i - z_j))_+`` over all positives and
-    the highest-scored negatives. A look at the objective costs two reads of the data and one sort
-    of those negatives.
+    the highest-scored negatives. An evaluation costs two reads of the data and one sort of those
+    negatives.
 
     Parameters
     ----------
@@ -231,12 +233,7 @@ class PartialAUCSVM(CuttingPlaneRanker):
         positive: object = None,
     ) -> None:
         super().__init__(
-            C,
-            tol=tol,
-            max_iter=max_iter,
-            n_jobs=n_jobs,
-            verbose=verbose,
-            positive=positive,
+            C, tol=tol, max_iter=max_iter, n_jobs=n_jobs, verbose=verbose, positive=positive
         )
         self.fpr_low, self.fpr_high = fpr_low, fpr_high
 
@@ -249,8 +246,7 @@ class OWPC(CuttingPlaneRanker):
 
     Minimises ``1/2 |w|^2 + C mean_i sum_r v_r L_i(r)``, where L_i(r) is the r-th largest of the
     losses ``(1 - w.(x_i - z_j))_+`` of positive x_i against the negatives z_j, and the shares v
-    fall with r and sum to 1. A look at the objective costs two reads of the data and two sorts of
-    the scores, whatever the shares.
+    fall with r and sum to 1. An evaluation costs two reads of the data and two sorts of the scores.
 
     Parameters
     ----------
@@ -306,12 +302,7 @@ class OWPC(CuttingPlaneRanker):
         positive: object = None,
     ) -> None:
         super().__init__(
-            C,
-            tol=tol,
-            max_iter=max_iter,
-            n_jobs=n_jobs,
-            verbose=verbose,
-            positive=positive,
+            C, tol=tol, max_iter=max_iter, n_jobs=n_jobs, verbose=verbose, positive=positive
         )
         self.owa, self.top = owa, top
 
@@ -320,7 +311,7 @@ class OWPC(CuttingPlaneRanker):
 
 
 def rank_range(fpr_low: float, fpr_high: float, n_neg: int) -> tuple[int, int]:
-    """Negatives before the range and up to its end; a whole count survives rounding."""
+    """Number of negatives before the range and up to its end; integers survive rounding."""
     low = int(np.ceil(n_neg * fpr_low - 1e-9))
     high = max(low + 1, int(np.floor(n_neg * fpr_high + 1e-9)))
     if fpr_low >= fpr_high or high > n_neg:
@@ -335,23 +326,23 @@ def rank_shares(owa: str | ArrayLike, top: float, n_neg: int) -> Array:
     """Shares of the ranks, falling, summing to 1, without the zeros at the end."""
     if isinstance(owa, str):
         count = count_top(top, n_neg) if owa == "top" else n_neg
-        given = 1.0 / np.arange(1, count + 1) if owa == "inverse" else np.ones(count)
+        shares = 1.0 / np.arange(1, count + 1) if owa == "inverse" else np.ones(count)
     else:
-        given = _check_shares(np.asarray(owa, dtype=np.float64), n_neg)
-    shares: NDArray[np.float64] = given[: np.count_nonzero(given)]
+        shares = _check_shares(np.asarray(owa, dtype=np.float64), n_neg)
+    shares = shares[: np.count_nonzero(shares)]
     return np.asarray(shares / shares.sum())
 
 
-def _check_shares(given: Array, n_neg: int) -> Array:
-    if given.ndim != 1 or not 1 <= given.size <= n_neg:
+def _check_shares(shares: Array, n_neg: int) -> Array:
+    if shares.ndim != 1 or not 1 <= shares.size <= n_neg:
         raise ValueError(
-            f"owa has shape {given.shape}, but there are {n_neg} negatives; give one share for "
+            f"owa has shape {shares.shape}, but there are {n_neg} negatives; give one share for "
             f"each rank, 1 to {n_neg} of them."
         )
-    falls = np.isfinite(given).all() and np.all(np.diff(given) <= 0.0)
-    if not falls or given[-1] < 0.0 or given[0] <= 0.0:
+    falls = np.isfinite(shares).all() and np.all(np.diff(shares) <= 0.0)
+    if not falls or shares[-1] < 0.0 or shares[0] <= 0.0:
         raise ValueError(
-            f"owa={given!r} must start above 0, never rise and never turn negative, or the "
+            f"owa={shares!r} must start above 0, never rise and never turn negative, or the "
             "problem is not convex; sort it in falling order."
         )
-    return given
+    return shares

@@ -23,7 +23,7 @@ from toppush.models.base import (
     two_classes,
     unchanged_on_failure,
 )
-from toppush.models.curves import ColumnCurve, Curves
+from toppush.models.curves import ColumnBasis, Curves
 from toppush.models.linear import TopPush
 from toppush.models.linear_cv import TopPushCV
 from toppush.models.search import Scorer
@@ -334,7 +334,7 @@ class TopPushAdditive(LinearRanker):
     def _curves(self) -> Curves:
         parts = zip(self.values_, self.levels_, self.common_, self.missing_, strict=True)
         columns = [
-            ColumnCurve(values, int(levels), float(common), bool(missing))
+            ColumnBasis(values, int(levels), float(common), bool(missing))
             for values, levels, common, missing in parts
         ]
         return Curves(columns, self.means_)
@@ -391,5 +391,5 @@ class TopPushAdditive(LinearRanker):
 class PairChooser(TopPushCV):
     """Chooses a pair without the final fit, which is to all rows."""
 
-    def _fit_best(self, given: TrainingRows) -> None:
-        self.classes_ = given.classes
+    def _fit_best(self, training: TrainingRows) -> None:
+        self.classes_ = training.classes

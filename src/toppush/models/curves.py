@@ -1,15 +1,14 @@
-"""A curve for each column: from its values to a few numbers on which a linear ranker works.
+"""Basis functions of a curve for each column, on which a linear ranker works.
 
 A value is placed at u in [0, 1] among the quantiles of its column, so heavy tails do not matter.
-Its numbers are u itself and the hats of a binary division of [0, 1] (Schauder's functions): one
+Its features are u itself and the hats of a binary division of [0, 1] (Schauder's functions): one
 hat over all of it, two over its halves, and so on. Of each division at most one is not 0, so a
-row has about log2(n_pieces) + 1 numbers for a column. The hats shrink with their width, and a
-penalty on their weights is one on the roughness of the curve, which hats of one width side by
-side do not have.
+row has about log2(n_pieces) + 1 features for a column. The hats shrink with their width, so a
+penalty on their weights is one on the roughness of the curve; hats of one width lack this.
 
-The value that half of the rows or more share has no numbers at all, and so a sparse column stays
-sparse; all others have a 1 there. Missing values have a 1 of their own. What the training rows do
-not have, a first missing value or an unknown category, takes the mean of the column's numbers.
+The value that at least half of the rows share has no features, so a sparse column stays sparse; all
+others have a 1 there. Missing values have a 1 of their own. What the training rows do not have, a
+first missing value or an unknown category, gets the mean of the column's features.
 """
 
 from collections.abc import Sequence
@@ -24,15 +23,15 @@ from toppush.matrices import ColumnReader, ColumnValues, entries_per_row
 from toppush.types import Array, Mask, Matrix, Where
 
 PER_PIECE = 8
-"""Quantiles within a piece, by which values are placed in it."""
+"""Quantiles within a piece, between which values are interpolated."""
 SPREAD = 2.0
-"""Size of a column of many values beside an indicator, which is 1."""
+"""Size of the features of numeric columns, relative to indicators, which are 1."""
 CHUNK = 1 << 20
-"""Entries that are worked on at a time."""
+"""Entries that are transformed at a time."""
 
 
-class Cells(NamedTuple):
-    """Entries of a matrix: rows, columns, and what stands there."""
+class Entries(NamedTuple):
+    """Entries of a sparse matrix."""
 
     rows: Where
     columns: Where
@@ -40,19 +39,19 @@ class Cells(NamedTuple):
 
 
 @dataclass(frozen=True)
-class ColumnCurve:
-    """How the values of a column become numbers.
+class ColumnBasis:
+    """The features of a column.
 
     Attributes
     ----------
     values : array
-        Increasing; of a curve they lie evenly over [0, 1], of categories each has a level.
+        Increasing: quantiles of a numeric column, or the categories.
     levels : int
-        How often [0, 1] is divided; -1 for categories.
+        Number of divisions of [0, 1]; -1 for categories.
     common : float
-        The value without numbers, NaN if there is none.
+        The value without features, NaN if there is none.
     missing : bool
-        Whether missing values have a number.
+        Whether missing values have a feature.
     """
 
     values: Array
@@ -61,8 +60,8 @@ class ColumnCurve:
     missing: bool
 
     @classmethod
-    def of(cls, held: ColumnValues, pieces: int, *, categorical: bool) -> "ColumnCurve":
-        """From what the training rows hold; without pieces a straight line over their range."""
+    def of(cls, held: ColumnValues, pieces: int, *, categorical: bool) -> "ColumnBasis":
+        """From the training values; with 0 pieces a straight line over their range."""
         distinct, mass, common = held.values, held.mass, np.nan
         if len(distinct) > 1 and mass.max() >= 0.5 * mass.sum():
             most = int(np.argmax(mass))
@@ -80,12 +79,12 @@ class ColumnCurve:
 
     @property
     def has_common(self) -> bool:
-        """Whether some value has no numbers."""
+        """Whether there is a value without features."""
         return not np.isnan(self.common)
 
     @property
     def width(self) -> int:
-        """How many numbers there are."""
+        """Number of features."""
         return self._curve_width + self.missing
 
     @property
@@ -95,50 +94,50 @@ class ColumnCurve:
         return self.has_common + ((1 << self.levels) if len(self.values) > 1 else 0)
 
     def is_unseen(self, values: Array) -> Mask:
-        """Which values the training rows do not have, where none lies between two."""
-        gaps = np.isnan(values)
-        unseen = gaps & (not self.missing)
+        """Missing values and categories that the training rows do not have."""
+        missing = np.isnan(values)
+        unseen = missing & (not self.missing)
         if self.levels < 0:
-            unseen |= ~gaps & ~np.isin(values, self.values) & (values != self.common)
+            unseen |= ~missing & ~np.isin(values, self.values) & (values != self.common)
         return unseen
 
-    def cells(self, values: Array) -> Cells:
-        """The numbers of some rows; unseen values have none."""
-        gaps = np.isnan(values)
-        rows = np.flatnonzero(~gaps & (values != self.common))
+    def entries(self, values: Array) -> Entries:
+        """The features of some rows; unseen values have none."""
+        is_missing = np.isnan(values)
+        rows = np.flatnonzero(~is_missing & (values != self.common))
         parts = (self._categories if self.levels < 0 else self._curve)(rows, values[rows])
         if self.missing:
-            missing = np.flatnonzero(gaps)
+            missing = np.flatnonzero(is_missing)
             parts.append(_ones(missing, self._curve_width))
-        return Cells(*(np.concatenate(part) for part in zip(*parts, strict=True)))
+        return Entries(*(np.concatenate(part) for part in zip(*parts, strict=True)))
 
-    def _categories(self, rows: Where, values: Array) -> list[Cells]:
+    def _categories(self, rows: Where, values: Array) -> list[Entries]:
         level = np.searchsorted(self.values, values)
         level[level == len(self.values)] = 0
         known = self.values[level] == values if len(self.values) else np.zeros(len(level), bool)
-        return [Cells(rows[known], level[known], np.ones(int(known.sum())))]
+        return [Entries(rows[known], level[known], np.ones(int(known.sum())))]
 
-    def _curve(self, rows: Where, values: Array) -> list[Cells]:
+    def _curve(self, rows: Where, values: Array) -> list[Entries]:
         parts = [_ones(rows, 0)] if self.has_common else [_ones(rows[:0], 0)]
         if len(self.values) < 2:
             return parts
         place = np.interp(values, self.values, np.linspace(0.0, 1.0, len(self.values)))
         size, first = SPREAD if len(self.values) > 2 else 1.0, int(self.has_common)
-        parts.append(Cells(rows, np.full(len(rows), first), size * place))
+        parts.append(Entries(rows, np.full(len(rows), first), size * place))
         for level in range(self.levels):
             n_hats = 1 << level
             hat = np.minimum((place * n_hats).astype(np.int64), n_hats - 1)
             height = 1.0 - np.abs(2.0 * (place * n_hats - hat) - 1.0)
-            parts.append(Cells(rows, first + n_hats + hat, size / (2 * n_hats) * height))
+            parts.append(Entries(rows, first + n_hats + hat, size / (2 * n_hats) * height))
         return parts
 
 
-def _ones(rows: Where, column: int) -> Cells:
-    return Cells(rows, np.full(len(rows), column), np.ones(len(rows)))
+def _ones(rows: Where, column: int) -> Entries:
+    return Entries(rows, np.full(len(rows), column), np.ones(len(rows)))
 
 
 def _quantiles(distinct: Array, mass: Array, n_cells: int) -> Array:
-    """Distinct quantiles that share the mass evenly; all values if they are few."""
+    """Distinct quantiles of equal mass; all values if they are few."""
     if len(distinct) <= n_cells:
         return distinct
     below = np.cumsum(mass)
@@ -148,22 +147,19 @@ def _quantiles(distinct: Array, mass: Array, n_cells: int) -> Array:
 
 @dataclass(frozen=True)
 class Curves:
-    """The numbers of all columns, side by side.
+    """The features of all columns, and their means over the training rows."""
 
-    `means` are those of the training rows, which unseen values take.
-    """
-
-    columns: Sequence[ColumnCurve]
+    columns: Sequence[ColumnBasis]
     means: Array
 
     @classmethod
     def of(cls, X: Matrix, weight: Array | None, pieces: int, categorical: Mask) -> "Curves":
-        """From the training rows; no labels are asked, so folds may share it."""
+        """From the training rows; no labels are used, so folds may share it."""
         kept = np.ones(X.shape[0]) if weight is None else with_mean_one(weight)
         read = ColumnReader(X[kept > 0.0])
         kept = kept[kept > 0.0]
         columns = [
-            ColumnCurve.of(read.values(j, kept), pieces, categorical=bool(categorical[j]))
+            ColumnBasis.of(read.values(j, kept), pieces, categorical=bool(categorical[j]))
             for j in range(X.shape[1])
         ]
         starts = np.zeros(sum(column.width for column in columns))
@@ -172,21 +168,21 @@ class Curves:
 
     @property
     def starts(self) -> Where:
-        """Where the numbers of each column begin, and where the last end."""
+        """The position of the first feature of each column, and the number of all features."""
         return np.concatenate([[0], np.cumsum([column.width for column in self.columns])])
 
     @property
-    def homes(self) -> Where:
-        """The column to which each number belongs."""
+    def owners(self) -> Where:
+        """The column of each feature."""
         return np.repeat(np.arange(len(self.columns)), np.diff(self.starts))
 
     def per_column(self, weights: Array) -> sparse.csr_array:
         """The weights with a column for each column of X."""
         shape = (len(weights), len(self.columns))
-        return sparse.csr_array((weights, (np.arange(len(weights)), self.homes)), shape=shape)
+        return sparse.csr_array((weights, (np.arange(len(weights)), self.owners)), shape=shape)
 
     def arrays(self) -> dict[str, Any]:
-        """What `from_arrays` makes the same curves of: plain arrays."""
+        """Plain arrays, for `from_arrays`."""
         return {
             "values": np.concatenate([column.values for column in self.columns]),
             "sizes": np.array([len(column.values) for column in self.columns]),
@@ -197,43 +193,43 @@ class Curves:
         }
 
     @classmethod
-    def from_arrays(cls, given: dict[str, Any]) -> "Curves":
-        """What `arrays` returned, as curves again."""
-        values = np.split(given["values"], np.cumsum(given["sizes"])[:-1])
-        parts = zip(values, given["levels"], given["common"], given["missing"], strict=True)
+    def from_arrays(cls, arrays: dict[str, Any]) -> "Curves":
+        """The curves of which `arrays` were made."""
+        values = np.split(arrays["values"], np.cumsum(arrays["sizes"])[:-1])
+        parts = zip(values, arrays["levels"], arrays["common"], arrays["missing"], strict=True)
         columns = [
-            ColumnCurve(own, int(levels), float(common), bool(missing))
+            ColumnBasis(own, int(levels), float(common), bool(missing))
             for own, levels, common, missing in parts
         ]
-        return cls(columns, given["means"])
+        return cls(columns, arrays["means"])
 
     def transform(self, X: Matrix) -> sparse.csr_array:
-        """The numbers of all rows, a part of the rows at a time."""
+        """The features of all rows, computed for a part of the rows at a time."""
         step = max(int(CHUNK / entries_per_row(X)), 1)
         parts = [self._transform(X[i : i + step]) for i in range(0, max(X.shape[0], 1), step)]
         return parts[0] if len(parts) == 1 else sparse.vstack(parts, format="csr")
 
     def _transform(self, X: Matrix) -> sparse.csr_array:
-        read, found, unseen = ColumnReader(X), [], []
+        read, parts, unseen = ColumnReader(X), [], []
         for j, (column, start) in enumerate(zip(self.columns, self.starts[:-1], strict=True)):
             rows, values = read.entries(j, skip_zeros=column.common == 0.0)
-            cells = column.cells(values)
-            found.append(Cells(rows[cells.rows], cells.columns + start, cells.data))
+            entries = column.entries(values)
+            parts.append(Entries(rows[entries.rows], entries.columns + start, entries.data))
             unseen.append(_ones(rows[column.is_unseen(values)], j))
-        made = _matrix(found, (X.shape[0], len(self.means)))
-        if not any(len(cells.rows) for cells in unseen):
-            return made
-        return made + _matrix(unseen, X.shape) @ self._mean_rows()
+        features = _matrix(parts, (X.shape[0], len(self.means)))
+        if not any(len(entries.rows) for entries in unseen):
+            return features
+        return features + _matrix(unseen, X.shape) @ self._mean_rows()
 
     def _mean_rows(self) -> sparse.csr_array:
-        """The means of each column's numbers, in a row of its own."""
+        """A row for each column with the means of its features."""
         return sparse.csr_array(
             (self.means, np.arange(len(self.means)), self.starts),
             shape=(len(self.columns), len(self.means)),
         )
 
 
-def _matrix(parts: Sequence[Cells], shape: tuple[int, ...]) -> sparse.csr_array:
+def _matrix(parts: Sequence[Entries], shape: tuple[int, ...]) -> sparse.csr_array:
     """A CSR matrix without stored zeros."""
     rows, columns, data = (np.concatenate(part) for part in zip(*parts, strict=True))
     kept = data != 0.0

@@ -1,10 +1,9 @@
-"""LightGBM's model texts, read before LightGBM reads them.
+"""Validation of LightGBM's model strings before LightGBM reads them.
 
-Its parser trusts what it is given: a text with a missing "=" or a child beyond the last node lets
-it read where there is nothing, and the process dies. So the grammar of what
-`Booster.model_to_string` writes is checked here, line by line, with all counts and places, and a
-text that differs is refused. What follows the trees (importances, parameters) is no part of a
-model, and `trimmed` cuts it off.
+Its parser trusts its input: a missing "=" or a child beyond the last node makes it read out of
+bounds, and the process dies. So the grammar of the output of `Booster.model_to_string` is checked
+here, line by line, with all counts and positions, and other strings are refused. What follows the
+trees (importances, parameters) is not part of a model, and `trimmed` removes it.
 """
 
 import re
@@ -21,9 +20,9 @@ from toppush.types import Array, Where
 
 END = "end of trees\n"
 MOST_LEAVES = 1 << 17
-"""Leaves of a tree, LightGBM's own limit."""
+"""LightGBM's limit for the leaves of a tree."""
 DEEPEST = 512
-"""Steps from the root to a leaf; explanations go down by recursion."""
+"""Maximum depth; explanations use recursion."""
 INTEGER = r"-?(?:0|[1-9]\d{0,9})"
 REAL = r"-?\d{1,20}(?:\.\d{1,30})?(?:e[-+]\d{1,3})?"
 BOUND = f"(?:{REAL}|inf)"
@@ -32,9 +31,10 @@ NAME = re.compile(r"[!-<>-~]{1,1000}")
 INFO = re.compile(rf"none|\[{REAL}:{REAL}\]|{INTEGER}(?::{INTEGER})*")
 OBJECTIVE = re.compile(rf"objective=(?:custom|binary sigmoid:{REAL})")
 CATEGORICAL, DEFAULT_LEFT, MISSING_AT = 1, 2, 2
-"""Bits of a decision: a set of categories; where gaps go; and, shifted so far, what a gap is."""
-NO_GAPS, ZEROS, NANS = 0, 1, 2
-"""What counts as a gap: nothing (NaN is 0), zeros, NaN."""
+"""Bits of a decision: a set of categories; whether missing values go left; and the position of the
+bits that say which values are missing."""
+NONE_MISSING, ZEROS, NANS = 0, 1, 2
+"""Which values count as missing: none (NaN is 0), zeros, NaN."""
 
 
 class Tree(NamedTuple):
@@ -42,33 +42,33 @@ class Tree(NamedTuple):
 
     feature: Where
     threshold: Array
-    """Of numbers; of categories the place of their set."""
+    """For numbers the threshold, for categories the position of their set."""
     decision: Where
     left: Where
     right: Where
     value: Array
     sets: list[Where]
-    """The categories of each set, which go left."""
+    """The sets of categories that go left."""
 
 
 @dataclass(frozen=True)
 class Ensemble:
-    """The trees of a text, whose leaves add up to a raw score."""
+    """The trees of a model; the sum of their leaves is the raw score."""
 
     n_features: int
     trees: list[Tree]
 
 
 def trimmed(text: str) -> str:
-    """A text without what follows its trees."""
+    """A model string without what follows its trees."""
     head, found, _ = text.partition("\n" + END)
     return head + "\n" + END if found else text
 
 
 def parsed(text: str) -> Ensemble:
-    """The trees of a trimmed text; one that LightGBM would not have written is refused."""
+    """The trees of a trimmed model string; one that LightGBM would not write is refused."""
     if not text.isascii():
-        raise ModelError("its trees are no LightGBM text: it is not ASCII.")
+        raise ModelError("its trees are no LightGBM model: it is not ASCII.")
     lines = _Lines(text)
     n_features, sizes = _header(lines)
     trees = [_tree(lines, number, size) for number, size in enumerate(sizes)]
@@ -81,13 +81,13 @@ def parsed(text: str) -> Ensemble:
 
 
 class _Lines:
-    """The lines of a text, each of which is asked for."""
+    """The lines of a model string, read one after another."""
 
     def __init__(self, text: str) -> None:
         self._lines = text.split("\n")
         self._next = 0
         self.n_bytes = 0
-        """Bytes of the lines so far."""
+        """Number of bytes read."""
 
     def take(self) -> str:
         if self._next == len(self._lines):
@@ -106,45 +106,45 @@ class _Lines:
             raise _wrong("it goes on after its trees")
 
     def value(self, key: str) -> str:
-        """What follows the key of a line."""
+        """The value after the key of the next line."""
         line = self.take()
         if not line.startswith(f"{key}="):
             raise _wrong(f"{key!r} is to come, and there is {line[:40]!r}")
         return line[len(key) + 1 :]
 
     def integers(self, key: str, count: int | None, low: int, high: int) -> Where:
-        """So many whole numbers, each from low to high."""
-        found = self._numbers(key, count, INTEGERS, int)
-        if any(not low <= number <= high for number in found):
+        """Integers from low to high, `count` of them if given."""
+        values = self._numbers(key, count, INTEGERS, int)
+        if any(not low <= value <= high for value in values):
             raise _wrong(f"{key!r} holds a number that is not from {low} to {high}")
-        return np.array(found, np.int64)
+        return np.array(values, np.int64)
 
     def reals(self, key: str, *counts: int) -> Array:
-        """So many finite numbers."""
+        """Finite numbers; `counts` are the allowed lengths."""
         return self._finite(key, REALS, float, *counts)
 
     def bounds(self, key: str, count: int) -> Array:
-        """So many numbers, or inf: whatever has a value is below it, and gaps go elsewhere."""
+        """Thresholds, of which inf separates missing values from all others."""
         return self._finite(key, BOUNDS, _bound, count)
 
     def _finite(
-        self, key: str, form: re.Pattern[str], kind: Callable[[str], float], *counts: int
+        self, key: str, pattern: re.Pattern[str], parse: Callable[[str], float], *counts: int
     ) -> Array:
-        found = np.array(self._numbers(key, None, form, kind), np.float64)
-        if len(found) not in counts or not np.isfinite(found).all():
+        values = np.array(self._numbers(key, None, pattern, parse), np.float64)
+        if len(values) not in counts or not np.isfinite(values).all():
             raise _wrong(f"{key!r} does not hold {counts[0]} finite numbers")
-        return found
+        return values
 
     def _numbers(
-        self, key: str, count: int | None, form: re.Pattern[str], kind: Callable[[str], float]
+        self, key: str, count: int | None, pattern: re.Pattern[str], parse: Callable[[str], float]
     ) -> list[float]:
         text = self.value(key)
-        if not form.fullmatch(text):
+        if not pattern.fullmatch(text):
             raise _wrong(f"{key!r} is {text[:40]!r}, which are no numbers")
-        found = [kind(word) for word in text.split()]
-        if count is not None and len(found) != count:
-            raise _wrong(f"{key!r} holds {len(found)} numbers instead of {count}")
-        return found
+        values = [parse(word) for word in text.split()]
+        if count is not None and len(values) != count:
+            raise _wrong(f"{key!r} holds {len(values)} numbers instead of {count}")
+        return values
 
 
 def _bound(word: str) -> float:
@@ -152,11 +152,11 @@ def _bound(word: str) -> float:
 
 
 def _wrong(what: str) -> ModelError:
-    return ModelError(f"its trees are no LightGBM text: {what}.")
+    return ModelError(f"its trees are no LightGBM model: {what}.")
 
 
 def _header(lines: _Lines) -> tuple[int, Sequence[int]]:
-    """How many features there are, and the bytes of each tree."""
+    """The number of features, and the number of bytes of each tree."""
     for line in ("tree", "version=v4", "num_class=1", "num_tree_per_iteration=1", "label_index=0"):
         lines.expect(line)
     n_features = int(lines.integers("max_feature_idx", 1, 0, 1 << 24)[0]) + 1
@@ -172,16 +172,16 @@ def _header(lines: _Lines) -> tuple[int, Sequence[int]]:
     return n_features, sizes
 
 
-def _require_words(key: str, line: str, count: int, form: re.Pattern[str]) -> None:
+def _require_words(key: str, line: str, count: int, pattern: re.Pattern[str]) -> None:
     words = line.removeprefix(f"{key}=").split(" ")
     if not line.startswith(f"{key}=") or len(words) != count:
         raise _wrong(f"{key!r} does not hold {count} words")
-    if not all(form.fullmatch(word) for word in words):
+    if not all(pattern.fullmatch(word) for word in words):
         raise _wrong(f"{key!r} holds a word that is not one")
 
 
 def _tree(lines: _Lines, number: int, size: int) -> Tree:
-    """The next tree, of so many bytes."""
+    """The next tree, of `size` bytes."""
     before = lines.n_bytes
     lines.expect(f"Tree={number}")
     n_leaves = int(lines.integers("num_leaves", 1, 1, MOST_LEAVES)[0])
@@ -210,7 +210,7 @@ def _tree(lines: _Lines, number: int, size: int) -> Tree:
 
 
 def _sets(lines: _Lines, n_sets: int) -> Iterator[Where]:
-    """Sets of categories, each written as bits of some words."""
+    """Sets of categories, each stored as bits of some words."""
     if not n_sets:
         return
     ends = lines.integers("cat_boundaries", n_sets + 1, 0, 1 << 24).tolist()
@@ -223,7 +223,7 @@ def _sets(lines: _Lines, n_sets: int) -> Iterator[Where]:
 
 
 def _require_places(tree: Tree, n_features: int, number: int) -> None:
-    """Refuse what is no tree, a feature or a set that is not there, and kinds of gaps unknown."""
+    """Refuse nodes that do not make a tree, and features or sets that do not exist."""
     if (tree.feature >= n_features).any():
         raise _wrong(f"tree {number} splits by a feature beyond {n_features}")
     if not _is_tree(tree):
@@ -239,7 +239,7 @@ def _within(places: Array, count: int) -> bool:
 
 
 def _is_tree(tree: Tree) -> bool:
-    """Whether every node but the first, and every leaf, has one parent, which comes before it."""
+    """Whether every node but the first, and every leaf, has one parent before it, within depth."""
     n_nodes = len(tree.left)
     children = np.concatenate([tree.left, tree.right])
     wanted = np.concatenate([np.arange(-n_nodes - 1, 0), np.arange(1, n_nodes)])

@@ -37,7 +37,7 @@ class TopPush(LinearRanker):
     mean of the `top` greatest scores of negatives; `top=1`, the greatest, is the paper's problem.
     With `pairwise=True` every positive is held against each of these negatives instead of their
     mean: ``lam/2 |w|^2 + the mean over the top highest negatives z_j of mean_i l(w.z_j - w.x_i)``.
-    The default solver reads the data some tens of times, and proves how close it came.
+    The default solver reads the data some tens of times and certifies its optimality gap.
 
     Parameters
     ----------
@@ -45,17 +45,17 @@ class TopPush(LinearRanker):
         Strength of the penalty on the weights.
     top : int, float or "auto", default=1
         How many negatives count as the top: a count if an int, a share of the negatives if a
-        float (`top=1` is one negative, `top=1.0` all of them). "auto" takes the fewest for which
+        float (`top=1` is one negative, `top=1.0` all of them). "auto" uses the fewest for which
         the problem has a solution better than zero, up to a factor of 1.2; the search costs a few
-        fits. A fit says if not even all of them have one. The same for both families.
+        fits, and warns if not even all of them have one. The same for both families.
     pairwise : bool, default=False
         Hold every positive against each negative of the top, not against their mean: `top=1` is
         the same problem either way (the Infinite Push), `top=1.0` the mean over all pairs, that
-        is RankSVM or RankNet. The scores of all rows come together for it, the rows do not; it
-        takes O(rows log rows) beside the products with the rows.
+        is RankSVM or RankNet. It gathers the scores of all rows, not the rows, and takes
+        O(rows log rows) in addition to the products with the rows.
     loss : {"truncated_quadratic", "logistic", "exponential"}
     solver : {"newton", "paper"}, default="newton"
-        "newton" is an interior-point method that ends with a proof of its accuracy; "paper" is
+        "newton" is an interior-point method with a certified optimality gap; "paper" is
         the accelerated dual method of Li, Jin and Zhou (2014).
     tol : float, default=1e-4
         "newton" ends when upper and lower bound of the objective agree to this share; "paper"
@@ -64,13 +64,12 @@ class TopPush(LinearRanker):
     n_jobs : int, optional
         Threads over blocks of rows; by default all cores, or OMP_NUM_THREADS if set.
     device : str, optional
-        Where torch is to hold the rows and do the work, such as "cuda"; it needs
-        `toppush[gpu]`. By default the rows stay where they are: arrays with NumPy, a tensor
-        on its device.
+        The torch device to compute on, such as "cuda"; needs `toppush[gpu]`. By default the rows
+        stay where they are: arrays with NumPy, a tensor on its device.
     warm_start : bool, default=False
-        Begin at the last fit's solution if the rows are as many.
+        Start at the last solution if the number of rows is the same.
     verbose : int, default=0
-        1 shows a line that follows the fit.
+        If 1, show progress.
     positive : optional
         The class to rank first; by default the greater of two numbers, the rarer of two strings.
 
@@ -164,19 +163,18 @@ class TopPush(LinearRanker):
         y : array, tensor or Dask array of shape (n_samples,)
             Two classes, of which `positive` names the one to rank first.
         sample_weight : array of shape (n_samples,), optional
-            Each 0 or from 1e-100 to 1e100. A positive's weight scales its loss. A negative counts
-            whole or, with weight zero, not at all: the top of the list is made of rows, not of
-            weight.
+            Each 0 or from 1e-100 to 1e100. A positive's weight scales its loss. Negatives count
+            equally, or not at all with weight 0.
 
         Returns
         -------
         self
         """
         with unchanged_on_failure(self):
-            given = read_training(self, X, y, sample_weight, self.device)
-            tasks = given.tasks(self, self.max_iter)
-            with given.design(self.n_jobs) as design:
-                require_both(design, given.classes)
+            training = read_training(self, X, y, sample_weight, self.device)
+            tasks = training.tasks(self, self.max_iter)
+            with training.design(self.n_jobs) as design:
+                require_both(design, training.classes)
                 problem = self._problem(design)
                 observer = FitObserver(self.verbose, self.tol, tasks)
                 solution = solve(
@@ -184,19 +182,19 @@ class TopPush(LinearRanker):
                     solver=self.solver,
                     tol=self.tol,
                     max_iter=self.max_iter,
-                    start=self._start(given.rows.shape[0]),
+                    start=self._start(training.rows.shape[0]),
                     callback=observer.watch,
                 )
                 observer.end(solution)
             self.top_ = problem.k
-            self._keep(solution, given.classes)
+            self._keep(solution, training.classes)
         warn_about(solution, problem, self.tol, searched=self.top == "auto")
         if tasks is not None:
             tasks.end()
         return self
 
     def _problem(self, design: Design) -> TopProblem:
-        """What is minimised; whether zero is optimal for a top is the same in both families."""
+        """The problem to minimise."""
         loss, lam = LOSSES[self.loss], float(self.lam)
         if self.pairwise:
             require_pairwise(self.loss, self.solver)
@@ -207,7 +205,7 @@ class TopPush(LinearRanker):
         return FAMILIES[self.pairwise](design, loss, lam, k)
 
     def _start(self, n_rows: int) -> Solution | None:
-        """The last solution if it is wanted and fits."""
+        """The last solution for a warm start, if it fits."""
         last: Solution | None = getattr(self, "solution_", None)
         solver = SOLVERS[self.solver]
         if not (self.warm_start and solver.warm_startable) or last is None:
@@ -219,12 +217,12 @@ class TopPush(LinearRanker):
 
 
 def require_pairwise(loss: str, solver: str = DEFAULT) -> None:
-    """Refuse a loss or a solver that does not know the pairwise family."""
+    """Refuse a loss or a solver that does not support the pairwise family."""
     able = [name for name, one in SOLVERS.items() if one.pairwise is not None]
     if solver not in able:
         raise ValueError(
             f"pairwise=True needs solver={' or '.join(map(repr, able))}, found {solver!r}; the "
-            "others know only the threshold family."
+            "others support only the threshold family."
         )
     if loss not in PAIR_SUMS:
         raise ValueError(

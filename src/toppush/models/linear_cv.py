@@ -36,46 +36,45 @@ TOL = 1e-4
 class TopPushCV(LinearRanker):
     """TopPush with lam and top chosen by cross-validation.
 
-    The folds share X and run in parallel; each follows the grid with warm starts. Of more than ten
-    pairs all are tried on every third fold, and those that rank best there, a quarter or ten, on
-    the others: the rest is dropped, `cv_results_["n_folds"]` tells which. Then the best pair is
-    fitted on all rows, with a certificate.
+    The folds share X and run in parallel; each follows the grid with warm starts. If there are more
+    than ten pairs, all are tried on every third fold, and the best quarter there, at least ten, on
+    the others; `cv_results_["n_folds"]` shows which. Then the best pair is fitted on all rows, with
+    a certificate.
 
     Parameters
     ----------
     lams : sequence of float, optional
         By default nine values chosen from the data, see `toppush_path`.
         While the least of them is the best, two smaller ones are added, down to 1e-8 of the
-        greatest; a warning tells if that is the best still. Above the greatest the direction of
-        the weights changes no more.
+        greatest, with a warning if that is still the best. Above the greatest the direction of
+        the weights does not change.
     tops : sequence of int, float or "auto", optional
         Counts or shares of the negatives, or what `TopPush(top="auto")` finds on all rows. Counts
         above a fold's negatives are left out. By default 1, 0.001, 0.01, 0.03 and 0.1; if the
         greatest wins or none has a solution also 0.5, and then 1.0.
     pairwise : bool or "cv", default=False
-        Which family, as for `TopPush`; "cv" tries both, for about twice the time or more, and the
-        folds choose.
+        Which family, as for `TopPush`; "cv" cross-validates both, in at least twice the time.
     loss : {"truncated_quadratic", "logistic", "exponential"}
     scoring : str or callable, optional
-        By default `by_the_top`, the rule of `choice.py`: of the pairs whose average precision (mean
-        over the folds) is at most 0.01 below the best, the one with the greatest mean recall before
-        the first 0.1 % of the negatives, in one list of the held-out rows of all folds, each scored
-        relative to its fold's top. A name of `toppush.metrics` or of scikit-learn, or a scorer:
-        the pair with the best mean over the folds. docs/evidence.md compares rules. Whatever the
-        rule, a pair at which weights of zero are optimal on some fold comes after all others.
+        By default `by_the_top`, the rule of `toppush.models.search`: of the pairs whose average
+        precision (mean over the folds) is at most 0.01 below the best, the one with the greatest
+        mean recall before the first 0.1 % of the negatives, in one ranking of the held-out rows of
+        all folds, each scored relative to its fold's top. With a name of `toppush.metrics` or of
+        scikit-learn, or a scorer: the pair with the best mean over the folds. docs/evidence.md
+        compares the rules. With any rule, a pair at which weights of zero are optimal on some fold comes after all others.
     cv : int, splitter or iterable, default=5
         Folds, stratified by class if an int. For a Dask collection an int, and its rows should
         be persisted: the folds are masks of them.
     tol : float, optional
-        Relative duality gap at which the fits end, those of the folds and the last one alike. By
-        default the last one ends at 1e-4, and those of the folds also where what is open is 3 % of
+        Relative duality gap at which all fits end. By default the last one ends at 1e-4, and those
+        of the folds also where the gap is 3 % of
         the objective and of what can be gained over weights of zero.
     n_jobs : int, optional
         Folds at a time, and threads of the final fit.
     device : str, optional
         As for `TopPush`; the folds then run one after another.
     verbose : int, default=0
-        1 shows a line that counts the folds' fits, and one that follows the final fit.
+        If 1, show progress.
     positive : optional
         The class to rank first; by default the greater of two numbers, the rarer of two strings.
 
@@ -165,12 +164,12 @@ class TopPushCV(LinearRanker):
         ----------
         X, y, sample_weight
             As for `TopPush.fit`; the weights enter the fits, and every measure that is named;
-            a scorer that is given as such does without.
+            a scorer function is called without them.
         """
         with unchanged_on_failure(self):
-            given = read_training(self, X, y, sample_weight, self.device)
-            self._choose(given)
-            self._fit_best(given)
+            training = read_training(self, X, y, sample_weight, self.device)
+            self._choose(training)
+            self._fit_best(training)
         return self
 
     @property
@@ -181,7 +180,7 @@ class TopPushCV(LinearRanker):
     def _fit_tol(self) -> float:
         return TOL if self.tol is None else self.tol
 
-    def _fit_best(self, given: TrainingRows) -> None:
+    def _fit_best(self, training: TrainingRows) -> None:
         """Fit the best pair on all rows."""
         final = TopPush(
             self.lam_,
@@ -195,12 +194,12 @@ class TopPushCV(LinearRanker):
         )
         if hasattr(self, "_skl_callbacks"):
             final.set_callbacks(*self._skl_callbacks)
-        final.fit(given.rows, given.positive, given.sample_weight)
-        self._keep(final.solution_, given.classes)
+        final.fit(training.rows, training.positive, training.sample_weight)
+        self._keep(final.solution_, training.classes)
 
-    def _choose(self, given: TrainingRows) -> None:
+    def _choose(self, training: TrainingRows) -> None:
         """Set the grid, its scores on the folds, and the best pair."""
-        search = self._search(given)
+        search = self._search(training)
         best, first_lams = search.begin(self._families), self.lams_
         while more := self._more(search, best, first_lams):
             best = search.run(*more)
@@ -239,16 +238,16 @@ class TopPushCV(LinearRanker):
         wins = top == greatest or unsolved
         return (first_lams, (further[0],), pairwise) if wins and further else None
 
-    def _search(self, given: TrainingRows) -> PairSearch:
+    def _search(self, training: TrainingRows) -> PairSearch:
         """The folds with what is to be tried on them; sets the first lams."""
         if self.pairwise:
             require_pairwise(self.loss)
-        folds = given.rows.folds(self.cv, given.positive)
+        folds = training.rows.folds(self.cv, training.positive)
         if not folds:
             raise ValueError(f"cv={self.cv!r} makes no folds; give at least one.")
         tol = self._fit_tol
-        with given.design(self.n_jobs) as design:
-            require_both(design, given.classes)
+        with training.design(self.n_jobs) as design:
+            require_both(design, training.classes)
             self.lams_ = read_lams(self.lams, design, self.loss, N_LAMS)
             wanted = TOPS if self.tops is None else self.tops
             tops = read_tops(wanted, design, self.loss, self.lams_, tol)
@@ -260,17 +259,17 @@ class TopPushCV(LinearRanker):
                 f"{design.n_neg} negatives; give at least one of each that fits the folds."
             )
         return PairSearch(
-            given,
+            training,
             folds,
             Grid(self.lams_, tops, self.loss, tol, rough=self.tol is None),
-            self._evaluation(given, design.n_neg),
+            self._evaluation(training, design.n_neg),
             n_jobs=self.n_jobs,
             counter=FitCounter(0) if self.verbose else None,
             families=bool(self.pairwise),
         )
 
-    def _evaluation(self, given: TrainingRows, n_neg: int) -> Evaluate:
+    def _evaluation(self, training: TrainingRows, n_neg: int) -> Evaluate:
         """What is kept of the held-out rows of a fold."""
         if self.scoring is None:
             return partial(evaluate_heads, n_false=first_negatives(n_neg))
-        return evaluate_by(self.scoring, given.rows, given.classes)
+        return evaluate_by(self.scoring, training.rows, training.classes)

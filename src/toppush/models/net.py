@@ -172,15 +172,15 @@ class TopPushNet(CrossFitted):
         """
         with unchanged_on_failure(self):
             refuse_elsewhere(self, X=X)
-            given = read_training(self, X, y, sample_weight)
-            require_sizes(given.rows.original, column_names(self), training=True)
-            self._train(given)
-            self.classes_ = given.classes
+            training_rows = read_training(self, X, y, sample_weight)
+            require_sizes(training_rows.rows.original, column_names(self), training=True)
+            self._train(training_rows)
+            self.classes_ = training_rows.classes
         return self
 
-    def _train(self, given: TrainingRows) -> None:
+    def _train(self, training_rows: TrainingRows) -> None:
         training = import_training()
-        X, positive, weight, used = used_rows(given)
+        X, positive, weight, used = used_rows(training_rows)
         seed = int(check_random_state(self.random_state).randint(2**31))
         columns = AsinhScaler.of(X)
         folds = training.random_folds(positive, self.n_members, np.random.default_rng(seed))
@@ -216,7 +216,7 @@ class TopPushNet(CrossFitted):
                 f"weights, above {MOST_WEIGHTS:.2g}; lower hidden[0] or n_members, drop columns, "
                 "or use TopPush, which is made for many columns."
             )
-        return training.Plan(
+        return training.TrainingPlan(
             self.loss,
             count_top(self.top, n_neg) / n_neg if isinstance(self.top, Integral) else self.top,
             hidden,
@@ -268,19 +268,21 @@ def import_training() -> Any:
     return net_training
 
 
-def used_rows(given: TrainingRows) -> tuple[Matrix, NDArray[np.bool_], Array, NDArray[np.bool_]]:
+def used_rows(
+    training_rows: TrainingRows,
+) -> tuple[Matrix, NDArray[np.bool_], Array, NDArray[np.bool_]]:
     """Rows with a weight above 0, their classes and weights, and which they are."""
-    X, positive = given.rows.original, given.positive
-    if given.sample_weight is None:
+    X, positive = training_rows.rows.original, training_rows.positive
+    if training_rows.sample_weight is None:
         return X, positive, np.ones(len(positive)), np.ones(len(positive), bool)
-    used = given.sample_weight > 0
-    for label, rows in zip(given.classes, (~positive, positive), strict=True):
+    used = training_rows.sample_weight > 0
+    for label, rows in zip(training_rows.classes, (~positive, positive), strict=True):
         if not used[rows].any():
             raise ValueError(
                 f"every row of class {label} has sample_weight 0, so y has one class left; "
                 "give some of them a weight."
             )
-    return X[used], positive[used], with_mean_one(given.sample_weight[used]), used
+    return X[used], positive[used], with_mean_one(training_rows.sample_weight[used]), used
 
 
 @contextmanager

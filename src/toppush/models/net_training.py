@@ -116,7 +116,7 @@ def random_folds(positive: Mask, n_members: int, rng: np.random.Generator) -> Wh
 
 
 @dataclass(frozen=True)
-class Plan:
+class TrainingPlan:
     """Hyperparameters of the training."""
 
     loss: str
@@ -143,14 +143,14 @@ class Trained:
     n_steps: int
 
 
-def train(given: NetRows, plan: Plan) -> Trained:
+def train(given: NetRows, plan: TrainingPlan) -> Trained:
     """Train until the mean average precision on the folds stops rising; returns the best step.
 
     Held-out scores of a fold are those at the step that is best on the other folds. The interval
     of the evaluations keeps them cheaper than the steps: a few rows are learnt by heart after
     thirty (diabetes, 512 rows).
     """
-    training = Training(given, plan)
+    training = NetTraining(given, plan)
     evaluated, interval = given.n_folds > 1, min(max(5, given.n_rows // 500), 50)
     best, best_layers, best_step = -math.inf, training.mean, 0
     for done in range(plan.max_steps if evaluated else min(plan.max_steps, UNEVALUATED)):
@@ -167,10 +167,10 @@ def train(given: NetRows, plan: Plan) -> Trained:
     return training.result(layers, best_step or done + 1)
 
 
-class Training:
+class NetTraining:
     """The members and their optimiser."""
 
-    def __init__(self, given: NetRows, plan: Plan) -> None:
+    def __init__(self, given: NetRows, plan: TrainingPlan) -> None:
         self.given, self.plan = given, plan
         rng = np.random.default_rng(plan.seed)
         self._positives = Shuffled(np.flatnonzero(given.positive), POSITIVES, rng)
@@ -308,7 +308,7 @@ def forward(layers: Layers, rows: Tensor) -> Tensor:
     return hidden.squeeze(-1)
 
 
-def begin(sizes: list[int], plan: Plan, device: Any) -> Layers:
+def begin(sizes: list[int], plan: TrainingPlan, device: Any) -> Layers:
     """Random weights and biases as in torch's own layers, of size up to 1 / sqrt(inputs).
 
     With biases of zero all units have their kink at the mean of the rows: with six columns

@@ -1,4 +1,4 @@
-"""Solutions over whole grids of lam and top, each begun at its neighbour's weights."""
+"""Solutions over grids of lam and top, with warm starts from neighbours."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -21,12 +21,12 @@ from toppush.types import Array, Labels, Mask, Matrix
 
 N_LAMS, LAM_RANGE = 9, 1e-4
 N_MORE, LEAST_LAM = 2, 1e-8
-"""Lams that a grid grows by at its lower end if that wins, down to this share of the greatest."""
+"""Lams that extend a grid whose least lam is the best, down to this share of the greatest."""
 OPEN = 0.03
-"""What a rough solve may leave open. The average precision of held-out rows differed from that of
+"""Gap that a rough solve may leave. The average precision of held-out rows differed from that of
 solves to 1e-4 by at most 0.003 on spambase, mammography and real-sim, by 0.01 on w8a."""
 FIRST_GAIN = 0.01
-"""At the greatest lam, no weights beat zero by more than this share of the objective."""
+"""At the greatest lam, no weights improve the objective of zero by more than this share."""
 
 
 @dataclass(frozen=True)
@@ -49,12 +49,12 @@ class SolutionPath:
     @property
     def coefs(self) -> Array:
         """Weights, of shape (n_tops, n_lams, n_features)."""
-        return np.array([[one.weights for one in row] for row in self.solutions])
+        return np.array([[solution.weights for solution in row] for row in self.solutions])
 
 
 @dataclass(frozen=True)
 class Grid:
-    """What a path goes through: lams, decreasing, and tops, counts or shares of the negatives."""
+    """Decreasing lams, and tops as counts or shares of the negatives, with how to solve."""
 
     lams: Array
     tops: tuple[float, ...]
@@ -63,7 +63,7 @@ class Grid:
     """Relative gap of each solve."""
     pairwise: bool = False
     rough: bool = False
-    """Whether a solve may end sooner, as `is_near` says."""
+    """Whether a solve may end early, by `is_near`."""
 
 
 def toppush_path(
@@ -80,15 +80,15 @@ def toppush_path(
     device: str | None = None,
     positive: object = None,
 ) -> SolutionPath:
-    """Solutions for every lam and top, each solve begun at its neighbour's weights.
+    """Solutions for every lam and top, with warm starts from neighbours.
 
     Parameters
     ----------
     X, y, sample_weight
         As for `TopPush.fit`.
     lams : sequence of float, optional
-        By default nine values from the lam at which nothing beats weights of zero by more than
-        1 % down to a ten-thousandth of it.
+        By default nine values from the lam at which nothing improves on weights of zero by more
+        than 1 %, down to a ten-thousandth of it.
     tops : sequence of int or float
         Counts or shares of the negatives, or "auto", as for `TopPush`.
     pairwise, loss, tol, n_jobs, device, positive
@@ -121,18 +121,18 @@ def toppush_path(
     ranker._validate_params()
     if pairwise:
         require_pairwise(loss)
-    given = read_training(ranker, X, y, sample_weight, device)
-    with given.design(n_jobs) as design:
-        require_both(design, given.classes)
-        found = read_lams(lams, design, loss)
-        counts = read_tops(tops, design, loss, found, tol)
-        return follow(design, Grid(found, counts, loss, tol, pairwise))
+    training = read_training(ranker, X, y, sample_weight, device)
+    with training.design(n_jobs) as design:
+        require_both(design, training.classes)
+        grid_lams = read_lams(lams, design, loss)
+        counts = read_tops(tops, design, loss, grid_lams, tol)
+        return follow(design, Grid(grid_lams, counts, loss, tol, pairwise))
 
 
 def read_lams(
     lams: Sequence[float] | None, design: Design, loss: str, n_lams: int = N_LAMS
 ) -> Array:
-    """The lams in decreasing order, each once; chosen from the data if none are given."""
+    """The distinct lams in decreasing order; by default chosen from the data."""
     if lams is None:
         return lam_grid(design, loss, n_lams)
     grid = np.unique(np.asarray(lams, float))[::-1]
@@ -142,7 +142,7 @@ def read_lams(
 
 
 def lam_grid(design: Design, loss: str, n_lams: int = N_LAMS) -> Array:
-    """Decreasing lams from where nothing beats zero by more than `FIRST_GAIN`.
+    """Decreasing lams, from where nothing improves on zero by more than `FIRST_GAIN`.
 
     Along g = mean positive - mean negative, and so along any better direction, the objective
     falls by at most (l'(0) |g|)^2 / (2 lam).
@@ -156,7 +156,7 @@ def lam_grid(design: Design, loss: str, n_lams: int = N_LAMS) -> Array:
 
 
 def lams_below(lams: Array, greatest: float) -> Array:
-    """The next lams of a decreasing grid; none below the bound, or of a grid of one lam."""
+    """The next lams of a decreasing grid; none below the bound or for a grid of one lam."""
     step = lams[-1] / lams[-2] if len(lams) > 1 else 1.0
     more = lams[-1] * step ** np.arange(1, N_MORE + 1)
     return np.asarray(more[(more < lams[-1]) & (more >= 0.99 * LEAST_LAM * greatest)])
@@ -165,10 +165,9 @@ def lams_below(lams: Array, greatest: float) -> Array:
 def read_tops(
     tops: Sequence[float | str], design: Design, loss: str, lams: Array, tol: float
 ) -> tuple[float, ...]:
-    """The tops, each a count or a share; "auto" becomes the share that it finds.
+    """The tops, each a count or a share; "auto" becomes the share that it chooses.
 
-    Whether weights of zero are optimal does not depend on lam; what beats them shows best at the
-    least one.
+    Whether weights of zero are optimal does not depend on lam, but is clearest at the least one.
     """
     for top in tops:
         count = isinstance(top, Integral) and not isinstance(top, bool) and int(top) >= 1
@@ -178,21 +177,21 @@ def read_tops(
                 f"tops holds {top!r}; each must be a count of at least 1, a share above 0 and at "
                 'most 1.0, or "auto".'
             )
-    found: list[Any] = list(tops)
-    if "auto" in found and len(lams):
+    shares: list[Any] = list(tops)
+    if "auto" in shares and len(lams):
         problem = TopPushProblem(design, LOSSES[loss], float(lams[-1]))
         k = automatic_top(problem, tol=max(tol, AUTO_TOL))
-        found[found.index("auto")] = (k - 0.5) / design.n_neg  # rounds up to k
-    return tuple(found)
+        shares[shares.index("auto")] = (k - 0.5) / design.n_neg  # rounds up to k
+    return tuple(shares)
 
 
 def is_least(lam: float, greatest: float) -> bool:
-    """Whether a default grid grows to no lam below this one."""
+    """Whether the default grid is not extended below this lam."""
     return lam <= 1.01 * LEAST_LAM * greatest
 
 
 def follow(design: Design, grid: Grid) -> SolutionPath:
-    """The path on a design: down the lams for each top, from the lam above."""
+    """The path on a design: for each top down the lams, with warm starts."""
     rows = []
     for top in grid.tops:
         start, row = None, []
@@ -210,38 +209,37 @@ def follow_solvable(
     *,
     done: Callable[[], None] = lambda: None,
 ) -> tuple[tuple[Solution | None, ...], ...]:
-    """The solutions as a path has them, but one that shows zero optimal stands for others.
+    """The solutions of a path; one for which zero is optimal stands for others as well.
 
-    The objective grows with lam and falls with k, so a bound below it holds for every greater lam
-    and smaller k. Therefore the greatest top comes first, and each begins at the least lam and
-    goes up. Pairs that are not `wanted`, by top and lam, are left out: None. `done` is called
-    after each solve.
+    The objective grows with lam and falls with k, so a lower bound holds for every greater lam and
+    smaller k. Therefore the greatest top comes first, and each starts at the least lam and goes up.
+    Pairs that are not `wanted`, by top and lam, are None. `done` is called after each solve.
     """
     rows: list[list[Solution | None]] = [[None] * len(grid.lams) for _ in grid.tops]
     problem = TopPushProblem(design, LOSSES[grid.loss], 1.0)
-    proof, n_proven = None, 0  # for so many of the greatest lams
+    certificate, n_certified = None, 0  # number of the greatest lams at which zero is optimal
     for i in sorted(range(len(grid.tops)), key=lambda i: -count_top(grid.tops[i], design.n_neg)):
         start = None
         for j in np.flatnonzero(wanted[i])[::-1]:
-            if j >= n_proven:
+            if j >= n_certified:
                 start = _solved(design, grid, grid.tops[i], float(grid.lams[j]), start)
                 if zero_is_optimal(start, problem, grid.tol):
-                    proof, n_proven = start, j + 1
-            rows[i][j] = proof if j < n_proven else start
+                    certificate, n_certified = start, j + 1
+            rows[i][j] = certificate if j < n_certified else start
             done()
     return tuple(map(tuple, rows))
 
 
 def _solved(design: Design, grid: Grid, top: float, lam: float, start: Solution | None) -> Solution:
     problem = FAMILIES[grid.pairwise](design, LOSSES[grid.loss], lam, count_top(top, design.n_neg))
-    watch = partial(is_near, problem.at_zero()) if grid.rough else None
-    return solve(problem, tol=grid.tol, max_iter=1000, start=start, callback=watch)
+    callback = partial(is_near, problem.at_zero()) if grid.rough else None
+    return solve(problem, tol=grid.tol, max_iter=1000, start=start, callback=callback)
 
 
 def is_near(at_zero: float, history: tuple[Iteration, ...], *_: object) -> bool:
-    """Whether a solve left open at most `OPEN` of what can be gained over zero, and of the rest.
+    """Whether the gap is at most `OPEN` of the objective and of the possible gain over zero.
 
-    A share of the objective alone would let a great lam, which can gain a hundredth, end at once.
+    A share of the objective alone would end a solve for a great lam, with little to gain, at once.
     """
     last = history[-1]
     return last.upper - last.lower <= OPEN * min(last.upper, at_zero - last.lower)

@@ -86,7 +86,7 @@ NOTHING = FoldFits({}, frozenset(), 0.0)
 
 
 def fit_fold(
-    given: TrainingRows,
+    training: TrainingRows,
     fold: tuple[Where, Where],
     grid: Grid,
     evaluate: Evaluate,
@@ -100,21 +100,21 @@ def fit_fold(
     of the pairs, by top and lam; those below 0 are left out. `done` is called after each solve.
     """
     wanted, names = numbers >= 0, numbers[numbers >= 0].tolist()
-    began, rows, (train, test) = time.perf_counter(), given.rows, fold
-    weight = rows.masked_weights(train, given.sample_weight)
-    with rows.design(given.positive, weight, n_jobs=1) as design:
+    began, rows, (train, test) = time.perf_counter(), training.rows, fold
+    weight = rows.masked_weights(train, training.sample_weight)
+    with rows.design(training.positive, weight, n_jobs=1) as design:
         require_both(design, np.array([False, True]))
         solvable = follow_solvable(design, grid, wanted, done=done)
         fits = [solution for row in solvable for solution in row if solution is not None]
         problem = TopPushProblem(design, LOSSES[grid.loss], 1.0)
         degenerate = [zero_is_optimal(solution, problem, grid.tol) for solution in fits]
     seconds = time.perf_counter() - began
-    held = None if given.sample_weight is None else given.sample_weight[test]
+    held = None if training.sample_weight is None else training.sample_weight[test]
     distinct = {id(solution): solution for solution in fits}  # one may stand for many pairs
     by_fit = rows.scores_of_some(
         test, [(each.weights, each.threshold) for each in distinct.values()]
     )
-    scores = dict(zip(distinct, evaluate(rows, given.positive[test], by_fit, held), strict=True))
+    scores = dict(zip(distinct, evaluate(rows, training.positive[test], by_fit, held), strict=True))
     return FoldFits(
         {name: scores[id(solution)] for name, solution in zip(names, fits, strict=True)},
         frozenset(name for name, zero in zip(names, degenerate, strict=True) if zero),
@@ -268,7 +268,7 @@ class PairSearch:
     best there on the others.
     """
 
-    given: TrainingRows
+    training: TrainingRows
     folds: list[tuple[Where, Where]]
     grid: Grid
     evaluate: Evaluate
@@ -342,10 +342,10 @@ class PairSearch:
         done = (lambda: None) if self.counter is None else self.counter
         grid = replace(self.grid, lams=np.array(lams), tops=tuple(tops.values()), pairwise=pairwise)
         fit = partial(
-            fit_fold, self.given, grid=grid, evaluate=self.evaluate, numbers=table, done=done
+            fit_fold, self.training, grid=grid, evaluate=self.evaluate, numbers=table, done=done
         )
         with one_blas_thread():
-            n_at_once = self.given.rows.n_concurrent_fits(len(folds), self.n_jobs)
+            n_at_once = self.training.rows.n_concurrent_fits(len(folds), self.n_jobs)
             fitted = in_threads(fit, [self.folds[fold] for fold in folds], n_at_once)
         for fold, fits in zip(folds, fitted, strict=True):
             self.fitted[fold] = self.fitted[fold].joined(fits)

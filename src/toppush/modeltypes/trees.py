@@ -160,7 +160,7 @@ def _text(array: Any) -> str:
     try:
         return array.tobytes().decode("ascii")
     except UnicodeDecodeError:
-        raise ModelError("its trees are no LightGBM text: they are not ASCII.") from None
+        raise ModelError("its trees are no LightGBM model: they are not ASCII.") from None
 
 
 def ensembles(ranker: Any) -> list[Ensemble]:
