@@ -1,4 +1,4 @@
-"""What every solver returns: the weights and the proof of how good they are."""
+"""What every solver returns: the weights with a certificate, and how the solve ended."""
 
 import math
 from dataclasses import dataclass, field

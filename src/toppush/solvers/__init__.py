@@ -77,8 +77,10 @@ def solve(
     design = problem.design
     if start is not None:
         start = replace(start, weights=design.narrow(start.weights))
-    found = SOLVERS[solver](problem, tol=tol, max_iter=max_iter, start=start, callback=callback)
-    return replace(found, weights=design.widen(found.weights))
+    solution = SOLVERS[solver](
+        problem, tol=tol, max_iter=max_iter, start=start, callback=callback
+    )
+    return replace(solution, weights=design.widen(solution.weights))
 
 
 def zero_is_optimal(solution: Solution, problem: TopProblem, tol: float) -> bool:
@@ -117,5 +119,5 @@ def _beats_zero(
         return history[-1].upper < goal or history[-1].lower >= goal
 
     start = None if weights is None else Solution.guess(weights)
-    found = newton_method(problem, tol=tol, callback=decided, start=start)
-    return found.upper < goal, found.weights
+    solution = newton_method(problem, tol=tol, callback=decided, start=start)
+    return solution.upper < goal, solution.weights
