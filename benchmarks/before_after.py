@@ -40,7 +40,7 @@ def measure(name: str, lam: float, top: float) -> dict[str, float]:
         start = time.process_time()
         fitted = TopPush(lam, top=top, tol=TOL).fit(X, y)
         seconds.append(time.process_time() - start)
-    passes = fitted.solution_.history[-1].passes
+    passes = fitted.solution_.history[-1].data_passes
     return {"seconds": min(seconds), "n_iter": fitted.n_iter_, "passes": passes}
 
 

@@ -38,7 +38,7 @@ def main():
                     seconds = time.perf_counter() - began
                     rows.append([
                         name, loss, word, lam, found.relative_gap, found.n_iter,
-                        found.history[-1].passes, seconds, found.upper, found.status.name,
+                        found.history[-1].data_passes, seconds, found.upper, found.status.name,
                     ])  # fmt: skip
                     print(*rows[-1], flush=True)
     columns = [

@@ -113,7 +113,7 @@ def compare(name, X, y, host, repeats, **given):
         "first s": first,
         "gpu s": seconds,
         "iterations": found.n_iter,
-        "passes": found.history[-1].passes,
+        "passes": found.history[-1].data_passes,
         "gap": found.relative_gap,
         "objective": found.upper,
         "peak GiB": peak,
@@ -204,7 +204,7 @@ def timed_fit(rows, y, lam, options):
     peak = torch.cuda.max_memory_allocated() / 2**30 if torch.cuda.is_available() else 0.0
     row = {
         "seconds": seconds, "status": found.status.name, "iterations": found.n_iter,
-        "passes": found.history[-1].passes, "gap": found.relative_gap,
+        "passes": found.history[-1].data_passes, "gap": found.relative_gap,
         "objective": found.upper, "peak GiB": peak,
     }  # fmt: skip
     say(f"lam {lam:g}:", {key: common._shown(cell) for key, cell in row.items()})

@@ -32,7 +32,7 @@ def rows(n_jobs):
             began = time.perf_counter()
             found = TopPush(1.0, top=0.01, tol=1e-3, n_jobs=n_jobs).fit(X, y).solution_
             times.append(time.perf_counter() - began)
-        table.append([n_rows, median(times), found.history[-1].passes, found.relative_gap])
+        table.append([n_rows, median(times), found.history[-1].data_passes, found.relative_gap])
         print(*table[-1], flush=True)
     slope = np.polyfit(np.log([row[0] for row in table]), np.log([row[1] for row in table]), 1)[0]
     report("rows", ["rows", "seconds", "passes", "relative gap"], table)
@@ -97,7 +97,7 @@ def url(n_rows, n_jobs):
         "peak GiB", "peak / CSR",
     ]  # fmt: skip
     row = [
-        X.shape[0], arrays, pair, seconds, seconds / pair, found.history[-1].passes,
+        X.shape[0], arrays, pair, seconds, seconds / pair, found.history[-1].data_passes,
         found.relative_gap, peak, peak / arrays,
     ]  # fmt: skip
     report("url-size", columns, [row])

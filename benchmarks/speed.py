@@ -97,7 +97,7 @@ def measure(name, method, repeats, goal, limit):
     if hasattr(model, "solution_"):
         found = model.solution_
         row |= {
-            "passes": found.history[-1].passes,
+            "passes": found.history[-1].data_passes,
             "relative gap": found.relative_gap,
             "objective": found.upper,
         }
@@ -126,7 +126,7 @@ def run_to(goal, limit, X, y):
     seconds = time.process_time() - began
     return {
         "seconds": seconds,
-        "passes": found.history[-1].passes,
+        "passes": found.history[-1].data_passes,
         "relative gap": found.relative_gap,
         "objective": found.upper,
         "late": found.upper > goal,

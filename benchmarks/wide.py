@@ -62,8 +62,8 @@ def rows_of(name, lams, tol, repeats, competitor):
             found = ranker.solution_
             ratio = ours / theirs if competitor else ""
             yield [name, *X.shape, lam, top, ours, C if competitor else "", theirs, ratio,
-                   found.status.name, found.n_iter, found.history[-1].passes, found.relative_gap,
-                   found.upper]  # fmt: skip
+                   found.status.name, found.n_iter, found.history[-1].data_passes,
+                   found.relative_gap, found.upper]  # fmt: skip
 
 
 def main():

@@ -52,7 +52,7 @@ def test_logged_calls_come_back_in_order():
 
 @pytest.mark.parametrize("solver", sorted(SOLVERS))
 @pytest.mark.parametrize("formed", [True, False])
-def test_functions_that_only_ask_change_nothing(solver, formed, rng, monkeypatch):
+def test_read_only_functions_change_nothing(solver, formed, rng, monkeypatch):
     """A lost block is not asked them again."""
     if not formed:
         monkeypatch.setattr(interior_point, "FORMED", 1)
@@ -78,7 +78,7 @@ def test_functions_that_only_ask_change_nothing(solver, formed, rng, monkeypatch
 def _contents(block):
     """All that a block keeps, but for the count of what it read."""
     positives = block.known.find(Positives)
-    state = block.work, None if positives is None else positives.used_bend
+    state = block.work, None if positives is None else positives.gram_weights
     tally, entries = block.rows.tally, block.rows.tally.entries
     tally.entries = 0
     contents = pickle.dumps(copy.deepcopy((block.scores, state)))
@@ -134,7 +134,7 @@ def test_lost_groups_come_back_to_where_they_stood(client, given, rng, monkeypat
     assert_array_equal(disturbed.weights, undisturbed.weights)
     assert (disturbed.upper, disturbed.lower) == (undisturbed.upper, undisturbed.lower)
     # Blocks of the pairwise family keep nothing from one question to the next.
-    n_more = disturbed.history[-1].passes - undisturbed.history[-1].passes
+    n_more = disturbed.history[-1].data_passes - undisturbed.history[-1].data_passes
     assert n_more > 0 or ("pairwise" in given and n_more == 0)
 
 

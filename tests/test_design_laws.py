@@ -244,12 +244,12 @@ def test_inner_products(holder, design):
 def test_entries_are_counted(holder, design):
     some, stored = design.sum(entries_of)
     assert 0 < some < stored <= max(X.size, 2 * np.count_nonzero(X))
-    assert design.passes == 0.0
+    assert design.data_passes == 0.0
     design.gather(scores_of, "rows", design.narrow(np.ones(N_COLUMNS)))
-    assert design.passes == pytest.approx(1.0)
+    assert design.data_passes == pytest.approx(1.0)
     design.scatter(keep, np.ones(N_ROWS))
     design.sum(combination_of, "rows")
-    assert design.passes == pytest.approx(2.0)
+    assert design.data_passes == pytest.approx(2.0)
 
 
 @every_holder

@@ -567,7 +567,7 @@ def test_passes_are_the_entries_read(n_jobs, formed, share, name, rng, monkeypat
         return False
 
     solution = solve(X, positive, name=name, top=5, n_jobs=n_jobs, callback=watch)
-    passes = [at.passes for at in solution.history]
+    passes = [at.data_passes for at in solution.history]
     assert len(passes) > 2
     assert_allclose(passes, seen, rtol=1e-12)
     assert np.all(np.diff(passes) > 0.0)

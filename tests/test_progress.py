@@ -101,7 +101,7 @@ def test_iterations_without_time_between_them_leave_no_time():
 def test_a_line_holds_what_the_history_holds():
     history = (
         *geometric_history(11),
-        Iteration(upper=1.25, lower=1.0, passes=31.4, seconds=2.71),
+        Iteration(upper=1.25, lower=1.0, data_passes=31.4, seconds=2.71),
     )
     line = describe(history, 0.0)
     assert re.search(r"iteration +12\b", line)
@@ -422,7 +422,7 @@ def test_the_picture_shows_the_history(solver, rows):
     bounds, gaps = figure.axes
     history = solution.history
     drawn = {line.get_label(): line.get_data() for line in bounds.lines}
-    passes = [at.passes for at in history]
+    passes = [at.data_passes for at in history]
     assert_allclose(drawn["objective"], [passes, [at.upper for at in history]])
     assert_allclose(drawn["certified bound"], [passes, [at.lower for at in history]])
     gap = [(at.upper - at.lower) / at.upper for at in history]

@@ -359,7 +359,7 @@ def test_one_solve_stands_for_the_pairs_at_which_it_shows_zero_optimal():
     with LocalDesign(X, y) as design:
         grid = Grid(lams, tops, "logistic", tol)
         every = follow(design, grid)
-        done = lambda: told.append(design.passes)  # noqa: E731
+        done = lambda: told.append(design.data_passes)  # noqa: E731
         spared = follow_solvable(design, grid, np.ones((4, 3), bool), done=done)
         for top, row, other in zip(tops, every.solutions, spared, strict=True):
             for lam, one, two in zip(lams, row, other, strict=True):

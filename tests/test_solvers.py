@@ -190,7 +190,7 @@ def test_history(name, solver):
     history = solution.history
     assert len(history) == solution.n_iter
     assert (history[-1].upper, history[-1].lower) == (solution.upper, solution.lower)
-    assert np.all(np.diff([entry.passes for entry in history]) > 0)
+    assert np.all(np.diff([entry.data_passes for entry in history]) > 0)
     assert np.all(np.diff([entry.seconds for entry in history]) >= 0)
     optimum = generic_optimum(X, positive, lam=0.1, name=name, top=top)
     assert all(entry.lower <= optimum + 1e-6 for entry in history)
@@ -250,11 +250,11 @@ def test_passes_are_the_products_made(name, kind, monkeypatch):
     solution = solve(kind(X), positive, name=name, top=top, lam=0.01)
     looked = int(kind is np.asarray)  # a sample that is all of so few rows
     before = counter.count
-    assert solution.history[-1].passes == before + looked
+    assert solution.history[-1].data_passes == before + looked
     again = solve(kind(X), positive, name=name, top=top, lam=0.02, start=solution)
-    assert again.history[-1].passes == counter.count - before + looked
+    assert again.history[-1].data_passes == counter.count - before + looked
     # An iteration is two, and one more for each doubling of the curvature.
-    passes = np.diff([0.0, *(entry.passes for entry in solution.history)])
+    passes = np.diff([0.0, *(entry.data_passes for entry in solution.history)])
     assert set(passes) <= set(range(2, 60))
     assert passes[-2] == 2
     assert passes[-1] == 5  # three more prove the bounds

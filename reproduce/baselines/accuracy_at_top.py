@@ -205,7 +205,7 @@ class Basis:
     """Takes weights in these coordinates to weights of the features; None if they are those."""
     scale: float
     """The features are this times those that were given."""
-    passes: float = 0.0
+    data_passes: float = 0.0
 
     @classmethod
     def of(cls, given: ExactRows, scale: float = 1.0) -> "Basis":
@@ -324,7 +324,7 @@ class QuantileSearch:
         while not stopped and (batches := self._next(n_jobs)):
             for batch in in_threads(partial(solve, tol=tol), batches, n_jobs):
                 self.take(batch, tol)
-            basis.passes = float(self.n_iter)
+            basis.data_passes = float(self.n_iter)
             latest = self._solution(basis, history)
             stopped = history.record(latest.upper, latest.lower, latest.weights, latest.threshold)
         found = self._solution(basis, history)

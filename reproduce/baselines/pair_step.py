@@ -18,8 +18,8 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from reproduce.baselines.pairs import Limits, Pair, TwoClasses, row_chunks
-from toppush.problem.losses import Hinge, Loss
+from reproduce.baselines.pairs import Hinge, Limits, Pair, TwoClasses, row_chunks
+from toppush.problem.losses import Loss
 from toppush.problem.solution import Solution, Status, safe_lower_bound
 from toppush.solvers.driver import Method, State, follow, solving
 from toppush.types import Array

@@ -5,12 +5,13 @@ read and written some rows at a time, so that what NumPy makes on the way stays 
 """
 
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from toppush.designs import Block, Design
-from toppush.problem.losses import LOSSES, Hinge, Loss
+from toppush.problem.losses import LOSSES, Loss
 from toppush.solvers.driver import Callback
 from toppush.solvers.pairwise import ClassVectors
 from toppush.types import Array
@@ -22,6 +23,38 @@ POWER_ROUNDS = 30
 
 Pair = tuple[Array, Array]
 """An entry for each positive, and for each negative."""
+
+
+@dataclass(frozen=True)
+class Hinge:
+    """l(t) = (1 + t)_+, for methods that need no slope; l*(a) = -a on [0, 1]."""
+
+    name: ClassVar[str] = "hinge"
+    dual_limit: ClassVar[float] = 1.0
+    conjugate_curvature: ClassVar[float | None] = None
+
+    def value(self, violation: Array) -> Array:
+        return np.maximum(1.0 + violation, 0.0)
+
+    def slope(self, violation: Array) -> Array:
+        return np.where(violation > -1.0, 1.0, 0.0)
+
+    def curvature(self, violation: Array) -> Array:
+        return np.zeros_like(violation)
+
+    def conjugate(self, dual: Array) -> Array:
+        return np.where((dual >= 0.0) & (dual <= 1.0), -dual, np.inf)
+
+    def conjugate_slope(self, dual: Array) -> Array:
+        return np.full_like(dual, -1.0)
+
+    def raised(self, mean: float, by: float) -> float:
+        return mean + by
+
+    def dual_prox(self, point: Array, weight: Array | float) -> tuple[Array, Array]:
+        free = point + 1.0 / weight
+        return np.clip(free, 0.0, 1.0), np.where((free > 0.0) & (free < 1.0), 1.0, 0.0)
+
 
 PAIR_LOSSES: dict[str, Loss] = {Hinge.name: Hinge(), **LOSSES}
 

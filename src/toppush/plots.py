@@ -456,7 +456,7 @@ def draw_history(history: "tuple[Iteration, ...]") -> "Figure":
         raise ImportError(NEEDS_MATPLOTLIB) from error
     figure = Figure(figsize=(9, 3.4), layout="constrained")
     bounds, relative = figure.subplots(1, 2)
-    passes, seconds = [at.passes for at in history], [at.seconds for at in history]
+    passes, seconds = [at.data_passes for at in history], [at.seconds for at in history]
     lower, upper = [at.lower for at in history], [at.upper for at in history]
     bounds.plot(passes, upper, color="#b5651d", label="objective")
     bounds.plot(passes, lower, color="#0b6e4f", label="certified bound")

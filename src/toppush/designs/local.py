@@ -55,7 +55,7 @@ class BlockDesign(Design):
         return sum(block.rows.tally.entries for block in self.blocks)
 
     @property
-    def passes(self) -> float:
+    def data_passes(self) -> float:
         return (self._entries_read() - self._read_before) / max(self.n_entries, 1)
 
     def each(self, function: Any, *arguments: Any) -> list[Any]:

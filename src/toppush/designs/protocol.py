@@ -68,7 +68,7 @@ class Design(Protocol):
         return None
 
     @property
-    def passes(self) -> float:
+    def data_passes(self) -> float:
         """Reads of the whole data so far; a product with X or X' is one."""
 
     def each(self, function: Any, *arguments: Any) -> list[Any]:

@@ -106,7 +106,7 @@ def describe(history: tuple[Iteration, ...], tol: float) -> str:
     gap = (last.upper - last.lower) / abs(last.upper) if last.upper else 0.0
     line = (
         f"iteration {len(history):4d}  objective {last.upper:.6g}  bound {last.lower:.6g}  "
-        f"gap {gap:.1e}  passes {last.passes:.0f}  {last.seconds:.1f} s"
+        f"gap {gap:.1e}  passes {last.data_passes:.0f}  {last.seconds:.1f} s"
     )
     left = seconds_left(history, tol)
     return line if left is None else f"{line}  about {left:.1f} s left"

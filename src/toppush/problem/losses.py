@@ -177,44 +177,6 @@ class Exponential:
         return omega / weight, omega / (1.0 + omega)
 
 
-@dataclass(frozen=True)
-class Hinge:
-    """l(t) = (1 + t)_+, for methods that need no slope; l*(a) = -a on [0, 1]."""
-
-    name: ClassVar[str] = "hinge"
-    dual_limit: ClassVar[float] = 1.0
-    conjugate_curvature: ClassVar[float | None] = None
-
-    def value(self, violation: Array) -> Array:
-        """(1 + t)_+."""
-        return np.maximum(1.0 + violation, 0.0)
-
-    def slope(self, violation: Array) -> Array:
-        """1 above t = -1, else 0."""
-        return np.where(violation > -1.0, 1.0, 0.0)
-
-    def curvature(self, violation: Array) -> Array:
-        """0 on both sides of the kink."""
-        return np.zeros_like(violation)
-
-    def conjugate(self, dual: Array) -> Array:
-        """-a on [0, 1]."""
-        return np.where((dual >= 0.0) & (dual <= 1.0), -dual, np.inf)
-
-    def conjugate_slope(self, dual: Array) -> Array:
-        """-1, the violation at the kink."""
-        return np.full_like(dual, -1.0)
-
-    def raised(self, mean: float, by: float) -> float:
-        """The slope is at most 1."""
-        return mean + by
-
-    def dual_prox(self, point: Array, weight: Array | float) -> tuple[Array, Array]:
-        """Minimiser of -a + weight/2 (a - point)^2 on [0, 1], and da/dpoint."""
-        free = point + 1.0 / weight
-        return np.clip(free, 0.0, 1.0), np.where((free > 0.0) & (free < 1.0), 1.0, 0.0)
-
-
 def _exp(power: float) -> float:
     """e^t, infinite where it overflows."""
     return math.exp(power) if power < 709.0 else math.inf
@@ -223,4 +185,4 @@ def _exp(power: float) -> float:
 LOSSES: dict[str, Loss] = {
     loss.name: loss for loss in (TruncatedQuadratic(), Logistic(), Exponential())
 }
-"""The losses of TopPush; without the hinge, which has no slope at its kink."""
+"""The losses of TopPush."""

@@ -182,7 +182,13 @@ def projection_multipliers(sums: PointSums, k: int = 1, *, guess: float = 0.0) -
     extent = sums.extent()
     if k == 1:
         return _uncapped_multipliers(sums, extent, guess)
-    if extent.top_positive + _negatives_top_mean(sums, extent, k) <= 0.0:
+
+    def negatives_above(level: float) -> tuple[float, float]:
+        mass, n_free, _, _ = sums.negatives(-level, np.inf)
+        return mass, n_free
+
+    top = top_mean(negatives_above, k, extent.low_negative, extent.top_negative)[0]
+    if extent.top_positive + top <= 0.0:
         return Multipliers(extent.top_positive, -extent.top_negative, 0.0)
     alpha = beta = guess
 
@@ -213,14 +219,6 @@ def _uncapped_multipliers(sums: PointSums, extent: Extent, guess: float) -> Mult
     low = -extent.top_negative
     alpha = root(imbalance, low, max(low, extent.top_positive), guess)
     return Multipliers(alpha, alpha, np.inf)
-
-
-def _negatives_top_mean(sums: PointSums, extent: Extent, k: int) -> float:
-    def above(level: float) -> tuple[float, float]:
-        mass, n_free, _, _ = sums.negatives(-level, np.inf)
-        return mass, n_free
-
-    return top_mean(above, k, extent.low_negative, extent.top_negative)[0]
 
 
 def _alpha_for(sums: PointSums, extent: Extent, mass: float, guess: float) -> float:

@@ -34,30 +34,30 @@ class Status(Enum):
     MAX_ITER = "max_iter came first; raise it or loosen tol."
 
     def __reduce__(self) -> tuple[type["Status"], tuple[str]]:
-        """By its sentence, so that programs that know no enumerations can store it."""
+        """Pickle by value, so that formats without enumerations can store it."""
         return type(self), (self.value,)
 
     @property
     def success(self) -> bool:
-        """Whether the solve ended where it was meant to."""
+        """Whether the solve reached its goal."""
         return self not in (Status.MAX_ITER, Status.STALLED, Status.DIVERGED)
 
 
 class Iteration(NamedTuple):
-    """Where a solve stood after an iteration."""
+    """The bounds after an iteration."""
 
     upper: float
     lower: float
-    passes: float
+    data_passes: float
     """Reads of the whole data so far; a product with X or X' is one."""
     seconds: float
 
 
 def safe_lower_bound(upper: float, lower: float) -> float:
-    """A bound below an optimum that is not negative, the best two computed bounds allow.
+    """A lower bound of a non-negative optimum from two computed bounds.
 
-    Bounds that cross show how far rounding carries them; the lower one is put as far below the
-    upper one as it was above.
+    Bounds that cross show the size of rounding: the lower one is put as far below the upper one as
+    it was above.
     """
     return max(0.0, min(lower, 2.0 * upper - lower))
 
@@ -70,15 +70,15 @@ class Solution:
     ----------
     weights : array of shape (n_features,)
     threshold : float
-        T(w) on the training rows: the mean of the k greatest scores of negatives. Baselines say
-        what theirs is.
+        T(w) on the training rows: the mean of the k greatest scores of negatives. Baselines
+        document theirs.
     dual : array of shape (n_rows,)
         Dual variable of each row: alpha of a positive, beta of a negative. Empty for baselines
         whose duals belong to cuts, to other problems or to nothing.
     upper : float
         Objective at `weights`.
     lower : float
-        Proven bound below the optimum, from a feasible dual point.
+        Certified bound below the optimum, from a feasible dual point.
     n_iter : int
     status : Status
     history : tuple of Iteration
@@ -109,7 +109,7 @@ class Solution:
 
     @classmethod
     def guess(cls, weights: Array) -> "Solution":
-        """Weights of which nothing is known, to start a solve from."""
+        """Weights without bounds, to start a solve from."""
         none = np.empty(0)
         return cls(weights, np.nan, none, np.inf, -np.inf, 0, Status.STOPPED)
 
@@ -126,12 +126,12 @@ class Solution:
 
     @property
     def gap(self) -> float:
-        """How far `weights` can be from the optimum, in the objective."""
+        """Bound on the distance of the objective at `weights` from the optimum."""
         return self.upper - self.lower
 
     @property
     def relative_gap(self) -> float:
-        """The gap as a share of the objective."""
+        """The gap relative to the objective."""
         return relative_gap(self.upper, self.lower)
 
 

@@ -372,7 +372,7 @@ def history_figure(history: Sequence[Iteration]) -> Figure:
     """Objective and lower bound by passes over the data."""
     both = ["objective", "lower bound"]
     bounds = [at.upper for at in history], [at.lower for at in history]
-    passes = [at.passes for at in history]
+    passes = [at.data_passes for at in history]
     parts: list[Rows] = [
         {"passes": passes, "value": values, "ranking": name}
         for name, values in zip(both, bounds, strict=True)

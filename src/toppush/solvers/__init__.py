@@ -1,7 +1,6 @@
-"""Solvers of both families, by name; each takes a problem and returns a Solution.
+"""The solvers by name; each takes a problem and returns a `Solution`.
 
-Another one joins by `SOLVERS[name] = Solver(...)`, as a loss does by `LOSSES[name] = ...`; whoever
-asks looks there when called.
+Register another one by `SOLVERS[name] = Solver(...)`, as a loss by `LOSSES[name] = ...`.
 """
 
 from collections.abc import Callable
@@ -24,19 +23,18 @@ __all__ = ["DEFAULT", "SOLVERS", "Solver", "automatic_top", "solve", "zero_is_op
 
 @dataclass(frozen=True)
 class Solver:
-    """A solver and what it can.
+    """A solver and its capabilities.
 
     Attributes
     ----------
     minimise : callable
         Takes a problem and, by name, tol, max_iter, start and callback.
     needs_dual : bool
-        Whether it starts from an earlier solution's dual; else its weights are enough, and a dual
-        may be absent.
+        Whether it starts from an earlier solution's dual; otherwise weights are enough.
     warm_startable : bool
-        Whether an earlier solution helps it; else it begins anew.
+        Whether it uses an earlier solution.
     pairwise : callable, optional
-        The same as `minimise` for the pairwise family, if it knows that.
+        The same as `minimise` for the pairwise family.
     """
 
     minimise: Callable[..., Solution]
@@ -45,18 +43,18 @@ class Solver:
     pairwise: Callable[..., Solution] | None = None
 
     def __call__(self, problem: TopProblem, **options: Any) -> Solution:
-        """Run it, with weights over the columns in use."""
+        """Run the solver, with weights over the columns in use."""
         if not isinstance(problem, PairwiseProblem):
             return self.minimise(problem, **options)
         if self.pairwise is None:
             raise ValueError(
-                f"{self.minimise.__name__} knows the pairwise family not; take solver={DEFAULT!r}."
+                f"{self.minimise.__name__} cannot solve pairwise problems; use solver={DEFAULT!r}."
             )
         return self.pairwise(problem, **options)
 
 
 RATIO = 1.2
-"""How closely the smallest sound k is found."""
+"""Precision of the smallest k with a solution other than zero."""
 DEFAULT = "newton"
 SOLVERS = {
     "newton": Solver(newton_method, pairwise=pairwise_method),
@@ -73,13 +71,11 @@ def solve(
     start: Solution | None = None,
     callback: Callback | None = None,
 ) -> Solution:
-    """Solve by name, with weights over all columns of X on the way in and out."""
+    """Solve by name; start and solution have weights over all columns of X."""
     design = problem.design
     if start is not None:
         start = replace(start, weights=design.narrow(start.weights))
-    solution = SOLVERS[solver](
-        problem, tol=tol, max_iter=max_iter, start=start, callback=callback
-    )
+    solution = SOLVERS[solver](problem, tol=tol, max_iter=max_iter, start=start, callback=callback)
     return replace(solution, weights=design.widen(solution.weights))
 
 
@@ -91,20 +87,20 @@ def zero_is_optimal(solution: Solution, problem: TopProblem, tol: float) -> bool
 def automatic_top(problem: TopPushProblem, *, tol: float) -> int:
     """The smallest k at which weights of zero are not optimal, up to a factor of `RATIO`.
 
-    1 if they never are, all negatives if they always are. Found by halving on the logarithm of
-    k, each solve begun at the last one's weights and ended as soon as its bounds tell.
+    1 if they never are, all negatives if they always are. By bisection on the logarithm of k; each
+    solve begins at the last one's weights and ends as soon as its bounds decide.
     """
-    sound, weights = _beats_zero(problem, 1, tol, None)
-    if sound:
+    solvable, weights = _beats_zero(problem, 1, tol, None)
+    if solvable:
         return 1
     low, high = 1, problem.design.n_neg
-    sound, weights = _beats_zero(problem, high, tol, weights)
-    if not sound:
+    solvable, weights = _beats_zero(problem, high, tol, weights)
+    if not solvable:
         return high
     while high > RATIO * low and high - low > 1:
         middle = int(np.clip(round(np.sqrt(low * high)), low + 1, high - 1))
-        sound, weights = _beats_zero(problem, middle, tol, weights)
-        low, high = (low, middle) if sound else (middle, high)
+        solvable, weights = _beats_zero(problem, middle, tol, weights)
+        low, high = (low, middle) if solvable else (middle, high)
     return high
 
 

@@ -224,22 +224,12 @@ def _between_slopes(low: tuple[float, float], high: tuple[float, float]) -> floa
     return left + min(max(part, 0.1), 0.9) * (right - left)
 
 
-class _Space(Protocol):
-    """How cuts are stored: as vectors whose products with weights are those of their planes."""
-
-    def stored(self, plane: Array, coefficients: Array) -> Array:
-        """A cut, given by its plane and by the rows' coefficients in it."""
-
-    def dual(self, weights: Array) -> Array:
-        """The vector whose product with a stored cut is weights @ plane."""
-
-    def plane(self, combination: Array) -> Array:
-        """The plane of a sum of stored cuts."""
-
-
 @dataclass(frozen=True)
 class _ByColumns:
-    """Cuts on the columns that some row uses.
+    """Cuts stored on the columns that some row uses.
+
+    `dual` of weights is the vector whose product with a stored cut is weights @ plane; `plane` is
+    that of a sum of stored cuts.
 
     The sample of url uses 34,444 of 3.2 million: RankSVM peaks at 476 MB, and at 2.3 GB with
     whole cuts.
@@ -261,7 +251,7 @@ class _ByColumns:
 
 @dataclass(frozen=True)
 class _ByRows:
-    """Cuts as coefficients of the rows: shorter where rows are fewer than columns.
+    """Cuts stored as coefficients of the rows: shorter where rows are fewer than columns.
 
     The dual of weights is their scores, so every cut costs one more product with X, and every
     minimiser one with X'.
@@ -279,7 +269,7 @@ class _ByRows:
         return _combined(self.design, combination)
 
 
-def _space(design: Design) -> _Space:
+def _space(design: Design) -> _ByColumns | _ByRows:
     """The space in which an iteration reads less; it reads the cuts twice.
 
     By rows it takes about six more products, each of which reads an index with every entry.
@@ -295,7 +285,7 @@ class _Model:
     """The cuts, their products with each other, and their multipliers in the two minimisers."""
 
     lam: float
-    space: _Space
+    space: _ByColumns | _ByRows
     cuts: list[Array] = field(default_factory=list)
     new: list[Array] = field(default_factory=list)
     """Dual vectors of the cuts whose products are not known yet."""

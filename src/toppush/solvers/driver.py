@@ -34,7 +34,7 @@ class Counted(Protocol):
     """What `History` needs of a design."""
 
     @property
-    def passes(self) -> float:
+    def data_passes(self) -> float:
         """Reads of the whole data so far."""
 
     def widen(self, weights: Array) -> Array:
@@ -46,7 +46,7 @@ class History:
 
     def __init__(self, design: Counted, callback: Callback | None = None) -> None:
         self._design, self._callback = design, callback
-        self._start, self._passes = time.perf_counter(), design.passes
+        self._start, self._passes = time.perf_counter(), design.data_passes
         self.iterations: list[Iteration] = []
 
     def __len__(self) -> int:
@@ -66,7 +66,7 @@ class History:
 
     def _now(self, upper: float, lower: float) -> Iteration:
         seconds = time.perf_counter() - self._start
-        return Iteration(upper, lower, self._design.passes - self._passes, seconds)
+        return Iteration(upper, lower, self._design.data_passes - self._passes, seconds)
 
 
 class Method(Protocol):

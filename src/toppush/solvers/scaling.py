@@ -85,7 +85,13 @@ def _choose_scaling(problem: TopProblem, n_sample: int | None) -> RowScaling:
     double = all(part.is_double for part in parts)
     if size == 0.0:
         return RowScaling(UNSCALED, is_exact, double, 0.0)
-    check_range(size, problem.lam)
+    ratio = 2.0 * math.log2(size) - math.log2(problem.lam)
+    if not (abs(math.log2(size)) <= MAX_SIZE_POWER and abs(ratio) <= MAX_RATIO_POWER):
+        raise ValueError(
+            f"the largest entry of X is {size:.3g} and lam is {problem.lam:.3g}: their weights "
+            "would be beyond float64 however the rows are scaled. Multiply the columns by a power "
+            "of ten, or correct entries that are not meant to be so far from 1."
+        )
     shares = [part.size / size for part in parts]
     n_rows = sum(part.n_rows for part in parts)
     mean = sum(part.total * share for part, share in zip(parts, shares, strict=True)) / n_rows
@@ -99,17 +105,6 @@ def _choose_scaling(problem: TopProblem, n_sample: int | None) -> RowScaling:
         return RowScaling(UNSCALED, is_exact, double, max_norm)
     scale = _scale(size, problem.lam) if scaled else 1.0
     return RowScaling(Scaling(scale, scale * size * mean if shifted else None), is_exact, double)
-
-
-def check_range(size: float, lam: float) -> None:
-    """Refuse rows whose squares are too far from lam for float64, however they are scaled."""
-    ratio = 2.0 * math.log2(size) - math.log2(lam)
-    if not (abs(math.log2(size)) <= MAX_SIZE_POWER and abs(ratio) <= MAX_RATIO_POWER):
-        raise ValueError(
-            f"the largest entry of X is {size:.3g} and lam is {lam:.3g}: their weights would be "
-            "beyond float64. Multiply the columns by a power of ten, or correct entries that "
-            "are not meant to be so far from 1."
-        )
 
 
 def _scale(size: float, lam: float) -> float:

@@ -171,7 +171,7 @@ class DaskDesign(Design):
     # ---- asking
 
     @property
-    def passes(self) -> float:
+    def data_passes(self) -> float:
         """Reads of the whole data so far, those of lost groups and of repeated calls included."""
         return (self._entries_read() - self._read_at_start) / max(self.n_entries, 1)
 

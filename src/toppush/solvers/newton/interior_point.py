@@ -37,7 +37,6 @@ from toppush.solvers.newton.kkt import (
     Factored,
     Iterative,
     PreconditionerDiagonal,
-    System,
     kkt_blocks,
     norm,
 )
@@ -171,7 +170,11 @@ class InteriorPoint:
     def begin(self) -> None:
         """Begin at the start, or along the difference of the class means."""
         problem, design = self.problem, self.problem.design
-        difference = self._mean_difference()
+        known = design.known.find(MeanDifference)
+        if known is None:
+            vector = design.sum(positives.mean_difference, self.m, design.n_neg)
+            known = design.known.keep(MeanDifference(vector))
+        difference = known.vector
         usable = self.start is not None and bool(design.arrays.isfinite(self.start.weights).all())
         first = self.start.weights if self.start is not None and usable else difference
         self.weights = 1.0 * first
@@ -317,7 +320,7 @@ class InteriorPoint:
             self.has_newton_dual = True
         design.apply(working_set.advance, step)
 
-    def _system(self) -> System:
+    def _system(self) -> Factored | Iterative:
         problem, design, sums = self.problem, self.problem.design, self.positive_sums
         of_negatives = design.sum(working_set.linearise, self.level, self.multiplier / problem.k)
         blocks = kkt_blocks(design, problem.lam, problem.k, of_negatives, sums.hessian_sum)
@@ -326,7 +329,7 @@ class InteriorPoint:
         return Iterative(blocks, self.diagonal)
 
     def _direction(
-        self, system: System, mu: float, correct: bool, rtol: float
+        self, system: Factored | Iterative, mu: float, correct: bool, rtol: float
     ) -> tuple[Array, Array, float]:
         """Changes of the weights and of (s, T, G), and the step to the boundary."""
         problem, design, k = self.problem, self.problem.design, self.problem.k
@@ -359,14 +362,6 @@ class InteriorPoint:
         return step
 
     # ---- the first point
-
-    def _mean_difference(self) -> Array:
-        design = self.problem.design
-        known = design.known.find(MeanDifference)
-        if known is None:
-            vector = design.sum(positives.mean_difference, self.m, design.n_neg)
-            known = design.known.keep(MeanDifference(vector))
-        return known.vector
 
     def _best_length(self) -> float:
         """Minimiser along the weights of the loss's parabola at 0, against the mean negative."""

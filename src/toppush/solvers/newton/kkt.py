@@ -24,7 +24,7 @@ the greatest leverage outside U.
 
 import math
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg.lapack import dgesv
@@ -106,13 +106,6 @@ def norm(vector: Array) -> float:
     return math.sqrt(float(vector @ vector))
 
 
-class System(Protocol):
-    """A Newton system, to be solved for several right sides."""
-
-    def solve(self, rhs: Array, r3: Array, rtol: float) -> tuple[Array, Array]:
-        """Changes of the weights and of the three numbers."""
-
-
 class Factored:
     """M as a d x d matrix, factored; for d up to a few thousand."""
 
@@ -156,9 +149,11 @@ class PreconditionerDiagonal:
         if self.diagonal is None:
             design.apply(_reset_leverages)
             self.diagonal = _centred(blocks, design.sum(_shrunk_sums, m, -1.0))
+        on_positives, on_negatives = (max(blocks.scalars[i, i], 1e-300) for i in (1, 0))
+        means = blocks.hessian_sum / (m * on_positives), -blocks.coupling[:, 0] / on_negatives
         for _ in range(ROUNDS):
             inverse = 1.0 / self.diagonal
-            centres = [(mean * inverse, float(mean @ (mean * inverse))) for mean in _means(blocks)]
+            centres = [(mean * inverse, float(mean @ (mean * inverse))) for mean in means]
             design.apply(_set_leverages, m, inverse, centres)
             sums: ShrunkSums = design.sum(_shrunk_sums, m, -1.0)
             self.diagonal = _centred(blocks, sums)
@@ -289,13 +284,6 @@ class ShrunkSums(NamedTuple):
             self.negatives - others.negatives,
             self.negative - others.negative,
         )
-
-
-def _means(blocks: KKTBlocks) -> tuple[Array, Array]:
-    """Weighted means of the positives and of the working set."""
-    on_positives, on_negatives = (max(blocks.scalars[i, i], 1e-300) for i in (1, 0))
-    mean = blocks.hessian_sum / (blocks.design.total_cost * on_positives)
-    return mean, -blocks.coupling[:, 0] / on_negatives
 
 
 def _centred(blocks: KKTBlocks, sums: ShrunkSums) -> Array:
