@@ -47,7 +47,7 @@ def table(spec: str) -> str:
     rows, keys, forms = [row for name in names.split(" + ") for row in read(name)], [], []
     for line in lines:
         if line.startswith("where "):
-            column, values = line.removeprefix("where ").split(" = ")
+            column, values = line.removeprefix("where ").split(" = ", 1)
             rows = [row for row in rows if row[column] in values.split(" | ")]
         elif line.startswith("for "):
             keys = line.removeprefix("for ").split(", ")

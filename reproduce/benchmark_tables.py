@@ -30,6 +30,13 @@ SHOWN = ("pos_at_top", "before_10", "ap", "seconds_fitting")
 DRAWN = ("pos_at_top", "before_10", "ap")
 FEWEST = 5
 """A mean of fewer splits says nothing and is not shown, unless no more were asked for."""
+NEARLY_ALL = 0.9
+"""Fraction of a set's splits from which a mean may be the best; few splits may be easy ones."""
+MANY_COLUMNS = 1000
+NEAR = 0.01
+"""Average precision below the best that is nearly as good."""
+LINEAR = ("linear",)
+"""Our rankers that give every column a weight."""
 Summaries = dict[tuple[str, str], Summary]
 TITLES = {one.key: one.title for one in (*MEASURES, *COSTS)}
 
@@ -67,7 +74,14 @@ def result(plan: Plan, store: Store, titles: dict[str, str]) -> Result:
         [*shown, mean_ranks(plan, ranks, tested), settings(plan)],
         pictures(ranks, titles),
         {"trials": plan.trials, "seed": plan.seed, "methods": list(plan.methods), "data": titles},
-        files=[long_table(plan, summaries, titles), differences(tested, titles)],
+        files=[
+            long_table(plan, summaries, titles),
+            differences(tested, titles),
+            best_table(plan, summaries, tested, titles),
+            losses(tested, titles),
+            by_rows(plan, ranks),
+            nearly_best(plan, summaries),
+        ],
     )
 
 
@@ -217,6 +231,95 @@ def settings(plan: Plan) -> Table:
     """How each ranker was set."""
     rows = [[CONTESTANTS[key].title, CONTESTANTS[key].settings] for key in plan.methods]
     return Table("benchmark-settings", "How each ranker is set", ["ranker", "settings"], rows)
+
+
+def best_table(
+    plan: Plan, summaries: Summaries, tested: Sequence[Tested], titles: dict[str, str]
+) -> Table:
+    """The best mean on every set by some measures, and that of TopRanker."""
+    verdicts = {(one.data, one.competitor, one.measure): one.verdict for one in tested}
+    rows = []
+    for data in plan.data:
+        ours = summaries.get((data, OURS))
+        if ours is None or not ours.trials:
+            continue
+        least = NEARLY_ALL * len(ours.trials)
+        row = [titles[data], str(len(ours.trials))]
+        for measure in DRAWN:
+            means = {
+                method: shown(float(summary.values[measure].mean()), measure)
+                for method in [OURS, *plan.methods]
+                if (summary := summaries.get((data, method))) and len(summary.trials) >= least
+            }
+            best = max(means, key=lambda method: means[method])  # the first of equal ones: ours
+            mark = " ○" if verdicts.get((data, best, measure), 0) < 0 else ""
+            row += [f"{CONTESTANTS[best].title} {means[best]}{mark}", means[OURS]]
+        rows.append(row)
+    heads = [f"{TITLES[key]}, {who}" for key in DRAWN for who in ("best", "TopRanker")]
+    return Table("benchmark-best", "The best of each set", ["data", "splits", *heads], rows)
+
+
+def losses(tested: Sequence[Tested], titles: dict[str, str]) -> Table:
+    """The significant differences in favour of a competitor, by some measures."""
+    rows = [
+        [TITLES[one.measure], titles[one.data], CONTESTANTS[one.competitor].title,
+         f"{-one.difference.mean:.3f}"]
+        for one in sorted(tested, key=lambda one: one.difference.mean)
+        if one.verdict < 0 and one.measure in DRAWN
+    ]  # fmt: skip
+    columns = ["measure", "data", "better", "by"]
+    return Table("benchmark-losses", "Where TopRanker is worse", columns, rows)
+
+
+def by_rows(plan: Plan, ranks: dict[str, Ranks]) -> Table:
+    """The first three mean ranks on some of the sets, and among linear rankers."""
+    sets, names = np.arange(len(plan.data)), np.arange(len(plan.methods))
+    many = np.array([plan.sizes[data][2] > MANY_COLUMNS for data in plan.data], bool)
+    linear = [CONTESTANTS[key].kind == "linear" or key in LINEAR for key in plan.methods]
+    choices = {
+        "any": (sets, names),
+        f"at most {MANY_COLUMNS} columns": (sets[~many], names),
+        f"more than {MANY_COLUMNS} columns": (sets[many], names),
+        "any, linear rankers": (sets, names[linear]),
+    }
+    rows = []
+    for title, (some, kept) in choices.items():
+        cells = []
+        for measure in DRAWN:
+            found = ranks[measure].part(some, kept)
+            first = found.order[:3]
+            cells.append(", ".join(f"{found.names[i]} {found.mean[i]:.2f}" for i in first))
+        if len(some) and len(kept):
+            rows.append([title, str(len(some)), *cells])
+    return Table(
+        "benchmark-by-rows",
+        "The first three mean ranks by type of rows",
+        ["rows", "sets", *(TITLES[key] for key in DRAWN)],
+        rows,
+    )
+
+
+def nearly_best(plan: Plan, summaries: Summaries) -> Table:
+    """Sets on which each ranker is nearly the best by AP, and its time relative to TopRanker."""
+    near: dict[str, list[bool]] = {method: [] for method in plan.methods}
+    times: dict[str, list[float]] = {method: [] for method in plan.methods}
+    for data in plan.data:
+        done = {key: one for (name, key), one in summaries.items() if name == data and one.trials}
+        if OURS not in done:
+            continue
+        precision = {key: float(one.values["ap"].mean()) for key, one in done.items()}
+        seconds = {key: float(one.values["seconds_fitting"].mean()) for key, one in done.items()}
+        for key in done:
+            if not np.isnan(seconds[key]):
+                near[key].append(precision[key] >= max(precision.values()) - NEAR)
+                times[key].append(seconds[key] / seconds[OURS])
+    ratios = {key: float(np.median(times[key])) for key in plan.methods if any(near[key])}
+    rows = [
+        [CONTESTANTS[key].title, str(sum(near[key])), str(len(near[key])), f"{ratios[key]:.2g}"]
+        for key in sorted(ratios, key=lambda key: ratios[key])
+    ]
+    columns = ["ranker", "nearly best", "of", "time"]
+    return Table("benchmark-nearly-best", "Nearly the best, and the time", columns, rows)
 
 
 def long_table(plan: Plan, summaries: Summaries, titles: dict[str, str]) -> Table:

@@ -3,7 +3,6 @@
 import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from os.path import relpath
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -431,28 +430,6 @@ def report(out: Path) -> None:
 
     path = out / "report.html"
     write_text(path, make_report(out))
-    click.echo(str(path))
-
-
-@main.command("page")
-@out_option
-@click.option(
-    "--page",
-    "path",
-    type=options.FilePath(dir_okay=False),
-    default=Path("docs/results.md"),
-    show_default=True,
-    help="Where to write it.",
-)
-def results_page(out: Path, path: Path) -> None:
-    """The page that says who wins where, from the files of benchmark and table2.
-
-    Example: python -m reproduce page --out results --page docs/results.md
-    """
-    from reproduce.results_page import page
-    from toppush.system.writing import write_text
-
-    write_text(path, page(out, Path(relpath(out, path.parent)).as_posix()))
     click.echo(str(path))
 
 

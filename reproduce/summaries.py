@@ -171,10 +171,18 @@ class Ranks:
         """Rankers from the best mean rank to the worst."""
         return [int(i) for i in np.argsort(self.mean, kind="stable")]
 
+    def part(self, sets: Where, names: Where) -> "Ranks":
+        """Some rankers on some sets, ranked anew."""
+        return Ranks(
+            [self.sets[i] for i in sets],
+            [self.names[i] for i in names],
+            self.means[np.ix_(sets, names)],
+        )
+
     def of_most(self) -> "Ranks":
         """Those alone that have a result on at least half of the sets, ranked anew."""
         kept = np.flatnonzero(2 * self.n_finished >= len(self.sets))
-        return Ranks(self.sets, [self.names[i] for i in kept], self.means[:, kept])
+        return self.part(np.arange(len(self.sets)), kept)
 
     @property
     def critical_difference(self) -> float:

@@ -2,7 +2,7 @@
 
 import csv
 import io
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,12 +12,6 @@ from toppush.types import Json
 
 if TYPE_CHECKING:
     from rich.table import Table as RichTable
-
-
-def markdown_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Titles and rows without padding, for pages."""
-    head, *body = (f"| {' | '.join(row)} |" for row in (columns, *rows))
-    return "\n".join([head, "|" + "---|" * len(columns), *body])
 
 
 @dataclass(frozen=True)

@@ -1,12 +1,14 @@
 """The benchmark: metrics, tests and ranks, every ranker on all types of rows, and tables."""
 
 import csv
+import shutil
 import warnings
 from dataclasses import replace
 from importlib import metadata
 from importlib.metadata import PackageNotFoundError
 from importlib.util import find_spec
 from io import BytesIO
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -21,6 +23,7 @@ from sklearn.datasets import dump_svmlight_file, load_breast_cancer
 from sklearn.ensemble import RandomForestClassifier
 
 from reproduce import benchmark, contestants
+from reproduce import benchmark_tables as tables
 from reproduce.benchmark import COSTS, MEASURES, BenchmarkPlan, measure, peak_memory, run_trial
 from reproduce.benchmark_tables import draw_ranks, draw_winners, enough, long_table, overview
 from reproduce.commands import main
@@ -378,3 +381,117 @@ def test_means_of_few_splits_are_not_shown(n_done, n_all, is_shown):
     assert row[2:4] == [str(n_done if is_shown else 0), str(n_all)]
     assert bool(row[4]) == is_shown
     assert row[-1] == ("" if is_shown else f"only {n_done} of {n_all} splits")
+
+
+# Derived tables, from means and tests of three sets and four rankers.
+
+RESULTS = Path(__file__).resolve().parents[2] / "results"
+RANKERS = ["top-ranker", "linear", "lr", "lightgbm"]
+SIZES = {"few": (9, 9, 3), "many": (9, 9, 3000), "other": (9, 9, 3)}
+AP = {
+    "few": [0.30, 0.20, 0.25, 0.28],
+    "many": [0.900, 0.895, 0.910, None],
+    "other": [0.50, 0.30, 0.20, 0.50],
+}
+SECONDS = [10.0, 2.0, 0.5, 1.0]
+
+
+@pytest.fixture
+def compared_rankers():
+    """A plan, its summaries, and the tests of TopRanker against the others."""
+    plan = BenchmarkPlan(list(SIZES), RANKERS, trials=10, sizes=SIZES)
+    summaries = {}
+    for data, means in AP.items():
+        for ranker, mean, seconds in zip(RANKERS, means, SECONDS, strict=True):
+            if mean is not None:
+                noise = np.linspace(-1e-4, 1e-4, 10)
+                values = {one.key: mean + noise for one in MEASURES}
+                values |= {one.key: np.full(10, seconds) for one in COSTS}
+                trials = list(range(10))
+                one = Summary(data, ranker, values, trials, "", np.nan, np.nan)
+                summaries[data, ranker] = one
+    return plan, summaries, tables.compare(plan, summaries, "ap")
+
+
+def rows_of(table):
+    return [dict(zip(table.columns, row, strict=True)) for row in table.rows]
+
+
+def test_the_best_of_each_set_and_losses_are_named(compared_rankers):
+    plan, summaries, tested = compared_rankers
+    names = {data: data for data in SIZES}
+    rows = rows_of(tables.best_table(plan, summaries, tested, names))
+    assert [row["AP, best"] for row in rows] == ["TopRanker 0.300", "LR 0.910 ○", "TopRanker 0.500"]
+    assert [row["AP, TopRanker"] for row in rows] == ["0.300", "0.900", "0.500"]
+    assert tables.losses(tested, names).rows == [["AP", "many", "LR", "0.010"]]
+
+
+@pytest.mark.parametrize("n_splits, best", [(8, "TopRanker 0.900"), (9, "LR 0.910 ○")])
+def test_means_of_few_splits_are_not_the_best(n_splits, best, compared_rankers):
+    plan, summaries, tested = compared_rankers
+    whole = summaries["many", "lr"]
+    values = {key: numbers[-n_splits:] for key, numbers in whole.values.items()}
+    trials = whole.trials[-n_splits:]
+    summaries["many", "lr"] = replace(whole, values=values, trials=trials)
+    rows = rows_of(tables.best_table(plan, summaries, tested, {data: data for data in SIZES}))
+    assert rows[1]["AP, best"] == best
+
+
+def test_mean_ranks_by_type_of_rows_are_those_of_slow_code(compared_rankers):
+    plan, summaries, _ = compared_rankers
+    ranks = {key: tables.ranked(plan, summaries, key) for key in tables.DRAWN}
+    found = {row["rows"]: row["AP"] for row in rows_of(tables.by_rows(plan, ranks))}
+
+    def expected(sets, rankers):
+        means = {}
+        for place in rankers:
+            own = []
+            for data in sets:
+                values = [-1.0 if AP[data][i] is None else AP[data][i] for i in rankers]
+                mine = -1.0 if AP[data][place] is None else AP[data][place]
+                above, equal = sum(x > mine for x in values), sum(x == mine for x in values)
+                own.append(above + (equal + 1) / 2)
+            means[CONTESTANTS[RANKERS[place]].title] = np.mean(own)
+        first = sorted(means.items(), key=lambda item: item[1])[:3]
+        return ", ".join(f"{name} {mean:.2f}" for name, mean in first)
+
+    assert found["any"] == expected(SIZES, range(4))
+    assert found["at most 1000 columns"] == expected(["few", "other"], range(4))
+    assert found["more than 1000 columns"] == expected(["many"], range(4))
+    assert found["any, linear rankers"] == expected(SIZES, [1, 2])
+
+
+def test_nearly_the_best_and_its_time(compared_rankers):
+    plan, summaries, _ = compared_rankers
+    rows = {row.pop("ranker"): row for row in rows_of(tables.nearly_best(plan, summaries))}
+    assert rows["LR"] == {"nearly best": "1", "of": "3", "time": "0.05"}
+    assert rows["LightGBM"] == {"nearly best": "1", "of": "2", "time": "0.1"}
+    assert "TopPushCV" not in rows  # 0.015 below the best where it is nearest
+
+
+def test_a_ranker_on_a_gpu_has_no_time(compared_rankers):
+    plan, summaries, _ = compared_rankers
+    for data in ("few", "other"):
+        summaries[data, "lightgbm"].values["seconds_fitting"][:] = np.nan
+    assert "LightGBM" not in [row[0] for row in tables.nearly_best(plan, summaries).rows]
+
+
+def test_few_sets_give_no_rank():
+    n_sets = len({row["set"] for row in read(RESULTS / "benchmark.csv")})
+    ranks = read(RESULTS / "benchmark-ranks.csv")
+    assert all(bool(row["mean rank"]) == (2 * int(row["sets"]) >= n_sets) for row in ranks)
+    assert not all(row["mean rank"] for row in ranks)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("command, store", [("benchmark", "benchmark"), ("table2", "records")])
+def test_our_records_make_our_tables(command, store, tmp_path):
+    """In a copy, as a store that is opened may be written to."""
+    shutil.copy(RESULTS / f"{store}.sqlite", tmp_path)
+    shown = CliRunner().invoke(main, [command, "--show", "--out", str(tmp_path)])
+    assert shown.exit_code == 0, shown.output
+    for made in tmp_path.glob("*.csv"):
+        ours = RESULTS / made.name
+        assert made.read_text(encoding="utf-8") == ours.read_text(encoding="utf-8"), (
+            f"run python -m reproduce {command} --show"
+        )
