@@ -61,14 +61,15 @@ class TopPushCV(LinearRanker):
         mean recall before the first 0.1 % of the negatives, in one ranking of the held-out rows of
         all folds, each scored relative to its fold's top. With a name of `toppush.metrics` or of
         scikit-learn, or a scorer: the pair with the best mean over the folds. docs/evidence.md
-        compares the rules. With any rule, a pair at which weights of zero are optimal on some fold comes after all others.
+        compares the rules. With any rule, a pair at which weights of zero are optimal on some fold
+        comes after all others.
     cv : int, splitter or iterable, default=5
         Folds, stratified by class if an int. For a Dask collection an int, and its rows should
         be persisted: the folds are masks of them.
     tol : float, optional
         Relative duality gap at which all fits end. By default the last one ends at 1e-4, and those
-        of the folds also where the gap is 3 % of
-        the objective and of what can be gained over weights of zero.
+        of the folds also where the gap is 3 % of the objective and of the possible gain over
+        weights of zero.
     n_jobs : int, optional
         Folds at a time, and threads of the final fit.
     device : str, optional
