@@ -16,7 +16,7 @@ QUICK = {
     "trees": {"members": 2, "top": 0.1},
     "net": {"members": 2},
 }
-"""Kinds of models, and options with which a fit takes a moment; of networks, seconds."""
+"""Model types, and options with which a fit takes a moment; of networks, seconds."""
 EVERY_KIND = [pytest.param(one, marks=[pytest.mark.long] * (one == "net")) for one in QUICK]
 ENGINES = {"trees": "lightgbm", "net": "torch"}
 CITIES = ["Lyon", "Oslo", "Rome", "São Paulo"]

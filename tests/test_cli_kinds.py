@@ -1,4 +1,4 @@
-"""Every kind of model by commands: from fit to report, and what is said on the way."""
+"""Every model type by commands, from fit to report."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""Every kind of model from a file: what it takes, refuses, tells and exports."""
+"""Every model type from a file: its options, refusals, descriptions and exports."""
 
 import builtins
 import json
@@ -18,6 +18,8 @@ from sklearn.pipeline import Pipeline
 from files import DROP, ENGINES, EVERY_KIND, QUICK, made_rows, odd_rows, quick_fit, write
 from toppush import files
 from toppush.files import DataError, ModelError
+from toppush.files.compare import compare
+from toppush.files.fitting import read_training_file
 from toppush.modelfile import saving
 from toppush.modelfile.saving import export_onnx
 from toppush.modeltypes import MODEL_TYPES, OptionError, model_type_named, model_type_of
@@ -150,6 +152,8 @@ def test_a_kind_of_ones_own_goes_all_the_way(folder, tmp_path, monkeypatch):
     assert model.model_type.describe(model.about["fit"]) == "By column 1."
     with pytest.raises(ModelError, match=r"ONNX.*--model"):
         export_onnx(again, tmp_path / "m.onnx")
+    training = read_training_file(folder / "train.csv", label="fraud", drop=DROP)
+    assert set(compare(training, methods=["TopPush column"], cv=2).values) == {"TopPush column"}
     monkeypatch.delitem(MODEL_TYPES, "column")
     with pytest.raises(ModelError, match="FirstColumn"):
         files.load(tmp_path / "m")

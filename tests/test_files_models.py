@@ -369,7 +369,7 @@ def test_weights_as_json_add_up_to_the_score(folder, model, tmp_path):
             elif "weight" in part:
                 score += part["weight"] * float(value)
             else:
-                score += part["texts"].get(value, 0.0)
+                score += part["categories"].get(value, 0.0)
         scores.append(score)
     expected = model.decision_function(pa.table(rows).to_batches()[0])
     np.testing.assert_allclose(scores, expected, atol=1e-12)

@@ -310,10 +310,11 @@ class OfType:
         takes = model_type.takes
         if any(getattr(roles, name) and name not in takes for name in ("groups", "time")):
             raise LeftOut("it draws its own folds, which know no groups or times")
-        scoring = fold.scoring if "scoring" in takes else None
+        wanted = {"threads": fold.n_jobs, "scoring": fold.scoring}
+        taken = {name: value for name, value in wanted.items() if name in takes}
         try:
             model_type.require_engine()
-            options = model_type.options(threads=fold.n_jobs, scoring=scoring)
+            options = model_type.options(**taken)
             return model_type.ranker(options, fold.rows(model_type.form), fold.seed)
         except ImportError as error:
             raise LeftOut(str(error)) from None

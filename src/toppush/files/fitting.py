@@ -116,7 +116,7 @@ class Training:
         return steps if scaler is None else [*steps, ("scale", scaler)]
 
     def cautions(self) -> list[str]:
-        """Warn of columns that look like ids or may hold the label; the texts of the warnings."""
+        """Warn of columns that look like ids or may hold the label; the messages."""
         leaks = leakage_cautions(self.rows.X, self.positive, self.categorical, self.first)
         return ids.caution(self.ids) + leaks
 
@@ -372,7 +372,7 @@ def fit_and_warn(
     weight: Array | None = None,
     is_reported: Callable[[Warning], bool] = lambda warning: False,
 ) -> list[str]:
-    """Fit, and pass on the warnings that are not reported otherwise; the texts of all of them."""
+    """Fit, and pass on the warnings that are not reported otherwise; the messages of all."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:

@@ -174,26 +174,26 @@ def rank(
     with reading(path, kind) as file:
         for scores, _, carried in scored(model, file, model.needs(carry=columns), seen):
             best.add(scores, seen.rows, carried)
-    found = with_meaning(model, best.table())
-    return with_reasons(model, path, found, explain, kind) if explain else found
+    ranked = with_calibration(model, best.table())
+    return with_reasons(model, path, ranked, explain, kind) if explain else ranked
 
 
-def with_meaning(model: Model, found: pa.Table) -> pa.Table:
+def with_calibration(model: Model, ranked: pa.Table) -> pa.Table:
     """A ranking with percentile scores and probabilities after the rank, if the model has them.
 
     Percentile scores have enough decimals to distinguish the training rows at the top.
     """
     if model.scale is None:
-        return found
-    scores = found["score"].to_numpy()
+        return ranked
+    scores = ranked["score"].to_numpy()
     percentile = model.scale.percentile(scores).round(model.scale.digits)
     probability = model.probability(scores)
     if probability is None:
-        column = pa.nulls(len(found), pa.float64())
+        column = pa.nulls(len(ranked), pa.float64())
     else:
         column = pa.array([float(f"{value:.{DIGITS}g}") for value in probability])
-    found = found.add_column(1, "percentile", pa.array(percentile))
-    return found.add_column(2, "probability", column)
+    ranked = ranked.add_column(1, "percentile", pa.array(percentile))
+    return ranked.add_column(2, "probability", column)
 
 
 def require_ending(path: Path) -> str:

@@ -87,7 +87,7 @@ class TopLinearType(BaseModelType):
             if set(curves) != CURVES:
                 raise ModelError("its curves are not described as they should be.")
             if len(curves["values"]) != np.sum(curves["sizes"]) or np.min(curves["sizes"]) < 0:
-                raise ModelError("its curves have other values than they say.")
+                raise ModelError("its curves have values of another number than stated.")
             parts = (curves[name] for name in ("levels", "sizes", "common", "missing"))
             n_weights = require_curves(ranker, *parts, curves=lambda: ranker._curves)
         require_shapes(ranker, coef_=(1, n_weights))
@@ -187,8 +187,8 @@ class CurveSum:
         """The curve by linear interpolation between its knots, constant beyond them."""
         knots, common = self._knots(j), float(self.common[j])
         # The curve continues through the common value, which has a term of its own.
-        beside = np.where(knots == common, np.nextafter(knots, np.inf), knots)
-        terms = self._term(j, np.append(beside, [np.nan, common]))
+        shifted = np.where(knots == common, np.nextafter(knots, np.inf), knots)
+        terms = self._term(j, np.append(shifted, [np.nan, common]))
         heights, at_missing, at_common = terms[:-2], terms[-2], terms[-1]
         slopes = np.append(np.diff(heights) / np.diff(knots), 0.0)
         missing = graph.apply("IsNaN", column)

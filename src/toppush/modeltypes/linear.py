@@ -219,8 +219,10 @@ class Linear(CertifiedType):
                 missing = weight * part.column.fill + part.missing
                 columns[part.column.name] = {"weight": weight, "missing": missing}
             else:
-                texts = dict(zip(part.column.categories, part.weights[:-1].tolist(), strict=True))
-                columns[part.column.name] = {"texts": texts, "missing": part.missing}
+                weights = part.weights[:-1].tolist()
+                categories = dict(zip(part.column.categories, weights, strict=True))
+                record_of_column = {"categories": categories, "missing": part.missing}
+                columns[part.column.name] = record_of_column
         return record | {"columns": columns}
 
 

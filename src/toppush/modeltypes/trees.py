@@ -83,8 +83,8 @@ class Trees(ModelType):
 
     def lighten(self, ranker: Any) -> None:
         super().lighten(ranker)
-        texts = [lightgbm_text.trimmed(text).encode() for text in ranker.texts_]
-        ranker.texts_ = [np.frombuffer(text, np.uint8) for text in texts]
+        encoded = (lightgbm_text.trimmed(text).encode() for text in ranker.texts_)
+        ranker.texts_ = [np.frombuffer(text, np.uint8) for text in encoded]
 
     def restore(self, ranker: Any, about: About) -> None:
         super().restore(ranker, about)
@@ -156,7 +156,7 @@ def _forest_attributes(graph: "Graph", ranker: Any) -> dict[str, Any]:
 def _text(array: Any) -> str:
     """A LightGBM text that was saved as bytes."""
     if not isinstance(array, np.ndarray) or array.dtype != np.uint8 or array.ndim != 1:
-        raise ModelError("its trees are no texts.")
+        raise ModelError("its trees are not LightGBM text.")
     try:
         return array.tobytes().decode("ascii")
     except UnicodeDecodeError:
@@ -270,10 +270,10 @@ def _attributes(graph: "Graph", members: list[Ensemble], sets: Sets) -> dict[str
             leaves.append((number, place, 0, value))
     lists = dict(zip((f"nodes_{name}" for name in NODES), zip(*nodes, strict=True), strict=True))
     lists |= zip((f"target_{name}" for name in LEAVES), zip(*leaves, strict=True), strict=True)
-    made = {name: list(values) for name, values in lists.items()}
+    attributes: dict[str, Any] = {name: list(values) for name, values in lists.items()}
     for name in ("nodes_values", "target_weights"):
-        made[f"{name}_as_tensor"] = graph.tensor(np.array(made.pop(name)))
-    return made
+        attributes[f"{name}_as_tensor"] = graph.tensor(np.array(attributes.pop(name)))
+    return attributes
 
 
 def _split_nodes(number: int, tree: Tree, sets: Sets) -> list[tuple[Any, ...]]:
