@@ -193,6 +193,7 @@ def test_out_of_fold_scores_know_nothing_of_their_rows():
     assert metrics.auc(y, ranker.decision_function(X)) > 0.7
 
 
+@pytest.mark.long
 def test_the_combination_is_no_worse_than_its_members_on_breast_cancer():
     X, y = load_breast_cancer(return_X_y=True)
     ranker = TopRanker(effort="quick").fit(X, y)

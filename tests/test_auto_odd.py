@@ -21,6 +21,10 @@ pytestmark = pytest.mark.filterwarnings("ignore:base model:UserWarning")
 N_ROWS = 200
 
 
+def quick(**options):
+    return TopRanker(["logistic", "forest"], effort="quick", **options)
+
+
 def made(seed=0):
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((N_ROWS, 3))
@@ -44,7 +48,7 @@ def made(seed=0):
 def test_columns_of_odd_types_are_scored_as_they_were_fitted(column):
     X, y = made()
     table = pd.DataFrame(X, columns=list("abc")).assign(odd=column)
-    ranker = TopRanker(QUICK).fit(table, y)
+    ranker = quick().fit(table, y)
     assert np.isfinite(ranker.decision_function(table)).all()
     assert metrics.auc(y, ranker.out_of_fold_) > 0.8
 
@@ -56,8 +60,8 @@ def test_spans_of_time_are_days_and_gaps_are_missing():
     numbers = pd.DataFrame({"a": X[:, 0], "days": days})
     spans = numbers.assign(days=pd.to_timedelta(days, "D"))
     np.testing.assert_allclose(
-        TopRanker(QUICK).fit(spans, y).decision_function(spans),
-        TopRanker(QUICK).fit(numbers, y).decision_function(numbers),
+        quick().fit(spans, y).decision_function(spans),
+        quick().fit(numbers, y).decision_function(numbers),
     )
 
 
@@ -69,20 +73,20 @@ def test_columns_that_cannot_be_used_are_named(column, said):
     X, y = made()
     table = pd.DataFrame(X, columns=list("abc")).assign(odd=column)
     with pytest.raises((TypeError, ValueError), match=said):
-        TopRanker(QUICK).fit(table, y)
+        quick().fit(table, y)
 
 
 def test_categories_need_columns():
     X, y = made()
     with pytest.raises(ValueError, match=r"frame.*X"):
-        TopRanker(QUICK, categorical_features=[0]).fit(X.round().tolist(), y)
+        quick(categorical_features=[0]).fit(X.round().tolist(), y)
 
 
 def test_missing_values_in_sparse_rows_are_for_trees_alone():
     pytest.importorskip("lightgbm")
     X, y = made()
     X = sparse.csr_array(np.where(X > 0.5, X, 0.0))
-    plain = TopRanker(QUICK).fit(X, y)
+    plain = quick().fit(X, y)
     X.data[:10] = np.nan
     with pytest.raises(ValueError, match="NaN"):
         plain.decision_function(X)
@@ -99,7 +103,7 @@ def test_missing_values_in_sparse_rows_are_for_trees_alone():
 def test_the_unit_of_weights_does_not_matter(scale):
     X, y = made()
     weight = np.random.default_rng(0).random(N_ROWS)
-    one, other = (TopRanker(QUICK).fit(X, y, weight * by) for by in (1.0, scale))
+    one, other = (quick().fit(X, y, weight * by) for by in (1.0, scale))
     np.testing.assert_array_equal(one.decision_function(X), other.decision_function(X))
     assert one.leaderboard_[0]["score"] == pytest.approx(other.leaderboard_[0]["score"])
 
@@ -108,19 +112,19 @@ def test_a_row_may_weigh_as_much_as_all_others():
     X, y = made()
     weight = np.ones(N_ROWS)
     weight[0] = 1e12
-    assert np.isfinite(TopRanker(QUICK).fit(X, y, weight).decision_function(X)).all()
+    assert np.isfinite(quick().fit(X, y, weight).decision_function(X)).all()
 
 
 def test_few_groups_make_few_folds_and_unknown_ones_are_one():
     X, y = made()
-    read = TopRanker(QUICK)._read_training
+    read = quick()._read_training
     assert len(read(X, y, None, np.arange(N_ROWS) % 2)[0].folds) == 2
     names = np.array([None if row % 5 == 0 else f"g{row % 5}" for row in range(N_ROWS)])
-    assert TopRanker(QUICK).fit(X, y, groups=names).weights_
+    assert quick().fit(X, y, groups=names).weights_
     with pytest.raises(ValueError, match="one group"):
-        TopRanker(QUICK).fit(X, y, groups=np.zeros(N_ROWS))
+        quick().fit(X, y, groups=np.zeros(N_ROWS))
     with pytest.raises(ValueError, match="inconsistent numbers"):
-        TopRanker(QUICK).fit(X, y, groups=np.zeros(5))
+        quick().fit(X, y, groups=np.zeros(5))
 
 
 # ---- members that fail
@@ -195,7 +199,7 @@ def test_members_that_cannot_be(asked, said):
 
 def test_members_of_the_first_round_that_are_used_are_not_left_out(monkeypatch):
     monkeypatch.setattr(schedule, "FIRST_ROWS", 50)
-    ranker = TopRanker(QUICK, seconds=1e-9).fit(*made())
+    ranker = quick(seconds=1e-9).fit(*made())
     assert set(ranker.members_) | set(ranker.left_out_) == set(QUICK)
     assert not set(ranker.members_) & set(ranker.left_out_)
 
@@ -225,9 +229,9 @@ def test_held_out_scores_have_the_unit_of_fresh_ones():
 
 def test_intervals_know_no_weights():
     X, y = made()
-    plain = TopRanker(QUICK).fit(X, y, np.full(N_ROWS, 3.0)).leaderboard_[0]
+    plain = quick().fit(X, y, np.full(N_ROWS, 3.0)).leaderboard_[0]
     assert plain["average_precision_low"] <= plain["average_precision"]
-    weighted = TopRanker(QUICK).fit(X, y, 1.0 + np.arange(N_ROWS)).leaderboard_[0]
+    weighted = quick().fit(X, y, 1.0 + np.arange(N_ROWS)).leaderboard_[0]
     assert weighted["average_precision_low"] is weighted["average_precision_high"] is None
 
 
@@ -237,7 +241,7 @@ def test_a_ranker_of_a_table_is_saved_and_opened(tmp_path):
     table = pd.DataFrame(X, columns=list("abc")).assign(
         when=pd.date_range("2024-01-01", periods=N_ROWS), city=["Oslo", "Rome"] * (N_ROWS // 2)
     )
-    ranker = TopRanker(QUICK).fit(table, y)
+    ranker = quick().fit(table, y)
     files.save(ranker, tmp_path / "m.toppush")
     opened = files.load(tmp_path / "m.toppush").ranker
     np.testing.assert_array_equal(opened.decision_function(table), ranker.decision_function(table))
@@ -247,7 +251,7 @@ def test_a_ranker_of_a_table_is_saved_and_opened(tmp_path):
 def test_what_is_no_date_is_named():
     X, y = made()
     table = pd.DataFrame({"a": X[:, 0], "when": pd.date_range("2024-01-01", periods=N_ROWS)})
-    ranker = TopRanker(QUICK).fit(table, y)
+    ranker = quick().fit(table, y)
     with pytest.raises(ValueError, match=r"'when'.*'soon'"):
         ranker.decision_function(table.assign(when="soon"))
     missing = table.assign(when=pd.array([pd.NA] * N_ROWS, dtype="string"))
@@ -259,13 +263,13 @@ def test_texts_of_their_own_in_every_row_are_not_learned():
     X, y = made()
     table = pd.DataFrame(X, columns=list("abc")).assign(id=[f"T{row}" for row in range(N_ROWS)])
     with pytest.warns(UserWarning, match="'id'"):
-        ranker = TopRanker(QUICK).fit(table, y)
+        ranker = quick().fit(table, y)
     assert ranker.categories_ == {3: []}
     assert np.abs(ranker.contributions(table)[:, 3]).max() < 1e-9
-    assert len(TopRanker(QUICK, categorical_features=["id"]).fit(table, y).categories_[3]) == N_ROWS
+    assert len(quick(categorical_features=["id"]).fit(table, y).categories_[3]) == N_ROWS
 
 
-@pytest.mark.parametrize("ranker", [TopRanker(QUICK), TopPush()])
+@pytest.mark.parametrize("ranker", [quick(), TopPush()])
 def test_labels_that_are_missing_are_said(ranker):
     X, y = made()
     labels = np.where(y, "yes", "no").astype(object)

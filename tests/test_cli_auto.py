@@ -393,6 +393,7 @@ def test_matrices_are_ranked_too(rng, tmp_path):
     np.testing.assert_allclose(found, model.decision_function(X), atol=1e-6)
 
 
+@pytest.mark.long
 def test_sparse_rows_are_ranked_and_exported(rng, tmp_path):
     pytest.importorskip("onnx")
     runtime = pytest.importorskip("onnxruntime")

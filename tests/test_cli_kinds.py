@@ -216,6 +216,7 @@ main(sys.argv[1:])
 """
 
 
+@pytest.mark.long
 @pytest.mark.skipif(sys.platform == "win32", reason="kills a process as Linux does")
 def test_a_killed_fit_leaves_the_old_model(fitted, folder, tmp_path):
     """It is killed when the new file is written, and not yet in its place."""

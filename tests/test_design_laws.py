@@ -327,8 +327,17 @@ def reference(number, weighted):
         return fit(patch, X, number, weighted, n_jobs=1)
 
 
-@every_fit
-@pytest.mark.parametrize("number", range(len(SETTINGS)))
+def holders_and_settings():
+    """Holders that differ from another in layout or type alone take one setting in three."""
+    for place, holder in enumerate(HOLDERS):
+        for number in range(len(SETTINGS)):
+            marks = []
+            if holder.name in VARIANTS:
+                marks = [pytest.mark.slow if (place + number) % 3 else pytest.mark.long]
+            yield pytest.param(holder, number, id=f"{holder.name}-{number}", marks=marks)
+
+
+@pytest.mark.parametrize("holder, number", holders_and_settings())
 def test_a_fit_is_that_of_the_array(holder, held, number, monkeypatch):
     """Half of the settings with weights; float32 is certified by a looser gap."""
     weighted, right = number % 2 == 0, reference(number, number % 2 == 0)

@@ -303,6 +303,7 @@ except ImportError as error:
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "kind", ["trees", pytest.param("net", marks=pytest.mark.long)], ids=["trees", "net"]
 )

@@ -215,6 +215,7 @@ def _is_mask(at):
     return isinstance(at, torch.Tensor) and at.dtype == torch.bool
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("check", gpu_check.CHECKS, ids=lambda check: check.__name__)
 @pytest.mark.parametrize(("device", "scale"), [("cpu", 0.02), ("cuda", 1.0)])
 def test_wide_rows(check, device, scale):

@@ -74,6 +74,7 @@ def table(tmp_path):
     return path
 
 
+@pytest.mark.long
 @posix
 def test_a_command_in_cross_validation(table, tmp_path):
     model = tmp_path / "m.toppush"

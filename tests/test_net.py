@@ -94,6 +94,7 @@ def test_scores_are_those_of_torch(fitted, rows):
     )
 
 
+@pytest.mark.long
 def test_scores_need_no_torch(fitted, rows, tmp_path):
     (tmp_path / "model.pkl").write_bytes(pickle.dumps((fitted, rows[0])))
     script = (

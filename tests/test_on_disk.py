@@ -133,6 +133,7 @@ def test_an_iteration_reads_the_rows_once_or_twice(tmp_path, rng, monkeypatch):
 # Memory.
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("solver, top", [("newton", 1), ("newton", 0.01), ("paper", 1)])
 @pytest.mark.parametrize(
     "share, room",

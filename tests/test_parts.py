@@ -61,8 +61,10 @@ def write_whole(frame, path):
     return path
 
 
-@pytest.mark.parametrize("scale", ["maxabs", "standard", "none"])
-@pytest.mark.parametrize("loss", ["truncated_quadratic", "logistic"])
+@pytest.mark.parametrize(
+    "scale, loss",
+    [("maxabs", "truncated_quadratic"), ("standard", "logistic"), ("none", "logistic")],
+)
 def test_model_is_that_of_the_whole_file(client, frame, tmp_path, scale, loss):
     given = FIT | {"scale": scale, "loss": loss}
     whole = files.fit(write_whole(frame, tmp_path / "all.parquet"), **given)

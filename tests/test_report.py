@@ -718,6 +718,7 @@ def test_names_are_found_on_first_use():
         report.missing  # noqa: B018
 
 
+@pytest.mark.long
 def test_expected_shares_stand_beside_what_is_found():
     rng = np.random.default_rng(0)
     scores = rng.normal(size=500)

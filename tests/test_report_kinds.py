@@ -181,6 +181,7 @@ def rankers():
     return {name: ranker.fit(frame_of(X[:80]), y[:80]) for name, ranker in known.items()}
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.filterwarnings("ignore:X does not have valid feature names", "ignore:Weights of zero")
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("name", ["linear", "auto"])
