@@ -337,7 +337,7 @@ def holders_and_settings():
             yield pytest.param(holder, number, id=f"{holder.name}-{number}", marks=marks)
 
 
-@pytest.mark.parametrize("holder, number", holders_and_settings())
+@pytest.mark.parametrize("holder, number", list(holders_and_settings()))
 def test_a_fit_is_that_of_the_array(holder, held, number, monkeypatch):
     """Half of the settings with weights; float32 is certified by a looser gap."""
     weighted, right = number % 2 == 0, reference(number, number % 2 == 0)
