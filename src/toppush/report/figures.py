@@ -19,7 +19,7 @@ import vl_convert
 from numpy.typing import ArrayLike, NDArray
 
 from toppush.problem.solution import Iteration
-from toppush.report.contributions import ColumnCurve, Contribution, Influence, Weight
+from toppush.report.contributions import ColumnCurve, Contribution
 from toppush.report.ranking import (
     Ranking,
     ScoreGroup,
@@ -419,33 +419,17 @@ def parts_figure(parts: dict[str, list[Contribution]]) -> Figure:
     )
 
 
-def weights_figure(weights: Sequence[Weight]) -> Figure:
-    """Weights times standard deviation, largest first."""
+def influence_figure(title: str, amounts: Sequence[tuple[str, float]]) -> Figure:
+    """The largest influences of features or columns, with their names."""
     bars = [
-        {"name": weight.name, "amount": np.sign(weight.weight) * weight.influence, "place": place}
-        for place, weight in enumerate(weights)
+        {"name": name, "amount": amount, "place": place}
+        for place, (name, amount) in enumerate(amounts)
     ]
     return Figure.of(
         "weights",
-        "The features with the largest influence: weight times standard deviation. The table below "
-        "contains the numbers.",
-        _signed_bars(bars, "weight times standard deviation"),
-        BAR * len(weights),
-    )
-
-
-def influences_figure(influences: Sequence[Influence]) -> Figure:
-    """Mean absolute contributions of columns, largest first."""
-    bars = [
-        {"name": influence.name, "amount": influence.size, "place": place}
-        for place, influence in enumerate(influences)
-    ]
-    return Figure.of(
-        "weights",
-        "The columns with the largest mean absolute contribution. The table below contains the "
-        "numbers.",
-        _signed_bars(bars, "mean absolute contribution"),
-        BAR * len(influences),
+        f"The largest influences: {title}. The table below contains the numbers.",
+        _signed_bars(bars, title),
+        BAR * len(bars),
     )
 
 

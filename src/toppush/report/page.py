@@ -2,6 +2,7 @@
 
 import base64
 import hashlib
+import math
 import os
 import platform
 import re
@@ -381,10 +382,13 @@ def _influences(
     n_features = {"n_features": len(features.names)}
     if isinstance(features, Features):
         weights = contributions.largest_weights(features, N_WEIGHTS)
-        return n_features | {"weights": weights}, [figures.weights_figure(weights)] * bool(weights)
+        signed = [(each.name, math.copysign(each.influence, each.weight)) for each in weights]
+        figure = figures.influence_figure("weight times standard deviation", signed)
+        return n_features | {"weights": weights}, [figure] * bool(weights)
     influences = contributions.largest_influences(features, N_WEIGHTS)
     curves = {f"curve-{place}": curve for place, curve in enumerate(features.curves)}
-    drawn = [figures.influences_figure(influences)] * bool(influences)
+    sizes = [(each.name, each.size) for each in influences]
+    drawn = [figures.influence_figure("mean absolute contribution", sizes)] * bool(influences)
     drawn += [figures.shape_figure(name, curve) for name, curve in curves.items()]
     shown = {"influences": influences, "curves": curves, "n_explained": features.n_rows}
     return n_features | shown, drawn
