@@ -17,6 +17,7 @@ import csv
 import faulthandler
 import io as memory
 import json
+import os
 import resource
 import signal
 import sys
@@ -53,6 +54,7 @@ SOURCES = tuple(
     str(Path(readers.__file__).parents[2] / package)
     for package in ("files", "modelfile", "modeltypes", "models", "system", "tables")
 )
+assert all(map(os.path.isdir, SOURCES)), "a package of SOURCES has another name now"
 SLOW, HUNG = 10, 60
 """Seconds after which an input is a finding, and after which the process ends with a traceback."""
 TRACED = 3

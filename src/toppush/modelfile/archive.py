@@ -40,7 +40,10 @@ class Archive:
             if name.endswith(".npy"):
                 _require_array(name, part)
             if name.endswith(".npz"):
-                _require_arrays(name, part)
+                for inner, content in _plain_parts(part).items():
+                    if not inner.endswith(".npy"):
+                        raise ModelError(f"its part {name!r} holds {inner!r}, which is no array.")
+                    _require_array(f"{name}/{inner}", content)
 
     def read(self, name: str) -> bytes:
         """The content of a part."""
@@ -69,28 +72,36 @@ def unpacked(body: bytes, *names: str) -> dict[str, bytes]:
 
 
 def _plain_parts(body: bytes | memoryview) -> dict[str, memoryview]:
-    """The parts of an archive that are uncompressed and do not overlap."""
+    """The parts of an archive; refused unless they are uncompressed and do not overlap."""
     view = memoryview(body)
-    parts: dict[str, memoryview] = {}
-    places = [(len(view), len(view))]
-    for member in _listed(view):
-        _require_plain(member, parts)
-        start = _start(view, member)
-        places.append((start, start + member.file_size))
-        parts[member.filename] = view[start : start + member.file_size]
-    if any(before[1] > after[0] for before, after in pairwise(sorted(places))):
-        raise ModelError("parts of its archive overlap, or go beyond its end.")
-    return parts
-
-
-def _listed(view: memoryview) -> list[zipfile.ZipInfo]:
-    """The archive's list of its parts."""
     _require_short_list(view)
     try:
         with zipfile.ZipFile(io.BytesIO(view)) as file:
-            return file.infolist()
+            members = file.infolist()
     except Exception as error:  # forged lists may raise anything
         raise ModelError(f"it is not a model file: {error}.") from None
+    parts: dict[str, memoryview] = {}
+    places = [(len(view), len(view))]
+    for member in members:
+        name, size = member.filename, member.file_size
+        if member.compress_type != zipfile.ZIP_STORED or size != member.compress_size:
+            raise ModelError(f"its part {name!r} is packed; models are stored plain.")
+        if member.flag_bits & 1:
+            raise ModelError(f"its part {name!r} is encrypted.")
+        if not NAME.fullmatch(name):
+            raise ModelError(f"its part {name[:100]!r} has a name that no part of a model has.")
+        if name in parts:
+            raise ModelError(f"it has two parts {name!r}.")
+        # The content follows a header of 30 bytes, the name and an extra field.
+        header = bytes(view[member.header_offset : member.header_offset + 30])
+        if len(header) < 30 or header[:4] != ZIP:
+            raise ModelError(f"its part {name!r} is not where the archive says.")
+        start = member.header_offset + 30 + sum(struct.unpack("<2H", header[26:]))
+        places.append((start, start + size))
+        parts[name] = view[start : start + size]
+    if any(before[1] > after[0] for before, after in pairwise(sorted(places))):
+        raise ModelError("parts of its archive overlap, or go beyond its end.")
+    return parts
 
 
 def _require_short_list(body: memoryview) -> None:
@@ -105,35 +116,6 @@ def _require_short_list(body: memoryview) -> None:
         raise ModelError("it is not a model file: its archive does not end as models do.")
     if length > LARGEST_LIST:
         raise ModelError(f"its archive lists {count:,} or more parts, which no model has.")
-
-
-def _require_plain(member: zipfile.ZipInfo, parts: dict[str, memoryview]) -> None:
-    name = member.filename
-    if member.compress_type != zipfile.ZIP_STORED or member.file_size != member.compress_size:
-        raise ModelError(f"its part {name!r} is packed; models are stored plain.")
-    if member.flag_bits & 1:
-        raise ModelError(f"its part {name!r} is encrypted.")
-    if not NAME.fullmatch(name):
-        raise ModelError(f"its part {name[:100]!r} has a name that no part of a model has.")
-    if name in parts:
-        raise ModelError(f"it has two parts {name!r}.")
-
-
-def _start(view: memoryview, member: zipfile.ZipInfo) -> int:
-    """Where the content of a part begins, after its header of 30 bytes, name and extra field."""
-    header = bytes(view[member.header_offset : member.header_offset + 30])
-    if len(header) < 30 or header[:4] != ZIP:
-        raise ModelError(f"its part {member.filename!r} is not where the archive says.")
-    name, more = struct.unpack("<2H", header[26:])
-    return member.header_offset + 30 + int(name) + int(more)
-
-
-def _require_arrays(name: str, part: memoryview) -> None:
-    """Refuse a file of arrays that is compressed, or holds anything else."""
-    for inner, content in _plain_parts(part).items():
-        if not inner.endswith(".npy"):
-            raise ModelError(f"its part {name!r} holds {inner!r}, which is no array.")
-        _require_array(f"{name}/{inner}", content)
 
 
 def _require_array(name: str, part: memoryview) -> None:
