@@ -34,15 +34,9 @@ WHOLE = 1e15
 
 @dataclass(frozen=True, eq=False)
 class ColumnContributions:
-    """A fitted ranker or pipeline, and the column of each feature of its last step.
+    """A fitted ranker or pipeline, the names of its columns, and the column of each feature.
 
-    Attributes
-    ----------
-    estimator : fitted ranker, or pipeline that ends with one
-    names : sequence of str
-        Of the columns.
-    owners : array of int
-        Place in `names` of the column of each feature.
+    `owners` has the place in `names` of each feature of the pipeline's last step.
     """
 
     estimator: BaseEstimator

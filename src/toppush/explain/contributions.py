@@ -68,13 +68,12 @@ def shapley(
     Parameters
     ----------
     score : callable
-        From rows, in the form of `rows`, to an array of shape (n_rows,).
+        From rows to an array of shape (n_rows,).
     rows, background : array or sparse matrix of shape (n, n_columns)
         Rows to explain, and rows to compare them with, such as some of the training rows.
     n_pairs : int, default=1
         Orders for each background row; each is walked forwards and backwards.
     seed : int, default=0
-        Of the orders.
 
     Returns
     -------

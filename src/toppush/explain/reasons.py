@@ -23,16 +23,10 @@ NEGLIGIBLE = 1e-3
 
 @dataclass(frozen=True)
 class Reason:
-    """The contribution of a column to the rank of a row.
+    """The contribution of a column to the rank of a row, less that to those it is compared with.
 
-    Attributes
-    ----------
-    column : str
-        Or "(other)", for the part of base models that cannot attribute their scores to columns.
-    value : str or None
-        The row's value; None if it is missing, empty for "(other)".
-    contribution : float
-        To the row's score, less that to the scores it is compared with.
+    The column is "(other)" for the part of base models that cannot attribute their scores; the
+    value is None if it is missing, and empty for "(other)".
     """
 
     column: str
@@ -137,16 +131,9 @@ class Difference:
 
 @dataclass(frozen=True)
 class Pair:
-    """Why one row ranks above another.
+    """Why one row ranks above another: the scores of both and the columns that differ most.
 
-    Attributes
-    ----------
-    score, other : float
-        Of the two.
-    differences : tuple of Difference
-        The columns with the largest contributions to the difference, of either sign.
-    rest : float
-        The contributions of all other columns.
+    `rest` is the contribution of all other columns to the difference of the scores.
     """
 
     score: float

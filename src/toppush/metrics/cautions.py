@@ -55,12 +55,7 @@ def out_of_fold_precision(positive: Mask, scores: Array, value: float) -> bootst
 def few_positives(positive: Mask, scores: Array | None = None) -> str | None:
     """Why a ranking cannot be trusted, if it was learned from few positives.
 
-    Parameters
-    ----------
-    positive : array of bool
-        Of the training rows.
-    scores : array, optional
-        Out-of-fold scores of these rows; NaN where there is none.
+    `scores` are out-of-fold scores of the training rows; NaN where there is none.
     """
     count = int(positive.sum())
     if count >= FEW:

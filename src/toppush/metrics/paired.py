@@ -22,19 +22,7 @@ HEADLINE = "average_precision"
 
 @dataclass(frozen=True)
 class Lead:
-    """The first of several rankings by a metric, and the next one.
-
-    Attributes
-    ----------
-    by : str
-        The metric.
-    first, second : str
-        Names of the rankings.
-    values : tuple of float
-        Of both.
-    difference : Interval
-        What the first is better by.
-    """
+    """The first and second of several rankings by a metric, and what the first is better by."""
 
     by: str
     first: str
@@ -65,14 +53,8 @@ class Lead:
 class SideBySide:
     """Metrics of several rankings of the same rows, and all pairwise differences.
 
-    Attributes
-    ----------
-    values : dict
-        Name of a ranking -> metric -> `Interval`.
-    differences : dict
-        (first, second) -> metric -> `Interval` of the first less the second.
-    confidence : float
-        Of each value, and of all differences together.
+    `values` maps a ranking to metrics and intervals, `differences` two rankings to those of the
+    first less the second; the confidence is of each value, and of all differences together.
     """
 
     values: dict[str, dict[str, Interval]]

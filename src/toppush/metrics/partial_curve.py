@@ -53,11 +53,7 @@ def positives_of(part: ListPart) -> PositiveScores:
 class NegativeCounts(NamedTuple):
     """Negatives at the 2 m + 1 places around m scores: below, at the first, between, ...
 
-    Attributes
-    ----------
-    weight : array of shape (2 m + 1,)
-    lowest : array of shape (2 m + 1,)
-        Least score of a negative at each place, or infinity.
+    Their weight at each place, and their lowest score there, or infinity.
     """
 
     weight: Array
@@ -98,12 +94,7 @@ def joined_curve(positives: PositiveScores, negatives: NegativeCounts) -> TopCur
 class Head(NamedTuple):
     """The rows that decide recall before the first negatives, and the weight of the whole list.
 
-    Attributes
-    ----------
-    positive, scores, weight : array
-        The first negatives, and the positives above the last of them.
-    n_pos, n_neg : float
-        Weight of all positives and of all negatives of the list.
+    They are the first negatives, and the positives above the last of them.
     """
 
     positive: Mask

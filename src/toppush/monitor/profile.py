@@ -52,15 +52,7 @@ class Bin(NamedTuple):
 
 @dataclass(frozen=True)
 class NumberProfile:
-    """Profile of a column of numbers.
-
-    Attributes
-    ----------
-    sketch : QuantileSketch
-        Of its values.
-    missing : float
-        Fraction of rows without a value.
-    """
+    """Profile of a column of numbers: a sketch of its values, and the fraction of missing ones."""
 
     sketch: QuantileSketch
     missing: float
@@ -237,20 +229,10 @@ def values_changed(sketch: QuantileSketch, counts: Array) -> tuple[float, float]
 
 @dataclass(frozen=True)
 class TopPart:
-    """The rows above a score: their fraction of the list, and their precision.
+    """The rows above a percentile score: their fraction of the list before and now.
 
-    Attributes
-    ----------
-    part, part_now : float
-        Fraction of the rows before, and now.
-    percentile : float
-        Percentile score.
-    rows : int
-        Rows above it now.
-    precision : float or None
-        Precision before, by out-of-fold scores; None if it is not known.
-    observed, low, high : float or None
-        Precision now, and its 95 % interval, if labels are known.
+    `precision` is that before, by out-of-fold scores, and `observed` that now with its 95 %
+    interval; None where they are not known.
     """
 
     part: float

@@ -28,19 +28,10 @@ class ColumnNow:
 
 @dataclass(frozen=True)
 class CheckedColumn:
-    """Changes of a column.
+    """Changes of a column of the kind "number" or "category".
 
-    Attributes
-    ----------
-    name, kind : str
-        Its kind is "number" or "category".
-    values : int
-        Rows that have a value now.
-    distance : float
-        Kolmogorov-Smirnov distance of numbers; total variation distance of categories.
-    changes : list of Change
-    bins : list of Bin
-        Fractions of its values before and now.
+    `values` is the number of rows that have one now, `distance` that of Kolmogorov and Smirnov for
+    numbers, and the total variation for categories.
     """
 
     name: str
@@ -70,21 +61,9 @@ class CheckedColumn:
 class Checked:
     """What has drifted since a model was fitted.
 
-    Attributes
-    ----------
-    rows : int
-    columns : list of CheckedColumn
-        Those with the most drift first.
-    scores : list of Change
-        Of the scores, of the rows at the top, and of the precision there if labels are known.
-    parts : list of TopPart
-        The top of the list, and all of it.
-    bins : list of Bin
-        Fraction of the rows by percentile score.
-    labelled : bool
-    limits : Limits
-    left_out : int
-        Columns of which the model has no profile.
+    `columns` has those with the most drift first, `scores` the changes of the scores, of the
+    rows at the top and of the precision there if labels are known, `parts` the top of the list
+    and all of it, `bins` the rows by percentile score. `left_out` columns have no profile.
     """
 
     rows: int

@@ -58,17 +58,9 @@ class Forecast:
 class DailyThreshold:
     """A score that so few rows exceed that a daily review budget suffices.
 
-    Attributes
-    ----------
-    score : float
-        Rows with a score above it, not equal to it, are taken.
-    budget, rows_per_day : int
-    confidence : float or None
-        Fraction of the days on which the budget suffices; None if it does on average.
-    rows : Forecast
-        Rows of a day above the score.
-    above : int
-        Known rows above the score.
+    Rows with a score above it, not equal to it, are taken. The budget suffices on the fraction
+    `confidence` of the days, on average if it is None. `rows` is a forecast of the rows of a
+    day above the score, and `above` the number of known ones.
     """
 
     score: float

@@ -154,16 +154,8 @@ class ScoreScale:
 class Reliability:
     """Predicted and observed precision in the first rows of a list.
 
-    Attributes
-    ----------
-    first : int
-        Number of rows.
-    predicted : float
-        Their mean calibrated probability.
-    observed : float
-        Fraction of positives among them.
-    low, high : float
-        95 % interval of Clopper and Pearson around the observed precision.
+    `predicted` is the mean calibrated probability, `low` and `high` are the 95 % interval of
+    Clopper and Pearson around the observed precision.
     """
 
     first: int

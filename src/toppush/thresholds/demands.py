@@ -50,32 +50,12 @@ class Demands:
 class Answer:
     """A threshold for one demand, or why there is none.
 
-    Attributes
-    ----------
-    wanted : str
-        The demand in words.
-    kind : str
-        "fpr", "precision", "recall", "per_day" or "profit".
-    level : float or None
-        The number that was demanded.
-    confidence : float or None
-        Of the guarantee; None without one.
-    score : float or None
-        Rows with a score above it, not equal to it, are taken.
-    rows, true_positives : int
-        Rows of this list above it, and positives among them.
-    precision, recall, fpr : float or None
-        Of this list.
-    rows_per_day, positives_per_day : Forecast or None
-        Rows above it on a day, and positives among them.
-    profit : Interval or None
-        Expected profit of as many new rows.
-    profit_per_day : Interval or None
-        The same for a day's rows, on average.
-    observed_profit, everything : float or None
-        Profit of these rows above the score, and of all of them.
-    why : str
-        Why there is no score.
+    `wanted` is the demand in words, of the kind "fpr", "precision", "recall", "per_day" or
+    "profit", and `level` its number. Rows with a score above `score`, not equal to it, are
+    taken; the next six fields describe those of this list and of a day. `profit` is the
+    expected profit of as many new rows, `profit_per_day` that of a day's rows, and
+    `observed_profit` that of these rows above the score, `everything` of all of them. `why`
+    says why there is no score.
     """
 
     wanted: str
