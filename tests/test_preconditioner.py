@@ -11,11 +11,10 @@ from solving import every_loss, some_rows
 from toppush.designs import LocalDesign
 from toppush.problem.losses import LOSSES
 from toppush.problem.objective import TopPushProblem, count_top
-from toppush.solvers.driver import solving
+from toppush.solvers.driver import row_scaling, solving
 from toppush.solvers.newton import interior_point, kkt
 from toppush.solvers.newton.interior_point import InteriorPoint
 from toppush.solvers.newton.state import positives_of, state_of
-from toppush.solvers.scaling import row_scaling
 
 LAM = 0.03
 N_COLUMNS = 12

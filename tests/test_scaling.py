@@ -17,9 +17,8 @@ from toppush.problem.losses import LOSSES
 from toppush.problem.objective import TopPushProblem
 from toppush.problem.solution import Status
 from toppush.solvers import SOLVERS
-from toppush.solvers.driver import History
+from toppush.solvers.driver import History, row_scaling, use_exact_scaling
 from toppush.solvers.newton import dense_fallback
-from toppush.solvers.scaling import row_scaling, use_exact_scaling
 
 KINDS = {
     "dense": lambda X: rows_of(X),

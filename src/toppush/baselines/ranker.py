@@ -25,8 +25,7 @@ from toppush.models.base import (
 )
 from toppush.models.progress import FitObserver
 from toppush.problem.solution import Iteration, Solution
-from toppush.solvers.driver import Callback
-from toppush.solvers.scaling import unscale
+from toppush.solvers.driver import Callback, unscale
 from toppush.types import Array, Labels, Matrix
 
 Constraints = dict[str, list[object]]

@@ -1,25 +1,43 @@
-"""How every solver runs: the loop, its history, and the status of its solution.
+"""How every solver runs: the scaling of its rows, the loop, its history and its status.
 
 A solver follows the `Method` protocol; `follow` runs it within `solving`.
+
+A shift of all rows and a power of two do not change the problem, only the rounding of its sums. A
+sample of the rows decides whether they may stay as they are, which is fastest; a solve that stalls
+on them continues in float64 with the scaling that all rows ask for.
 """
 
+import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from threading import get_ident
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
-from toppush.designs import Block, Design
+from toppush.designs import UNSCALED, Block, Design, Scaling, precise, read_only
 from toppush.designs.protocol import Records
 from toppush.problem.numerics import grown
 from toppush.problem.objective import TopProblem
 from toppush.problem.solution import Iteration, Solution, Status, closed
-from toppush.solvers.scaling import use_exact_scaling
 from toppush.types import Array
 
+Problem = TypeVar("Problem", bound=TopProblem)
+
+SAMPLE = 64
+UNSCALED_SIZES = (1e-8, 1e8)
+"""Least and greatest size of the largest entry with which rows may stay as they are."""
+FAR, FAR_SINGLE = 1e3, 1e1
+"""Standard deviations that the mean may lie from the origin: of float64 rows, and of float32 rows
+or where precision counts. Below that a shift loses digits: it is exact only for equal rows."""
+SQUARED = 1e100
+"""Size up to which entries may be squared and added up."""
+MAX_SIZE_POWER, MAX_RATIO_POWER = 960.0, 1400.0
+"""Powers of two that the largest entry may be from 1, and its square from lam."""
+BALANCE = 1e100
+"""Greatest ratio of the squared entries to lam, or its inverse, without a compromise."""
 NEGLIGIBLE = 1e-20
 """Share of the objective at zero below which an objective counts as zero."""
 
@@ -177,3 +195,116 @@ def _best_of(before: Solution, after: Solution, tol: float) -> Solution:
     if before.lower > after.lower:
         after = replace(after, dual=before.dual, lower=before.lower)
     return mark_converged(after, tol)
+
+
+# ---- scaling of the rows
+
+
+class RowScaling(NamedTuple):
+    """How the solvers see a design's rows."""
+
+    scaling: Scaling
+    is_exact: bool
+    """Whether all rows decided on it, not a sample."""
+    is_double: bool
+    """Whether the original rows are float64."""
+    max_norm: float = math.inf
+    """A bound on the norm of a row, if known."""
+
+
+def row_scaling(problem: TopProblem) -> RowScaling:
+    """The scaling of the rows; at first a sample of them decides."""
+    known = problem.design.known.find(RowScaling)
+    return _set_scaling(problem, SAMPLE) if known is None else known
+
+
+def use_exact_scaling(problem: TopProblem) -> bool:
+    """Change to the scaling that all rows ask for; False if they have it already."""
+    if row_scaling(problem).is_exact:
+        return False
+    _set_scaling(problem, None)
+    return True
+
+
+def scaled_problem(problem: Problem) -> Problem:
+    """The same problem on the scaled rows: lam shrinks as weights grow."""
+    scale = row_scaling(problem).scaling.scale
+    return replace(problem, lam=problem.lam * scale * scale)
+
+
+def unscale(scaling: Scaling, weights: Array, threshold: float) -> tuple[Array, float]:
+    """Weights and threshold for the original rows, from those for the scaled rows."""
+    if scaling.centre is not None:
+        threshold += float(scaling.centre @ weights)
+    return weights if scaling.scale == 1.0 else scaling.scale * weights, threshold
+
+
+def _set_scaling(problem: TopProblem, n_sample: int | None) -> RowScaling:
+    """Choose a scaling and apply it; records that belong to an earlier one are dropped."""
+    design, chosen = problem.design, _choose_scaling(problem, n_sample)
+    design.known = Records()
+    if chosen.is_exact or not chosen.scaling.is_identity:
+        design.apply(Block.rescale, chosen.scaling)
+    return design.known.keep(chosen)
+
+
+def _choose_scaling(problem: TopProblem, n_sample: int | None) -> RowScaling:
+    """The shift and scale that a sample of the rows needs, or that all rows can use."""
+    parts = problem.design.each(moments, n_sample)
+    size, is_exact = max(part.size for part in parts), n_sample is None
+    double = all(part.is_double for part in parts)
+    if size == 0.0:
+        return RowScaling(UNSCALED, is_exact, double, 0.0)
+    ratio = 2.0 * math.log2(size) - math.log2(problem.lam)
+    if not (abs(math.log2(size)) <= MAX_SIZE_POWER and abs(ratio) <= MAX_RATIO_POWER):
+        raise ValueError(
+            f"the largest entry of X is {size:.3g} and lam is {problem.lam:.3g}: their weights "
+            "would be beyond float64 however the rows are scaled. Multiply the columns by a power "
+            "of ten, or correct entries that are not meant to be so far from 1."
+        )
+    shares = [part.size / size for part in parts]
+    n_rows = sum(part.n_rows for part in parts)
+    mean = sum(part.total * share for part, share in zip(parts, shares, strict=True)) / n_rows
+    squares = sum(part.squares * share**2 for part, share in zip(parts, shares, strict=True))
+    far = float(mean @ mean)
+    variance = max(squares / n_rows - far, 0.0)
+    shifted = far > (FAR if double and not is_exact else FAR_SINGLE) ** 2 * variance
+    scaled = is_exact or not UNSCALED_SIZES[0] <= size <= UNSCALED_SIZES[1]
+    if not (shifted or scaled):
+        max_norm = size * math.sqrt(problem.design.n_features)
+        return RowScaling(UNSCALED, is_exact, double, max_norm)
+    scale = _scale(size, problem.lam) if scaled else 1.0
+    return RowScaling(Scaling(scale, scale * size * mean if shifted else None), is_exact, double)
+
+
+def _scale(size: float, lam: float) -> float:
+    """A power of two that brings entries near 1, or half of the way if lam is far from them."""
+    ratio = 2.0 * math.log2(size) - math.log2(lam)
+    excess = math.copysign(max(abs(ratio) - math.log2(BALANCE), 0.0), ratio) / 4.0
+    return math.ldexp(1.0, round(excess - math.log2(size)))
+
+
+class Moments(NamedTuple):
+    """Moments of some rows, in units of the largest entry of all."""
+
+    n_rows: int
+    is_double: bool
+    size: float
+    total: Array
+    """Sum of the rows; zero where they cannot be shifted, and so their squares."""
+    squares: float
+
+
+@read_only
+def moments(block: Block, n_sample: int | None) -> Moments:
+    """Moments of about `n_sample` of the block's rows, or of all."""
+    original, size = block.original, block.original.largest()
+    if size == 0.0 or not original.can_center:
+        zeros = block.arrays.zeros(original.shape[1])
+        return Moments(original.shape[0], original.is_double, size, zeros, 0.0)
+    rows = original if n_sample is None else block.sample(n_sample)
+    scale = 1.0 if 1.0 / SQUARED <= size <= SQUARED else _scale(size, 1.0)
+    rows, by = precise(rows, Scaling(scale)), 1.0 / (size * scale)
+    total = by * rows.combine(block.arrays.broadcast_to(1.0, rows.shape[0]))
+    squares = by**2 * float(rows.squared_norms().sum())
+    return Moments(rows.shape[0], original.is_double, size, total, squares)

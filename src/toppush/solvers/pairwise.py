@@ -32,11 +32,13 @@ from toppush.solvers.driver import (
     State,
     follow,
     mark_converged,
+    row_scaling,
+    scaled_problem,
     solve_with_retry,
     solving,
+    unscale,
 )
 from toppush.solvers.newton.interior_point import newton_method
-from toppush.solvers.scaling import row_scaling, scaled_problem, unscale
 from toppush.types import Array
 
 FIRST_MU, WARM_MU = 0.3, 0.01

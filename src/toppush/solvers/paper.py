@@ -28,8 +28,18 @@ from toppush.problem.numerics import (
 )
 from toppush.problem.objective import TopPushProblem, balanced_dual, certify
 from toppush.problem.solution import Solution, Status
-from toppush.solvers.driver import Callback, History, State, follow, solve_or_zero, solving
-from toppush.solvers.scaling import RowScaling, row_scaling, scaled_problem, unscale
+from toppush.solvers.driver import (
+    Callback,
+    History,
+    RowScaling,
+    State,
+    follow,
+    row_scaling,
+    scaled_problem,
+    solve_or_zero,
+    solving,
+    unscale,
+)
 from toppush.types import Array
 
 MIN_ITER = 10

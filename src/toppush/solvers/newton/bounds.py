@@ -24,11 +24,11 @@ from toppush.problem.objective import (
     certify,
     dual_sums,
 )
+from toppush.solvers.driver import RowScaling
 from toppush.solvers.newton import positives, working_set
 from toppush.solvers.newton.kkt import norm
 from toppush.solvers.newton.positives import PositiveSums
 from toppush.solvers.newton.state import BestDual, positives_of, state_of
-from toppush.solvers.scaling import RowScaling
 from toppush.types import Array
 
 MAX_LOSS, MAX_LOSS_OF_TOL = 1e-7, 0.1

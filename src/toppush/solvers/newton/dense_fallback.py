@@ -29,10 +29,9 @@ from toppush.designs.arrays import to_host
 from toppush.problem.numerics import SUMMED, TINY, UNIT, grown
 from toppush.problem.objective import TopPushProblem, balanced_dual, certify
 from toppush.problem.solution import Solution, Status, closed, relative_gap
-from toppush.solvers.driver import History, State, follow
+from toppush.solvers.driver import History, State, follow, row_scaling, scaled_problem, unscale
 from toppush.solvers.newton.bounds import DualMass, best_scale, conjugate_sums
 from toppush.solvers.newton.state import ComplementaryPairs, Direction
-from toppush.solvers.scaling import row_scaling, scaled_problem, unscale
 from toppush.types import Array
 
 MAX_ENTRIES, MAX_WORK = 1 << 22, 1 << 31

@@ -24,11 +24,15 @@ from toppush.problem.solution import Solution, Status, relative_gap
 from toppush.solvers.driver import (
     Callback,
     History,
+    RowScaling,
     State,
     follow,
     mark_converged,
+    row_scaling,
+    scaled_problem,
     solve_with_retry,
     solving,
+    unscale,
 )
 from toppush.solvers.newton import positives, working_set
 from toppush.solvers.newton.bounds import Bounds, best_dual, step_newton_dual
@@ -42,7 +46,6 @@ from toppush.solvers.newton.kkt import (
 )
 from toppush.solvers.newton.positives import PositiveSums
 from toppush.solvers.newton.state import MeanDifference
-from toppush.solvers.scaling import RowScaling, row_scaling, scaled_problem, unscale
 from toppush.types import Array
 
 FIRST_WORKING_SET = (300, 1000)
