@@ -57,6 +57,9 @@ class XGBoostTrees(CrossFitted):
         ranker.classes_ = np.array([False, True])
         return ranker
 
+    def _require_fitted(self) -> None:
+        """`of` makes fitted rankers, and there is no `fit` for scikit-learn to ask for."""
+
     def _score(self, X: Matrix) -> Array:
         return self._mean(X, output_margin=True)
 

@@ -58,7 +58,7 @@ class CrossFitted(Ranker):
         -------
         array of shape (n_samples,)
         """
-        check_is_fitted(self)
+        self._require_fitted()
         return np.asarray(self._score(self._read(X)) - self.threshold_)
 
     def contributions(self, X: Matrix) -> Array:
@@ -73,7 +73,7 @@ class CrossFitted(Ranker):
         array of shape (n_samples, n_features + 1)
             Rows sum to `decision_function`.
         """
-        check_is_fitted(self)
+        self._require_fitted()
         added = self._contributions(self._read(X))
         added[:, -1] -= self.threshold_
         return added
@@ -83,6 +83,9 @@ class CrossFitted(Ranker):
 
     def _contributions(self, X: Matrix) -> Array:
         raise NotImplementedError
+
+    def _require_fitted(self) -> None:
+        check_is_fitted(self)
 
     def _read(self, X: Matrix) -> Matrix:
         """Rows to score, validated."""
