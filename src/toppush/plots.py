@@ -10,6 +10,7 @@ random order, or None. matplotlib is imported when something is drawn.
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
 
 __all__ = ["CurvesDisplay", "TopCurveDisplay", "TopRocDisplay", "draw_history", "list_lengths"]
 
-NEEDS_MATPLOTLIB = needs("a picture", "matplotlib")
 MOST, ACROSS = 12, 4
 """Curves that are drawn by default, and how many in a row."""
 Length = Array | Where
@@ -69,7 +69,7 @@ class _Display(ABC):
     figure_: "Figure | SubFigure"
     chance_level_: "Line2D | None"
     _draw: Callable[..., None]
-    """Draws the lines, given a name and their styles."""
+    """Draws the lines, by a name and their styles."""
 
     @classmethod
     def from_estimator(
@@ -167,7 +167,9 @@ class _Display(ABC):
         -------
         display
         """
-        self.ax_ = ax = _new_axes() if ax is None else ax
+        if ax is None:
+            ax = _matplotlib("pyplot").figure(layout="constrained").add_subplot()
+        self.ax_ = ax
         self.figure_ = ax.figure
         label = "" if self.pos_label is None else f" (positive label: {self.pos_label})"
         x_label, y_label = self.axes
@@ -320,12 +322,12 @@ class TopRocDisplay(_Display):
         return "by chance", rates, rates
 
 
-def _new_axes() -> "Axes":
+def _matplotlib(module: str) -> Any:
+    """A module of matplotlib, which is imported on first use."""
     try:
-        import matplotlib.pyplot as plt
+        return import_module(f"matplotlib.{module}")
     except ImportError as error:
-        raise ImportError(NEEDS_MATPLOTLIB) from error
-    return plt.figure(layout="constrained").add_subplot()
+        raise ImportError(needs("a picture", "matplotlib")) from error
 
 
 def _responses(estimator: Any, X: Matrix, y: ArrayLike, pos_label: object) -> tuple[Array, object]:
@@ -402,13 +404,10 @@ class CurvesDisplay:
 
     def plot(self) -> Self:
         """Draw the curves on a new figure."""
-        try:
-            from matplotlib.figure import Figure
-        except ImportError as error:
-            raise ImportError(NEEDS_MATPLOTLIB) from error
         across = max(min(ACROSS, len(self.curves)), 1)
         down = max(-(-len(self.curves) // across), 1)
-        self.figure_ = Figure(figsize=(3.0 * across, 2.4 * down), layout="constrained")
+        figure = _matplotlib("figure").Figure
+        self.figure_ = figure(figsize=(3.0 * across, 2.4 * down), layout="constrained")
         grid = self.figure_.subplots(down, across, squeeze=False, sharey=True)
         self.axes_ = list(grid.flat[: len(self.curves)])
         for unused in grid.flat[len(self.curves) :]:
@@ -450,11 +449,7 @@ def draw_history(history: "tuple[Iteration, ...]") -> "Figure":
     >>> len(figure.axes)
     2
     """
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise ImportError(NEEDS_MATPLOTLIB) from error
-    figure = Figure(figsize=(9, 3.4), layout="constrained")
+    figure: Figure = _matplotlib("figure").Figure(figsize=(9, 3.4), layout="constrained")
     bounds, relative = figure.subplots(1, 2)
     passes, seconds = [at.data_passes for at in history], [at.seconds for at in history]
     lower, upper = [at.lower for at in history], [at.upper for at in history]

@@ -11,17 +11,6 @@ try:
 except ImportError:  # Windows
     resource = None  # type: ignore[assignment]
 
-COUNTERS = (
-    "PeakWorkingSetSize",
-    "WorkingSetSize",
-    "QuotaPeakPagedPoolUsage",
-    "QuotaPagedPoolUsage",
-    "QuotaPeakNonPagedPoolUsage",
-    "QuotaNonPagedPoolUsage",
-    "PagefileUsage",
-    "PeakPagefileUsage",
-)
-
 
 def resident() -> int:
     """Bytes of memory of this process; on systems that do not say, the most it has held."""
@@ -36,12 +25,14 @@ def resident() -> int:
 
 
 class MemoryCounters(ctypes.Structure):
-    """PROCESS_MEMORY_COUNTERS, in which Windows answers."""
+    """PROCESS_MEMORY_COUNTERS of Windows, with six sizes that are not read here."""
 
     _fields_ = (
         ("cb", ctypes.c_uint32),
         ("PageFaultCount", ctypes.c_uint32),
-        *((name, ctypes.c_size_t) for name in COUNTERS),
+        ("PeakWorkingSetSize", ctypes.c_size_t),
+        ("WorkingSetSize", ctypes.c_size_t),
+        ("others", ctypes.c_size_t * 6),
     )
 
 
