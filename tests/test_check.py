@@ -22,7 +22,7 @@ from toppush.files.readers import csv
 from toppush.files.sources import open_source
 from toppush.modeltypes import out_of_fold as unseen
 from toppush.monitor.drift import Limits
-from toppush.report.check import watch_page
+from toppush.report.check import drift_page
 
 FRAUD = {"label": "fraud", "drop": DROP}
 
@@ -248,7 +248,7 @@ def test_hostile_names_are_only_text(tmp_path):
     fresh = made_rows(600, seed=1)
     fresh[name] = [text if row % 2 else one for row, one in enumerate(fresh.pop("city"))]
     found = files.check(model, write(tmp_path / "n.csv", fresh))
-    page = watch_page(found, model="m<b>", data="d</title>")
+    page = drift_page(found, model="m<b>", data="d</title>")
     assert not {"<img", "<script", "<b>", "d</title>"} & {
         one for one in ("<img", "<script", "<b>", "d</title>") if one in page
     }
@@ -375,7 +375,7 @@ def test_rows_without_labels_tell_of_no_precision(scored):
     assert not found.labelled
     assert {one.precision for one in found.parts} == {None}
     assert "precision" not in {one.what for one in found.changes}
-    assert watch_page(found, model="m", data="d")
+    assert drift_page(found, model="m", data="d")
 
 
 def test_another_file_without_a_column_is_refused(scored, tmp_path):

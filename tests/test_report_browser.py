@@ -16,7 +16,7 @@ from toppush.metrics.quantile_sketch import QuantileSketch
 from toppush.monitor.drift import Limits
 from toppush.monitor.profile import LEVELS, CategoryProfile, NumberProfile, Scores
 from toppush.monitor.verdict import ColumnNow, verdict
-from toppush.report.check import watch_page
+from toppush.report.check import drift_page
 from toppush.report.contributions import ColumnCurve, Explained
 from toppush.thresholds.calibration import ScoreScale
 
@@ -364,7 +364,7 @@ def watched(browser, tmp_path_factory):
     counts, hits = scale.sketch.count(scores + 1), scale.sketch.count(scores[positive] - 1)
     found = verdict(columns, Scores(scale, counts, counts, hits), Limits())
     path = tmp_path_factory.mktemp("watch") / "check.html"
-    report.write(path, watch_page(found, model=HOSTILE, data="rows.csv"))
+    report.write(path, drift_page(found, model=HOSTILE, data="rows.csv"))
     browser.get_log("browser"), browser.get_log("performance")
     browser.get(path.as_uri())
     return browser

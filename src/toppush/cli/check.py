@@ -116,24 +116,24 @@ def check(
 
     arguments = SourceArguments.of(**source)
     limits = Limits(psi, share, factor, precision, alpha)
-    found, facts, notes = _check(arguments, before, labels, limits)
+    drift, facts, notes = _check(arguments, before, labels, limits)
     if html is not None:
-        from toppush.report.check import watch_page
+        from toppush.report.check import drift_page
         from toppush.system.writing import write_text
 
         model = None if arguments.model is None else arguments.model.name
         against = "" if before is None else before.name
-        page = watch_page(found, data=arguments.data.name, model=model, before=against)
+        page = drift_page(drift, data=arguments.data.name, model=model, before=against)
         write_text(html, page)
-    failed = bool(fail_on and found.drifted(*fail_on))
+    failed = bool(fail_on and drift.drifted(*fail_on))
     show(
         as_json,
-        facts | found.as_json() | {"html": None if html is None else str(html), "failed": failed},
+        facts | drift.as_json() | {"html": None if html is None else str(html), "failed": failed},
         notes,
-        headline(found),
-        *sentences(found),
-        _column_table(found.columns) if found.columns else "",
-        _top_table(found),
+        headline(drift),
+        *sentences(drift),
+        _column_table(drift.columns) if drift.columns else "",
+        _top_table(drift),
         "" if html is None else f"Written: {html}.",
     )
     if failed:
@@ -151,7 +151,7 @@ def _check(
 
     with open_scores(arguments) as (source, file):
         if before is not None:
-            found = check_against(
+            drift = check_against(
                 source,
                 before,
                 arguments.data,
@@ -161,19 +161,19 @@ def _check(
                 positive=arguments.positive,
                 kind=arguments.kind,
             )
-            notes = f"{found.rows:,} rows, compared with {before.name}."
-            return found, {"before": str(before)}, notes
+            notes = f"{drift.rows:,} rows, compared with {before.name}."
+            return drift, {"before": str(before)}, notes
         if not isinstance(source, ModelSource):
             raise click.UsageError(
                 "only a toppush file records its training rows; name rows to compare with by "
                 "--before."
             )
         model, seen = source.model, ScoringNotes()
-        found = check_file(
+        drift = check_file(
             model, file, label=arguments.label, labels=labels, limits=limits, seen=seen
         )
-    texts = [model_label_text(model), scoring_text(model, seen)]
-    return found, scoring_facts(model, seen), "\n".join(filter(None, texts))
+    parts = [model_label_text(model), scoring_text(model, seen)]
+    return drift, scoring_facts(model, seen), "\n".join(filter(None, parts))
 
 
 def _column_table(columns: "Sequence[CheckedColumn]") -> TextTable:
@@ -201,10 +201,10 @@ def _column_table(columns: "Sequence[CheckedColumn]") -> TextTable:
     return TextTable(heads, rows, title)
 
 
-def _top_table(found: "Checked") -> TextTable:
+def _top_table(drift: "Checked") -> TextTable:
     """How many rows are at the top, and the precision there."""
     rows = []
-    for part in found.parts:
+    for part in drift.parts:
         row = [
             f"{part.percentile:.4g}" if part.percentile else "all",
             percent(part.part),
@@ -216,7 +216,7 @@ def _top_table(found: "Checked") -> TextTable:
             row += map(percent, (part.observed, part.low, part.high))
         rows.append(row)
     heads = ["percentile above", "rows before", "now", "rows", "precision before"]
-    heads += ["now", "from", "to"] * found.labelled
+    heads += ["now", "from", "to"] * drift.labelled
     return TextTable(heads, rows, "The top of the ranking")
 
 

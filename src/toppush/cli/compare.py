@@ -252,7 +252,7 @@ def _compare_rankings(
     titles = {metric.name: metric.title for metric in FOUR}
     metrics = chosen(n_rows, n_rows - n_pos, [metric, *titles])
     with Console(stderr=True).status(f"drawing {n_rows:,} rows of {len(rankings.scores)} rankings"):
-        found = side_by_side(
+        comparison = side_by_side(
             rankings.positive,
             rankings.scores,
             metrics_of(metrics),
@@ -260,34 +260,34 @@ def _compare_rankings(
             draws=draws,
             seed=seed,
         )
-    warn_of_perfect(found.precisions)
-    label, lead = asdict(rankings.label), found.lead(metric)
+    warn_of_perfect(comparison.precisions)
+    label, lead = asdict(rankings.label), comparison.lead(metric)
     result = {
         "label": label,
         "rows": n_rows,
         "positives": n_pos,
-        "confidence": found.confidence,
-        "values": {name: _intervals_as_json(values) for name, values in found.values.items()},
+        "confidence": comparison.confidence,
+        "values": {name: _intervals_as_json(values) for name, values in comparison.values.items()},
         "differences": [
             {"first": first, "second": second, "metrics": _intervals_as_json(values)}
-            for (first, second), values in found.differences.items()
+            for (first, second), values in comparison.differences.items()
         ],
         "lead": asdict(lead) | {"more_than_noise": lead.is_clear},
     }
     heads = {
         name: titles.get(name, name.replace("(", "\n(")) for name in list(metrics)[:MAX_METRICS]
     }
-    first, second, *others = found.order(metric)
+    first, second, *others = comparison.order(metric)
     values = [
-        [name, *(_interval_cell(found.values[name][head]) for head in heads)]
+        [name, *(_interval_cell(comparison.values[name][head]) for head in heads)]
         for name in (first, second, *others)
     ]
     differences = [
-        [name, *(_interval_cell(found.difference(first, name, head), "+") for head in heads)]
+        [name, *(_interval_cell(comparison.difference(first, name, head), "+") for head in heads)]
         for name in (second, *others)
     ]
-    behind = [name for name in others if found.difference(first, name, metric).low > 0]
-    jointly = f"; the intervals of all {len(found.differences)} pairs hold jointly"
+    behind = [name for name in others if comparison.difference(first, name, metric).low > 0]
+    jointly = f"; the intervals of all {len(comparison.differences)} pairs hold jointly"
     show(
         as_json,
         result,
@@ -296,7 +296,7 @@ def _compare_rankings(
         "for the mean over new samples:",
         TextTable(["ranking", *heads.values()], values),
         f"Paired differences: {first} minus each other ranking"
-        + jointly * (len(found.differences) > 1)
+        + jointly * (len(comparison.differences) > 1)
         + ":",
         TextTable(["minus", *heads.values()], differences),
         lead.sentence(confidence),

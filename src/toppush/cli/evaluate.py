@@ -238,13 +238,15 @@ def threshold(
     file = _read_unseen(SourceArguments.of(**arguments), by, criteria)
     values = {name: file.amount(value) for name, value in amounts.items()}
     demands = Demands(**criteria | values, confidence=confidence)
-    found = answers(file.scored.positive, file.scored.scores, demands)
-    result: dict[str, Any] = {"thresholds": [_signed(file, asdict(answer)) for answer in found]}
-    parts = _threshold_parts(file, found, confidence)
+    thresholds = answers(file.scored.positive, file.scored.scores, demands)
+    result: dict[str, Any] = {
+        "thresholds": [_signed(file, asdict(answer)) for answer in thresholds]
+    }
+    parts = _threshold_parts(file, thresholds, confidence)
     if by is not None and budget is not None:
         groups, more = _by_groups(file, by, budget, confidence=confidence, **amounts)
         result["by"], parts = groups, [*parts, *more]
-    failed = [answer.why for answer in found if answer.score is None]
+    failed = [answer.why for answer in thresholds if answer.score is None]
     if not parts:
         raise NoGuarantee(" ".join(failed))
     show(as_json, file.facts() | result, *file.sentences(), *parts)
@@ -278,10 +280,10 @@ def _signed(file: ScoredFile, record: dict[str, Any]) -> dict[str, Any]:
 
 
 def _threshold_parts(
-    file: ScoredFile, found: "list[Answer]", confidence: float
+    file: ScoredFile, thresholds: "list[Answer]", confidence: float
 ) -> list[str | TextTable]:
     """The thresholds, the rows above them, and forecasts for a day and of the profit."""
-    known = [answer for answer in found if answer.score is not None]
+    known = [answer for answer in thresholds if answer.score is not None]
     if not known:
         return []
     beyond = "below" if file.arguments.lower_is_better else "above"

@@ -102,32 +102,32 @@ def sentences(about: dict[str, Any]) -> list[str]:
     """The description of a model in sentences."""
     from toppush.modeltypes import FIRST, model_type_named
 
-    said = []
+    lines = []
     if data := about.get("data"):
         parts = f" in {data['parts']:,} parts" if "parts" in data else ""
-        said.append(
+        lines.append(
             f"Rows: {data['rows']:,} of {data['file']}{parts}, {data['positives']:,} positive."
         )
-        said += [f"{role}: {data[name]}." for name, role in ROLES.items() if name in data]
+        lines += [f"{role}: {data[name]}." for name, role in ROLES.items() if name in data]
     if columns := about.get("columns"):
-        said += _column_sentences(columns)
+        lines += _column_sentences(columns)
     if settings := about.get("fit"):
-        said.append(model_type_named(about.get("model", FIRST)).describe(settings))
+        lines.append(model_type_named(about.get("model", FIRST)).describe(settings))
     if certificate := about.get("certificate"):
-        said.append(_certificate_sentence(certificate))
+        lines.append(_certificate_sentence(certificate))
     for name, where in QUALITY.items():
         if quality := about.get(name):
             at_top, mean = quality["positives_at_top"], quality["average_precision"]
-            said.append(
+            lines.append(
                 f"{where.format(**quality)}: positives at the top {at_top:.1%}, average precision "
                 f"{mean:.3f}, AUC {quality['auc']:.3f}."
             )
     if why := about.get("scores", {}).get("why"):
-        said.append(why)
+        lines.append(why)
     if spent := about.get("seconds"):
         parts = ", ".join(f"{name} {seconds:.2f}" for name, seconds in spent.items())
-        said.append(f"Seconds: {parts}.")
-    return said
+        lines.append(f"Seconds: {parts}.")
+    return lines
 
 
 def _column_sentences(columns: dict[str, Any]) -> list[str]:
@@ -136,20 +136,20 @@ def _column_sentences(columns: dict[str, Any]) -> list[str]:
     named = columns["named"]
     kinds = Counter(column["kind"] for column in named)
     dates = f"{kinds['date']} date, " if kinds["date"] else ""
-    said = [f"Columns: {kinds['number']} numeric, {dates}{kinds['category']} categorical."]
+    lines = [f"Columns: {kinds['number']} numeric, {dates}{kinds['category']} categorical."]
     parsed = [
         f"{column['name']}{_number_format(column)}" for column in named if "decimal" in column
     ]
     if parsed:
-        said.append(f"Strings read as numbers: {', '.join(parsed)}.")
+        lines.append(f"Strings read as numbers: {', '.join(parsed)}.")
     missing = {column["name"]: column["missing"] for column in named if column["missing"]}
     if missing:
-        said.append(f"{MISSING[columns.get('form', 'filled')]}: {counted(missing)}.")
+        lines.append(f"{MISSING[columns.get('form', 'filled')]}: {counted(missing)}.")
     for name, why in LEFT_OUT.items():
         if columns.get(name):
             names = (repr(column) if "," in column else column for column in columns[name])
-            said.append(f"Left out, {why}: {', '.join(names)}.")
-    return said
+            lines.append(f"Left out, {why}: {', '.join(names)}.")
+    return lines
 
 
 def _number_format(column: dict[str, Any]) -> str:
@@ -215,34 +215,34 @@ def _best_sentence(
     model = "the combination"
     if len(weights) == 1:
         model = _full_name(next(iter(weights)))
-        against = [other for other in against if other["name"] not in weights]
-        board = [row for row in board if row["name"] != COMBINATION]
-    first, most_precise = board[0]["name"], max(board, key=lambda row: row["average_precision"])
+        against = [entry for entry in against if entry["name"] not in weights]
+        board = [entry for entry in board if entry["name"] != COMBINATION]
+    first, most_precise = board[0]["name"], max(board, key=lambda entry: entry["average_precision"])
     score = fit.get("scoring") or "mean of average precision, NDCG and recall at 10 false positives"
-    said = [f"On held-out rows, {_full_name(first)} ranks best by score ({score})."]
+    lines = [f"On held-out rows, {_full_name(first)} ranks best by score ({score})."]
     if most_precise["average_precision"] > board[0]["average_precision"]:
-        said.append(f"By average precision, {_full_name(most_precise['name'])} ranks best.")
+        lines.append(f"By average precision, {_full_name(most_precise['name'])} ranks best.")
     if against:
         parts = [
-            f"{other['difference']:+.3f} against {_full_name(other['name'])}{_certainty(other)}"
-            for other in against
+            f"{entry['difference']:+.3f} against {_full_name(entry['name'])}{_certainty(entry)}"
+            for entry in against
         ]
-        said.append(f"Average precision of {model}: {', '.join(parts)}.")
-    said += [
-        f"Caution: {_full_name(other['name'])} alone is significantly better; "
-        f"use it with --members {other['name']}."
-        for other in against
-        if other["high"] is not None and other["high"] < 0.0
+        lines.append(f"Average precision of {model}: {', '.join(parts)}.")
+    lines += [
+        f"Caution: {_full_name(entry['name'])} alone is significantly better; "
+        f"use it with --members {entry['name']}."
+        for entry in against
+        if entry["high"] is not None and entry["high"] < 0.0
     ]
-    return " ".join(said)
+    return " ".join(lines)
 
 
 def _full_name(name: str) -> str:
     return "the combination" if name == COMBINATION else FULL_NAMES.get(name, name)
 
 
-def _certainty(other: dict[str, Any]) -> str:
-    if other["low"] is None:
+def _certainty(entry: dict[str, Any]) -> str:
+    if entry["low"] is None:
         return ""
-    by_chance = other["low"] <= 0.0 <= other["high"]
+    by_chance = entry["low"] <= 0.0 <= entry["high"]
     return " (not significant)" if by_chance else " (significant)"

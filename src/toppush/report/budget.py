@@ -73,14 +73,14 @@ def budget_section(ranking: Ranking, budget: Budget) -> tuple[dict[str, object],
     draws = int(np.clip(DRAWN // ranking.n_pos, 100, 1000))
     expected = positives_in_first(ranking.positive, ranking.score, lengths, rows=rows, draws=draws)
     forecasts = dict(zip(lengths, expected, strict=True))
-    found = _answers(ranking, budget)
-    best = next((answer for answer in found if answer.kind == "profit"), None)
+    every_answer = _answers(ranking, budget)
+    best = next((answer for answer in every_answer if answer.kind == "profit"), None)
     section = {
         "rows": rows,
         "is_day": budget.rows_per_day is not None,
         "lengths": {length: forecasts[length] for length in shown},
-        "answers": [answer for answer in found if answer.score is not None],
-        "failed": [answer for answer in found if answer.score is None],
+        "answers": [answer for answer in every_answer if answer.score is not None],
+        "failed": [answer for answer in every_answer if answer.score is None],
         "best": best,
     }
     charts = [hits_figure({length: forecasts[length] for length in drawn}, rows, budget.per_day)]

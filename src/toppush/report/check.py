@@ -11,12 +11,12 @@ MAX_SHOWN = 12
 """Columns of which the page shows the distribution of values."""
 
 
-def watch_page(found: Checked, *, data: str, model: str | None = None, before: str = "") -> str:
+def drift_page(drift: Checked, *, data: str, model: str | None = None, before: str = "") -> str:
     """A self-contained HTML page about the result of `files.check`.
 
     Parameters
     ----------
-    found : Checked
+    drift : Checked
     data : str
         Name of the file that was checked.
     model : str, optional
@@ -28,11 +28,11 @@ def watch_page(found: Checked, *, data: str, model: str | None = None, before: s
     -------
     str
     """
-    environment, limits = templates(), found.limits
-    shown = [column for column in found.columns if column.drifted] or found.columns[:3]
+    environment, limits = templates(), drift.limits
+    shown = [column for column in drift.columns if column.drifted] or drift.columns[:3]
     names = {"Model": model, "Before": before, "Data": data}
     facts = {role: name for role, name in names.items() if name}
-    facts |= {"Rows": f"{found.rows:,}", **date_and_versions()}
+    facts |= {"Rows": f"{drift.rows:,}", **date_and_versions()}
     facts["What counts as drift"] = (
         f"a population stability index (PSI) of {limits.psi:g}, a change of {limits.share:g} in "
         "the share of missing values, unknown categories or values outside the range, "
@@ -40,13 +40,13 @@ def watch_page(found: Checked, *, data: str, model: str | None = None, before: s
         f"{limits.precision:.0%} of the precision there; and statistical significance: without "
         f"drift, the probability of any alarm is at most {limits.alpha:g}"
     )
-    return environment.get_template("watch.html.jinja").render(
+    return environment.get_template("drift.html.jinja").render(
         title=f"{data} compared with {before or model}",
         before=before or "training rows, with out-of-fold scores",
-        headline=headline(found),
-        more=sentences(found),
-        found=found,
-        columns=found.columns[:MAX_COLUMNS],
+        headline=headline(drift),
+        more=sentences(drift),
+        drift=drift,
+        columns=drift.columns[:MAX_COLUMNS],
         shown=shown[:MAX_SHOWN],
         facts=facts,
         share_text=share_text,

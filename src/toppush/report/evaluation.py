@@ -80,7 +80,7 @@ class Comparison:
 
     Attributes
     ----------
-    found : SideBySide
+    rankings : SideBySide
         Values of each ranking and differences of all pairs.
     by : str
         The metric that decides which ranking is best.
@@ -89,7 +89,7 @@ class Comparison:
         The label that is ranked first; None if the labels are booleans.
     """
 
-    found: SideBySide
+    rankings: SideBySide
     positive: Mask
     by: str = HEADLINE
     positive_class: object = None
@@ -97,26 +97,26 @@ class Comparison:
     @property
     def lead(self) -> Lead:
         """The best ranking, the next one, and whether the difference is significant."""
-        return self.found.lead(self.by)
+        return self.rankings.lead(self.by)
 
     def __getitem__(self, name: str) -> dict[str, Interval]:
-        return self.found.values[name]
+        return self.rankings.values[name]
 
     def difference(self, first: str, second: str, measure: str | None = None) -> Interval:
         """A metric of the first minus that of the second."""
-        return self.found.difference(first, second, measure or self.by)
+        return self.rankings.difference(first, second, measure or self.by)
 
     def __repr__(self) -> str:
-        shown = list(next(iter(self.found.values.values())))
+        shown = list(next(iter(self.rankings.values.values())))
         rows = [
-            [name, *(_with_interval(self.found.values[name][metric]) for metric in shown)]
-            for name in self.found.order(self.by)
+            [name, *(_with_interval(self.rankings.values[name][metric]) for metric in shown)]
+            for name in self.rankings.order(self.by)
         ]
         titles = {metric.name: metric.title for metric in FOUR}
         table = _aligned([["", *(titles.get(name, name) for name in shown)], *rows])
-        caution = perfect_caution(self.found.precisions)
+        caution = perfect_caution(self.rankings.precisions)
         table += [f"{counted(self.positive, self.positive_class)}."]
-        table += [self.lead.sentence(self.found.confidence)]
+        table += [self.lead.sentence(self.rankings.confidence)]
         return "\n".join([*table, *[f"Caution: {caution}"] * bool(caution)])
 
 
