@@ -174,9 +174,9 @@ def test_a_step_of_conjugate_gradients_waits_once(monkeypatch):
     """And an iteration waits for some sixty numbers beside, however high the top is."""
     X, y = datasets.made("made-url", n_rows=600, n_columns=2000)
     steps, waits = [], count_waits(monkeypatch)
-    original = Iterative._multiply
+    original = Iterative.multiply
     monkeypatch.setattr(
-        Iterative, "_multiply", lambda self, vector: steps.append(0) or original(self, vector)
+        Iterative, "multiply", lambda self, vector: steps.append(0) or original(self, vector)
     )
     for top in (1, 0.05):
         solution = solved(X, y, lam=0.1, top=top, tol=1e-4, device="cpu")
