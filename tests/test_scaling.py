@@ -10,7 +10,7 @@ from scipy import sparse
 
 from toppush import on_disk
 from toppush.designs import LocalDesign
-from toppush.designs.disk.rows import DiskRows, Reader
+from toppush.designs.disk.rows import DiskReader, DiskRows
 from toppush.designs.local import rows_of
 from toppush.designs.rows import UNSCALED, PreciseRows, Scaling, precise
 from toppush.problem.losses import LOSSES
@@ -50,7 +50,7 @@ def test_products_are_those_of_the_rows_in_their_form(kind, name, values, rng):
 def test_products_of_rows_on_disk_in_a_form(kind, values, rng, tmp_path):
     np.save(tmp_path / "rows.npy", values.astype(kind))
     held, form = on_disk.open(tmp_path / "rows.npy", memory_limit="2GiB"), FORMS["shifted"]
-    with Reader(held, 1 << 20) as reader:
+    with DiskReader(held, 1 << 20) as reader:
         rows = PreciseRows(DiskRows(held, reader, 1 << 20), form)
         check_products(rows, form.scale * values - form.centre, rng)
 

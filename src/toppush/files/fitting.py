@@ -190,7 +190,7 @@ def leakage_cautions(
     return [text]
 
 
-def _column_values(table: pa.Table, categorical: Collection[str]) -> list[leakage.ColumnValues]:
+def _column_values(table: pa.Table, categorical: Collection[str]) -> list[leakage.SampledColumn]:
     """The columns of a table as numbers or codes, by the name of their source."""
     values = []
     for name in table.column_names:
@@ -206,7 +206,7 @@ def _column_values(table: pa.Table, categorical: Collection[str]) -> list[leakag
             numbers = numbers.astype(np.float64)
             if missing is not None:
                 numbers[missing] = np.nan
-            values.append(leakage.ColumnValues(name, numbers, isinstance(column, Category)))
+            values.append(leakage.SampledColumn(name, numbers, isinstance(column, Category)))
     return values
 
 

@@ -53,7 +53,7 @@ class LeakageWarning(UserWarning):
     """
 
 
-class ColumnValues(NamedTuple):
+class SampledColumn(NamedTuple):
     """A column of some rows: NaN is a missing value, and categories are codes."""
 
     name: Any
@@ -95,7 +95,7 @@ def rows_to_check(positive: Mask, n_columns: int) -> Where:
     return np.sort(np.concatenate([rows[at] for rows, at in zip(classes, places, strict=True)]))
 
 
-def leaks_of(columns: Iterable[ColumnValues], positive: Mask) -> list[Leak]:
+def leaks_of(columns: Iterable[SampledColumn], positive: Mask) -> list[Leak]:
     """The columns that may hold the label; the rows are those of `rows_to_check`."""
     leaks = []
     for name, values, is_category in columns:
@@ -128,7 +128,7 @@ def leaks_of_matrix(
     if is_sparse(X):
         return leaks_of_sparse(sample, names, side)
     columns = (
-        ColumnValues(name, sample[:, j].astype(np.float64), j in categories)
+        SampledColumn(name, sample[:, j].astype(np.float64), j in categories)
         for j, name in enumerate(names)
     )
     return list({leak.name: leak for leak in leaks_of(columns, side)}.values())

@@ -109,9 +109,9 @@ class OnDisk(HostRows):
     def scores_of_some(self, where: Where, fits: Iterable[tuple[Array, float]]) -> list[Array]:
         return [self.scores_of_all(weights)[where] - threshold for weights, threshold in fits]
 
-    def _reader(self) -> "Reader":
+    def _reader(self) -> "DiskReader":
         plan = self.plan(SCORE_VECTORS * self.shape[0], 2 * self.shape[1])
-        return Reader(self, plan.block)
+        return DiskReader(self, plan.block)
 
     def plan(self, n_row_numbers: int, n_feature_numbers: int) -> Plan:
         """Sizes within the limit, or a refusal."""
@@ -131,7 +131,7 @@ class OnDisk(HostRows):
         return Plan(block, left - BLOCKS_HELD * block)
 
 
-class Reader:
+class DiskReader:
     """Reads blocks, one ahead; used as a context."""
 
     def __init__(self, on_disk: OnDisk, block: int) -> None:
@@ -204,7 +204,7 @@ class DiskRows(ByParts):
 
     arrays = NUMPY
 
-    def __init__(self, on_disk: OnDisk, reader: Reader, room: int) -> None:
+    def __init__(self, on_disk: OnDisk, reader: DiskReader, room: int) -> None:
         self._source, self._reader = on_disk.source, reader
         self.shape, self.n_entries, self.tally = on_disk.shape, on_disk.n_entries, Tally()
         self.room = room / self._source.entry_bytes
@@ -306,7 +306,7 @@ class DiskDesign(BlockDesign):
             ROW_VECTORS * n_rows + POSITIVE_VECTORS * int(np.count_nonzero(positive)),
             FEATURE_VECTORS * n_features + formed * FEATURE_MATRICES * n_features**2,
         )
-        self._reader = Reader(on_disk, plan.block)
+        self._reader = DiskReader(on_disk, plan.block)
         exact = 0 if formed else plan.room // 3
         rows = DiskRows(on_disk, self._reader, plan.room - exact)
         super().__init__([Block(rows, positive, sample_weight)])
