@@ -303,8 +303,8 @@ def test_lists_that_cannot_be_compared_are_told(arguments, said, code, scored):
 def test_any_estimator_has_a_page(ranker, tells, data):
     X, y, X_new, y_new = data
     page = from_estimator(ranker.fit(X, y), X_new, y_new, X, y)
-    assert ("is no sum over the columns" in page) != tells
-    assert "Beside logistic regression" in page
+    assert ("is not a sum over the columns" in page) != tells
+    assert "Comparison with logistic regression" in page
 
 
 @pytest.mark.long
@@ -317,4 +317,4 @@ def test_a_page_of_either_class(positive, data):
     page = from_estimator(ranker, X_new, names[y_new], positive=positive)
     n_positive = int((names[y_new] == positive).sum())
     assert f"of all {n_positive:,} positives among 300 rows" in page
-    assert ("gives scores for another class" in page) == (positive == "good")
+    assert ("gives scores for the other class" in page) == (positive == "good")
