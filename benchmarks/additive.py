@@ -4,7 +4,7 @@
     python -m benchmarks.additive --rows 0 --splits 1 --data bank-marketing give-me-some-credit
     python -m benchmarks.additive --splits 0      # the table of what the CSV holds
 
-Split s by seed s: a third is held out, and of the others the first so many are trained on (0: all).
+Split s by seed s: a third is held out, and of the others the first n are trained on (0: all).
 Texts are one-hot; gaps are medians with an indicator, but for curves and trees, which take them as
 they are. Logistic regression chooses C of 0.01, 1 and 100 by average precision over three folds.
 CPU seconds are those of the fit with everything it chooses, on one thread. Trials that the CSV

@@ -1,8 +1,8 @@
-"""How near predicted shares of positives are to those found in the first rows of a list.
+"""How near calibrated probabilities are to the precision of the first rows of a list.
 
 python -m benchmarks.calibration --repeats 6
 
-A ranker is fitted to some rows of a set, few enough to have so many positives; shares are learned
+A ranker is fitted to rows of a set with the stated number of positives; probabilities are learned
 from its out-of-fold scores by each method (each fold's in units of the fit to all), and predicted
 for up to 20,000 other rows of the set. An error is predicted less found: its mean over the repeats
 ("over"), and the mean of its size ("error"), among the first k rows; "sum" is the predicted number

@@ -4,11 +4,11 @@ python -m benchmarks.check --splits 5
 
 A table is parted at random: a model is fitted to one part, and the other, which is of the same
 make, is checked 1,000 (or 5,000) labelled rows at a time. "same" are those rows as they are, so
-every alarm is false; at most 1 in 100 is promised. Other lines are the same rows with one column
+every alarm is false; at most 1 in 100 is stated. Other lines are the same rows with one column
 changed, a different one each time: numbers shifted by a part of their standard deviation, values
 taken away, categories replaced by an unknown one; or with labels of some positives turned.
-"found" is the share of checks in which what was changed is told, "others" the share in which
-another column is told of.
+"found" is the share of checks in which what was changed is reported, "others" the share in which
+another column is reported.
 """
 
 import argparse
@@ -73,7 +73,7 @@ def loaded(name):
     return table.astype(dict.fromkeys(texts, object)).assign(label=y.astype(int))
 
 
-def told(model, rows, path):
+def reported(model, rows, path):
     """Columns that are reported as drifted, and whether scores or precision are."""
     rows.to_csv(path, index=False)
     drifted = files.check(model, path).drifted()
@@ -82,7 +82,7 @@ def told(model, rows, path):
 
 
 def checks(model, fresh, size, change, rng, folder):
-    """What is told of each part of the fresh rows: what was changed, and anything else."""
+    """What is reported for each part of the fresh rows: what was changed, and anything else."""
     features = fresh.drop(columns="label")
     numbers = [name for name in features.select_dtypes("number") if fresh[name].nunique() > 10]
     texts = list(features.select_dtypes(exclude="number"))
@@ -90,7 +90,7 @@ def checks(model, fresh, size, change, rng, folder):
     for start in range(0, len(fresh) - size + 1, size):
         rows = fresh.iloc[start : start + size]
         name, new = CHANGES[change](rows, rng, numbers, texts)
-        columns, anything, precision = told(model, rows.assign(**new), folder / "now.csv")
+        columns, anything, precision = reported(model, rows.assign(**new), folder / "now.csv")
         if change == "same":
             found.append((anything, anything))
         elif new:

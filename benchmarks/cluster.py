@@ -1,7 +1,7 @@
-"""Fits on a local Dask cluster beside the threads of the same machine.
+"""Fits on a local Dask cluster compared with the threads of the same machine.
 
 python -m benchmarks.cluster                  # all parts
-python -m benchmarks.cluster speed            # 10^7 x 100 float32: 2 processes beside 2 threads
+python -m benchmarks.cluster speed            # 10^7 x 100 float32: 2 processes and 2 threads
 python -m benchmarks.cluster memory           # the driver's memory at 10^6 and 10^7 rows
 python -m benchmarks.cluster --scale 0.001    # a rehearsal
 
@@ -63,7 +63,7 @@ def part_sizes(n_rows):
 
 
 def lazy_rows(n_rows):
-    """The made rows as Dask arrays, persisted."""
+    """The synthetic rows as Dask arrays, persisted."""
     import dask
     import dask.array as da
     from distributed import wait

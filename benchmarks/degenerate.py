@@ -2,7 +2,7 @@
 
     python -m benchmarks.degenerate                 # 30 splits of four data sets
 
-Beside it: the paper's solver, which stops early; the certified solver with top=1; and weights of
+Compared with: the paper's solver, which stops early; the certified solver with top=1; weights of
 zero, the exact optimum, under which all rows tie. Differences are paired over the splits.
 """
 

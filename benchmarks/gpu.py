@@ -1,4 +1,4 @@
-"""Fits on a GPU beside the processors of the same machine.
+"""Fits on a GPU compared with the processors of the same machine.
 
 python -m benchmarks.gpu dense           # 10^7 x 256 float32, made on the GPU
 python -m benchmarks.gpu dense --scale 0.001 --device cpu  # a rehearsal without a GPU
@@ -57,7 +57,7 @@ def timed(work, repeats=1):
 
 
 def about(device):
-    """What the files say of the device beside what they say of the machine."""
+    """Facts about the device and the machine."""
     name = torch.cuda.get_device_name() if device == "cuda" else "none"
     return {"torch": torch.__version__, "cuda": torch.version.cuda, "gpu": name}
 

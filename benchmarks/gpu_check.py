@@ -61,7 +61,7 @@ def check_products(found, one, other):
 
 
 def smaller_panels(device, scale):
-    """Panels shrink where the device is full: really on a GPU, as told on the processor."""
+    """Panels shrink where the device is full: really on a GPU, simulated on the processor."""
     X, _ = rows_like_url(int(HEAVY * scale))
     rows, tried, in_panels = gpu.place(X, device), [], panels.in_panels
 
@@ -112,7 +112,7 @@ def agree(one, other):
 
 
 def little_room(device, scale):
-    """A fit that is told of no free memory keeps no copies and finds the same optimum."""
+    """A fit without free memory keeps no copies and finds the same optimum."""
     X, y = rows_like_url(int(10_000 * scale), int(100_000 * scale))
     rows, roomy = gpu.place(X, device), solved(X, y, top=3, device=device)
     none = {"new": lambda device: 0.0}

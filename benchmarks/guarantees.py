@@ -4,7 +4,7 @@ python -m benchmarks.guarantees --lists 400
 
 A population of 200,000 rows has known precision, recall and profit at every score. Lists are drawn
 from it, a threshold or an interval is made from each, and is judged by the population or by rows
-drawn anew. A list for which nothing can be promised breaks no promise; the column "made" says how
+drawn anew. A list without a guarantee violates none; the column "made" says how
 often one was made. "size" is the mean number of rows above a threshold, or the mean width of an
 interval. "tied" scores are rounded, so that ties decide; "bad top" has negatives that score above
 all positives, so that precision rises before it falls. The lines "as observed" show what a
@@ -106,8 +106,8 @@ class Truth:
         return self.gain[self.rows(score)] / len(self.score)
 
 
-def promises(positive, score, truth):
-    """Whether each promise holds, and the rows above its threshold; None where none was made."""
+def guaranteed(positive, score, truth):
+    """Whether each guarantee holds, and the rows above its threshold; None where none was made."""
     wanted = {
         "precision at least 0.5": (
             lambda: threshold_at_precision(positive, score, min_precision=0.5).score,
@@ -140,7 +140,7 @@ def promises(positive, score, truth):
 
 
 def longest_observed(positive, score, precision):
-    """The threshold of the longest list that has the precision itself: what promises are not."""
+    """The threshold of the longest list that has the observed precision, without a guarantee."""
     curve = top_curve(positive, score)
     good = np.flatnonzero(curve.true_positives[1:-1] >= precision * curve.depth[1:-1])
     if not len(good):
@@ -189,7 +189,7 @@ def judged(case, lists, seed=0):
         at, new = (rng.integers(POPULATION, size=size) for size in (case.n_rows, ROWS_PER_DAY))
         fresh = positive[new], score[new]
         results = [
-            *promises(positive[at], score[at], truth),
+            *guaranteed(positive[at], score[at], truth),
             *forecasts(positive[at], score[at], value[at], fresh, truth, rng),
         ]
         for name, held, size in results:

@@ -1,6 +1,6 @@
 """What the pairwise push costs in a round of boosting, against the engine's own round.
 
-A million made rows of 25 columns with a signal in some of them, 1 % and 10 % positive. A round of
+A million synthetic rows of 25 columns with a signal in some, 1 % and 10 % positive. A round of
 the engine is one tree of 15 leaves on its own binary log loss, `engine_ms`; `objective_ms` is the
 time within `TopPushObjective` in a round on it, `round_ms` all of that round. One thread, medians
 over the rounds, by the processor's clock, which other work on the machine disturbs little. The

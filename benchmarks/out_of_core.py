@@ -4,7 +4,7 @@ python -m benchmarks.out_of_core --gib 12 --scratch DIR
 
 Makes a file of dense float32 rows in DIR, measures in a fresh process how long it takes to read
 it by the same buffers, to take a product with X and with X', and to fit, and deletes it. The
-system is told to forget the file's pages before each measurement.
+system drops the file's pages before each measurement.
 """
 
 import argparse
@@ -40,9 +40,9 @@ def make(folder, n_rows):
         header = {"descr": "<f4", "fortran_order": False, "shape": (n_rows, N_COLUMNS)}
         np.lib.format.write_array_header_1_0(file, header)
         for start in range(0, n_rows, CHUNK):
-            told = y[start : start + CHUNK]
-            rows = rng.standard_normal((len(told), N_COLUMNS), dtype=np.float32)
-            rows[told] += direction
+            labels = y[start : start + CHUNK]
+            rows = rng.standard_normal((len(labels), N_COLUMNS), dtype=np.float32)
+            rows[labels] += direction
             rows.tofile(file)
         file.flush()
         os.fsync(file.fileno())

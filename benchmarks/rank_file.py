@@ -1,4 +1,4 @@
-"""`toppush rank --limit 1000` on a large made CSV beside pyarrow's own streaming CSV reader.
+"""`toppush rank --limit 1000` on a large CSV compared with pyarrow's own streaming CSV reader.
 
 python -m benchmarks.rank_file                    # 5 GB in the temporary folder, deleted after
 python -m benchmarks.rank_file --gigabytes 0.5

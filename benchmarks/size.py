@@ -71,7 +71,7 @@ def threads():
 
 
 def url(n_rows, n_jobs):
-    """One fit beside one product with X and one with X', and the peak memory."""
+    """One fit compared with one product with X and one with X', and the peak memory."""
     from toppush import TopPush
 
     X, y = made("made like url", n_rows=n_rows)

@@ -1,11 +1,11 @@
-"""Fits with many columns and a signal beside LIBLINEAR's logistic regression, in one run.
+"""Fits with many columns and a signal compared with LIBLINEAR's logistic regression, in one run.
 
-    python -m benchmarks.wide                  # made rows like url's and real-sim's, two real sets
+    python -m benchmarks.wide                  # synthetic rows like url and real-sim, two real sets
     python -m benchmarks.wide --data real-sim --lams 1 --repeats 1
     python -m benchmarks.wide --certify        # all to a gap of 1e-4, without competitors
 
 One thread, CPU seconds, medians; TopPush to a proven gap of 1e-3. LIBLINEAR has C = 1, its default,
-beside lam = 1, C = 6 beside 1e-2, 60 beside 1e-3 and 600 beside 1e-4: a logistic loss summed over
+for lam = 1, C = 6 for 1e-2, 60 for 1e-3 and 600 for 1e-4: a logistic loss summed over
 all rows with weight C, where ours is a mean over the positives with weight 1/lam.
 """
 
@@ -19,7 +19,7 @@ from threadpoolctl import threadpool_limits
 from benchmarks.common import report
 from benchmarks.data import load, made
 
-C_BESIDE = {1.0: 1.0, 1e-2: 6.0, 1e-3: 60.0, 1e-4: 600.0}
+C_OF_LAM = {1.0: 1.0, 1e-2: 6.0, 1e-3: 60.0, 1e-4: 600.0}
 TOPS = (1, 0.01)
 TOL, CERTIFIED = 1e-3, 1e-4
 SETS = {
@@ -52,7 +52,7 @@ def rows_of(name, lams, tol, repeats, competitor):
 
     X, y = SETS[name]()
     for lam in lams:
-        C, theirs = C_BESIDE[lam], ""
+        C, theirs = C_OF_LAM[lam], ""
         if competitor:
             model = LogisticRegression(C=C, solver="liblinear", max_iter=1000)
             theirs, _ = cpu_seconds(lambda: model.fit(X, y), repeats)  # noqa: B023

@@ -136,7 +136,7 @@ def benchmark(**asked: Any) -> None:
 @main.command("recall-at-fpr")
 @_compared("all with published figures", "all")
 def recall_at_fpr(**asked: Any) -> None:
-    """Recall at fixed false-positive rates beside the published figures of TopPush and tau-FPL.
+    """Recall at fixed false-positive rates, with the published figures of TopPush and tau-FPL.
 
     A run that was stopped goes on where it was when it is started again.
 
@@ -289,7 +289,7 @@ def _run(plan: "Plan", store: "Store") -> None:
 @options.list_option("--methods", "Estimators, with commas; all by default.")
 @click.option("--seconds", type=float, default=4.0, show_default=True, help="About, a method.")
 def table1(out: Path, as_json: bool, methods: tuple[str, ...], seconds: float) -> None:
-    """Measured growth of training time beside the complexities that the paper claims.
+    """Measured growth of training time compared with the complexities that the paper claims.
 
     Example: python -m reproduce table1 --methods TopPush,RankSVM,InfinitePush
     """
@@ -326,7 +326,7 @@ def figure_scalability(
     largest: int,
     limit: float,
 ) -> None:
-    """Training time against the number of rows, beside the paper's method and LIBLINEAR.
+    """Training time against the number of rows, compared with the paper's method and LIBLINEAR.
 
     Only a part of url, or none, is on most machines; then made data with a signal are used, with
     fewer columns, and every table says so.

@@ -1,4 +1,4 @@
-"""Recall at fixed false-positive rates, beside published figures of TopPush and tau-FPL.
+"""Recall at fixed false-positive rates, compared with published figures of TopPush and tau-FPL.
 
 "Tau-FPL: Tolerance-Constrained Learning in Linear Time" (AAAI 2018) came with code and its raw
 results: recalls on random splits, two thirds for training. Ours are on such splits too, with their
@@ -189,7 +189,7 @@ class Mean(NamedTuple):
         half = float(quantile * values.std(ddof=1) / np.sqrt(values.size))
         return cls(value, value - half, value + half)
 
-    def beside(self, published: float) -> str:
+    def compared_with(self, published: float) -> str:
         """The difference, and on which side of the interval the published figure leaves ours."""
         side = "above" if self.low > published else "below" if self.high < published else "inside"
         return f"{self.value - published:+.3f} {side}"
@@ -197,7 +197,7 @@ class Mean(NamedTuple):
 
 def result(plan: Plan, store: Store, titles: dict[str, str]) -> Result:
     """The table from what is in the store."""
-    title = "Recall at fixed false-positive rates, beside published figures"
+    title = "Recall at fixed false-positive rates, compared with published figures"
     columns = ["data", "rate", "method", "recall", "95 % interval", "published TopPush"]
     columns += ["difference", "published tau-FPL", "difference"]
     summaries = summarise(plan, store)
@@ -217,9 +217,11 @@ def _rows(
                 continue
             mean = Mean.of(found.values[key_of(rate)])
             interval = f"{mean.low:.3f} to {mean.high:.3f}"
-            beside = [cell for one in published for cell in (f"{one:.3f}", mean.beside(one))]
+            compared = [
+                cell for one in published for cell in (f"{one:.3f}", mean.compared_with(one))
+            ]
             name = CHOICES[method].title
-            yield [title, f"{rate:g}", name, f"{mean.value:.3f}", interval, *beside]
+            yield [title, f"{rate:g}", name, f"{mean.value:.3f}", interval, *compared]
 
 
 def _notes(plan: Plan, summaries: Mapping[tuple[str, str], Summary]) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Table 1: how the time of each method grows with the rows, beside what the paper claims.
+"""Table 1: how the time of each method grows with the rows, compared with what the paper claims.
 
 Two Gaussian classes in 20 dimensions, as many positives as negatives, one thread, CPU time, each
 method to its own tolerance of 1e-3, those over pairs to 1e-2. Sizes double from the method's
@@ -125,7 +125,7 @@ def measure(method: Timed, seconds: float) -> Growth:
 def table1(
     names: Iterable[str] = (), seconds: float = 4.0, tell: Callable[[str], None] = lambda text: None
 ) -> Result:
-    """Measure the methods of these names, or all, for about so many seconds each.
+    """Measure the methods of these names, or all, for about this many seconds each.
 
     A baseline that the paper's table does not list is measured as it comes.
     """
@@ -163,7 +163,7 @@ def as_table(title: str, found: Sequence[Growth]) -> Table:
     notes = [
         "Slope of log CPU time against log(m + n), m = n, d = 20, one thread, over the larger half "
         "of the sizes. A claim linear in m + n is a slope of 1, one linear in mn a slope of 2. "
-        "Claims hold for a fixed accuracy, hence the slope of the time per iteration beside it.",
+        "Claims hold for a fixed accuracy, hence the slope of the time per iteration next to it.",
         "AccuracyAtTop solves a problem per row, as published; the paper gives no complexity for "
         "it, nor for PNormPush and the classifiers.",
     ]

@@ -134,7 +134,7 @@ def forecasts(records: Iterable[Record]) -> dict[Cell, Json]:
     return {cell: one["foreseen"] for cell, one in late.items() if one.get("foreseen")}
 
 
-def doubt(n_done: int) -> float:
+def tolerance(n_done: int) -> float:
     """How many times the limit all trials may be foreseen to take before none begins any more.
 
     Two after one that ended, fewer with every further one, whose mean tells more; one where no
@@ -196,7 +196,7 @@ class Limits:
 
     def left(self, cell: Cell) -> float:
         """Seconds for further trials; none if all are foreseen to take far longer than allowed."""
-        if self._needed(cell) > doubt(self.finished[cell]) * self.plan.time_limit:
+        if self._needed(cell) > tolerance(self.finished[cell]) * self.plan.time_limit:
             return 0.0
         return self.plan.time_limit - self.spent[cell]
 
@@ -251,5 +251,5 @@ class TimeLeft:
         if cell in self.costs:
             return fmean(self.costs[cell])
         means = {other: fmean(costs) for other, costs in self.costs.items()}
-        beside = [mean for (data, _), mean in means.items() if data == cell[0]]
-        return fmean(beside or means.values())
+        others = [mean for (data, _), mean in means.items() if data == cell[0]]
+        return fmean(others or means.values())

@@ -83,7 +83,7 @@ class Method:
         A parameter for all of whose values fits to the same rows share work.
     fit_together : callable
         From rows, labels, its values and the other parameters to a scorer for each value.
-    beside : tuple of Method
+    sharing : tuple of Method
         Those of a plan that share its fits; the plan sets it.
     """
 
@@ -99,7 +99,7 @@ class Method:
     is_slow: bool = False
     together: str = ""
     fit_together: Callable[..., list[Scorer]] | None = None
-    beside: tuple["Method", ...] = ()
+    sharing: tuple["Method", ...] = ()
 
     @property
     def is_available(self) -> bool:

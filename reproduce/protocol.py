@@ -56,7 +56,7 @@ class Fits:
         else:
             began = time.process_time()
             made = self.maker.fit(*rows, **setting)
-            if self.maker.beside:  # nobody else would ask, and weights of url take 25 MB a fit
+            if self.maker.sharing:  # nobody else would ask, and weights of url take 25 MB a fit
                 self._made[key] = made, time.process_time() - began
         return made if method is self.maker else method.derive(made, *rows, **setting)
 
@@ -76,14 +76,14 @@ class Fits:
 def run_trial(method: Method, X: Matrix, y: Mask, seed: int) -> Json:
     """One split: choose, fit, measure. Times are CPU seconds of this process.
 
-    Under "also" are the results of the methods beside it, which share its fits.
+    Under "also" are the results of the methods that share its fits.
     """
     train, test = train_test_split(np.arange(y.size), test_size=TEST_SHARE, random_state=seed)
     fits, unseen = Fits(method, (X[train], y[train]), seed), (X[test], y[test])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         found = _measured(method, fits, unseen)
-        also = {one.key: _measured(one, fits, unseen) for one in method.beside}
+        also = {one.key: _measured(one, fits, unseen) for one in method.sharing}
     return {**found, "also": also} if also else found
 
 

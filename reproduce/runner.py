@@ -162,10 +162,10 @@ class Plan:
 
     def method(self, key: str) -> Known:
         """What a process is given: a method, with those that share its fits."""
-        beside = [name for name in self.methods if self.shared_by(name) == key]
-        if not beside:
+        sharing = [name for name in self.methods if self.shared_by(name) == key]
+        if not sharing:
             return self.known[key]
-        return replace(METHODS[key], beside=tuple(METHODS[name] for name in beside))
+        return replace(METHODS[key], sharing=tuple(METHODS[name] for name in sharing))
 
     def shared_by(self, method: str) -> str:
         """The method of this plan whose trials make those of this one, if there is one."""
@@ -307,7 +307,7 @@ class Runner:
         seconds = result["seconds"]
         self.limits.spend(config, seconds, DONE if error is None else FAILED)
         if error is None:
-            self._keep_beside(config, result.pop("also", {}))
+            self._keep_shared(config, result.pop("also", {}))
             self._write(config, DONE, result)
         elif isinstance(error, TimeoutError):
             if config["trial"] is not None:
@@ -317,7 +317,7 @@ class Runner:
             message = f"{type(error).__name__}: {error}"
             self._write(config, FAILED, result, message)
 
-    def _keep_beside(self, config: Json, results: Mapping[str, Json]) -> None:
+    def _keep_shared(self, config: Json, results: Mapping[str, Json]) -> None:
         """Keep what a trial found for methods that share its fits; it took no time of theirs."""
         for method, result in results.items():
             other = self.plan.config(config["data"], method, config["trial"])

@@ -1,4 +1,4 @@
-"""Table 2 of the paper from our own runs, beside the published values; and who wins where."""
+"""Table 2 of the paper from our own runs, compared with the published values."""
 
 import math
 

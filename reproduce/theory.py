@@ -1,4 +1,4 @@
-"""What the training rows promise about new ones: the paper's Theorem 3, mended.
+"""Generalisation bounds from the training rows: the paper's Theorem 3, corrected.
 
 A positive x misranks badly when a share of at least delta of all negatives scores as high:
 

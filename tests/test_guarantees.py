@@ -1,4 +1,4 @@
-"""Promises and intervals keep their word on known populations: the benchmark, on fewer lists."""
+"""Guarantees and intervals hold on known populations: the benchmark, on fewer lists."""
 
 import numpy as np
 import pytest
@@ -19,14 +19,14 @@ def judged(rows):
 
 @pytest.mark.long
 @pytest.mark.parametrize("case", [guarantees.CASES[4], guarantees.CASES[6]], ids=str)
-def test_promises_are_kept_and_intervals_hold(case):
+def test_guarantees_and_intervals_hold(case):
     for one in judged(guarantees.judged(case, LISTS, seed=5)):
         if not one["what"].endswith(guarantees.OBSERVED):
             assert one["held"] >= least(one["stated"]), one
 
 
 @pytest.mark.long
-def test_what_is_only_observed_is_no_promise():
+def test_what_is_only_observed_is_not_guaranteed():
     """The benchmark can tell: the longest list that has the precision itself mostly lacks it."""
     found = judged(guarantees.judged(guarantees.CASES[1], 30, seed=5))
     [alone] = [one for one in found if one["what"].endswith(guarantees.OBSERVED)]

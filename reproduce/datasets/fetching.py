@@ -31,7 +31,7 @@ def cache_directory() -> Path:
 def fetch_files(entry: Entry, progress: Progress | None = None) -> list[Path]:
     """The files of a data set in the cache, fetched if they are not there.
 
-    No publisher gives checksums. So the first download's is kept beside the file, and a file that
+    No publisher gives checksums. So the first download's is kept with the file, and a file that
     has changed since is fetched again and refused if its content is new; that the rows are right
     is checked by their counts when they are read.
     """

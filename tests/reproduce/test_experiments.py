@@ -195,7 +195,7 @@ def test_shared_fits_give_what_own_fits_give(key, rows):
     X, y = rows
     method = METHODS[key]
     alone = run_trial(method, X[:240], y[:240], seed=3)
-    maker = replace(METHODS[method.shares], beside=(method,))
+    maker = replace(METHODS[method.shares], sharing=(method,))
     shared = run_trial(maker, X[:240], y[:240], seed=3)["also"][key]
     assert {name: shared[name] for name in RESULTS} == {name: alone[name] for name in RESULTS}
     assert shared["seconds_choosing"] > 0.2 * alone["seconds_choosing"]  # as if it had made them
@@ -209,8 +209,8 @@ def test_a_fit_that_is_shared_is_made_once(rows):
         made.append((len(y), *setting.values()))
         return METHODS["lr"].fit(X, y, **setting)
 
-    beside = (METHODS["lr-top"],)
-    run_trial(replace(METHODS["lr"], fit=fit, beside=beside), X[:240], y[:240], seed=3)
+    sharing = (METHODS["lr-top"],)
+    run_trial(replace(METHODS["lr"], fit=fit, sharing=sharing), X[:240], y[:240], seed=3)
     assert len(made) >= 7 * N_FOLDS
     assert max(Counter(made).values()) <= N_FOLDS  # folds may be as large as one another
 

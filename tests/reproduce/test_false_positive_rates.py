@@ -1,4 +1,4 @@
-"""Recall at false-positive rates beside published figures: what is chosen, and the table."""
+"""Recall at false-positive rates and published figures: what is chosen, and the table."""
 
 import csv
 
@@ -99,10 +99,10 @@ def test_the_interval_is_students(rng):
     low, high = stats.ttest_1samp(values, 0.0).confidence_interval(0.95)
     mean = Mean.of(values)
     assert (mean.low, mean.high) == pytest.approx((low, high))
-    assert mean.beside(low - 1e-6).endswith("above")
-    assert mean.beside(low + 1e-6).endswith("inside")
-    assert mean.beside(high + 1e-6).endswith("below")
-    assert mean.beside(mean.value - 0.25) == "+0.250 above"
+    assert mean.compared_with(low - 1e-6).endswith("above")
+    assert mean.compared_with(low + 1e-6).endswith("inside")
+    assert mean.compared_with(high + 1e-6).endswith("below")
+    assert mean.compared_with(mean.value - 0.25) == "+0.250 above"
     assert np.isnan(Mean.of(values[:1]).low)
 
 
