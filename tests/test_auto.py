@@ -298,7 +298,8 @@ def test_a_text_among_numbers_is_named():
 def test_contributions_add_up(rows):
     X, y = made_table() if rows == "table" else made()
     X = sparse.csr_array(np.where(X > 0.5, X, 0.0)) if rows == "sparse" else X
-    ranker = TopRanker(["logistic", "linear", "boosted", "trees", "forest"]).fit(X, y)
+    members = ["logistic", "linear", "boosted", "trees", "forest"]
+    ranker = TopRanker(members, effort="quick").fit(X, y)
     some = X.head(50) if rows == "table" else X[:50]
     added = ranker.contributions(some)
     assert added.shape == (50, X.shape[1] + 1)

@@ -37,7 +37,7 @@ EXAMPLES = [
         line,
         text,
         id=f"{path.relative_to(SOURCE).as_posix()}:{line}",
-        marks=[pytest.mark.long] if re.search("Client|TopRanker|TopPushNet", text) else [],
+        marks=[pytest.mark.long] if re.search("Client|TopRanker|TopPushNet|import report", text) else [],
     )
     for path in sorted(SOURCE.rglob("*.py"))
     for line, text in texts(path)

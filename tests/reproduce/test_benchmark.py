@@ -132,7 +132,7 @@ FORMS = {
     "array": lambda frame: frame[list("bcd")].to_numpy(),
     "sparse": lambda frame: sparse.csr_matrix(np.maximum(frame[list("bcd")].to_numpy() - 15, 0)),
 }
-QUICK = ("linear", "lr", "cs-svm", "xgboost", "lightgbm", "mlp")
+QUICK = ("linear", "lr", "lightgbm")
 TRIED = [key for key in CONTESTANTS if not key.startswith("paper-") or key == "paper-toppush"]
 """The paper's competitors are one function of many settings; one of them shows it."""
 
@@ -343,6 +343,7 @@ def test_records_make_the_same_tables_again_without_data(ran, tmp_path):
         assert (tmp_path / path.name).read_text() == path.read_text()
 
 
+@pytest.mark.long
 def test_without_a_mean_there_are_tables_and_no_pictures(tmp_path, monkeypatch):
     def fail(X, y, seed):
         raise ValueError("no rows please")

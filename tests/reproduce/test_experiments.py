@@ -324,6 +324,7 @@ def test_a_run_fills_the_store_and_only_once(whole, plan):
     assert all(seconds > 0 for seconds in times.values())
 
 
+@pytest.mark.long
 def test_a_run_is_told_of(tmp_path, directory):
     events = []
     one = Plan(["diabetes"], ["lr"], trials=1, directory=directory)
@@ -356,6 +357,7 @@ def test_what_fails_or_takes_too_long_is_a_row_that_says_so(tmp_path, rows, dire
     assert "more than 0.01 CPU s" in late[0].message
 
 
+@pytest.mark.long
 def test_a_method_that_would_take_too_long_is_not_begun(tmp_path, directory):
     store = Store(tmp_path / "records.sqlite")
     plan = Plan(["diabetes"], ["aatp"], trials=3, directory=directory, time_limit=0.5)
