@@ -19,6 +19,7 @@ PACKAGES = [
     "toppush.cluster",
 ]  # fmt: skip
 MISSING = re.compile(r"pip install|No module named '(torch|xgboost)")
+TAKES_SECONDS = re.compile("Client|TopRanker|TopPushNet|import report")
 FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
 
 
@@ -37,7 +38,7 @@ EXAMPLES = [
         line,
         text,
         id=f"{path.relative_to(SOURCE).as_posix()}:{line}",
-        marks=[pytest.mark.long] if re.search("Client|TopRanker|TopPushNet|import report", text) else [],
+        marks=[pytest.mark.long] if TAKES_SECONDS.search(text) else [],
     )
     for path in sorted(SOURCE.rglob("*.py"))
     for line, text in texts(path)
