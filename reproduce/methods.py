@@ -17,7 +17,7 @@ import numpy as np
 
 from reproduce.baselines import BASELINES, AccuracyAtTop
 from toppush import TopPush, TopPushCV
-from toppush.files.compare import Ranker
+from toppush.files.compare import Competitor
 from toppush.models.linear import AUTO_TOL
 from toppush.types import Array, Mask, Matrix
 
@@ -107,7 +107,7 @@ class Method:
         return not self.needs or find_spec(self.needs) is not None
 
 
-def by_estimator(make: Callable[..., Ranker]) -> Callable[..., Scorer]:
+def by_estimator(make: Callable[..., Competitor]) -> Callable[..., Scorer]:
     """A fit that builds an estimator from the setting."""
 
     def fit(X: Matrix, y: Mask, **setting: float) -> Scorer:

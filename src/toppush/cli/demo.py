@@ -19,7 +19,7 @@ from toppush.cli.options import OutputFile, json_option, seed_option
 from toppush.cli.output import show
 
 if TYPE_CHECKING:
-    from toppush.files.compare import Ranker
+    from toppush.files.compare import Competitor
     from toppush.types import Array, Mask
 
 DIGIT = 8
@@ -115,7 +115,7 @@ def run(seed: int = 0) -> Demo:
     return Demo(by_name, seconds, labels, board, len(train), len(test), X.shape[1])
 
 
-def _rankers(positive: "Mask", seed: int) -> "dict[str, Ranker]":
+def _rankers(positive: "Mask", seed: int) -> "dict[str, Competitor]":
     """Unfitted methods for one split; LightGBM if it is installed."""
     from toppush import metrics
     from toppush.auto.ranker import TopRanker
@@ -127,7 +127,7 @@ def _rankers(positive: "Mask", seed: int) -> "dict[str, Ranker]":
         folds_by_role(positive, NOTHING, INNER, seed),
         metrics.scorer("average_precision"),
     )
-    rankers: dict[str, Ranker] = {
+    rankers: dict[str, Competitor] = {
         "TopRanker": TopRanker(random_state=seed, n_jobs=1),
         "LogisticRegression": logistic_regression(folds, scorer),
     }

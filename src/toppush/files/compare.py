@@ -48,7 +48,7 @@ BOOSTED = [
 
 
 @dataclass(frozen=True)
-class Comparison:
+class MethodComparison:
     """Held-out metrics of each method in each fold."""
 
     rows: int
@@ -73,7 +73,7 @@ def compare(
     cv: int = 5,
     seed: int = 0,
     progress: Callable[[int, int, str], None] = lambda done, total, current: None,
-) -> Comparison:
+) -> MethodComparison:
     """Cross-validate TopRanker, the model types it combines, and common methods on a file.
 
     Parameters
@@ -89,7 +89,7 @@ def compare(
 
     Returns
     -------
-    Comparison
+    MethodComparison
     """
     chosen = _chosen(methods)
     y, weight = training.positive, training.held.weight
@@ -130,7 +130,7 @@ def compare(
             values[name].append(metrics.summary(y[test], scores, by="title", **held_out))
     table = {name: by_metric(folds) for name, folds in values.items()}
     counts = {name: dict(categories) for name, categories in warned.items() if categories}
-    return Comparison(len(y), n_pos, table, dict(seconds), left_out, counts)
+    return MethodComparison(len(y), n_pos, table, dict(seconds), left_out, counts)
 
 
 @dataclass(frozen=True)
@@ -195,7 +195,7 @@ class Fold:
 # ---- competitors
 
 
-class Ranker(Protocol):
+class Competitor(Protocol):
     """The interface of estimators that are compared."""
 
     def fit(self, X: Matrix, y: Mask) -> Self: ...
@@ -269,7 +269,7 @@ def lightgbm(
     return Search(model, BOOSTED, folds, scorer, options)
 
 
-def _linear_svm(fold: Fold) -> Ranker:
+def _linear_svm(fold: Fold) -> Competitor:
     model = LinearSVC(random_state=fold.seed, max_iter=10_000)
     return Search(model, COSTS, fold.inner, fold.scorer)
 
@@ -279,7 +279,7 @@ class Boosted:
 
     preparation: ClassVar[dict[str, str]] = {"scale": "none", "form": "codes"}
 
-    def __call__(self, fold: Fold) -> Ranker:
+    def __call__(self, fold: Fold) -> Competitor:
         """The search for its settings, if LightGBM is installed."""
         fold.prepared(**self.preparation)
         coded = fold.rows("codes").categorical
@@ -303,7 +303,7 @@ class OfType:
         model_type = model_type_named(self.name)
         return {"scale": model_type.scale or "none", "form": model_type.form}
 
-    def __call__(self, fold: Fold) -> Ranker:
+    def __call__(self, fold: Fold) -> Competitor:
         """The ranker, if its engine is installed and it takes groups and times where there are."""
         model_type, roles = model_type_named(self.name), fold.training.roles
         fold.prepared(**self.preparation)
@@ -320,7 +320,7 @@ class OfType:
             raise LeftOut(str(error)) from None
 
 
-COMPETITORS: dict[str, Callable[[Fold], Ranker]] = {
+COMPETITORS: dict[str, Callable[[Fold], Competitor]] = {
     "TopRanker": OfType(DEFAULT),
     "logistic regression": lambda fold: logistic_regression(fold.inner, fold.scorer),
     "linear SVM": _linear_svm,
@@ -331,13 +331,13 @@ SLOW = ("TopPush net",)
 """Those that run only if they are named."""
 
 
-def competitors() -> dict[str, Callable[[Fold], Ranker]]:
+def competitors() -> dict[str, Callable[[Fold], Competitor]]:
     """`COMPETITORS`, and the registered model types."""
     types = {f"TopPush {name}": OfType(name) for name in MODEL_TYPES if name != DEFAULT}
     return COMPETITORS | types
 
 
-def _chosen(names: Collection[str]) -> dict[str, Callable[[Fold], Ranker]]:
+def _chosen(names: Collection[str]) -> dict[str, Callable[[Fold], Competitor]]:
     """The competitors of these names; without names all but the slow ones."""
     known = competitors()
     for name in names:

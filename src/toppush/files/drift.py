@@ -28,7 +28,7 @@ from toppush.thresholds.calibration import ScoreScale
 from toppush.types import Array, Mask
 
 
-class Tally:
+class ColumnTally:
     """Counts of a column's new values in the bins of its profile, and of missing values."""
 
     def __init__(self, before: ColumnProfile, column: Column | None = None) -> None:
@@ -102,7 +102,7 @@ def check(
         raise ModelError(UNSCALED)
     notes = seen or ScoringNotes()
     columns = {column.name: column for column in (model.columns.columns_ if model.columns else [])}
-    tallies = {name: Tally(before, columns.get(name)) for name, before in profile.items()}
+    tallies = {name: ColumnTally(before, columns.get(name)) for name, before in profile.items()}
     fitted = NumberProfile(read_fitted(model.about), 0.0)
     fitted_counts = fitted.nothing()
     counts, labelled_counts, positive_counts = np.zeros((3, 2 * len(scale.sketch.knots) + 1))
@@ -147,7 +147,7 @@ def _labels(model: Model, batch: Batch, notes: ScoringNotes) -> tuple[Mask, Mask
         raise
 
 
-def _count_columns(model: Model, tallies: dict[str, Tally], batch: Batch) -> None:
+def _count_columns(model: Model, tallies: dict[str, ColumnTally], batch: Batch) -> None:
     """Count the values of a batch."""
     if model.columns is not None:
         data = model.columns.read(batch.X, Counts())
@@ -246,7 +246,7 @@ def _columns_now(
     columns = _learned(table)
     by_name = {column.name: column for column in columns}
     profiles = profiles_of_table(table, columns, np.arange(len(table)), np.ones(len(table)))
-    tallies = [(by_name[name], Tally(profile, by_name[name])) for name, profile in profiles]
+    tallies = [(by_name[name], ColumnTally(profile, by_name[name])) for name, profile in profiles]
     if tallies:
         with reading(now, kind) as file:
             _count_file(tallies, file)
@@ -268,7 +268,7 @@ def _learned(table: pa.Table) -> list[Column]:
     return columns
 
 
-def _count_file(tallies: list[tuple[Column, Tally]], file: Reader) -> None:
+def _count_file(tallies: list[tuple[Column, ColumnTally]], file: Reader) -> None:
     """Count the values of a file, batch by batch."""
     schema = {column.source: read_as(column) for column, _ in tallies}
     if gone := absent(schema, file.names):

@@ -19,7 +19,7 @@ from toppush.files.reference import calibration_record, training_profile
 from toppush.metrics.ranking import MAX_DEPTH
 from toppush.modelfile.model import Model
 from toppush.modeltypes import model_type_of, select_model_type
-from toppush.modeltypes.base import About, FitRows, OptionError, Ranker, Steps
+from toppush.modeltypes.base import About, FitRows, OptionError, RankerLike, Steps
 from toppush.modeltypes.linear import certificate
 from toppush.system.extras import versions_of
 from toppush.system.reading import DataError
@@ -349,7 +349,7 @@ def columns_of(steps: Steps) -> Columns | None:
 
 
 def training_quality(
-    ranker: Ranker, X: Matrix, positive: Mask, weight: Array | None = None
+    ranker: RankerLike, X: Matrix, positive: Mask, weight: Array | None = None
 ) -> About:
     """Metrics of out-of-fold scores if there are any, else of the training rows."""
     if weight is not None and weight.sum() > MAX_DEPTH:  # more ranks than metrics count
@@ -366,7 +366,7 @@ def training_quality(
 
 
 def fit_and_warn(
-    ranker: Ranker,
+    ranker: RankerLike,
     X: Matrix,
     y: Labels,
     weight: Array | None = None,
@@ -399,7 +399,7 @@ def seconds_of(clock: list[float], stages: Sequence[str] = STAGES) -> dict[str, 
     return dict(zip(stages, np.diff(clock).tolist(), strict=True))
 
 
-def fit_record(data: About, layout: Layout, rule: LabelRule, ranker: Ranker) -> About:
+def fit_record(data: About, layout: Layout, rule: LabelRule, ranker: RankerLike) -> About:
     """The record about a fit, apart from its columns and settings; `data` describes the rows."""
     model_type, bounds = model_type_of(ranker), certificate(ranker)
     packages = [] if model_type is None else model_type.packages(ranker)

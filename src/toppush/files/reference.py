@@ -10,7 +10,7 @@ from sklearn.utils import _safe_indexing
 from toppush.folds.splits import Folds
 from toppush.matrices import ColumnReader
 from toppush.metrics.quantile_sketch import QuantileSketch, effective_rows, masses, top_levels
-from toppush.modeltypes.base import About, FitRows, ModelType, Ranker
+from toppush.modeltypes.base import About, FitRows, ModelType, RankerLike
 from toppush.modeltypes.out_of_fold import FOLDS, learned_scale
 from toppush.monitor.profile import LEVELS, CategoryProfile, ColumnProfile, NumberProfile
 from toppush.system.errors import ModelError
@@ -31,7 +31,7 @@ NO_PROFILE = (
 
 
 def calibration_record(
-    model_type: ModelType, ranker: Ranker, rows: FitRows, X: Matrix, seed: int
+    model_type: ModelType, ranker: RankerLike, rows: FitRows, X: Matrix, seed: int
 ) -> About:
     """Percentiles and calibrated probabilities of the scores of a fitted ranker, for JSON.
 
@@ -50,7 +50,7 @@ def training_profile(
     table: Matrix,
     columns: Columns | None,
     first: int,
-    ranker: Ranker,
+    ranker: RankerLike,
     X: Matrix,
     weight: Array | None = None,
 ) -> About:

@@ -29,7 +29,7 @@ class ScoringNotes:
     """Entries in columns that the model does not know."""
 
 
-class Scores(NamedTuple):
+class ScoredBatch(NamedTuple):
     """Scores of a batch, and columns that are carried along."""
 
     scores: Array
@@ -37,7 +37,7 @@ class Scores(NamedTuple):
     carried: pa.RecordBatch | None
 
 
-class LabelledRows(NamedTuple):
+class LabelledFile(NamedTuple):
     """Rows as the model's pipeline takes them, which are positive, and columns carried along."""
 
     X: Matrix
@@ -45,13 +45,13 @@ class LabelledRows(NamedTuple):
     carried: pa.Table | None
 
 
-def scored(model: Model, file: Reader, needs: Needs, notes: ScoringNotes) -> Iterator[Scores]:
+def scored(model: Model, file: Reader, needs: Needs, notes: ScoringNotes) -> Iterator[ScoredBatch]:
     """Scores of each batch, and its positives if labels are wanted; `notes` are filled."""
     for batch in file.batches(needs):
         with placed(file, notes):
             scores = model.decision_function(batch.X, notes.counts)
             positive = None if needs.label is None else positives(model, batch.labels, notes)
-        yield Scores(scores, positive, batch.carried)
+        yield ScoredBatch(scores, positive, batch.carried)
         notes.rows += batch.n_rows
         notes.ignored += batch.ignored
     require_rows(notes, file)
@@ -106,7 +106,7 @@ def labelled_rows(
     columns: tuple[str, ...] = (),
     numbers: tuple[str, ...] = (),
     seen: ScoringNotes | None = None,
-) -> LabelledRows:
+) -> LabelledFile:
     """Read a whole file into memory; unusual values are counted if `seen` is given."""
     parts, positive, notes = [], [], seen or ScoringNotes()
     with reading(path, kind) as file:
@@ -122,7 +122,7 @@ def labelled_rows(
     caution(model, notes)
     carried = [part.carried for part in parts if part.carried is not None]
     table = pa.Table.from_batches(carried) if carried else None
-    return LabelledRows(joined([part.X for part in parts]), np.concatenate(positive), table)
+    return LabelledFile(joined([part.X for part in parts]), np.concatenate(positive), table)
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from sklearn.pipeline import Pipeline
 
 from toppush.explain.reasons import Explanation, Pair, explain, explain_pair
 from toppush.modeltypes import model_type_of
-from toppush.modeltypes.base import About, ModelType, Ranker
+from toppush.modeltypes.base import About, ModelType, RankerLike
 from toppush.modeltypes.linear_score import LinearScore, fold, larger
 from toppush.system.errors import ModelError
 from toppush.system.reading import DataError
@@ -57,7 +57,7 @@ class Model:
     """Whether it is exported as a base model of another."""
 
     @property
-    def ranker(self) -> Ranker:
+    def ranker(self) -> RankerLike:
         """The last step."""
         return self.pipeline[-1]  # type: ignore[no-any-return]
 
@@ -95,7 +95,7 @@ class Model:
         """Names of the columns of a matrix, by their numbers in the file."""
         return [f"number {self.first + place}" for place in range(self.pipeline.n_features_in_)]
 
-    def base_model(self, ranker: Ranker) -> "Model":
+    def base_model(self, ranker: RankerLike) -> "Model":
         """The model with a base model in place of its ranker, for an export."""
         return Model(Pipeline([*self.pipeline.steps[:-1], ("ranker", ranker)]), is_base_model=True)
 

@@ -25,7 +25,7 @@ from toppush.modelfile.checks import require_bounded, require_working
 from toppush.modelfile.model import Model
 from toppush.modelfile.trust import UntrustedError, canonical, require_trusted, skops_io
 from toppush.modeltypes import MODEL_TYPES, model_type_of
-from toppush.modeltypes.base import About, Ranker
+from toppush.modeltypes.base import About, RankerLike
 from toppush.modeltypes.linear import certificate
 from toppush.modeltypes.onnx_graph import Graph
 from toppush.system.errors import ModelError
@@ -45,7 +45,7 @@ SAVED = (
 )
 
 
-def save(model: Model | Pipeline | Ranker, path: str | Path) -> None:
+def save(model: Model | Pipeline | RankerLike, path: str | Path) -> None:
     """Write a model, a fitted pipeline or a fitted ranker to a file that is safe to open.
 
     Parameters
@@ -166,7 +166,7 @@ def require_no_training_rows(path: str | Path, about: About) -> None:
         )
 
 
-def as_model(model: Model | Pipeline | Ranker) -> Model:
+def as_model(model: Model | Pipeline | RankerLike) -> Model:
     """A model of a fitted pipeline or ranker."""
     if isinstance(model, Model):
         return model

@@ -39,7 +39,7 @@ EXPORTS = {"onnx": "add_to_graph", "weights": "weights_record"}
 Steps = list[tuple[str, BaseEstimator]]
 
 
-class Ranker(Protocol):
+class RankerLike(Protocol):
     """The last step of a model."""
 
     classes_: NDArray[Any]
@@ -195,14 +195,14 @@ class ModelType(ABC):
         return getattr(import_module(module), name)(**renamed)
 
     @abstractmethod
-    def ranker(self, options: Options, rows: FitRows, seed: int) -> Ranker:
+    def ranker(self, options: Options, rows: FitRows, seed: int) -> RankerLike:
         """The ranker to fit, by the options."""
 
-    def training_facts(self, ranker: Ranker, X: Matrix, rows: FitRows) -> About:
+    def training_facts(self, ranker: RankerLike, X: Matrix, rows: FitRows) -> About:
         """Further records about the fit."""
         return {}
 
-    def cautions(self, ranker: Ranker, X: Matrix, rows: FitRows, seed: int) -> list[str]:
+    def cautions(self, ranker: RankerLike, X: Matrix, rows: FitRows, seed: int) -> list[str]:
         """Warnings after the fit: too few positives, with the interval of the metric.
 
         The interval takes further fits, which are fast because there are few positives.
