@@ -24,7 +24,7 @@ from toppush.monitor.drift import (
     stability_index,
     unlike_before,
 )
-from toppush.monitor.profile import LEVELS, CategoryProfile, NumberProfile, Scores
+from toppush.monitor.profile import LEVELS, CategoryProfile, NumberProfile, ScoreCounts
 from toppush.monitor.verdict import ColumnNow, headline, sentences, verdict
 from toppush.thresholds.calibration import ScoreScale
 
@@ -286,7 +286,7 @@ def checked(seed, n_before, n_now, shift=0.0, lost=0.0):
     positive &= rng.random(n_now) >= lost
     scores = scores + shift
     counts, hits = scale.sketch.count(scores), scale.sketch.count(scores[positive])
-    return verdict(columns, Scores(scale, counts, counts, hits), Limits())
+    return verdict(columns, ScoreCounts(scale, counts, counts, hits), Limits())
 
 
 @pytest.mark.parametrize("n_now", [50, 2_000])
@@ -310,7 +310,9 @@ def test_the_top_is_held_against_what_fits_can_tell(times, ahead, alarms):
     scale = ScoreScale.learn(np.zeros(len(scores), bool), scores)
     fitted = QuantileSketch.of(scores + ahead, levels=top_levels(len(scores)))
     now = np.concatenate([scores, np.full(round(0.01 * (times - 1) * len(scores)), 1e6)])
-    held = Scores(scale, scale.sketch.count(now), fitted=fitted, fitted_counts=fitted.count(now))
+    held = ScoreCounts(
+        scale, scale.sketch.count(now), fitted=fitted, fitted_counts=fitted.count(now)
+    )
     moved = [one.what for one in judged(held.changes(Limits(factor=1.5)), 0.01) if one.drifted]
     assert moved == ["top"] * alarms
 
@@ -337,7 +339,7 @@ def test_a_verdict_is_plain_json_with_the_most_moved_first():
             ColumnNow(f"by {shift}", before, before.sketch.count(shift + rng.normal(size=2_000)), 0)
         )
     scale = ScoreScale.learn(*drawn(rng, 3_000)[::-1])
-    found = verdict(columns, Scores(scale, scale.sketch.count(drawn(rng, 2_000)[0])), Limits())
+    found = verdict(columns, ScoreCounts(scale, scale.sketch.count(drawn(rng, 2_000)[0])), Limits())
     assert [one.name for one in found.columns] == ["by 3.0", "by 0.4", "by 0.0"]
     assert [bool(one.drifted) for one in found.columns] == [True, True, False]
     told = json.loads(json.dumps(found.as_json(), allow_nan=False))

@@ -14,7 +14,7 @@ from hostile_page import HOSTILE, hostile_page
 from toppush import metrics, report
 from toppush.metrics.quantile_sketch import QuantileSketch
 from toppush.monitor.drift import Limits
-from toppush.monitor.profile import LEVELS, CategoryProfile, NumberProfile, Scores
+from toppush.monitor.profile import LEVELS, CategoryProfile, NumberProfile, ScoreCounts
 from toppush.monitor.verdict import ColumnNow, verdict
 from toppush.report.check import drift_page
 from toppush.report.contributions import ColumnCurve, Explained
@@ -362,7 +362,7 @@ def watched(browser, tmp_path_factory):
     positive, scores = made_list(5_000, 9)
     scale = ScoreScale.learn(positive, scores)
     counts, hits = scale.sketch.count(scores + 1), scale.sketch.count(scores[positive] - 1)
-    found = verdict(columns, Scores(scale, counts, counts, hits), Limits())
+    found = verdict(columns, ScoreCounts(scale, counts, counts, hits), Limits())
     path = tmp_path_factory.mktemp("watch") / "check.html"
     report.write(path, drift_page(found, model=HOSTILE, data="rows.csv"))
     browser.get_log("browser"), browser.get_log("performance")

@@ -15,7 +15,7 @@ from toppush.files.sources import ModelSource, ScoredRows, ScoreSource, Wanted
 from toppush.matrices import ColumnReader
 from toppush.modelfile.model import UNSCALED, Model, read_as
 from toppush.monitor.drift import Limits
-from toppush.monitor.profile import CategoryProfile, ColumnProfile, NumberProfile, Scores
+from toppush.monitor.profile import CategoryProfile, ColumnProfile, NumberProfile, ScoreCounts
 from toppush.monitor.verdict import Checked, ColumnNow, verdict
 from toppush.system.errors import ModelError, absent
 from toppush.system.reading import DataError
@@ -124,7 +124,7 @@ def check(
             notes.ignored += batch.ignored
         require_rows(notes, file)
     caution_blanks(notes.counts.blanks, model.about.get("label", {}).get("column"))
-    scored = Scores(scale, counts, fitted=fitted.sketch, fitted_counts=fitted_counts)
+    scored = ScoreCounts(scale, counts, fitted=fitted.sketch, fitted_counts=fitted_counts)
     if labelled_counts.any():
         scored = replace(scored, labelled=labelled_counts, positives=positive_counts)
     now = [tally.now(name) for name, tally in tallies.items()]
@@ -210,9 +210,9 @@ def check_against(
     old_positive = old.positive if labels else np.zeros(len(old.scores), bool)
     scale = ScoreScale.learn(old_positive, old.scores)
     counts = scale.sketch.count(new.scores)
-    scores = Scores(scale, counts)
+    scores = ScoreCounts(scale, counts)
     if labels:
-        scores = Scores(scale, counts, counts, scale.sketch.count(new.scores[new.positive]))
+        scores = ScoreCounts(scale, counts, counts, scale.sketch.count(new.scores[new.positive]))
     columns = _columns_now(source, before, now, own_label, kind)
     return verdict(columns, scores, limits or Limits())
 

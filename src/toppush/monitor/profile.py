@@ -246,7 +246,7 @@ class TopPart:
 
 
 @dataclass(frozen=True)
-class Scores:
+class ScoreCounts:
     """Counts of the scores of now in the bins of the scores of before.
 
     Attributes

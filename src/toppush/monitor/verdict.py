@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 
 from toppush.monitor.drift import Change, Limits, judged
-from toppush.monitor.profile import Bin, ColumnProfile, NumberProfile, Scores, TopPart
+from toppush.monitor.profile import Bin, ColumnProfile, NumberProfile, ScoreCounts, TopPart
 from toppush.types import Array
 
 MOST_NAMED = 8
@@ -94,7 +94,7 @@ class Checked:
         }
 
 
-def verdict(columns: Sequence[ColumnNow], scores: Scores, limits: Limits) -> Checked:
+def verdict(columns: Sequence[ColumnNow], scores: ScoreCounts, limits: Limits) -> Checked:
     """Compare all columns and the scores with their profiles, and test all changes together."""
     of_scores, of_columns = scores.changes(limits), []
     for column in columns:
