@@ -117,7 +117,7 @@ class Trainer:
         raise NotImplementedError
 
     def unseen(self, folds: list[Any]) -> list[Any]:
-        """The fold models with the settings that the other folds choose."""
+        """The fold models with the settings chosen on the other folds."""
         raise NotImplementedError
 
 
@@ -197,7 +197,7 @@ class LinearTrainer(Trainer):
         self.represented: dict[str, Represented] = {}
 
     def fold(self, number: int) -> tuple[TopLinear, TopLinear]:
-        """Fitted to a fold's rows by the setting that other folds choose, and by that for all."""
+        """Fits with the setting chosen on the other folds, and with that chosen on all."""
         train, place = self.rows.folds[number][0], self.search.best_in(number)
         chosen, best = self._fitted(train, place), self.search.best
         return chosen, chosen if place == best else self._fitted(train, best)
@@ -207,11 +207,11 @@ class LinearTrainer(Trainer):
         return self._fitted(self.rows.counted, self.search.best)
 
     def final(self, folds: list[tuple[TopLinear, TopLinear]]) -> list[TopLinear]:
-        """The fits without each fold, by the setting for all rows."""
+        """The fits without each fold, with the setting chosen on all folds."""
         return [final for _, final in folds]
 
     def unseen(self, folds: list[tuple[TopLinear, TopLinear]]) -> list[TopLinear]:
-        """The fits without each fold, by the settings that the other folds choose."""
+        """The fits without each fold, with the settings chosen on the other folds."""
         return [chosen for chosen, _ in folds]
 
     def _represent(self, form: str) -> Represented:

@@ -279,7 +279,7 @@ class TopPushAdditive(LinearRanker):
         )
 
     def _fit_linear(self, features: Matrix, training: TrainingRows) -> TopPush | TopPushCV:
-        """Choose a pair by folds of some of the rows if there are several; fit it to all rows."""
+        """Cross-validate several pairs on some of the rows; fit the best to all."""
         lams = LAMS if self.lams is None else self.lams
         tops = TOPS if self.tops is None else self.tops
         settings: dict[str, Any] = {"tol": TOL, "n_jobs": self.n_jobs, "verbose": self.verbose}

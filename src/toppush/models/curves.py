@@ -27,11 +27,11 @@ PER_PIECE = 8
 SPREAD = 2.0
 """Size of the features of numeric columns, relative to indicators, which are 1."""
 CHUNK = 1 << 20
-"""Entries that are transformed at a time."""
+"""FeatureEntries that are transformed at a time."""
 
 
-class Entries(NamedTuple):
-    """Entries of a sparse matrix."""
+class FeatureEntries(NamedTuple):
+    """FeatureEntries of a sparse matrix."""
 
     rows: Where
     columns: Where
@@ -101,7 +101,7 @@ class ColumnBasis:
             unseen |= ~missing & ~np.isin(values, self.values) & (values != self.common)
         return unseen
 
-    def entries(self, values: Array) -> Entries:
+    def entries(self, values: Array) -> FeatureEntries:
         """The features of some rows; unseen values have none."""
         is_missing = np.isnan(values)
         rows = np.flatnonzero(~is_missing & (values != self.common))
@@ -109,31 +109,31 @@ class ColumnBasis:
         if self.missing:
             missing = np.flatnonzero(is_missing)
             parts.append(_ones(missing, self._curve_width))
-        return Entries(*(np.concatenate(part) for part in zip(*parts, strict=True)))
+        return FeatureEntries(*(np.concatenate(part) for part in zip(*parts, strict=True)))
 
-    def _categories(self, rows: Where, values: Array) -> list[Entries]:
+    def _categories(self, rows: Where, values: Array) -> list[FeatureEntries]:
         level = np.searchsorted(self.values, values)
         level[level == len(self.values)] = 0
         known = self.values[level] == values if len(self.values) else np.zeros(len(level), bool)
-        return [Entries(rows[known], level[known], np.ones(int(known.sum())))]
+        return [FeatureEntries(rows[known], level[known], np.ones(int(known.sum())))]
 
-    def _curve(self, rows: Where, values: Array) -> list[Entries]:
+    def _curve(self, rows: Where, values: Array) -> list[FeatureEntries]:
         parts = [_ones(rows, 0)] if self.has_common else [_ones(rows[:0], 0)]
         if len(self.values) < 2:
             return parts
         place = np.interp(values, self.values, np.linspace(0.0, 1.0, len(self.values)))
         size, first = SPREAD if len(self.values) > 2 else 1.0, int(self.has_common)
-        parts.append(Entries(rows, np.full(len(rows), first), size * place))
+        parts.append(FeatureEntries(rows, np.full(len(rows), first), size * place))
         for level in range(self.levels):
             n_hats = 1 << level
             hat = np.minimum((place * n_hats).astype(np.int64), n_hats - 1)
             height = 1.0 - np.abs(2.0 * (place * n_hats - hat) - 1.0)
-            parts.append(Entries(rows, first + n_hats + hat, size / (2 * n_hats) * height))
+            parts.append(FeatureEntries(rows, first + n_hats + hat, size / (2 * n_hats) * height))
         return parts
 
 
-def _ones(rows: Where, column: int) -> Entries:
-    return Entries(rows, np.full(len(rows), column), np.ones(len(rows)))
+def _ones(rows: Where, column: int) -> FeatureEntries:
+    return FeatureEntries(rows, np.full(len(rows), column), np.ones(len(rows)))
 
 
 def _quantiles(distinct: Array, mass: Array, n_cells: int) -> Array:
@@ -214,7 +214,7 @@ class Curves:
         for j, (column, start) in enumerate(zip(self.columns, self.starts[:-1], strict=True)):
             rows, values = read.entries(j, skip_zeros=column.common == 0.0)
             entries = column.entries(values)
-            parts.append(Entries(rows[entries.rows], entries.columns + start, entries.data))
+            parts.append(FeatureEntries(rows[entries.rows], entries.columns + start, entries.data))
             unseen.append(_ones(rows[column.is_unseen(values)], j))
         features = _matrix(parts, (X.shape[0], len(self.means)))
         if not any(len(entries.rows) for entries in unseen):
@@ -229,7 +229,7 @@ class Curves:
         )
 
 
-def _matrix(parts: Sequence[Entries], shape: tuple[int, ...]) -> sparse.csr_array:
+def _matrix(parts: Sequence[FeatureEntries], shape: tuple[int, ...]) -> sparse.csr_array:
     """A CSR matrix without stored zeros."""
     rows, columns, data = (np.concatenate(part) for part in zip(*parts, strict=True))
     kept = data != 0.0

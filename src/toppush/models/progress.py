@@ -117,11 +117,11 @@ def seconds_left(history: tuple[Iteration, ...], tol: float) -> float | None:
     if len(history) < 4 or tol <= 0.0:
         return None
     before, last = history[-4], history[-1]
-    gaps = [(at.upper - at.lower) / max(abs(at.upper), 1e-300) for at in (before, last)]
-    if not (0.0 < gaps[1] < gaps[0] < math.inf) or gaps[1] <= tol:
+    earlier, now = ((at.upper - at.lower) / max(abs(at.upper), 1e-300) for at in (before, last))
+    if not (0.0 < now < earlier < math.inf) or now <= tol:
         return None
-    rate = math.log(gaps[0] / gaps[1]) / max(last.seconds - before.seconds, 1e-9)
-    return math.log(gaps[1] / tol) / rate
+    rate = math.log(earlier / now) / max(last.seconds - before.seconds, 1e-9)
+    return math.log(now / tol) / rate
 
 
 class FitTasks:

@@ -83,8 +83,8 @@ class TopPushTrees(CrossFitted):
         The members in LightGBM's model format.
     out_of_fold_ : array of shape (n_samples,)
         Scores of the training rows by members that did not see them, less the threshold; NaN for
-        rows that every member saw. The other folds choose the number of rounds for a fold, and each
-        member's scores are shifted and scaled to the same mean and standard deviation. With a
+        rows that every member saw. The rounds for a fold are those chosen on the other folds, and
+        each member's scores are shifted and scaled to the same mean and standard deviation. With a
         single member its own fold chooses the rounds, and the scores are optimistic.
     second_scores_ : array of shape (n_samples,)
         Scores of an eighth of the training rows by a second member that did not see them; NaN for
