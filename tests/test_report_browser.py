@@ -148,7 +148,7 @@ def test_a_cut_tie_is_told(opened, tied):
     ends = np.cumsum(np.unique(tied[1], return_counts=True)[1][::-1])
     cut = next(int(end) - 1 for end in ends[1:] if end - 1 not in ends)
     opened.type_k(cut)
-    assert "cuts a tie" in opened.find("k-note").text
+    assert "within a tie" in opened.find("k-note").text
     opened.type_k(int(ends[3]))
     assert opened.find("k-note").text == ""
 
@@ -356,7 +356,9 @@ def watched(browser, tmp_path_factory):
     for place in range(14):
         name = HOSTILE if place == 0 else f"NumberOfTimes{place}DaysPastDueNotWorse"
         before = NumberProfile(QuantileSketch.of(rng.normal(size=2_000), levels=LEVELS), 0.1)
-        columns.append(ColumnNow(name, before, before.count(1 + rng.normal(size=900)), 400.0))
+        columns.append(
+            ColumnNow(name, before, before.sketch.count(1 + rng.normal(size=900)), 400.0)
+        )
     texts = CategoryProfile.of([HOSTILE, "x" * 200], np.array([900.0, 100.0]), 0.0, 1_000.0)
     columns.append(ColumnNow("y" * 300, texts, np.array([10.0, 500.0, 0.0, 90.0]), 0.0))
     positive, scores = made_list(5_000, 9)
@@ -371,7 +373,7 @@ def watched(browser, tmp_path_factory):
 
 
 def test_the_page_of_a_check_runs_and_fetches_nothing(watched):
-    assert watched.find_element(By.CLASS_NAME, "headline").text.startswith("Moved: precision")
+    assert watched.find_element(By.CLASS_NAME, "headline").text.startswith("Drifted: precision")
     assert watched.execute_script("return document.scripts.length") == 0
     assert watched.execute_script("return window.pwned") is None
     assert watched.get_log("browser") == []
