@@ -47,7 +47,7 @@ def heavy_products(device, scale):
     """Products among heavy rows in millions of columns, with numbers of 32 and of 64 bits."""
     X, _ = rows_like_url(int(HEAVY * scale))
     rows = gpu.place(X, device)
-    wide = panels.Entries(*(part.long() for part in rows._entries[:2]), rows.values)
+    wide = panels.CsrEntries(*(part.long() for part in rows._entries[:2]), rows.values)
     wide = gpu.SparseTensorRows(wide, X.shape[1])
     some = np.arange(0, X.shape[0], 7)
     for kind in (rows, wide):

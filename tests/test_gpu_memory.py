@@ -35,7 +35,9 @@ def placed(X, device, wide):
     if not wide:
         return rows
     pointers, columns, values = rows._entries
-    return gpu.SparseTensorRows(panels.Entries(pointers.long(), columns.long(), values), X.shape[1])
+    return gpu.SparseTensorRows(
+        panels.CsrEntries(pointers.long(), columns.long(), values), X.shape[1]
+    )
 
 
 # Products.

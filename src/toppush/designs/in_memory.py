@@ -10,7 +10,7 @@ from scipy import sparse
 
 from toppush.designs import grams
 from toppush.designs.arrays import NUMPY
-from toppush.designs.rows import Rows, Scaling, Tally, gram_by_parts
+from toppush.designs.rows import ReadTally, Rows, Scaling, gram_by_parts
 from toppush.matrices import dense
 from toppush.types import Array, Matrix, Where
 
@@ -31,11 +31,11 @@ class DenseRows(Rows):
 
     arrays, can_center = NUMPY, True
 
-    def __init__(self, X: NDArray[Any], tally: Tally | None = None) -> None:
+    def __init__(self, X: NDArray[Any], tally: ReadTally | None = None) -> None:
         self.X, self.is_double = X, X.dtype == np.float64
         self.shape: tuple[int, int] = X.shape
         self.n_entries = X.size
-        self.tally = Tally() if tally is None else tally
+        self.tally = ReadTally() if tally is None else tally
 
     def scores(self, weights: Array) -> Array:
         self.tally.entries += self.n_entries
@@ -116,14 +116,14 @@ class SparseRows(Rows):
         X: sparse.csr_array,
         start: int = 0,
         stop: int | None = None,
-        tally: Tally | None = None,
+        tally: ReadTally | None = None,
     ) -> None:
         stop = X.shape[0] if stop is None else stop
         self.shape = (stop - start, int(X.shape[1]))
         self._rows, self.is_double = _row_view(X, start, stop), X.dtype == np.float64
         self._columns = [(0, _transpose_view(self._rows))]
         self.n_entries = len(self._rows.data)
-        self.tally = Tally() if tally is None else tally
+        self.tally = ReadTally() if tally is None else tally
         if X.dtype == np.float32:
             # A part pays for the d sums it starts from once it holds four entries to each.
             per_row = max(self.n_entries / max(stop - start, 1), 1.0)

@@ -20,7 +20,7 @@ from toppush.designs.arrays import NUMPY, Arrays
 from toppush.designs.blocks import Block
 from toppush.designs.in_memory import DenseRows, SparseRows, largest_entry
 from toppush.designs.protocol import Design, Records
-from toppush.designs.rows import Rows, Scaling, Tally
+from toppush.designs.rows import ReadTally, Rows, Scaling
 from toppush.system.threads import check_cancelled
 from toppush.types import Array, Mask, Matrix, Where
 
@@ -266,7 +266,7 @@ def blocks_of(X: Matrix, positive: Mask, sample_weight: Array | None, n_blocks: 
 
 
 def rows_of(
-    X: Matrix, start: int = 0, stop: int | None = None, *, tally: Tally | None = None
+    X: Matrix, start: int = 0, stop: int | None = None, *, tally: ReadTally | None = None
 ) -> Rows:
     """Rows start to stop of an array or a CSR matrix, without a copy."""
     if sparse.issparse(X):

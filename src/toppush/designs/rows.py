@@ -33,7 +33,7 @@ class Scaling:
 UNSCALED = Scaling()
 
 
-class Tally:
+class ReadTally:
     """Entries read so far."""
 
     __slots__ = ("entries",)
@@ -47,7 +47,7 @@ class Rows(Protocol):
 
     shape: tuple[int, int]
     n_entries: int
-    tally: Tally
+    tally: ReadTally
     arrays: Arrays
     """The operations that fit vectors over these rows."""
     room: float = math.inf

@@ -24,9 +24,9 @@ from toppush.designs.rows import (
     UNSCALED,
     ByParts,
     ExactRows,
+    ReadTally,
     Rows,
     Scaling,
-    Tally,
     exact_rows_in,
     precise,
 )
@@ -206,7 +206,7 @@ class DiskRows(ByParts):
 
     def __init__(self, on_disk: OnDisk, reader: DiskReader, room: int) -> None:
         self._source, self._reader = on_disk.source, reader
-        self.shape, self.n_entries, self.tally = on_disk.shape, on_disk.n_entries, Tally()
+        self.shape, self.n_entries, self.tally = on_disk.shape, on_disk.n_entries, ReadTally()
         self.room = room / self._source.entry_bytes
         self.copy_cost = 1.0 if self._source.is_dense else 2.0
         self.is_double, self.can_center = on_disk.is_double, self._source.is_dense

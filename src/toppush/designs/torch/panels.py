@@ -65,7 +65,7 @@ def no_room(taken: float, device: Any) -> MemoryError:
     )
 
 
-class Entries(NamedTuple):
+class CsrEntries(NamedTuple):
     """Sparse rows as in CSR: where each begins, the columns of its entries and their values."""
 
     pointers: Tensor
@@ -87,14 +87,14 @@ class Entries(NamedTuple):
         numbers = torch.arange(self.n_rows, device=pointers.device, dtype=pointers.dtype)
         return torch.repeat_interleave(numbers, pointers.diff(), output_size=len(self.values))
 
-    def transposed(self, n_columns: int) -> "Entries":
+    def transposed(self, n_columns: int) -> "CsrEntries":
         """The same entries by columns, those of a column in the order of their rows."""
         columns, order = torch.sort(self.columns, stable=True)
         bounds = torch.arange(n_columns + 1, dtype=columns.dtype, device=columns.device)
         pointers = torch.searchsorted(columns, bounds).to(self.pointers.dtype)
-        return Entries(pointers, self.owners()[order], self.values[order])
+        return CsrEntries(pointers, self.owners()[order], self.values[order])
 
-    def in_parts(self, n_rows: int) -> Iterator[tuple[slice, "Entries"]]:
+    def in_parts(self, n_rows: int) -> Iterator[tuple[slice, "CsrEntries"]]:
         """`n_rows` rows at a time, with their places."""
         bounds = [*range(0, self.n_rows, n_rows), self.n_rows]
         starts = [0, len(self.values)]
@@ -104,7 +104,7 @@ class Entries(NamedTuple):
             pointers = self.pointers[first : last + 1] - begin
             yield (
                 slice(first, last),
-                Entries(pointers, self.columns[begin:end], self.values[begin:end]),
+                CsrEntries(pointers, self.columns[begin:end], self.values[begin:end]),
             )
 
     def rows_within(self, n_entries: int) -> int:
@@ -112,7 +112,7 @@ class Entries(NamedTuple):
         return max(n_entries * self.n_rows // max(len(self.values), 1), 1)
 
 
-def inner_products(left: Entries, right: Entries) -> Tensor:
+def inner_products(left: CsrEntries, right: CsrEntries) -> Tensor:
     """Products of the rows of two sets, as a dense matrix.
 
     The smaller set becomes dense panels over the columns that it has entries in, some rows at a
@@ -134,14 +134,14 @@ def inner_products(left: Entries, right: Entries) -> Tensor:
     return in_panels(product, PANEL_ENTRIES)
 
 
-def _among(used: Tensor, rows: Entries) -> Entries:
+def _among(used: Tensor, rows: CsrEntries) -> CsrEntries:
     """The rows with their columns numbered among those in use; entries in others become zero."""
     places = torch.searchsorted(used, rows.columns).clamp(max=len(used) - 1)
     values = rows.values * (used[places] == rows.columns)
-    return Entries(rows.pointers, places.to(rows.columns.dtype), values)
+    return CsrEntries(rows.pointers, places.to(rows.columns.dtype), values)
 
 
-def _panel(rows: Entries, n_columns: int) -> Tensor:
+def _panel(rows: CsrEntries, n_columns: int) -> Tensor:
     """The rows as columns of a dense matrix."""
     values = rows.values
     panel = torch.zeros((n_columns, rows.n_rows), dtype=values.dtype, device=values.device)
@@ -149,7 +149,7 @@ def _panel(rows: Entries, n_columns: int) -> Tensor:
     return panel
 
 
-def added(rows: Entries, coefficients: Tensor, n_columns: int) -> Tensor:
+def added(rows: CsrEntries, coefficients: Tensor, n_columns: int) -> Tensor:
     """X' u without a transpose: every entry is added to its column.
 
     Takes several times as long as a product with a stored transpose. Making that takes as long as

@@ -18,10 +18,10 @@ from toppush.designs.arrays import Arrays
 from toppush.designs.blocks import Block
 from toppush.designs.local import BlockDesign, by_entry
 from toppush.designs.placing import HostRows, scores_of
-from toppush.designs.rows import Rows, Scaling, Tally, exact_rows_in, gram_by_parts
+from toppush.designs.rows import ReadTally, Rows, Scaling, exact_rows_in, gram_by_parts
 from toppush.designs.torch.arrays import Tensor, arrays_on
 from toppush.designs.torch.panels import (
-    Entries,
+    CsrEntries,
     added,
     free_bytes,
     inner_products,
@@ -57,11 +57,11 @@ class TorchRows(Rows, HostRows):
     n_entries: int
     values: Tensor
 
-    def __init__(self, values: Tensor, tally: Tally | None) -> None:
+    def __init__(self, values: Tensor, tally: ReadTally | None) -> None:
         self.values, self.n_entries = values, values.numel()
         self.is_double = values.dtype == torch.float64
         self.arrays = arrays_on(values.device)
-        self.tally = Tally() if tally is None else tally
+        self.tally = ReadTally() if tally is None else tally
 
     @property
     def dtype(self) -> Any:
@@ -96,7 +96,7 @@ class DenseTensorRows(TorchRows):
 
     can_center = True
 
-    def __init__(self, X: Tensor, tally: Tally | None = None) -> None:
+    def __init__(self, X: Tensor, tally: ReadTally | None = None) -> None:
         super().__init__(X, tally)
         self.shape: tuple[int, int] = (X.shape[0], X.shape[1])
 
@@ -172,7 +172,11 @@ class SparseTensorRows(TorchRows):
     can_center = False
 
     def __init__(
-        self, entries: Entries, n_columns: int, tally: Tally | None = None, once: bool = False
+        self,
+        entries: CsrEntries,
+        n_columns: int,
+        tally: ReadTally | None = None,
+        once: bool = False,
     ) -> None:
         super().__init__(entries.values, tally)
         self.shape = (entries.n_rows, n_columns)
@@ -236,7 +240,7 @@ class SparseTensorRows(TorchRows):
         ahead = torch.repeat_interleave(starts - pointers[:-1], lengths, output_size=n_entries)
         at = ahead + torch.arange(n_entries, device=ahead.device)
         self.tally.entries += n_entries
-        chosen = Entries(pointers, self._entries.columns[at], self.values[at])
+        chosen = CsrEntries(pointers, self._entries.columns[at], self.values[at])
         return type(self)(chosen, self.shape[1], self.tally)
 
     def squared(self) -> Self:
@@ -247,7 +251,7 @@ class SparseTensorRows(TorchRows):
         if "_transpose" in vars(self):
             known = self._transpose
             parts = known.crow_indices(), known.col_indices(), known.values().square()
-            squares._transpose = Entries(*parts).matrix(self.shape[0])
+            squares._transpose = CsrEntries(*parts).matrix(self.shape[0])
         return squares
 
     def scaled(self, columns: Tensor) -> Self:
@@ -263,7 +267,7 @@ class SparseTensorRows(TorchRows):
         squares = self._with(self.values.double().square()).matrix(self.shape[1])
         return squares @ self.arrays.broadcast_to(1.0, self.shape[1])
 
-    def _with(self, values: Tensor) -> Entries:
+    def _with(self, values: Tensor) -> CsrEntries:
         """The same entries with other values."""
         return self._entries._replace(values=values)
 
@@ -273,7 +277,7 @@ class SparseTensorRows(TorchRows):
     def stacked(self, *others: Self) -> Self:
         parts = [self._entries, *(other._entries for other in others)]
         lengths = torch.cat([part.pointers.diff() for part in parts])
-        joined = Entries(
+        joined = CsrEntries(
             _bounds(lengths, self._pointers.dtype),
             torch.cat([part.columns for part in parts]),
             torch.cat([part.values for part in parts]),
@@ -415,7 +419,7 @@ def _place_csr(X: Any, device: Any) -> SparseTensorRows:
             torch.as_tensor(part) for part in (X.indptr, X.indices, X.data)
         )
     parts = _moved([pointers.to(index_type), columns.to(index_type), values], device)
-    return SparseTensorRows(Entries(*parts), X.shape[1])
+    return SparseTensorRows(CsrEntries(*parts), X.shape[1])
 
 
 def _place_tensor(X: Tensor, device: Any) -> TorchRows:
@@ -433,7 +437,7 @@ def _place_tensor(X: Tensor, device: Any) -> TorchRows:
         numbers = [
             part.to(torch.int32) if fits else part for part in (X.crow_indices(), X.col_indices())
         ]
-        entries = Entries(*_moved([*numbers, X.values()], device))
+        entries = CsrEntries(*_moved([*numbers, X.values()], device))
         rows = SparseTensorRows(entries, X.shape[1])
     _require_finite(rows.values)
     return rows
