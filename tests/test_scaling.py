@@ -1,4 +1,4 @@
-"""Rows in another form, and the solver for few rows of very different size."""
+"""Rows in another scaling, and the solver for few rows of very different size."""
 
 import re
 from itertools import pairwise
@@ -26,7 +26,7 @@ KINDS = {
     "CSR": lambda X: rows_of(sparse.csr_array(X)),
     "CSR float32": lambda X: rows_of(sparse.csr_array(X.astype(np.float32))),
 }
-FORMS = {"scaled": Scaling(0.125), "shifted": Scaling(4.0, np.linspace(-3.0, 3.0, 6))}
+SCALINGS = {"scaled": Scaling(0.125), "shifted": Scaling(4.0, np.linspace(-3.0, 3.0, 6))}
 
 
 @pytest.fixture
@@ -37,9 +37,9 @@ def values(rng):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("name", FORMS)
+@pytest.mark.parametrize("name", SCALINGS)
 def test_products_are_those_of_the_rows_in_their_form(kind, name, values, rng):
-    form, rows = FORMS[name], KINDS[kind](values)
+    form, rows = SCALINGS[name], KINDS[kind](values)
     if form.centre is not None and not rows.can_center:
         pytest.skip("rows that store no zeros cannot be shifted")
     explicit = form.scale * values - (0.0 if form.centre is None else form.centre)
@@ -49,7 +49,7 @@ def test_products_are_those_of_the_rows_in_their_form(kind, name, values, rng):
 @pytest.mark.parametrize("kind", [np.float64, np.float32])
 def test_products_of_rows_on_disk_in_a_form(kind, values, rng, tmp_path):
     np.save(tmp_path / "rows.npy", values.astype(kind))
-    held, form = on_disk.open(tmp_path / "rows.npy", memory_limit="2GiB"), FORMS["shifted"]
+    held, form = on_disk.open(tmp_path / "rows.npy", memory_limit="2GiB"), SCALINGS["shifted"]
     with DiskReader(held, 1 << 20) as reader:
         rows = PreciseRows(DiskRows(held, reader, 1 << 20), form)
         check_products(rows, form.scale * values - form.centre, rng)

@@ -57,8 +57,8 @@ ABOVE = 0.3
 START_STEPS = 2
 """Newton steps to the best length of the weights of a start."""
 MAX_START_GAP, START_PRODUCTS = 0.5, (1.0, 4.0)
-"""Relative gap of a start up to which its dual is used, and the sum of all products then, in gaps,
-for k = 1 and above (0.3 to 10 were tried on paths of six sets)."""
+"""Relative gap of a start up to which its dual is used, and the sum of all products then, relative
+to the gap, for k = 1 and for k > 1 (0.3 to 10 were tried on paths of six data sets)."""
 MAX_START_SLACK = 0.5
 """Greatest mean slack of a start, in standard deviations of the negatives' scores. A greater one
 took a third of w8a's negatives into the working set."""
