@@ -28,7 +28,7 @@ SENTENCES = {
 CROSS_FITTED = {"auto", *ENGINES}
 """Kinds that have scores of rows unseen and no certificate."""
 MOVES = {
-    "auto": "Every member shares out its score among the columns",
+    "auto": "Contributions are weighted means over the base models",
     "linear": "To the right: larger values rank higher",
     "additive": "The score is a sum of one curve for each column",
     "trees": "Shapley values",

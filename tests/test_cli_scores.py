@@ -79,7 +79,7 @@ def test_every_source_has_a_page(arguments, tmp_path):
     text = page.read_text(encoding="utf-8")
     assert "client " in text
     assert "Positive class" in text
-    assert ("What moves the score" in text) == (arguments is not SCORES)
+    assert ("Influence of the columns" in text) == (arguments is not SCORES)
 
 
 @pytest.mark.long
@@ -94,7 +94,7 @@ def test_a_page_of_low_scores_says_so(tmp_path):
     page = tmp_path / "page.html"
     turned = ("--scores", "low", "--label", "fraud", "--lower-is-better")
     run("report", "scored.csv", *turned, "-o", page)
-    assert "The lowest values of low are at the top" in page.read_text(encoding="utf-8")
+    assert "The lowest values of low are ranked first" in page.read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(

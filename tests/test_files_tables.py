@@ -156,7 +156,7 @@ def test_many_texts_are_names_unless_asked_for(tmp_path):
         files.fit(path, label="fraud", lam=1.0, top=0.3)
     asked = files.fit(path, label="fraud", lam=1.0, top=0.3, categorical=["id"])
     assert asked.columns.sparse_
-    assert asked.about["columns"]["named"][0]["texts"] == 1200
+    assert asked.about["columns"]["named"][0]["categories"] == 1200
 
 
 @pytest.mark.filterwarnings("ignore::toppush.LeakageWarning")

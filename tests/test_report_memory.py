@@ -56,4 +56,4 @@ def test_a_report_under_a_limit_does_not_end_by_a_signal(gigabytes, tmp_path):
     assert "ulimit -v" in ran.stderr
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
     assert "vegaEmbed" in page
-    assert page.count("holds no still picture") > 3
+    assert page.count("has no static picture") > 3
