@@ -62,7 +62,7 @@ def test_from_the_raw_table_to_a_list_in_use(given):
     assert measured["average_precision"] > least
     page, watched = folder / "page.html", folder / "check.html"
     run("report", model, new, "-o", page, "--value", 10, "--cost", 2)
-    assert "How far down the list" in page.read_text(encoding="utf-8")
+    assert 'id="budget"' in page.read_text(encoding="utf-8")
     checked = run("check", model, new, "--html", watched)
     assert "Nothing moved" in checked.stdout
     assert watched.is_file()

@@ -451,7 +451,7 @@ def precision_at_k(curve: TopCurve, *, k: int) -> Values:
     Parameters
     ----------
     k : int from 1 to the length of the list
-        How far down the list to look.
+        How many rows to review.
 
     Examples
     --------
