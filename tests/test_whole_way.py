@@ -64,5 +64,5 @@ def test_from_the_raw_table_to_a_list_in_use(given):
     run("report", model, new, "-o", page, "--value", 10, "--cost", 2)
     assert 'id="budget"' in page.read_text(encoding="utf-8")
     checked = run("check", model, new, "--html", watched)
-    assert "Nothing moved" in checked.stdout
+    assert "No drift" in checked.stdout
     assert watched.is_file()
