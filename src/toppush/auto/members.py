@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 WEIGHT = "sample_weight"
 NO_FILE = "neither a model file nor an ONNX export can hold it"
 MANY_COLUMNS = 50_000
-"""FrameColumns beyond which forests, curves and networks take too long."""
+"""Columns beyond which forests, curves and networks take too long."""
 
 
 @dataclass(frozen=True)
