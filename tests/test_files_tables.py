@@ -18,7 +18,7 @@ from toppush import files
 from toppush.files import readers
 from toppush.files.readers.csv import MISSING
 from toppush.files.scoring import ScoringNotes
-from toppush.metrics import labels as rule
+from toppush.metrics import positive_class as rule
 from toppush.system import errors
 from toppush.system.reading import DataError
 from toppush.tables.ids import id_like

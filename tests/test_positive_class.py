@@ -27,7 +27,7 @@ from toppush import PositiveClassWarning, TopPush, TopPushCV, compare, evaluate,
 from toppush.auto.combination import Quality
 from toppush.auto.linear import TopLinear
 from toppush.metrics import bootstrap
-from toppush.metrics.labels import GREATER, LATER, RARER, of_two
+from toppush.metrics.positive_class import GREATER, LATER, RARER, of_two
 from toppush.models.forest import TopForest
 from toppush.plots import TopCurveDisplay
 from toppush.report import from_estimator

@@ -21,8 +21,8 @@ def shown(parameter: click.Parameter, context: click.Context) -> tuple[str, str]
 
 def options_of(command: click.Command, context: click.Context) -> str:
     """A list of options, each with what it does."""
-    found = [one for each in command.get_params(context) if (one := shown(each, context))]
-    return "\n".join(f"`{name}`\n: {text}\n" for name, text in found if text)
+    records = [shown(parameter, context) for parameter in command.get_params(context)]
+    return "\n".join(f"`{name}`\n: {text}\n" for name, text in filter(None, records) if text)
 
 
 def paragraphs(text: str) -> list[str]:
@@ -51,8 +51,8 @@ def page_of(command: click.Command, path: str) -> str:
     context, text = context_of(command, path), inspect.cleandoc(command.help or "")
     usage = " ".join([context.command_path, *command.collect_usage_pieces(context)])
     parts = [f"# toppush {path}", *paragraphs(text), as_code(usage)]
-    if found := examples(text):
-        parts += ["## Examples", as_code("\n".join(found))]
+    if calls := examples(text):
+        parts += ["## Examples", as_code("\n".join(calls))]
     if isinstance(command, click.Group):
         below = [f"- [{name}]({path}-{name}.md)" for name in command.commands]
         parts += ["## Commands", "\n".join(below)]
@@ -61,13 +61,13 @@ def page_of(command: click.Command, path: str) -> str:
 
 def commands_of(group: click.Group, before: str = "") -> list[tuple[str, click.Command]]:
     """Every command below a group, with the words that call it."""
-    found = []
+    commands = []
     for name, command in group.commands.items():
         path = f"{before}{name}"
-        found.append((path, command))
+        commands.append((path, command))
         if isinstance(command, click.Group):
-            found += commands_of(command, f"{path} ")
-    return found
+            commands += commands_of(command, f"{path} ")
+    return commands
 
 
 def write_pages(app: Any) -> None:

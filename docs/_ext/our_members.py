@@ -1,4 +1,4 @@
-"""Classes with our methods, not those that scikit-learn gives to all; constants with texts."""
+"""Leave inherited methods of scikit-learn out of the reference; give constants their docstrings."""
 
 from importlib import import_module
 from pkgutil import iter_modules

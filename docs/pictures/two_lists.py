@@ -36,17 +36,17 @@ def lists() -> dict[str, np.ndarray]:
         "logistic regression": make_pipeline(MinMaxScaler(), LogisticRegression()),
         "toppush": TopRanker(random_state=0),
     }
-    found = {}
+    orders = {}
     for name, ranker in rankers.items():
         scores = ranker.fit(X_train, y_train).decision_function(X_test)
-        found[name] = y_test[np.argsort(-scores, kind="stable")]
-    return found
+        orders[name] = y_test[np.argsort(-scores, kind="stable")]
+    return orders
 
 
-def draw(found: dict[str, np.ndarray], theme: str) -> None:
+def draw(orders: dict[str, np.ndarray], theme: str) -> None:
     """Lists as squares in lines, the top first; false alarms have another colour and a cross."""
     figure, axes = plt.subplots(figsize=(10, 3.9))
-    for number, (name, order) in enumerate(found.items()):
+    for number, (name, order) in enumerate(orders.items()):
         draw_list(axes, -5.1 * number, name, order[:SHOWN], COLOURS[theme])
     axes.set(xlim=(-0.6, LINE), ylim=(-7.8, 1.8), aspect="equal")
     axes.axis("off")

@@ -7,7 +7,7 @@ if TYPE_CHECKING:
     from toppush.auto.ranker import TopRanker
     from toppush.designs import dask as cluster
     from toppush.designs import disk as on_disk
-    from toppush.metrics.labels import PositiveClassWarning
+    from toppush.metrics.positive_class import PositiveClassWarning
     from toppush.models import DegenerateWarning, TopPush, TopPushCV, toppush_path
     from toppush.models.additive import TopPushAdditive
     from toppush.models.net import TopPushNet
@@ -39,7 +39,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "DegenerateWarning": "toppush.models",
     "LeakageWarning": "toppush.tables.leakage",
-    "PositiveClassWarning": "toppush.metrics.labels",
+    "PositiveClassWarning": "toppush.metrics.positive_class",
     "Solution": "toppush.problem.solution",
     "Status": "toppush.problem.solution",
     "TopPush": "toppush.models",

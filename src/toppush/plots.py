@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from toppush.metrics import TopCurve, top_curve
-from toppush.metrics.labels import positive_label
+from toppush.metrics.positive_class import positive_label
 from toppush.system.extras import needs
 from toppush.types import Array, Matrix, Where
 

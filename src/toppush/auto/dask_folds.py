@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from toppush.auto.linear import SEARCH_ROWS
 from toppush.folds.scores import MOST, SHARE
 from toppush.folds.splits import Folds, some_rows, within
-from toppush.metrics.labels import checked_weights
+from toppush.metrics.positive_class import checked_weights
 from toppush.tables.frames import FrameColumns, FrameSummary, are_plain
 from toppush.types import Array, Mask, Matrix, Where
 

@@ -13,7 +13,7 @@ from toppush.designs.arrays import NUMPY, namespace, to_host
 from toppush.designs.local import LocalDesign, default_threads, rows_of
 from toppush.designs.protocol import PlacedRows, T
 from toppush.designs.rows import UNSCALED, Rows, precise
-from toppush.metrics.labels import checked_weights
+from toppush.metrics.positive_class import checked_weights
 from toppush.system.extras import needs
 from toppush.types import Array, Labels, Mask, Matrix, Where
 

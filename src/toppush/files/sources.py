@@ -14,7 +14,7 @@ import pyarrow as pa
 from toppush.files.readers.base import Reader, TableReader
 from toppush.files.scoring import ScoringNotes, joined, labelled_rows, scored
 from toppush.metrics import auc
-from toppush.metrics.labels import LATER, RARER, classes_of, final_step
+from toppush.metrics.positive_class import LATER, RARER, classes_of, final_step
 from toppush.metrics.scoring import scores_of
 from toppush.modelfile.foreign import is_foreign, load_estimator
 from toppush.modelfile.model import Model

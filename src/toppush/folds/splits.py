@@ -11,7 +11,7 @@ from sklearn.utils import column_or_1d
 from sklearn.utils.validation import _check_sample_weight
 
 from toppush.explain.contributions import evenly
-from toppush.metrics.labels import checked_weights
+from toppush.metrics.positive_class import checked_weights
 from toppush.system.reading import DataError
 from toppush.types import Array, Mask, Matrix, Where
 

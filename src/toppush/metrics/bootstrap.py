@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from toppush.metrics.curve import SLACK, TopCurve, Values, top_curve
-from toppush.metrics.labels import as_mask
+from toppush.metrics.positive_class import as_mask
 from toppush.metrics.ranking import LEAST_NEGATIVES, METRICS, Metric, named
 from toppush.types import Array, Mask, Where
 

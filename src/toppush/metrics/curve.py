@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from toppush.metrics.labels import checked_weights, choose
+from toppush.metrics.positive_class import checked_weights, choose
 from toppush.types import Array, Mask, Where
 
 Values = Array

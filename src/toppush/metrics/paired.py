@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from toppush.metrics.bootstrap import Interval, MetricAt, differences, drawn, intervals
-from toppush.metrics.labels import as_mask
+from toppush.metrics.positive_class import as_mask
 from toppush.metrics.ranking import METRICS
 
 HEADLINE = "average_precision"

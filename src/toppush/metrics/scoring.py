@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, is_classifier
 from sklearn.metrics import make_scorer
 
-from toppush.metrics.labels import GREATER, class_ranked_first, classes_of, of_two
+from toppush.metrics.positive_class import GREATER, class_ranked_first, classes_of, of_two
 from toppush.metrics.ranking import Metric
 from toppush.types import Array, Labels, Mask, Matrix
 

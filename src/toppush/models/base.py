@@ -20,7 +20,7 @@ from toppush import metrics
 from toppush.designs import Design, PlacedRows, backend_of, is_placed, place
 from toppush.designs.arrays import namespace, to_host
 from toppush.explain.contributions import linear_contributions
-from toppush.metrics.labels import choose, refuse_blanks
+from toppush.metrics.positive_class import choose, refuse_blanks
 from toppush.models.progress import CallbackSupportMixin, FitTasks
 from toppush.problem.objective import TopProblem
 from toppush.problem.solution import Solution
@@ -367,7 +367,7 @@ def refuse_elsewhere(estimator: BaseEstimator, **arguments: Any) -> None:
 
 
 def two_classes(y: Labels, positive: object = None) -> NDArray[Any]:
-    """The negative and the positive class, by `toppush.metrics.labels`."""
+    """The negative and the positive class, by `toppush.metrics.positive_class`."""
     try:
         classes = to_host(namespace(y).unique(y))
     except TypeError:

@@ -18,7 +18,7 @@ from sklearn.utils import _safe_indexing, get_tags
 
 from toppush.explain.columns import before_scaling, sources
 from toppush.matrices import dense, sliceable
-from toppush.metrics.labels import classes_of, positive_label
+from toppush.metrics.positive_class import classes_of, positive_label
 from toppush.metrics.scoring import positives_of, scores_of
 from toppush.models.additive import TopPushAdditive
 from toppush.problem.losses import LOSSES

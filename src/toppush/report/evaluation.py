@@ -12,8 +12,8 @@ from toppush.designs.local import one_blas_thread
 from toppush.metrics import FOUR
 from toppush.metrics.bootstrap import Interval, chosen, intervals, metrics_of, panel
 from toppush.metrics.cautions import perfect_caution
-from toppush.metrics.labels import final_step, positive_label
 from toppush.metrics.paired import HEADLINE, Lead, SideBySide, side_by_side
+from toppush.metrics.positive_class import final_step, positive_label
 from toppush.metrics.scoring import METHODS, positives_of, scores_of
 from toppush.thresholds.guarantees import Threshold, threshold_at_fpr
 from toppush.types import Array, Mask, Matrix

@@ -10,8 +10,8 @@ from numpy.typing import ArrayLike, NDArray
 from toppush.designs.local import one_blas_thread
 from toppush.metrics import METRICS, TopCurve, top_curve
 from toppush.metrics.bootstrap import Interval, MetricAt, intervals, metric_at
-from toppush.metrics.labels import as_mask
 from toppush.metrics.paired import side_by_side
+from toppush.metrics.positive_class import as_mask
 from toppush.metrics.ranking import LEAST_NEGATIVES
 from toppush.plots import list_lengths
 from toppush.types import Array, Mask

@@ -8,8 +8,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from toppush.system.reading import DataError
-from toppush.tables.dates import date_order, parse_date
-from toppush.tables.strings import MISSING, NumberFormat, look_like_dates
+from toppush.tables.dates import date_order, look_like_dates, parse_date
+from toppush.tables.strings import MISSING, NumberFormat
 from toppush.types import Array, Mask, Matrix
 
 DATE_TYPES = [pa.timestamp(unit, zone) for unit in ("us", "ns") for zone in (None, "UTC")]

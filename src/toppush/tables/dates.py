@@ -80,6 +80,15 @@ ORDERS = {
     "mdy": re.compile(rf"{_MONTH}{_MARK}{_DAY}{_SAME}{_YEAR}{_TIME})?"),
 }
 """Orders of year, month and day in date strings, which may end with a time of day."""
+DATE_LIKE = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}([ T].*)?")
+MOST = 0.5
+"""Share of strings that look like dates above which a column is taken for dates."""
+
+
+def look_like_dates(strings: Collection[str]) -> bool:
+    """Whether most strings look like dates."""
+    n_dates = sum(bool(DATE_LIKE.fullmatch(text.strip())) for text in strings)
+    return bool(strings) and n_dates > MOST * len(strings)
 
 
 def date_order(strings: Collection[str]) -> str | None:

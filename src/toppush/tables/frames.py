@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import _safe_indexing
 
-from toppush.tables.dates import DAY, date_order, date_parts, parse_date
+from toppush.tables.dates import DAY, date_order, date_parts, look_like_dates, parse_date
 from toppush.tables.ids import all_differ, are_ids
 from toppush.tables.strings import (
     PERCENT,
@@ -27,7 +27,6 @@ from toppush.tables.strings import (
     blocking_numbers,
     format_of,
     is_missing,
-    look_like_dates,
 )
 from toppush.types import Array, Where
 

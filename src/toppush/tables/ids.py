@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from toppush.tables.strings import blocking_numbers, format_of, look_like_dates
+from toppush.tables.dates import look_like_dates
+from toppush.tables.strings import blocking_numbers, format_of
 from toppush.types import Array
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from toppush.metrics.labels import as_number, of_two
+from toppush.metrics.positive_class import as_number, of_two
 from toppush.system.errors import like, listed
 from toppush.system.reading import DataError
 from toppush.tables import arrow_values as arrow
@@ -33,7 +33,7 @@ class LabelRule:
     others: tuple[Value, ...]
     """If there is one, any third label is refused; if there are more, any label is negative."""
     why: str = NAMED
-    """Why this label is positive: the user named it, or a reason of `toppush.metrics.labels`."""
+    """Why it is positive: the user named it, or a reason of `toppush.metrics.positive_class`."""
 
     @property
     def numeric(self) -> bool:

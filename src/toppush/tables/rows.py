@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from toppush.metrics.labels import LEAST, MOST, usable
+from toppush.metrics.positive_class import LEAST, MOST, usable
 from toppush.system.reading import DataError
 from toppush.tables import arrow_values as arrow
 from toppush.types import Array, Labels, Mask, Matrix, Where

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from toppush.system.reading import DataError
+from toppush.tables.dates import look_like_dates
 from toppush.types import Array
 
 MISSING = frozenset(
@@ -39,9 +40,8 @@ MOSTLY_NUMBERS = 0.9
 MAX_CATEGORIES = 1000
 """A column with more different strings holds names, unless the user asks for categories."""
 COMMAS = re.compile(r"[+-]?\d+(,\d+)+(\.\d*)?([eE][+-]?\d+)?")
-DATE_LIKE = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}([ T].*)?")
 MOST = 0.5
-"""Share of strings that look like numbers or dates above which a column is taken for such."""
+"""Share of strings that look like numbers above which a column is taken for such."""
 
 
 @dataclass(frozen=True)
@@ -210,12 +210,6 @@ def _any_match(text: str) -> re.Match[str] | None:
     """The string as a number with either decimal mark."""
     matches = (_pattern(mark).fullmatch(text.strip()) for mark in MARKS)
     return next((match for match in matches if match is not None), None)
-
-
-def look_like_dates(strings: Collection[str]) -> bool:
-    """Whether most strings look like dates."""
-    n_dates = sum(bool(DATE_LIKE.fullmatch(text.strip())) for text in strings)
-    return bool(strings) and n_dates > MOST * len(strings)
 
 
 class MixedColumn(DataError):

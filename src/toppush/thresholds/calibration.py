@@ -19,7 +19,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from toppush.metrics.labels import checked_weights
+from toppush.metrics.positive_class import checked_weights
 from toppush.metrics.quantile_sketch import QuantileSketch, numbers, rounded, top_levels
 from toppush.types import Array, Mask
 

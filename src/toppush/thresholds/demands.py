@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from toppush.metrics.bootstrap import Interval
-from toppush.metrics.labels import as_mask
+from toppush.metrics.positive_class import as_mask
 from toppush.thresholds.budgets import Forecast, future_count, threshold_for_budget
 from toppush.thresholds.guarantees import (
     NoGuarantee,

@@ -29,7 +29,7 @@ from toppush.designs.local import (
     quietly,
     release_blas,
 )
-from toppush.metrics.labels import checked_weights
+from toppush.metrics.positive_class import checked_weights
 from toppush.types import Array, Mask, Matrix
 
 UNUSABLE = "partition"

@@ -21,7 +21,6 @@ from toppush import metrics
 from toppush.designs.arrays import namespace
 from toppush.designs.dask.rows import aligned
 from toppush.designs.dask.workers import Lazy, on_workers
-from toppush.metrics.labels import checked_weights, choose
 from toppush.metrics.partial_curve import (
     ListPart,
     NegativeCounts,
@@ -30,6 +29,7 @@ from toppush.metrics.partial_curve import (
     joined_curve,
     positives_of,
 )
+from toppush.metrics.positive_class import checked_weights, choose
 from toppush.types import Labels
 
 

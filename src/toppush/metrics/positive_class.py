@@ -50,7 +50,7 @@ class PositiveClassWarning(UserWarning):
 def of_two(labels: Iterable[Label], count: Callable[[Label], int]) -> tuple[Label, str]:
     """The positive one of two labels, and why; `count` returns how many rows have a label.
 
-    >>> from toppush.metrics.labels import of_two
+    >>> from toppush.metrics.positive_class import of_two
     >>> of_two(["good", "bad"], {"good": 90, "bad": 10}.__getitem__)
     ('bad', 'the rarer of two strings')
     """
@@ -200,7 +200,7 @@ def as_mask(y_true: ArrayLike) -> Mask:
 def checked_weights(sample_weight: ArrayLike) -> Array:
     """Weights as float64; a weight that is neither 0 nor from 1e-100 to 1e100 is refused.
 
-    >>> from toppush.metrics.labels import checked_weights
+    >>> from toppush.metrics.positive_class import checked_weights
     >>> checked_weights([1, 0, 2.5])
     array([1. , 0. , 2.5])
     """
