@@ -12,7 +12,7 @@ from toppush import DegenerateWarning, TopPush, TopPushCV
 from toppush.designs import LocalDesign
 from toppush.problem.losses import LOSSES
 from toppush.problem.objective import TopPushProblem
-from toppush.solvers import RATIO, SOLVERS, automatic_top, zero_is_optimal
+from toppush.solvers import SOLVERS, TOP_RATIO, automatic_top, zero_is_optimal
 
 pytestmark = pytest.mark.sampled(2)
 
@@ -112,7 +112,7 @@ def test_the_automatic_top_is_the_smallest_sound_one(seed, lam, name):
         top = automatic_top(certified.problem, tol=TOL)
         assert 1 < top < n_neg
         assert not certified.zero_is_optimal(top)
-        assert certified.zero_is_optimal(int(top / RATIO) - 1)
+        assert certified.zero_is_optimal(int(top / TOP_RATIO) - 1)
 
 
 @every_loss

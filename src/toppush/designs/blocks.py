@@ -138,22 +138,23 @@ class Block:
         self._room -= n_entries
         return rows.subset(where)
 
-    def negative_rows(self, where: Where, known: Rows | None = None) -> Rows:
-        """Some of the negatives, numbered among themselves; `known` are the first of them.
+    def negative_rows(self, where: Where, copied: Rows | None = None) -> Rows:
+        """Some of the negatives, numbered among themselves.
 
-        A copy if there is room for it, in float64 if that is little compared with all rows: sums
-        over them nearly cancel those over the positives.
+        `copied` is a copy of the first of them, if any. The result is a copy if there is room for
+        it, in float64 if that is little compared with all rows: sums over them nearly cancel those
+        over the positives.
         """
         chosen, rows = self._where[1][where], self.rows
         n_entries = rows.count_entries(chosen)
         takes = n_entries * rows.copy_cost
         if takes > self._room:
             return MaskedRows(rows, chosen)
-        if known is not None:
-            return known.stacked(rows.subset(chosen[known.shape[0] :]))
-        copied = rows.subset(chosen)
+        if copied is not None:
+            return copied.stacked(rows.subset(chosen[copied.shape[0] :]))
+        subset = rows.subset(chosen)
         little = n_entries <= max(DOUBLE_SHARE * rows.n_entries, DOUBLE_ENTRIES)
-        return copied.in_double() if little and 2 * takes <= self._room else copied
+        return subset.in_double() if little and 2 * takes <= self._room else subset
 
     def fits_twice(self, where: Where) -> bool:
         """Whether there is room for some negatives and a copy of most of them."""

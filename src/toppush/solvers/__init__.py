@@ -53,8 +53,9 @@ class Solver:
         return self.pairwise(problem, **options)
 
 
-RATIO = 1.2
-"""Precision of the smallest k with a solution other than zero."""
+TOP_RATIO = 1.2
+"""The search for the smallest k with a solution other than zero ends when its bounds on that k
+differ at most by this factor."""
 DEFAULT = "newton"
 SOLVERS = {
     "newton": Solver(newton_method, pairwise=pairwise_method),
@@ -85,7 +86,7 @@ def zero_is_optimal(solution: Solution, problem: TopProblem, tol: float) -> bool
 
 
 def automatic_top(problem: TopPushProblem, *, tol: float) -> int:
-    """The smallest k at which weights of zero are not optimal, up to a factor of `RATIO`.
+    """The smallest k at which weights of zero are not optimal, up to a factor of `TOP_RATIO`.
 
     1 if they never are, all negatives if they always are. By bisection on the logarithm of k; each
     solve begins at the last one's weights and ends as soon as its bounds decide.
@@ -97,7 +98,7 @@ def automatic_top(problem: TopPushProblem, *, tol: float) -> int:
     solvable, weights = _beats_zero(problem, high, tol, weights)
     if not solvable:
         return high
-    while high > RATIO * low and high - low > 1:
+    while high > TOP_RATIO * low and high - low > 1:
         middle = int(np.clip(round(np.sqrt(low * high)), low + 1, high - 1))
         solvable, weights = _beats_zero(problem, middle, tol, weights)
         low, high = (low, middle) if solvable else (middle, high)

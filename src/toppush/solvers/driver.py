@@ -30,8 +30,9 @@ SAMPLE = 64
 UNSCALED_SIZES = (1e-8, 1e8)
 """Least and greatest size of the largest entry with which rows may stay as they are."""
 FAR, FAR_SINGLE = 1e3, 1e1
-"""Standard deviations that the mean may lie from the origin: of float64 rows, and of float32 rows
-or where precision counts. Below that a shift loses digits: it is exact only for equal rows."""
+"""Rows are shifted by their mean if it lies more than this many standard deviations from the
+origin: FAR for float64 rows, FAR_SINGLE for float32 rows and where all rows decide on the scaling.
+Others are not, since the shift itself rounds unless the rows are equal."""
 SQUARED = 1e100
 """Size up to which entries may be squared and added up."""
 MAX_SIZE_POWER, MAX_RATIO_POWER = 960.0, 1400.0
@@ -251,37 +252,37 @@ def _set_scaling(problem: TopProblem, n_sample: int | None) -> RowScaling:
 def _choose_scaling(problem: TopProblem, n_sample: int | None) -> RowScaling:
     """The shift and scale that a sample of the rows needs, or that all rows can use."""
     parts = problem.design.each(moments, n_sample)
-    size, is_exact = max(part.size for part in parts), n_sample is None
+    largest, is_exact = max(part.largest for part in parts), n_sample is None
     double = all(part.is_double for part in parts)
-    if size == 0.0:
+    if largest == 0.0:
         return RowScaling(UNSCALED, is_exact, double, 0.0)
-    ratio = 2.0 * math.log2(size) - math.log2(problem.lam)
-    if not (abs(math.log2(size)) <= MAX_SIZE_POWER and abs(ratio) <= MAX_RATIO_POWER):
+    ratio = 2.0 * math.log2(largest) - math.log2(problem.lam)
+    if not (abs(math.log2(largest)) <= MAX_SIZE_POWER and abs(ratio) <= MAX_RATIO_POWER):
         raise ValueError(
-            f"the largest entry of X is {size:.3g} and lam is {problem.lam:.3g}: their weights "
+            f"the largest entry of X is {largest:.3g} and lam is {problem.lam:.3g}: their weights "
             "would be beyond float64 however the rows are scaled. Multiply the columns by a power "
             "of ten, or correct entries that are not meant to be so far from 1."
         )
-    shares = [part.size / size for part in parts]
+    shares = [part.largest / largest for part in parts]
     n_rows = sum(part.n_rows for part in parts)
     mean = sum(part.total * share for part, share in zip(parts, shares, strict=True)) / n_rows
     squares = sum(part.squares * share**2 for part, share in zip(parts, shares, strict=True))
     far = float(mean @ mean)
     variance = max(squares / n_rows - far, 0.0)
     shifted = far > (FAR if double and not is_exact else FAR_SINGLE) ** 2 * variance
-    scaled = is_exact or not UNSCALED_SIZES[0] <= size <= UNSCALED_SIZES[1]
+    scaled = is_exact or not UNSCALED_SIZES[0] <= largest <= UNSCALED_SIZES[1]
     if not (shifted or scaled):
-        max_norm = size * math.sqrt(problem.design.n_features)
+        max_norm = largest * math.sqrt(problem.design.n_features)
         return RowScaling(UNSCALED, is_exact, double, max_norm)
-    scale = _scale(size, problem.lam) if scaled else 1.0
-    return RowScaling(Scaling(scale, scale * size * mean if shifted else None), is_exact, double)
+    scale = _scale(largest, problem.lam) if scaled else 1.0
+    return RowScaling(Scaling(scale, scale * largest * mean if shifted else None), is_exact, double)
 
 
-def _scale(size: float, lam: float) -> float:
+def _scale(largest: float, lam: float) -> float:
     """A power of two that brings entries near 1, or half of the way if lam is far from them."""
-    ratio = 2.0 * math.log2(size) - math.log2(lam)
+    ratio = 2.0 * math.log2(largest) - math.log2(lam)
     excess = math.copysign(max(abs(ratio) - math.log2(BALANCE), 0.0), ratio) / 4.0
-    return math.ldexp(1.0, round(excess - math.log2(size)))
+    return math.ldexp(1.0, round(excess - math.log2(largest)))
 
 
 class Moments(NamedTuple):
@@ -289,7 +290,7 @@ class Moments(NamedTuple):
 
     n_rows: int
     is_double: bool
-    size: float
+    largest: float
     total: Array
     """Sum of the rows; zero where they cannot be shifted, and so their squares."""
     squares: float
@@ -298,13 +299,13 @@ class Moments(NamedTuple):
 @read_only
 def moments(block: Block, n_sample: int | None) -> Moments:
     """Moments of about `n_sample` of the block's rows, or of all."""
-    original, size = block.original, block.original.largest()
-    if size == 0.0 or not original.can_center:
+    original, largest = block.original, block.original.largest()
+    if largest == 0.0 or not original.can_center:
         zeros = block.arrays.zeros(original.shape[1])
-        return Moments(original.shape[0], original.is_double, size, zeros, 0.0)
+        return Moments(original.shape[0], original.is_double, largest, zeros, 0.0)
     rows = original if n_sample is None else block.sample(n_sample)
-    scale = 1.0 if 1.0 / SQUARED <= size <= SQUARED else _scale(size, 1.0)
-    rows, by = precise(rows, Scaling(scale)), 1.0 / (size * scale)
+    scale = 1.0 if 1.0 / SQUARED <= largest <= SQUARED else _scale(largest, 1.0)
+    rows, by = precise(rows, Scaling(scale)), 1.0 / (largest * scale)
     total = by * rows.combine(block.arrays.broadcast_to(1.0, rows.shape[0]))
     squares = by**2 * float(rows.squared_norms().sum())
-    return Moments(rows.shape[0], original.is_double, size, total, squares)
+    return Moments(rows.shape[0], original.is_double, largest, total, squares)

@@ -1,16 +1,22 @@
 """A certified Newton method for the pairwise family (`problem/pairwise.py`).
 
-The top is smoothed by mu, which falls as soon as the gradient's part of the gap is less than that
-of the smoothing; each step is Newton's on the smoothed objective, halved until that falls. Every
-point gives a lower bound, whatever mu is. An iteration reads the data a handful of times, and takes
-sums over pairs on the driver in O(rows log rows).
+The mean of the k greatest h_j is smoothed with a width mu. Each step is a Newton step on the
+smoothed objective, halved until that objective falls enough. mu is lowered once the gradient's part
+of the gap between the bounds is no greater than the part of the smoothing. Every point gives a
+lower bound, whatever mu is. An iteration reads the data a few times, and takes sums over pairs on
+the driver in O(rows log rows).
 
-The second derivative of the objective is sum_ij p_j c_i l''_ij (x_i - z_j)(x_i - z_j)' from the
-pairs, and 1/mu sum_j r_j (g_j - mean g)(g_j - mean g)' from the smoothed top, g_j being the
-gradient of h_j and r the rates of the shares. A product with it takes sums over pairs and two reads
-of the rows. Up to `MAX_FORMED` features conjugate gradients are preconditioned by the same matrix
-with l''_ij replaced by the product of its sums over i and over j, and g_j with one mean of the
-positives for all j: one or two steps are usual.
+The second derivative of the smoothed objective is lam I and two sums:
+
+    sum_ij p_j c_i l''_ij (x_i - z_j)(x_i - z_j)'       over the pairs
+    1/mu sum_j r_j (g_j - mean g)(g_j - mean g)'        by the changes of the shares p
+
+Here g_j is the gradient of h_j, r_j is the derivative of p_j with respect to h_j / mu, and the mean
+has the weights r. Conjugate gradients solve the Newton system: a product with the matrix takes sums
+over pairs and two reads of the rows. Up to `MAX_FORMED` features they are preconditioned by a
+similar matrix that can be formed. In it, p_j c_i l''_ij is replaced by the product of its sums over
+i and over j, divided by the sum of all, and every g_j has the same mean of the positives. One or
+two steps are usual.
 """
 
 import math
@@ -53,8 +59,9 @@ PATIENCE = 60
 """Iterations in which the gap may stay the same."""
 PAIR_ROUNDINGS = 4096
 """Roundings in a sum over pairs besides those of each row, including the polynomials' errors."""
-NEARLY = 0.999
-"""Share of tol at which the method ends: the rest is for rounding in the bounds."""
+SHARE_OF_TOL = 0.999
+"""The method ends when the gap is at most this share of tol; the rest of tol is for rounding in the
+certified bounds."""
 MAX_FORMED = 1000
 MAX_CG, RTOL = 200, 0.1
 """Greatest number of steps, and the relative residual at which they end."""
@@ -159,7 +166,7 @@ class SmoothedNewton:
 
     def status(self) -> Status | None:
         """Converged if the gap is closed, stalled if nothing improves any more."""
-        if closed(self.upper, self.lower, NEARLY * self.tol):
+        if closed(self.upper, self.lower, SHARE_OF_TOL * self.tol):
             return Status.CONVERGED
         if self.stuck or self.n_idle >= PATIENCE:
             return Status.STALLED
@@ -198,14 +205,15 @@ class SmoothedNewton:
     def _line_search(self, step: Array) -> None:
         """Halve the step until the smoothed objective falls enough."""
         here, changes = self.point, self.vectors.scores(step)
-        slope, size = float(self.gradient @ step), 1.0
+        slope, length = float(self.gradient @ step), 1.0
         for _ in range(MAX_HALVINGS):
-            scores = (here.scores[0] + size * changes[0], here.scores[1] + size * changes[1])
-            there = self.problem.at(here.weights + size * step, scores, self.vectors.cost, self.mu)
-            if there.smooth <= here.smooth + SUFFICIENT_DECREASE * size * slope:
+            scores = (here.scores[0] + length * changes[0], here.scores[1] + length * changes[1])
+            weights = here.weights + length * step
+            there = self.problem.at(weights, scores, self.vectors.cost, self.mu)
+            if there.smooth <= here.smooth + SUFFICIENT_DECREASE * length * slope:
                 self.point = there
                 return
-            size *= 0.5
+            length *= 0.5
         # Rounding hides the decrease: the smoothed problem is solved as far as float64 goes.
         self.stuck = self.mu <= 2.0 * MIN_MU * here.upper or self.residual > here.smoothing_gap
         self._smooth_less()
@@ -248,9 +256,9 @@ class SmoothedNewton:
 
     def _certified_upper(self, point: PairPoint) -> float:
         """The objective at scores moved by their rounding errors, in the worse direction."""
-        size = grown(len(point.weights)) * math.sqrt(float(point.weights @ point.weights))
+        error = grown(len(point.weights)) * math.sqrt(float(point.weights @ point.weights))
         (positives, negatives), norms = point.scores, self.vectors.row_norms()
-        moved = positives - size * norms[0] - grown(0.0), negatives + size * norms[1]
+        moved = positives - error * norms[0] - grown(0.0), negatives + error * norms[1]
         worst = self.problem.at(point.weights, moved, self.vectors.cost, point.mu)
         return (worst.upper + worst.sums.left_out) * (1.0 + self._unit) + TINY
 
@@ -263,14 +271,14 @@ class SmoothedNewton:
         """The lower bound of a point less a bound on its rounding errors."""
         lam, (conjugates, terms) = self.problem.lam, point.conjugates()
         combination = self.vectors.combine(*point.gradient_weights)
-        size, unit = math.sqrt(float(combination @ combination)), self._unit
+        norm, unit = math.sqrt(float(combination @ combination)), self._unit
         norms = self.vectors.row_norms()
         error = unit * sum(
-            float(abs(part) @ norm)
-            for part, norm in zip(point.gradient_weights, norms, strict=True)
+            float(abs(part) @ lengths)
+            for part, lengths in zip(point.gradient_weights, norms, strict=True)
         )
-        margin = unit * terms + (error * (size + 0.5 * error) + unit * size * size) / lam
-        lower = conjugates - size * size / (2.0 * lam) - margin
+        margin = unit * terms + (error * (norm + 0.5 * error) + unit * norm * norm) / lam
+        lower = conjugates - norm * norm / (2.0 * lam) - margin
         return lower if lower > MIN_BOUND * self.problem.at_zero() else 0.0
 
 
@@ -359,19 +367,19 @@ class NewtonSystem:
         """An approximate solution with a positive product with the right side."""
         solution, residual = np.zeros(len(rhs)), rhs.copy()
         direction = preconditioned = self._preconditioned(residual)
-        size = goal = float(residual @ preconditioned)
+        residual_product = goal = float(residual @ preconditioned)
         for _ in range(MAX_CG):
             product = self._product(direction)
             curvature = float(direction @ product)
             if not (curvature > 0.0 and np.isfinite(curvature)):
                 break
-            solution += size / curvature * direction
-            residual -= size / curvature * product
+            solution += residual_product / curvature * direction
+            residual -= residual_product / curvature * product
             preconditioned = self._preconditioned(residual)
-            before, size = size, float(residual @ preconditioned)
-            if not size > RTOL**2 * goal:
+            before, residual_product = residual_product, float(residual @ preconditioned)
+            if not residual_product > RTOL**2 * goal:
                 break
-            direction = preconditioned + size / before * direction
+            direction = preconditioned + residual_product / before * direction
         return solution
 
     def _product(self, vector: Array) -> Array:

@@ -3,7 +3,8 @@
 Nesterov's method as the authors' program runs it, which differs from the printed Algorithm 1:
 a step is accepted by the quadratic upper model, the momentum is (t_prev - 1)/t from t = 1,
 t_prev = 0, the curvature starts at 1/m and only doubles, and the iteration ends when the dual
-objective settles. The projection is exact. Paper: s -> probe, L -> curvature.
+objective settles. The projection is exact. Names: the paper's s is `probe` here, its L is
+`curvature`.
 
 A loss whose conjugate has an unbounded slope (logistic, exponential) keeps its conjugate out of
 the gradient and inside the step: the projection becomes a proximal map, all else is the same.

@@ -143,25 +143,25 @@ class Bounds:
         if slope >= 0.0 and self._least_steepness <= steepness:
             return 0.0, self.at_zero
         self._least_steepness = min(self._least_steepness, steepness)
-        size = self.problem.lam * float(weights @ weights)
+        twice_penalty = self.problem.lam * float(weights @ weights)
         moment = threshold * threshold + (squares - 2.0 * threshold * total) / self.m
-        curvature = size + self.curvature_at_zero * max(moment, 0.0)
+        curvature = twice_penalty + self.curvature_at_zero * max(moment, 0.0)
         rise = 0.0 if slope < 0.0 else 0.05 * self.tol * self.at_zero
         if not curvature > 0.0:
             return 0.0, self.at_zero
         length = min(-slope / curvature if slope < 0.0 else 0.5 * rise / max(slope, 1e-300), 1.0)
         for _ in range(60):
-            objective = self.objective_along(length, size, threshold)
+            objective = self.objective_along(length, twice_penalty, threshold)
             if objective <= self.at_zero + rise:
                 return length, objective
             length *= 0.5
         return 0.0, self.at_zero
 
-    def objective_along(self, length: float, size: float, threshold: float) -> float:
-        """P at `length` times the current weights, of which lam |w|^2 is `size`."""
+    def objective_along(self, length: float, twice_penalty: float, threshold: float) -> float:
+        """P at `length` times the current weights, whose lam |w|^2 is `twice_penalty`."""
         loss = self.problem.loss
         losses = self.problem.design.sum(positives.loss_along, loss, length, length * threshold)
-        return float(0.5 * size * (length * length) + losses / self.m)
+        return float(0.5 * twice_penalty * (length * length) + losses / self.m)
 
     # ---- lower bound
 

@@ -43,8 +43,9 @@ SHORT_STEP = 0.3
 """Step below which a pure centring step is tried."""
 PATIENCE, MAX_HALVINGS = 80, 60
 WIDE_UNIT = 0.5 * float(np.finfo(np.longdouble).eps)
-NEARLY = 0.999
-"""Share of tol at which the path ends: the rest is for rounding in the bounds."""
+SHARE_OF_TOL = 0.999
+"""The path ends when the gap is at most this share of tol; the rest of tol is for rounding in the
+certified bounds."""
 
 
 def fits_driver(design: Design) -> bool:
@@ -206,7 +207,7 @@ class DensePath:
         self.n_idle = 0 if progress else self.n_idle + 1
         if progress:
             self.record = self.upper, self.lower, min(products, least)
-        if gap <= NEARLY * self.tol:
+        if gap <= SHARE_OF_TOL * self.tol:
             return Status.CONVERGED
         stalled = self.n_idle >= PATIENCE or not np.isfinite(self.multiplier)
         return Status.STALLED if stalled else None
@@ -338,8 +339,8 @@ class _System:
         pairs_right = path.pairs.right_side(
             self.linearised, mu, None if predictor is None else predictor.pairs
         )
-        weights, numbers = self._solve(path.dual + right, *pairs_right)
-        level, threshold, multiplier = numbers
+        weights, border_changes = self._solve(path.dual + right, *pairs_right)
+        level, threshold, multiplier = border_changes
         violation = threshold - path.positives @ weights
         dual = right + self.hessian_weights * violation
         if path.quadratic:
@@ -369,13 +370,15 @@ class _System:
         right = np.append(right, -self.roots[n_rows:] * path.weights)[self.order]
         excess = path.pairs.excess.sum() + joint @ self.linearised.excess_sensitivity
         residual = path.threshold - path.level - excess / path.k
-        numbers = self.outside.T @ right
-        numbers = numbers + np.array([-path.multiplier, path.multiplier, residual])
-        numbers[2] -= self.coupling[:, 2] @ right
-        change = np.linalg.solve(self.schur, numbers)
+        border_rhs = self.outside.T @ right
+        border_rhs = border_rhs + np.array([-path.multiplier, path.multiplier, residual])
+        border_rhs[2] -= self.coupling[:, 2] @ right
+        border_changes = np.linalg.solve(self.schur, border_rhs)
         weights = np.empty(len(path.weights))
-        weights[self.pivots] = solve_triangular(self.r, self.q.T @ right - self.inside @ change)
-        return weights, change
+        weights[self.pivots] = solve_triangular(
+            self.r, self.q.T @ right - self.inside @ border_changes
+        )
+        return weights, border_changes
 
 
 def _row_space(positives: Array, negatives: Array) -> Array | None:

@@ -65,17 +65,18 @@ took a third of w8a's negatives into the working set."""
 FORMED = 1000
 """Up to this many features the Newton matrix is formed and factored."""
 MAX_NEW, MAX_GROWTH = 500, 0.5
-"""Negatives that enter the working set in one iteration, or k if that is more; where the matrix is
-not formed, or this share of the set."""
+"""At most max(MAX_NEW, k) negatives enter the working set in an iteration. Where the Newton matrix
+is not formed, the limit is at least MAX_GROWTH times the size of the set."""
 NEAR = 0.5
 """A negative this many mean slacks below the level enters the working set."""
 TO_BOUNDARY = 0.99
 SHORT_STEP, MAX_SHORT_STEPS, MAX_RESCUES = 0.03, 3, 8
 PATIENCE = 40
 """Iterations without a better gap after which the solve stalls."""
-MAX_REFUTED, NEARLY = 3, 3.0
-"""How often rounding may refute the bounds on exactly scaled rows, or bounds with a gap of this
-many times tol, before the solve stalls."""
+MAX_REFUTED, NEAR_TOL = 3, 3.0
+"""Bounds that agree to tol are certified. If the certified gap is greater than tol, the solve goes
+on, at most MAX_REFUTED times. On rows whose scaling is not exact it goes on only if that gap is at
+most NEAR_TOL times tol. Otherwise it stalls."""
 PREDICTOR_RTOL, CORRECTOR_RTOL = 0.2, 0.015
 MIN_MULTIPLIER = 1e-12
 
@@ -239,7 +240,7 @@ class InteriorPoint:
         if gap <= self.tol:
             return Status.CONVERGED
         self.n_refuted += 1
-        near = self.scaling.is_exact or gap <= NEARLY * self.tol
+        near = self.scaling.is_exact or gap <= NEAR_TOL * self.tol
         if not near or self.n_refuted > MAX_REFUTED:
             return Status.STALLED
         self.bounds.balance = None
@@ -309,17 +310,17 @@ class InteriorPoint:
         ahead = design.sum(working_set.complementarity_after, longest) / self._n_pairs
         centring = max(0.01, min(ahead / mu, 1.0) ** 2 if ahead > 0.0 else 0.0)
         target = max(centring * mu, least)
-        weights, numbers, longest = self._direction(system, target, True, CORRECTOR_RTOL)
+        weights, border_changes, longest = self._direction(system, target, True, CORRECTOR_RTOL)
         design.apply(working_set.set_score_changes, weights)
-        self.step = step = self._damped(min(1.0, TO_BOUNDARY * longest), numbers)
+        self.step = step = self._damped(min(1.0, TO_BOUNDARY * longest), border_changes)
         self.n_steps += 1
         self.weights = self.weights + step * weights
         self.path_length += step * norm(weights)
-        self.level += step * numbers[0]
-        self.threshold += step * numbers[1]
-        self.multiplier += step * numbers[2]
+        self.level += step * border_changes[0]
+        self.threshold += step * border_changes[1]
+        self.multiplier += step * border_changes[2]
         if self.scaling.is_exact:
-            design.apply(step_newton_dual, step, numbers[1])
+            design.apply(step_newton_dual, step, border_changes[1])
             self.has_newton_dual = True
         design.apply(working_set.advance, step)
 
@@ -340,25 +341,29 @@ class InteriorPoint:
         residual = problem.lam * self.weights - sums.gradient_sum / self.m + self.sums.product
         right = design.sum(working_set.set_right_side, mu, correct)
         threshold_residual = self.level + (self.sums.excess + right.excess) / k - self.threshold
-        r3 = [
-            self.sums.dual - self.multiplier + right.dual,
-            self.multiplier - sums.total / self.m,
-            -threshold_residual,
-        ]
-        weights, numbers = system.solve(-(residual + right.product), np.array(r3), rtol)
-        if not (bool(design.arrays.isfinite(weights).all()) and np.all(np.isfinite(numbers))):
+        border_rhs = np.array(
+            [
+                self.sums.dual - self.multiplier + right.dual,
+                self.multiplier - sums.total / self.m,
+                -threshold_residual,
+            ]
+        )
+        weights, border_changes = system.solve(-(residual + right.product), border_rhs, rtol)
+        finite = bool(design.arrays.isfinite(weights).all()) and np.isfinite(border_changes).all()
+        if not finite:
             raise np.linalg.LinAlgError("the Newton system has no finite solution")
-        rates = design.max(working_set.set_direction, weights, numbers[0], numbers[2] / k)
-        return weights, numbers, 1.0 / max(*rates, 1.0)
+        level, _, multiplier = border_changes
+        rates = design.max(working_set.set_direction, weights, level, multiplier / k)
+        return weights, border_changes, 1.0 / max(*rates, 1.0)
 
-    def _damped(self, step: float, numbers: Array) -> float:
+    def _damped(self, step: float, border_changes: Array) -> float:
         """Halve the step while the loss's mean slope ends far from the predicted multiplier."""
         design, loss = self.problem.design, self.problem.loss
         error = abs(self.positive_sums.total / self.m - self.multiplier)
         for _ in range(12):
-            threshold = self.threshold + step * numbers[1]
+            threshold = self.threshold + step * border_changes[1]
             slope = design.sum(positives.gradient_after, loss, step, threshold) / self.m
-            predicted = self.multiplier + step * numbers[2]
+            predicted = self.multiplier + step * border_changes[2]
             if predicted > 0.0 and abs(slope - predicted) <= max(0.5 * predicted, 2.0 * error):
                 break
             step *= 0.5
@@ -372,16 +377,16 @@ class InteriorPoint:
         centre = negatives / self.problem.design.n_neg
         mean = total / self.m - centre
         moment = squares / self.m - 2.0 * centre * total / self.m + centre * centre
-        size = self.problem.lam * float(self.weights @ self.weights)
-        curvature = size + self.bounds.curvature_at_zero * moment
+        twice_penalty = self.problem.lam * float(self.weights @ self.weights)
+        curvature = twice_penalty + self.bounds.curvature_at_zero * moment
         return self.bounds.slope_at_zero * mean / curvature if curvature > 0.0 else 0.0
 
     def _shorten(self, guess: float | None) -> None:
         """Scale the weights by the guess, and on down while the objective is far above zero's."""
         length, most = 1.0 if guess is None else guess, 6.0 * self.bounds.at_zero
-        size = self.problem.lam * float(self.weights @ self.weights)
+        twice_penalty = self.problem.lam * float(self.weights @ self.weights)
         while length > 1e-300:
-            if self.bounds.objective_along(length, size, self.threshold) <= most:
+            if self.bounds.objective_along(length, twice_penalty, self.threshold) <= most:
                 break
             length *= 0.5
         self._rescale(length if length > 1e-300 else 0.0)
@@ -394,21 +399,21 @@ class InteriorPoint:
     def _optimise_length(self) -> None:
         """Scale the weights to the best length along them, by Newton's method."""
         design, loss, length = self.problem.design, self.problem.loss, 1.0
-        size = self.problem.lam * float(self.weights @ self.weights)
+        twice_penalty = self.problem.lam * float(self.weights @ self.weights)
         for _ in range(START_STEPS):
             first, second = design.sum(positives.derivatives_along, loss, length, self.threshold)
-            second = size + second / self.m
+            second = twice_penalty + second / self.m
             if not second > 0.0:
                 break
-            newton = length - (size * length + first / self.m) / second
+            newton = length - (twice_penalty * length + first / self.m) / second
             length = min(max(newton, 0.3 * length), 3.0 * length)
         self._rescale(length)
 
     def _choose_working_set(self) -> None:
         """The negatives with the highest scores, and an even sample of all."""
         problem, design = self.problem, self.problem.design
-        size = int(min(max(design.n_neg // 15, FIRST_WORKING_SET[0]), FIRST_WORKING_SET[1]))
-        n_top, stride = max(2 * problem.k, size // 2), max(1, 2 * design.n_neg // size)
+        n_first = int(min(max(design.n_neg // 15, FIRST_WORKING_SET[0]), FIRST_WORKING_SET[1]))
+        n_top, stride = max(2 * problem.k, n_first // 2), max(1, 2 * design.n_neg // n_first)
         everything = n_top >= design.n_neg or stride == 1
         level = -np.inf if everything else problem.level_of_top(n_top)
         self.n_working = design.sum(working_set.choose_working_set, level, stride, problem.k > 1)

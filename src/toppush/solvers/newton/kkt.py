@@ -1,10 +1,11 @@
 """The Newton (KKT) system: factored, or solved by preconditioned conjugate gradients.
 
     [ M   B ] [dw]     [rhs]      M = lam I + X+'diag(h)X+ / m + Z'diag(theta)Z
-    [ B'  S ] [d3]  =  [r3 ]      d3 = changes of level s, threshold T and multiplier G
+    [ B'  S ] [db]  =  [rb ]      db = changes of level s, threshold T and multiplier G
 
 X+ are the positives with Hessian weights h, Z the working set with weights theta. The columns of B
-are -Z'theta, -X+'h/m and Z'kappa/k; S is 3 x 3.
+are -Z'theta, -X+'h/m and Z'kappa/k; S is 3 x 3. db is `border_changes` in the code, and rb is
+`border_rhs`.
 
 The preconditioner replaces M = lam I + X'WX, X being the positives and the working set, by
 
@@ -37,7 +38,8 @@ from toppush.solvers.newton.state import WithSquares, positives_of, state_of
 from toppush.types import Array
 
 MIN_WEIGHT = 3.0
-"""Factored: negatives below this weight, times lam over their number, enter as their mean."""
+"""`Factored` adds the negatives of the working set with theta |z|^2 up to MIN_WEIGHT lam / (their
+number) to M by their weighted mean, and all others one by one."""
 MAX_CG = 600
 ROUNDS = 1
 """Updates of D and h in turn; the first D is that of the iteration before."""
@@ -127,11 +129,11 @@ class Factored:
         schur = blocks.scalars - to_host(blocks.coupling.T @ self._solved_coupling)
         self._schur_inverse = inverse_of_small(schur)
 
-    def solve(self, rhs: Array, r3: Array, rtol: float) -> tuple[Array, Array]:
-        """Changes of the weights and of the three numbers, exactly."""
+    def solve(self, rhs: Array, border_rhs: Array, rtol: float) -> tuple[Array, Array]:
+        """The changes of the weights and `border_changes`, exactly."""
         part = self._arrays.cholesky_solve(self._factor, rhs)
-        numbers = self._schur_inverse @ (r3 - to_host(self._coupling.T @ part))
-        return part - self._solved_coupling @ self._arrays.asarray(numbers), numbers
+        border_changes = self._schur_inverse @ (border_rhs - to_host(self._coupling.T @ part))
+        return part - self._solved_coupling @ self._arrays.asarray(border_changes), border_changes
 
 
 # ---- preconditioner
@@ -204,7 +206,7 @@ class Preconditioner:
 
 
 class Iterative:
-    """Conjugate gradients on M with the three numbers eliminated, preconditioned."""
+    """Preconditioned conjugate gradients on M with `border_changes` eliminated."""
 
     def __init__(self, blocks: KKTBlocks, diagonal: PreconditionerDiagonal) -> None:
         self.blocks, self._arrays, self.n_steps = blocks, blocks.design.arrays, 0
@@ -213,13 +215,13 @@ class Iterative:
         self._elimination = self._arrays.asarray(self._scalars_inverse)
         self.precondition = Preconditioner(blocks, diagonal)
 
-    def solve(self, rhs: Array, r3: Array, rtol: float) -> tuple[Array, Array]:
-        """Changes of weights and numbers, up to rtol in the preconditioner's norm.
+    def solve(self, rhs: Array, border_rhs: Array, rtol: float) -> tuple[Array, Array]:
+        """The changes of the weights and `border_changes`, up to rtol in the preconditioner's norm.
 
         Begins at the solution for the last right side.
         """
         blocks, xp = self.blocks, self._arrays
-        goal = rhs - blocks.coupling @ xp.asarray(self._scalars_inverse @ r3)
+        goal = rhs - blocks.coupling @ xp.asarray(self._scalars_inverse @ border_rhs)
         if self._last is None:
             solution, image, reference = xp.zeros(len(rhs)), xp.zeros(len(rhs)), 0.0
         else:
@@ -227,33 +229,33 @@ class Iterative:
             solution = 1.0 * solution
         residual = goal - image
         preconditioned = self.precondition(residual)
-        size = float(residual @ preconditioned)
-        reference = reference or size
+        residual_product = float(residual @ preconditioned)
+        reference = reference or residual_product
         direction, n_steps = preconditioned, 0
-        while size > rtol**2 * reference and n_steps < MAX_CG:
+        while residual_product > rtol**2 * reference and n_steps < MAX_CG:
             product = self.multiply(direction)
             squared = direction @ product
-            length = size / squared
+            length = residual_product / squared
             next_residual = residual - length * product
             preconditioned = self.precondition(next_residual)
-            curvature, next_size = xp.floats([squared, next_residual @ preconditioned])
+            curvature, next_product = xp.floats([squared, next_residual @ preconditioned])
             if not curvature > 0.0:
                 break
             solution += length * direction
-            residual, size, previous = next_residual, next_size, size
-            direction = preconditioned + (size / previous) * direction
+            residual, residual_product, previous = next_residual, next_product, residual_product
+            direction = preconditioned + (residual_product / previous) * direction
             n_steps += 1
         self._last = solution, goal - residual, reference
         self.n_steps += n_steps
-        numbers = self._scalars_inverse @ (r3 - to_host(blocks.coupling.T @ solution))
-        return solution, numbers
+        rest = border_rhs - to_host(blocks.coupling.T @ solution)
+        return solution, self._scalars_inverse @ rest
 
     def multiply(self, vector: Array) -> Array:
-        """The matrix with the three numbers eliminated, times a vector."""
+        """The matrix with `border_changes` eliminated, times a vector."""
         blocks = self.blocks
-        numbers = -(self._elimination @ (blocks.coupling.T @ vector))
+        border_changes = -(self._elimination @ (blocks.coupling.T @ vector))
         m = blocks.design.total_cost
-        product: Array = blocks.design.sum(_hessian_product, vector, numbers, m, blocks.k)
+        product: Array = blocks.design.sum(_hessian_product, vector, border_changes, m, blocks.k)
         return product + blocks.lam * vector
 
 
@@ -345,14 +347,14 @@ def _stacked(parts: list[ExactPart], xp: Arrays) -> ExactPart:
 
 
 @read_only
-def _hessian_product(block: Block, vector: Array, numbers: Array, m: float, k: int) -> Array:
-    """(M - lam I) v + B numbers, without the cancellation between the two."""
+def _hessian_product(block: Block, vector: Array, border_changes: Array, m: float, k: int) -> Array:
+    """(M - lam I) v + B border_changes, without the cancellation between the two."""
     state = state_of(block)
     at = state.linearised
-    on_negatives = at.hessian_weights * (state.working_set.rows.scores(vector) - numbers[0])
-    on_negatives += at.cap_sensitivity * (numbers[2] / k)
+    on_negatives = at.hessian_weights * (state.working_set.rows.scores(vector) - border_changes[0])
+    on_negatives += at.cap_sensitivity * (border_changes[2] / k)
     rows = positives_of(block).rows
-    product = rows.hessian_product(vector, state.hessian_weights / m, numbers[1])
+    product = rows.hessian_product(vector, state.hessian_weights / m, border_changes[1])
     product += state.working_set.rows.combine(on_negatives)
     return product
 

@@ -189,8 +189,8 @@ class PositiveSums:
         if not self.from_gram:
             return False
         curvature, largest = self._problem.loss.conjugate_curvature or 0.0, self.gram.largest
-        size = abs(1.0 + self._threshold) * largest[1] + largest[0] * norm(self._weights)
-        error, length = ROUNDING * size, norm(combination)
+        magnitude = abs(1.0 + self._threshold) * largest[1] + largest[0] * norm(self._weights)
+        error, length = ROUNDING * magnitude, norm(combination)
         bound = length * length / self._problem.scale + curvature * self.squares
         return bool(error * (2.0 * length + error) / self._problem.scale > tolerance * bound)
 

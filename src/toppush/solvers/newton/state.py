@@ -1,4 +1,4 @@
-"""What the Newton method stores: per row in the blocks, and sums over all rows on the driver.
+"""Vectors with an entry per row, in the blocks, and sums over all rows, on the driver.
 
 With c_i the weight of a positive and t_i = T - w.x_i its violation, the gradient weights are
 c_i l'(t_i) and the Hessian weights c_i l''(t_i).

@@ -37,9 +37,9 @@ def choose_working_set(block: Block, level: float, stride: int, capped: bool) ->
     return len(where)
 
 
-def _set_working_set(block: Block, where: Where, capped: bool, known: Rows | None = None) -> None:
-    """Store the rows of these negatives; `known` are the first of them, if already copied."""
-    rows, none = block.negative_rows(where, known), block.arrays.zeros(len(where))
+def _set_working_set(block: Block, where: Where, capped: bool, copied: Rows | None = None) -> None:
+    """Store the rows of these negatives; `copied` is a copy of the first of them, if any."""
+    rows, none = block.negative_rows(where, copied), block.arrays.zeros(len(where))
     norms = rows.squared_norms()
     state_of(block).working_set = WorkingSet(none, none, none, none, capped, where, rows, norms)
 
@@ -83,9 +83,9 @@ def extend_working_set(
     ]
     state.outside[new] = False
     where, capped = xp.concatenate([old.where, new]), old.capped
-    known = old.rows if block.fits_twice(where) else None
+    copied = old.rows if block.fits_twice(where) else None
     del state.working_set, old  # frees the rows before they are read again
-    _set_working_set(block, where, capped, known)
+    _set_working_set(block, where, capped, copied)
     extended = state.working_set
     extended.slack, extended.dual, extended.excess, extended.excess_dual = vectors
     return len(new)
@@ -135,10 +135,10 @@ def centre(block: Block, level: float, mu: float, cap: float) -> float:
 
 def _centred(below: Array, mu: float, cap: float) -> tuple[Array, Array]:
     """Slack and excess with slack - excess = below and mu/slack + mu/excess = cap."""
-    xp, size = namespace(below), abs(cap * below)
-    root = xp.sqrt(4.0 * mu * mu + size * size)
-    large = (2.0 * mu + size + root) / (2.0 * cap)
-    small = (2.0 * mu + 4.0 * mu * mu / (root + size)) / (2.0 * cap)
+    xp, scaled = namespace(below), abs(cap * below)
+    root = xp.sqrt(4.0 * mu * mu + scaled * scaled)
+    large = (2.0 * mu + scaled + root) / (2.0 * cap)
+    small = (2.0 * mu + 4.0 * mu * mu / (root + scaled)) / (2.0 * cap)
     return xp.where(below > 0.0, large, small), xp.where(below > 0.0, small, large)
 
 
