@@ -147,7 +147,7 @@ def draw(imports, path):
             across[part] = (place + 0.5) / len(level) + 0.04 * (height % 2)
     figure, axes = pyplot.subplots(figsize=(9, 1.0 + 0.75 * (max(rows.values()) + 1)))
     for part, others in imports.items():
-        for other in others:
+        for other in sorted(others):
             up = rows[other] >= rows[part]
             if up or not implied(imports, part, other):
                 line = [across[part], across[other]], [rows[part], rows[other]]
