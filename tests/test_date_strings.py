@@ -47,6 +47,29 @@ def test_dates_are_read_as_they_were_written(times, order, written):
         assert found is None
 
 
+SHORT = {"short ymd": "%y/%m/%d", "short dmy": "%d/%m/%y", "short mdy": "%m/%d/%y"}
+
+
+@given(
+    st.lists(st.datetimes(datetime(1969, 1, 1), datetime(2068, 12, 31)), min_size=1),
+    st.sampled_from(list(SHORT)),
+    st.sampled_from(list(CLOCKS)),
+)
+def test_dates_with_two_digit_years_are_read_if_one_order_is_possible(times, order, clock):
+    times = [rounded(time, CLOCKS[clock]) for time in times]
+    strings = [time.strftime(SHORT[order] + clock) for time in times]
+    assert [parse_date(text, order) for text in strings] == times
+    possible = [name for name in SHORT if all(parse_date(text, name) for text in strings)]
+    assert date_order(strings) == (order if possible == [order] else None)
+
+
+def test_short_dates_of_a_table_are_dates():
+    strings = ["1/1/13 3:36", "1/12/13 0:00", "10/25/13 17:30"]
+    assert date_order(strings) == "short mdy"
+    assert parse_date(strings[2], "short mdy") == datetime(2013, 10, 25, 17, 30)
+    assert parse_date("25/10/13 0:00", "short mdy") is None
+
+
 @given(st.lists(TIMES, min_size=1), st.integers(-14 * 4, 14 * 4))
 def test_times_with_a_zone_are_read_in_utc(times, quarters):
     offset = timedelta(minutes=15 * quarters)
@@ -90,7 +113,10 @@ def test_any_string_is_a_date_or_none(text, order):
         ["13/01/2024", "01/13/2024"],
         ["30.02.2024"],
         ["2024-03-01", "14.03.2024"],
-        ["03/14/24"],
+        ["01/02/03", "24/03/15"],  # the year first, or the day
+        ["03-14-24"],
+        ["1.25.13"],  # a version
+        ["1/25/13", "1/25/2013"],
         ["12:30", "13:45"],
         ["2024-01-05T10:00Z", "2024-01-05T10:00"],
         ["2024-01-05 25:00"],

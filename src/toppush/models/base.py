@@ -233,7 +233,7 @@ def decision(rows: PlacedRows, weights: Array, threshold: float) -> Array:
 def unchanged_on_failure(estimator: BaseEstimator) -> Iterator[None]:
     """Restore an estimator whose fit fails or is interrupted.
 
-    What explanations learned of an earlier fit is deleted. scikit-learn tears down its callbacks.
+    What explanations stored about an earlier fit is deleted. scikit-learn tears down its callbacks.
     """
     before = dict(vars(estimator))
     for name in ("reference_", "usual_"):

@@ -72,14 +72,21 @@ _TIME = (
 )
 _DAY, _MONTH, _YEAR = r"(?P<day>[0-9]{1,2})", r"(?P<month>[0-9]{1,2})", r"(?P<year>[0-9]{4})"
 _MARK, _SAME = r"(?P<mark>[-/.])", r"(?P=mark)"
+_SHORT_YEAR = r"(?P<year>[0-9]{2})"
 ORDERS = {
     "ymd": re.compile(
         rf"{_YEAR}{_MARK}{_MONTH}{_SAME}{_DAY}{_TIME}(?P<zone>Z|[+-][0-9]{{2}}(?::?[0-9]{{2}})?)?)?"
     ),
     "dmy": re.compile(rf"{_DAY}{_MARK}{_MONTH}{_SAME}{_YEAR}{_TIME})?"),
     "mdy": re.compile(rf"{_MONTH}{_MARK}{_DAY}{_SAME}{_YEAR}{_TIME})?"),
+    "short ymd": re.compile(rf"{_SHORT_YEAR}/{_MONTH}/{_DAY}{_TIME})?"),
+    "short dmy": re.compile(rf"{_DAY}/{_MONTH}/{_SHORT_YEAR}{_TIME})?"),
+    "short mdy": re.compile(rf"{_MONTH}/{_DAY}/{_SHORT_YEAR}{_TIME})?"),
 }
-"""Orders of year, month and day in date strings, which may end with a time of day."""
+"""Orders of year, month and day in date strings, which may end with a time of day; with two-digit
+years in the short ones, which need slashes, because "10.4.11" is more often a version."""
+FIRST_SHORT_YEAR = 69
+"""Two-digit years from this on are of the 20th century, as for `strptime`."""
 DATE_LIKE = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}([ T].*)?")
 MOST = 0.5
 """Share of strings that look like dates above which a column is taken for dates."""
@@ -134,6 +141,8 @@ def _parsed(text: str, order: str) -> datetime | None:
     year, month, day, hour, minute, second, fraction = match.group(
         "year", "month", "day", "hour", "minute", "second", "fraction"
     )
+    if len(year) == 2:
+        year = f"{'19' if int(year) >= FIRST_SHORT_YEAR else '20'}{year}"
     microsecond = int(fraction[1:7].ljust(6, "0")) if fraction else 0
     try:
         date = datetime(
