@@ -10,14 +10,14 @@ import numpy as np
 from toppush.auto.dask import Trainer
 from toppush.auto.dask_folds import DaskFolds, Lazy
 from toppush.matrices import is_sparse
-from toppush.models.boosting import PATIENCE, SAMPLE_COLUMNS, choose_rounds, others_than
+from toppush.models.boosting import PATIENCE, choose_rounds, others_than
 from toppush.models.cross_fitted import TOP, CrossFitted
 from toppush.objectives import XGBOOST_PARAMS, TopPushObjective, XGBoostMetric
 from toppush.objectives.workers import of_xgboost
 from toppush.system.extras import not_installed
 from toppush.types import Array, Matrix, Where
 
-PARAMS = {**XGBOOST_PARAMS, "max_leaves": 31, "colsample_bynode": SAMPLE_COLUMNS}
+PARAMS = {**XGBOOST_PARAMS, "max_leaves": 31, "colsample_bynode": 0.3}
 """Rounds use all rows: a sample by XGBoost would depend on which worker holds which rows."""
 MAX_ROUNDS, STOPPED_BY = 1000, "ndcg"
 """As for `TopPushTrees`."""

@@ -54,16 +54,13 @@ class Effort:
     """Minimum and maximum number of trees of a forest."""
 
 
+QUICK = ("logistic", "boosted", "small_trees", "forest")
+NORMAL = ("logistic", "linear", "boosted", "trees", "small_trees", "shallow_trees", "forest")
 EFFORTS = {
-    "quick": Effort(("logistic", "boosted", "forest"), 3, 1, 400_000, (12, 60)),
-    "normal": Effort(
-        ("logistic", "linear", "boosted", "trees", "forest"), 4, 1, 4_000_000, (48, 200)
-    ),
-    "thorough": Effort(
-        ("logistic", "linear", "boosted", "trees", "forest", "additive", "net"),
-        5, 2, 20_000_000, (100, 400),
-    ),
-}  # fmt: skip
+    "quick": Effort(QUICK, 3, 1, 400_000, (12, 60)),
+    "normal": Effort(NORMAL, 4, 1, 4_000_000, (48, 200)),
+    "thorough": Effort((*NORMAL, "additive", "net"), 5, 2, 20_000_000, (100, 400)),
+}
 
 
 @dataclass(frozen=True)
@@ -259,7 +256,16 @@ def _linear(data: FitData, loss: str) -> TopLinear:
     return TopLinear(loss, categorical_features=data.columns.categorical, cv=data.folds)
 
 
-def _trees(data: FitData, loss: str) -> TopPushTrees:
+ALL_ROWS: dict[str, Any] = {
+    "subsample": 1.0,
+    "colsample_bynode": 1.0,
+    "min_child_samples": 10,
+    "category_encoding": "smoothed",
+}
+"""Settings of boosted trees that are grown on all rows and columns."""
+
+
+def _trees(data: FitData, loss: str, **settings: Any) -> TopPushTrees:
     return TopPushTrees(
         loss=loss,
         n_members=len(data.folds) * data.effort.n_boosted,
@@ -267,6 +273,7 @@ def _trees(data: FitData, loss: str) -> TopPushTrees:
         cv=data.folds,
         n_jobs=data.n_jobs,
         random_state=data.seed,
+        **settings,
     )
 
 
@@ -306,6 +313,14 @@ MEMBERS: dict[str, Member] = {
     ),
     "trees": Member(
         lambda data: _trees(data, "pairwise"), "lightgbm", cross_fits=True, dask="pairwise"
+    ),
+    "small_trees": Member(
+        lambda data: _trees(data, "pairwise", n_leaves=15, learning_rate=0.05, **ALL_ROWS),
+        "lightgbm",
+        cross_fits=True,
+    ),
+    "shallow_trees": Member(
+        lambda data: _trees(data, "pairwise", n_leaves=4, **ALL_ROWS), "lightgbm", cross_fits=True
     ),
     "forest": Member(_forest, cross_fits=True, sparse_missing=False, most_columns=MANY_COLUMNS),
     "additive": Member(_additive, sparse_missing=False, most_columns=MANY_COLUMNS),

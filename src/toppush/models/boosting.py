@@ -20,10 +20,8 @@ from toppush.types import Array, Mask, Matrix, Where
 PATIENCE, EVERY = 40, 5
 """Rounds without improvement after which training stops, and rounds between two evaluations: on
 10,000 rows an evaluation takes as long as a tree."""
-SAMPLE_ROWS, SAMPLE_COLUMNS = 0.7, 0.3
-"""Shares of the rows that a round uses, and of the columns that a split chooses from."""
-LEAST_ROWS = 5
-"""Minimum number of rows of a leaf."""
+SMOOTHED = {"max_cat_to_onehot": 8, "cat_smooth": 50.0, "cat_l2": 20.0, "min_data_per_group": 20}
+"""LightGBM's parameters of splits by categories that are regularised more than by default."""
 
 
 def lightgbm() -> Any:
@@ -44,6 +42,10 @@ class Growth:
     n_leaves: int
     learning_rate: float
     max_rounds: int
+    subsample: float = 0.7
+    colsample_bynode: float = 0.3
+    min_child_samples: int = 5
+    category_encoding: str = "native"
 
     def parameters(self, seed: int, n_jobs: int) -> dict[str, Any]:
         """LightGBM's parameters, for fits that repeat bit for bit."""
@@ -52,10 +54,11 @@ class Growth:
             "metric": "none",
             "num_leaves": self.n_leaves,
             "learning_rate": self.learning_rate,
-            "bagging_fraction": SAMPLE_ROWS,
-            "bagging_freq": 1,
-            "feature_fraction_bynode": SAMPLE_COLUMNS,
-            "min_data_in_leaf": LEAST_ROWS,
+            "bagging_fraction": self.subsample,
+            "bagging_freq": int(self.subsample < 1.0),
+            "feature_fraction_bynode": self.colsample_bynode,
+            "min_data_in_leaf": self.min_child_samples,
+            **(SMOOTHED if self.category_encoding == "smoothed" else {}),
             "feature_pre_filter": False,
             "deterministic": True,
             "force_row_wise": True,

@@ -16,7 +16,6 @@ from toppush.folds.splits import Folds, make_folds
 from toppush.matrices import common_columns, dense, for_engine
 from toppush.models.base import DTYPES, LABEL, refuse_elsewhere, unchanged_on_failure
 from toppush.models.boosting import (
-    LEAST_ROWS,
     BoostedMember,
     Growth,
     GrowthLine,
@@ -63,6 +62,15 @@ class TopPushTrees(CrossFitted):
     learning_rate : float, default=0.1
     max_rounds : int, default=1000
         Maximum number of trees of a member.
+    subsample : float, default=0.7
+        Share of the rows that a tree is grown on.
+    colsample_bynode : float, default=0.3
+        Share of the columns that a split is chosen from.
+    min_child_samples : int, default=5
+        Minimum number of rows of a leaf.
+    category_encoding : {"native", "smoothed"}, default="native"
+        How categories are split: by LightGBM with its default regularisation, or with a stronger
+        one (max_cat_to_onehot=8, cat_smooth=50, cat_l2=20, min_data_per_group=20).
     categorical_features : "from_dtype", None or list, default="from_dtype"
         Categorical columns: by their type in a data frame (strings or categories), or by position,
         name or mask. Categories that a fit did not see count as missing.
@@ -131,6 +139,10 @@ class TopPushTrees(CrossFitted):
         "n_leaves": [Interval(Integral, 2, None, closed="left")],
         "learning_rate": [Interval(Real, 0, None, closed="neither")],
         "max_rounds": [Interval(Integral, 1, None, closed="left")],
+        "subsample": [Interval(Real, 0, 1, closed="right")],
+        "colsample_bynode": [Interval(Real, 0, 1, closed="right")],
+        "min_child_samples": [Interval(Integral, 1, None, closed="left")],
+        "category_encoding": [StrOptions({"native", "smoothed"})],
         "categorical_features": [StrOptions({FROM_DTYPE}), "array-like", None],
         "cv": ["cv_object"],
         "n_jobs": [Interval(Integral, 1, None, closed="left"), None],
@@ -153,6 +165,10 @@ class TopPushTrees(CrossFitted):
         n_leaves: int = 31,
         learning_rate: float = 0.1,
         max_rounds: int = 1000,
+        subsample: float = 0.7,
+        colsample_bynode: float = 0.3,
+        min_child_samples: int = 5,
+        category_encoding: str = "native",
         categorical_features: Any = FROM_DTYPE,
         cv: Any = None,
         n_jobs: int | None = None,
@@ -162,6 +178,8 @@ class TopPushTrees(CrossFitted):
     ) -> None:
         self.top, self.loss, self.n_members = top, loss, n_members
         self.n_leaves, self.learning_rate, self.max_rounds = n_leaves, learning_rate, max_rounds
+        self.subsample, self.colsample_bynode = subsample, colsample_bynode
+        self.min_child_samples, self.category_encoding = min_child_samples, category_encoding
         self.categorical_features, self.cv, self.n_jobs = categorical_features, cv, n_jobs
         self.random_state, self.verbose, self.positive = random_state, verbose, positive
 
@@ -193,7 +211,7 @@ class TopPushTrees(CrossFitted):
             positive = positive[counted]
             weight = None if weight is None else weight[counted]
             count_top(self.top, int((~positive).sum()))
-            self.columns_ = common_columns(X, LEAST_ROWS)
+            self.columns_ = common_columns(X, self.min_child_samples)
             X = self._kept(X)
             folds, again = with_second_scores(drawn, positive)
             members = self._grow(X, positive, weight, folds, rng)
@@ -273,7 +291,10 @@ class TopPushTrees(CrossFitted):
     ) -> list[BoostedMember]:
         """Train all members, some at a time."""
         seeds = [int(seed) for seed in rng.randint(2**31 - 1, size=self.n_members)]
-        growth = Growth(self.top, self.loss, self.n_leaves, self.learning_rate, self.max_rounds)
+        growth = Growth(
+            self.top, self.loss, self.n_leaves, self.learning_rate, self.max_rounds,
+            self.subsample, self.colsample_bynode, self.min_child_samples, self.category_encoding,
+        )  # fmt: skip
         rows = TrainingBins(X, positive, weight, sorted(self.categories_), growth)
         line = GrowthLine(self.n_members) if self.verbose else None
         at_once = min(self._threads(), self.n_members)
