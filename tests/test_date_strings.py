@@ -15,6 +15,7 @@ from sklearn.pipeline import make_pipeline
 from toppush import TopPush, TopPushTrees, TopRanker, files
 from toppush.files import Columns, DataError, ModelError
 from toppush.modelfile import saving
+from toppush.tables.columns import LearnedPart, merge
 from toppush.tables.dates import date_order, date_parts, parse_date
 from toppush.tables.frames import FROM_DTYPE, FrameColumns, FrameSummary
 from toppush.tables.rows import LoadedRows, Roles, take_roles
@@ -299,3 +300,80 @@ def test_zoned_strings_of_frames_are_in_utc():
     _, numbers = numbers_of_frame(frame)
     day = (datetime(2024, 1, 5, tzinfo=UTC) - datetime(1970, 1, 1, tzinfo=UTC)).days
     assert numbers[:, 0].tolist() == [day, day + 1.5]
+
+
+# ---- days between dates
+
+
+def bookings(n_rows=300, seed=0):
+    """Bookings whose start is later than the booking, some without a start; long waits cancel."""
+    rng = np.random.default_rng(seed)
+    booked = pd.Timestamp("2024-01-01") + pd.to_timedelta(rng.integers(0, 300, n_rows), "D")
+    wait = rng.integers(0, 60, n_rows)
+    start = (booked + pd.to_timedelta(wait, "D")).to_series(index=range(n_rows))
+    start[rng.random(n_rows) < 0.1] = None
+    table = pd.DataFrame({"start": start, "x": rng.normal(size=n_rows), "booked": booked})
+    return table, (wait + rng.normal(0, 10, n_rows) > 55).astype(int)
+
+
+def test_days_between_dates_become_a_number():
+    table, _ = bookings()
+    columns = FrameColumns.of(table, FROM_DTYPE)
+    between = (table["booked"] - table["start"]).dt.days.to_numpy()
+    numbers = columns.numbers(table)
+    assert columns.dates[2][-1] == "since 0"
+    np.testing.assert_array_equal(numbers[:, -1], between)
+    assert columns.sources.tolist() == [0, 0, 0, 0, 1, 2, 2, 2, 2, 2]
+    in_files = Columns(form="nan").fit(pa.Table.from_pandas(table))
+    assert in_files.get_feature_names_out()[-1] == "booked (days since start)"
+    np.testing.assert_array_equal(in_files.transform(table)[:, -1], between)
+
+
+def test_many_columns_of_dates_are_not_paired():
+    table, _ = bookings()
+    many = pd.concat([table["booked"].rename(f"date {n}") for n in range(6)], axis=1)
+    parts = FrameColumns.of(many, FROM_DTYPE).dates.values()
+    assert {name for names in parts for name in names} == {"days", "month", "day", "weekday"}
+
+
+def test_parts_of_a_table_agree_on_days_between_dates():
+    table, _ = bookings()
+    table.loc[:149, "start"] = pd.NaT  # the first part has no start, so no difference either
+    arrow = pa.Table.from_pandas(table)
+    parts = [LearnedPart(Columns().learn(half), len(half), "") for half in split_in_two(arrow)]
+    merged = merge(parts, arrow.column_names)
+    assert "booked (days since start)" not in merged.get_feature_names_out()
+    assert np.isfinite(merged.transform(arrow)).all()
+
+
+def split_in_two(table):
+    return table.slice(0, 150), table.slice(150)
+
+
+def test_a_model_file_keeps_days_between_dates(tmp_path):
+    table, y = bookings(600)
+    wait = TopRanker(["logistic"]).fit(table, y)
+    assert wait.leaderboard_[0]["average_precision"] > 0.4  # the days alone do not show the wait
+    path = tmp_path / "rows.csv"
+    table.assign(label=y).to_csv(path, index=False)
+    model = files.fit(path, members=["logistic"])
+    files.save(model, tmp_path / "model.toppush")
+    loaded = files.load(tmp_path / "model.toppush")
+    arrow = pa.Table.from_pandas(table).to_batches()
+    np.testing.assert_array_equal(loaded.decision_function(arrow), model.decision_function(arrow))
+
+
+@pytest.mark.parametrize("forged", [{"since": "nowhere"}, {"since_order": "dym"}, {"since": 1}])
+def test_forged_days_between_dates_are_refused(tmp_path, forged):
+    table, y = bookings()
+    path = tmp_path / "rows.csv"
+    table.assign(label=y).to_csv(path, index=False)
+    model = files.fit(path, members=["logistic"], model="auto")
+    columns = model.columns
+    columns.columns_ = [
+        replace(column, **forged) if hasattr(column, "since") else column
+        for column in columns.columns_
+    ]
+    files.save(model, tmp_path / "model.toppush")
+    with pytest.raises(ModelError):
+        files.load(tmp_path / "model.toppush")

@@ -277,7 +277,7 @@ def _count_file(tallies: list[tuple[Column, ColumnTally]], file: Reader) -> None
     for batch in file.batches(Needs(schema, {}, None)):
         for column, tally in tallies:
             try:
-                tally.add(*column.read(batch.X.column(column.source), Counts()))
+                tally.add(*column.read(column.cells(batch.X), Counts()))
             except DataError as error:
                 raise file.placed(error, after=rows) from None
         rows += batch.n_rows

@@ -123,7 +123,7 @@ def profiles_of_table(
     rows = table if len(sample) == len(table) else table.take(pa.array(sample))
     total = float(weights.sum())
     for column in columns[:MOST_COLUMNS]:
-        cells = rows[column.source].combine_chunks()
+        cells = column.cells(rows)
         values, is_missing = column.read(cells, Counts())
         known = np.ones(len(cells), bool) if is_missing is None else ~is_missing
         values, mass = values[known], weights[known]

@@ -41,7 +41,7 @@ from toppush.modelfile.archive import LARGEST
 from toppush.modelfile.model import Model
 from toppush.system.errors import ModelError
 from toppush.system.reading import DataError
-from toppush.tables.column_types import Category, Date, Number
+from toppush.tables.column_types import Category, Date, Elapsed, Number
 from toppush.tables.columns import FORMS, WAYS, Columns
 from toppush.tables.dates import ORDERS
 
@@ -159,8 +159,14 @@ def _require_columns(columns: Columns) -> None:
             types |= {"boolean": bool, "keep_nan": bool}
             types |= dict.fromkeys(("fill", "low", "high"), (int, float))
             types |= dict.fromkeys(("of", "part", "order"), str) if isinstance(column, Date) else {}
+        if isinstance(column, Elapsed):
+            types |= {"since": str, "since_order": str}
         wrong = [name for name, kind in types.items() if not isinstance(vars(column)[name], kind)]
-        if isinstance(column, Date) and column.order not in ("", *ORDERS):
+        orders = {vars(column).get(name, "") for name in ("order", "since_order")}
+        since = column.since if isinstance(column, Elapsed) else None
+        if since is not None and since not in {each.source for each in columns.columns_}:
+            wrong.append("since")
+        if not orders <= {"", *ORDERS}:
             wrong.append("order")
         categories = vars(column).get("categories", [])
         if wrong or not all(isinstance(value, str) for value in categories):

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from toppush.system.reading import DataError
 from toppush.tables import arrow_values as arrow
-from toppush.tables.dates import PARTS, date_part
+from toppush.tables.dates import PARTS, date_part, days_between
 from toppush.tables.strings import NumberFormat
 from toppush.types import Array, Mask
 
@@ -112,6 +112,10 @@ class Number:
         """Whether it held one value in every row."""
         return self.low == self.high and not (self.had_missing and self.marks_missing)
 
+    def cells(self, rows: pa.RecordBatch | pa.Table) -> pa.Array:
+        """The cells of rows that it is read from."""
+        return arrow.whole(rows[self.source])
+
     def read(self, column: pa.Array, counts: Counts) -> ColumnData:
         """Values, with missing ones filled; infinite numbers are refused."""
         values, missing = self.floats(column), None
@@ -162,6 +166,25 @@ class Date(Number):
 
 
 @dataclass(frozen=True)
+class Elapsed(Date):
+    """Days from the date of another column to the date of its source."""
+
+    since: str = ""
+    since_order: str = ""
+
+    def cells(self, rows: pa.RecordBatch | pa.Table) -> pa.Array:
+        later, earlier = (arrow.whole(rows[name]) for name in (self.of, self.since))
+        days = days_between(
+            arrow.as_dates(self.since, earlier, self.since_order),
+            arrow.as_dates(self.of, later, self.order),
+        )
+        return pa.array(days, from_pandas=True)
+
+    def floats(self, column: pa.Array) -> Array:
+        return arrow.as_floats(self.name, column)
+
+
+@dataclass(frozen=True)
 class Category:
     """A column of categories."""
 
@@ -192,6 +215,10 @@ class Category:
     @property
     def constant(self) -> bool:
         return len(self.categories) == 1 and not self.had_missing
+
+    def cells(self, rows: pa.RecordBatch | pa.Table) -> pa.Array:
+        """The cells of rows that it is read from."""
+        return arrow.whole(rows[self.source])
 
     def read(self, column: pa.Array, counts: Counts) -> ColumnData:
         """Codes of the categories, -1 where unknown or missing."""

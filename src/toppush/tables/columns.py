@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self, TypeGuard
 
 import numpy as np
 import pyarrow as pa
@@ -28,8 +28,8 @@ from sklearn.utils.validation import check_is_fitted
 from toppush.system.errors import absent, each
 from toppush.system.reading import DataError
 from toppush.tables import arrow_values as arrow
-from toppush.tables.column_types import Category, Column, ColumnData, Counts, Date, Number
-from toppush.tables.dates import PARTS
+from toppush.tables.column_types import Category, Column, ColumnData, Counts, Date, Elapsed, Number
+from toppush.tables.dates import PARTS, date_pairs
 from toppush.tables.strings import MAX_CATEGORIES, format_of, refuse_unclear
 from toppush.tables.validation import SizeError
 from toppush.types import Array, Labels, Matrix
@@ -119,6 +119,7 @@ class Columns(TransformerMixin, BaseEstimator):
         counts, forced = Counts(), set(self.categorical)
         full = [name for name in table.column_names if table[name].null_count < len(table)]
         learned = each(lambda name: learn(name, table[name], name in forced, counts), full)
+        learned = _with_elapsed(learned, table, counts)
         keep_nan, coded = self.form != "filled", self.form == "codes"
         self.columns_ = [
             replace(column, coded=coded)
@@ -177,7 +178,7 @@ class Columns(TransformerMixin, BaseEstimator):
         """Each column of a batch; missing values and unknown categories are added to `counts`."""
         if gone := absent([column.source for column in self.columns_], batch.schema.names):
             raise DataError(f"the rows have no {gone}, which the model needs.")
-        data = each(lambda column: column.read(batch.column(column.source), counts), self.columns_)
+        data = each(lambda column: column.read(column.cells(batch), counts), self.columns_)
         self._refuse_missing(batch, counts)
         return data
 
@@ -321,6 +322,29 @@ def _learn_dates(
     ]
 
 
+def _with_elapsed(
+    learned: list[list[Column]], table: pa.Table, counts: Counts
+) -> list[list[Column]]:
+    """The learned columns with the days between dates, next to the parts of the later column."""
+    dates = [(place, first) for place, (first, *_) in enumerate(learned) if _varies(first)]
+    result = [list(columns) for columns in learned]
+    for (_, earlier), (place, later) in date_pairs(dates):
+        part = f"days since {earlier.source}"
+        blank = Elapsed(
+            f"{later.source} ({part})", 0.0, False, of=later.source, part=part, order=later.order,
+            since=earlier.source, since_order=earlier.order,
+        )  # fmt: skip
+        cells = blank.cells(table)
+        if cells.null_count < len(cells):
+            result[place].append(_learn_numbers(blank, pa.chunked_array([cells]), counts))
+    return result
+
+
+def _varies(column: Column) -> TypeGuard[Date]:
+    """Whether a column is the first part of dates that differ."""
+    return isinstance(column, Date) and not column.constant
+
+
 def _learn_numbers(blank: Number, column: pa.ChunkedArray, counts: Counts) -> Number:
     """The column with its fill value and its range."""
     values = blank.floats(arrow.whole(column))
@@ -389,7 +413,9 @@ def _merge_column(name: str, parts: Sequence[LearnedPart]) -> list[Column]:
     counts = [part.n_rows - part.n_missing(name) for part, _ in filled]
     has_empty = len(filled) < len(parts)
     asked = bool(filled) and name in filled[0][0].columns.categorical
-    alike = zip(*(columns for _, columns in filled), strict=True)
+    names = [{column.name for column in columns} for _, columns in filled]
+    shared = set.intersection(*names) if names else set()
+    alike = zip(*([c for c in columns if c.name in shared] for _, columns in filled), strict=True)
     return [_merge_alike(name, columns, counts, has_empty, asked) for columns in alike]
 
 

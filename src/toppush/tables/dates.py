@@ -1,14 +1,17 @@
 """Dates as numbers that a ranker can use, and strings of dates."""
 
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from datetime import UTC, datetime
+from itertools import combinations
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from toppush.types import Array
 
+T = TypeVar("T")
 Dates = NDArray[np.datetime64]
 DAY = np.timedelta64(1, "D")
 PARTS = ("days", "month", "day", "weekday", "hour")
@@ -62,6 +65,20 @@ def date_parts(values: Dates, *, hour: bool | None = None) -> tuple[tuple[str, .
     timed = bool((date_part(values, "hour") > 0.0).any()) if hour is None else hour
     names = tuple(part for part in PARTS if timed or part != "hour")
     return names, np.stack([date_part(values, part) for part in names], axis=1)
+
+
+MOST_PAIRED = 5
+"""Number of columns of dates up to which differences between them become columns."""
+
+
+def date_pairs(columns: Sequence[T]) -> list[tuple[T, T]]:
+    """Pairs of columns of dates whose difference is a column of its own; none if there are many."""
+    return list(combinations(columns, 2)) if len(columns) <= MOST_PAIRED else []
+
+
+def days_between(earlier: Dates, later: Dates) -> Array:
+    """Days from one date to another with fractions, NaN where one is missing."""
+    return date_part(later, "days") - date_part(earlier, "days")
 
 
 # ---- date strings

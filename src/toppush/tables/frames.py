@@ -19,7 +19,15 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import _safe_indexing
 
-from toppush.tables.dates import DAY, date_order, date_parts, look_like_dates, parse_date
+from toppush.tables.dates import (
+    DAY,
+    date_order,
+    date_pairs,
+    date_parts,
+    days_between,
+    look_like_dates,
+    parse_date,
+)
 from toppush.tables.ids import all_differ, are_ids
 from toppush.tables.strings import (
     PERCENT,
@@ -36,6 +44,8 @@ CATEGORIES = ("category", "categorical", "enum", "dictionary")
 STRINGS = ("object", "str", "utf8", "string", "large_string", "<u", "unicode")
 """How the names of types begin whose columns hold categories unless all values are numbers."""
 DATES = ("date", "timestamp", "period")
+SINCE = "since "
+"""How the part of a date begins that is the days since the date of another column."""
 INTEGERS = ("int", "uint")
 SHOWN = 3
 """Values or columns that a warning names."""
@@ -213,6 +223,8 @@ class FrameSummary:
             n: list(date_parts(_as_dates(np.array(self.open[n], object), self.names[n], order))[0])
             for n, order in orders.items()
         }
+        for earlier, later in date_pairs(sorted(dates)):
+            dates[later] = [*dates[later], f"{SINCE}{earlier}"]
         return FrameColumns(
             len(self.names),
             dict(sorted(categories.items())),
@@ -336,7 +348,8 @@ class FrameColumns:
     """Number of a column -> its categories, in the order of their codes; [] for an id."""
     formats: Formats = field(default_factory=dict)
     dates: dict[int, list[str]] = field(default_factory=dict)
-    """Number of a column -> the parts that stand for it."""
+    """Number of a column -> the parts that stand for it, among them the days since the dates of
+    other columns, such as "since 2"."""
 
     @classmethod
     def of(cls, X: Any, categorical_features: Any, *, read_dates: bool = True) -> "FrameColumns":
@@ -382,14 +395,21 @@ class FrameColumns:
         """Rows of a table as float64: codes of categories, parts of dates, NaN if missing."""
         table = Table(X)
         parts: list[Array] = []
-        for number, name in enumerate(table.names):
-            if number in self.dates:
-                hour, (order, *_) = "hour" in self.dates[number], self.formats.get(number, [""])
-                dates = _as_dates(table.column(number), name, order)
-                parts.extend(date_parts(dates, hour=hour)[1].T)
-            else:
+        dates = {number: self._dates(table, number) for number in self.dates}
+        for number in range(len(table.names)):
+            if number not in dates:
                 parts.append(self._column(table, number))
+                continue
+            names = self.dates[number]
+            parts.extend(date_parts(dates[number], hour="hour" in names)[1].T)
+            others = [int(name.removeprefix(SINCE)) for name in names if name.startswith(SINCE)]
+            parts.extend(days_between(dates[other], dates[number]) for other in others)
         return np.column_stack(parts)
+
+    def _dates(self, table: Table, number: int) -> NDArray[np.datetime64]:
+        """A column of dates."""
+        order, *_ = self.formats.get(number, [""])
+        return _as_dates(table.column(number), table.names[number], order)
 
     def _column(self, table: Table, number: int) -> Array:
         """A column of numbers or categories as float64."""
