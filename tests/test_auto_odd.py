@@ -93,7 +93,7 @@ def test_missing_values_in_sparse_rows_are_for_trees_alone():
     ranker = TopRanker([*QUICK, "linear", "boosted"]).fit(X, y)
     assert set(ranker.left_out_) == {"logistic", "linear", "forest"}
     assert np.isfinite(ranker.decision_function(X)).all()
-    trees = {"boosted", "trees", "small_trees", "shallow_trees"}
+    trees = {"boosted", "trees", "small_trees", "shallow_trees", "target_trees"}
     assert {name for name in MEMBERS if MEMBERS[name].sparse_missing} == trees
 
 

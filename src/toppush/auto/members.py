@@ -55,7 +55,8 @@ class Effort:
 
 
 QUICK = ("logistic", "boosted", "small_trees", "forest")
-NORMAL = ("logistic", "linear", "boosted", "trees", "small_trees", "shallow_trees", "forest")
+BOOSTED = ("boosted", "trees", "small_trees", "shallow_trees", "target_trees")
+NORMAL = ("logistic", "linear", *BOOSTED, "forest")
 EFFORTS = {
     "quick": Effort(QUICK, 3, 1, 400_000, (12, 60)),
     "normal": Effort(NORMAL, 4, 1, 4_000_000, (48, 200)),
@@ -263,6 +264,8 @@ ALL_ROWS: dict[str, Any] = {
     "category_encoding": "smoothed",
 }
 """Settings of boosted trees that are grown on all rows and columns."""
+TARGET = ALL_ROWS | {"category_encoding": "target"}
+"""The same with target statistics of categories."""
 
 
 def _trees(data: FitData, loss: str, **settings: Any) -> TopPushTrees:
@@ -301,6 +304,10 @@ def _refused_by_net(data: FitData) -> str | None:
     return "it does not take missing values" if missing else None
 
 
+def _without_categories(data: FitData) -> str | None:
+    return None if any(data.columns.categories.values()) else "no column holds categories"
+
+
 MEMBERS: dict[str, Member] = {
     "logistic": Member(
         lambda data: _linear(data, "logistic"), cross_fits=True, sparse_missing=False
@@ -321,6 +328,12 @@ MEMBERS: dict[str, Member] = {
     ),
     "shallow_trees": Member(
         lambda data: _trees(data, "pairwise", n_leaves=4, **ALL_ROWS), "lightgbm", cross_fits=True
+    ),
+    "target_trees": Member(
+        lambda data: _trees(data, "pairwise", n_leaves=15, learning_rate=0.05, **TARGET),
+        "lightgbm",
+        cross_fits=True,
+        refuses=_without_categories,
     ),
     "forest": Member(_forest, cross_fits=True, sparse_missing=False, most_columns=MANY_COLUMNS),
     "additive": Member(_additive, sparse_missing=False, most_columns=MANY_COLUMNS),

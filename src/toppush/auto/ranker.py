@@ -81,7 +81,8 @@ class TopRanker(CrossFitted):
         Names, estimators of scikit-learn, or pairs of a name and an estimator. Names are
         "logistic" (regression on columns or curves), "linear" (`TopPush`, likewise), "boosted"
         (LightGBM's log loss), "trees" (`TopPushTrees`), "small_trees" and "shallow_trees" (the
-        same with 15 and 4 leaves, grown on all rows and columns), "forest", "additive" and "net".
+        same with 15 and 4 leaves, grown on all rows and columns), "target_trees" (with target
+        statistics of categories), "forest", "additive" and "net".
         Estimators of your own take X as it is passed to `fit`; a warning reports those
         that explanations, model files and ONNX do not support. By default chosen by `effort`.
     effort : {"quick", "normal", "thorough"}, default="normal"

@@ -1,12 +1,13 @@
 """Boosted trees with a pairwise loss at the top, as a cross-fitted ensemble."""
 
+from collections.abc import Callable
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import _fit_context
-from sklearn.utils import check_array, check_random_state, check_X_y
+from sklearn.utils import check_array, check_random_state, check_X_y, gen_batches
 from sklearn.utils._param_validation import Interval, RealNotInt, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -26,6 +27,13 @@ from toppush.models.boosting import (
     others_than,
 )
 from toppush.models.cross_fitted import CrossFitted
+from toppush.models.target_statistics import (
+    Tables,
+    by_source,
+    encoded,
+    encoded_for_training,
+    learn_tables,
+)
 from toppush.problem.objective import count_top
 from toppush.system.threads import in_threads
 from toppush.tables.frames import FROM_DTYPE, Categories, Formats, FrameColumns, Table
@@ -38,6 +46,8 @@ READING: dict[str, Any] = {
     "ensure_all_finite": "allow-nan",
 }
 """How rows of numbers are validated."""
+PART_NUMBERS = 1 << 22
+"""Values of encoded rows that are in memory at a time, 32 MiB."""
 
 
 class TopPushTrees(CrossFitted):
@@ -68,9 +78,11 @@ class TopPushTrees(CrossFitted):
         Share of the columns that a split is chosen from.
     min_child_samples : int, default=5
         Minimum number of rows of a leaf.
-    category_encoding : {"native", "smoothed"}, default="native"
+    category_encoding : {"native", "smoothed", "target"}, default="native"
         How categories are split: by LightGBM with its default regularisation, or with a stronger
-        one (max_cat_to_onehot=8, cat_smooth=50, cat_l2=20, min_data_per_group=20).
+        one (max_cat_to_onehot=8, cat_smooth=50, cat_l2=20, min_data_per_group=20); or by their
+        smoothed share of positives and by the logarithm of their count. Shares of a row's category
+        never contain its own label.
     categorical_features : "from_dtype", None or list, default="from_dtype"
         Categorical columns: by their type in a data frame (strings or categories), or by position,
         name or mask. Categories that a fit did not see count as missing.
@@ -111,6 +123,10 @@ class TopPushTrees(CrossFitted):
         they use all.
     categories_ : dict
         Position of a column -> its categories.
+    category_statistics_ : dict
+        With `category_encoding="target"`, position of a categorical column -> array of shape
+        (1 + n_folds, n_categories + 1): log(1 + count) of each category, and its share of positives
+        for the members of each fold; last for missing and unknown categories. Else empty.
     formats_ : dict
         Position of a column of numbers in strings -> its decimal mark and its unit.
     classes_ : array of shape (2,)
@@ -142,7 +158,7 @@ class TopPushTrees(CrossFitted):
         "subsample": [Interval(Real, 0, 1, closed="right")],
         "colsample_bynode": [Interval(Real, 0, 1, closed="right")],
         "min_child_samples": [Interval(Integral, 1, None, closed="left")],
-        "category_encoding": [StrOptions({"native", "smoothed"})],
+        "category_encoding": [StrOptions({"native", "smoothed", "target"})],
         "categorical_features": [StrOptions({FROM_DTYPE}), "array-like", None],
         "cv": ["cv_object"],
         "n_jobs": [Interval(Integral, 1, None, closed="left"), None],
@@ -153,6 +169,7 @@ class TopPushTrees(CrossFitted):
 
     texts_: list[str]
     categories_: Categories
+    category_statistics_: Tables
     formats_: Formats
     columns_: Where | None
 
@@ -221,15 +238,18 @@ class TopPushTrees(CrossFitted):
 
     def _score(self, X: Matrix) -> Array:
         scores = np.zeros(X.shape[0])
-        for booster in self._models():
-            scores += self._raw_scores(booster, X)
+        for place, booster in enumerate(self._models()):
+            scores += self._raw_scores(booster, place, X)
         return scores / len(self.texts_)
 
     def _contributions(self, X: Matrix) -> Array:
         """By TreeSHAP."""
         added, n_jobs = np.zeros((X.shape[0], X.shape[1] + 1)), self._threads()
-        for booster in self._models():
-            added += dense(booster.predict(X, pred_contrib=True, num_threads=n_jobs))
+        for place, booster in enumerate(self._models()):
+            rows = self._encoded(X, place)
+            parts = dense(booster.predict(rows, pred_contrib=True, num_threads=n_jobs))
+            added[:, :-1] += by_source(parts[:, :-1], self.category_statistics_)
+            added[:, -1] += parts[:, -1]
         added /= len(self.texts_)
         return np.column_stack([self._of_all(added[:, :-1]), added[:, -1:]])
 
@@ -237,9 +257,9 @@ class TopPushTrees(CrossFitted):
     def feature_importances_(self) -> Array:
         """Share of each column in the total gain of all splits."""
         check_is_fitted(self)
-        gains = sum(booster.feature_importance("gain") for booster in self._models())
-        total = float(np.sum(gains))
-        return self._of_all(np.asarray(gains / total if total > 0 else gains))
+        gains = np.sum([each.feature_importance("gain") for each in self._models()], axis=0)
+        gains = by_source(gains, self.category_statistics_)
+        return self._of_all(gains / (float(np.sum(gains)) or 1.0))
 
     def _read_training(self, X: Matrix, y: Labels) -> tuple[Matrix, NDArray[Any]]:
         """The rows as numbers; learns categories and number formats."""
@@ -295,15 +315,15 @@ class TopPushTrees(CrossFitted):
             self.top, self.loss, self.n_leaves, self.learning_rate, self.max_rounds,
             self.subsample, self.colsample_bynode, self.min_child_samples, self.category_encoding,
         )  # fmt: skip
-        rows = TrainingBins(X, positive, weight, sorted(self.categories_), growth)
+        bins = self._bins(X, positive, weight, folds, rng, growth)
         line = GrowthLine(self.n_members) if self.verbose else None
         at_once = min(self._threads(), self.n_members)
         n_jobs = max(1, self._threads() // at_once)
 
         def train(number: int) -> BoostedMember:
             after_round = (lambda: None) if line is None else line.round
-            fold = folds[number % len(folds)]
-            member = grow(rows, growth, fold, seeds[number], n_jobs, after_round)
+            place = number % len(folds)
+            member = grow(bins(place), growth, folds[place], seeds[number], n_jobs, after_round)
             if line is not None:
                 line.done()
             return member
@@ -312,6 +332,33 @@ class TopPushTrees(CrossFitted):
         if line is not None:
             line.close()
         return members
+
+    def _bins(
+        self,
+        X: Matrix,
+        positive: Mask,
+        weight: Array | None,
+        folds: Folds,
+        rng: np.random.RandomState,
+        growth: Growth,
+    ) -> Callable[[int], TrainingBins]:
+        """The rows in bins for each fold; shared unless categories are encoded for each fold."""
+        self.category_statistics_ = {}
+        if not self.categories_ or self.category_encoding != "target":
+            rows = TrainingBins(X, positive, weight, sorted(self.categories_), growth)
+            return lambda place: rows
+        used = folds[: self.n_members]
+        tables = learn_tables(X, self.categories_, positive, weight, used)
+        seeds = rng.randint(2**31 - 1, size=len(used)).tolist()
+        self.category_statistics_ = tables
+
+        def bins(place: int) -> TrainingBins:
+            known = encoded_for_training(
+                X, tables, place, folds[place][0], positive, weight, seeds[place]
+            )
+            return TrainingBins(known, positive, weight, [], growth)
+
+        return bins
 
     def _keep_members(
         self, members: list[BoostedMember], X: Matrix, again: list[Where]
@@ -334,18 +381,32 @@ class TopPushTrees(CrossFitted):
             held, other = member.held, again[place % len(again)]
             by_others = member.n_trees_at(choose(others_than(place, members)))
             n_trees = self.n_rounds_[place]
-            chosen.append((held, self._raw_scores(booster, X[held], by_others)))
-            final.append((held, self._raw_scores(booster, X[held], n_trees)))
-            second.append((other, self._raw_scores(booster, X[other], n_trees)))
+            chosen.append((held, self._raw_scores(booster, place, X[held], by_others)))
+            final.append((held, self._raw_scores(booster, place, X[held], n_trees)))
+            second.append((other, self._raw_scores(booster, place, X[other], n_trees)))
         n_models = n_averaged([member.held for member in members])
         return FoldScores.of(chosen, final, second, X.shape[0], n_models)
 
-    def _raw_scores(self, booster: Any, rows: Matrix, n_trees: int = -1) -> Array:
+    def _raw_scores(self, booster: Any, place: int, X: Matrix, n_trees: int = -1) -> Array:
         """Scores by the first trees of a member; by all if -1."""
-        scores: Array = booster.predict(
-            rows, raw_score=True, num_iteration=n_trees, num_threads=self._threads()
-        )
+
+        def predict(rows: Matrix) -> Any:
+            n_jobs = self._threads()
+            return booster.predict(rows, raw_score=True, num_iteration=n_trees, num_threads=n_jobs)
+
+        if not self.category_statistics_:
+            return np.asarray(predict(X))
+        scores = np.empty(len(X))
+        for part in gen_batches(len(X), 1 + PART_NUMBERS // X.shape[1]):
+            scores[part] = predict(self._encoded(X[part], place))
         return scores
+
+    def _encoded(self, X: Matrix, place: int) -> Matrix:
+        """Rows as a member takes them."""
+        if not (tables := self.category_statistics_):
+            return X
+        n_folds = len(next(iter(tables.values()))) - 1
+        return encoded(X, tables, place % n_folds)
 
     def _threads(self) -> int:
         return default_threads() if self.n_jobs is None else self.n_jobs

@@ -15,6 +15,7 @@ from toppush.models.lightgbm_text import (
     Ensemble,
     Tree,
 )
+from toppush.models.target_statistics import sources
 from toppush.modeltypes.additive import BaseModelType
 from toppush.modeltypes.base import (
     About,
@@ -89,12 +90,17 @@ class Trees(ModelType):
     def restore(self, ranker: Any, about: About) -> None:
         super().restore(ranker, about)
         ranker.texts_ = [_text(array) for array in ranker.texts_]
+        _require_statistics(ranker)
         ensembles(ranker)
 
     def add_to_graph(self, graph: "Graph", model: "Model") -> str:
         ranker: Any = model.ranker
-        members = ensembles(ranker)
-        rows, sets = _inputs(graph, model.columns, members, ranker)
+        if ranker.category_statistics_:
+            rows, members = _encoded_inputs(graph, model.columns, ranker)
+            sets = Sets()
+        else:
+            members = ensembles(ranker)
+            rows, sets = _inputs(graph, model.columns, members, ranker)
         attributes = _attributes(graph, members, sets)
         return graph.mean_of_trees(rows, attributes, len(members), float(ranker.threshold_))
 
@@ -165,28 +171,57 @@ def _text(array: Any) -> str:
 
 def ensembles(ranker: Any) -> list[Ensemble]:
     """The members of a ranker, checked to use its columns, with features as column numbers."""
-    members = [lightgbm_text.parsed(lightgbm_text.trimmed(text)) for text in ranker.texts_]
     columns = _member_columns(ranker)
-    if not members or any(member.n_features != len(columns) for member in members):
-        raise ModelError(f"its trees are not of {len(columns)} columns.")
-    return [
-        Ensemble(
-            ranker.n_features_in_,
-            [tree._replace(feature=columns[tree.feature]) for tree in member.trees],
-        )
-        for member in members
-    ]
+    members = _members(ranker, len(columns))
+    return [_renumbered(member, ranker.n_features_in_, columns) for member in members]
+
+
+def _members(ranker: Any, n_features: int) -> list[Ensemble]:
+    """The members of a ranker, checked to use so many features."""
+    members = [lightgbm_text.parsed(lightgbm_text.trimmed(text)) for text in ranker.texts_]
+    if not members or any(member.n_features != n_features for member in members):
+        raise ModelError(f"its trees are not of {n_features} columns.")
+    if ranker.category_statistics_ and _sets(members):
+        raise ModelError("its trees split by categories, which are encoded as statistics.")
+    return members
+
+
+def _renumbered(member: Ensemble, width: int, places: Where) -> Ensemble:
+    """A member whose features are columns of rows that are `width` wide."""
+    trees = [tree._replace(feature=places[tree.feature]) for tree in member.trees]
+    return Ensemble(width, trees)
 
 
 def _member_columns(ranker: Any) -> Where:
-    """Numbers of the columns that the members were fitted to, ascending."""
+    """Number of the column that each feature of the members is made of."""
     width, columns = ranker.n_features_in_, ranker.columns_
     if columns is None:
-        return np.arange(width)
+        return sources(width, ranker.category_statistics_)
     is_list = isinstance(columns, np.ndarray) and columns.ndim == 1 and columns.dtype.kind == "i"
     if not is_list or (np.diff(columns, prepend=-1, append=width) <= 0).any():
         raise ModelError("its trees name columns that are not there.")
     return np.asarray(columns)
+
+
+def _require_statistics(ranker: Any) -> None:
+    """Refuse target statistics that are not finite numbers of every category."""
+    tables = ranker.category_statistics_
+    if not isinstance(tables, dict):
+        raise ModelError("its category_statistics_ are not described as they should be.")
+    if not tables:
+        return
+    n_categories = {column: len(known) for column, known in ranker.categories_.items()}
+    if list(tables) != sorted(n_categories) or ranker.columns_ is not None:
+        raise ModelError("its category_statistics_ are of other columns than its categories_.")
+    if not all(type(column) is int and 0 <= column < ranker.n_features_in_ for column in tables):
+        raise ModelError("its category_statistics_ are of columns that are not there.")
+    n_folds = len(next(iter(tables.values()))) - 1
+    for column, table in tables.items():
+        is_float = isinstance(table, np.ndarray) and table.dtype == np.float64
+        if not is_float or table.shape != (1 + n_folds, n_categories[column] + 1) or n_folds < 1:
+            raise ModelError(f"its category_statistics_ of column {column} have another shape.")
+        if not np.isfinite(table).all():
+            raise ModelError(f"its category_statistics_ of column {column} are not finite.")
 
 
 def missing_left(tree: Tree) -> Mask:
@@ -230,6 +265,43 @@ def _inputs(
             in_sets.append(graph.picked(_memberships(column, codes, own), code))
             sets |= {key: width + len(sets) + place for place, key in enumerate(own)}
     return graph.apply("Concat", *numbers, *in_sets, axis=1), sets
+
+
+def _encoded_inputs(
+    graph: "Graph", columns: Columns | None, ranker: Any
+) -> tuple[str, list[Ensemble]]:
+    """Numbers, and the target statistics of categories for all members; with the members."""
+    if columns is None:
+        raise ModelError("ONNX export of trees knows categories of tables alone.")
+    tables = ranker.category_statistics_
+    parts: list[tuple[str, int]] = []
+    places = []
+    for number, column in enumerate(columns.columns_):
+        places.append(sum(width for _, width in parts))
+        if isinstance(column, Number):
+            parts.append((graph.number(column)[0], 1))
+            continue
+        table = _by_code(column, ranker.categories_[number], tables[number])
+        parts.append((graph.picked(table.T, graph.category(column)[0]), len(table)))
+    rows = graph.apply("Concat", *(name for name, _ in parts), axis=1)
+    first, width = np.array(places), sum(width for _, width in parts)
+    features = np.concatenate([first, first[list(tables)]])  # the counts come first
+    is_share = np.isin(np.arange(len(features)), list(tables))
+    n_folds = len(next(iter(tables.values()))) - 1
+    return rows, [
+        _renumbered(member, width, features + is_share * (1 + place % n_folds))
+        for place, member in enumerate(_members(ranker, len(features)))
+    ]
+
+
+def _by_code(column: Category, known: list[Any], table: Array) -> Array:
+    """Statistics by the codes of a column of a table, the last for unknown categories.
+
+    `known` are the codes that the ranker's own categories stand for.
+    """
+    by_code = np.repeat(table[:, -1:], len(column.categories) + 1, axis=1)
+    by_code[:, [int(code) for code in known]] = table[:, :-1]
+    return by_code
 
 
 def _memberships(column: Category, codes: list[int], sets: list[tuple[int, bytes]]) -> Array:
