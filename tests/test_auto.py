@@ -561,3 +561,25 @@ def test_few_positives_are_reported_with_the_interval(n_positives):
         assert f"{n_positives} positives" in told[0]
         for name in ("", "_low", "_high"):
             assert f"{row['average_precision' + name]:.3f}" in told[0]
+
+
+def drifting(n_rows, seed=0):
+    """Rows in the order of time; which of 20 columns tells the class changes over time."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n_rows, 20))
+    y = rng.random(n_rows) < 0.3
+    at = np.arange(n_rows) * 20 // n_rows
+    X[np.arange(n_rows), at] += 3.0 * y
+    return np.column_stack([X, np.arange(n_rows)]), y
+
+
+@pytest.mark.filterwarnings("error")
+def test_rows_that_change_over_time_are_reported():
+    pytest.importorskip("lightgbm")
+    X, y = drifting(1500)
+    later = [(np.arange(n), np.arange(n, n + 300)) for n in (600, 900, 1200)]
+    with pytest.warns(UserWarning, match="change over time"):
+        TopRanker(["boosted"], cv=later).fit(X, y)
+    stable = np.random.default_rng(1).permutation(len(y))
+    TopRanker(["boosted"], cv=later).fit(X[stable], y[stable])
+    TopRanker(["boosted"]).fit(X, y)

@@ -199,7 +199,7 @@ def test_members_that_cannot_be(asked, said):
 
 
 def test_members_of_the_first_round_that_are_used_are_not_left_out(monkeypatch):
-    monkeypatch.setattr(schedule, "FIRST_ROWS", 50)
+    monkeypatch.setattr(schedule, "FIRST_ROWS_IN_TIME", 50)
     ranker = quick(seconds=1e-9).fit(*made())
     assert set(ranker.members_) | set(ranker.left_out_) == set(QUICK)
     assert not set(ranker.members_) & set(ranker.left_out_)

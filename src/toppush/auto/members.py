@@ -52,15 +52,17 @@ class Effort:
     """Rows of all trees of a forest together; within limits."""
     forest_trees: tuple[int, int]
     """Minimum and maximum number of trees of a forest."""
+    n_kept: int
+    """Members that are fitted to all rows however many there are, if they have a weight."""
 
 
 QUICK = ("logistic", "boosted", "small_trees", "forest")
 BOOSTED = ("boosted", "trees", "small_trees", "shallow_trees", "target_trees")
 NORMAL = ("logistic", "linear", *BOOSTED, "forest")
 EFFORTS = {
-    "quick": Effort(QUICK, 3, 1, 400_000, (12, 60)),
-    "normal": Effort(NORMAL, 4, 1, 4_000_000, (48, 200)),
-    "thorough": Effort((*NORMAL, "additive", "net"), 5, 2, 20_000_000, (100, 400)),
+    "quick": Effort(QUICK, 3, 1, 400_000, (12, 60), 2),
+    "normal": Effort(NORMAL, 4, 1, 4_000_000, (48, 200), 3),
+    "thorough": Effort((*NORMAL, "additive", "net"), 5, 2, 20_000_000, (100, 400), 5),
 }
 
 
@@ -126,6 +128,8 @@ class FittedMember:
     second: Array | None = None
     """Scores of a few rows by a second fold model, NaN for others, if fold models are averaged;
     None if one fit scores new rows."""
+    shuffled: Array | None = None
+    """Out-of-fold scores by shuffled folds, where folds by time make a second fit necessary."""
     seconds: float = 0.0
     n_rows: int = 0
 
@@ -196,7 +200,8 @@ class Member:
         final = _fit(self.make(replace(data, folds=shuffled)), data.numbers, data)
         scale = final.out_of_fold_
         second = None if second is None else on_scale_of(second, unseen, scale)
-        return FittedMember(final, on_scale_of(unseen, unseen, scale), self.raw, second)
+        unseen = on_scale_of(unseen, unseen, scale)
+        return FittedMember(final, unseen, self.raw, second, scale)
 
     def _fitted(self, data: FitData) -> FittedMember:
         """A fit to all rows, and one for each fold whose scores are standardised.

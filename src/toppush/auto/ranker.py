@@ -30,7 +30,7 @@ from toppush.explain.columns import ColumnContributions
 from toppush.folds.scores import FoldScores, n_averaged, narrowed
 from toppush.folds.splits import groups_of, shared_folds, within
 from toppush.matrices import for_engine
-from toppush.metrics.cautions import few_positives, warn_of_perfect
+from toppush.metrics.cautions import few_positives, later_rows_caution, warn_of_perfect
 from toppush.metrics.scoring import scores_of
 from toppush.models.base import LABEL, refuse_elsewhere, unchanged_on_failure
 from toppush.models.cross_fitted import READING, TOP, CrossFitted
@@ -224,6 +224,7 @@ class TopRanker(CrossFitted):
             fitted, where = schedule.run(data)
             used = data if len(where) == data.n_rows else data.part(where)
             self._combine(fitted, used, counted[where], n_rows)
+            self._warn_if_later_rows_differ(fitted, used)
             self.left_out_ = schedule.left_out
             schedule.close(self.weights_)
             self._warn_if_behind()
@@ -405,9 +406,24 @@ class TopRanker(CrossFitted):
         self.scales_ = {name: float(scales[place]) for place, name in chosen}
         self.raw_ = [name for _, name in chosen if fitted[name].raw]
         none = np.empty(0)
-        light = {n: replace(each, out_of_fold=none, second=None) for n, each in fitted.items()}
+        light = {
+            name: replace(member, out_of_fold=none, second=None, shuffled=None)
+            for name, member in fitted.items()
+        }
         self._board = Leaderboard(light, weights, scores, folds, self.scoring, seed, combined)
         self._rows_of_board = None
+
+    def _warn_if_later_rows_differ(self, fitted: dict[str, FittedMember], data: FitData) -> None:
+        """Warn if folds by time have a far lower average precision than shuffled folds."""
+        members = [n for n in self.members_ if fitted[n].shuffled is not None]
+        if not members or data.weight is not None:
+            return
+        weights = np.array([self.weights_[name] / self.scales_[name] for name in members])
+        later = weights @ np.array([fitted[name].out_of_fold for name in members])
+        shuffled = weights @ np.array([fitted[name].shuffled for name in members])
+        known = ~np.isnan(later)
+        if why := later_rows_caution(data.positive[known], later[known], shuffled[known]):
+            warnings.warn(why, UserWarning, stacklevel=3)
 
     def _warn_if_behind(self) -> None:
         """Warn if a member ranks significantly better than the combination."""

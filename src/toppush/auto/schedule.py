@@ -1,7 +1,7 @@
-"""The order of fits: all members on some of the rows, then the useful ones on all rows.
+"""The order of fits: successive halving, from all members on some rows to a few on all rows.
 
-The time limit is checked before each member. When it is over, the fitted ones are combined; an
-interrupt ends the fit without a result.
+The time limit is checked before each member. When it is over, the members fitted to the most rows
+are combined; an interrupt ends the fit without a result.
 """
 
 import time
@@ -20,8 +20,10 @@ from toppush.models.base import DegenerateWarning
 from toppush.models.progress import Line
 from toppush.types import Array, Mask, Where
 
-FIRST_ROWS, WORTH = 8_000, 6.0
-"""Rows of the first round, and the ratio of all rows to them from which there is such a round."""
+FIRST_ROWS, FIRST_ROWS_IN_TIME = 8_000, 1_000
+"""Minimum number of rows of the first round, without and with a time limit."""
+GROWTH = 6.0
+"""Ratio of the rows of a round to those of the round before."""
 SLOWER = 1.3
 """Factor by which a fit may take longer than in proportion to its rows."""
 
@@ -39,7 +41,7 @@ class Schedule:
     _began: float = field(default_factory=lambda: time.perf_counter())
 
     def run(self, data: FitData) -> tuple[dict[str, FittedMember], Where]:
-        """Fit to some rows, drop members without a weight there, and fit the others to all rows.
+        """Fit members in rounds of more and more rows, dropping about half after each.
 
         Returns the fitted members and the rows that they were fitted to: some, if time was short.
         """
@@ -48,22 +50,32 @@ class Schedule:
                 self.left_out[name] = why
         names = [name for name in self.members if name not in self.left_out]
         self._require_some(names)
-        first: dict[str, FittedMember] = {}
-        some = some_rows(data.positive, FIRST_ROWS)
-        enough = data.on_dask is None and data.n_rows >= WORTH * FIRST_ROWS
-        if enough and len(names) > 1:
-            part = data.part(some)
-            first = self._fit_each(names, part, {})
-            names = self._useful(first, part)
-        scale = SLOWER * data.n_rows / len(some)
-        expected = {name: scale * fitted.seconds for name, fitted in first.items()}
-        names = sorted(names, key=lambda name: expected.get(name, 0.0))
-        if fitted := self._fit_each(names, data, expected):
-            return fitted, np.arange(data.n_rows)
-        self._require_some(list(first))
-        for name in first:
+        fitted: dict[str, FittedMember] = {}
+        where: Where = np.arange(data.n_rows)
+        for rows in self._rounds(data):
+            part = data if len(rows) == data.n_rows else data.part(rows)
+            scale = SLOWER * len(rows) / len(where)
+            expected = {name: scale * fitted[name].seconds for name in names if name in fitted}
+            names = sorted(names, key=lambda name: expected.get(name, 0.0))
+            if not (more := self._fit_each(names, part, expected)):
+                break
+            fitted, where = more, rows
+            if len(rows) < data.n_rows:
+                names = self._useful(fitted, part)
+        self._require_some(list(fitted))
+        for name in fitted:
             self.left_out.pop(name, None)
-        return first, some
+        return fitted, where
+
+    def _rounds(self, data: FitData) -> list[Where]:
+        """The rows of each round; the last has all."""
+        least = FIRST_ROWS if self.seconds is None else FIRST_ROWS_IN_TIME
+        rounds: list[Where] = [np.arange(data.n_rows)]
+        n_rows = data.n_rows / GROWTH
+        while data.on_dask is None and len(self.members) > 1 and n_rows >= least:
+            rounds.insert(0, some_rows(data.positive, int(n_rows)))
+            n_rows /= GROWTH
+        return rounds
 
     def close(self, weights: dict[str, float]) -> None:
         """Show the final state."""
@@ -119,14 +131,14 @@ class Schedule:
             text += f"  about {seconds / place * (total - place):.0f} s left"
         self.line.write(text)
 
-    def _useful(self, first: dict[str, FittedMember], some: FitData) -> list[str]:
-        """Members with a weight in the combination of the first round."""
-        if not first:
-            return []
-        scores, _, _ = standardised(first, some)
+    def _useful(self, fitted: dict[str, FittedMember], some: FitData) -> list[str]:
+        """About half of the members of a round: those with the greatest weights."""
+        scores, _, _ = standardised(fitted, some)
         weights = choose_weights(scores, self.scoring, some.seed)
-        kept = [name for name, weight in zip(first, weights, strict=True) if weight > 0.0]
-        for name in first:
+        weight = dict(zip(fitted, weights, strict=True))
+        most = max(some.effort.n_kept, (len(fitted) + 1) // 2)
+        kept = [name for name in sorted(weight, key=weight.__getitem__)[-most:] if weight[name]]
+        for name in fitted:
             if name not in kept:
                 self.left_out[name] = f"behind on {some.n_rows:,} rows"
         return kept

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from toppush.metrics import bootstrap
+from toppush.metrics.paired import side_by_side
 from toppush.metrics.ranking import average_precision
 from toppush.types import Array, Mask
 
@@ -15,6 +16,8 @@ estimated from 30 positives is up to 36 points wide (1.96 sqrt(.25 / 30) to eith
 positives 88 points."""
 PERFECT = 0.9995
 """Average precision that is printed as 1.000."""
+FAR_BELOW = 0.8
+"""Ratio of the average precision by time to that of shuffled folds, below which is a caution."""
 AP = "average_precision"
 DRAWS = 200
 """Of the intervals; on many rows they take a second for each ranking."""
@@ -65,6 +68,29 @@ def few_positives(positive: Mask, scores: Array | None = None) -> str | None:
         f"{len(positive):,} rows, and at least {FEW} are needed.{_precision(positive, scores)} "
         "Collect more positives, or check every use of this ranking against labelled rows that it "
         "was not trained on."
+    )
+
+
+def later_rows_caution(positive: Mask, later: Array, shuffled: Array) -> str | None:
+    """What to expect if rows are ranked far worse by models of earlier rows than of any rows.
+
+    Parameters
+    ----------
+    positive : array of bool
+    later, shuffled : array of float
+        Scores of the same rows by fits to earlier rows, and by fits to any other rows.
+    """
+    if not positive.any() or positive.all():
+        return None
+    scores = {"later": later, "shuffled": shuffled}
+    both = side_by_side(positive, scores, {AP: bootstrap.metric_at(AP)}, draws=DRAWS)
+    value, other = (float(average_precision(positive, each)) for each in scores.values())
+    if value > FAR_BELOW * other or both.difference("later", "shuffled", AP).high >= 0.0:
+        return None
+    return (
+        f"fits to earlier rows rank worse (average precision {value:.3f}) than fits to rows of all "
+        f"times ({other:.3f}), so the data change over time. Expect the lower figure for later "
+        "rows, fit again often, and look for columns whose meaning changes."
     )
 
 
