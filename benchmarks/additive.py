@@ -31,23 +31,22 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, MaxAbsScaler
 
 from benchmarks.common import save, saved, show
-from benchmarks.data import DATA, load
-from reproduce import datasets
+from benchmarks.data import RAW_TABLES, load, load_frame
 from toppush import TopPushAdditive, TopPushCV, metrics
 from toppush.models.curves import Curves
 
 NAME = "additive"
 KEY = ["data", "rows", "seed", "method"]
 MEASURES = ["AP", "Pos@Top", "recall before 10", "precision of 1000", "CPU seconds"]
-SETS = ["diabetes", "spambase", "mammography", "a9a", *datasets.RAW_TABLES]
+SETS = ["diabetes", "spambase", "mammography", "a9a", *RAW_TABLES]
 
 
 def read(name):
     """Rows as a dense array, and labels."""
-    if name not in datasets.RAW_TABLES:
+    if name not in RAW_TABLES:
         X, y = load(name)
         return X.toarray(), y
-    table, y = datasets.load_frame(name, DATA)
+    table, y = load_frame(name)
     return pd.get_dummies(table).to_numpy(float), y
 
 

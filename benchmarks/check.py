@@ -19,8 +19,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks import common
-from benchmarks.data import DATA
-from reproduce import datasets
+from benchmarks.data import RAW_TABLES, load_frame
 from toppush import files
 
 MOST_TRAIN, SIZES = 10_000, (1_000, 5_000)
@@ -68,7 +67,7 @@ CHANGES = {
 
 def loaded(name):
     """A table with a column "label" of 0 and 1."""
-    table, y = datasets.load_frame(name, DATA)
+    table, y = load_frame(name)
     texts = table.select_dtypes("category")
     return table.astype(dict.fromkeys(texts, object)).assign(label=y.astype(int))
 
@@ -105,7 +104,7 @@ def main():
     warnings.simplefilter("ignore")
     found = {}
     with tempfile.TemporaryDirectory() as folder:
-        for name in datasets.RAW_TABLES:
+        for name in RAW_TABLES:
             table = loaded(name)
             for split in range(splits):
                 rng = np.random.default_rng(split)

@@ -28,6 +28,7 @@ FILES = {
     "hiv-ecfp4": "hiv-ecfp4",
 }
 OTHER_FILES = {"hiva": "hiva", "cover": "cover"}
+RAW_TABLES = ("bank-marketing", "give-me-some-credit")
 FEW_COLUMNS = 70
 """Up to which rows that trees take are dense."""
 MADE = {
@@ -54,10 +55,17 @@ def load(name):
     return X, parts["y"]
 
 
+def load_frame(name):
+    """A raw table as a data frame with strings as categories, and y (bool)."""
+    table = datasets.load_table(name, DATA)
+    strings = table.X.select_dtypes(exclude="number").columns
+    return table.X.astype(dict.fromkeys(strings, "category")), table.y
+
+
 def load_for_trees(name):
     """X and y (bool) as trees take them: a data frame, an array, or a sparse matrix."""
-    if name in datasets.RAW_TABLES:
-        return datasets.load_frame(name, DATA)
+    if name in RAW_TABLES:
+        return load_frame(name)
     X, y = load(name)
     return (X.toarray() if X.shape[1] <= FEW_COLUMNS else sparse.csr_matrix(X)), np.asarray(y)
 

@@ -8,7 +8,8 @@ TopPushTrees were chosen on splits of other seeds (1000 and on). All run on one 
 
 - TopPushTrees: as it is. "binary, as many members" is `TopPushTrees(loss="binary")`: the same
   folds, the same stopping, LightGBM's own log loss.
-- LightGBM, XGBoost, random forest: as in `python -m reproduce benchmark`.
+- LightGBM, XGBoost, random forest: as in `python -m reproduce benchmark`. The published results
+  are of earlier settings: learning rate 0.1, patience 40, 300 trees.
 
 `run` goes on where results/trees-splits.csv ends, set by set and split by split.
 """
@@ -18,6 +19,7 @@ import csv
 import time
 import warnings
 from collections import defaultdict
+from functools import partial
 
 import numpy as np
 from scipy.stats import wilcoxon
@@ -26,7 +28,7 @@ from sklearn.utils import _safe_indexing
 
 from benchmarks.common import RESULTS, recall_before, report, saved
 from benchmarks.data import load_for_trees
-from reproduce.contestants import CONTESTANTS
+from reproduce.benchmark.methods import METHODS as COMPETITORS
 from toppush import TopPushTrees, metrics
 
 SPLITS = {
@@ -66,9 +68,9 @@ def binary_members(X, y, seed):
 METHODS = {
     OURS: toppush_trees,
     "binary, as many members": binary_members,
-    "LightGBM": CONTESTANTS["lightgbm"].fit,
-    "XGBoost": CONTESTANTS["xgboost"].fit,
-    "random forest": CONTESTANTS["forest"].fit,
+    "LightGBM": partial(COMPETITORS["lightgbm"].fit, n_jobs=1),
+    "XGBoost": partial(COMPETITORS["xgboost"].fit, n_jobs=1),
+    "random forest": partial(COMPETITORS["forest"].fit, n_jobs=1),
 }
 
 

@@ -1,6 +1,7 @@
 """`python -m reproduce`: the paper's tables and figures, each by one command."""
 
 import json
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,9 +17,11 @@ from toppush.system.extras import not_installed
 from toppush.system.interrupts import INTERRUPTED, message_when_stopped
 
 if TYPE_CHECKING:
+    from reproduce.benchmark.cells import Cell
     from reproduce.results import Result
     from reproduce.runner import Event, Plan
     from reproduce.store import Store
+    from toppush.types import Json
 
 data_option = click.option(
     "--data",
@@ -119,18 +122,134 @@ def table2(**asked: Any) -> None:
 
 
 @main.command()
-@_compared("all", "all")
-def benchmark(**asked: Any) -> None:
-    """Every ranker that one would pick, ours and others, on all data sets and raw tables.
+@data_option
+@out_option
+@options.json_option
+@options.list_option("--sets", "Data sets, with commas; all that are found by default.")
+@options.list_option("--methods", "Methods, with commas; all by default.")
+@click.option(
+    "--splits",
+    type=click.IntRange(1),
+    default=10,
+    show_default=True,
+    help="Splits; at most 3 of a data set for a method of more than 2 CPU minutes.",
+)
+@click.option(
+    "--rows",
+    type=click.IntRange(30),
+    default=24_000,
+    show_default=True,
+    help="Most rows of a split, training and test together.",
+)
+@click.option(
+    "--threads", type=click.IntRange(1), default=1, show_default=True, help="Of each method."
+)
+@click.option(
+    "--jobs",
+    type=click.IntRange(1),
+    default=1,
+    show_default=True,
+    help="Processes, one for each method on a split.",
+)
+@click.option("--minutes", type=float, default=float("inf"), help="Start nothing later.")
+@click.option(
+    "--cell-minutes",
+    type=float,
+    default=60.0,
+    show_default=True,
+    help="Stop a method on a split that takes longer.",
+)
+@click.option(
+    "--store",
+    type=options.FilePath(dir_okay=False),
+    help="File of the results; benchmark.jsonl in OUT by default.",
+)
+@click.option("--label", default="", help="Version of TopRanker; by default a hash of its sources.")
+@options.list_option("--compare", "Further versions of TopRanker for the tables, with commas.")
+@click.option(
+    "--autogluon",
+    type=click.Path(exists=True, dir_okay=False),
+    help="Python of an environment with AutoGluon; otherwise TOPPUSH_AUTOGLUON.",
+)
+@click.option("--again", is_flag=True, help="Run failed methods once more.")
+@click.option("--summary", is_flag=True, help="Run nothing; make the tables from the results.")
+def benchmark(
+    data: str | None,
+    out: Path,
+    as_json: bool,
+    sets: tuple[str, ...],
+    methods: tuple[str, ...],
+    store: Path | None,
+    compare: tuple[str, ...],
+    autogluon: str | None,
+    summary: bool,
+    minutes: float,
+    **asked: Any,
+) -> None:
+    """TopRanker against common rankers on raw tables and LIBSVM files.
 
     A run that was stopped goes on where it was when it is started again.
 
-    Example: python -m reproduce benchmark --sets diabetes,bank-marketing --trials 3 --jobs 2
+    Example: python -m reproduce benchmark --sets thyroid_hyper,diabetes --splits 3 --rows 6000
     """
-    from reproduce.benchmark import SETS, BenchmarkPlan
-    from reproduce.benchmark_tables import result
+    from reproduce.benchmark.cells import Benchmark, Results
+    from reproduce.benchmark.summary import summarise
 
-    _compare(BenchmarkPlan, SETS, "benchmark.sqlite", result, **asked)
+    if autogluon is not None:
+        os.environ["TOPPUSH_AUTOGLUON"] = str(Path(autogluon).absolute())
+    results = Results(store or out / "benchmark.jsonl")
+    names = sorted({cell.data for cell in results.records}) if summary else _benchmark_sets(data)
+    unknown = [name for name in sets if name not in names]
+    if unknown:
+        there = f"there are {', '.join(names)}" if names else "name the directory with --data"
+        raise click.BadParameter(f"no data set {unknown[0]!r}; {there}.")
+    keys = _benchmark_methods(methods, is_summary=summary)
+    if not (summary or (names and keys)):
+        raise click.ClickException(_why_nothing(names, None))
+    plan = Benchmark(sets or names, keys, directory=data, minutes=minutes, tell=_tell, **asked)
+    if not summary:
+        stopped = f"stopped; {results.path} has what was finished, and the same command goes on."
+        try:
+            with message_when_stopped(stopped):
+                plan.run(results)
+        except KeyboardInterrupt:
+            raise Failure(stopped, INTERRUPTED) from None
+    _hand_over(summarise(results, plan, compare), out, as_json)
+
+
+def _benchmark_sets(data: str | None) -> list[str]:
+    """The data sets of the benchmark that are there."""
+    from reproduce import datasets
+    from reproduce.benchmark.splits import set_names
+
+    tables = datasets.table_names(data)
+    return [name for name in set_names(data) if name in tables or datasets.find(name, data)]
+
+
+def _benchmark_methods(methods: tuple[str, ...], *, is_summary: bool) -> list[str]:
+    """Keys of the methods that are asked for and installed; to summarise, all asked for."""
+    from reproduce.benchmark.methods import METHODS
+
+    unknown = [key for key in methods if key not in METHODS]
+    if unknown:
+        raise click.BadParameter(f"no method {unknown[0]!r}; there are {', '.join(METHODS)}.")
+    kept = []
+    for key in methods or METHODS:
+        if (why := METHODS[key].missing) and not is_summary:
+            click.echo(f"{METHODS[key].title} is skipped: {why}", err=True)
+        else:
+            kept.append(key)
+    return kept
+
+
+def _tell(cell: "Cell", record: "Json") -> None:
+    """A line about a result."""
+    if record["status"] == "done":
+        seconds = record["seconds_fit"] + record["seconds_score"]
+        about = f"average precision {record['ap']:.4f}, {seconds:.1f} CPU s"
+    else:
+        about = f"{record['status']}: {record['message']}"
+    click.echo(f"split {cell.split + 1}, {cell.data}, {cell.method}: {about}", err=True)
 
 
 @main.command("recall-at-fpr")

@@ -157,7 +157,7 @@ def machine(*more: str) -> Json:
     from joblib import cpu_count
 
     return {
-        "cpu": _cpu_name(),
+        "cpu": cpu_name(),
         "cores": cpu_count(),
         "load": [round(load, 2) for load in os.getloadavg()] if hasattr(os, "getloadavg") else None,
         "system": f"{platform.system()} {platform.machine()}",
@@ -167,7 +167,8 @@ def machine(*more: str) -> Json:
     }
 
 
-def _cpu_name() -> str:
+def cpu_name() -> str:
+    """The processor, as the system calls it."""
     about = Path("/proc/cpuinfo")
     lines = about.read_text(encoding="utf-8").splitlines() if about.exists() else []
     names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]

@@ -21,7 +21,7 @@ from sklearn.preprocessing import StandardScaler
 import toppush
 from files import made_rows, write
 from reproduce.baselines import BASELINES
-from reproduce.benchmark import measure as benchmark_metrics
+from reproduce.benchmark.cells import measure as benchmark_metrics
 from test_cli import run
 from toppush import PositiveClassWarning, TopPush, TopPushCV, compare, evaluate, files, metrics
 from toppush.auto.combination import Quality
@@ -326,7 +326,7 @@ def test_recall_at_10_false_positives_is_that_of_the_tables(made):
     assert found == pytest.approx(
         Quality(positive, np.ones(len(positive))).parts(scores[None])[2][0]
     )
-    assert found == pytest.approx(benchmark_metrics(positive, scores.astype(float))["before_10"])
+    assert found == pytest.approx(benchmark_metrics(positive, scores.astype(float))["recall_10"])
 
 
 # Files and commands.

@@ -14,7 +14,7 @@ import tasks
 import toppush
 from imports import modules, parsed
 from oldest import pins
-from reproduce.contestants import CONTESTANTS
+from reproduce.benchmark.methods import METHODS as COMPETITORS
 from reproduce.methods import METHODS
 from toppush.cli import main
 from toppush.system.extras import EXTRAS, installing, needs, not_installed
@@ -110,22 +110,23 @@ def test_extras_that_pages_and_docstrings_name_exist():
             assert set(named.split(",")) <= EXTRAS_OF_US.keys(), f"{path} names [{named}]"
 
 
-@pytest.mark.parametrize("listed, extra", [(METHODS, "benchmark"), (CONTESTANTS, "benchmark")])
+@pytest.mark.parametrize("listed, extra", [(METHODS, "benchmark"), (COMPETITORS, "benchmark")])
 def test_rows_of_tables_need_what_an_extra_brings(listed, extra):
     for one in listed.values():
-        assert not one.needs or one.needs in brought_by(extra), one.key
+        assert one.needs in {"", "autogluon", *brought_by(extra)}, one.key
 
 
-def test_a_row_that_is_left_out_names_its_extra(monkeypatch, capsys):
-    from reproduce.benchmark import BenchmarkPlan
-    from reproduce.commands import _methods
+def test_a_method_that_is_skipped_names_its_extra(monkeypatch, capsys):
+    from reproduce.commands import _benchmark_methods
 
-    monkeypatch.setattr("reproduce.contestants.find_spec", lambda name: None)
-    kept = _methods(BenchmarkPlan, (), show=False)
-    assert kept == [key for key, one in CONTESTANTS.items() if not one.needs]
+    monkeypatch.setattr("reproduce.benchmark.methods.find_spec", lambda name: None)
+    monkeypatch.setattr("reproduce.benchmark.autogluon.missing", lambda: "no AutoGluon")
+    kept = _benchmark_methods((), is_summary=False)
+    assert kept == [key for key, one in COMPETITORS.items() if not one.needs]
     said = capsys.readouterr().err
-    for one in CONTESTANTS.values():
-        assert not one.needs or f"{one.title} is left out: {not_installed(one.needs)}\n" in said
+    for one in COMPETITORS.values():
+        why = "no AutoGluon" if one.needs == "autogluon" else not_installed(one.needs)
+        assert not one.needs or f"{one.title} is skipped: {why}\n" in said
 
 
 def test_oldest_versions_are_those_of_the_project():

@@ -1,15 +1,15 @@
-"""The paper's seven data sets, six more, two raw tables, and made ones of their size.
+"""The paper's seven data sets, seven more, raw tables, and made ones of their size.
 
 Files are looked for in a directory of yours (`data`, or TOPPUSH_DATA), then in the cache, and are
 otherwise fetched from their publisher.
 """
 
+import json
 import os
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy import sparse
@@ -17,24 +17,22 @@ from scipy import sparse
 from reproduce.datasets.catalogue import CATALOGUE, Entry, FileSet
 from reproduce.datasets.fetching import FetchError, Progress, cache_directory, fetch_files
 from reproduce.datasets.made import MADE, made
-from reproduce.datasets.reading import RAW_TABLES, read_frame
+from reproduce.datasets.tables import DESCRIPTIONS, RawTable, read_raw_table
 from toppush.system.reading import UNPACKERS
-from toppush.types import Mask
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
+from toppush.types import Json, Mask
 
 __all__ = [
     "CATALOGUE",
-    "RAW_TABLES",
     "Dataset",
     "FetchError",
+    "RawTable",
     "fetch",
     "find",
     "load",
-    "load_frame",
+    "load_table",
     "made",
     "names",
+    "table_names",
     "title_of",
 ]
 
@@ -163,19 +161,38 @@ def find(
     return None
 
 
-def load_frame(name: str, data: str | os.PathLike[str] | None = None) -> tuple["DataFrame", Mask]:
-    """A raw table of `RAW_TABLES` as it was published: columns, texts as categories, and labels.
+def table_names(data: str | os.PathLike[str] | None = None) -> list[str]:
+    """Names of the raw tables that are there; none without their `tables.json`."""
+    return list(_tables(data))
+
+
+def load_table(name: str, data: str | os.PathLike[str] | None = None) -> RawTable:
+    """A raw table as it was published, by its name in `tables.json`.
 
     Parameters
     ----------
     name : str
     data : path, optional
-        Directory with the file, plain or compressed; by default TOPPUSH_DATA.
+        Directory with the file and `tables.json`; by default TOPPUSH_DATA.
     """
-    file, listing = RAW_TABLES[name].file, _listing(data)
-    if file not in listing:
-        raise FetchError(f"{name} is not there: put {file} into the data directory.")
-    return read_frame(name, listing[file])
+    tables = _tables(data)
+    if name not in tables:
+        raise FetchError(
+            f"{name} is not there: put its file and {DESCRIPTIONS} into the data directory."
+        )
+    return read_raw_table(*tables[name])
+
+
+def _tables(data: str | os.PathLike[str] | None) -> dict[str, tuple[Path, Json]]:
+    """The files of the raw tables that are there, and what `tables.json` says of each."""
+    listing = _listing(data)
+    if DESCRIPTIONS not in listing:
+        return {}
+    described = json.loads(listing[DESCRIPTIONS].read_text(encoding="utf-8"))
+    files = {name: _unpacked_name(Path(about["file"])) for name, about in described.items()}
+    return {
+        name: (listing[file], described[name]) for name, file in files.items() if file in listing
+    }
 
 
 def fetch(name: str, progress: Progress | None = None) -> list[Path]:
@@ -211,7 +228,11 @@ def _list_files(place: Path) -> Iterator[tuple[str, Path]]:
     """Names without compression and paths of files in a directory and its folders."""
     for path in [*place.glob("*"), *place.glob("*/*")]:
         if path.is_file() and path.suffix not in (".part", ".sha256"):
-            yield path.stem if path.suffix in UNPACKERS else path.name, path
+            yield _unpacked_name(path), path
+
+
+def _unpacked_name(path: Path) -> str:
+    return path.stem if path.suffix in UNPACKERS else path.name
 
 
 def to_unit_range(X: sparse.csr_array) -> sparse.csr_array:

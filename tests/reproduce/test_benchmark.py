@@ -1,14 +1,18 @@
-"""The benchmark: metrics, tests and ranks, every ranker on all types of rows, and tables."""
+"""The benchmark: splits, columns, methods, cells that survive interrupts, statistics, tables."""
 
 import csv
-import shutil
+import itertools
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
 import warnings
-from dataclasses import replace
 from importlib import metadata
 from importlib.metadata import PackageNotFoundError
 from importlib.util import find_spec
 from io import BytesIO
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -16,25 +20,26 @@ import pytest
 from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
-from numpy.testing import assert_allclose
-from scipy import sparse
-from sklearn.base import BaseEstimator
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse, stats
 from sklearn.datasets import dump_svmlight_file, load_breast_cancer
-from sklearn.ensemble import RandomForestClassifier
 
-from reproduce import benchmark, contestants
-from reproduce import benchmark_tables as tables
-from reproduce.benchmark import COSTS, MEASURES, BenchmarkPlan, measure, peak_memory, run_trial
-from reproduce.benchmark_tables import draw_ranks, draw_winners, enough, long_table, overview
+from reproduce import datasets
+from reproduce.benchmark import autogluon
+from reproduce.benchmark import summary as summaries
+from reproduce.benchmark.cells import Benchmark, Cell, Results, measure
+from reproduce.benchmark.columns import Columns, NativeColumns, date_parts, scaled, unscaled
+from reproduce.benchmark.methods import METHODS, hash_of_sources
+from reproduce.benchmark.pictures import draw_ranks, draw_winners
+from reproduce.benchmark.splits import places, split
+from reproduce.benchmark.statistics import LEVEL, Ranks, over_sets, resampled_t
+from reproduce.benchmark.summary import METRICS, Comparison, summarise
 from reproduce.commands import main
-from reproduce.contestants import CONTESTANTS, Refused
-from reproduce.methods import METHODS
+from reproduce.datasets import RawTable
 from reproduce.results import machine
-from reproduce.runner import Plan
-from reproduce.summaries import Ranks, Summary, overlapping_p
 from toppush.monitor.drift import holm
 
-# Tests of many comparisons.
+# Statistics.
 
 
 def slow_holm(p_values):
@@ -51,6 +56,61 @@ def test_holm_is_the_procedure_step_by_step(p_values):
     assert_allclose(holm(p_values), slow_holm(p_values))
 
 
+def _t_cdf(t):
+    """Of four degrees of freedom, by summing the density up."""
+    x = np.linspace(0, t, 200_001)
+    return 0.5 + np.trapezoid(3 / 8 * (1 + x**2 / 4) ** -2.5, x)
+
+
+def test_the_resampled_test_is_that_of_nadeau_and_bengio():
+    """Mean 0.16 and variance 0.0043 * 2 by hand, of five splits with half as many test rows."""
+    found = resampled_t(np.array([0.1, 0.2, 0.15, 0.05, 0.3]), 0.5)
+    t = 0.16 / np.sqrt((1 / 5 + 1 / 2) * 0.037 / 4)
+    assert_allclose(found.mean, 0.16)
+    assert_allclose(found.p_value, 2 * (1 - _t_cdf(t)), rtol=1e-6)
+
+
+DIFFERENCES = st.lists(st.integers(-50, 50), min_size=2, max_size=12).map(
+    lambda values: np.array(values) / 100
+)
+
+
+@given(DIFFERENCES, st.floats(0, 2))
+def test_the_interval_of_the_resampled_test_agrees_with_its_p_value(differences, ratio):
+    found = resampled_t(differences, ratio)
+    assert found.low <= found.mean <= found.high
+    if np.ptp(differences) == 0.0:
+        assert found.p_value == 1.0
+        return
+    assert (found.p_value < LEVEL) == (found.low > 0.0 or found.high < 0.0)
+    assert found.p_value >= resampled_t(differences, 0.0).p_value
+    plain = stats.ttest_1samp(differences, 0.0).pvalue
+    assert_allclose(resampled_t(differences, 0.0).p_value, plain)
+
+
+def slow_wilcoxon(differences):
+    """Exact p-value from all signs of the ranks of absolute differences."""
+    ranks = stats.rankdata(np.abs(differences))
+    sums = [sum(r for r, s in zip(ranks, signs, strict=True) if s)
+            for signs in itertools.product([0, 1], repeat=ranks.size)]  # fmt: skip
+    observed, middle = ranks[differences > 0].sum(), ranks.sum() / 2
+    return np.mean(np.abs(np.array(sums) - middle) >= abs(observed - middle) - 1e-9)
+
+
+@given(st.lists(st.integers(1, 10**6), min_size=3, max_size=8, unique=True), st.integers(0, 255))
+def test_the_signed_rank_test_over_sets_is_exact(sizes, signs):
+    differences = np.array([s if signs >> i & 1 else -s for i, s in enumerate(sizes)]) / 10**6
+    found = over_sets(differences)
+    assert_allclose(found.p_value, slow_wilcoxon(differences))
+    half = stats.t.ppf(0.975, differences.size - 1) * stats.sem(differences)
+    assert_allclose([found.low, found.high], found.mean + half * np.array([-1, 1]))
+
+
+def test_one_set_tests_nothing():
+    for differences in (np.array([0.3]), np.array([0.0, 0.0])):
+        assert over_sets(differences).p_value == 1.0
+
+
 def test_critical_difference_is_that_of_the_published_example():
     """Demsar 2006, section 3.2.2: four classifiers on fourteen sets."""
     ranks = Ranks([""] * 14, [""] * 4, np.zeros((14, 4)))
@@ -58,11 +118,9 @@ def test_critical_difference_is_that_of_the_published_example():
 
 
 def test_ranks_share_ties_and_put_what_is_missing_last():
-    means = np.array([[0.5, 0.7, 0.5, np.nan, np.nan]])
-    ranks = Ranks(["a"], list("vwxyz"), means)
+    ranks = Ranks(["a"], list("vwxyz"), np.array([[0.5, 0.7, 0.5, np.nan, np.nan]]))
     assert ranks.table.tolist() == [[2.5, 1.0, 2.5, 4.5, 4.5]]
     assert ranks.order[0] == 1
-    assert ranks.n_finished.tolist() == [1, 1, 1, 0, 0]
 
 
 @given(st.integers(2, 8), st.integers(1, 10), st.integers(0, 100))
@@ -76,187 +134,281 @@ def test_groups_join_exactly_the_pairs_that_are_not_apart(n_rankers, n_sets, see
             assert joined == (places[j] - places[i] <= ranks.critical_difference)
 
 
-def test_overlapping_splits_make_a_difference_less_sure():
-    differences = np.array([0.1, 0.2, 0.15, 0.05, 0.3])
-    t = 0.16 / (differences.std(ddof=1) * np.sqrt(1 / 5 + 1 / 2))
-    alone = overlapping_p(differences, 0.0)
-    assert overlapping_p(differences, 0.5) > alone
-    assert_allclose(overlapping_p(differences, 0.5), 2 * (1 - _t_cdf(t, 4)), rtol=1e-6)
-    assert overlapping_p(np.zeros(3), 0.5) == 1.0
-    assert overlapping_p(np.ones(3), 0.5) == 0.0
+# Metrics.
 
 
-def _t_cdf(t, degrees):
-    """By summing the density up, slowly."""
-    x = np.linspace(0, t, 200_001)
-    assert degrees == 4
-    return 0.5 + np.trapezoid(3 / 8 * (1 + x**2 / 4) ** -2.5, x)
-
-
-# What is measured.
-
-
-@given(st.lists(st.tuples(st.booleans(), st.integers(0, 5)), min_size=2, max_size=40))
-def test_recalls_are_shares_above_the_negative_in_its_place(rows):
+@given(st.lists(st.tuples(st.booleans(), st.integers(0, 5)), min_size=2, max_size=150))
+def test_metrics_are_those_of_slow_code(rows):
     y, scores = (np.array(part) for part in zip(*rows, strict=True))
     if y.all() or not y.any():
         return
     found, negatives = measure(y, scores.astype(float)), np.sort(scores[~y])[::-1]
-    for count in (3, 10):
-        bar = negatives[min(count, negatives.size) - 1] if negatives.size >= count else -1
-        assert_allclose(found[f"before_{count}"], np.mean(scores[y] > bar))
-    assert found["fpr_1e-4"] == found["pos_at_top"] == np.mean(scores[y] > negatives[0])
+    for count in (3, 10, 30):
+        bar = negatives[count - 1] if negatives.size >= count else -1
+        assert_allclose(found[f"recall_{count}"], np.mean(scores[y] > bar))
+    assert found["pos_at_top"] == np.mean(scores[y] > negatives[0])
+    assert found["precision_100"] == pytest.approx(np.mean(y)) or y.size > 100
+    assert set(found) == set(METRICS)
 
 
-def test_memory_counts_what_the_block_took():
-    with peak_memory() as peak:
-        rows = np.ones(32 * 2**20)  # 256 MB, still held when the block ends: the last look is sure
-    assert rows.nbytes == 256 * 2**20
-    assert 220 <= peak.megabytes <= 320
+# Splits.
 
 
-# Rankers.
+@given(st.integers(0, 9), st.integers(30, 400), st.integers(30, 300))
+def test_random_splits_keep_the_classes_and_the_most_rows(number, n_rows, most_rows):
+    y = np.arange(n_rows) % 5 == 0
+    train, test = places(RawTable(np.zeros((n_rows, 1)), y), number, most_rows)
+    assert not set(train) & set(test)
+    assert train.size + test.size == min(n_rows, most_rows)
+    assert abs(test.size - train.size / 2) <= 1
+    assert_allclose(y[train].sum(), train.size / 5, atol=1)
 
 
-@pytest.fixture(scope="module")
-def table():
-    X, y = load_breast_cancer(return_X_y=True)
-    frame = pd.DataFrame(X[:300, :4], columns=list("abcd"))
-    frame["e"] = pd.Series(np.where(X[:300, 4] > 0.1, "long", "short"), dtype="category")
-    frame.iloc[::7, 0] = np.nan
-    return frame, y[:300] == 0
+@given(st.integers(0, 9), st.integers(30, 300), st.integers(2, 20), st.integers(0, 50))
+def test_no_group_is_on_both_sides(number, most_rows, n_groups, seed):
+    groups = np.random.default_rng(seed).integers(n_groups, size=200)
+    train, test = places(RawTable(None, np.zeros(200, bool), groups), number, most_rows)
+    assert not set(groups[train]) & set(groups[test])
+    assert train.size + test.size <= most_rows
+    assert train.size == min(200, most_rows) - round(min(200, most_rows) / 3)
 
+
+@given(st.integers(30, 300), st.integers(5, 1000), st.integers(0, 50))
+def test_all_test_rows_are_later_than_training_rows(most_rows, n_times, seed):
+    times = np.random.default_rng(seed).integers(n_times, size=200)
+    table, starts = RawTable(None, np.zeros(200, bool), times=times), []
+    for number in range(10):
+        train, test = places(table, number, most_rows)
+        assert not test.size or times[test].min() > times[train].max()
+        assert train.size + test.size <= min(most_rows, 120)
+        starts.append(times[train].min())
+    assert n_times < 100 or len(set(starts)) > 4
+
+
+def test_windows_of_few_splits_cover_the_whole_time():
+    times = np.arange(1000)
+    table = RawTable(None, np.zeros(1000, bool), times=times)
+    parts = [places(table, number, 1000) for number in range(3)]
+    assert min(train.min() for train, _ in parts) == 0
+    assert max(test.max() for _, test in parts) > 800
+
+
+def test_a_split_with_one_class_is_an_error():
+    table = RawTable(np.zeros((90, 1)), np.arange(90) < 20, times=np.arange(90))
+    with pytest.raises(ValueError, match="one class"):
+        split(table, 0, 90)
+
+
+TABLE = """ID_1;age;city;asked;day;label;code
+1;20;Ulm;01/02/2020;3;yes;x
+2;?;;03/02/2020;1;no;x
+3;30;Bonn;02/05/2020;2;;y
+4;40;Ulm;04/05/2020;5;no;y
+"""
+
+
+@pytest.fixture
+def table_folder(tmp_path):
+    """A data directory with a raw table and what is to be known of it."""
+    (tmp_path / "tables").mkdir()
+    (tmp_path / "tables/few.csv").write_text(TABLE)
+    about = {"file": "few.csv.xz", "label": "label", "positive": "yes", "drop": ["ID_*"],
+             "group": None, "time": "day"}  # fmt: skip
+    about = {"few": about, "grouped": about | {"group": "code", "time": "asked"}, "none":
+             about | {"file": "gone.csv"}}  # fmt: skip
+    (tmp_path / "tables/tables.json").write_text(json.dumps(about))
+    return tmp_path
+
+
+def test_raw_tables_are_read_as_they_are_described(table_folder):
+    assert datasets.table_names(table_folder) == ["few", "grouped"]
+    table = datasets.load_table("few", table_folder)
+    assert list(table.X) == ["age", "city", "asked", "code"]
+    assert table.y.tolist() == [True, False, False]
+    assert table.times.tolist() == [3, 1, 5]
+    assert np.isnan(table.X["age"][1])
+    grouped = datasets.load_table("grouped", table_folder)
+    assert grouped.groups.tolist() == ["x", "x", "y"]
+    assert_array_equal(np.argsort(grouped.times), [0, 1, 2])
+    with pytest.raises(datasets.FetchError, match="none"):
+        datasets.load_table("none", table_folder)
+
+
+# Columns.
+
+
+def made_table(n_rows=300, seed=0):
+    """Numbers, a category, a date and a text, all of which say something about the class."""
+    rng = np.random.default_rng(seed)
+    y = rng.random(n_rows) < 0.3
+    words = np.array(["call", "home", "now", "prize", "win", "later", "soon", "meet"])
+    texts = [" ".join(rng.choice(words[3:] if one else words[:5], 6)) for one in y]
+    frame = pd.DataFrame(
+        {
+            "age": 1.5 * y + rng.normal(size=n_rows),
+            "is new": rng.random(n_rows) < 0.5,
+            "city {x}": np.where(y & (rng.random(n_rows) < 0.7), "Ulm", "Bonn"),
+            "asked": [f"{1 + i % 12}/{1 + i % 28}/2020 10:00" for i in range(n_rows)],
+            "text": [f"{text} {i}" for i, text in enumerate(texts)],
+        }
+    )
+    frame.loc[::7, "age"] = np.nan
+    frame.loc[3::9, ["city {x}", "text"]] = None
+    return frame, y
+
+
+def test_columns_are_numbers_dates_categories_and_texts():
+    frame, _ = made_table()
+    assert Columns.of(frame) == Columns(["age", "is new"], ["asked"], ["city {x}"], ["text"])
+
+
+def test_dates_have_parts():
+    found = date_parts(pd.DataFrame({"a": ["2/1/1970 6:00", None]}))
+    assert found.loc[0].tolist() == [31.25, 2, 6, 6]  # a Sunday
+    assert found.loc[1].isna().all()
+
+
+@pytest.mark.parametrize("as_strings", [False, True])
+def test_boosters_see_the_same_columns_in_new_rows(as_strings):
+    frame, _ = made_table()
+    native = NativeColumns(frame, as_strings=as_strings)
+    new = made_table(20, seed=1)[0]
+    new.loc[0, "city {x}"] = "Kiel"
+    rows, more = native(frame), native(new)
+    assert list(rows) == list(more)
+    assert (rows.dtypes == more.dtypes).all()
+    category = rows.columns[6]
+    if as_strings:
+        assert native.positions() == ([category], ["c7"])
+        assert more[category][0] == "Kiel"
+        assert not more[["c6", "c7"]].isna().any(axis=None)
+    else:
+        assert sorted(rows[category].cat.categories) == ["Bonn", "Ulm"]
+        assert pd.isna(more[category][0])
+        assert rows.shape[1] == 7 + 50
+
+
+@pytest.mark.parametrize("prepare", [scaled, unscaled])
+def test_models_of_numbers_get_no_missing_values(prepare):
+    frame, y = made_table()
+    made = prepare(frame).fit(frame, y).transform(made_table(50, seed=2)[0])
+    made = made.toarray() if sparse.issparse(made) else made
+    assert made.shape[0] == 50
+    assert np.isfinite(made).all()
+
+
+# Methods.
 
 FORMS = {
-    "frame": lambda frame: frame,
-    "array": lambda frame: frame[list("bcd")].to_numpy(),
-    "sparse": lambda frame: sparse.csr_matrix(np.maximum(frame[list("bcd")].to_numpy() - 15, 0)),
-}
-QUICK = ("linear", "lr", "lightgbm")
-TRIED = [key for key in CONTESTANTS if not key.startswith("paper-") or key == "paper-toppush"]
-"""The paper's competitors are one function of many settings; one of them shows it."""
+    "frame": lambda: made_table(),
+    "array": lambda: (made_table()[0][["age", "is new"]].to_numpy(float), made_table()[1]),
+    "sparse": lambda: tuple(
+        form(part) for form, part in zip((lambda X: sparse.csr_matrix(np.maximum(X - 15, 0)),
+        lambda y: y == 0), load_breast_cancer(return_X_y=True), strict=True)
+    ),
+}  # fmt: skip
+QUICK = ("lr", "lightgbm", "xgboost")
+EXPENSIVE = ("top-ranker-thorough", "catboost")
 
 
-def rankers_and_forms():
-    for key in TRIED:
+def methods_and_forms():
+    for key in METHODS:
         for form in FORMS:
-            is_first, is_quick = form == "frame", key in QUICK
-            if is_first and is_quick:
+            if key in QUICK and form == "frame":
                 yield key, form
             else:
-                mark = "long" if is_first or is_quick else "slow"
-                yield pytest.param(key, form, marks=getattr(pytest.mark, mark))
+                mark = pytest.mark.slow if key in EXPENSIVE else pytest.mark.long
+                yield pytest.param(key, form, marks=mark)
 
 
-@pytest.mark.parametrize("key, form", list(rankers_and_forms()))
-def test_every_ranker_ranks_every_form_of_rows(key, form, table):
-    if not CONTESTANTS[key].is_available:
-        pytest.skip(f"{CONTESTANTS[key].needs} is not installed")
-    frame, y = table
-    found = run_trial(CONTESTANTS[key], FORMS[form](frame), y, seed=0)
-    assert found["auc"] > (0.75 if form != "sparse" else 0.6)
-    assert {one.key for one in (*benchmark.MEASURES, *benchmark.COSTS)} <= set(found)
+@pytest.mark.parametrize("key, form", list(methods_and_forms()))
+def test_every_method_ranks_every_form_of_rows(key, form):
+    method = METHODS[key]
+    X, y = FORMS[form]()
+    if why := method.missing or method.refuses(X):
+        pytest.skip(why)
+    rows = split(RawTable(X, y), 0, 300)
+    scores = method.fit(rows.X, rows.y, 0, 1)(rows.X_test)
+    assert measure(rows.y_test, np.asarray(scores, float))["auc"] > 0.6
 
 
-def test_a_network_refuses_rows_that_would_not_fit():
-    with pytest.raises(Refused, match=r"3,231,961.*30,000,000"):
-        CONTESTANTS["mlp"].fit(sparse.csr_matrix((2, 3_231_961)), np.array([True, False]), 0)
+def test_methods_of_text_refuse_rows_without():
+    frame, _ = made_table()
+    for key in ("tfidf-lr", "tfidf-svc"):
+        assert METHODS[key].refuses(frame) == ""
+        assert METHODS[key].refuses(frame.drop(columns="text"))
+        assert METHODS[key].refuses(np.zeros((3, 2)))
 
 
-class OnDevice(BaseEstimator):
-    """Stands for a network, and takes whatever it is given."""
-
-    hidden, n_members = (256, 128), 8
-
-    def __init__(self, device=None, n_jobs=None, random_state=None):
-        self.device, self.n_jobs, self.random_state = device, n_jobs, random_state
-
-    def fit(self, X, y):
-        self.n_features_in_ = X.shape[1]
-        return self
-
-    def decision_function(self, X):
-        return np.arange(X.shape[0], dtype=float)
+def test_only_results_of_ours_depend_on_the_sources(monkeypatch, tmp_path):
+    assert METHODS["top-ranker"].version("mine") == "mine"
+    assert METHODS["top-ranker"].version() == hash_of_sources()
+    assert METHODS["lightgbm"].version("mine") == METHODS["lightgbm"].version()
+    hashes = set()
+    for name, text in [("auto/a.py", "1"), ("auto/a.py", "2"), ("cli/b.py", "3")]:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+        monkeypatch.setattr("toppush.__file__", str(tmp_path / "__init__.py"))
+        hashes.add(hash_of_sources.__wrapped__())
+    assert len(hashes) == 2  # the command line does not count
 
 
-@pytest.mark.skipif(find_spec("torch") is None, reason="torch is not installed")
-def test_a_network_on_a_gpu_is_refused_nothing_and_has_no_cpu_seconds(monkeypatch):
-    rows, y = sparse.random(30, 20_000, format="csr", random_state=0), np.arange(30) % 2 == 0
-    monkeypatch.setattr(contestants, "TopPushNet", OnDevice)
-    for name, device in {"": None, "A 100": "cuda"}.items():
-        for module in (contestants, benchmark):
-            monkeypatch.setattr(module, "gpu_name", lambda name=name: name)
-        score = CONTESTANTS["net"].fit(rows[:, :9], y, 0)
-        assert score.args[0][-1].device == device
-    found = run_trial(CONTESTANTS["net"], rows, y, seed=0)
-    assert found["gpu"] == "A 100"
-    assert all(np.isnan(found[one.key]) for one in COSTS)
-    assert all(0.0 <= found[one.key] <= 1.0 for one in MEASURES)
-    assert "gpu" not in run_trial(CONTESTANTS["mlp"], rows, y, seed=0)
-    monkeypatch.setattr(contestants, "gpu_name", lambda: "")
-    with pytest.raises(Refused, match="20,000 columns"):
-        CONTESTANTS["net"].fit(rows, y, 0)
+FAKE = """
+import numpy, os, pandas
+class TabularPredictor:
+    def __init__(self, label, problem_type, eval_metric, path, verbosity):
+        self.label, self.path = label, path
+    def fit(self, rows, num_gpus, presets, time_limit, num_cpus):
+        assert (presets, time_limit, num_cpus) == ("medium_quality", 5, 2)
+        weights = rows.drop(columns=self.label).corrwith(rows[self.label])
+        os.mkdir(self.path)
+        weights.to_json(self.path + "/weights")
+    @classmethod
+    def load(cls, path):
+        made = cls("is_positive", "", "", path, 0)
+        made.weights = pandas.read_json(path + "/weights", typ="series")
+        return made
+    def predict_proba(self, rows):
+        return pandas.DataFrame({1: (rows * self.weights).sum(axis=1)})
+"""
 
 
-def test_costs_that_nobody_measured_are_not_shown():
-    plan = BenchmarkPlan(["a"], ["net"], trials=3, sizes={"a": (9, 9, 3)})
-    values = {one.key: np.ones(3) for one in MEASURES}
-    values |= {one.key: np.full(3, np.nan) for one in COSTS}
-    found = {("a", "net"): Summary("a", "net", values, [0, 1, 2], "", np.nan, np.nan)}
-    (row,) = long_table(plan, found, {"a": "a"}).rows
-    assert row[-4:] == ["1.000", "", "", ""]
-    (row,) = overview(plan, found, [], {"a": "a"}, [0], "seconds_fitting").rows
-    assert row == ["TopPushNet", "GPU"]
+@pytest.fixture
+def fake_autogluon(tmp_path, monkeypatch):
+    """An interpreter that has something of the interface of AutoGluon."""
+    package = tmp_path / "packages/autogluon/tabular.py"
+    package.parent.mkdir(parents=True)
+    package.write_text(FAKE)
+    python = tmp_path / "python"
+    python.write_text(
+        f'#!/bin/sh\n[ "$1" = -I ] && shift\nexport PYTHONPATH={tmp_path}/packages\n'
+        f'exec {sys.executable} -P "$@"\n'
+    )
+    python.chmod(0o755)
+    monkeypatch.setenv(autogluon.INTERPRETER, str(python))
+    autogluon.missing.cache_clear()
+    yield package
+    autogluon.missing.cache_clear()
 
 
-def test_the_papers_rivals_are_foreseen_by_their_middle_setting(monkeypatch, table):
-    """A search on few rows may meet settings that take longer there than on all of them."""
-    frame, y = table
-    monkeypatch.setattr(benchmark, "load", lambda name, directory: (frame, y))
-    settings = []
-
-    def fit(X, y, C):
-        settings.append(C)
-        return lambda rows: np.zeros(rows.shape[0])
-
-    competitor = CONTESTANTS["paper-svm-map"]
-    told = replace(competitor, method=replace(competitor.method, fit=fit))
-    found = BenchmarkPlan.foresee("made", None, told)
-    assert set(settings) == {1.0}
-    assert found["sizes"][-1] == y.size
-    assert found["seconds_trial"] > 0.0
-    assert BenchmarkPlan.foresee("made", None, CONTESTANTS["lr-default"])["sizes"][-1] == y.size
+@pytest.mark.skipif(sys.platform == "win32", reason="the interpreter is a shell script")
+def test_autogluon_runs_in_its_own_environment(fake_autogluon):
+    X, y = load_breast_cancer(return_X_y=True)
+    assert autogluon.missing() == ""
+    score = autogluon.fit(X[:200], y[:200] == 0, 0, 2, presets="medium_quality", seconds=5)
+    assert measure(y[200:] == 0, score(sparse.csr_matrix(X[200:])))["auc"] > 0.8
+    with pytest.raises(RuntimeError, match="AssertionError"):
+        autogluon.fit(X[:200], y[:200], 0, 1, presets="medium_quality", seconds=5)
 
 
-@pytest.mark.parametrize("form", FORMS)
-def test_the_papers_rivals_see_columns_as_its_authors_had_them(form, table, monkeypatch):
-    """All from 0 to 1 in the training rows; sparse rows as they were published."""
-    frame, y = table
-    seen = []
-
-    def fit(X, y):
-        seen.append(X.toarray())
-        return lambda rows: np.zeros(rows.shape[0])
-
-    told = replace(METHODS["toppush"], fit=fit, grids={})
-    X = FORMS[form](frame)
-    contestants._by_the_paper(told)(X, y, 0)
-    if form == "sparse":
-        assert_allclose(seen[0], X.toarray())
-    else:
-        assert_allclose(seen[0].min(axis=0), 0.0, atol=1e-12)
-        assert_allclose(seen[0].max(axis=0), 1.0)
-    monkeypatch.setattr(benchmark, "load", lambda name, directory: (X, y))
-    competitor = replace(CONTESTANTS["paper-toppush"], method=told)
-    BenchmarkPlan.foresee("made", None, competitor)
-    assert_allclose(np.sort(seen[-1], axis=0), np.sort(seen[0], axis=0))  # in another order
-
-
-def test_a_forest_of_sparse_rows_is_that_of_the_array():
-    X, y = sparse.random(200, 40, 0.1, format="csr", random_state=0), np.arange(200) % 3 == 0
-    model = RandomForestClassifier(300, min_samples_leaf=2, random_state=5).fit(X.toarray(), y)
-    found = CONTESTANTS["forest"].fit(X, y, 5)(X)
-    assert_allclose(found, model.predict_proba(X.toarray())[:, 1])
+@pytest.mark.parametrize("python", ["", "/no/such/python", sys.executable])
+def test_without_autogluon_the_reason_is_said(python, monkeypatch):
+    if find_spec("autogluon") is not None:
+        pytest.skip("AutoGluon is installed here")
+    monkeypatch.setenv(autogluon.INTERPRETER, python)
+    autogluon.missing.cache_clear()
+    assert (python or autogluon.INTERPRETER) in autogluon.missing()
+    autogluon.missing.cache_clear()
 
 
 def test_the_version_of_a_build_for_the_cpu_is_recorded(monkeypatch):
@@ -273,90 +425,71 @@ def test_the_version_of_a_build_for_the_cpu_is_recorded(monkeypatch):
     assert (found["xgboost"], found["numpy"], found["catboost"]) == ("3.2.0", "2.2.0", None)
 
 
-@pytest.mark.parametrize("n_sets, n_rankers", [(1, 2), (2, 13), (15, 21)])
-def test_pictures_have_room_for_their_words(n_sets, n_rankers):
-    titles = [one.title for one in CONTESTANTS.values()][:n_rankers]
-    sets = [f"set {i}" for i in range(n_sets)]
-    ranks = Ranks(sets, titles, np.random.default_rng(0).random((n_sets, n_rankers)))
-    names = {name: name for name in sets}
-    drawn = draw_winners(ranks, "recall before 10", names), draw_ranks(dict.fromkeys("abc", ranks))
-    for figure, _ in drawn:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")  # as of axes that collapse
-            figure.savefig(BytesIO(), format="svg")
-        right = figure.axes[0].xaxis.label.get_window_extent().x1
-        assert right <= figure.bbox.x1
+# Cells and their file.
 
 
-# The command.
-
-NAMED = "top-ranker,lr-default,linear-svc"
-
-
-@pytest.fixture(scope="module")
-def ran(tmp_path_factory):
-    """A run on a small data set, and where it put its files."""
-    folder, out = tmp_path_factory.mktemp("data"), tmp_path_factory.mktemp("out")
-    write_rows(folder)
-    words = ["--sets", "diabetes,cover,bank-marketing", "--trials", "3", "--data", str(folder)]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("TOPPUSH_CACHE", str(out / "cache"))
-        quicker = replace(CONTESTANTS["top-ranker"], fit=CONTESTANTS["lr"].fit)
-        patch.setitem(CONTESTANTS, "top-ranker", quicker)
-        return run("--methods", NAMED, "--out", str(out), *words), out
+def record(seconds=1.0, **values):
+    metrics = dict.fromkeys(METRICS, 0.5) | values
+    sizes = {"n_train": 200, "n_test": 100, "n_pos_train": 20, "n_columns": 3}
+    return {"status": "done", **metrics, "seconds_fit": seconds, "seconds_score": 0.0, **sizes,
+            "finished": "2026"}  # fmt: skip
 
 
-def write_rows(folder):
-    """Few rows under the name of diabetes."""
+def test_the_first_split_of_all_sets_comes_before_the_second():
+    cells = list(Benchmark(["a", "b"], ["lr", "top-ranker"], splits=2, label="x").cells())
+    found = [(cell.split, cell.data, cell.method) for cell in cells]
+    assert found == list(itertools.product([0, 1], "ab", ["lr", "top-ranker"]))
+    assert {cell.version for cell in cells if cell.method == "top-ranker"} == {"x"}
+
+
+def test_lines_that_kills_left_unfinished_are_ignored(tmp_path):
+    path = tmp_path / "results.jsonl"
+    cells = [Cell("a", i, "lr", "1", 100) for i in range(3)]
+    results = Results(path)
+    results.write(cells[0], record())
+    whole = path.read_bytes()
+    results.write(cells[1], record())
+    both = path.read_bytes()
+    for size in range(len(whole), len(both)):
+        path.write_bytes(both[:size])
+        again = Results(path)
+        assert list(again.records) == cells[:1]
+        again.write(cells[2], record())
+        assert list(Results(path).records) == [cells[0], *cells[1:2] * (size == len(both) - 1),
+                                               cells[2]]  # fmt: skip
+
+
+def test_another_file_is_not_taken_for_results(tmp_path):
+    path = tmp_path / "table.csv"
+    path.write_text("a,b\n1,2\n")
+    with pytest.raises(ValueError, match=r"table\.csv"):
+        Results(path)
+
+
+@pytest.mark.parametrize("seconds, wanted", [(100.0, [3, 4]), (130.0, [])])
+def test_slow_methods_have_three_splits(seconds, wanted, tmp_path):
+    results, plan = Results(tmp_path / "results"), Benchmark(["a"], ["lr"], splits=5, rows=100)
+    cells = list(plan.cells())
+    for cell in cells[:3]:
+        results.write(cell, record(seconds))
+    results.write(Cell("b", 0, "lr", "1", 100), record(1e6))
+    assert [cell.split for cell in cells if plan._is_wanted(cell, results)] == wanted
+
+
+def write_data(folder):
+    """Two data sets: a LIBSVM file, and a raw table."""
     X, y = load_breast_cancer(return_X_y=True)
     path = str(folder / "diabetes_scale.svm")
     dump_svmlight_file(X[:240, :8], np.where(y[:240], 1, -1), path, zero_based=False)
+    frame, y = made_table()
+    frame.assign(label=y.astype(int)).to_csv(folder / "made.csv", index=False)
+    about = {"file": "made.csv", "label": "label", "positive": "1", "drop": [], "group": None,
+             "time": None}  # fmt: skip
+    (folder / "tables.json").write_text(json.dumps({"made": about}))
 
 
 def run(*words):
-    return CliRunner().invoke(main, ["benchmark", *words])
-
-
-@pytest.mark.long
-def test_a_run_writes_means_differences_ranks_and_pictures(ran):
-    said, out = ran
-    assert said.exit_code == 0, said.output
-    assert "cover is left out" in said.stderr
-    assert "bank-marketing is left out" in said.stderr
-    means = read(out / "benchmark.csv")
-    assert [row["splits"] for row in means] == ["3", "3", "3"]
-    assert all(0.5 < float(row["AUC"]) <= 1.0 for row in means)
-    against = {row["against"] for row in read(out / "benchmark-differences.csv")}
-    assert against == {"LR, untuned", "LinearSVC"}
-    assert {row["sets"] for row in read(out / "benchmark-ranks.csv")} == {"1"}
-    assert (out / "benchmark.svg").exists()
-    assert (out / "benchmark-ranks.png").exists()
-
-
-@pytest.mark.long
-def test_records_make_the_same_tables_again_without_data(ran, tmp_path):
-    _, out = ran
-    shown = run("--show", "--methods", NAMED, "--trials", "3",
-                "--store", str(out / "benchmark.sqlite"), "--out", str(tmp_path))  # fmt: skip
-    assert shown.exit_code == 0, shown.output
-    for path in out.glob("*.csv"):
-        assert (tmp_path / path.name).read_text() == path.read_text()
-
-
-@pytest.mark.long
-def test_without_a_mean_there_are_tables_and_no_pictures(tmp_path, monkeypatch):
-    def fail(X, y, seed):
-        raise ValueError("no rows please")
-
-    write_rows(tmp_path)
-    monkeypatch.setitem(CONTESTANTS, "lr", replace(CONTESTANTS["lr"], fit=fail))
-    out = tmp_path / "out"
-    words = ["--sets", "diabetes", "--methods", "lr", "--trials", "1"]
-    said = run(*words, "--data", str(tmp_path), "--out", str(out))
-    assert said.exit_code == 0, said.output
-    (row,) = read(out / "benchmark.csv")
-    assert (row["splits"], "no rows please" in ",".join(row.values())) == ("0", True)
-    assert not list(out.glob("*.svg"))
+    return CliRunner().invoke(main, ["benchmark", *map(str, words)])
 
 
 def read(path):
@@ -364,135 +497,228 @@ def read(path):
         return list(csv.DictReader(file))
 
 
-def test_sets_of_many_rows_have_ten_trials():
-    sizes = {"a": (50_000, 50_000, 3), "b": (1, 100_000, 3)}
-    for kind in (Plan, BenchmarkPlan):
-        plan = kind(["a", "b"], ["lr"], sizes=sizes)
-        assert [plan.n_trials(name) for name in plan.data] == [30, 10]
+METHODS_RUN = "top-ranker,lr,tfidf-lr"
+
+
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory):
+    """A run on small data sets, and where it put its files."""
+    folder, out = tmp_path_factory.mktemp("data"), tmp_path_factory.mktemp("out")
+    write_data(folder)
+    words = ["--methods", METHODS_RUN, "--splits", 2, "--rows", 200, "--data", folder, "--out", out]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TOPPUSH_CACHE", str(out / "cache"))
+        return run(*words), words, out
+
+
+@pytest.mark.long
+def test_a_run_writes_results_and_tables(ran):
+    said, _, out = ran
+    assert said.exit_code == 0, said.output
+    assert "split 1, diabetes, tfidf-lr: not applied: no column of texts" in said.stderr
+    means = {(row["data"], row["method"]): row for row in read(out / "benchmark-means.csv")}
+    assert {row["splits"] for row in means.values()} == {"2", "0"}
+    assert float(means["made", "logistic regression"]["AUC"]) > 0.7
+    assert {row["against"] for row in read(out / "benchmark-tests.csv")} == {
+        "logistic regression",
+        "TF-IDF, logistic regression",
+    }
+
+
+@pytest.mark.long
+def test_a_run_goes_on_where_it_was(ran):
+    _, words, out = ran
+    store, cells = out / "benchmark.jsonl", 12
+    assert len(store.read_text().splitlines()) == cells
+    whole = store.read_bytes()
+    assert run(*words).exit_code == 0
+    assert store.read_bytes() == whole
+    store.write_bytes(whole[:-30])  # as of a process that was killed
+    assert run(*words).exit_code == 0
+    assert len(Results(store).records) == cells
+    said = run(*words, "--label", "other", "--minutes", 0)
+    assert (said.exit_code, hash_of_sources() in said.stderr) == (1, True)
+    said = run(*words, "--label", "other", "--compare", hash_of_sources())
+    assert said.exit_code == 0, said.output
+    assert len(Results(store).records) == cells + 4  # those of others count for both
+    methods = [row["method"] for row in read(out / "benchmark-methods.csv")]
+    assert methods[:2] == ["TopRanker", f"TopRanker ({hash_of_sources()})"]
+
+
+@pytest.mark.long
+def test_the_tables_are_made_without_data(ran, tmp_path):
+    _, _, out = ran
+    words = ["--summary", "--store", out / "benchmark.jsonl", "--methods", METHODS_RUN,
+             "--splits", 2, "--rows", 200]  # fmt: skip
+    said = run(*words, "--out", tmp_path / "a", "--sets", "made")
+    assert said.exit_code == 0, said.output
+    assert {row["data"] for row in read(tmp_path / "a/benchmark-means.csv")} == {"made"}
+
+
+@pytest.mark.long
+def test_a_cell_that_takes_too_long_is_stopped_and_run_again_if_asked(tmp_path):
+    write_data(tmp_path)
+    words = ["--methods", "lr", "--splits", 1, "--data", tmp_path, "--out", tmp_path / "out"]
+    words += ["--sets", "made"]
+    run(*words, "--cell-minutes", 0.001)
+    (stopped,) = Results(tmp_path / "out/benchmark.jsonl").records.values()
+    assert (stopped["status"], stopped["message"]) == ("failed", "stopped after 0.001 minutes")
+    run(*words)
+    (stopped,) = Results(tmp_path / "out/benchmark.jsonl").records.values()
+    assert stopped["status"] == "failed"
+    run(*words, "--again")
+    (done,) = Results(tmp_path / "out/benchmark.jsonl").records.values()
+    assert done["status"] == "done"
+
+
+@pytest.mark.long
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGINT to send")
+def test_ctrl_c_keeps_what_was_finished(tmp_path):
+    write_data(tmp_path)
+    words = ["benchmark", "--methods", "lr,lightgbm", "--data", str(tmp_path), "--out", "out"]
+    with subprocess.Popen(
+        [sys.executable, "-m", "reproduce", *words],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path), "TOPPUSH_CACHE": "cache"},
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    ) as process:
+        assert "average precision" in process.stderr.readline()
+        process.send_signal(signal.SIGINT)
+        said = process.stderr.read()
+    assert process.returncode == 130
+    assert "stopped; out" in said
+    assert 1 <= len(Results(tmp_path / "out/benchmark.jsonl").records) < 40
 
 
 @pytest.mark.parametrize(
-    "n_done, n_all, is_shown", [(4, 30, False), (5, 30, True), (3, 3, True), (2, 3, False)]
+    "words, said",
+    [
+        (["--sets", "no-such-set"], "no-such-set.*made"),
+        (["--methods", "no-such-method"], "no-such-method.*lightgbm"),
+        (["--summary"], "no results"),
+    ],
 )
-def test_means_of_few_splits_are_not_shown(n_done, n_all, is_shown):
-    plan = BenchmarkPlan(["a"], ["lr"], trials=n_all, sizes={"a": (9, 9, 3)})
-    values = {one.key: np.ones(n_done) for one in (*MEASURES, *COSTS)}
-    found = Summary("a", "lr", values, list(range(n_done)), "", np.nan, np.nan)
-    (row,) = long_table(plan, {("a", "lr"): enough(plan, found)}, {"a": "a"}).rows
-    assert row[2:4] == [str(n_done if is_shown else 0), str(n_all)]
-    assert bool(row[4]) == is_shown
-    assert row[-1] == ("" if is_shown else f"only {n_done} of {n_all} splits")
+def test_what_is_not_there_is_named(words, said, tmp_path):
+    write_data(tmp_path)
+    found = run(*words, "--data", tmp_path, "--out", tmp_path / "out")
+    assert found.exit_code != 0
+    assert re.search(said, " ".join(found.stderr.split()))
 
 
-# Derived tables, from means and tests of three sets and four rankers.
+# Tables.
 
-RESULTS = Path(__file__).resolve().parents[2] / "results"
-RANKERS = ["top-ranker", "linear", "lr", "lightgbm"]
-SIZES = {"few": (9, 9, 3), "many": (9, 9, 3000), "other": (9, 9, 3)}
+DATA = ["a", "b", "c", "d"]
 AP = {
-    "few": [0.30, 0.20, 0.25, 0.28],
-    "many": [0.900, 0.895, 0.910, None],
-    "other": [0.50, 0.30, 0.20, 0.50],
+    "top-ranker": [0.5, 0.6, 0.7, 0.8],
+    "lr": [0.4, 0.5, 0.6, 0.7],
+    "forest": [0.45, 0.65, 0.6, 0.8],
 }
-SECONDS = [10.0, 2.0, 0.5, 1.0]
 
 
 @pytest.fixture
-def compared_rankers():
-    """A plan, its summaries, and the tests of TopRanker against the others."""
-    plan = BenchmarkPlan(list(SIZES), RANKERS, trials=10, sizes=SIZES)
-    summaries = {}
-    for data, means in AP.items():
-        for ranker, mean, seconds in zip(RANKERS, means, SECONDS, strict=True):
-            if mean is not None:
-                noise = np.linspace(-1e-4, 1e-4, 10)
-                values = {one.key: mean + noise for one in MEASURES}
-                values |= {one.key: np.full(10, seconds) for one in COSTS}
-                trials = list(range(10))
-                one = Summary(data, ranker, values, trials, "", np.nan, np.nan)
-                summaries[data, ranker] = one
-    return plan, summaries, tables.compare(plan, summaries, "ap")
+def compared(tmp_path):
+    """Five splits of four sets by three methods, and one of a method that failed."""
+    results = Results(tmp_path / "results.jsonl")
+    plan = Benchmark(DATA, [*AP, "svc"], splits=5, rows=300, label="now")
+    rng = np.random.default_rng(0)
+    for cell in plan.cells():
+        if cell.method in AP:
+            value = AP[cell.method][DATA.index(cell.data)] + 0.001 * rng.normal()
+            results.write(cell, record(ap=value, seconds=1.0 + len(cell.method)))
+        elif cell.split == 0:
+            about = {"status": "failed", "message": "no memory", "finished": "2026"}
+            results.write(cell, about)
+    return Comparison(results, plan), results, plan
 
 
 def rows_of(table):
     return [dict(zip(table.columns, row, strict=True)) for row in table.rows]
 
 
-def test_the_best_of_each_set_and_losses_are_named(compared_rankers):
-    plan, summaries, tested = compared_rankers
-    names = {data: data for data in SIZES}
-    rows = rows_of(tables.best_table(plan, summaries, tested, names))
-    assert [row["AP, best"] for row in rows] == ["TopRanker 0.300", "LR 0.910 ○", "TopRanker 0.500"]
-    assert [row["AP, TopRanker"] for row in rows] == ["0.300", "0.900", "0.500"]
-    assert tables.losses(tested, names).rows == [["AP", "many", "LR", "0.010"]]
+def test_the_overall_table_counts_and_averages(compared):
+    _, results, plan = compared
+    made = summarise(results, plan)
+    rows = {(row["metric"], row["method"]): row for row in rows_of(made.tables[0])}
+    lr, forest = (rows["average precision", METHODS[key].title] for key in ("lr", "forest"))
+    assert [lr[key] for key in ("wins", "ties", "losses")] == ["4", "0", "0"]
+    assert [forest[key] for key in ("wins", "ties", "losses")] == ["2", "1", "1"]
+    assert float(lr["difference"]) == pytest.approx(0.1, abs=0.002)
+    assert lr["p"] == "0.12"  # the least of four signs: 2 / 16
+    assert lr["p (Holm)"] == "0.25"
+    assert rows["average precision", "TopRanker"]["mean rank"] in ("1.25", "1.50")
+    assert rows["AUC", "logistic regression"]["ties"] == "4"
 
 
-@pytest.mark.parametrize("n_splits, best", [(8, "TopRanker 0.900"), (9, "LR 0.910 ○")])
-def test_means_of_few_splits_are_not_the_best(n_splits, best, compared_rankers):
-    plan, summaries, tested = compared_rankers
-    whole = summaries["many", "lr"]
-    values = {key: numbers[-n_splits:] for key, numbers in whole.values.items()}
-    trials = whole.trials[-n_splits:]
-    summaries["many", "lr"] = replace(whole, values=values, trials=trials)
-    rows = rows_of(tables.best_table(plan, summaries, tested, {data: data for data in SIZES}))
-    assert rows[1]["AP, best"] == best
+def test_tests_on_each_set_are_corrected_for_the_sets(compared):
+    comparison, _, _ = compared
+    place = [one.method for one in comparison.entrants].index("forest")
+    found = comparison.tests(place, "ap")
+    assert_allclose([one.p_holm for one in found], slow_holm(
+        [one.difference.p_value for one in found]))  # fmt: skip
+    assert [one.verdict for one in found][:3] == ["win", "loss", "win"]
+    gaps = [comparison.done("a", 0)[i]["ap"] - comparison.done("a", place)[i]["ap"]
+            for i in range(5)]  # fmt: skip
+    assert found[0].difference == resampled_t(np.array(gaps), 0.5)
 
 
-def test_mean_ranks_by_type_of_rows_are_those_of_slow_code(compared_rankers):
-    plan, summaries, _ = compared_rankers
-    ranks = {key: tables.ranked(plan, summaries, key) for key in tables.DRAWN}
-    found = {row["rows"]: row["AP"] for row in rows_of(tables.by_rows(plan, ranks))}
-
-    def expected(sets, rankers):
-        means = {}
-        for place in rankers:
-            own = []
-            for data in sets:
-                values = [-1.0 if AP[data][i] is None else AP[data][i] for i in rankers]
-                mine = -1.0 if AP[data][place] is None else AP[data][place]
-                above, equal = sum(x > mine for x in values), sum(x == mine for x in values)
-                own.append(above + (equal + 1) / 2)
-            means[CONTESTANTS[RANKERS[place]].title] = np.mean(own)
-        first = sorted(means.items(), key=lambda item: item[1])[:3]
-        return ", ".join(f"{name} {mean:.2f}" for name, mean in first)
-
-    assert found["any"] == expected(SIZES, range(4))
-    assert found["at most 1000 columns"] == expected(["few", "other"], range(4))
-    assert found["more than 1000 columns"] == expected(["many"], range(4))
-    assert found["any, linear rankers"] == expected(SIZES, [1, 2])
+def test_a_method_without_results_has_no_rank_and_a_reason(compared):
+    comparison, _, _ = compared
+    assert comparison.ranks("ap").names == ["TopRanker", "logistic regression", "random forest"]
+    means = rows_of(summaries.means(comparison))
+    assert {row["trouble"] for row in means if row["method"] == METHODS["svc"].title} == {
+        "failed: no memory"
+    }
 
 
-def test_nearly_the_best_and_its_time(compared_rankers):
-    plan, summaries, _ = compared_rankers
-    rows = {row.pop("ranker"): row for row in rows_of(tables.nearly_best(plan, summaries))}
-    assert rows["LR"] == {"nearly best": "1", "of": "3", "time": "0.05"}
-    assert rows["LightGBM"] == {"nearly best": "1", "of": "2", "time": "0.1"}
-    assert "TopPushCV" not in rows  # 0.015 below the best where it is nearest
+def test_sets_that_a_ranked_method_was_not_tried_on_are_not_ranked(compared):
+    _, results, plan = compared
+    del results.records[Cell("d", 0, "lr", "1", 300)]
+    for number in range(1, 5):
+        del results.records[Cell("d", number, "lr", "1", 300)]
+    assert Comparison(results, plan).ranks("ap").sets == ["a", "b", "c"]
 
 
-def test_a_ranker_on_a_gpu_has_no_time(compared_rankers):
-    plan, summaries, _ = compared_rankers
-    for data in ("few", "other"):
-        summaries[data, "lightgbm"].values["seconds_fitting"][:] = np.nan
-    assert "LightGBM" not in [row[0] for row in tables.nearly_best(plan, summaries).rows]
+def test_means_for_ranks_are_over_common_splits(compared):
+    _, results, plan = compared
+    for number in range(2, 5):
+        del results.records[Cell("a", number, "forest", "1", 300)]
+    found = Comparison(results, plan)
+    ranks = found.ranks("ap")
+    ours = [found.done("a", 0)[number]["ap"] for number in (0, 1)]
+    assert_allclose(ranks.means[0, ranks.names.index("TopRanker")], np.mean(ours))
 
 
-def test_few_sets_give_no_rank():
-    n_sets = len({row["set"] for row in read(RESULTS / "benchmark.csv")})
-    ranks = read(RESULTS / "benchmark-ranks.csv")
-    assert all(bool(row["mean rank"]) == (2 * int(row["sets"]) >= n_sets) for row in ranks)
-    assert not all(row["mean rank"] for row in ranks)
+def test_other_versions_of_ours_and_other_rows_do_not_count(compared):
+    _, results, plan = compared
+    more = [Cell("a", 0, "top-ranker", "old", 300), Cell("a", 0, "lr", "1", 900)]
+    for cell in more:
+        results.write(cell, record(ap=0.0))
+    found = Comparison(results, plan)
+    assert min(one["ap"] for one in found.done("a", 0).values()) > 0.4
+    assert found.mean("a", 1, "ap") > 0.3
+    versions = Comparison(results, plan, ["old"])
+    assert versions.entrants[1].title == "TopRanker (old)"
+    assert versions.mean("a", 1, "ap") == 0.0
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("command, store", [("benchmark", "benchmark"), ("table2", "records")])
-def test_our_records_make_our_tables(command, store, tmp_path):
-    """In a copy, as a store that is opened may be written to."""
-    shutil.copy(RESULTS / f"{store}.sqlite", tmp_path)
-    shown = CliRunner().invoke(main, [command, "--show", "--out", str(tmp_path)])
-    assert shown.exit_code == 0, shown.output
-    for made in tmp_path.glob("*.csv"):
-        ours = RESULTS / made.name
-        assert made.read_text(encoding="utf-8") == ours.read_text(encoding="utf-8"), (
-            f"run python -m reproduce {command} --show"
-        )
+def test_a_version_without_results_is_an_error_that_names_those_with(compared):
+    _, results, plan = compared
+    plan.label = "new"
+    with pytest.raises(ValueError, match="--label: now"):
+        summarise(results, plan)
+
+
+@pytest.mark.parametrize("n_sets, n_rankers", [(1, 2), (2, 13), (37, 17)])
+def test_pictures_have_room_for_their_words(n_sets, n_rankers):
+    titles = [one.title for one in METHODS.values()][:n_rankers]
+    sets = [f"set {i}" for i in range(n_sets)]
+    ranks = Ranks(sets, titles, np.random.default_rng(0).random((n_sets, n_rankers)))
+    ours = {"TopRanker"}
+    drawn = draw_winners(ranks, "recall", ours), draw_ranks(dict.fromkeys("abc", ranks), ours)
+    for figure, _ in drawn:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")  # as of axes that collapse
+            figure.savefig(BytesIO(), format="svg")
+        assert figure.axes[0].xaxis.label.get_window_extent().x1 <= figure.bbox.x1

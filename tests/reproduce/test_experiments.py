@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -779,8 +780,27 @@ def test_no_table_is_made_of_nothing(words, said, ask, tmp_path):
 
 
 def test_no_table_is_made_by_nobody(ask, monkeypatch, tmp_path):
-    monkeypatch.setattr("reproduce.contestants.find_spec", lambda name: None)
+    monkeypatch.setattr("reproduce.benchmark.methods.find_spec", lambda name: None)
     words = ["--sets", "diabetes", "--methods", "catboost", "--out", str(tmp_path)]
     ran = ask("benchmark", *words)
     assert ran.exit_code == 1
     assert re.search("missing", " ".join(ran.stderr.split()))
+
+
+def test_sets_of_many_rows_have_ten_trials():
+    plan = Plan(["a", "b"], ["lr"], sizes={"a": (50_000, 50_000, 3), "b": (1, 100_000, 3)})
+    assert [plan.n_trials(name) for name in plan.data] == [30, 10]
+
+
+OURS = Path(__file__).resolve().parents[2] / "results"
+
+
+@pytest.mark.long
+def test_our_records_make_our_tables(tmp_path):
+    """In a copy, as a store that is opened may be written to."""
+    shutil.copy(OURS / "records.sqlite", tmp_path)
+    shown = CliRunner().invoke(main, ["table2", "--show", "--out", str(tmp_path)])
+    assert shown.exit_code == 0, shown.output
+    for made in tmp_path.glob("*.csv"):
+        ours = (OURS / made.name).read_text(encoding="utf-8")
+        assert made.read_text(encoding="utf-8") == ours, "run python -m reproduce table2 --show"

@@ -1,0 +1,1 @@
+"""The benchmark: `TopRanker` against common rankers on all data sets and raw tables."""
