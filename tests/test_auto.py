@@ -22,7 +22,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from toppush import TopPushTrees, TopRanker, metrics
 from toppush.auto import members, schedule
 from toppush.auto.combination import MemberScores, Quality, choose_weights
-from toppush.auto.linear import TopLinear, WeightedRows
+from toppush.auto.linear import TopLinear
+from toppush.auto.search import WeightedRows
 from toppush.folds.splits import in_turn, nested
 from toppush.models.boosting import BoostedMember, choose_rounds, others_than
 from toppush.models.forest import TopForest
@@ -298,7 +299,7 @@ def test_a_text_among_numbers_is_named():
 def test_contributions_add_up(rows):
     X, y = made_table() if rows == "table" else made()
     X = sparse.csr_array(np.where(X > 0.5, X, 0.0)) if rows == "sparse" else X
-    members = ["logistic", "linear", "boosted", "trees", "forest"]
+    members = ["logistic", "linear", "boosted", "trees", "forest", "kernel"]
     ranker = TopRanker(members, effort="quick").fit(X, y)
     some = X.head(50) if rows == "table" else X[:50]
     added = ranker.contributions(some)

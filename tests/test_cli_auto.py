@@ -46,7 +46,7 @@ def model(folder):
 def whole(folder):
     """Members of every kind that takes gaps and texts, each with a weight."""
     pytest.importorskip("lightgbm")
-    names = ["logistic", "linear", "boosted", "trees", "forest", "additive"]
+    names = ["logistic", "linear", "boosted", "trees", "forest", "kernel", "additive"]
     found = files.fit(folder / "train.csv", members=names, **QUICK)
     ranker = TopRanker(names, effort="quick", categorical_features=[2], n_jobs=1)
     X = found.pipeline[:-1].transform(pa.table(made_rows(300)))

@@ -8,6 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.linear_model import LogisticRegression
 
 from toppush import TopPushTrees, TopRanker, files
+from toppush.auto.kernel import TopKernel
 from toppush.folds.scores import in_order, left_out_twice, n_averaged, narrowed, with_second_scores
 from toppush.folds.splits import split_folds
 from toppush.models.forest import TopForest
@@ -122,6 +123,7 @@ RANKERS = {
     "trees": TopPushTrees(n_members=4),
     "binary": TopPushTrees(loss="binary", n_members=4),
     "forest": TopForest(48),
+    "kernel": TopKernel(),
     "combination": TopRanker(["logistic", "boosted", "forest"], effort="quick"),
     "linear": TopRanker(["logistic"], effort="quick"),
 }
@@ -157,6 +159,7 @@ def test_threads_do_not_matter():
     for make in (
         lambda n: TopPushTrees(n_members=4, max_rounds=20, n_jobs=n),
         lambda n: TopForest(16, n_jobs=n),
+        lambda n: TopKernel(n_jobs=n),
         lambda n: TopRanker(["boosted", "forest"], effort="quick", n_jobs=n),
     ):
         first, second = (make(n_jobs).fit(X, y).expected_scores_ for n_jobs in (1, 2))

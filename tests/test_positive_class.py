@@ -25,6 +25,7 @@ from reproduce.benchmark.cells import measure as benchmark_metrics
 from test_cli import run
 from toppush import PositiveClassWarning, TopPush, TopPushCV, compare, evaluate, files, metrics
 from toppush.auto.combination import Quality
+from toppush.auto.kernel import TopKernel
 from toppush.auto.linear import TopLinear
 from toppush.metrics import bootstrap
 from toppush.metrics.positive_class import GREATER, LATER, RARER, of_two
@@ -42,6 +43,7 @@ RANKERS = [
     toppush.TopPushAdditive([0.1, 1.0], tops=[0.3], cv=2),
     TopLinear(),
     TopForest(5, n_jobs=1),
+    TopKernel(n_jobs=1),
 ]
 EXTRAS = {"TopPushTrees": "lightgbm", "TopPushNet": "torch"}
 LONG = [

@@ -20,6 +20,7 @@ from toppush import (
     files,
     toppush_path,
 )
+from toppush.auto.kernel import TopKernel
 from toppush.auto.linear import TopLinear
 from toppush.files import DataError
 from toppush.models.forest import TopForest
@@ -72,6 +73,7 @@ SIZED = {
     "additive": TopPushAdditive([0.1], tops=[0.3]),
     "trees": TopPushTrees(n_members=1, max_rounds=10, random_state=0),
     "forest": TopForest(n_trees=8, random_state=0),
+    "kernel": TopKernel("asinh"),
     "logistic": TopLinear("logistic"),
     "push": TopLinear("push"),
     "net": TopPushNet(n_members=2, max_steps=5, hidden=(4,), random_state=0),

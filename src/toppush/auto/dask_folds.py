@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from toppush.auto.linear import SEARCH_ROWS
+from toppush.auto.search import SEARCH_ROWS
 from toppush.folds.scores import MOST, SHARE
 from toppush.folds.splits import Folds, some_rows, within
 from toppush.metrics.positive_class import checked_weights

@@ -2,6 +2,7 @@
 
 import itertools
 import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from numbers import Integral
@@ -13,26 +14,21 @@ from scipy.special import expit
 from sklearn.base import _fit_context
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
-from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from toppush.auto.combination import Quality
+from toppush.auto.search import CachedFits, SettingSearch, TunedRanker, WeightedRows
 from toppush.folds.scores import (
-    Part,
     in_order,
     location_and_scale,
-    mean_over_fits,
     scored_in_turn,
     top_mean,
 )
-from toppush.folds.splits import Folds, Turn, in_turn, make_folds, nested, some_rows, within
+from toppush.folds.splits import Folds, Turn
 from toppush.matrices import dense, is_sparse, stored, times
-from toppush.models.base import LABEL, DegenerateWarning, refuse_elsewhere, unchanged_on_failure
-from toppush.models.cross_fitted import READING, TOP, CrossFitted
+from toppush.models.base import LABEL, DegenerateWarning, unchanged_on_failure
+from toppush.models.cross_fitted import TOP
 from toppush.models.curves import Curves
 from toppush.models.linear import TopPush
-from toppush.system.threads import check_cancelled
-from toppush.tables.validation import validated
 from toppush.types import Array, Labels, Mask, Matrix, Where
 
 Penalty = tuple[float, float]
@@ -49,19 +45,13 @@ TINY, LARGEST_STEP, STILL = 1e-9, 5.0, 1e-3
 """Of that method: added to the diagonal of its matrix, the greatest change of a weight in a step,
 and the change at which it ends."""
 PIECES = 8
-SEARCH_ROWS = 5_000
-"""Rows by which representation and penalty are chosen, of both classes in proportion."""
-FEW_OF_A_CLASS = 250
-"""Rows of the rarer class, of those, up to which settings are chosen by fits that did not see the
-evaluated rows. With more of them the folds' own fits choose, at half the cost: the optimism that
-this leaves falls with the number of rows."""
 FEW_COLUMNS = 2_000
 """Columns of sparse rows up to which curves are tried."""
 TOL = 1e-1
 """Of `TopPush`: on most data sets stopping early ranks new rows better than the optimum does."""
 
 
-class TopLinear(CrossFitted):
+class TopLinear(TunedRanker):
     """Linear ranker on the columns or on a curve of each, chosen by cross-validation.
 
     Parameters
@@ -150,7 +140,7 @@ class TopLinear(CrossFitted):
             search = self._search(rows, folds)
             form, penalty = search.settings[search.best]
             features = LinearFeatures.of(rows, form)
-            scores = search.unseen(self.loss, rows, folds)
+            scores = self._unseen(search, rows, folds)
             weights, shift = fit_weights(self.loss, features.matrix, rows, penalty)
             self.form_, self.penalty_ = form, list(penalty)
             self.coef_ = (weights * features.factor)[None, :]
@@ -180,45 +170,41 @@ class TopLinear(CrossFitted):
         assert self.curves_ is not None
         return Curves.from_arrays(self.curves_)
 
-    def _read_training(
-        self, X: Matrix, y: Labels, sample_weight: ArrayLike | None
-    ) -> tuple["WeightedRows", Folds]:
-        refuse_elsewhere(self, X=X)
-        X, y = validated(self, X, y, **READING)
-        positive, weight, counted = self._read_classes(X, y, sample_weight)
-        categorical = np.zeros(X.shape[1], bool)
-        categorical[[] if self.categorical_features is None else self.categorical_features] = True
-        rng = check_random_state(self.random_state)
-        places = make_folds(self.cv, y, positive, counted, rng)
-        folds = [(counted[train], counted[held]) for train, held in places]
-        return WeightedRows(X, positive, weight, categorical), folds
-
-    def _search(self, rows: "WeightedRows", folds: Folds) -> "SettingSearch":
-        """Held-out scores of some rows by each setting, and again for each turn."""
-        where = some_rows(rows.positive, SEARCH_ROWS)
-        some, parts = rows.part(where), [within(fold, where) for fold in folds]
-        turns = [
-            Turn(turn.fold, *within((turn.choosing, turn.judged), where))
-            for turn in in_turn(folds, rows.positive)
-        ]
-        settings, scores, inner = [], [], []
-        inner_folds = [self._inner(parts, turn, some.positive) for turn in turns]
+    def _tried(self, rows: WeightedRows) -> Iterator[tuple[tuple[str, Penalty], CachedFits]]:
         for form in self._forms(rows):
-            matrix = LinearFeatures.of(some, form).matrix
+            matrix = LinearFeatures.of(rows, form).matrix
             for penalty in PENALTIES[self.loss]:
-                settings.append((form, penalty))
-                fits = CachedFits(self.loss, matrix, some, penalty)
-                scores.append(fits.held_scores(parts))
-                inner.append([fits.held_scores(own) for own in inner_folds])
-        return SettingSearch(settings, np.array(scores), np.array(inner), some)
+                yield (form, penalty), self._fits(matrix, rows, penalty)
 
-    def _inner(self, folds: Folds, turn: Turn, positive: Mask) -> Folds:
-        """Folds that choose in a turn, see `FEW_OF_A_CLASS`."""
-        if min(positive.sum(), (~positive).sum()) <= FEW_OF_A_CLASS:
-            return nested(folds, turn, positive)
-        return [(train, np.intersect1d(held, turn.choosing)) for train, held in folds]
+    def _fits(self, matrix: Matrix, rows: WeightedRows, penalty: Penalty) -> CachedFits:
+        def scores_by(train: Where) -> Array:
+            some = rows.part(train, matrix)
+            weights, shift = fit_weights(self.loss, some.X, some, penalty)
+            return np.asarray(matrix @ weights) - shift
 
-    def _forms(self, rows: "WeightedRows") -> list[str]:
+        return CachedFits(scores_by)
+
+    def _unseen(self, search: SettingSearch, rows: WeightedRows, folds: Folds) -> Array:
+        """Scores of all held-out rows by settings chosen without them."""
+        matrix_of = cache(lambda form: LinearFeatures.of(rows, form).matrix)
+        best, turns = search.best, itertools.count()
+
+        def scores_by(place: int, turn: Turn) -> Array:
+            if len(search.scores[place]) == len(rows.positive):
+                return np.asarray(search.scores[place][turn.judged])
+            form, penalty = search.settings[place]
+            fold = folds[turn.fold][0], turn.judged
+            fits = self._fits(matrix_of(form), rows, penalty)
+            return fits.held_scores([fold], len(rows.positive))[turn.judged]
+
+        def score(turn: Turn) -> Array:
+            place = search.best_in(next(turns))
+            scores = scores_by(place, turn)
+            return scores if place == best else in_order(scores_by(best, turn), scores)
+
+        return scored_in_turn(folds, rows.positive, score)
+
+    def _forms(self, rows: WeightedRows) -> list[str]:
         """The representations to try."""
         if self.form != "auto":
             return [self.form]
@@ -226,27 +212,6 @@ class TopLinear(CrossFitted):
             return ["straight", "curves"]
         binary = len(np.unique(stored(rows.X)[:10_000])) < 2
         return ["scaled"] if binary or rows.X.shape[1] > FEW_COLUMNS else ["scaled", "curves"]
-
-
-@dataclass(frozen=True)
-class WeightedRows:
-    """Training rows with their classes and weights, and which columns are categorical."""
-
-    X: Matrix
-    positive: Mask
-    weight: Array | None
-    categorical: Mask
-
-    @property
-    def mass(self) -> Array:
-        """The weights, 1 if there are none."""
-        return np.ones(len(self.positive)) if self.weight is None else self.weight
-
-    def part(self, where: Where, X: Matrix | None = None) -> "WeightedRows":
-        """Some of the rows, with the columns of `X` if it is given."""
-        weight = None if self.weight is None else self.weight[where]
-        X = self.X if X is None else X
-        return WeightedRows(X[where], self.positive[where], weight, self.categorical)
 
 
 @dataclass(frozen=True)
@@ -268,75 +233,6 @@ class LinearFeatures:
         pieces = PIECES if form == "curves" else 0
         curves = Curves.of(rows.X, rows.weight, pieces, rows.categorical)
         return cls(curves.transform(rows.X), curves)
-
-
-@dataclass(frozen=True)
-class SettingSearch:
-    """Held-out scores of some rows by each setting: a representation and a penalty."""
-
-    settings: list[tuple[str, Penalty]]
-    scores: Array
-    """A row for each setting."""
-    inner: Array
-    """The same for each turn, by fits that did not see the rows it evaluates."""
-    rows: WeightedRows
-
-    @property
-    def best(self) -> int:
-        """The setting with the best ranking of all rows."""
-        return self._best(self.scores)
-
-    def best_in(self, turn: int) -> int:
-        """The setting with the best ranking of the rows that choose in a turn."""
-        return self._best(self.inner[:, turn])
-
-    def _best(self, scores: Array) -> int:
-        known = ~np.isnan(scores[0])
-        quality = Quality(self.rows.positive[known], self.rows.mass[known])
-        return int(np.argmax(np.round(quality(scores[:, known]), 12)))
-
-    def unseen(self, loss: str, rows: WeightedRows, folds: Folds) -> Array:
-        """Scores of all held-out rows by settings chosen without them."""
-        matrix_of = cache(lambda form: LinearFeatures.of(rows, form).matrix)
-        best, turns = self.best, itertools.count()
-
-        def scores_by(place: int, turn: Turn) -> Array:
-            if len(self.scores[place]) == len(rows.positive):
-                return np.asarray(self.scores[place][turn.judged])
-            form, penalty = self.settings[place]
-            fold = folds[turn.fold][0], turn.judged
-            fits = CachedFits(loss, matrix_of(form), rows, penalty)
-            return fits.held_scores([fold])[turn.judged]
-
-        def score(turn: Turn) -> Array:
-            place = self.best_in(next(turns))
-            scores = scores_by(place, turn)
-            return scores if place == best else in_order(scores_by(best, turn), scores)
-
-        return scored_in_turn(folds, rows.positive, score)
-
-
-class CachedFits:
-    """Fits with one setting to parts of the rows, each made once."""
-
-    def __init__(self, loss: str, matrix: Matrix, rows: WeightedRows, penalty: Penalty) -> None:
-        self._loss, self._matrix, self._rows, self._penalty = loss, matrix, rows, penalty
-        self._scores: dict[bytes, Array] = {}
-
-    def held_scores(self, folds: Folds) -> Array:
-        """Scores of the held-out rows by weights that did not see them, NaN for others."""
-        parts: list[Part] = [(held, self._scores_by(train)[held]) for train, held in folds]
-        return mean_over_fits(parts, len(self._rows.positive))
-
-    def _scores_by(self, train: Where) -> Array:
-        """Scores of all rows by a fit to some; two folds share the fit without either of them."""
-        train = np.sort(train)
-        if (key := train.tobytes()) not in self._scores:
-            check_cancelled()
-            rows = self._rows.part(train, self._matrix)
-            weights, shift = fit_weights(self._loss, rows.X, rows, self._penalty)
-            self._scores[key] = np.asarray(self._matrix @ weights) - shift
-        return self._scores[key]
 
 
 def fit_weights(

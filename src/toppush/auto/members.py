@@ -17,13 +17,15 @@ from sklearn.model_selection._search import BaseSearchCV
 from sklearn.utils import _safe_indexing
 
 from toppush.auto.combination import COMBINATION
+from toppush.auto.kernel import TopKernel
 from toppush.auto.linear import TopLinear
 from toppush.folds.scores import location_and_scale, mean_over_fits, on_scale_of
 from toppush.folds.splits import Folds, shuffled_folds, within
-from toppush.matrices import is_sparse, stored
+from toppush.matrices import dense, is_sparse, stored
 from toppush.metrics.scoring import gives_scores, scores_of
 from toppush.models.additive import TopPushAdditive
 from toppush.models.forest import TopForest
+from toppush.models.kernel import n_prepared
 from toppush.models.net import TopPushNet
 from toppush.models.trees import TopPushTrees
 from toppush.system.extras import not_installed
@@ -38,6 +40,8 @@ WEIGHT = "sample_weight"
 NO_FILE = "neither a model file nor an ONNX export can hold it"
 MANY_COLUMNS = 50_000
 """Columns beyond which forests, curves and networks take too long."""
+KERNEL_ROWS, KERNEL_COLUMNS = 10_000, 500
+"""Rows and columns beyond which a kernel machine takes too long."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +62,7 @@ class Effort:
 
 QUICK = ("logistic", "boosted", "small_trees", "forest")
 BOOSTED = ("boosted", "trees", "small_trees", "shallow_trees", "target_trees")
-NORMAL = ("logistic", "linear", *BOOSTED, "forest")
+NORMAL = ("logistic", "linear", *BOOSTED, "forest", "kernel")
 EFFORTS = {
     "quick": Effort(QUICK, 3, 1, 400_000, (12, 60), 2),
     "normal": Effort(NORMAL, 4, 1, 4_000_000, (48, 200), 3),
@@ -300,6 +304,25 @@ def _net(data: FitData) -> TopPushNet:
     return TopPushNet(n_jobs=data.n_jobs, random_state=data.seed)
 
 
+def _kernel(data: FitData) -> TopKernel:
+    return TopKernel(
+        categorical_features=data.columns.categorical,
+        cv=data.folds,
+        n_jobs=data.n_jobs,
+        random_state=data.seed,
+    )
+
+
+def _refused_by_kernel(data: FitData) -> str | None:
+    if data.n_rows > KERNEL_ROWS:
+        return f"{data.n_rows:,} rows are too many for it; it takes up to {KERNEL_ROWS:,}"
+    if categorical := data.columns.categorical:
+        is_categorical = np.isin(np.arange(data.numbers.shape[1]), categorical)
+        if (width := n_prepared(dense(data.numbers), is_categorical)) > KERNEL_COLUMNS:
+            return f"its {width:,} columns, with one for each common category, are too many"
+    return None
+
+
 def _refused_by_net(data: FitData) -> str | None:
     if data.folds_matter:
         return "it draws its own folds"
@@ -341,6 +364,13 @@ MEMBERS: dict[str, Member] = {
         refuses=_without_categories,
     ),
     "forest": Member(_forest, cross_fits=True, sparse_missing=False, most_columns=MANY_COLUMNS),
+    "kernel": Member(
+        _kernel,
+        cross_fits=True,
+        sparse_missing=False,
+        most_columns=KERNEL_COLUMNS,
+        refuses=_refused_by_kernel,
+    ),
     "additive": Member(_additive, sparse_missing=False, most_columns=MANY_COLUMNS),
     "net": Member(
         _net,

@@ -82,7 +82,8 @@ class TopRanker(CrossFitted):
         "logistic" (regression on columns or curves), "linear" (`TopPush`, likewise), "boosted"
         (LightGBM's log loss), "trees" (`TopPushTrees`), "small_trees" and "shallow_trees" (the
         same with 15 and 4 leaves, grown on all rows and columns), "target_trees" (with target
-        statistics of categories), "forest", "additive" and "net".
+        statistics of categories), "forest", "kernel" (support vector machines), "additive" and
+        "net".
         Estimators of your own take X as it is passed to `fit`; a warning reports those
         that explanations, model files and ONNX do not support. By default chosen by `effort`.
     effort : {"quick", "normal", "thorough"}, default="normal"
