@@ -29,17 +29,28 @@ LABEL = "is_positive"
 
 
 @cache
-def missing() -> str:
-    """Why AutoGluon cannot run here; empty if it can."""
+def _asked() -> tuple[str, str]:
+    """The version of AutoGluon, or why it cannot run here."""
     python = os.environ.get(INTERPRETER, "")
     if not python:
-        return f"{INTERPRETER} does not name the Python interpreter of an environment with it"
-    code = "import importlib.util as u, sys; sys.exit(u.find_spec('autogluon.tabular') is None)"
+        return "", f"{INTERPRETER} does not name the Python of an environment with AutoGluon"
+    code = "from importlib.metadata import version; print(version('autogluon.tabular'))"
     try:
-        found = subprocess.run([python, "-c", code], capture_output=True, text=True)
+        found = subprocess.run([python, "-I", "-c", code], capture_output=True, text=True)
     except OSError as error:
-        return f"{INTERPRETER}: {error}"
-    return "" if found.returncode == 0 else f"{python} has no autogluon.tabular"
+        return "", f"{INTERPRETER}: {error}"
+    version = found.stdout.strip()
+    return version, "" if version else f"{python} has no autogluon.tabular"
+
+
+def version() -> str:
+    """The version that the interpreter has; empty if it has none."""
+    return _asked()[0]
+
+
+def missing() -> str:
+    """Why AutoGluon cannot run here; empty if it can."""
+    return _asked()[1]
 
 
 def refuses(X: Any) -> str:

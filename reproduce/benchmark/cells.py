@@ -30,7 +30,6 @@ from reproduce.results import cpu_name
 from reproduce.runner import begin_process
 from toppush import metrics
 from toppush.metrics.curve import TopCurve
-from toppush.system.extras import version_of
 from toppush.types import Array, Json, Mask
 
 N_SPLITS, FEW_SPLITS = 10, 3
@@ -283,10 +282,8 @@ class Benchmark:
             self._write(cell, record | {"seconds_wall": time.monotonic() - began}, results)
 
     def _write(self, cell: Cell, record: Json, results: Results) -> None:
-        """Write a record with the machine, the version of the method's package and the time."""
-        needs = METHODS[cell.method].needs or ("toppush" if METHODS[cell.method].is_ours else "")
-        package = needs or "scikit-learn"
-        record |= {"package": f"{package} {version_of(package)}", "cpu": cpu_name()}
+        """Write a record with the package, the processor and the time."""
+        record |= {"package": METHODS[cell.method].package, "cpu": cpu_name()}
         record |= {"finished": datetime.now(UTC).isoformat(timespec="seconds")}
         results.write(cell, record)
         self.tell(cell, record)

@@ -27,7 +27,7 @@ from reproduce.benchmark.columns import NativeColumns, scaled, text_columns, uns
 from toppush import TopRanker
 from toppush.matrices import is_sparse
 from toppush.metrics.scoring import scores_of
-from toppush.system.extras import not_installed
+from toppush.system.extras import not_installed, version_of
 from toppush.types import Array, Mask, Where
 
 Scorer = Callable[[Any], Array]
@@ -79,6 +79,14 @@ class Method:
         if self.needs == "autogluon":
             return autogluon.missing()
         return not_installed(self.needs) if self.needs and find_spec(self.needs) is None else ""
+
+    @property
+    def package(self) -> str:
+        """The name and version of the package that the method is from."""
+        if self.needs == "autogluon":
+            return f"autogluon {autogluon.version()}"
+        name = self.needs or ("toppush" if self.is_ours else "scikit-learn")
+        return f"{name} {version_of(name)}"
 
     def version(self, label: str = "") -> str:
         """What decides the results apart from rows and seed: a label or the sources, if ours."""

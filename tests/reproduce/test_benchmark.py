@@ -377,8 +377,10 @@ class TabularPredictor:
 def fake_autogluon(tmp_path, monkeypatch):
     """An interpreter that has something of the interface of AutoGluon."""
     package = tmp_path / "packages/autogluon/tabular.py"
-    package.parent.mkdir(parents=True)
-    package.write_text(FAKE)
+    about = tmp_path / "packages/autogluon.tabular-1.0.dist-info/METADATA"
+    for path, text in (package, FAKE), (about, "Name: autogluon.tabular\nVersion: 1.0\n"):
+        path.parent.mkdir(parents=True)
+        path.write_text(text)
     python = tmp_path / "python"
     python.write_text(
         f'#!/bin/sh\n[ "$1" = -I ] && shift\nexport PYTHONPATH={tmp_path}/packages\n'
@@ -386,15 +388,16 @@ def fake_autogluon(tmp_path, monkeypatch):
     )
     python.chmod(0o755)
     monkeypatch.setenv(autogluon.INTERPRETER, str(python))
-    autogluon.missing.cache_clear()
+    autogluon._asked.cache_clear()
     yield package
-    autogluon.missing.cache_clear()
+    autogluon._asked.cache_clear()
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="the interpreter is a shell script")
 def test_autogluon_runs_in_its_own_environment(fake_autogluon):
     X, y = load_breast_cancer(return_X_y=True)
-    assert autogluon.missing() == ""
+    assert METHODS["autogluon-medium-120"].package == "autogluon 1.0"
+    assert METHODS["autogluon-medium-120"].missing == ""
     score = autogluon.fit(X[:200], y[:200] == 0, 0, 2, presets="medium_quality", seconds=5)
     assert measure(y[200:] == 0, score(sparse.csr_matrix(X[200:])))["auc"] > 0.8
     with pytest.raises(RuntimeError, match="AssertionError"):
@@ -406,9 +409,9 @@ def test_without_autogluon_the_reason_is_said(python, monkeypatch):
     if find_spec("autogluon") is not None:
         pytest.skip("AutoGluon is installed here")
     monkeypatch.setenv(autogluon.INTERPRETER, python)
-    autogluon.missing.cache_clear()
+    autogluon._asked.cache_clear()
     assert (python or autogluon.INTERPRETER) in autogluon.missing()
-    autogluon.missing.cache_clear()
+    autogluon._asked.cache_clear()
 
 
 def test_the_version_of_a_build_for_the_cpu_is_recorded(monkeypatch):
