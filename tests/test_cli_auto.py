@@ -81,8 +81,8 @@ def test_options_reach_the_ranker(folder):
     ranker = MODEL_TYPES["auto"].ranker(made, rows, 7)
     assert ranker.get_params() == {
         "members": ["logistic"], "effort": "thorough", "seconds": 5.0, "scoring": "ndcg", "cv": 3,
-        "categorical_features": None, "n_jobs": 2, "positive": None, "random_state": 7,
-        "verbose": 0,
+        "categorical_features": None, "text_features": None, "n_jobs": 2, "positive": None,
+        "random_state": 7, "verbose": 0,
     }  # fmt: skip
 
 

@@ -43,6 +43,11 @@ def read_training(ranker: Any, X: Any, y: Any, sample_weight: Any, groups: Any) 
         raise ValueError(
             "groups would need all rows in one place; for a Dask collection leave them out."
         )
+    if not isinstance(ranker.text_features, str | None):
+        raise ValueError(
+            "text_features is not supported for a Dask collection; leave it out, and the columns "
+            "that it names."
+        )
     read = read_placed(ranker, X, y, sample_weight)
     placed: Any = read.rows  # of Dask, with methods that other rows lack
     cv = EFFORTS[ranker.effort].n_folds if ranker.cv is None else ranker.cv

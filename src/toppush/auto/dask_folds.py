@@ -1,7 +1,8 @@
 """Rows of Dask assigned to folds, and what this process knows of them."""
 
+import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -12,7 +13,7 @@ from toppush.auto.search import SEARCH_ROWS
 from toppush.folds.scores import MOST, SHARE
 from toppush.folds.splits import Folds, some_rows, within
 from toppush.metrics.positive_class import checked_weights
-from toppush.tables.frames import FrameColumns, FrameSummary, are_plain
+from toppush.tables.frames import Categories, FrameColumns, FrameSummary, are_plain
 from toppush.types import Array, Mask, Matrix, Where
 
 if TYPE_CHECKING:
@@ -159,5 +160,17 @@ def as_numbers(rows: "DaskRows", categorical_features: Any) -> tuple["DaskRows",
     if are_plain(rows.template, categorical_features):
         return rows, FrameColumns(rows.shape[1])
     read = partial(FrameSummary.of, categorical_features=categorical_features)
-    columns = FrameSummary.merge(rows.ask(read)).settle()
+    summary = FrameSummary.merge(rows.ask(read))
+    columns = summary.settle()
+    texts = [n for n in columns.categories if n in summary.open and summary.is_free_text(n)]
+    if texts:
+        names = [summary.names[number] for number in texts]
+        warnings.warn(
+            f"columns {names} hold free text, which is not supported for rows of Dask; they are "
+            "taken as empty. Turn them into numbers, or fit to rows in memory.",
+            UserWarning,
+            stacklevel=4,
+        )
+        empty: Categories = {number: [] for number in texts}
+        columns = replace(columns, categories=columns.categories | empty)
     return rows.transform(columns.numbers, len(columns.sources)).persist(), columns

@@ -35,9 +35,11 @@ Penalty = tuple[float, float]
 PENALTIES: dict[str, tuple[Penalty, ...]] = {
     "logistic": ((1e2, TOP), (1.0, TOP), (1e-2, TOP)),
     "push": ((1e-1, 0.1), (1e-3, TOP)),
+    "terms": ((3.0, TOP), (0.5, TOP), (0.05, TOP)),
 }
 """The grid of each loss: the factor of half the squared weights, against the sum of log losses or
-against a mean loss, and the share of negatives in the top of `TopPush`."""
+against a mean loss, and the share of negatives in the top of `TopPush`. "terms" is the log loss of
+unscaled columns: scaling would undo the weights of terms of text."""
 MOST_STEPS = 100
 FEW_NUMBERS, FEW_ENTRIES = 200, 1_000_000
 """LinearFeatures, and entries of all rows, up to which Newton's method is faster."""
@@ -58,9 +60,10 @@ class TopLinear(TunedRanker):
     ----------
     loss : {"logistic", "push"}, default="logistic"
         Logistic regression, or `TopPush`.
-    form : {"auto", "scaled", "straight", "curves"}, default="auto"
+    form : {"auto", "scaled", "straight", "curves", "unscaled"}, default="auto"
         Representation of the columns: divided by their largest entry; over their range, with the
-        most common value apart; or as curves over their quantiles. "auto" cross-validates.
+        most common value apart; or as curves over their quantiles. "auto" cross-validates these.
+        "unscaled" leaves them as they are, for weights of terms of text; the loss is logistic.
     categorical_features : list of int, optional
         Positions of categorical columns.
     cv : int, splitter or iterable of (train, held-out) pairs, optional
@@ -89,8 +92,8 @@ class TopLinear(TunedRanker):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "loss": [StrOptions(set(PENALTIES))],
-        "form": [StrOptions({"auto", "scaled", "straight", "curves"})],
+        "loss": [StrOptions({"logistic", "push"})],
+        "form": [StrOptions({"auto", "scaled", "straight", "curves", "unscaled"})],
         "categorical_features": ["array-like", None],
         "cv": ["cv_object"],
         "n_jobs": [Interval(Integral, 1, None, closed="left"), None],
@@ -141,7 +144,7 @@ class TopLinear(TunedRanker):
             form, penalty = search.settings[search.best]
             features = LinearFeatures.of(rows, form)
             scores = self._unseen(search, rows, folds)
-            weights, shift = fit_weights(self.loss, features.matrix, rows, penalty)
+            weights, shift = fit_weights(self._grid, features.matrix, rows, penalty)
             self.form_, self.penalty_ = form, list(penalty)
             self.coef_ = (weights * features.factor)[None, :]
             self.curves_ = None if features.curves is None else features.curves.arrays()
@@ -149,6 +152,11 @@ class TopLinear(TunedRanker):
             self.threshold_ = shift + above
             self.out_of_fold_ = scores - above
         return self
+
+    @property
+    def _grid(self) -> str:
+        """The name of its losses and penalties in `PENALTIES`."""
+        return "terms" if self.form == "unscaled" else self.loss
 
     def _score(self, X: Matrix) -> Array:
         return np.asarray(X @ self.coef_[0])
@@ -173,13 +181,13 @@ class TopLinear(TunedRanker):
     def _tried(self, rows: WeightedRows) -> Iterator[tuple[tuple[str, Penalty], CachedFits]]:
         for form in self._forms(rows):
             matrix = LinearFeatures.of(rows, form).matrix
-            for penalty in PENALTIES[self.loss]:
+            for penalty in PENALTIES[self._grid]:
                 yield (form, penalty), self._fits(matrix, rows, penalty)
 
     def _fits(self, matrix: Matrix, rows: WeightedRows, penalty: Penalty) -> CachedFits:
         def scores_by(train: Where) -> Array:
             some = rows.part(train, matrix)
-            weights, shift = fit_weights(self.loss, some.X, some, penalty)
+            weights, shift = fit_weights(self._grid, some.X, some, penalty)
             return np.asarray(matrix @ weights) - shift
 
         return CachedFits(scores_by)
@@ -226,6 +234,8 @@ class LinearFeatures:
     @classmethod
     def of(cls, rows: WeightedRows, form: str) -> "LinearFeatures":
         """From training rows; no labels are used, so folds may share it."""
+        if form == "unscaled":
+            return cls(rows.X, None)
         if form == "scaled":
             largest = np.ravel(dense(abs(rows.X).max(axis=0)))
             factor = 1.0 / np.where(largest > 0.0, largest, 1.0)
@@ -251,6 +261,9 @@ def _weights(loss: str, matrix: Matrix, rows: WeightedRows, penalty: Penalty) ->
     if loss == "push":
         lam, top = penalty
         return _coefficients(TopPush(lam, top=top, tol=TOL, n_jobs=1), matrix, rows)
+    if loss == "terms":  # liblinear is several times faster than the default there
+        sparse_log = LogisticRegression(C=1.0 / penalty[0], solver="liblinear", tol=1e-2)
+        return _coefficients(sparse_log, matrix, rows)
     if matrix.shape[1] <= FEW_NUMBERS and matrix.shape[0] * matrix.shape[1] <= FEW_ENTRIES:
         return _newton(dense(matrix), rows.positive, rows.mass, penalty[0])
     model = LogisticRegression(C=1.0 / penalty[0], max_iter=MOST_STEPS, tol=1e-3)

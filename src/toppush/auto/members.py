@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from toppush.auto.dask_folds import DaskFolds
 
 WEIGHT = "sample_weight"
+NO_TEXT = "no column holds free text"
 NO_FILE = "neither a model file nor an ONNX export can hold it"
 MANY_COLUMNS = 50_000
 """Columns beyond which forests, curves and networks take too long."""
@@ -60,9 +61,9 @@ class Effort:
     """Members that are fitted to all rows however many there are, if they have a weight."""
 
 
-QUICK = ("logistic", "boosted", "small_trees", "forest")
+QUICK = ("logistic", "boosted", "small_trees", "forest", "text")
 BOOSTED = ("boosted", "trees", "small_trees", "shallow_trees", "target_trees")
-NORMAL = ("logistic", "linear", *BOOSTED, "forest", "kernel")
+NORMAL = ("logistic", "linear", *BOOSTED, "forest", "kernel", "text")
 EFFORTS = {
     "quick": Effort(QUICK, 3, 1, 400_000, (12, 60), 2),
     "normal": Effort(NORMAL, 4, 1, 4_000_000, (48, 200), 3),
@@ -87,6 +88,8 @@ class FitData:
     seed: int = 0
     folds_matter: bool = False
     """Whether members must use these folds, as with groups."""
+    terms: Matrix | None = None
+    """The weights of the terms of free text; None if no column holds any."""
     on_dask: "DaskFolds | None" = None
     """The rows on a cluster; `positive`, `weight` and `folds` are those of a sample, and there is
     no X."""
@@ -115,6 +118,7 @@ class FitData:
             self,
             X=_safe_indexing(self.X, where),
             numbers=self.numbers[where],
+            terms=None if self.terms is None else self.terms[where],
             positive=self.positive[where],
             weight=None if self.weight is None else self.weight[where],
             folds=[within(fold, where) for fold in self.folds],
@@ -129,6 +133,8 @@ class FittedMember:
     out_of_fold: Array
     raw: bool = False
     """Whether it scores rows as passed by the user, not as numbers."""
+    on_terms: bool = False
+    """Whether it scores the weights of terms."""
     second: Array | None = None
     """Scores of a few rows by a second fold model, NaN for others, if fold models are averaged;
     None if one fit scores new rows."""
@@ -149,6 +155,8 @@ class Member:
     """Whether its `fit` gives out-of-fold scores, as that of `CrossFitted`."""
     raw: bool = False
     """Whether it takes rows as passed by the user, not as numbers."""
+    on_terms: bool = False
+    """Whether it takes the weights of the terms of text; it needs some."""
     sparse_missing: bool = True
     """Whether it takes missing values in sparse rows."""
     most_columns: int | None = None
@@ -166,6 +174,8 @@ class Member:
             return left_out(self.dask, data.on_dask)
         if self.engine is not None and find_spec(self.engine) is None:
             return not_installed(self.engine)
+        if self.on_terms:
+            return NO_TEXT if data.terms is None else None
         width = data.numbers.shape[1]
         if self.most_columns is not None and width > self.most_columns:
             return f"{width:,} columns are too many for it"
@@ -190,22 +200,28 @@ class Member:
             fitted = fit(self.dask, data.on_dask, data.seed)
         else:
             fitted = self._cross_fitted(data) if self.cross_fits else self._fitted(data)
-        return replace(fitted, seconds=time.perf_counter() - began, n_rows=data.n_fitted)
+        return replace(
+            fitted,
+            on_terms=self.on_terms,
+            seconds=time.perf_counter() - began,
+            n_rows=data.n_fitted,
+        )
 
     def _cross_fitted(self, data: FitData) -> FittedMember:
-        ranker = _fit(self.make(data), data.numbers, data)
+        X = data.terms if self.on_terms else data.numbers
+        ranker = _fit(self.make(data), X, data)
         unseen, second = ranker.out_of_fold_, getattr(ranker, "second_scores_", None)
         if data.all_train:
-            return FittedMember(ranker, unseen, self.raw, second)
+            return FittedMember(ranker, unseen, self.raw, second=second)
         # Shuffled folds train on every row; the scores by the original folds go on their scale.
         shuffled = shuffled_folds(
             data.positive, len(data.folds), np.random.RandomState(data.seed).randint(2**31 - 1)
         )
-        final = _fit(self.make(replace(data, folds=shuffled)), data.numbers, data)
+        final = _fit(self.make(replace(data, folds=shuffled)), X, data)
         scale = final.out_of_fold_
         second = None if second is None else on_scale_of(second, unseen, scale)
         unseen = on_scale_of(unseen, unseen, scale)
-        return FittedMember(final, unseen, self.raw, second, scale)
+        return FittedMember(final, unseen, self.raw, second=second, shuffled=scale)
 
     def _fitted(self, data: FitData) -> FittedMember:
         """A fit to all rows, and one for each fold whose scores are standardised.
@@ -379,6 +395,12 @@ MEMBERS: dict[str, Member] = {
         sparse_missing=False,
         most_columns=MANY_COLUMNS,
         refuses=_refused_by_net,
+    ),
+    "text": Member(
+        lambda data: TopLinear(form="unscaled", cv=data.folds),
+        cross_fits=True,
+        on_terms=True,
+        sparse_missing=False,
     ),
 }
 """Members by name; others may be added."""

@@ -3,6 +3,7 @@
 import warnings
 from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import replace
+from itertools import pairwise
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -26,10 +27,11 @@ from toppush.auto.members import (
     named_members,
 )
 from toppush.auto.schedule import Schedule, known_rows, second_scores, standardised
+from toppush.auto.text import Components, TermPlaces, TextRows
 from toppush.explain.columns import ColumnContributions
 from toppush.folds.scores import FoldScores, n_averaged, narrowed
 from toppush.folds.splits import groups_of, shared_folds, within
-from toppush.matrices import for_engine
+from toppush.matrices import dense, for_engine, times
 from toppush.metrics.cautions import few_positives, later_rows_caution, warn_of_perfect
 from toppush.metrics.scoring import scores_of
 from toppush.models.base import LABEL, refuse_elsewhere, unchanged_on_failure
@@ -43,6 +45,7 @@ from toppush.tables.frames import (
     categorical_columns,
 )
 from toppush.tables.leakage import LeakageWarning, caution, leaks_of_matrix
+from toppush.tables.text import Terms
 from toppush.tables.validation import require_columns, require_sizes, validated
 from toppush.types import Array, Labels, Mask, Matrix, Where
 
@@ -73,7 +76,7 @@ class TopRanker(CrossFitted):
     Weights for a mean of the members' standardised scores are chosen greedily on bootstrap samples
     of out-of-fold scores, by average precision, NDCG and recall at 10 false positives; members
     without a weight are dropped. Data frames and Arrow tables need no preparation: strings, missing
-    values, dates, categories, and numbers in strings are handled.
+    values, dates, categories, numbers in strings and free text are handled.
 
     Parameters
     ----------
@@ -82,8 +85,8 @@ class TopRanker(CrossFitted):
         "logistic" (regression on columns or curves), "linear" (`TopPush`, likewise), "boosted"
         (LightGBM's log loss), "trees" (`TopPushTrees`), "small_trees" and "shallow_trees" (the
         same with 15 and 4 leaves, grown on all rows and columns), "target_trees" (with target
-        statistics of categories), "forest", "kernel" (support vector machines), "additive" and
-        "net".
+        statistics of categories), "forest", "kernel" (support vector machines), "additive", "net"
+        and "text" (regression on the words of free text; the others take 32 components of these).
         Estimators of your own take X as it is passed to `fit`; a warning reports those
         that explanations, model files and ONNX do not support. By default chosen by `effort`.
     effort : {"quick", "normal", "thorough"}, default="normal"
@@ -96,6 +99,10 @@ class TopRanker(CrossFitted):
         Folds that all members share; by default 3 to 5, shuffled.
     categorical_features : "from_dtype", None or list, default="from_dtype"
         Categorical columns, as for `TopPushTrees`.
+    text_features : "from_dtype", None or list, default="from_dtype"
+        Columns of free text: recognised in data frames, none, or names or positions. Of a matrix
+        the positions of the columns that hold weights of terms, such as those of scikit-learn's
+        `TfidfVectorizer`, or a list of positions for each text; its other columns should be few.
     n_jobs : int, optional
         By default all cores, or OMP_NUM_THREADS if set. The result does not depend on it.
     random_state : int, RandomState or None, default=0
@@ -129,6 +136,8 @@ class TopRanker(CrossFitted):
         The second class is the positive one.
     formats_ : dict
         Position of a column of numbers in strings -> its decimal mark and its unit.
+    text_terms_ : dict
+        Position of a column of free text -> its `Terms`, whose `names` are the words.
     n_features_in_ : int
     feature_names_in_ : array of shape (n_features,)
         If X has column names that are strings.
@@ -150,6 +159,7 @@ class TopRanker(CrossFitted):
         "scoring": [StrOptions(PLAIN_METRICS), None],
         "cv": ["cv_object"],
         "categorical_features": [StrOptions({FROM_DTYPE}), "array-like", None],
+        "text_features": [StrOptions({FROM_DTYPE}), "array-like", None],
         "n_jobs": [Interval(Integral, 1, None, closed="left"), None],
         "random_state": ["random_state"],
         "verbose": ["verbose"],
@@ -160,6 +170,9 @@ class TopRanker(CrossFitted):
     weights_: dict[str, float]
     centers_: dict[str, float]
     scales_: dict[str, float]
+    text_terms_: dict[int, Terms]
+    components_: Components | None
+    term_places_: TermPlaces | None
     _board: Leaderboard | None
     _rows_of_board: list[dict[str, Any]] | None
 
@@ -172,6 +185,7 @@ class TopRanker(CrossFitted):
         scoring: str | None = None,
         cv: Any = None,
         categorical_features: Any = FROM_DTYPE,
+        text_features: Any = FROM_DTYPE,
         n_jobs: int | None = None,
         random_state: int | np.random.RandomState | None = 0,
         verbose: int = 0,
@@ -179,7 +193,7 @@ class TopRanker(CrossFitted):
     ) -> None:
         self.members, self.effort, self.seconds = members, effort, seconds
         self.scoring, self.cv, self.categorical_features = scoring, cv, categorical_features
-        self.n_jobs, self.random_state = n_jobs, random_state
+        self.text_features, self.n_jobs, self.random_state = text_features, n_jobs, random_state
         self.verbose, self.positive = verbose, positive
 
     @_fit_context(prefer_skip_nested_validation=True)
@@ -217,6 +231,8 @@ class TopRanker(CrossFitted):
                 counted, n_rows = data.on_dask.places, data.on_dask.n_rows
             else:
                 data, counted, n_rows = self._read_training(X, y, sample_weight, groups)
+                if data.terms is None and self.members is None:
+                    members = {name: each for name, each in members.items() if not each.on_terms}
                 for name, member in members.items():
                     if member.left_out(data) is None and (limits := member.limits(data)):
                         warnings.warn(f"base model {name!r}: {limits}.", UserWarning, stacklevel=3)
@@ -252,10 +268,10 @@ class TopRanker(CrossFitted):
         check_is_fitted(self)
         if on_dask.holds(X):
             return on_dask.scores(self, X)
-        numbers = self._read(X)
-        total = np.full(numbers.shape[0], -self.threshold_)
+        rows = self._read(X)
+        total = np.full(rows.numbers.shape[0], -self.threshold_)
         for name, ranker in self.members_.items():
-            scores = scores_of(ranker, X if name in self.raw_ else numbers)
+            scores = scores_of(ranker, self._taken_by(name, X, rows))
             total += self.weights_[name] / self.scales_[name] * (scores - self.centers_[name])
         return total
 
@@ -263,7 +279,8 @@ class TopRanker(CrossFitted):
         """What each column adds to a row's score; the last column is the rest.
 
         The weighted mean of what it adds to the base models' scores. The rest includes the whole
-        score of base models that have no `contributions`, which are in `unexplained_`.
+        score of base models that have no `contributions`, which are in `unexplained_`. What
+        components of a text add is divided among the terms of the row by their magnitude.
 
         Parameters
         ----------
@@ -275,33 +292,80 @@ class TopRanker(CrossFitted):
             Rows sum to `decision_function`.
         """
         check_is_fitted(self)
-        numbers = self._read(X)
-        added = np.zeros((numbers.shape[0], self.n_features_in_ + 1))
+        added, of_terms = self._contributions_of(X)
+        if self.components_ is None:
+            return added
+        if self.term_places_ is not None:
+            added[:, self.term_places_.every] += dense(of_terms)
+            return added
+        for number, terms in self._by_text(of_terms).items():
+            added[:, number] += terms.sum(axis=1)
+        return added
+
+    def _contributions_of(self, X: Matrix) -> tuple[Array, Matrix]:
+        """Contributions of the columns apart from the terms of text, and those of the terms."""
+        read, components = self._read(X), self.components_
+        added = np.zeros((read.numbers.shape[0], self.n_features_in_ + 1))
         added[:, -1] = -self.threshold_
-        sources = np.append(self._columns.sources, self.n_features_in_)
+        sources = self._sources
+        of_terms: Any = None if read.terms is None else 0.0 * read.terms
         for name, ranker in self.members_.items():
             factor = self.weights_[name] / self.scales_[name]
-            raw = name in self.raw_
-            rows, columns = (X, np.arange(len(added[0]))) if raw else (numbers, sources)
+            rows = self._taken_by(name, X, read)
             added[:, -1] -= factor * self.centers_[name]
             if name in self.unexplained_:
                 added[:, -1] += factor * scores_of(ranker, rows)
+            elif name in self.on_terms_:
+                of_terms += factor * times(rows, ranker.coef_[0])
+                added[:, -1] -= factor * ranker.threshold_
             else:
-                own = ColumnContributions.of(ranker).contributions(rows)
-                np.add.at(added.T, columns, factor * own.T)
-        return added
+                own = factor * ColumnContributions.of(ranker).contributions(rows)
+                added[:, -1] += own[:, -1]
+                columns = np.arange(self.n_features_in_) if name in self.raw_ else sources
+                np.add.at(added.T, columns, own.T[: len(columns)])
+                if components is not None and name not in self.raw_:
+                    of_terms += components.shared_out(read.terms, own[:, len(columns) : -1])
+        return added, of_terms
 
     @property
     def unexplained_(self) -> list[str]:
         """Names of the base models whose scores cannot be attributed to columns."""
-        width = len(self._columns.sources)
+        width = len(self._sources)
+        width += 0 if self.components_ is None else len(self.components_.owners)
         return [
             name
             for name, ranker in self.members_.items()
-            if not ColumnContributions.explains(
+            if name not in self.on_terms_
+            and not ColumnContributions.explains(
                 ranker, self.n_features_in_ if name in self.raw_ else width
             )
         ]
+
+    def text_contributions(self, X: Matrix) -> dict[int, Matrix]:
+        """What each term of the columns of free text adds to a row's score.
+
+        Parameters
+        ----------
+        X : data frame or array of shape (n_samples, n_features)
+
+        Returns
+        -------
+        dict
+            Position of a column -> CSR array of shape (n_samples, n_terms), in the order of the
+            `names` of its `text_terms_`. Its rows sum to the contribution of the column, apart from
+            that of the number of characters.
+        """
+        check_is_fitted(self)
+        return self._by_text(self._contributions_of(X)[1]) if self.text_terms_ else {}
+
+    def _by_text(self, of_terms: Matrix) -> dict[int, Matrix]:
+        """The terms of each column of text."""
+        assert self.components_ is not None
+        ends = pairwise(np.cumsum([0, *self.components_.sizes]))
+        return {
+            number: of_terms[:, start:end]
+            for number, (start, end) in zip(self.text_terms_, ends, strict=True)
+        }
 
     @property
     def leaderboard_(self) -> list[dict[str, Any]]:
@@ -318,12 +382,30 @@ class TopRanker(CrossFitted):
 
     @property
     def _columns(self) -> FrameColumns:
-        return FrameColumns(self.n_features_in_, self.categories_, self.formats_, self.dates_)
+        width = self.n_features_in_
+        if self.term_places_ is not None:
+            width = len(self.term_places_.others(width))
+        return FrameColumns(width, self.categories_, self.formats_, self.dates_, self.text_terms_)
+
+    @property
+    def _sources(self) -> Where:
+        """The column of X of each number apart from the components of terms."""
+        sources = self._columns.sources
+        if self.term_places_ is None:
+            return sources
+        return self.term_places_.others(self.n_features_in_)[sources]
 
     def _keep_columns(self, columns: FrameColumns) -> None:
         """Set the fitted attributes by which the columns of new rows are read."""
         self.categories_, self.dates_ = columns.categories, columns.dates
-        self.formats_ = columns.formats
+        self.formats_, self.text_terms_ = columns.formats, columns.texts
+        self.components_ = self.term_places_ = None
+
+    def _taken_by(self, name: str, X: Any, rows: TextRows) -> Any:
+        """Rows as a base model takes them."""
+        if name in self.raw_:
+            return X
+        return rows.terms if name in self.on_terms_ else rows.numbers
 
     def _seed(self) -> int:
         return int(check_random_state(self.random_state).randint(2**31 - 1))
@@ -333,45 +415,94 @@ class TopRanker(CrossFitted):
     ) -> tuple[FitData, Where, int]:
         """The rows with a weight above 0, which they are, and the number of all rows."""
         refuse_elsewhere(self, X=X)
-        X, numbers, y, columns = self._numbers_of_training(X, y)
+        X, rows, y, columns = self._numbers_of_training(X, y)
         check_consistent_length(y, groups)
+        numbers, terms = rows
         positive, weight, counted = self._read_classes(numbers, y, sample_weight)
-        self._keep_columns(columns)
         effort = EFFORTS[self.effort]
         cv, seed = effort.n_folds if self.cv is None else self.cv, self._seed()
         folds = shared_folds(cv, positive, groups, counted, seed)
         matter = groups is not None or not (self.cv is None or isinstance(self.cv, Integral))
-        _warn_of_leakage(numbers, X, columns, positive, counted)
-        data = FitData(X, numbers, columns, positive, weight, [], effort, self.n_jobs, seed, matter)
+        names = _names_of_numbers(X, self._sources)
+        _warn_of_leakage(numbers, names, columns, positive, counted)
+        if terms is not None:
+            self.components_ = Components.of(terms, self._text_sizes, seed)
+            numbers = np.hstack([numbers, self.components_.transform(terms)])
+        data = FitData(
+            X, numbers, columns, positive, weight, [], effort, self.n_jobs, seed, matter, terms
+        )
         data = replace(data if weight is None else data.part(counted), folds=folds)
         return data, counted, len(positive)
 
-    def _numbers_of_training(self, X: Any, y: Any) -> tuple[Any, Matrix, Any, FrameColumns]:
+    @property
+    def _text_sizes(self) -> list[int]:
+        """Number of terms of each text."""
+        if self.term_places_ is not None:
+            return self.term_places_.sizes
+        return [len(terms) for terms in self.text_terms_.values()]
+
+    def _numbers_of_training(self, X: Any, y: Any) -> tuple[Any, TextRows, Any, FrameColumns]:
         """The rows as passed and as numbers, the labels, and how columns become numbers."""
+        if are_plain(X, None) and (places := TermPlaces.of(self.text_features, X)):
+            return self._split_training(X, y, places)
         if are_plain(X, self.categorical_features):
             X, y = validated(self, X, y, **READING)
-            return X, for_engine(X), y, FrameColumns(self.n_features_in_)
+            self._keep_columns(columns := FrameColumns(self.n_features_in_))
+            return X, TextRows(for_engine(X)), y, columns
         require_columns(X)
         if not len(X):
             raise ValueError(f"X has no rows, and {len(y)} labels came with it; give some of both.")
-        columns = FrameColumns.of(X, self.categorical_features)
+        columns = FrameColumns.of(X, self.categorical_features, text_features=self.text_features)
         wanted = self.categorical_features
         keep = [] if isinstance(wanted, str) else categorical_columns(X, wanted)
         columns = columns.without_ids(X, keep)
         validate_data(self, X, y, skip_check_array=True)
         numbers, y = check_X_y(columns.numbers(X), y, **READING)
-        require_sizes(numbers, _names_of_numbers(X, columns), training=True)
-        return X, numbers, y, columns
+        require_sizes(numbers, _names_of_numbers(X, columns.sources), training=True)
+        self._keep_columns(columns)
+        return X, TextRows(numbers, columns.terms(X)), y, columns
 
-    def _read(self, X: Matrix) -> Matrix:
-        """Rows to score, as numbers."""
+    def _split_training(
+        self, X: Any, y: Any, places: TermPlaces
+    ) -> tuple[Any, TextRows, Any, FrameColumns]:
+        """The same of a matrix that holds weights of terms, and columns of numbers."""
+        X, y = validated(self, X, y, **READING)
+        table, terms = places.split(X)
+        others = places.others(X.shape[1]).tolist()
+        wanted = self.categorical_features
+        asked = [] if wanted is None or isinstance(wanted, str) else wanted
+        categorical = Table(np.empty((0, X.shape[1]))).numbers_of(asked)
+        if not set(categorical) <= set(others):
+            raise ValueError(
+                "a column is in categorical_features and in text_features; choose one."
+            )
+        columns = FrameColumns(len(others))
+        if categorical:
+            columns = FrameColumns.of(table, [others.index(number) for number in categorical])
+        self._keep_columns(columns)
+        self.term_places_ = places
+        return X, TextRows(columns.numbers(table), terms), y, columns
+
+    def _read(self, X: Matrix) -> TextRows:
+        """Rows to score, as base models take them."""
         refuse_elsewhere(self, X=X)
-        if not (self.categories_ or self.formats_ or self.dates_ or Table(X).has_types):
-            return self._refuse_sparse_missing(validated(self, X, reset=False, **READING))
+        if self.term_places_ is not None:
+            numbers, terms = self.term_places_.split(validated(self, X, reset=False, **READING))
+            return self._with_components(self._columns.numbers(numbers), terms)
+        table = self._columns
+        learned = table.categories or table.formats or table.dates or table.texts
+        if not (learned or Table(X).has_types):
+            rows = validated(self, X, reset=False, **READING)
+            return TextRows(self._refuse_sparse_missing(rows))
         validate_data(self, X, reset=False, skip_check_array=True)
-        numbers = check_array(self._columns.numbers(X), **READING)
-        require_sizes(numbers, _names_of_numbers(X, self._columns))
-        return numbers
+        numbers = check_array(table.numbers(X), **READING)
+        require_sizes(numbers, _names_of_numbers(X, table.sources))
+        return self._with_components(numbers, table.terms(X))
+
+    def _with_components(self, numbers: Array, terms: Matrix | None) -> TextRows:
+        if terms is None or self.components_ is None:
+            return TextRows(numbers)
+        return TextRows(np.hstack([numbers, self.components_.transform(terms)]), terms)
 
     def _refuse_sparse_missing(self, X: Matrix) -> Matrix:
         """Rows as they are, unless members would take missing values for numbers."""
@@ -406,6 +537,7 @@ class TopRanker(CrossFitted):
         self.centers_ = {name: float(centers[place]) for place, name in chosen}
         self.scales_ = {name: float(scales[place]) for place, name in chosen}
         self.raw_ = [name for _, name in chosen if fitted[name].raw]
+        self.on_terms_ = [name for _, name in chosen if fitted[name].on_terms]
         none = np.empty(0)
         light = {
             name: replace(member, out_of_fold=none, second=None, shuffled=None)
@@ -439,17 +571,17 @@ class TopRanker(CrossFitted):
             )
 
 
-def _names_of_numbers(X: Any, columns: FrameColumns) -> list[Any]:
+def _names_of_numbers(X: Any, sources: Where) -> list[Any]:
     """The name or position of the column that each number is made of."""
-    names = Table(X).names if Table(X).has_types else range(columns.width)
-    return [names[source] for source in columns.sources]
+    places: list[Any] = sources.tolist()
+    names = Table(X).names if Table(X).has_types else None
+    return places if names is None else [names[place] for place in places]
 
 
 def _warn_of_leakage(
-    numbers: Matrix, X: Any, columns: FrameColumns, positive: Mask, counted: Where
+    numbers: Matrix, names: list[Any], columns: FrameColumns, positive: Mask, counted: Where
 ) -> None:
     """Warn of columns that alone rank the rows with a weight almost perfectly."""
-    names = _names_of_numbers(X, columns)
     if len(counted) < len(positive):
         numbers, positive = numbers[counted], positive[counted]
     if leaks := leaks_of_matrix(numbers, names, columns.categorical, positive):

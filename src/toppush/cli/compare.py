@@ -124,6 +124,7 @@ def _compare_methods(
     *,
     drop: tuple[str, ...],
     categorical: tuple[str, ...],
+    text: tuple[str, ...],
     keep: tuple[str, ...],
     sample_weight: str | None,
     groups: str | None,
@@ -147,6 +148,7 @@ def _compare_methods(
             positive=common["positive"],
             drop=options.column_names(file, drop),
             categorical=options.column_names(file, categorical),
+            text=options.column_names(file, text),
             keep=options.column_names(file, keep),
         )
     if more["scoring"] is not None:

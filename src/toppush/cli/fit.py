@@ -153,8 +153,8 @@ def fit(
     """Fit a model that ranks the rows of DATA, and write it to a file.
 
     DATA is CSV, TSV, Parquet, Arrow, LIBSVM (plain, gz, bz2, xz), NPZ or NPY. Strings become
-    categories and dates become numbers; missing values are kept, or imputed and marked. The model
-    file contains this preparation.
+    categories, dates become numbers, and free text becomes words; missing values are kept, or
+    imputed and marked. The model file contains this preparation.
 
     The default, auto, cross-validates several model types and combines them; a table shows their
     metrics. --model selects one type instead, which takes some of the options:
@@ -225,7 +225,9 @@ def _fit(data: Path, *, kind: str | None, **more: Any) -> "Model":
 def _columns(rows: "Reader", more: dict[str, Any]) -> dict[str, tuple[str, ...]]:
     """The options that name columns, split with the column names of the file."""
     return {
-        name: options.column_names(rows, more[name]) for name in ("drop", "categorical", "keep")
+        name: options.column_names(rows, more[name])
+        for name in ("drop", "categorical", "text", "keep")
+        if name in more
     }
 
 
@@ -244,6 +246,11 @@ def _fit_on(cluster: str, data: Path, *, model: str | None, seed: int, **more: A
         if more.pop(name) is not None:
             flag = f"--{name.replace('_', '-')}"
             raise click.BadParameter("is not for a cluster; leave it out.", param_hint=flag)
+    if more.pop("text"):
+        raise click.BadParameter(
+            "free text cannot be fitted on a cluster; use --drop or --categorical instead.",
+            param_hint="--text",
+        )
     more = {name: value for name, value in more.items() if value is not None}
     with connected(cluster):
         with reading(part_paths(data)[0], more.get("kind")) as rows:

@@ -136,7 +136,11 @@ def _column_sentences(columns: dict[str, Any]) -> list[str]:
     named = columns["named"]
     kinds = Counter(column["kind"] for column in named)
     dates = f"{kinds['date']} date, " if kinds["date"] else ""
-    lines = [f"Columns: {kinds['number']} numeric, {dates}{kinds['category']} categorical."]
+    texts = {column["name"]: column["terms"] for column in named if column["kind"] == "text"}
+    text = f", {len(texts)} free text" * bool(texts)
+    lines = [f"Columns: {kinds['number']} numeric, {dates}{kinds['category']} categorical{text}."]
+    if texts:
+        lines.append(f"Words and parts of words of free text: {counted(texts)}.")
     parsed = [
         f"{column['name']}{_number_format(column)}" for column in named if "decimal" in column
     ]

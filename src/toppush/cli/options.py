@@ -245,6 +245,7 @@ training_options = combined(
         help="Column of dates or numbers: folds train on earlier rows and hold out later ones.",
     ),
     columns_option("--categorical", "Columns to treat as categories even if they hold numbers."),
+    columns_option("--text", "Columns to treat as free text whatever they hold."),
     columns_option("--keep", "Columns to use as features although they look like ids."),
     click.option(
         "--missing",

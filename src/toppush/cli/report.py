@@ -226,5 +226,6 @@ def _baseline_steps(model: "Model") -> "Pipeline | None":
         return None
     if columns is None:
         return make_pipeline(MaxAbsScaler())
-    filled = type(columns)(categorical=columns.categorical, missing=columns.missing)
+    texts = [text.name for text in columns.texts]
+    filled = type(columns)(categorical=columns.categorical, text=texts, missing=columns.missing)
     return make_pipeline(filled, MaxAbsScaler())

@@ -4,10 +4,10 @@ A column may become several features, as a string does, or a number with missing
 contributions are added and reported for the column. `sources` traces features to columns.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Integral, Real
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from scipy import sparse
@@ -24,12 +24,31 @@ from sklearn.preprocessing import (
 from sklearn.utils import _safe_indexing
 
 from toppush.explain.contributions import REFERENCE_ROWS, evenly, in_parts, mean_contributions
+from toppush.tables.text import Terms, shortened
 from toppush.types import Array, Matrix, Where
 
 OTHER = "(other)"
 """Name for the part of the scores that base models cannot attribute to columns."""
+MOST_WORDS = 5
+"""Words of free text that are named."""
 WHOLE = 1e15
 """Up to which whole numbers are written without an exponent."""
+
+
+class TextContributions(NamedTuple):
+    """The terms of a column of free text, and what they add to the scores of rows."""
+
+    terms: Terms
+    amounts: Matrix
+    """A row for each row, a column for each term."""
+
+    def words(self, row: int, text: str, sign: int) -> str:
+        """The words of a row that add most to its score, or with `sign` -1 take most from it."""
+        added = self.terms.by_word(text, self.amounts[[row]])
+        ordered = sorted(added, key=lambda word: -sign * added[word])
+        most = max(map(abs, added.values()), default=0.0)
+        named = [word for word in ordered[:MOST_WORDS] if sign * added[word] > 0.1 * most]
+        return ", ".join(repr(shortened(word)) for word in named) or repr(shortened(text))
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,7 +112,32 @@ class ColumnContributions:
 
     def contributions(self, X: Matrix) -> Array:
         """Contribution of each column to the scores of rows, then the rest."""
-        return self.summed(self.final.contributions(self.prepared(X)))
+        return self.summed(self.of_features(X))
+
+    def of_features(self, X: Matrix) -> Array:
+        """Contribution of each feature of the ranker to the scores of rows, then the rest."""
+        return np.asarray(self.final.contributions(self.prepared(X)))
+
+    def of_terms(self, X: Matrix, amounts: Array) -> dict[int, TextContributions]:
+        """Place of each column of free text -> contributions of its terms to the scores of rows.
+
+        `amounts` are those of the features.
+        """
+        before, final = parted(self.estimator)
+        if before is None:
+            texts = getattr(final, "text_terms_", {})
+            by_text = final.text_contributions(X) if texts else {}
+            return {place: TextContributions(texts[place], by_text[place]) for place in texts}
+        first = before[0]
+        if not hasattr(first, "term_places"):
+            return {}
+        names = list(self.names)
+        return {
+            names.index(text.name): TextContributions(
+                text.terms, sparse.csr_array(amounts[:, places])
+            )
+            for text, places in zip(first.texts, first.term_places(), strict=True)
+        }
 
     @property
     def own_reference(self) -> Array | None:
@@ -142,12 +186,26 @@ def parted(estimator: BaseEstimator) -> tuple[Pipeline | None, BaseEstimator]:
 class Values:
     """The values of rows as strings; columns of tables are read when they are needed."""
 
-    def __init__(self, X: Matrix, names: Sequence[str]) -> None:
-        self._X, self._names = X, names
+    def __init__(
+        self,
+        X: Matrix,
+        names: Sequence[str],
+        of_terms: Mapping[int, TextContributions] | None = None,
+    ) -> None:
+        self._X, self._names, self._of_terms = X, names, of_terms or {}
         self._columns: dict[int, Any] = {}
 
-    def __call__(self, row: int, column: int) -> str | None:
-        """The value of a row in a column; None if it is missing, empty for `OTHER`."""
+    def __call__(self, row: int, column: int, sign: int = 1) -> str | None:
+        """The value of a row in a column; None if it is missing, empty for `OTHER`.
+
+        Of free text the words that add most to the score, or with `sign` -1 take most from it.
+        """
+        if column in self._of_terms:
+            text = self._value(row, column)
+            return text and self._of_terms[column].words(row, text, sign)
+        return self._value(row, column)
+
+    def _value(self, row: int, column: int) -> str | None:
         if column == len(self._names):
             return ""
         if not (hasattr(self._X, "column_names") or hasattr(self._X, "columns")):

@@ -158,8 +158,9 @@ class Explainer:
         self, X: Matrix, rows: Where, scores: Array, first: Mask | None = None
     ) -> Iterator[Explanation]:
         """The next rows of the list, with their numbers; `first` marks rows that begin a list."""
-        contributions = self.columns.contributions(X)
-        cells = Values(X, self.columns.names)
+        amounts = self.columns.of_features(X)
+        contributions = self.columns.summed(amounts)
+        cells = Values(X, self.columns.names, self.columns.of_terms(X, amounts))
         for place, (row, score) in enumerate(zip(rows, scores, strict=True)):
             if first is not None and first[place]:
                 self._last = None
@@ -174,7 +175,7 @@ class Explainer:
 
         def reasons(amounts: Array, sign: int) -> tuple[Reason, ...]:
             return tuple(
-                Reason(names[at], cells(place, at), float(amounts[at]))
+                Reason(names[at], cells(place, at, sign), float(amounts[at]))
                 for at in where_largest(sign * amounts[: len(names)], self.n_columns)
             )
 
@@ -262,8 +263,13 @@ def explain_pair(
     """
     columns = ColumnContributions.of(ranker, names)
     rows = [_single_row(row) for row in (x, y)]
-    apart = columns.contributions(rows[0])[0] - columns.contributions(rows[1])[0]
-    cells, others = (Values(row, columns.names) for row in rows)
+    parts = [columns.of_features(row) for row in rows]
+    first, second = (columns.summed(amounts)[0] for amounts in parts)
+    apart = first - second
+    cells, others = (
+        Values(row, columns.names, columns.of_terms(row, amounts))
+        for row, amounts in zip(rows, parts, strict=True)
+    )
     labels = columns.all_names
     amounts = apart[: len(labels)]
     largest = where_largest(np.abs(amounts), n_columns)

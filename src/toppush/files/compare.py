@@ -202,6 +202,9 @@ class Competitor(Protocol):
     def decision_function(self, X: Matrix) -> Array: ...
 
 
+NO_TEXT = "it does not take free text"
+
+
 class LeftOut(Exception):
     """Why a competitor cannot run."""
 
@@ -281,6 +284,8 @@ class Boosted:
 
     def __call__(self, fold: Fold) -> Competitor:
         """The search for its settings, if LightGBM is installed."""
+        if fold.training.text:
+            raise LeftOut(NO_TEXT)
         fold.prepared(**self.preparation)
         coded = fold.rows("codes").categorical
         try:
@@ -306,6 +311,8 @@ class OfType:
     def __call__(self, fold: Fold) -> Competitor:
         """The ranker, if its engine is installed and it takes groups and times where there are."""
         model_type, roles = model_type_named(self.name), fold.training.roles
+        if model_type.refused_text(fold.training.text):
+            raise LeftOut(NO_TEXT)
         fold.prepared(**self.preparation)
         takes = model_type.takes
         if any(getattr(roles, name) and name not in takes for name in ("groups", "time")):

@@ -9,7 +9,14 @@ import pyarrow as pa
 
 from toppush.files.readers import FileOrReader, reading
 from toppush.files.readers.base import Reader, TableReader
-from toppush.files.reference import column_name, profiles_of_table, read_fitted, read_profile
+from toppush.files.reference import (
+    MOST_COLUMNS,
+    column_name,
+    monitored,
+    profiles_of_table,
+    read_fitted,
+    read_profile,
+)
 from toppush.files.scoring import ScoringNotes, placed, positives, require_rows
 from toppush.files.sources import ModelSource, ScoredRows, ScoreSource, Wanted
 from toppush.matrices import ColumnReader
@@ -19,8 +26,8 @@ from toppush.monitor.profile import CategoryProfile, ColumnProfile, NumberProfil
 from toppush.monitor.verdict import Checked, ColumnNow, verdict
 from toppush.system.errors import ModelError, absent
 from toppush.system.reading import DataError
-from toppush.tables.column_types import Category, Column, Counts
-from toppush.tables.columns import learn
+from toppush.tables.column_types import Category, Column, Counts, Text
+from toppush.tables.columns import learn, texts_of
 from toppush.tables.ids import id_like
 from toppush.tables.labels import are_there, caution_blanks
 from toppush.tables.rows import Batch, Needs
@@ -150,10 +157,10 @@ def _labels(model: Model, batch: Batch, notes: ScoringNotes) -> tuple[Mask, Mask
 def _count_columns(model: Model, tallies: dict[str, ColumnTally], batch: Batch) -> None:
     """Count the values of a batch."""
     if model.columns is not None:
-        data = model.columns.read(batch.X, Counts())
-        for column, (values, missing) in zip(model.columns.columns_, data, strict=True):
-            if column.name in tallies:
-                tallies[column.name].add(values, missing)
+        for column in model.columns.columns_:
+            for name, data in monitored(column, column.cells(batch.X)).items():
+                if name in tallies:
+                    tallies[name].add(*data)
         return
     columns = ColumnReader(batch.X)
     for number in range(batch.X.shape[1]):
@@ -246,38 +253,45 @@ def _columns_now(
     columns = _learned(table)
     by_name = {column.name: column for column in columns}
     profiles = profiles_of_table(table, columns, np.arange(len(table)), np.ones(len(table)))
-    tallies = [(by_name[name], ColumnTally(profile, by_name[name])) for name, profile in profiles]
+    tallies = {name: ColumnTally(profile, by_name.get(name)) for name, profile in profiles}
     if tallies:
         with reading(now, kind) as file:
-            _count_file(tallies, file)
-    return [tally.now(column.name) for column, tally in tallies]
+            _count_file(columns, tallies, file)
+    return [tally.now(name) for name, tally in tallies.items()]
 
 
 def _learned(table: pa.Table) -> list[Column]:
-    """Columns of numbers, dates or categories that are not constant."""
+    """Columns of numbers, dates, categories or text that are not constant."""
     columns: list[Column] = []
-    ids = id_like(table)
+    texts = texts_of(table)
+    ids = id_like(table, texts)
     for name in table.column_names:
         if name in ids or table[name].null_count == len(table):
             continue
         try:
-            learned = learn(name, table[name], False, Counts())
+            if name in texts:
+                learned: list[Column] = [Text.learned(name, table[name], Counts())]
+            else:
+                learned = learn(name, table[name], False, Counts())
         except DataError:  # names or mixed values
             continue
         columns += [column for column in learned if not column.constant]
     return columns
 
 
-def _count_file(tallies: list[tuple[Column, ColumnTally]], file: Reader) -> None:
+def _count_file(columns: list[Column], tallies: dict[str, ColumnTally], file: Reader) -> None:
     """Count the values of a file, batch by batch."""
-    schema = {column.source: read_as(column) for column, _ in tallies}
+    columns = columns[:MOST_COLUMNS]
+    schema = {column.source: read_as(column) for column in columns}
     if gone := absent(schema, file.names):
         raise file.error(f"has no {gone}, which the rows before had.")
     rows = 0
     for batch in file.batches(Needs(schema, {}, None)):
-        for column, tally in tallies:
+        for column in columns:
             try:
-                tally.add(*column.read(column.cells(batch.X), Counts()))
+                for name, data in monitored(column, column.cells(batch.X)).items():
+                    if name in tallies:
+                        tallies[name].add(*data)
             except DataError as error:
                 raise file.placed(error, after=rows) from None
         rows += batch.n_rows

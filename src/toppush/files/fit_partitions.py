@@ -202,7 +202,7 @@ def summarise(path: str, options: ReadingOptions) -> PartSummary:
         fingerprint = file.fingerprint()
         rows = file.load(options.label, options.drop, options.categorical)
     if rows.label is not None:
-        columns = Columns(categorical=options.categorical, missing=options.missing)
+        columns = Columns(categorical=options.categorical, text=(), missing=options.missing)
         fitting.with_file(columns.learn, file, rows.X)
         types = {column.name: str(column.type) for column in rows.X.schema}
         ids = id_like(rows.X, {*options.categorical, *options.keep})

@@ -24,8 +24,8 @@ from toppush.modeltypes.linear import certificate
 from toppush.system.extras import versions_of
 from toppush.system.reading import DataError
 from toppush.tables import ids, leakage
-from toppush.tables.column_types import Category, Column, Counts, Date, Number
-from toppush.tables.columns import Columns, learn, sizes_named
+from toppush.tables.column_types import Category, Column, Counts, Date, Number, Text
+from toppush.tables.columns import Columns, learn, sizes_named, texts_of
 from toppush.tables.labels import LabelRule, caution_blanks, choose, count, count_blanks
 from toppush.tables.rows import NO_ROLES, NOTHING, Layout, LoadedRows, Roles, RoleValues, take_roles
 from toppush.tables.scaling import fit_transform, scaler_of
@@ -99,6 +99,8 @@ class Training:
     categorical: tuple[str, ...]
     ids: tuple[str, ...]
     """Columns that look like ids and were left out."""
+    text: tuple[str, ...] = ()
+    """Columns of free text."""
     roles: Roles = NO_ROLES
     held: RoleValues = NOTHING
     """Weights, groups and times of the rows."""
@@ -110,14 +112,17 @@ class Training:
         table = self.rows.label is not None
         steps: Steps = []
         if table:
-            columns = Columns(categorical=self.categorical, missing=missing, form=form)
+            columns = Columns(
+                categorical=self.categorical, text=self.text, missing=missing, form=form
+            )
             steps.append(("columns", columns))
         scaler = scaler_of(scale, copy=not table)
         return steps if scaler is None else [*steps, ("scale", scaler)]
 
     def cautions(self) -> list[str]:
         """Warn of columns that look like ids or may hold the label; the messages."""
-        leaks = leakage_cautions(self.rows.X, self.positive, self.categorical, self.first)
+        X = self.rows.X if not self.text else self.rows.X.drop_columns(list(self.text))
+        leaks = leakage_cautions(X, self.positive, self.categorical, self.first)
         return ids.caution(self.ids) + leaks
 
     @property
@@ -133,27 +138,36 @@ def read_training_file(
     positive: str | None = None,
     drop: Collection[str] = (),
     categorical: Collection[str] = (),
+    text: Collection[str] = (),
     keep: Collection[str] = (),
     roles: Roles = NO_ROLES,
     kind: str | None = None,
 ) -> Training:
     """Rows and labels of a file; parameters as for `fit`."""
     role_columns = roles.named.values()
+    if twice := sorted({*text} & {*categorical}):
+        raise OptionError(f"{twice[0]} is named as categorical and as text; choose one.")
+    strings = (*categorical, *text)
     with reading(path, kind) as file:
         fingerprint = file.fingerprint()
         file.require(list(role_columns), used=(label, *drop))
-        rows = file.load(label, [name for name in drop if name not in role_columns], categorical)
+        rows = file.load(label, [name for name in drop if name not in role_columns], strings)
     rows, role_values = with_file(take_roles, file, rows, roles)
     counts = with_file(count, file, rows.labels, rows.label)
     caution_blanks(count_blanks(rows.labels), rows.label)
     rule = with_file(choose, file, counts, rows.label, positive)
     positives = rule.positives(rows.labels)
-    id_columns = ids.id_like(rows.X, {*categorical, *keep}) if rows.label is not None else ()
+    id_columns: tuple[str, ...] = ()
+    if rows.label is not None:
+        wanted = {name for name in text if name in rows.X.column_names}
+        text = tuple(sorted(wanted.union(texts_of(rows.X, {*strings}))))
+        id_columns = ids.id_like(rows.X, {*strings, *text, *keep})
     if id_columns:
         rows = rows._replace(X=rows.X.drop_columns(list(id_columns)))
     return Training(
-        file, fingerprint, rows, positives, rule, tuple(categorical), id_columns, roles, role_values
-    )
+        file, fingerprint, rows, positives, rule, tuple(categorical), id_columns, tuple(text),
+        roles, role_values,
+    )  # fmt: skip
 
 
 def leakage_cautions(
@@ -221,6 +235,7 @@ def fit(
     time: str | None = None,
     drop: Collection[str] = (),
     categorical: Collection[str] = (),
+    text: Collection[str] = (),
     keep: Collection[str] = (),
     missing: str = "impute",
     seed: int = 0,
@@ -253,6 +268,9 @@ def fit(
         These three columns are no features.
     drop, categorical : collection of str
         Columns to leave out, and columns to read as strings whatever they hold.
+    text : collection of str
+        Columns to read as free text whatever they hold; others are recognised. Model types other
+        than "auto" and "linear" refuse text.
     keep : collection of str
         Columns to learn from although they look like ids.
     missing : {"impute", "error"}
@@ -289,9 +307,11 @@ def fit(
     scale = str(chosen.get("scale", model_type.scale or "none"))
     clock = [perf_counter()]
     training = read_training_file(
-        path, label=label, positive=positive, drop=drop, categorical=categorical, keep=keep,
-        roles=Roles(sample_weight, groups, time), kind=kind,
+        path, label=label, positive=positive, drop=drop, categorical=categorical, text=text,
+        keep=keep, roles=Roles(sample_weight, groups, time), kind=kind,
     )  # fmt: skip
+    if why := model_type.refused_text(training.text):
+        raise training.file.error(why)
     clock.append(perf_counter())
     steps = training.preparation(scale=scale, missing=missing, form=model_type.form)
     X = training.rows.X
@@ -466,4 +486,6 @@ def _learned(outputs: list[Column]) -> About:
     if isinstance(first, Number):
         written = {"decimal": first.decimal, "unit": first.unit} if first.decimal else {}
         return written | ({} if first.keep_nan else {"fill": first.fill})
+    if isinstance(first, Text):
+        return {"terms": len(first.terms)}
     return {"categories": len(first.categories)}

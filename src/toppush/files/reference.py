@@ -15,8 +15,10 @@ from toppush.modeltypes.out_of_fold import FOLDS, learned_scale
 from toppush.monitor.profile import LEVELS, CategoryProfile, ColumnProfile, NumberProfile
 from toppush.system.errors import ModelError
 from toppush.system.reading import DataError
-from toppush.tables.column_types import Column, Counts, Number
+from toppush.tables.arrow_values import missing_strings
+from toppush.tables.column_types import Column, ColumnData, Counts, Number, Text
 from toppush.tables.columns import Columns
+from toppush.tables.text import lengths_of
 from toppush.types import Array, Matrix, Where
 
 MOST_ROWS = 200_000
@@ -74,14 +76,18 @@ def training_profile(
     sample = np.unique(np.linspace(0, n_rows - 1, min(n_rows, MOST_ROWS)).astype(np.intp))
     weights = np.ones(len(sample)) if weight is None else np.asarray(weight, np.float64)[sample]
     if columns is None:
-        profiles, width = _profiles_of_matrix(table, sample, weights, first), int(table.shape[1])
+        records = _as_json(_profiles_of_matrix(table, sample, weights, first))
+        left_out = int(table.shape[1]) - len(records)
     else:
-        profiles = profiles_of_table(table, columns.columns_, sample, weights)
-        width = len(columns.columns_)
-    records = {name: profile.as_json() for name, profile in profiles}
+        records = _as_json(profiles_of_table(table, columns.columns_, sample, weights))
+        left_out = max(len(columns.columns_) - MOST_COLUMNS, 0)
     scores = ranker.decision_function(X if len(sample) == n_rows else _safe_indexing(X, sample))
     fitted = QuantileSketch.of(scores, weights, levels=top_levels(len(sample)))
-    return {"columns": records, "left_out": width - len(records), "fitted": fitted.as_json()}
+    return {"columns": records, "left_out": left_out, "fitted": fitted.as_json()}
+
+
+def _as_json(profiles: Iterator[tuple[str, ColumnProfile]]) -> About:
+    return {name: profile.as_json() for name, profile in profiles}
 
 
 def read_fitted(about: About) -> QuantileSketch:
@@ -124,6 +130,9 @@ def profiles_of_table(
     total = float(weights.sum())
     for column in columns[:MOST_COLUMNS]:
         cells = column.cells(rows)
+        if isinstance(column, Text):
+            yield from _profiles_of_text(column, cells, weights)
+            continue
         values, is_missing = column.read(cells, Counts())
         known = np.ones(len(cells), bool) if is_missing is None else ~is_missing
         values, mass = values[known], weights[known]
@@ -135,6 +144,34 @@ def profiles_of_table(
             counts = np.bincount(values, mass, len(column.categories)).astype(np.float64)
             n_rows = effective_rows(mass)
             yield column.name, CategoryProfile.of(column.categories, counts, missing, n_rows)
+
+
+def monitored(column: Column, cells: pa.Array, *, training: bool = False) -> dict[str, ColumnData]:
+    """What is monitored of a column, by name: of text the length, and the unknown words.
+
+    `training` marks cells that the column was learned from.
+    """
+    if not isinstance(column, Text):
+        return {column.name: column.read(cells, Counts())}
+    strings, missing = column.strings(cells), missing_strings(cells)
+    unknown = column.terms.unseen(strings, training=training)
+    return {
+        column.characters: ColumnData(lengths_of(strings), missing),
+        f"{column.name} (% unknown words)": ColumnData(unknown, missing),
+    }
+
+
+def _profiles_of_text(
+    column: Text, cells: pa.Array, weights: Array
+) -> Iterator[tuple[str, ColumnProfile]]:
+    total = float(weights.sum())
+    for name, (values, missing) in monitored(column, cells, training=True).items():
+        assert missing is not None
+        values, mass = values[~missing], weights[~missing]
+        if len(values):
+            ends = np.array([values.min(), values.max()])
+            part = min(max(1.0 - float(mass.sum()) / total, 0.0), 1.0)
+            yield name, NumberProfile(_sketch(values, mass, total, ends), part)
 
 
 def _sketch(values: Array, weights: Array, total: float, ends: Array) -> QuantileSketch:

@@ -41,9 +41,10 @@ from toppush.modelfile.archive import LARGEST
 from toppush.modelfile.model import Model
 from toppush.system.errors import ModelError
 from toppush.system.reading import DataError
-from toppush.tables.column_types import Category, Date, Elapsed, Number
+from toppush.tables.column_types import Category, Date, Elapsed, Number, Text
 from toppush.tables.columns import FORMS, WAYS, Columns
 from toppush.tables.dates import ORDERS
+from toppush.tables.text import Terms
 
 FREE_COLUMNS = 1 << 19
 """Columns that a row may have in a pipeline of any size."""
@@ -105,6 +106,8 @@ def _synthetic_rows(columns: Columns) -> list[pa.RecordBatch]:
             typical, extremes = "2000-01-01", ["0001-01-01", "9999-12-31"]
         elif isinstance(column, Number):
             typical, extremes = "1", [UNKNOWN, f"{FAR}"]
+        elif isinstance(column, Text):
+            typical, extremes = next(iter(column.terms.names), None), [UNKNOWN, UNKNOWN]
         else:
             typical, extremes = next(iter(column.categories), None), [UNKNOWN, UNKNOWN]
         known[name] = pa.array([typical], pa.string())
@@ -155,6 +158,8 @@ def _require_columns(columns: Columns) -> None:
         types: dict[str, type | tuple[type, ...]] = {"name": str, "had_missing": bool}
         if isinstance(column, Category):
             types |= {"coded": bool, "categories": list}
+        elif isinstance(column, Text):
+            types |= {"terms": Terms, "longest": (int, float)}
         elif isinstance(column, Number):
             types |= {"boolean": bool, "keep_nan": bool}
             types |= dict.fromkeys(("fill", "low", "high"), (int, float))
@@ -169,6 +174,8 @@ def _require_columns(columns: Columns) -> None:
         if not orders <= {"", *ORDERS}:
             wrong.append("order")
         categories = vars(column).get("categories", [])
+        if not wrong and isinstance(column, Text) and not column.terms.is_valid:
+            wrong = ["terms"]
         if wrong or not all(isinstance(value, str) for value in categories):
             raise ModelError(f"its column {column.name!r} is not described as it should be.")
     if columns.form not in FORMS or columns.missing not in WAYS:

@@ -15,7 +15,7 @@ from toppush.modeltypes.base import About, ModelType, RankerLike
 from toppush.modeltypes.linear_score import LinearScore, fold, larger
 from toppush.system.errors import ModelError
 from toppush.system.reading import DataError
-from toppush.tables.column_types import Category, Column, Counts, Date
+from toppush.tables.column_types import Category, Column, Counts, Date, Text
 from toppush.tables.columns import Columns, sizes_named
 from toppush.tables.labels import NAMED, LabelRule
 from toppush.tables.rows import Needs
@@ -233,7 +233,7 @@ class Model:
 
 def read_as(column: Column) -> pa.DataType:
     """The type that a column is read as from files without types."""
-    if isinstance(column, Category | Date) or column.format is not None:
+    if isinstance(column, Category | Text | Date) or column.format is not None:
         return pa.string()
     return pa.bool_() if column.boolean else pa.float64()
 

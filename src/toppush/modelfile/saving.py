@@ -27,6 +27,7 @@ from toppush.modelfile.trust import UntrustedError, canonical, require_trusted, 
 from toppush.modeltypes import MODEL_TYPES, model_type_of
 from toppush.modeltypes.base import About, RankerLike
 from toppush.modeltypes.linear import certificate
+from toppush.modeltypes.linear_score import refuse_text
 from toppush.modeltypes.onnx_graph import Graph
 from toppush.system.errors import ModelError
 from toppush.system.reading import DataError, fingerprint, require_file
@@ -152,6 +153,7 @@ def export_onnx(model: Model, path: str | Path) -> None:
 
 def onnx_bytes(model: Model) -> bytes:
     """The content that `export_onnx` writes."""
+    refuse_text(model.columns, "ONNX export")
     graph = Graph()
     return graph.finish(model.model_type.add_to_graph(graph, model))
 

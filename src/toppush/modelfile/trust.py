@@ -24,7 +24,13 @@ MOST_FUNCTIONS = 1000
 """skops holds a list of all functions that it trusts by default for each function."""
 OWN = {
     "toppush.tables.columns.Columns",
-    *(f"toppush.tables.column_types.{name}" for name in ("Number", "Date", "Elapsed", "Category")),
+    *(
+        f"toppush.tables.column_types.{name}"
+        for name in ("Number", "Date", "Elapsed", "Category", "Text")
+    ),
+    "toppush.tables.text.Terms",
+    "toppush.auto.text.Components",
+    "toppush.auto.text.TermPlaces",
 }
 PREPARATION = {
     "sklearn.compose._column_transformer.ColumnTransformer",

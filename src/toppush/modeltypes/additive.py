@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from toppush.modeltypes.base import About, FitRows, ModelType, Options, require_shapes
 from toppush.modeltypes.linear import CertifiedType
 from toppush.system.errors import ModelError
-from toppush.tables.column_types import Category, Number
+from toppush.tables.column_types import Category, Number, Text
 from toppush.tables.columns import Columns
 from toppush.types import Array
 
@@ -150,6 +150,7 @@ class CurveSum:
                 if isinstance(column, Number)
                 else self._add_category(graph, column, j)
                 for j, column in enumerate(columns.columns_)
+                if not isinstance(column, Text)  # `onnx_bytes` refuses it
             ]
         for term in terms:
             total = graph.apply("Add", total, term)

@@ -35,6 +35,7 @@ class Auto(ModelType):
     takes = ("effort", "seconds", "members", "scoring", "cv", "groups", "time", "threads")
     form = "codes"
     scale = None
+    takes_text = True
 
     def check_options(self, options: Options) -> None:
         from toppush.auto.members import MEMBERS
@@ -66,7 +67,10 @@ class Auto(ModelType):
             n_folds = options.get("cv", self._n_folds(options, rows))
             parameters["cv"] = rows.folds(n_folds, seed)
         return self.new_ranker(
-            **parameters, categorical_features=rows.categorical, random_state=seed
+            **parameters,
+            categorical_features=rows.categorical,
+            text_features=rows.term_places,
+            random_state=seed,
         )
 
     def _n_folds(self, options: Options, rows: FitRows) -> int:
@@ -113,7 +117,7 @@ class Auto(ModelType):
     def lighten(self, ranker: Any) -> None:
         ranker._rows_of_board, ranker._board = ranker.leaderboard_, None
         super().lighten(ranker)
-        ranker.members = list(ranker.members_)
+        ranker.members, ranker.text_features = list(ranker.members_), None
         ranker.members_ = {name: copy.copy(member) for name, member in ranker.members_.items()}
         for name, member in ranker.members_.items():
             _model_type(name, member).lighten(member)
@@ -130,11 +134,14 @@ class Auto(ModelType):
             raise ModelError("its members have no finite weights.")
         if not all(ranker.scales_.values()):
             raise ModelError("its members have a scale of 0.")
+        _require_text(ranker)
         for name, member in ranker.members_.items():
             _model_type(name, member).restore(member, {})
 
     def add_to_graph(self, graph: "Graph", model: "Model") -> str:
         ranker: Any = model.ranker
+        if ranker.components_ is not None:
+            raise ModelError("ONNX export does not support text; fit with text_features=None.")
         total = graph.constant(-float(ranker.threshold_))
         for name, member in ranker.members_.items():
             score = _model_type(name, member).add_to_graph(graph, model.base_model(member))
@@ -142,6 +149,27 @@ class Auto(ModelType):
             weight = ranker.weights_[name] / ranker.scales_[name]
             total = graph.apply("Add", total, graph.apply("Mul", centered, graph.constant(weight)))
         return total
+
+
+def _require_text(ranker: Any) -> None:
+    """Refuse terms and components that do not belong together."""
+    from toppush.auto.text import TermPlaces
+
+    components, places = ranker.components_, ranker.term_places_
+    if components is None:
+        if places is not None or ranker.text_terms_ or ranker.on_terms_:
+            raise ModelError("it has terms of text, and no components of these.")
+        return
+    if not all(terms.is_valid for terms in ranker.text_terms_.values()):
+        raise ModelError("its terms of text are not described as they should be.")
+    width = int(ranker.n_features_in_)
+    sizes = [len(terms) for terms in ranker.text_terms_.values()]
+    if places is not None:
+        TermPlaces.of(places.places, np.broadcast_to(0.0, (1, width)))  # refuses positions
+        sizes = places.sizes
+    is_right = all(np.ndim(axes) == 2 and axes.dtype == np.float32 for axes in components.axes)
+    if not is_right or components.sizes != sizes:
+        raise ModelError("its components are not those of its terms.")
 
 
 def compared_with_members(ranker: Any, *, weighted: bool) -> list[About]:

@@ -24,7 +24,7 @@ from toppush.system.reading import DataError
 from toppush.tables.columns import Columns
 from toppush.tables.labels import LabelRule
 from toppush.tables.rows import NOTHING, RoleValues
-from toppush.types import Array, Labels, Mask, Matrix
+from toppush.types import Array, Labels, Mask, Matrix, Where
 
 if TYPE_CHECKING:
     from toppush.modelfile.model import Model
@@ -77,6 +77,12 @@ class FitRows:
         """Columns of the matrix that hold codes of categories; None if there are none."""
         coded = [] if self.columns is None else self.columns.coded
         return coded or None
+
+    @property
+    def term_places(self) -> list[Where] | None:
+        """Columns of the matrix with the weights of terms of each text; None if there are none."""
+        places = [] if self.columns is None else self.columns.term_places()
+        return places or None
 
     @property
     def has_folds(self) -> bool:
@@ -135,6 +141,8 @@ class ModelType(ABC):
     """The package that fits it, if `toppush[files]` does not install it."""
     scale: str | None = "maxabs"
     """How columns are scaled by default; None if they never are."""
+    takes_text = False
+    """Whether it takes the weights of terms of free text, thousands of sparse columns."""
 
     @property
     def ranker_classes(self) -> tuple[str, ...]:
@@ -171,6 +179,17 @@ class ModelType(ABC):
     def packages(self, ranker: Any) -> list[str]:
         """Packages that a fitted ranker needs besides those of every model."""
         return [] if self.engine is None else [self.engine]
+
+    def refused_text(self, texts: Collection[str]) -> str:
+        """Why it cannot be fitted to a table with these columns of free text; empty if it can."""
+        if self.takes_text or not texts:
+            return ""
+        names = ",".join(texts)
+        return (
+            f"--model {self.name} does not take free text, which column {names} holds; use --model "
+            f"auto or linear, --drop {names} to leave it out, or --categorical {names} to read its "
+            "strings as categories."
+        )
 
     def require_engine(self) -> None:
         """Refuse before the fit if the package that fits the model is not installed."""

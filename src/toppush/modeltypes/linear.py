@@ -25,11 +25,11 @@ from toppush.modeltypes.base import (
     require_shapes,
     top_text,
 )
-from toppush.modeltypes.linear_score import LinearScore
+from toppush.modeltypes.linear_score import LinearScore, refuse_text
 from toppush.problem.losses import LOSSES
 from toppush.problem.solution import Iteration, Solution, Status
 from toppush.system.errors import ModelError
-from toppush.tables.column_types import Number
+from toppush.tables.column_types import Category, Number
 from toppush.types import Array, Matrix
 
 if TYPE_CHECKING:
@@ -146,6 +146,7 @@ class Linear(CertifiedType):
     """A weight for each value, with a certificate."""
 
     name = "linear"
+    takes_text = True
     ranker_class = "toppush.models.linear.TopPush"
     other_classes = ("toppush.models.linear_cv.TopPushCV",)
     takes = (
@@ -212,13 +213,14 @@ class Linear(CertifiedType):
         record: About = {"format": "toppush weights 1", "threshold": linear.threshold}
         if linear.columns is None:
             return record | {"weights": linear.weights.tolist()}
+        refuse_text(linear.columns, "--weights")
         columns: About = {}
         for part in linear.parts():
             if isinstance(part.column, Number):
                 weight = float(part.weights[0])
                 missing = weight * part.column.fill + part.missing
                 columns[part.column.name] = {"weight": weight, "missing": missing}
-            else:
+            elif isinstance(part.column, Category):
                 weights = part.weights[:-1].tolist()
                 categories = dict(zip(part.column.categories, weights, strict=True))
                 record_of_column = {"categories": categories, "missing": part.missing}
@@ -258,7 +260,7 @@ def _add_linear(graph: "Graph", linear: LinearScore) -> str:
         if isinstance(part.column, Number):
             value, missing = graph.number(part.column)
             term = graph.apply("Mul", value, graph.constant(part.weights[0]))
-        else:
+        elif isinstance(part.column, Category):
             code, missing = graph.category(part.column)
             term = graph.apply("Gather", graph.constant(part.weights), code)
         total = graph.apply("Add", total, term)

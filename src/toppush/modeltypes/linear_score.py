@@ -14,7 +14,8 @@ from toppush.matrices import column_sizes
 from toppush.models.base import TIE
 from toppush.models.linear import TopPush
 from toppush.models.linear_cv import TopPushCV
-from toppush.tables.column_types import LARGER, Category, Counts, Number
+from toppush.system.errors import ModelError
+from toppush.tables.column_types import LARGER, Category, Column, Counts, Number, Text
 from toppush.tables.columns import Columns
 from toppush.types import Array, Matrix
 
@@ -23,9 +24,10 @@ from toppush.types import Array, Matrix
 class ColumnPart:
     """The term of one column in the score."""
 
-    column: Number | Category
+    column: Column
     weights: Array
-    """The weight of a number; or one for each category and a last 0 for unknown ones."""
+    """The weight of a number; one for each category and a last 0 for unknown ones; or one for each
+    output of text."""
     missing: float
     """Added where the value is missing, besides the weight of what it is filled with."""
 
@@ -48,7 +50,7 @@ class LinearScore:
             weights, missing = self.weights[offset : offset + column.width], 0.0
             if column.has_indicator:
                 weights, missing = weights[:-1], float(weights[-1])
-            if not isinstance(column, Number):
+            if isinstance(column, Category):
                 weights = np.append(weights, 0.0)
             parts.append(ColumnPart(column, weights, missing))
         return parts
@@ -69,6 +71,8 @@ class LinearScore:
         for part, (values, missing) in zip(self.parts(), columns.read(batch, counts), strict=True):
             if isinstance(part.column, Number):
                 np.multiply(values, part.weights[0], out=term)
+            elif isinstance(part.column, Text):
+                term = values @ part.weights
             else:
                 np.take(part.weights, values, out=term, mode="wrap")  # -1 is the last, 0
             scores += term
@@ -101,6 +105,15 @@ def scaling(scalers: list[BaseEstimator], width: int) -> tuple[Array, Array] | N
         scale = 1.0 if scaler.scale_ is None else scaler.scale_
         factor, shift = factor / scale, (shift + mean) / scale
     return factor, shift
+
+
+def refuse_text(columns: Columns | None, export: str) -> None:
+    """Refuse free text, whose terms an export does not know."""
+    if columns is not None and columns.texts:
+        names = ", ".join(text.name for text in columns.texts)
+        raise ModelError(
+            f"{export} does not support the free text of column {names}; drop it and fit again."
+        )
 
 
 def larger(steps: list[tuple[str, BaseEstimator]], rows: Matrix) -> list[tuple[int, float]]:

@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator
 from toppush.modeltypes.linear_score import scaling
 from toppush.system.errors import ModelError
 from toppush.system.extras import needs
-from toppush.tables.column_types import Category, Number
+from toppush.tables.column_types import Category, Column, Number
 from toppush.tables.columns import Columns
 from toppush.types import Array
 
@@ -125,8 +125,9 @@ class Graph:
         filled = self.apply("Where", missing, self.constant([[column.fill]]), values)
         return values if column.keep_nan else filled, self.double(missing)
 
-    def category(self, column: Category) -> tuple[str, str]:
+    def category(self, column: Column) -> tuple[str, str]:
         """The code of each category, the number of categories if unknown; and 1 where missing."""
+        assert isinstance(column, Category)  # `onnx_bytes` refuses text
         strings = self.input(column.name, 1, strings=True)
         count = len(column.categories)
         encode = partial(self.apply, "LabelEncoder", strings, domain=ML)
@@ -143,7 +144,7 @@ class Graph:
         for column in columns.columns_:
             if isinstance(column, Number):
                 values, missing = self.number(column)
-            else:
+            elif isinstance(column, Category):
                 code, missing = self.category(column)
                 # The last code, of unknown categories, has no output.
                 count = len(column.categories)
@@ -159,7 +160,7 @@ class Graph:
         for column in columns.columns_:
             if isinstance(column, Number):
                 parts.append(self.number(column)[0])
-            else:
+            elif isinstance(column, Category):
                 codes = np.append(np.arange(float(len(column.categories))), np.nan)
                 parts.append(self.picked(codes[:, None], self.category(column)[0]))
         return self.apply("Concat", *parts, axis=1)

@@ -260,7 +260,8 @@ def _inputs(
             continue
         code, missing = graph.category(column)
         numbers.append(missing)  # no tree splits by it
-        if own := [key for key in keys if key[0] == feature]:
+        own = [key for key in keys if key[0] == feature]
+        if own and isinstance(column, Category):
             codes = [int(code) for code in ranker.categories_.get(feature, [])]
             in_sets.append(graph.picked(_memberships(column, codes, own), code))
             sets |= {key: width + len(sets) + place for place, key in enumerate(own)}
@@ -280,9 +281,9 @@ def _encoded_inputs(
         places.append(sum(width for _, width in parts))
         if isinstance(column, Number):
             parts.append((graph.number(column)[0], 1))
-            continue
-        table = _by_code(column, ranker.categories_[number], tables[number])
-        parts.append((graph.picked(table.T, graph.category(column)[0]), len(table)))
+        elif isinstance(column, Category):
+            table = _by_code(column, ranker.categories_[number], tables[number])
+            parts.append((graph.picked(table.T, graph.category(column)[0]), len(table)))
     rows = graph.apply("Concat", *(name for name, _ in parts), axis=1)
     first, width = np.array(places), sum(width for _, width in parts)
     features = np.concatenate([first, first[list(tables)]])  # the counts come first

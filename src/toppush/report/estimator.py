@@ -7,6 +7,7 @@ from typing import TypedDict, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.compose import ColumnTransformer
 from sklearn.exceptions import ConvergenceWarning
@@ -344,9 +345,14 @@ def _plain(
     impute = SimpleImputer(strategy="median")
     if are_plain(X_train, FROM_DTYPE):
         return [impute, MaxAbsScaler()], (X_train, X)
-    columns = FrameColumns.of(X_train, FROM_DTYPE)
+    columns = FrameColumns.of(X_train, FROM_DTYPE, text_features=FROM_DTYPE)
     one_hot = OneHotEncoder(handle_unknown="ignore")
     both = ColumnTransformer([("one-hot", one_hot, columns.categorical)], remainder=impute)
+    if columns.texts:
+        parts = both.fit_transform(columns.numbers(X_train)), both.transform(columns.numbers(X))
+        terms = columns.terms(X_train), columns.terms(X)
+        train, test = (sparse.hstack(pair, "csr") for pair in zip(parts, terms, strict=True))
+        return [MaxAbsScaler()], (train, test)
     return [both, MaxAbsScaler()], (columns.numbers(X_train), columns.numbers(X))
 
 

@@ -1,4 +1,4 @@
-"""Types of columns: numbers, a part of dates, or categories; and counts of unusual values."""
+"""Types of columns: numbers, a part of dates, categories, or text; counts of unusual values."""
 
 import warnings
 from collections import Counter
@@ -9,11 +9,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
+from scipy import sparse
 
 from toppush.system.reading import DataError
 from toppush.tables import arrow_values as arrow
 from toppush.tables.dates import PARTS, date_part, days_between
 from toppush.tables.strings import NumberFormat
+from toppush.tables.text import Terms, as_texts, lengths_of
 from toppush.types import Array, Mask
 
 LARGER = 1000.0
@@ -52,7 +54,10 @@ class Counts:
 
 
 class ColumnData(NamedTuple):
-    """A column's numbers, or codes of its categories (-1: none), and where values are missing."""
+    """A column's numbers, or codes of its categories (-1: none), and where values are missing.
+
+    Of text the values are a CSR array: the number of characters and the weights of terms.
+    """
 
     values: NDArray[Any]
     missing: Mask | None
@@ -236,5 +241,68 @@ class Category:
         return ColumnData(codes.fill_null(-1).to_numpy(), missing if n_missing else None)
 
 
-Column = Number | Category
+@dataclass(frozen=True)
+class Text:
+    """A column of free text: its number of characters, and the weights of its terms."""
+
+    name: str
+    terms: Terms
+    had_missing: bool
+    longest: float = 0.0
+    """The greatest number of characters of training values."""
+
+    @property
+    def source(self) -> str:
+        return self.name
+
+    @property
+    def has_indicator(self) -> bool:
+        return False
+
+    @property
+    def width(self) -> int:
+        return 1 + len(self.terms)
+
+    def outputs(self) -> list[str]:
+        return [self.characters, *(f"{self.name}: {term}" for term in self.terms.names)]
+
+    @property
+    def characters(self) -> str:
+        """The name of its number of characters."""
+        return f"{self.name} (characters)"
+
+    @property
+    def constant(self) -> bool:
+        return not len(self.terms)
+
+    def cells(self, rows: pa.RecordBatch | pa.Table) -> pa.Array:
+        """The cells of rows that it is read from."""
+        return arrow.whole(rows[self.source])
+
+    @classmethod
+    def learned(cls, name: str, column: pa.ChunkedArray, counts: Counts) -> "Text":
+        """The terms of training values."""
+        column = arrow.whole(column)
+        strings = as_texts(arrow.as_strings(column).to_pylist())
+        missing = arrow.missing_strings(column)
+        counts.missing[name] += int(np.count_nonzero(missing))
+        longest = float(lengths_of(strings).max(initial=0.0))
+        return cls(name, Terms.of(strings), bool(missing.any()), longest)
+
+    def read(self, column: pa.Array, counts: Counts) -> ColumnData:
+        """The weights as a CSR array; missing text is empty."""
+        strings, missing = self.strings(column), arrow.missing_strings(column)
+        if missing.any():
+            counts.missing[self.name] += int(np.count_nonzero(missing))
+        lengths = sparse.csr_array(lengths_of(strings)[:, None])
+        weights = sparse.hstack([lengths, self.terms.transform(strings)], format="csr")
+        return ColumnData(weights, missing if missing.any() else None)
+
+    def strings(self, column: pa.Array) -> list[str]:
+        """The values; missing ones are empty."""
+        arrow.refuse_type(self.name, arrow.value_type(column.type))
+        return as_texts(arrow.as_strings(column).to_pylist())
+
+
+Column = Number | Category | Text
 """A date is a number."""

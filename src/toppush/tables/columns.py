@@ -3,13 +3,14 @@
 A number becomes an output, and a category an output for each known value. If values were missing in
 training, a last output indicates where. Missing numbers are filled with the median; an unknown
 category is all zeros, and counted. A date becomes several numbers: days since 1970, month, day of
-the month, weekday, hour.
+the month, weekday, hour. Free text becomes its number of characters, and the weights of its terms.
 
 That is the form "filled". For rankers that handle missing values, the form "nan" leaves missing
 numbers NaN, and the form "codes" also gives a category as one number, its code: NaN if it is
 missing, and the code after the last if it is unknown.
 """
 
+import itertools
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -28,11 +29,21 @@ from sklearn.utils.validation import check_is_fitted
 from toppush.system.errors import absent, each
 from toppush.system.reading import DataError
 from toppush.tables import arrow_values as arrow
-from toppush.tables.column_types import Category, Column, ColumnData, Counts, Date, Elapsed, Number
+from toppush.tables.column_types import (
+    Category,
+    Column,
+    ColumnData,
+    Counts,
+    Date,
+    Elapsed,
+    Number,
+    Text,
+)
 from toppush.tables.dates import PARTS, date_pairs
 from toppush.tables.strings import MAX_CATEGORIES, format_of, refuse_unclear
+from toppush.tables.text import is_free_text
 from toppush.tables.validation import SizeError
-from toppush.types import Array, Labels, Matrix
+from toppush.types import Array, Labels, Mask, Matrix, Where
 
 WAYS = ("impute", "error")
 """What may be done with missing values."""
@@ -42,7 +53,10 @@ DENSE_SHARE = 0.3
 """Share of nonzero entries below which rows are sparse."""
 BLOCK_BYTES = 1 << 22
 """Rows are filled in blocks of this size, which stay in the cache."""
-TYPE_NAMES: dict[type[Column], str] = {Category: "strings", Date: "dates", Number: "numbers"}
+TYPE_NAMES: dict[type[Column], str] = {
+    Category: "strings", Text: "text", Date: "dates", Number: "numbers",
+}  # fmt: skip
+RECOGNISED = "recognised"
 
 
 class Columns(TransformerMixin, BaseEstimator):
@@ -52,6 +66,8 @@ class Columns(TransformerMixin, BaseEstimator):
     ----------
     categorical : sequence of str
         Columns to read as categories whatever they hold.
+    text : sequence of str, default="recognised"
+        Columns to read as free text whatever they hold; by default those that look like it.
     missing : {"impute", "error"}, default="impute"
         Fill and count missing values, or refuse them.
     form : {"filled", "nan", "codes"}, default="filled"
@@ -60,15 +76,15 @@ class Columns(TransformerMixin, BaseEstimator):
 
     Attributes
     ----------
-    columns_ : list of Number, Date and Category
+    columns_ : list of Number, Date, Category and Text
         In the order of the table; a column of dates has one for each part that varies.
     empty_, constant_ : list of str
         Columns without any value, and with one value in every row, which are left out.
     filled_ : dict
         Number of missing training values, by column.
     sparse_ : bool
-        Whether rows are a CSR matrix: where fewer than 30 % of the entries are nonzero, and
-        missing values are filled.
+        Whether rows are a CSR matrix: with text, or where fewer than 30 % of the entries are
+        nonzero, and missing values are filled.
     n_features_in_ : int
     feature_names_in_ : array of str
 
@@ -85,6 +101,7 @@ class Columns(TransformerMixin, BaseEstimator):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "categorical": ["array-like"],
+        "text": ["array-like", StrOptions({RECOGNISED})],
         "missing": [StrOptions(set(WAYS))],
         "form": [StrOptions(set(FORMS))],
     }
@@ -95,10 +112,12 @@ class Columns(TransformerMixin, BaseEstimator):
         self,
         *,
         categorical: Collection[str] = (),
+        text: Collection[str] = RECOGNISED,
         missing: str = "impute",
         form: str = "filled",
     ) -> None:
         self.categorical = categorical
+        self.text = text
         self.missing = missing
         self.form = form
 
@@ -118,21 +137,28 @@ class Columns(TransformerMixin, BaseEstimator):
         """Learn the categories and fill values of every column, constant ones included."""
         counts, forced = Counts(), set(self.categorical)
         full = [name for name in table.column_names if table[name].null_count < len(table)]
-        learned = each(lambda name: learn(name, table[name], name in forced, counts), full)
-        learned = _with_elapsed(learned, table, counts)
-        keep_nan, coded = self.form != "filled", self.form == "codes"
-        self.columns_ = [
-            replace(column, coded=coded)
-            if isinstance(column, Category)
-            else replace(column, keep_nan=keep_nan)
-            for columns in learned
-            for column in columns
-        ]
+        texts = set(texts_of(table, forced) if isinstance(self.text, str) else self.text)
+
+        def learn_column(name: str) -> list[Column]:
+            if name in texts:
+                return [Text.learned(name, table[name], counts)]
+            return learn(name, table[name], name in forced, counts)
+
+        learned = _with_elapsed(each(learn_column, full), table, counts)
+        self.columns_ = [self._formed(column) for columns in learned for column in columns]
         self._refuse_missing(table, counts)
         with_values = set(full)
         self.empty_ = [name for name in table.column_names if name not in with_values]
         self.filled_ = dict(counts.missing)
         return self
+
+    def _formed(self, column: Column) -> Column:
+        """A column in the form that is asked for."""
+        if isinstance(column, Text):
+            return column
+        if isinstance(column, Category):
+            return replace(column, coded=self.form == "codes")
+        return replace(column, keep_nan=self.form != "filled")
 
     def settle(self, names: list[str]) -> Self:
         """Leave out constant columns, and set the attributes that depend on the others."""
@@ -144,7 +170,8 @@ class Columns(TransformerMixin, BaseEstimator):
             left_out = ", ".join([*self.empty_, *self.constant_])
             reason = f" ({left_out} have no value, or one in every row)" if left_out else ""
             raise DataError(f"no column is left to rank by{reason}; bring columns that differ.")
-        self.sparse_ = self.form == "filled" and len(self.columns_) < DENSE_SHARE * self._width
+        thin = self.form == "filled" and len(self.columns_) < DENSE_SHARE * self._width
+        self.sparse_ = thin or bool(self.texts)
         self.feature_names_in_ = np.array(names, dtype=object)
         self.n_features_in_ = len(names)
         return self
@@ -213,6 +240,19 @@ class Columns(TransformerMixin, BaseEstimator):
         ]
 
     @property
+    def texts(self) -> list[Text]:
+        """The columns of free text."""
+        return [column for column in self.columns_ if isinstance(column, Text)]
+
+    def term_places(self) -> list[Where]:
+        """The outputs that are weights of terms, for each column of free text."""
+        return [
+            np.arange(offset + 1, offset + column.width)
+            for column, offset in zip(self.columns_, self.offsets(), strict=True)
+            if isinstance(column, Text)
+        ]
+
+    @property
     def coded(self) -> list[int]:
         """Outputs that are codes of categories."""
         return [at for at, names in enumerate(self.feature_categories()) if names is not None]
@@ -231,10 +271,10 @@ class Columns(TransformerMixin, BaseEstimator):
         ):
             if isinstance(column, Number):
                 out[:, offset] = values
+            elif isinstance(column, Text):
+                raise TypeError(f"{column.name!r} is text, whose terms are a sparse matrix")
             elif column.coded:
-                out[:, offset] = np.where(values >= 0, values, len(column.categories))
-                if missing is not None:
-                    out[missing, offset] = np.nan
+                out[:, offset] = _codes(column, values, missing)
             else:
                 known = np.flatnonzero(values >= 0)
                 out[known, offset + values[known]] = 1.0
@@ -242,21 +282,16 @@ class Columns(TransformerMixin, BaseEstimator):
                 out[:, offset + column.width - 1] = missing
 
     def _sparse_rows(self, columns: Iterable[ColumnData], n_rows: int) -> sparse.csr_array:
-        data, places = [], []
-        for column, offset, (values, missing) in zip(
-            self.columns_, self.offsets(), columns, strict=True
-        ):
-            number = isinstance(column, Number)
-            data.append(values if number else (values >= 0).astype(float))
-            places.append(np.full(n_rows, offset) if number else offset + values)
-            if column.has_indicator:
-                data.append(np.zeros(n_rows) if missing is None else missing.astype(float))
-                places.append(np.full(n_rows, offset + column.width - 1))
-        table, indices = np.stack(data, axis=1), np.stack(places, axis=1).astype(np.int32)
-        stored = table != 0.0
-        ends = np.append(0, np.cumsum(stored.sum(axis=1))).astype(np.int32)
-        parts = (table[stored], indices[stored], ends)
-        return sparse.csr_array(parts, shape=(n_rows, self._width))
+        blocks: list[sparse.csr_array] = []
+        pairs = zip(self.columns_, columns, strict=True)
+        for are_texts, some in itertools.groupby(pairs, lambda pair: isinstance(pair[0], Text)):
+            if are_texts:
+                blocks += [data.values for _, data in some]
+            else:
+                blocks.append(_sparse_block(list(some), n_rows))
+        if len(blocks) == 1:
+            return blocks[0]
+        return sparse.csr_array(sparse.hstack(blocks, format="csr"))
 
     def _refuse_missing(self, rows: pa.Table | pa.RecordBatch, counts: Counts) -> None:
         if self.missing != "error" or not counts.missing:
@@ -285,6 +320,49 @@ def sizes_named(
         if columns is not None:
             names = columns.feature_names_in_[columns.feature_sources()].tolist()
         raise DataError(str(SizeError(error.sizes, names)), file=file) from error
+
+
+def _codes(column: Category, values: NDArray[Any], missing: Mask | None) -> Array:
+    """Codes as an output: NaN if missing, the one after the last if unknown."""
+    codes = np.where(values >= 0, values, len(column.categories)).astype(np.float64)
+    if missing is not None:
+        codes[missing] = np.nan
+    return codes
+
+
+def _sparse_block(columns: Sequence[tuple[Column, ColumnData]], n_rows: int) -> sparse.csr_array:
+    """The outputs of neighbouring columns of numbers and categories."""
+    data, places, offset = [], [], 0
+    for column, (values, missing) in columns:
+        if isinstance(column, Category) and column.coded:
+            values = _codes(column, values, missing)
+        one_hot = isinstance(column, Category) and not column.coded
+        data.append((values >= 0).astype(float) if one_hot else values)
+        places.append(offset + values if one_hot else np.full(n_rows, offset))
+        if column.has_indicator:
+            data.append(np.zeros(n_rows) if missing is None else missing.astype(float))
+            places.append(np.full(n_rows, offset + column.width - 1))
+        offset += column.width
+    table, indices = np.stack(data, axis=1), np.stack(places, axis=1).astype(np.int32)
+    stored = table != 0.0
+    ends = np.append(0, np.cumsum(stored.sum(axis=1))).astype(np.int32)
+    return sparse.csr_array((table[stored], indices[stored], ends), shape=(n_rows, offset))
+
+
+def texts_of(table: pa.Table, others: Collection[str] = ()) -> list[str]:
+    """Columns of a table that hold free text, except others."""
+    return [name for name in table.column_names if name not in others and _is_text(table[name])]
+
+
+def _is_text(column: pa.ChunkedArray) -> bool:
+    if not arrow.is_string(arrow.value_type(column.type)):
+        return False
+    values = arrow.as_strings(arrow.whole(column))
+    strings = [text for text in pc.unique(values).to_pylist() if text]
+    n_values = len(values) - int(np.count_nonzero(arrow.missing_strings(values)))
+    if not is_free_text(strings, n_values):
+        return False
+    return format_of(sorted(strings)) is None and arrow.order_of_dates(sorted(strings)) is None
 
 
 def learn(name: str, column: pa.ChunkedArray, forced: bool, counts: Counts) -> list[Column]:
@@ -453,7 +531,7 @@ def _merge_alike(
         )
     decimal, unit = next(iter(formats), ("", ""))
     return replace(
-        first,
+        numbers[0],
         fill=_weighted_median([column.fill for column in numbers], counts),
         had_missing=had_missing,
         boolean=all(column.boolean for column in numbers),

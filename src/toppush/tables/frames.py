@@ -1,12 +1,14 @@
 """Data frames, Arrow tables and arrays of objects as numbers, without pyarrow.
 
 Categories become codes; dates become their parts; missing values and unknown categories are NaN.
+Free text becomes its number of characters, and sparse weights of terms.
 `toppush.tables.columns` reads files: it also fills missing values and makes one-hot columns. Both
 share how strings are read as numbers, how dates become parts, and what is an id.
 """
 
 import sys
 import warnings
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -36,7 +38,15 @@ from toppush.tables.strings import (
     format_of,
     is_missing,
 )
-from toppush.types import Array, Where
+from toppush.tables.text import (
+    Terms,
+    as_texts,
+    is_free_text,
+    lengths_of,
+    shortened,
+    stacked_terms,
+)
+from toppush.types import Array, Matrix, Where
 
 FROM_DTYPE = "from_dtype"
 CATEGORIES = ("category", "categorical", "enum", "dictionary")
@@ -112,27 +122,29 @@ class Table:
             types = list(self.X.schema.types if self._is_arrow else self.X.dtypes)
         return [n for n, kind in enumerate(types) if str(kind).lower().startswith(begins)]
 
-    def numbers_of(self, wanted: Sequence[Any]) -> list[int]:
-        """Columns by number, name or mask."""
+    def numbers_of(
+        self, wanted: Sequence[Any], parameter: str = "categorical_features"
+    ) -> list[int]:
+        """Columns by number, name or mask; errors name the parameter."""
         names, asked = self.names, np.asarray(wanted)
         if asked.dtype == bool:
             if len(asked) != len(names):
                 raise ValueError(
-                    f"categorical_features is a mask of {len(asked)} columns, X has {len(names)}; "
+                    f"{parameter} is a mask of {len(asked)} columns, X has {len(names)}; "
                     "give one entry for each column."
                 )
             return [int(number) for number in np.flatnonzero(asked)]
-        return [self._number_of(column, names) for column in wanted]
+        return [self._number_of(column, names, parameter) for column in wanted]
 
     @staticmethod
-    def _number_of(wanted: Any, names: list[Any]) -> int:
+    def _number_of(wanted: Any, names: list[Any], parameter: str) -> int:
         if isinstance(wanted, int | np.integer) and -len(names) <= wanted < len(names):
             return int(wanted) % len(names)
         if wanted in names:
             return names.index(wanted)
         shown = ", ".join(map(str, names[:5]))
         raise ValueError(
-            f"categorical_features names {wanted!r}, which is no column of X; its {len(names)} "
+            f"{parameter} names {wanted!r}, which is no column of X; its {len(names)} "
             f"columns begin with {shown}."
         )
 
@@ -145,6 +157,13 @@ def categorical_columns(X: Any, wanted: Any) -> list[int]:
     if isinstance(wanted, str):  # FROM_DTYPE
         return table.of_type(CATEGORIES)
     return sorted(set(table.numbers_of(wanted)))
+
+
+def text_columns(X: Any, wanted: Any) -> list[int]:
+    """Numbers of the columns that hold free text on request."""
+    if wanted is None or isinstance(wanted, str):  # FROM_DTYPE
+        return []
+    return sorted(set(Table(X).numbers_of(wanted, "text_features")))
 
 
 def are_plain(X: Any, categorical_features: Any) -> bool:
@@ -169,15 +188,25 @@ class FrameSummary:
     """Number of a column of dates -> the parts that stand for it."""
     from_dtype: bool
     """Whether strings that are not numbers are categories; else they cannot be used."""
+    texts: list[int] = field(default_factory=list)
+    """Columns that hold free text on request."""
+    n_values: dict[int, int] = field(default_factory=dict)
+    """Number of rows with a value, of the columns of strings."""
 
     @classmethod
-    def of(cls, X: Any, categorical_features: Any) -> "FrameSummary":
+    def of(cls, X: Any, categorical_features: Any, text_features: Any = None) -> "FrameSummary":
         """Summary of the rows of X."""
         table, wanted = Table(X), categorical_features
         names = [] if are_plain(X, wanted) else table.names
-        fixed = categorical_columns(X, wanted)
-        dated = [number for number in table.of_type(DATES) if number not in fixed]
-        values = {n: table.column(n) for n in table.of_type(STRINGS) if n not in fixed}
+        fixed, texts = categorical_columns(X, wanted), text_columns(X, text_features)
+        if twice := [names[n] for n in texts if n in fixed]:
+            raise ValueError(
+                f"columns {twice} are among text_features and hold categories, by their type or by "
+                "categorical_features; decide for one of them."
+            )
+        fixed_or_text = {*fixed, *texts}
+        dated = [number for number in table.of_type(DATES) if number not in fixed_or_text]
+        values = {n: table.column(n) for n in table.of_type(STRINGS) if n not in fixed_or_text}
         dated += [number for number, column in values.items() if _are_dates(column)]
         dates = {
             n: list(date_parts(_as_dates(table.column(n), names[n]))[0]) for n in sorted(dated)
@@ -188,6 +217,8 @@ class FrameSummary:
             {n: list(_distinct(values[n], names[n])) for n in values if n not in dates},
             dates,
             isinstance(wanted, str),
+            texts,
+            {n: sum(not _is_missing(each) for each in column) for n, column in values.items()},
         )
 
     @classmethod
@@ -204,20 +235,26 @@ class FrameSummary:
             {number: values for number, values in strings.items() if number not in dates},
             dict(sorted(dates.items())),
             parts[0].from_dtype,
+            parts[0].texts,
+            dict(sum((Counter(part.n_values) for part in parts), Counter())),
         )
 
-    def settle(self, *, read_dates: bool = True) -> "FrameColumns":
-        """Decide which columns hold numbers, categories and dates.
+    def settle(self, *, read_dates: bool = True, read_text: bool = False) -> "FrameColumns":
+        """Decide which columns hold numbers, categories, dates and free text.
 
-        Without `read_dates`, date strings are categories.
+        Without `read_dates`, date strings are categories; without `read_text`, free text is, unless
+        it is asked for. The terms of text are not learned yet.
         """
         formats = {n: how for n, values in self.open.items() if (how := _format(values))}
         others = {n: values for n, values in self.open.items() if n not in formats}
         orders = {n: order for n, values in others.items() if (order := _date_order(values))}
         if not read_dates:
             orders = {}
-        others = {n: v for n, v in others.items() if n not in orders and self.from_dtype}
+        others = {n: v for n, v in others.items() if n not in orders}
+        texts = [n for n in others if read_text and self.is_free_text(n)]
+        others = {n: v for n, v in others.items() if n not in texts and self.from_dtype}
         self._report(formats, orders, others)
+        self._report_texts(texts)
         categories = self.categories | {n: _in_order(set(values)) for n, values in others.items()}
         dates = self.dates | {
             n: list(date_parts(_as_dates(np.array(self.open[n], object), self.names[n], order))[0])
@@ -231,7 +268,25 @@ class FrameSummary:
             {n: [how.decimal, how.unit] for n, how in formats.items()}
             | {n: [order] for n, order in orders.items()},
             dict(sorted(dates.items())),
+            dict.fromkeys(sorted([*self.texts, *texts]), Terms.none()),
         )
+
+    def is_free_text(self, number: int) -> bool:
+        """Whether a column of strings that are neither numbers nor dates holds free text."""
+        values = self.open[number]
+        strings = _strings(values)
+        return len(strings) == len(values) and is_free_text(strings, self.n_values[number])
+
+    def _report_texts(self, texts: list[int]) -> None:
+        if texts:
+            shown = [
+                f"{self.names[number]!r} ({shortened(self.open[number][0])!r})" for number in texts
+            ]
+            _warn(
+                f"free text is read as words and parts of words in column {', '.join(shown)}. Name "
+                "a column in categorical_features if it holds categories; text_features=None "
+                "turns this off."
+            )
 
     def _report(
         self, formats: dict[int, NumberFormat], orders: dict[int, str], others: Categories
@@ -350,11 +405,24 @@ class FrameColumns:
     dates: dict[int, list[str]] = field(default_factory=dict)
     """Number of a column -> the parts that stand for it, among them the days since the dates of
     other columns, such as "since 2"."""
+    texts: dict[int, Terms] = field(default_factory=dict)
+    """Number of a column of free text -> its terms."""
 
     @classmethod
-    def of(cls, X: Any, categorical_features: Any, *, read_dates: bool = True) -> "FrameColumns":
+    def of(
+        cls,
+        X: Any,
+        categorical_features: Any,
+        *,
+        read_dates: bool = True,
+        text_features: Any = None,
+    ) -> "FrameColumns":
         """Learn the columns of training rows."""
-        return FrameSummary.of(X, categorical_features).settle(read_dates=read_dates)
+        summary = FrameSummary.of(X, categorical_features, text_features)
+        columns = summary.settle(read_dates=read_dates, read_text=isinstance(text_features, str))
+        table = Table(X)
+        texts = {n: Terms.of(as_texts(table.column(n).tolist())) for n in columns.texts}
+        return replace(columns, texts=texts)
 
     def without_ids(self, X: Any, keep: Sequence[int] = ()) -> "FrameColumns":
         """Treat ids as empty columns, with a warning: nothing learned of them holds for new rows.
@@ -392,7 +460,10 @@ class FrameColumns:
         return [place for place, source in enumerate(sources) if source in self.categories]
 
     def numbers(self, X: Any) -> Array:
-        """Rows of a table as float64: codes of categories, parts of dates, NaN if missing."""
+        """Rows of a table as float64: codes of categories, parts of dates, NaN if missing.
+
+        Of free text the number of characters.
+        """
         table = Table(X)
         parts: list[Array] = []
         dates = {number: self._dates(table, number) for number in self.dates}
@@ -406,13 +477,26 @@ class FrameColumns:
             parts.extend(days_between(dates[other], dates[number]) for other in others)
         return np.column_stack(parts)
 
+    def terms(self, X: Any) -> Matrix | None:
+        """The weights of the terms of all columns of text, a CSR array; None without any."""
+        if not self.texts:
+            return None
+        table = Table(X)
+        parts = [
+            terms.transform(as_texts(table.column(number).tolist()))
+            for number, terms in self.texts.items()
+        ]
+        return stacked_terms(parts, len(table))
+
     def _dates(self, table: Table, number: int) -> NDArray[np.datetime64]:
         """A column of dates."""
         order, *_ = self.formats.get(number, [""])
         return _as_dates(table.column(number), table.names[number], order)
 
     def _column(self, table: Table, number: int) -> Array:
-        """A column of numbers or categories as float64."""
+        """A column of numbers, categories or text as float64."""
+        if number in self.texts:
+            return lengths_of(as_texts(table.column(number).tolist()))
         if (known := self.categories.get(number)) is not None:
             return _codes(table.column(number), known) if known else np.full(len(table), np.nan)
         values, name = table.column(number), table.names[number]

@@ -250,7 +250,8 @@ def refuse_unclear(name: str, strings: list[str]) -> None:
     elif len(strings) > MAX_CATEGORIES:
         wrong = (
             f"{len(strings)} different strings such as {strings[0]!r}, more than the "
-            f"{MAX_CATEGORIES} of a category;"
+            f"{MAX_CATEGORIES} of a category, and they do not look like free text, as which "
+            f"--text {name} reads them;"
         )
     else:
         return
