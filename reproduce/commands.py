@@ -35,6 +35,8 @@ out_option = click.option(
     show_default=True,
     help="Directory for the tables and figures.",
 )
+FILE_WIDTH = 160
+"""Characters in a line of a table that is not printed to a terminal."""
 
 
 class PlainErrors(Command):
@@ -652,6 +654,8 @@ def _hand_over(result: "Result", out: Path, as_json: bool) -> None:
         click.echo(json.dumps(result.about(), indent=1, ensure_ascii=False))
         return
     console = Console()
+    if not console.is_terminal:
+        console.width = FILE_WIDTH
     for table in result.tables:
         console.print(table.rich())
         for note in table.notes:
