@@ -133,7 +133,10 @@ LAZY = {
     "estimators": [
         ("import toppush.solvers", {"sklearn", "matplotlib", "click"}),
         ("from toppush import TopPush", {"matplotlib", "click", "torch", "dask"}),
-        ("from toppush import TopRanker", {"dask", "distributed", "xgboost", "lightgbm", "torch"}),
+        (
+            "from toppush import TopRanker",
+            {"catboost", "dask", "distributed", "xgboost", "lightgbm", "torch"},
+        ),
     ],
 }
 """Statements that a fresh interpreter runs one after the other, and what is then not loaded."""

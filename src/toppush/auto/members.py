@@ -24,10 +24,13 @@ from toppush.folds.splits import Folds, shuffled_folds, within
 from toppush.matrices import dense, is_sparse, stored
 from toppush.metrics.scoring import gives_scores, scores_of
 from toppush.models.additive import TopPushAdditive
+from toppush.models.catboost_trees import TopCatBoost
+from toppush.models.engines import EngineTrees
 from toppush.models.forest import TopForest
 from toppush.models.kernel import n_prepared
 from toppush.models.net import TopPushNet
 from toppush.models.trees import TopPushTrees
+from toppush.models.xgboost_trees import TopXGBoost
 from toppush.system.extras import not_installed
 from toppush.system.threads import check_cancelled
 from toppush.tables.frames import FrameColumns
@@ -63,7 +66,7 @@ class Effort:
 
 QUICK = ("logistic", "boosted", "small_trees", "forest", "text")
 BOOSTED = ("boosted", "trees", "small_trees", "shallow_trees", "target_trees")
-NORMAL = ("logistic", "linear", *BOOSTED, "forest", "kernel", "text")
+NORMAL = ("logistic", "linear", *BOOSTED, "forest", "kernel", "text", "catboost")
 EFFORTS = {
     "quick": Effort(QUICK, 3, 1, 400_000, (12, 60), 2),
     "normal": Effort(NORMAL, 4, 1, 4_000_000, (48, 200), 3),
@@ -163,6 +166,8 @@ class Member:
     """Number of columns beyond which it is left out."""
     refuses: Callable[[FitData], str | None] = lambda data: None
     """Any other reason why it cannot be fitted to some rows."""
+    compared: tuple[str, float] | None = None
+    """A faster member, and how many times as long a fit takes, for the time limit."""
     dask: str | None = None
     """How it is fitted to rows of Dask, see `toppush.auto.dask.trainers`; None if it cannot be."""
 
@@ -305,6 +310,22 @@ def _trees(data: FitData, loss: str, **settings: Any) -> TopPushTrees:
     )
 
 
+def _engine(trees: type[EngineTrees], data: FitData) -> EngineTrees:
+    return trees(
+        len(data.folds) * data.effort.n_boosted,
+        categorical_features=data.columns.categorical or None,
+        cv=data.folds,
+        n_jobs=data.n_jobs,
+        random_state=data.seed,
+    )
+
+
+def _refused_by_engines(data: FitData) -> str | None:
+    if find_spec("lightgbm") is None:  # which scores their trees
+        return not_installed("lightgbm")
+    return "it does not take sparse rows" if is_sparse(data.numbers) else None
+
+
 def _forest(data: FitData) -> TopForest:
     least, most = data.effort.forest_trees
     n_trees = int(np.clip(data.effort.forest_rows // data.n_rows, least, most))
@@ -378,6 +399,23 @@ MEMBERS: dict[str, Member] = {
         "lightgbm",
         cross_fits=True,
         refuses=_without_categories,
+    ),
+    "xgboost": Member(
+        lambda data: _engine(TopXGBoost, data),
+        "xgboost",
+        cross_fits=True,
+        sparse_missing=False,
+        most_columns=MANY_COLUMNS,
+        refuses=_refused_by_engines,
+    ),
+    "catboost": Member(
+        lambda data: _engine(TopCatBoost, data),
+        "catboost",
+        cross_fits=True,
+        sparse_missing=False,
+        most_columns=MANY_COLUMNS,
+        refuses=_refused_by_engines,
+        compared=("boosted", 7.0),
     ),
     "forest": Member(_forest, cross_fits=True, sparse_missing=False, most_columns=MANY_COLUMNS),
     "kernel": Member(

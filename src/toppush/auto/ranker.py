@@ -85,8 +85,9 @@ class TopRanker(CrossFitted):
         "logistic" (regression on columns or curves), "linear" (`TopPush`, likewise), "boosted"
         (LightGBM's log loss), "trees" (`TopPushTrees`), "small_trees" and "shallow_trees" (the
         same with 15 and 4 leaves, grown on all rows and columns), "target_trees" (with target
-        statistics of categories), "forest", "kernel" (support vector machines), "additive", "net"
-        and "text" (regression on the words of free text; the others take 32 components of these).
+        statistics of categories), "forest", "kernel" (support vector machines), "catboost",
+        "xgboost", "additive", "net" and "text" (regression on the words of free text; the others
+        take 32 components of these). Some need a package that is not installed with toppush.
         Estimators of your own take X as it is passed to `fit`; a warning reports those
         that explanations, model files and ONNX do not support. By default chosen by `effort`.
     effort : {"quick", "normal", "thorough"}, default="normal"

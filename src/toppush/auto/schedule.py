@@ -80,6 +80,9 @@ class Schedule:
     def close(self, weights: dict[str, float]) -> None:
         """Show the final state."""
         if self.line is not None:
+            if self.left_out:
+                left = ", ".join(f"{name} ({why})" for name, why in self.left_out.items())
+                self.line.write(f"left out: {left}", last=True)
             shares = ", ".join(f"{name} {weight:.0%}" for name, weight in weights.items())
             seconds = time.perf_counter() - self._began
             self.line.write(f"combined: {shares}  {seconds:.1f} s", last=True)
@@ -97,7 +100,8 @@ class Schedule:
         """Fit members one after another, as long as there is time."""
         fitted: dict[str, FittedMember] = {}
         for place, name in enumerate(names):
-            if self._is_late(expected.get(name, 0.0)) and (fitted or expected):
+            seconds = expected.get(name) or self._compared(name, fitted)
+            if self._is_late(seconds) and (fitted or expected):
                 self.left_out[name] = "there was no time left"
                 continue
             self._show(name, place, len(names), data.n_fitted)
@@ -116,6 +120,11 @@ class Schedule:
                 continue
             fitted[name] = member
         return fitted
+
+    def _compared(self, name: str, fitted: dict[str, FittedMember]) -> float:
+        """Seconds that a fit probably takes, by those of another member; 0 if it is not known."""
+        other, times = self.members[name].compared or ("", 0.0)
+        return times * fitted[other].seconds if other in fitted else 0.0
 
     def _is_late(self, expected: float) -> bool:
         if self.seconds is None:

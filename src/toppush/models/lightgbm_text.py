@@ -1,23 +1,27 @@
-"""Validation of LightGBM's model strings before LightGBM reads them.
+"""LightGBM's model strings: validated before LightGBM reads them, and written for other trees.
 
 Its parser trusts its input: a missing "=" or a child beyond the last node makes it read out of
 bounds, and the process dies. So the grammar of the output of `Booster.model_to_string` is checked
 here, line by line, with all counts and positions, and other strings are refused. What follows the
-trees (importances, parameters) is not part of a model, and `trimmed` removes it.
+trees (importances, parameters) is not part of a model, and `trimmed` removes it. `written` makes
+such a string of trees that another engine has trained, so that they are scored, explained, saved
+and exported as those of LightGBM.
 """
 
 import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from toppush.system.errors import ModelError
 from toppush.types import Array, Where
 
+HEAD = ("tree", "version=v4", "num_class=1", "num_tree_per_iteration=1", "label_index=0")
 END = "end of trees\n"
 MOST_LEAVES = 1 << 17
 """LightGBM's limit for the leaves of a tree."""
@@ -35,6 +39,8 @@ CATEGORICAL, DEFAULT_LEFT, MISSING_AT = 1, 2, 2
 bits that say which values are missing."""
 NONE_MISSING, ZEROS, NANS = 0, 1, 2
 """Which values count as missing: none (NaN is 0), zeros, NaN."""
+WHOLE_COUNT = 1 << 20
+"""Rows of a tree in `written`, by whose numbers in the leaves LightGBM's explanations average."""
 
 
 class Tree(NamedTuple):
@@ -157,7 +163,7 @@ def _wrong(what: str) -> ModelError:
 
 def _header(lines: _Lines) -> tuple[int, Sequence[int]]:
     """The number of features, and the number of bytes of each tree."""
-    for line in ("tree", "version=v4", "num_class=1", "num_tree_per_iteration=1", "label_index=0"):
+    for line in HEAD:
         lines.expect(line)
     n_features = int(lines.integers("max_feature_idx", 1, 0, 1 << 24)[0]) + 1
     line = lines.take()
@@ -253,3 +259,97 @@ def _is_tree(tree: Tree) -> bool:
             if child > 0:
                 depth[child] = depth[node] + 1
     return max(depth, default=0) <= DEEPEST
+
+
+# ---- trees of other engines as a model string
+
+
+def written(trees: Sequence[Tree], weights: Sequence[Array], n_features: int) -> str:
+    """The model string of some trees, with the weight of the training rows in each of their leaves.
+
+    The children of a node follow it.
+    """
+    blocks = [
+        "\n".join(_tree_lines(number, tree, leaf_weights)) + "\n\n\n"
+        for number, (tree, leaf_weights) in enumerate(zip(trees, weights, strict=True))
+    ]
+    names = " ".join(f"Column_{number}" for number in range(n_features))
+    head = [
+        *HEAD,
+        f"max_feature_idx={n_features - 1}",
+        "objective=custom",
+        f"feature_names={names}",
+        f"feature_infos={' '.join(['none'] * n_features)}",
+        f"tree_sizes={_words(len(block) for block in blocks)}",
+    ]
+    return "\n".join(head) + "\n\n" + "".join(blocks) + END
+
+
+def first_up_to(border: NDArray[np.float32]) -> Array:
+    """The greatest double numbers that are at most each border when rounded to single precision."""
+    above = np.nextafter(border, np.float32(np.inf))
+    middle = border.astype(np.float64) / 2.0 + above.astype(np.float64) / 2.0  # ties round to even
+    is_even = border.view(np.uint32) % 2 == 0
+    return np.where(is_even, middle, np.nextafter(middle, -np.inf))
+
+
+def _tree_lines(number: int, tree: Tree, leaf_weights: Array) -> list[str]:
+    """The lines of a tree; gains and the rows of a node are computed from the weights of leaves."""
+    share = leaf_weights / (leaf_weights.sum() or 1.0)
+    leaf_count = 1 + np.rint(WHOLE_COUNT * share).astype(np.int64)  # explanations divide by them
+    count, mean = np.zeros((2, len(tree.left)))
+    gain = np.zeros(len(tree.left))
+    for node in range(len(tree.left) - 1, -1, -1):
+        children = tree.left[node], tree.right[node]
+        rows = [count[child] if child >= 0 else leaf_count[~child] for child in children]
+        means = [mean[child] if child >= 0 else tree.value[~child] for child in children]
+        count[node] = sum(rows)
+        mean[node] = np.average(means, weights=rows)
+        gain[node] = np.prod(rows) / count[node] * (means[0] - means[1]) ** 2
+    lines = [
+        f"Tree={number}",
+        f"num_leaves={len(tree.value)}",
+        f"num_cat={len(tree.sets)}",
+        f"split_feature={_words(tree.feature)}",
+        f"split_gain={_words(gain)}",
+        f"threshold={_words(_threshold_words(tree))}",
+        f"decision_type={_words(tree.decision)}",
+        f"left_child={_words(tree.left)}",
+        f"right_child={_words(tree.right)}",
+        f"leaf_value={_words(tree.value)}",
+        f"leaf_weight={_words(leaf_count.astype(np.float64))}",
+        f"leaf_count={_words(leaf_count)}",
+        f"internal_value={_words(mean)}",
+        f"internal_weight={_words(count)}",
+        f"internal_count={_words(count.astype(np.int64))}",
+    ]
+    if tree.sets:
+        words = [_bits(places) for places in tree.sets]
+        ends = np.cumsum([0, *map(len, words)])
+        lines += [
+            f"cat_boundaries={_words(ends)}",
+            f"cat_threshold={_words(np.concatenate(words))}",
+        ]
+    return [*lines, "is_linear=0", "shrinkage=1"]
+
+
+def _threshold_words(tree: Tree) -> list[float | int]:
+    """Thresholds; of categories the position of their set, as an integer."""
+    by_set = tree.decision & CATEGORICAL > 0
+    return [
+        int(value) if is_set else value
+        for value, is_set in zip(tree.threshold.tolist(), by_set, strict=True)
+    ]
+
+
+def _bits(places: Where) -> Where:
+    """A set of categories as bits of words."""
+    n_words = int(places.max(initial=0)) // 32 + 1
+    inside = np.zeros(32 * n_words, bool)
+    inside[places] = True
+    return np.packbits(inside, bitorder="little").view("<u4").astype(np.int64)
+
+
+def _words(numbers: Iterable[Any]) -> str:
+    values = numbers.tolist() if isinstance(numbers, np.ndarray) else numbers
+    return " ".join(map(repr, values))

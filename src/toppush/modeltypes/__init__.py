@@ -12,11 +12,11 @@ from toppush.modeltypes.base import (
 from toppush.modeltypes.kernel import KernelType
 from toppush.modeltypes.linear import Linear
 from toppush.modeltypes.net import Net
-from toppush.modeltypes.trees import ForestType, Trees
+from toppush.modeltypes.trees import EngineTreesType, ForestType, Trees
 from toppush.system.errors import like
 
 MODEL_TYPES.update({known.name: known for known in (Auto(), Linear(), Additive(), Trees(), Net())})
-BASE_MODEL_TYPES.extend([TopLinearType(), ForestType(), KernelType()])
+BASE_MODEL_TYPES.extend([TopLinearType(), ForestType(), EngineTreesType(), KernelType()])
 __all__ = ["MODEL_TYPES", "model_type_named", "model_type_of", "select_model_type"]
 
 DEFAULT, FIRST = "auto", "linear"

@@ -105,6 +105,14 @@ class Trees(ModelType):
         return graph.mean_of_trees(rows, attributes, len(members), float(ranker.threshold_))
 
 
+class EngineTreesType(Trees):
+    """Boosted trees that CatBoost or XGBoost trained, kept as trees of LightGBM."""
+
+    name = "trees of another engine"
+    ranker_class = "toppush.models.catboost_trees.TopCatBoost"
+    other_classes = ("toppush.models.xgboost_trees.TopXGBoost",)
+
+
 class ForestType(BaseModelType):
     """TopForest: the mean of many trees, which are arrays."""
 

@@ -8,7 +8,7 @@ from toppush import __version__
 
 EXTRAS = {
     "altair": "report",
-    "catboost": "benchmark",
+    "catboost": "catboost",
     "click": "cli",
     "dask": "dask",
     "distributed": "dask",
