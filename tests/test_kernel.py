@@ -221,9 +221,10 @@ def test_a_second_machine_scores_the_rows_that_two_leave_out():
     assert np.isfinite(ranker.out_of_fold_).all()
 
 
-def test_a_fit_with_many_rows_searches_by_some(monkeypatch):
+def test_fits_with_many_rows_learn_from_some(monkeypatch):
     X, y = products(600)
-    monkeypatch.setattr(TopKernel, "_search_rows", 200)
+    monkeypatch.setattr(TopKernel, "_search_rows", (200, 50))
+    monkeypatch.setattr("toppush.auto.kernel.MACHINE_ROWS", 300)
     ranker = TopKernel("asinh").fit(X, y)
     assert np.isfinite(ranker.out_of_fold_).all()
     assert metrics.auc(y, ranker.out_of_fold_) > 0.9

@@ -17,8 +17,9 @@ from toppush.system.threads import check_cancelled
 from toppush.tables.validation import validated
 from toppush.types import Array, Labels, Mask, Matrix, Where
 
-SEARCH_ROWS = 5_000
-"""Rows by which settings are chosen, of both classes in proportion."""
+SEARCH_ROWS, OF_EACH_CLASS = 5_000, 1_000
+"""Rows by which settings are chosen, of both classes in proportion, and the least number of each
+class, if there are as many."""
 FEW_OF_A_CLASS = 250
 """Rows of the rarer class, of those, up to which settings are chosen by fits that did not see the
 evaluated rows. With more of them the folds' own fits choose, at half the cost: the optimism that
@@ -102,7 +103,7 @@ class TunedRanker(CrossFitted):
     A subclass gives `_tried`.
     """
 
-    _search_rows: ClassVar[int] = SEARCH_ROWS
+    _search_rows: ClassVar[tuple[int, int]] = SEARCH_ROWS, OF_EACH_CLASS
     categorical_features: Any
     cv: Any
     random_state: Any
@@ -126,7 +127,7 @@ class TunedRanker(CrossFitted):
 
     def _search(self, rows: WeightedRows, folds: Folds) -> SettingSearch:
         """Held-out scores of some rows by each setting, and again for each turn."""
-        where = some_rows(rows.positive, self._search_rows)
+        where = some_rows(rows.positive, *self._search_rows)
         some, parts = rows.part(where), [within(fold, where) for fold in folds]
         turns = [
             Turn(turn.fold, *within((turn.choosing, turn.judged), where))
