@@ -176,6 +176,9 @@ def test_any_ranker_scores_rows_of_dask(client, rng):
         ranker.decision_function(spread).compute(), ranker.decision_function(frame), atol=1e-12
     )
     assert_array_equal(ranker.predict(spread).compute(), ranker.predict(frame))
+    probabilities = ranker.predict_proba(spread)
+    assert probabilities.shape[1] == 2
+    assert_allclose(probabilities.compute(), ranker.predict_proba(frame), rtol=1e-9)
     assert ranker.score(spread, y) == pytest.approx(ranker.score(frame, y))
 
 

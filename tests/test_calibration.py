@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.base import BaseEstimator
-from sklearn.isotonic import IsotonicRegression
 
 from files import DROP, ENGINES, EVERY_KIND, QUICK, made_rows, write
 from toppush import files
@@ -16,24 +15,13 @@ from toppush.cli.output import percent
 from toppush.files.ranking import COLUMNS
 from toppush.metrics.quantile_sketch import QuantileSketch, even_levels, top_levels, translated
 from toppush.modeltypes.out_of_fold import cross_fitted, stratified
-from toppush.thresholds.calibration import ScoreScale, percentiles, probabilities, reliability
+from toppush.thresholds.calibration import ScoreScale, percentiles, reliability
 
 
 def slow_points(score, reference, weight):
     below = sum(one for value, one in zip(reference, weight, strict=True) if value < score)
     equal = sum(one for value, one in zip(reference, weight, strict=True) if value == score)
     return 100 * (below + equal / 2) / sum(weight)
-
-
-def slow_share(score, positive, reference):
-    """Isotonic regression of all rows and one more, twice."""
-    ends = []
-    for label in (0.0, 1.0):
-        fitted = IsotonicRegression(out_of_bounds="clip")
-        fitted.fit(np.append(reference, score), np.append(positive, label))
-        ends.append(float(fitted.predict([score])[0]))
-    prior = (sum(positive) + 1) / (len(positive) + 2)
-    return ends[0] + prior * (ends[1] - ends[0])
 
 
 few = st.integers(-5, 5).map(float)
@@ -73,31 +61,6 @@ def test_points_tell_the_top_apart_and_end_at_100():
     assert found[1] == 99.9985
 
 
-@given(st.lists(st.tuples(few, st.booleans()), min_size=1, max_size=30), few)
-def test_probabilities_are_those_of_venn_and_abers(rows, score):
-    reference, positive = np.array([row[0] for row in rows]), np.array([row[1] for row in rows])
-    known = sorted(set(reference))
-    score = min((one for one in known if one >= score), default=known[-1])
-    found = probabilities([score], positive, reference)[0]
-    assert found == pytest.approx(slow_share(score, positive, reference), rel=1e-9)
-
-
-@given(st.lists(st.tuples(few, st.booleans(), st.integers(0, 3)), min_size=1, max_size=40))
-def test_probabilities_rise_with_the_score_and_are_never_0_or_1(rows):
-    reference, positive, weight = map(np.array, zip(*rows, strict=True))
-    if not weight.any():
-        return
-    asked = np.linspace(-7, 7, 57)
-    found = probabilities(asked, positive, reference, weight)
-    assert (np.diff(found) >= 0).all()
-    assert (found > 0).all()
-    assert (found < 1).all()
-    np.testing.assert_allclose(found, probabilities(asked, positive, reference, 1e-6 * weight))
-    counted = weight > 0
-    left_out = probabilities(asked, positive[counted], reference[counted], weight[counted])
-    np.testing.assert_allclose(found, left_out)
-
-
 def test_a_scale_survives_json_and_a_broken_one_is_refused():
     rng = np.random.default_rng(0)
     scores = rng.normal(size=3000)
@@ -112,8 +75,9 @@ def test_a_scale_survives_json_and_a_broken_one_is_refused():
         {"sketch": 3},
         {"positives": [2.0] * len(known["positives"])},
         {"positives": known["positives"][1:]},
-        {"probability": known["probability"][::-1]},
-        {"probability": ["a"] * len(known["probability"])},
+        {"calibration": known["calibration"] | {"log_odds": [1.0, 0.0]}},
+        {"calibration": known["calibration"] | {"knots": ["a"]}},
+        {"calibration": 3},
         {"sketch": known["sketch"] | {"knots": known["sketch"]["knots"][::-1]}},
         {"sketch": known["sketch"] | {"below": [0.5] * len(known["positives"])}},
         {"sketch": known["sketch"] | {"rows": None}},
@@ -215,17 +179,15 @@ def test_every_kind_knows_what_its_scores_mean(kind, train, tmp_path):
     assert given["probability"].mean() == pytest.approx(0.15, abs=0.03)
 
 
-def test_few_positives_have_points_and_a_sentence(tmp_path):
+def test_few_positives_have_cautious_probabilities(tmp_path):
     rows = made_rows(60)
     older = np.argsort([-(one or 0.0) for one in rows["age"]])
     rows["fraud"] = ["yes" if place in older[:8] else "no" for place in range(60)]
     model = files.fit(write(tmp_path / "t.csv", rows), label="fraud", drop=DROP, lam=1e-3, top=0.3)
-    assert model.percentile([0.0]) is not None
-    assert model.probability([0.0]) is None
-    assert "needs 20 positives" in model.scale_text
-    assert "there are 8 and 52" in model.scale_text
     found = files.rank(model, write(tmp_path / "n.csv", made_rows(10)))
-    assert found["probability"].null_count == 10
+    assert found["probability"].null_count == 0
+    assert min(found["probability"].to_pylist()) > 0.0
+    assert max(found["probability"].to_pylist()) < 0.95
 
 
 def test_one_positive_leaves_optimistic_scores(tmp_path):

@@ -232,7 +232,7 @@ def test_trees_that_know_some_of_the_columns_keep_their_numbers(tmp_path, rng):
     onnxruntime = pytest.importorskip("onnxruntime")
     export_onnx(model, tmp_path / "m.onnx")
     session = onnxruntime.InferenceSession(tmp_path / "m.onnx")
-    (found,) = session.run(None, {"X": wide.toarray()})
+    (found, _) = session.run(None, {"X": wide.toarray()})
     np.testing.assert_allclose(found.ravel(), scores, atol=1e-5)
 
 

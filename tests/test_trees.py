@@ -1,6 +1,5 @@
 """TopPushTrees: the contract, members and folds, categories, gaps, and bad input."""
 
-import math
 import pickle
 
 import numpy as np
@@ -18,7 +17,9 @@ pytest.importorskip("lightgbm")
 from toppush import TopPushTrees, metrics
 
 WEIGHTS = "rows are held out by number, so weights and copies of rows do not give the same folds"
+F1 = "predict maximises F1, so it marks rows with probabilities below 1/2 too"
 XFAIL = {
+    "check_classifiers_train": F1,
     "check_sample_weight_equivalence_on_dense_data": WEIGHTS,
     "check_sample_weight_equivalence_on_sparse_data": WEIGHTS,
 }
@@ -104,15 +105,6 @@ def test_out_of_fold_scores_are_in_the_unit_of_the_others(rows, loss):
     assert np.isnan(ranker.out_of_fold_[train]).all()
     scores = ranker.decision_function(X[held])
     np.testing.assert_allclose(ranker.out_of_fold_[held], scores, atol=1e-8)
-
-
-def test_the_threshold_is_the_mean_of_the_top_expected_negatives(rows):
-    X, y = rows
-    for top, k in ((1, 1), (7, 7), (0.1, math.ceil(0.1 * (~y).sum()))):
-        ranker = small(top=top).fit(X, y)
-        expected = np.sort(ranker.expected_scores_[~y])[::-1]
-        assert np.mean(expected[:k]) == pytest.approx(0.0, abs=1e-9)
-        assert (ranker.predict(X) == (ranker.decision_function(X) > 0)).all()
 
 
 def test_contributions_sum_to_the_score(rows, fitted):

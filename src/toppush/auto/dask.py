@@ -18,14 +18,14 @@ from toppush.auto.dask_folds import DaskFolds, Lazy, as_numbers
 from toppush.auto.linear import TOL, LinearFeatures, TopLinear
 from toppush.auto.members import EFFORTS, FitData, FittedMember
 from toppush.designs import BACKENDS, backend_of, place
-from toppush.folds.scores import PER_ROW, FoldScores, Part, in_order, mean_over_fits, top_mean
+from toppush.folds.scores import PER_ROW, FoldScores, Part, in_order, mean_over_fits
 from toppush.folds.splits import require_both_in_each, require_two_of_each
 from toppush.matrices import column_sizes, times
 from toppush.models.base import read_training as read_placed
-from toppush.models.cross_fitted import TOP
 from toppush.models.linear import TopPush
 from toppush.system.threads import check_cancelled
 from toppush.tables.validation import column_names, refuse_sizes
+from toppush.thresholds.probabilities import calibrate
 from toppush.types import Array, Mask, Matrix, Where
 
 if TYPE_CHECKING:
@@ -83,6 +83,15 @@ def scores(ranker: Any, X: Any) -> Array:
     light.members_ = {name: _without_rows(member) for name, member in ranker.members_.items()}
     lazy: Array = rows.scored_by(light.decision_function)
     return lazy
+
+
+def probabilities(ranker: Any, X: Any) -> Array:
+    """Calibrated probabilities of both classes of Dask's rows: a Dask array, not yet computed."""
+    lazy: Any = scores(ranker, X)
+    of_both = ranker.calibration_.of_both_classes
+    chunks = (lazy.chunks[0], (2,))
+    result: Array = lazy.map_blocks(of_both, new_axis=1, chunks=chunks, dtype=np.float64)
+    return result
 
 
 def _without_rows(ranker: Any) -> Any:
@@ -167,7 +176,7 @@ def fit(trainer: str, rows: DaskFolds, seed: int) -> FittedMember:
         pairs = zip(chosen, final, strict=True)
         ordered = [(place, in_order(values, own)) for (place, own), (_, values) in pairs]
         unseen = expected = mean_over_fits(ordered, n_rows)
-    above = top_mean(expected[~rows.sample_positive], TOP)
+    above, ranker.calibration_ = calibrate(rows.sample_positive, expected, rows.sample_weight)
     ranker.threshold_ += above
     return FittedMember(ranker, unseen - above, second=twice - above if training.averages else None)
 

@@ -37,6 +37,7 @@ class XGBoostTrees(CrossFitted):
     categorical_ : list of int
         Positions of columns with codes of categories.
     threshold_ : float
+    calibration_ : Calibration
     n_features_in_ : int
     """
 

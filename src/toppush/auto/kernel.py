@@ -22,7 +22,6 @@ from toppush.folds.scores import FoldScores, Part, in_order, n_averaged, with_se
 from toppush.folds.splits import Folds, in_turn, some_rows, within
 from toppush.matrices import dense
 from toppush.models.base import LABEL, unchanged_on_failure
-from toppush.models.cross_fitted import TOP
 from toppush.models.kernel import CURVES, KernelColumns, Machine
 from toppush.system.threads import check_cancelled, in_threads
 from toppush.types import Array, Labels, Mask, Matrix, Where
@@ -94,7 +93,9 @@ class TopKernel(TunedRanker):
         Scores of an eighth of the rows by a second machine that did not see them; and out-of-fold
         scores narrowed to the distribution that the mean of all machines has on new rows.
     threshold_ : float
-        Mean expected score of the highest 1 % of the negatives.
+        Score above which the expected F1 score of new rows is greatest; scores are less this.
+    calibration_ : Calibration
+        Probabilities of scores, see `toppush.thresholds.probabilities`.
     classes_ : array of shape (2,)
         The second class is the positive one.
     n_features_in_ : int
@@ -164,7 +165,7 @@ class TopKernel(TunedRanker):
             rows = rows.part(counted, dense(rows.X))
             folds = [within(fold, counted) for fold in folds]
             scores = self._fit_machines(rows, folds, self._search(rows, folds))
-            self._keep_scores(scores, rows.positive, TOP, counted, n_rows)
+            self._keep_scores(scores, rows.positive, rows.weight, counted, n_rows)
             seed = int(check_random_state(self.random_state).randint(2**31 - 1))
             self.background_ = some_background(rows.X, seed)[:N_BACKGROUND]
         return self

@@ -21,7 +21,6 @@ from toppush.folds.scores import (
     in_order,
     location_and_scale,
     scored_in_turn,
-    top_mean,
 )
 from toppush.folds.splits import Folds, Turn
 from toppush.matrices import dense, is_sparse, stored, times
@@ -29,6 +28,7 @@ from toppush.models.base import LABEL, DegenerateWarning, unchanged_on_failure
 from toppush.models.cross_fitted import TOP
 from toppush.models.curves import Curves
 from toppush.models.linear import TopPush
+from toppush.thresholds.probabilities import calibrate
 from toppush.types import Array, Labels, Mask, Matrix, Where
 
 Penalty = tuple[float, float]
@@ -85,7 +85,9 @@ class TopLinear(TunedRanker):
         Scores of the training rows by weights that were fitted to other rows, with the settings
         that other rows chose, less the threshold.
     threshold_ : float
-        Mean out-of-fold score of the highest 1 % of the negatives.
+        Score above which the expected F1 score of new rows is greatest; scores are less this.
+    calibration_ : Calibration
+        Probabilities of scores, see `toppush.thresholds.probabilities`.
     classes_ : array of shape (2,)
         The second class is the positive one.
     n_features_in_ : int
@@ -148,7 +150,7 @@ class TopLinear(TunedRanker):
             self.form_, self.penalty_ = form, list(penalty)
             self.coef_ = (weights * features.factor)[None, :]
             self.curves_ = None if features.curves is None else features.curves.arrays()
-            above = top_mean(scores[~rows.positive], TOP)
+            above, self.calibration_ = calibrate(rows.positive, scores, rows.weight)
             self.threshold_ = shift + above
             self.out_of_fold_ = scores - above
         return self

@@ -35,7 +35,7 @@ from toppush.matrices import dense, for_engine, times
 from toppush.metrics.cautions import few_positives, later_rows_caution, warn_of_perfect
 from toppush.metrics.scoring import scores_of
 from toppush.models.base import LABEL, refuse_elsewhere, unchanged_on_failure
-from toppush.models.cross_fitted import READING, TOP, CrossFitted
+from toppush.models.cross_fitted import READING, CrossFitted
 from toppush.models.progress import Line
 from toppush.tables.frames import (
     FROM_DTYPE,
@@ -132,7 +132,9 @@ class TopRanker(CrossFitted):
         Out-of-fold scores narrowed to the distribution that scores of new rows have, as fold models
         are averaged for these; percentile scores and calibrated probabilities are learned from it.
     threshold_ : float
-        Mean expected score of the highest 1 % of the negatives.
+        Score above which the expected F1 score of new rows is greatest; scores are less this.
+    calibration_ : Calibration
+        Probabilities of scores, see `toppush.thresholds.probabilities`.
     classes_ : array of shape (2,)
         The second class is the positive one.
     formats_ : dict
@@ -254,8 +256,7 @@ class TopRanker(CrossFitted):
     def decision_function(self, X: Matrix) -> Array:
         """Weighted mean of the members' scores less the threshold; higher ranks first.
 
-        Only the order counts; a score above 0 exceeds that of the top training negatives and is
-        not a decision.
+        `predict` gives the positive class for scores above 0.
 
         Parameters
         ----------
@@ -275,6 +276,24 @@ class TopRanker(CrossFitted):
             scores = scores_of(ranker, self._taken_by(name, X, rows))
             total += self.weights_[name] / self.scales_[name] * (scores - self.centers_[name])
         return total
+
+    def predict_proba(self, X: Matrix) -> Array:
+        """Calibrated probabilities of both classes, learned from out-of-fold scores.
+
+        They order rows as `decision_function` does.
+
+        Parameters
+        ----------
+        X : data frame, array, sparse matrix or Dask collection of shape (n_samples, n_features)
+
+        Returns
+        -------
+        array of shape (n_samples, 2)
+            Columns in the order of `classes_`: the positive class is the second. A Dask array if X
+            is of Dask.
+        """
+        check_is_fitted(self)
+        return on_dask.probabilities(self, X) if on_dask.holds(X) else super().predict_proba(X)
 
     def contributions(self, X: Matrix) -> Array:
         """What each column adds to a row's score; the last column is the rest.
@@ -530,7 +549,7 @@ class TopRanker(CrossFitted):
         n_models = n_averaged([held for _, held in folds])
         expected = narrowed(combined, weights @ scores.scores, twice, n_models)
         by_fold = FoldScores(combined, twice, expected)
-        self._keep_scores(by_fold, scores.positive, TOP, counted[known], n_rows)
+        self._keep_scores(by_fold, scores.positive, scores.weight, counted[known], n_rows)
         del self.second_scores_  # of no use for a combination
         chosen = [(place, name) for place, name in enumerate(fitted) if weights[place] > 0.0]
         self.members_ = {name: fitted[name].ranker for _, name in chosen}

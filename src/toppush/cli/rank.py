@@ -75,8 +75,8 @@ def rank(
 
     The percentile is the percentage of the training rows that score lower: 99.95 is better than
     all but one in 2,000. The probability is calibrated: the expected precision among rows with such
-    a score. Only the order of scores counts: a score above 0 is not a decision. Take as many rows
-    as you can review, or a threshold by `toppush threshold`.
+    a score. Only the order of scores counts. Take as many rows as you can review, or a threshold by
+    `toppush threshold`.
 
     Of equal scores the earlier row comes first. With --limit the file is streamed, and memory does
     not grow with it; otherwise the scores and --columns of all rows are sorted in memory. With --by

@@ -183,17 +183,17 @@ def with_calibration(model: Model, ranked: pa.Table) -> pa.Table:
 
     Percentile scores have enough decimals to distinguish the training rows at the top.
     """
+    scores = ranked["score"].to_numpy()
+    probability = model.probability(scores)
+    if probability is not None:
+        column = pa.array([float(f"{value:.{DIGITS}g}") for value in probability])
+        ranked = ranked.add_column(1, "probability", column)
+    elif model.scale is not None:
+        ranked = ranked.add_column(1, "probability", pa.nulls(len(ranked), pa.float64()))
     if model.scale is None:
         return ranked
-    scores = ranked["score"].to_numpy()
     percentile = model.scale.percentile(scores).round(model.scale.digits)
-    probability = model.probability(scores)
-    if probability is None:
-        column = pa.nulls(len(ranked), pa.float64())
-    else:
-        column = pa.array([float(f"{value:.{DIGITS}g}") for value in probability])
-    ranked = ranked.add_column(1, "percentile", pa.array(percentile))
-    return ranked.add_column(2, "probability", column)
+    return ranked.add_column(1, "percentile", pa.array(percentile))
 
 
 def require_ending(path: Path) -> str:

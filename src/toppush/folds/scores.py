@@ -7,14 +7,12 @@ leave out show how much of the spread is noise.
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from numbers import Integral
 from typing import NamedTuple
 
 import numpy as np
 
 from toppush.explain.contributions import evenly
 from toppush.folds.splits import Fold, Folds, Turn, in_turn
-from toppush.problem.objective import count_top
 from toppush.types import Array, Mask, Where
 
 SHARE, MOST = 0.125, 4_000
@@ -81,13 +79,6 @@ def on_scale_of(scores: Array, source: Array, target: Array) -> Array:
 def location_and_scale(scores: Array, positive: Mask) -> tuple[float, float]:
     """Mean score of the negatives, and standard deviation of all scores (1 if they are equal)."""
     return float(scores[~positive].mean()), float(scores.std()) or 1.0
-
-
-def top_mean(scores: Array, top: float) -> float:
-    """Mean of the highest known scores, `top` being their count or their share."""
-    known = scores[~np.isnan(scores)]
-    k = min(int(top), len(known)) if isinstance(top, Integral) else count_top(top, len(known))
-    return float(np.mean(np.partition(known, len(known) - k)[len(known) - k :]))
 
 
 def scored_in_turn(folds: Sequence[Fold], positive: Mask, score: Callable[[Turn], Array]) -> Array:

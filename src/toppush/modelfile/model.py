@@ -20,11 +20,12 @@ from toppush.tables.columns import Columns, sizes_named
 from toppush.tables.labels import NAMED, LabelRule
 from toppush.tables.rows import Needs
 from toppush.thresholds.calibration import ScoreScale
+from toppush.thresholds.probabilities import Calibration
 from toppush.types import Array, Matrix
 
 UNSCALED = (
-    "No percentile scores and no calibrated probabilities: the model was fitted on a cluster or "
-    "made from a pipeline; fit it again with `toppush fit` to have them."
+    "No percentile scores{more}: the model was fitted on a cluster or made from a pipeline; fit it "
+    "again with `toppush fit` to have them."
 )
 
 
@@ -131,19 +132,28 @@ class Model:
 
         None if the model does not know, as `scale_text` says.
         """
-        return None if self.scale is None else self.scale.probability(scores)
+        return None if self.calibration is None else self.calibration.probability(scores)
+
+    @property
+    def calibration(self) -> Calibration | None:
+        """Probabilities of scores: of the ranker if it has some, else learned by `fit`."""
+        learned = None if self.scale is None else self.scale.calibration
+        calibration: Calibration | None = getattr(self.ranker, "calibration_", learned)
+        return calibration
 
     @property
     def scale_text(self) -> str:
         """Why there are no percentile scores or no probabilities; empty if there are."""
-        return UNSCALED if self.scale is None else self.scale.why
+        if self.scale is None:
+            more = " and no calibrated probabilities" if self.calibration is None else ""
+            return UNSCALED.format(more=more)
+        return "" if self.calibration is not None else self.scale.why
 
     def decision_function(self, rows: Matrix, counts: Counts | None = None) -> Array:
         """Scores of rows: a table, record batch or data frame, or a matrix as it was fitted on.
 
-        Only the order counts; a score above 0 exceeds that of the top training negatives and is
-        not a decision. Missing values and unknown categories are added to `counts`. Linear models
-        take one pass over the values.
+        The ranker's `predict` gives the positive class for scores above 0. Missing values and
+        unknown categories are added to `counts`. Linear models take one pass over the values.
         """
         counts = Counts() if counts is None else counts
         try:

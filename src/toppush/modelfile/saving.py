@@ -139,8 +139,9 @@ def export_onnx(model: Model, path: str | Path) -> None:
     """Write the model as an ONNX graph, in double precision.
 
     Inputs are the columns by name, each of shape (rows, 1): double numbers, NaN where missing, and
-    strings, empty where missing; or one matrix X of doubles. The output is "score", or "toppush
-    score" if a column has that name.
+    strings, empty where missing; or one matrix X of doubles. The outputs are "score" and, if the
+    model has calibrated probabilities, "probability", with "toppush " before a name that a column
+    has.
 
     Parameters
     ----------
@@ -155,7 +156,7 @@ def onnx_bytes(model: Model) -> bytes:
     """The content that `export_onnx` writes."""
     refuse_text(model.columns, "ONNX export")
     graph = Graph()
-    return graph.finish(model.model_type.add_to_graph(graph, model))
+    return graph.finish(model.model_type.add_to_graph(graph, model), model.calibration)
 
 
 def require_no_training_rows(path: str | Path, about: About) -> None:

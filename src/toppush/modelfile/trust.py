@@ -31,6 +31,7 @@ OWN = {
     "toppush.tables.text.Terms",
     "toppush.auto.text.Components",
     "toppush.auto.text.TermPlaces",
+    "toppush.thresholds.probabilities.Calibration",
 }
 PREPARATION = {
     "sklearn.compose._column_transformer.ColumnTransformer",

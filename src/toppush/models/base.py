@@ -85,12 +85,7 @@ class Ranker(ClassifierMixin, BaseEstimator):
         return 2000
 
     def decision_function(self, X: Matrix) -> Array:
-        """Scores less the threshold; higher ranks first.
-
-        Only the order counts. A score above 0 exceeds that of the top training negatives, which
-        few rows may do: it is not a decision. Use the first rows of the ranking, or a threshold
-        from held-out rows, see `toppush.thresholds.guarantees`.
-        """
+        """Scores less the threshold; higher ranks first."""
         raise NotImplementedError
 
     def explain(
@@ -133,11 +128,7 @@ class Ranker(ClassifierMixin, BaseEstimator):
         return explain_pair(self, x, y, n_columns)
 
     def predict(self, X: Matrix) -> NDArray[Any]:
-        """The positive class for rows that score above 0, else the other.
-
-        Few rows may score above the top training negatives, perhaps none of them positive; see
-        `decision_function`.
-        """
+        """The positive class for rows that score above 0, else the other; see `threshold_`."""
         above = self.decision_function(X) > 0.0
         return np.where(above, self.classes_[1:], self.classes_[:1])
 

@@ -7,10 +7,11 @@ from numpy.typing import ArrayLike
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from toppush.folds.scores import FoldScores, top_mean
+from toppush.folds.scores import FoldScores
 from toppush.folds.splits import require_two_of_each, weights_of
 from toppush.models.base import Ranker, refuse_elsewhere, two_classes
 from toppush.tables.validation import validated
+from toppush.thresholds.probabilities import Calibration, calibrate
 from toppush.types import Array, Labels, Mask, Matrix, Where
 
 READING: dict[str, Any] = {
@@ -20,7 +21,7 @@ READING: dict[str, Any] = {
 }
 """How rows of numbers are validated."""
 TOP = 0.01
-"""Share of the negatives whose mean score is the threshold."""
+"""Share of the negatives that is the top by default."""
 
 
 class CountedRows(NamedTuple):
@@ -39,6 +40,7 @@ class CrossFitted(Ranker):
     """
 
     threshold_: float
+    calibration_: Calibration
     out_of_fold_: Array | None
     second_scores_: Array | None
     expected_scores_: Array | None
@@ -47,8 +49,7 @@ class CrossFitted(Ranker):
     def decision_function(self, X: Matrix) -> Array:
         """Scores less the threshold; higher ranks first.
 
-        Only the order counts; a score above 0 exceeds that of the top training negatives and is
-        not a decision.
+        `predict` gives the positive class for scores above 0.
 
         Parameters
         ----------
@@ -60,6 +61,23 @@ class CrossFitted(Ranker):
         """
         self._require_fitted()
         return np.asarray(self._score(self._read(X)) - self.threshold_)
+
+    def predict_proba(self, X: Matrix) -> Array:
+        """Calibrated probabilities of both classes, learned from out-of-fold scores.
+
+        They order rows as `decision_function` does.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame of shape (n_samples, n_features)
+
+        Returns
+        -------
+        array of shape (n_samples, 2)
+            Columns in the order of `classes_`: the positive class is the second.
+        """
+        scores = self.decision_function(X)
+        return self.calibration_.of_both_classes(scores)
 
     def contributions(self, X: Matrix) -> Array:
         """What each column adds to a row's score; the last column is the rest.
@@ -111,10 +129,15 @@ class CrossFitted(Ranker):
         return CountedRows(positive, weight, counted)
 
     def _keep_scores(
-        self, scores: FoldScores, positive: Mask, top: float, where: Where, n_rows: int
+        self,
+        scores: FoldScores,
+        positive: Mask,
+        weight: Array | None,
+        where: Where,
+        n_rows: int,
     ) -> None:
-        """Set the threshold, and the scores of some of the training rows relative to it."""
-        self.threshold_ = top_mean(scores.expected[~positive], top)
+        """Set threshold and calibration, and scores of some training rows less the threshold."""
+        self.threshold_, self.calibration_ = calibrate(positive, scores.expected, weight)
         per_row = np.full((3, n_rows), np.nan)
         per_row[:, where] = np.asarray(scores) - self.threshold_
         self.out_of_fold_, self.second_scores_, self.expected_scores_ = per_row
@@ -125,6 +148,5 @@ class CrossFitted(Ranker):
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
-        tags.classifier_tags.poor_score = True  # `predict` marks the very top, not the classes
         tags.input_tags.allow_nan = True
         return tags

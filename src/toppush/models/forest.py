@@ -22,7 +22,7 @@ from toppush.folds.scores import (
 from toppush.folds.splits import make_folds
 from toppush.matrices import dense, in_single, is_thin
 from toppush.models.base import LABEL, refuse_elsewhere, unchanged_on_failure
-from toppush.models.cross_fitted import READING, TOP, CrossFitted
+from toppush.models.cross_fitted import READING, CrossFitted
 from toppush.system.threads import in_threads
 from toppush.tables.validation import validated
 from toppush.types import Array, Labels, Mask, Matrix, Where
@@ -73,7 +73,9 @@ class TopForest(CrossFitted):
     expected_scores_ : array of shape (n_samples,)
         Out-of-fold scores narrowed to the distribution that the mean of all trees has on new rows.
     threshold_ : float
-        Mean expected score of the highest 1 % of the negatives.
+        Score above which the expected F1 score of new rows is greatest; scores are less this.
+    calibration_ : Calibration
+        Probabilities of scores, see `toppush.thresholds.probabilities`.
     classes_ : array of shape (2,)
         The second class is the positive one.
     n_features_in_ : int
@@ -152,7 +154,7 @@ class TopForest(CrossFitted):
             first, second = (self._fold_scores(rows, parts, per_fold) for parts in (held, again))
             expected = narrowed(first, first, second, n_averaged(held))
             scores = FoldScores(first, second, expected)
-            self._keep_scores(scores, positive, TOP, np.arange(len(y)), len(y))
+            self._keep_scores(scores, positive, weight, np.arange(len(y)), len(y))
         return self
 
     def _score(self, X: Matrix) -> Array:

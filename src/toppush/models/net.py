@@ -34,6 +34,7 @@ from toppush.problem.objective import count_top
 from toppush.system.extras import needs
 from toppush.tables.scaling import PART_ROWS, AsinhScaler
 from toppush.tables.validation import column_names, require_sizes, validated
+from toppush.thresholds.probabilities import calibrate
 from toppush.types import Array, Labels, Matrix
 
 MOST_WEIGHTS = 1 << 28
@@ -90,7 +91,9 @@ class TopPushNet(CrossFitted):
         Scores of an eighth of the rows by a second member that did not see them; and out-of-fold
         scores narrowed to the distribution that the mean of all members has on new rows.
     threshold_ : float
-        Mean expected score of the negatives in the top.
+        Score above which the expected F1 score of new rows is greatest; scores are less this.
+    calibration_ : Calibration
+        Probabilities of scores, see `toppush.thresholds.probabilities`.
     n_iter_ : int
         Number of steps.
     classes_, n_features_in_, feature_names_in_
@@ -195,8 +198,7 @@ class TopPushNet(CrossFitted):
         self.background_ = some_background(X, seed)
         self.out_of_fold_ = self.second_scores_ = self.expected_scores_ = None
         expected = self._score(X) if result.scores is None else result.scores.expected
-        k = count_top(self.top, int(np.sum(~positive)))
-        self.threshold_ = float(np.mean(np.sort(expected[~positive])[-k:]))
+        self.threshold_, self.calibration_ = calibrate(positive, expected, weight)
         if result.scores is not None:
             per_row = np.full((3, len(used)), np.nan)
             per_row[:, used] = result.scores

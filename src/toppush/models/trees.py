@@ -113,7 +113,9 @@ class TopPushTrees(CrossFitted):
         Out-of-fold scores narrowed to the distribution that the mean of all members has on new
         rows; percentile scores refer to these.
     threshold_ : float
-        Mean expected score of the negatives in the top.
+        Score above which the expected F1 score of new rows is greatest; scores are less this.
+    calibration_ : Calibration
+        Probabilities of scores, see `toppush.thresholds.probabilities`.
     n_rounds_, n_tried_ : list of int
         Trees of each member, and the rounds it was trained for.
     feature_importances_ : array of shape (n_features,)
@@ -233,7 +235,7 @@ class TopPushTrees(CrossFitted):
             folds, again = with_second_scores(drawn, positive)
             members = self._grow(X, positive, weight, folds, rng)
             scores = self._keep_members(members, X, again)
-            self._keep_scores(scores, positive, self.top, counted, len(y))
+            self._keep_scores(scores, positive, weight, counted, len(y))
         return self
 
     def _score(self, X: Matrix) -> Array:

@@ -24,6 +24,7 @@ from toppush.system.reading import DataError
 from toppush.tables.columns import Columns
 from toppush.tables.labels import LabelRule
 from toppush.tables.rows import NOTHING, RoleValues
+from toppush.thresholds.probabilities import Calibration
 from toppush.types import Array, Labels, Mask, Matrix, Where
 
 if TYPE_CHECKING:
@@ -258,6 +259,8 @@ class ModelType(ABC):
         require_shapes(ranker, classes_=(2,))
         if hasattr(ranker, "threshold_"):
             require_shapes(ranker, threshold_=())
+        if hasattr(ranker, "calibration_"):
+            require_calibration(ranker)
         for name in ("reference_", "usual_"):
             require_numbers(ranker, name, (ranker.n_features_in_ + 1,))
 
@@ -305,6 +308,14 @@ def require_numbers(ranker: Any, name: str, shape: tuple[int, ...]) -> None:
     is_float = isinstance(values, np.ndarray) and values.dtype == np.float64
     if not is_float or values.shape != shape or not np.isfinite(values).all():
         raise ModelError(f"its {name} is not {' x '.join(map(str, shape))} finite numbers.")
+
+
+def require_calibration(ranker: Any) -> None:
+    """Refuse a calibration by which probabilities would not rise with the score."""
+    try:
+        Calibration.from_json(ranker.calibration_.as_json())
+    except (AttributeError, TypeError, ValueError) as error:
+        raise ModelError(f"its calibration cannot be used: {error}") from None
 
 
 def require_shapes(ranker: Any, **shapes: tuple[int, ...]) -> None:

@@ -12,11 +12,12 @@ from toppush.system.errors import ModelError
 from toppush.system.extras import needs
 from toppush.tables.column_types import Category, Column, Number
 from toppush.tables.columns import Columns
+from toppush.thresholds.probabilities import Calibration
 from toppush.types import Array
 
 OPSET, ML_OPSET = 17, 3
 ML = "ai.onnx.ml"
-SCORE = "score"
+SCORE, PROBABILITY = "score", "probability"
 UNNAMED = "X"
 """The input of a model without column names."""
 
@@ -34,14 +35,13 @@ class Graph:
         self.constants: list[Any] = []
         self.inputs: list[Any] = []
 
-    def finish(self, score: str) -> bytes:
-        """The checked model as bytes."""
+    def finish(self, score: str, calibration: Calibration | None = None) -> bytes:
+        """The checked model as bytes, with the score and, if it is known, the probability."""
         helper = self.onnx.helper
-        taken = any(known.name == SCORE for known in self.inputs)
-        name = f"toppush {SCORE}" if taken else SCORE
-        self.nodes.append(helper.make_node("Identity", [score], [name]))
-        output = helper.make_tensor_value_info(name, self.onnx.TensorProto.DOUBLE, ["rows"])
-        graph = helper.make_graph(self.nodes, "toppush", self.inputs, [output], self.constants)
+        outputs = [self.output(SCORE, score)]
+        if calibration is not None:
+            outputs.append(self.output(PROBABILITY, self.probability(score, calibration)))
+        graph = helper.make_graph(self.nodes, "toppush", self.inputs, outputs, self.constants)
         opsets = [helper.make_opsetid("", OPSET), helper.make_opsetid(ML, ML_OPSET)]
         model = helper.make_model(graph, opset_imports=opsets, producer_name="toppush")
         model.ir_version = 8
@@ -58,6 +58,14 @@ class Graph:
             info = self.onnx.helper.make_tensor_value_info(name, dtype, ["rows", width])
             self.inputs.append(info)
         return name
+
+    def output(self, name: str, values: str) -> Any:
+        """Name a vector as an output, with "toppush" before it if a column has that name."""
+        taken = any(known.name == name for known in self.inputs)
+        name = f"toppush {name}" if taken else name
+        self.nodes.append(self.onnx.helper.make_node("Identity", [values], [name]))
+        double = self.onnx.TensorProto.DOUBLE
+        return self.onnx.helper.make_tensor_value_info(name, double, ["rows"])
 
     def constant(self, value: ArrayLike, dtype: DTypeLike = np.float64) -> str:
         """An array that is part of the model."""
@@ -177,6 +185,19 @@ class Graph:
         return self.apply("Sub", rows, self.constant(shift))
 
     # ---- scores
+
+    def probability(self, score: str, calibration: Calibration) -> str:
+        """The calibrated probability of each score."""
+        knots = calibration.knots
+        column = self.apply("Unsqueeze", score, self.constant([1], np.int64))
+        starts, ends = knots[:-1].copy(), knots[1:].copy()
+        starts[0], ends[-1] = -np.inf, np.inf
+        inside = self.apply("Min", column, self.constant(ends))
+        inside = self.apply("Max", inside, self.constant(starts))
+        past = self.apply("Sub", inside, self.constant(knots[:-1]))
+        rise = self.flat(self.apply("MatMul", past, self.constant(calibration.slopes[:, None])))
+        odds = self.apply("Add", rise, self.constant(calibration.log_odds[0]))
+        return self.apply("Mul", self.apply("Sigmoid", odds), self.constant(calibration.most))
 
     def gaussian(self, rows: str, centers: Array, gamma: float) -> str:
         """exp(-gamma |x - z|^2) of every row and every center."""

@@ -53,7 +53,13 @@ def learned_scale(
     scores = np.asarray(ranker.decision_function(X) if scores is None else scores, np.float64)
     known = ~np.isnan(scores)
     known_weight = None if weight is None else weight[known]
-    return ScoreScale.learn(positive[known], scores[known], known_weight, held_out=held_out)
+    return ScoreScale.learn(
+        positive[known],
+        scores[known],
+        known_weight,
+        held_out=held_out,
+        calibration=getattr(ranker, "calibration_", None),
+    )
 
 
 def held_out_scores(

@@ -3,14 +3,7 @@
 The percentile score is the percentage of held-out rows with a lower score. It resolves the top of a
 ranking as finely as those rows do; 100 is above all of them.
 
-The calibrated probability that a row of such a score is positive follows Venn and Abers (Vovk,
-Petej and Fedorova 2015): isotonic regression is fitted twice for each score, with one more row
-there that is negative, p0, and with one that is positive, p1. The probability is
-p0 + prior (p1 - p0), the prior being the prevalence. It never falls as the score rises, and is
-never 0 or 1: the first k rows of a list, all positive, have (k + prior) / (k + 1). Isotonic
-regression and logistic regression, on the score or on its rank, overestimated the precision at the
-top, most of all with few positives; the usual p1 / (1 - p0 + p1) overestimated the number of
-positives in all (`python -m benchmarks.calibration`).
+`toppush.thresholds.probabilities` has the calibrated probabilities.
 """
 
 from dataclasses import dataclass
@@ -21,10 +14,9 @@ from numpy.typing import ArrayLike
 
 from toppush.metrics.positive_class import checked_weights
 from toppush.metrics.quantile_sketch import QuantileSketch, numbers, rounded, top_levels
+from toppush.thresholds.probabilities import Calibration
 from toppush.types import Array, Mask
 
-FEWEST = 20
-"""Positives, and negatives, below which there is no calibrated probability."""
 IN_SAMPLE = (
     "No calibrated probability: every row that it could be learned from was used by the fit, and "
     "scores of training rows are optimistic."
@@ -41,18 +33,15 @@ class ScoreScale:
         Of the scores.
     positives : array
         Positives above the knot before and up to each knot, as a fraction of all weight.
-    probability_at : array or None
-        Calibrated probability of scores in those places, if the rows allow it.
-    why : str
-        Why there is none.
+    calibration : Calibration or None
+        Probabilities of scores; None if some rows were scored by a model that was fitted to them.
     held_out : bool
         Whether every row was scored by a model that was not fitted to it.
     """
 
     sketch: QuantileSketch
     positives: Array
-    probability_at: Array | None
-    why: str
+    calibration: Calibration | None
     held_out: bool
 
     @classmethod
@@ -63,7 +52,7 @@ class ScoreScale:
         weight: Array | None = None,
         *,
         held_out: bool = True,
-        fewest: int = FEWEST,
+        calibration: Calibration | None = None,
     ) -> Self:
         """Learn from scores of labelled rows; O(n log n).
 
@@ -76,22 +65,17 @@ class ScoreScale:
             A row of weight 2 counts as two, a row of weight 0 as none.
         held_out : bool, default=True
             Whether the scores are out-of-fold; if not, there are no probabilities.
-        fewest : int, default=20
-            Positives, and negatives, below which there are no probabilities.
+        calibration : Calibration, optional
+            That of the fitted ranker, if it has one.
         """
         weights = np.ones(len(scores)) if weight is None else checked_weights(weight)
         counted = weights > 0.0
         sketch = QuantileSketch.of(scores, weights, levels=top_levels(int(counted.sum())))
         place = np.minimum(np.searchsorted(sketch.knots, scores), len(sketch.knots) - 1)
         positives = np.bincount(place, weights * positive, len(sketch.knots)) / weights.sum()
-        why = _why_not(positive[counted], held_out, fewest)
-        probability = None
-        if not why:
-            row = 1.0 / np.sum(counted)
-            low, high = venn_abers(positives, np.diff(sketch.up_to, prepend=0.0), row)
-            prior = (float(positives.sum()) + row) / (1.0 + 2.0 * row)
-            probability = np.asarray(low + prior * (high - low))
-        return cls(sketch, positives, probability, why, held_out)
+        if held_out and calibration is None:
+            calibration = Calibration.learn(positive, scores, weights)
+        return cls(sketch, positives, calibration, held_out)
 
     def percentile(self, scores: ArrayLike) -> Array:
         """Percentile scores, 0 to 100: percent of the rows that score lower, ties by half."""
@@ -99,10 +83,12 @@ class ScoreScale:
 
     def probability(self, scores: ArrayLike) -> Array | None:
         """Calibrated probabilities of scores, or None."""
-        if self.probability_at is None:
-            return None
-        at = np.searchsorted(self.sketch.knots, np.asarray(scores, np.float64))
-        return np.asarray(self.probability_at[np.minimum(at, len(self.probability_at) - 1)])
+        return None if self.calibration is None else self.calibration.probability(scores)
+
+    @property
+    def why(self) -> str:
+        """Why there are no probabilities; empty if there are."""
+        return "" if self.calibration is not None else IN_SAMPLE
 
     @property
     def digits(self) -> int:
@@ -123,12 +109,10 @@ class ScoreScale:
 
     def as_json(self) -> dict[str, object]:
         """Plain numbers and strings."""
-        probability = None if self.probability_at is None else rounded(self.probability_at)
         return {
             "sketch": self.sketch.as_json(),
             "positives": rounded(self.positives),
-            "probability": probability,
-            "why": self.why,
+            "calibration": None if self.calibration is None else self.calibration.as_json(),
             "held_out": self.held_out,
         }
 
@@ -136,18 +120,13 @@ class ScoreScale:
     def from_json(cls, table: Any) -> Self:
         """The inverse of `as_json`; invalid input is refused."""
         sketch = QuantileSketch.from_json(table.get("sketch"))
-        positives, probability = numbers(table.get("positives"), "positives"), None
-        if table.get("probability") is not None:
-            probability = numbers(table["probability"], "probability")
-        for name, values in (("positives", positives), ("probability", probability)):
-            if values is None:
-                continue
-            if len(values) != len(sketch.knots) or (values < 0.0).any() or (values > 1.0).any():
-                raise ValueError(f"{name!r} does not hold one number from 0 to 1 for each knot.")
-        if probability is not None and (np.diff(probability) < 0.0).any():
-            raise ValueError("probabilities fall as scores rise.")
-        why, held_out = str(table.get("why", "")), bool(table.get("held_out"))
-        return cls(sketch, positives, probability, why, held_out)
+        positives = numbers(table.get("positives"), "positives")
+        fractions = (positives >= 0.0) & (positives <= 1.0)
+        if len(positives) != len(sketch.knots) or not fractions.all():
+            raise ValueError("'positives' does not hold one number from 0 to 1 for each knot.")
+        known = table.get("calibration")
+        calibration = None if known is None else Calibration.from_json(known)
+        return cls(sketch, positives, calibration, bool(table.get("held_out")))
 
 
 @dataclass(frozen=True)
@@ -201,7 +180,7 @@ def probabilities(
     reference: ArrayLike,
     weight: ArrayLike | None = None,
 ) -> Array:
-    """Calibrated probabilities of scores, by the method of Venn and Abers.
+    """Calibrated probabilities of scores.
 
     Parameters
     ----------
@@ -218,14 +197,12 @@ def probabilities(
     --------
     >>> import numpy as np
     >>> from toppush.thresholds.calibration import probabilities
-    >>> probabilities([10.0, -10.0], np.arange(10) >= 6, np.arange(10)).round(3)
-    array([0.883, 0.06 ])
+    >>> reference = np.arange(100)
+    >>> probabilities([25, 75], reference % 10 < reference // 10, reference).round(1)
+    array([0.2, 0.7])
     """
-    weights = None if weight is None else checked_weights(weight)
     known = np.asarray(positive, bool), np.asarray(reference, np.float64)
-    calibrated = ScoreScale.learn(*known, weights, fewest=0).probability(scores)
-    assert calibrated is not None
-    return calibrated
+    return Calibration.learn(*known, weight).probability(scores)
 
 
 def reliability(positive: Mask, scores: Array, predicted: Array) -> list[Reliability]:
@@ -250,39 +227,3 @@ def lengths(n_rows: int) -> list[int]:
     """10, 30, 100, 300 and so on, and all rows."""
     steps = [base * 10**power for power in range(1, 16) for base in (1, 3)]
     return [k for k in steps if k < n_rows] + [n_rows]
-
-
-def venn_abers(positives: Array, rows: Array, row: float) -> tuple[Array, Array]:
-    """p0 and p1 of places in ascending order of score, with these positives and rows.
-
-    `row` is the weight of one row. As many isotonic regressions as there are places, twice.
-    """
-    low, high = np.empty(len(rows)), np.empty(len(rows))
-    for place in range(len(rows)):
-        more, one_more = rows.copy(), positives.copy()
-        more[place] += row
-        one_more[place] += row
-        low[place], high[place] = (
-            _isotonic(positives, more)[place],
-            _isotonic(one_more, more)[place],
-        )
-    return np.maximum.accumulate(low), np.maximum.accumulate(high)
-
-
-def _isotonic(positives: Array, rows: Array) -> Array:
-    from scipy.optimize import isotonic_regression
-
-    return np.asarray(isotonic_regression(positives / rows, weights=rows).x)
-
-
-def _why_not(positive: Mask, held_out: bool, fewest: int) -> str:
-    """Why there are no probabilities; empty if there are."""
-    if not held_out:
-        return IN_SAMPLE
-    n_pos, n_neg = int(positive.sum()), int((~positive).sum())
-    if min(n_pos, n_neg) >= fewest:
-        return ""
-    return (
-        f"No calibrated probability: it needs {fewest} positives and {fewest} negatives among the "
-        f"rows that it is learned from, and there are {n_pos} and {n_neg}."
-    )
