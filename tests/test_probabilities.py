@@ -20,6 +20,7 @@ from sklearn.metrics import (
 
 from files import made_rows, write
 from toppush import TopPushTrees, TopRanker, files, metrics
+from toppush.auto.kernel import TopKernel
 from toppush.auto.linear import TopLinear
 from toppush.modelfile.saving import export_onnx
 from toppush.models.forest import TopForest
@@ -184,6 +185,7 @@ def test_unknown_scores_are_left_out():
 RANKERS = {
     "TopRanker": lambda **options: TopRanker(["logistic", "forest"], effort="quick", **options),
     "TopLinear": TopLinear,
+    "TopKernel": TopKernel,
     "TopForest": lambda **options: TopForest(40, **options),
     "TopPushTrees": lambda **options: TopPushTrees(n_members=4, max_rounds=30, **options),
 }
