@@ -36,10 +36,10 @@ def _asked() -> tuple[str, str]:
         return "", f"{INTERPRETER} does not name the Python of an environment with AutoGluon"
     code = "from importlib.metadata import version; print(version('autogluon.tabular'))"
     try:
-        found = subprocess.run([python, "-I", "-c", code], capture_output=True, text=True)
+        finished = subprocess.run([python, "-I", "-c", code], capture_output=True, text=True)
     except OSError as error:
         return "", f"{INTERPRETER}: {error}"
-    version = found.stdout.strip()
+    version = finished.stdout.strip()
     return version, "" if version else f"{python} has no autogluon.tabular"
 
 
@@ -88,9 +88,9 @@ def _frame(X: Any) -> Any:
 def _run(step: str, folder: Path) -> None:
     # Isolated, it does not take the modules beside this file for others of the same names.
     command = [os.environ[INTERPRETER], "-I", str(Path(__file__).resolve()), step, str(folder)]
-    found = subprocess.run(command, capture_output=True, text=True, cwd=folder)
-    if found.returncode:
-        lines = found.stderr.strip().splitlines() or [f"exit status {found.returncode}"]
+    finished = subprocess.run(command, capture_output=True, text=True, cwd=folder)
+    if finished.returncode:
+        lines = finished.stderr.strip().splitlines() or [f"exit status {finished.returncode}"]
         raise RuntimeError(f"AutoGluon: {lines[-1]}")
 
 

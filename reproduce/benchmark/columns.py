@@ -164,8 +164,8 @@ class NativeColumns:
         if self.as_strings:
             parts += [_as_text(X[name]) for name in self.columns.texts]
         parts += [
-            pandas.DataFrame(made.transform(X[name]), index=X.index)
-            for name, made in self.components.items()
+            pandas.DataFrame(numbers.transform(X[name]), index=X.index)
+            for name, numbers in self.components.items()
         ]
         frame = pandas.concat(parts, axis=1)
         return frame.set_axis([f"c{i}" for i in range(frame.shape[1])], axis=1)

@@ -96,11 +96,11 @@ class Method:
 @cache
 def hash_of_sources() -> str:
     """A hash of the modules that a fit of `TopRanker` may import."""
-    root, found = Path(toppush.__file__).parent, hashlib.sha256()
+    root, digest = Path(toppush.__file__).parent, hashlib.sha256()
     for path in sorted(root.rglob("*.py")):
         if path.relative_to(root).parts[0] not in ABOVE:
-            found.update(path.read_bytes())
-    return found.hexdigest()[:12]
+            digest.update(path.read_bytes())
+    return digest.hexdigest()[:12]
 
 
 def fitted(model: Any, X: Any, y: Mask) -> Scorer:
@@ -265,7 +265,8 @@ def _autogluon(preset: str, seconds: int) -> Method:
     return Method(
         f"autogluon-{preset}-{seconds}",
         f"AutoGluon {preset}, {seconds} s",
-        f'presets="{preset}_quality", time_limit={seconds}, eval_metric="average_precision".',
+        f'presets="{preset}_quality", time_limit={seconds} (wall-clock seconds), '
+        'eval_metric="average_precision".',
         partial(autogluon.fit, presets=f"{preset}_quality", seconds=seconds),
         needs="autogluon",
         refuses=autogluon.refuses,

@@ -49,9 +49,9 @@ def load(name: str, directory: str | os.PathLike[str] | None) -> RawTable:
     """A raw table, or a data set of the catalogue as an array or a CSR matrix."""
     if name in datasets.table_names(directory):
         return datasets.load_table(name, directory)
-    found = datasets.load(name, directory)
+    loaded = datasets.load(name, directory)
     # Not every competitor takes sparse arrays; all take sparse matrices.
-    return RawTable(for_engine(found.X) if is_thin(found.X, DENSE) else dense(found.X), found.y)
+    return RawTable(for_engine(loaded.X) if is_thin(loaded.X, DENSE) else dense(loaded.X), loaded.y)
 
 
 def split(table: RawTable, number: int, most_rows: int) -> Split:

@@ -113,9 +113,9 @@ class Ranks:
     def groups(self) -> list[tuple[int, int]]:
         """First and last place, in `order`, of each longest run of rankers that are not apart."""
         sorted_means = self.mean[self.order]
-        found: list[tuple[int, int]] = []
+        groups: list[tuple[int, int]] = []
         for first, mean in enumerate(sorted_means):
             last = int(np.searchsorted(sorted_means, mean + self.critical_difference, "right")) - 1
-            if last > first and (not found or last > found[-1][1]):
-                found.append((first, last))
-        return found
+            if last > first and (not groups or last > groups[-1][1]):
+                groups.append((first, last))
+        return groups

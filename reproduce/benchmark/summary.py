@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from functools import cached_property
 
 import numpy as np
@@ -16,7 +16,7 @@ from reproduce.results import Result
 from reproduce.summaries import Difference
 from reproduce.tables import Table
 from toppush.monitor.drift import holm
-from toppush.types import Array, Json, Mask
+from toppush.types import Array, Json
 
 METRICS = {
     "pos_at_top": "Pos@Top",
@@ -75,7 +75,7 @@ class Comparison:
         self.benchmark = benchmark
         self.version = METHODS[REFERENCE].version(benchmark.label)
         self.entrants = list(self._entrants(labels))
-        places = {(one.method, one.version): i for i, one in enumerate(self.entrants)}
+        places = {(entrant.method, entrant.version): i for i, entrant in enumerate(self.entrants)}
         self.records: dict[tuple[str, int], dict[int, Json]] = defaultdict(dict)
         for cell, record in results.records.items():
             place = places.get((cell.method, cell.version))
@@ -100,13 +100,13 @@ class Comparison:
 
     def done(self, data: str, entrant: int) -> dict[int, Json]:
         """The records of the splits that have metrics."""
-        found = self.records.get((data, entrant), {})
-        return {split: one for split, one in sorted(found.items()) if one["status"] == DONE}
+        records = sorted(self.records.get((data, entrant), {}).items())
+        return {split: record for split, record in records if record["status"] == DONE}
 
     def trouble(self, data: str, entrant: int) -> str:
         """Why splits have no metrics; empty if all that were tried have."""
-        found = self.records.get((data, entrant), {})
-        lost = [one for one in found.values() if one["status"] != DONE]
+        records = self.records.get((data, entrant), {}).values()
+        lost = [record for record in records if record["status"] != DONE]
         return f"{lost[0]['status']}: {lost[0]['message']}" if lost else ""
 
     def mean(self, data: str, entrant: int, key: str, only: Iterable[int] | None = None) -> float:
@@ -117,31 +117,33 @@ class Comparison:
 
     def tests(self, competitor: int, metric: str) -> list[Tested]:
         """TopRanker against a competitor on every data set that both have two splits of."""
-        found = []
+        tested = []
         for data in self.data:
             ours, theirs = self.done(data, 0), self.done(data, competitor)
             common = sorted(ours.keys() & theirs.keys())
             if len(common) < 2:
                 continue
-            gaps = np.array([ours[split][metric] - theirs[split][metric] for split in common])
+            differences = np.array(
+                [ours[split][metric] - theirs[split][metric] for split in common]
+            )
             ratio = np.mean([ours[split]["n_test"] / ours[split]["n_train"] for split in common])
-            found.append((data, len(common), resampled_t(gaps, float(ratio))))
-        corrected = holm([difference.p_value for _, _, difference in found])
+            tested.append((data, len(common), resampled_t(differences, float(ratio))))
+        corrected = holm([difference.p_value for _, _, difference in tested])
         title = self.entrants[competitor].title
         return [
             Tested(data, title, n_splits, difference, p)
-            for (data, n_splits, difference), p in zip(found, corrected, strict=True)
+            for (data, n_splits, difference), p in zip(tested, corrected, strict=True)
         ]
 
     def set_differences(self, competitor: int, metric: str) -> Array:
         """Mean difference on every data set, over the splits that both have."""
-        found = []
+        differences = []
         for data in self.data:
             common = self.done(data, 0).keys() & self.done(data, competitor).keys()
             if common:
-                pair = [self.mean(data, one, metric, common) for one in (0, competitor)]
-                found.append(pair[0] - pair[1])
-        return np.array(found)
+                ours, theirs = (self.mean(data, i, metric, common) for i in (0, competitor))
+                differences.append(ours - theirs)
+        return np.array(differences)
 
     @cached_property
     def _ranked(self) -> tuple[list[str], list[int]]:
@@ -154,20 +156,21 @@ class Comparison:
         done = np.array([[bool(self.done(data, i)) for i in everyone] for data in self.data])
         if not self.data:
             return [], []
-        kept = [i for i in everyone if 2 * done[:, i].sum() >= len(self.data)]
-        return [d for d in self.data if all((d, i) in self.records for i in kept)], kept
+        ranked = [i for i in everyone if 2 * done[:, i].sum() >= len(self.data)]
+        tried = [name for name in self.data if all((name, i) in self.records for i in ranked)]
+        return tried, ranked
 
     def ranks(self, metric: str) -> Ranks:
         """Ranks of the means over the splits that all with a result have in common."""
-        data, kept = self._ranked
-        means = np.full((len(data), len(kept)), np.nan)
+        data, ranked = self._ranked
+        means = np.full((len(data), len(ranked)), np.nan)
         for row, name in enumerate(data):
-            splits = [set(self.done(name, i)) for i in kept if self.done(name, i)]
+            splits = [set(self.done(name, i)) for i in ranked if self.done(name, i)]
             common = set.intersection(*splits)
-            means[row] = [self.mean(name, i, metric, common) for i in kept]
-        some: Mask = ~np.isnan(means).all(axis=1)
-        names = [name for name, is_kept in zip(data, some, strict=True) if is_kept]
-        return Ranks(names, [self.entrants[i].title for i in kept], means[some])
+            means[row] = [self.mean(name, i, metric, common) for i in ranked]
+        has_common = ~np.isnan(means).all(axis=1)
+        names = [name for name, is_in in zip(data, has_common, strict=True) if is_in]
+        return Ranks(names, [self.entrants[i].title for i in ranked], means[has_common])
 
 
 def summarise(results: Results, benchmark: Benchmark, labels: Sequence[str] = ()) -> Result:
@@ -212,19 +215,19 @@ def overall(compared: Comparison, ranks: dict[str, Ranks]) -> Table:
     for metric, title in METRICS.items():
         ranked = _mean_ranks(ranks[metric])
         rows.append([title, *_cells(compared, 0, ranked), *[""] * 8])
-        gaps = {i: compared.set_differences(i, metric) for i in competitors}
-        gaps = {i: values for i, values in gaps.items() if values.size}
-        found = [over_sets(values) for values in gaps.values()]
-        corrected = holm([one.p_value for one in found])
-        for i, one, p in zip(gaps, found, corrected, strict=True):
+        on_sets = {i: compared.set_differences(i, metric) for i in competitors}
+        over_all = {i: over_sets(values) for i, values in on_sets.items() if values.size}
+        corrected = holm([difference.p_value for difference in over_all.values()])
+        for (i, difference), p in zip(over_all.items(), corrected, strict=True):
+            interval = (difference.mean, difference.low, difference.high)
             verdicts = [test.verdict for test in compared.tests(i, metric)]
             rows.append(
                 [
                     title,
                     *_cells(compared, i, ranked),
                     *(str(verdicts.count(verdict)) for verdict in ("win", "tie", "loss")),
-                    *(f"{value:+.4f}" for value in (one.mean, one.low, one.high)),
-                    f"{one.p_value:.2g}",
+                    *(f"{value:+.4f}" for value in interval),
+                    f"{difference.p_value:.2g}",
                     f"{p:.2g}",
                 ]
             )
@@ -271,15 +274,17 @@ def of_sets(compared: Comparison) -> Table:
     others = [i for i in everyone if not METHODS[compared.entrants[i].method].is_ours]
     for data in compared.data:
         done = compared.done(data, 0)
-        sizes = [f"{np.mean([one[key] for one in done.values()]):.0f}" for key in SIZES]
+        sizes = [f"{np.mean([record[key] for record in done.values()]):.0f}" for key in SIZES]
         row = [data, *sizes, str(len(done))]
         for metric in DRAWN:
-            found = {
+            values = {
                 i: compared.mean(data, i, metric, done) for i in others if compared.done(data, i)
             }
-            best = max(found, key=lambda i: found[i], default=None)
+            best = max(values, key=lambda i: values[i], default=None)
             row.append(f"{compared.mean(data, 0, metric):.3f}")
-            row.append("" if best is None else f"{compared.entrants[best].title} {found[best]:.3f}")
+            row.append(
+                "" if best is None else f"{compared.entrants[best].title} {values[best]:.3f}"
+            )
         rows.append(row)
     titles = [f"{METRICS[key]}, {who}" for key in DRAWN for who in ("TopRanker", "best other")]
     columns = ["data", *SIZES.values(), "splits", *titles]
@@ -343,12 +348,11 @@ def tests(compared: Comparison) -> Table:
     rows = []
     for metric, title in METRICS.items():
         for i in range(1, len(compared.entrants)):
-            for one in compared.tests(i, metric):
-                gap = one.difference
-                numbers = [f"{value:+.5f}" for value in (gap.mean, gap.low, gap.high)]
-                numbers += [f"{p:.2g}" for p in (gap.p_value, one.p_holm)]
-                rows.append([title, one.data, one.competitor, str(one.n_splits), *numbers,
-                             one.verdict])  # fmt: skip
+            for test in compared.tests(i, metric):
+                mean, low, high, p = astuple(test.difference)
+                numbers = [*(f"{value:+.5f}" for value in (mean, low, high)), f"{p:.2g}"]
+                rows.append([title, test.data, test.competitor, str(test.n_splits), *numbers,
+                             f"{test.p_holm:.2g}", test.verdict])  # fmt: skip
     columns = ["metric", "data", "against", "splits", "difference", "low", "high", "p", "p (Holm)"]
     return Table("benchmark-tests", "Tests on each data set", [*columns, "verdict"], rows)
 
@@ -356,9 +360,9 @@ def tests(compared: Comparison) -> Table:
 def pictures(compared: Comparison, ranks: dict[str, Ranks]) -> dict[str, Picture]:
     """Of the methods with mean ranks; none without at least two of them."""
     drawn = {METRICS[key]: ranks[key] for key in DRAWN}
-    if any(len(one.names) < 2 or not one.sets for one in drawn.values()):
+    if any(len(ranked.names) < 2 or not ranked.sets for ranked in drawn.values()):
         return {}
-    ours = {one.title for one in compared.entrants if METHODS[one.method].is_ours}
+    ours = {each.title for each in compared.entrants if METHODS[each.method].is_ours}
     title = METRICS["recall_10"]
     return {
         "benchmark": draw_winners(drawn[title], title, ours),
