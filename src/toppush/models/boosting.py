@@ -104,7 +104,6 @@ class TrainingBins:
             weight=weight,
             categorical_feature=list(categorical),
             params=growth.parameters(0, 0),
-            free_raw_data=False,
         )
         self.bins.construct()
 
