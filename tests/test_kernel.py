@@ -16,7 +16,7 @@ from toppush import TopRanker, metrics
 from toppush.auto import members
 from toppush.auto.kernel import TopKernel
 from toppush.folds.scores import left_out_twice, with_second_scores
-from toppush.folds.splits import with_mean_one
+from toppush.folds.splits import folds_by_time, with_mean_one
 from toppush.modelfile import saving
 from toppush.modelfile.saving import export_onnx
 from toppush.models import kernel
@@ -269,6 +269,27 @@ def test_too_many_categories_leave_it_out(monkeypatch):
     monkeypatch.setattr(members, "KERNEL_COLUMNS", 6)
     ranker = TopRanker(["logistic", "kernel"], categorical_features=[1, 2]).fit(X, y)
     assert "common category" in ranker.left_out_["kernel"]
+
+
+def test_folds_by_time_and_groups_are_kept():
+    X, y = products(300)
+    folds = folds_by_time(y, np.arange(300.0), 3)
+    ranker = TopRanker(["kernel"], cv=folds).fit(X, y)
+    held = np.concatenate([held for _, held in folds])
+    assert_array_equal(np.isfinite(ranker.out_of_fold_), np.isin(np.arange(300), held))
+    assert metrics.auc(y[held], ranker.out_of_fold_[held]) > 0.7
+    groups = np.arange(300) // 10
+    ranker = TopRanker(["kernel"]).fit(X, y, groups=groups)
+    assert metrics.auc(y, ranker.out_of_fold_) > 0.8
+
+
+def test_a_column_without_values_changes_nothing():
+    X, y = products()
+    empty = np.column_stack([X, np.full(len(X), np.nan)])
+    plain, odd = TopKernel().fit(X, y), TopKernel().fit(empty, y)
+    assert_allclose(odd.out_of_fold_, plain.out_of_fold_, atol=1e-9)
+    new = np.column_stack([X, np.ones(len(X))])
+    assert np.isfinite(odd.decision_function(new)).all()
 
 
 # ---- model files and ONNX
