@@ -9,11 +9,11 @@ file of results are not computed again. The table shows means over all splits.
 
 TopRanker has `effort="quick"`. Its probabilities are also learned from the same out-of-fold scores
 by logistic regression on the score with Platt's targets, by isotonic regression, and by the method
-of Venn and Abers with the prevalence as the prior. LightGBM has its default settings; "sigmoid" and
-"isotonic" are CalibratedClassifierCV with five folds. Calibration errors are means over parts of
-the ranking of equal size of |predicted - observed precision|: 15 parts of all rows, 5 of the first
-5 %. "over" is predicted less observed precision in the first 5 %. F1 and balanced accuracy are
-those of `predict`.
+of Venn and Abers with the prevalence as the prior. LightGBM has its default settings and takes
+strings as categories; "sigmoid" and "isotonic" are CalibratedClassifierCV with five folds.
+Calibration errors are means over parts of the ranking of equal size of |predicted - observed
+precision|: 15 parts of all rows, 5 of the first 5 %. "over" is predicted less observed precision in
+the first 5 %. F1 and balanced accuracy are those of `predict`.
 """
 
 import argparse
