@@ -485,7 +485,13 @@ def test_forged_terms_are_refused(model, name, value):
 
 
 @pytest.mark.parametrize(
-    "axes", [[], [np.zeros((3, 10**6), np.float32)], [np.zeros((2, 2), np.float64)]]
+    "axes",
+    [
+        [],
+        [np.zeros((3, 10**6), np.float32)],
+        [np.zeros((2, 2), np.float64)],
+        [np.zeros((10**9, 0), np.float32)],
+    ],
 )
 def test_forged_components_are_refused(model, axes):
     def change(copied):

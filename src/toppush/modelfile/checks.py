@@ -159,7 +159,7 @@ def _require_columns(columns: Columns) -> None:
         if isinstance(column, Category):
             types |= {"coded": bool, "categories": list}
         elif isinstance(column, Text):
-            types |= {"terms": Terms, "longest": (int, float)}
+            types |= {"terms": Terms}
         elif isinstance(column, Number):
             types |= {"boolean": bool, "keep_nan": bool}
             types |= dict.fromkeys(("fill", "low", "high"), (int, float))

@@ -167,7 +167,10 @@ def _require_text(ranker: Any) -> None:
     if places is not None:
         TermPlaces.of(places.places, np.broadcast_to(0.0, (1, width)))  # refuses positions
         sizes = places.sizes
-    is_right = all(np.ndim(axes) == 2 and axes.dtype == np.float32 for axes in components.axes)
+    is_right = all(
+        np.ndim(axes) == 2 and axes.dtype == np.float32 and axes.shape[0] <= axes.shape[1]
+        for axes in components.axes
+    )
     if not is_right or components.sizes != sizes:
         raise ModelError("its components are not those of its terms.")
 

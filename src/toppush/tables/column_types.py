@@ -248,8 +248,6 @@ class Text:
     name: str
     terms: Terms
     had_missing: bool
-    longest: float = 0.0
-    """The greatest number of characters of training values."""
 
     @property
     def source(self) -> str:
@@ -286,8 +284,7 @@ class Text:
         strings = as_texts(arrow.as_strings(column).to_pylist())
         missing = arrow.missing_strings(column)
         counts.missing[name] += int(np.count_nonzero(missing))
-        longest = float(lengths_of(strings).max(initial=0.0))
-        return cls(name, Terms.of(strings), bool(missing.any()), longest)
+        return cls(name, Terms.of(strings), bool(missing.any()))
 
     def read(self, column: pa.Array, counts: Counts) -> ColumnData:
         """The weights as a CSR array; missing text is empty."""
