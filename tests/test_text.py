@@ -19,6 +19,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import average_precision_score
 
+from test_cli import run
 from toppush import TopPushTrees, TopRanker, files
 from toppush.auto.members import MEMBERS
 from toppush.auto.text import Components, TermPlaces
@@ -499,3 +500,49 @@ def test_forged_components_are_refused(model, axes):
 
     with pytest.raises(ModelError):
         to_bytes(forged(model, change))
+
+
+# ---- the command line
+
+
+def test_commands_read_text(table, tmp_path):
+    pytest.importorskip("click")
+    path = tmp_path / "model.toppush"
+    fixed = ("--positive", "yes", "--lam", 0.01, "--top", 0.1)
+    printed = run("fit", table, "-o", path, *fixed).stdout
+    assert "1 numeric, 1 categorical, 1 free text" in printed
+    assert "message" in run("info", path).stdout
+    ranked = json.loads(run("rank", path, table, "--explain", 3, "--json").stdout)
+    assert any(word in json.dumps(ranked) for word in LOUD)
+    printed = run("fit", table, "-o", path, *fixed, "--text", "place", "--drop", "message").stdout
+    assert "1 numeric, 0 categorical, 1 free text" in printed
+    refused = ("--positive", "yes", "--model", "additive")
+    failed = run("fit", table, "-o", path, *refused, code=1)
+    assert "--drop message" in failed.stderr
+
+
+def test_folds_by_group_and_time(table, tmp_path):
+    rows = pd.read_csv(table)
+    rows["customer"], rows["when"] = np.arange(len(rows)) // 2, np.arange(len(rows)) // 5
+    rows.to_csv(tmp_path / "roles.csv", index=False)
+    for roles in ({"groups": "customer"}, {"time": "when"}, {"sample_weight": "when"}):
+        fitted = files.fit(
+            tmp_path / "roles.csv", positive="yes", members=["text", "logistic"], **roles,
+            drop={"customer", "when"}.difference(roles.values()),
+        )  # fmt: skip
+        assert {row["name"] for row in fitted.about["leaderboard"]} >= {"text", "logistic"}
+        assert fitted.about["out_of_fold"]["average_precision"] > 0.9
+
+
+@pytest.mark.long
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+def test_rows_of_dask_have_no_text(client):
+    dask = pytest.importorskip("dask.dataframe")
+    X, y = frame(300)
+    rows = dask.from_pandas(X, npartitions=2)
+    labels = dask.from_pandas(pd.Series(y), npartitions=2)
+    with pytest.warns(UserWarning, match="'message'.*Dask"):
+        ranker = TopRanker(["linear"]).fit(rows, labels)
+    assert ranker.text_terms_ == {}
+    with pytest.raises(ValueError, match="text_features"):
+        TopRanker(["linear"], text_features=["message"]).fit(rows, labels)
