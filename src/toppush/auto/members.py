@@ -415,7 +415,7 @@ MEMBERS: dict[str, Member] = {
         sparse_missing=False,
         most_columns=MANY_COLUMNS,
         refuses=_refused_by_engines,
-        compared=("boosted", 7.0),
+        compared=("boosted", 5.0),
     ),
     "forest": Member(_forest, cross_fits=True, sparse_missing=False, most_columns=MANY_COLUMNS),
     "kernel": Member(

@@ -33,12 +33,15 @@ PARAMETERS: dict[str, Any] = {
     "boosting_type": "Plain",
     "max_ctr_complexity": 1,
     "one_hot_max_size": 10,
+    "rsm": 0.5,
     "early_stopping_rounds": PATIENCE,
     "use_best_model": False,
     "allow_writing_files": False,
     "logging_level": "Silent",
 }
-"""As good as CatBoost's defaults in 40 % of the time, on 23 tables of 4,000 rows."""
+"""The best average precision per CPU second on 8 tables of 4,000 rows and 3 splits: 0.381 in 1.2 s.
+With combinations of categories, all columns and one_hot_max_size=2 it was 0.382 in 3.4 s. Ordered
+boosting, other depths, learning rates and l2_leaf_reg were slower or no better."""
 RAW = "RawFormulaVal"
 
 
