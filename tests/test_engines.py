@@ -352,7 +352,7 @@ def test_onnx_with_categories_gives_the_same_scores(engine, table, tmp_path):
         else new[[name]].fillna("").to_numpy(object)
         for name in new
     }
-    (scores,) = session.run(None, feed)
+    (scores,) = session.run(["score"], feed)
     assert_allclose(scores.ravel(), model.decision_function(new), atol=1e-6)
 
 
