@@ -15,6 +15,7 @@ from toppush import TopRanker, files
 from toppush.auto import dask as auto_dask
 from toppush.auto import dask_folds, linear
 from toppush.auto import dask_xgboost as xgboost_on_dask
+from toppush.auto.members import EFFORTS
 from toppush.folds.scores import in_order, joined
 from toppush.objectives import TopPushObjective
 from toppush.system.errors import ModelError
@@ -133,7 +134,7 @@ def test_who_cannot_is_named(client, rng):
     X, y = rows(rng)
     ranker = TopRanker(cv=N_FOLDS).fit(lazy(X, CHUNK), y)
     assert list(ranker.members_) == ["linear"]
-    assert set(ranker.left_out_) == {"logistic", "boosted", "trees", "forest"}
+    assert set(ranker.left_out_) == set(EFFORTS["normal"].members) - {"linear"}
     assert "rows in memory" in ranker.left_out_["forest"]
     assert "processes of their own" in ranker.left_out_["trees"]  # the workers are threads
     with pytest.raises(ValueError, match="members"):
