@@ -345,8 +345,11 @@ def small_models():
     table = pa.table({"a": X[:, 0], "b": some, "c": ["x", "y", None] * 20})
     texts = {"categorical_features": [2]}
     names = ["logistic", "boosted", "forest"]
+    columns = Columns(form="codes", text=["c"])
+    terms = {"text_features": columns.fit(table).term_places()}
     rankers = [
         [Columns(form="codes"), TopRanker(names, effort="quick", n_jobs=1, **texts)],
+        [columns, TopRanker(["logistic", "text"], effort="quick", n_jobs=1, **terms)],
         [Columns(), MaxAbsScaler(), TopPush(top=0.5)],
         [Columns(form="codes"), TopPushAdditive([0.1], tops=[0.5], **texts)],
         [Columns(), Nystroem(n_components=5, random_state=0), TopPush(top=0.5)],

@@ -2,6 +2,7 @@
 
 import base64
 import hashlib
+import io
 import json
 import pickle
 import random
@@ -19,7 +20,12 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import average_precision_score
 
+from memory import CLEAR
 from test_cli import run
+from test_files_archive import array_bytes
+from test_files_memory import forgeries, require_little_memory
+from test_files_models import archive_of
+from test_files_models import forged as sealed
 from toppush import TopPushTrees, TopRanker, files
 from toppush.auto.members import MEMBERS
 from toppush.auto.text import Components, TermPlaces
@@ -500,6 +506,21 @@ def test_forged_components_are_refused(model, axes):
 
     with pytest.raises(ModelError):
         to_bytes(forged(model, change))
+
+
+@pytest.mark.long
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.skipif(not CLEAR.exists(), reason="needs Linux, which tells the peak of memory")
+def test_no_number_in_a_model_of_text_makes_it_large(model, fitted):
+    for of in (model, as_model(fitted[0])):
+        parts = archive_of(of)
+        for data in forgeries(parts, most=12):
+            require_little_memory(data)
+        for name in [name for name in parts if name.endswith(".npy")]:
+            array = np.load(io.BytesIO(parts[name]))
+            if array.size:
+                long = np.resize(array, (20_000, *[1] * (array.ndim - 1)))
+                require_little_memory(sealed(parts | {name: array_bytes(long)}))
 
 
 # ---- the command line

@@ -39,6 +39,7 @@ from toppush.tables.strings import (
     is_missing,
 )
 from toppush.tables.text import (
+    FEWEST,
     Terms,
     as_texts,
     is_free_text,
@@ -191,7 +192,7 @@ class FrameSummary:
     texts: list[int] = field(default_factory=list)
     """Columns that hold free text on request."""
     n_values: dict[int, int] = field(default_factory=dict)
-    """Number of rows with a value, of the columns of strings."""
+    """Number of rows with a value, of columns with enough different strings to be text."""
 
     @classmethod
     def of(cls, X: Any, categorical_features: Any, text_features: Any = None) -> "FrameSummary":
@@ -211,14 +212,19 @@ class FrameSummary:
         dates = {
             n: list(date_parts(_as_dates(table.column(n), names[n]))[0]) for n in sorted(dated)
         }
+        opened = {n: list(_distinct(values[n], names[n])) for n in values if n not in dates}
         return cls(
             names,
             {n: _in_order(_distinct(table.column(n), names[n])) for n in fixed},
-            {n: list(_distinct(values[n], names[n])) for n in values if n not in dates},
+            opened,
             dates,
             isinstance(wanted, str),
             texts,
-            {n: sum(not _is_missing(each) for each in column) for n, column in values.items()},
+            {
+                n: sum(not _is_missing(each) for each in values[n].tolist())
+                for n, known in opened.items()
+                if len(known) >= FEWEST
+            },
         )
 
     @classmethod
@@ -275,7 +281,7 @@ class FrameSummary:
         """Whether a column of strings that are neither numbers nor dates holds free text."""
         values = self.open[number]
         strings = _strings(values)
-        return len(strings) == len(values) and is_free_text(strings, self.n_values[number])
+        return len(strings) == len(values) and is_free_text(strings, self.n_values.get(number, 0))
 
     def _report_texts(self, texts: list[int]) -> None:
         if texts:
