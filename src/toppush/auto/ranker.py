@@ -234,11 +234,11 @@ class TopRanker(CrossFitted):
                 counted, n_rows = data.on_dask.places, data.on_dask.n_rows
             else:
                 data, counted, n_rows = self._read_training(X, y, sample_weight, groups)
-                if data.terms is None and self.members is None:
-                    members = {name: each for name, each in members.items() if not each.on_terms}
                 for name, member in members.items():
                     if member.left_out(data) is None and (limits := member.limits(data)):
                         warnings.warn(f"base model {name!r}: {limits}.", UserWarning, stacklevel=3)
+            if data.terms is None and self.members is None:
+                members = {name: each for name, each in members.items() if not each.on_terms}
             line = Line() if self.verbose else None
             schedule = Schedule(members, self.scoring, self.seconds, line)
             fitted, where = schedule.run(data)
