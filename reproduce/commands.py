@@ -173,7 +173,7 @@ def table2(**asked: Any) -> None:
     type=click.Path(exists=True, dir_okay=False),
     help="Python of an environment with AutoGluon; otherwise TOPPUSH_AUTOGLUON.",
 )
-@click.option("--again", is_flag=True, help="Run failed methods once more.")
+@click.option("--again", is_flag=True, help="Run once more what failed or was stopped.")
 @click.option("--summary", is_flag=True, help="Run nothing; make the tables from the results.")
 def benchmark(
     data: str | None,

@@ -37,7 +37,7 @@ SLOW = 120.0
 """CPU seconds; a method that takes more has few splits of that data set."""
 FALSE_POSITIVES = (3, 10, 30)
 FIRST = 100
-DONE, FAILED, REFUSED = "done", "failed", "not applied"
+DONE, FAILED, STOPPED, REFUSED = "done", "failed", "out of time", "not applied"
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
@@ -81,6 +81,7 @@ class Results:
         self.path = Path(path)
         self.records: dict[Cell, Json] = {}
         self._seconds: dict[Cell, list[float]] = defaultdict(list)
+        self._stopped: dict[Cell, set[int]] = defaultdict(set)
         *lines, rest = self.path.read_bytes().split(b"\n") if self.path.exists() else [b""]
         self._separator = b"\n" if rest else b""
         for line in lines:
@@ -102,13 +103,22 @@ class Results:
 
     def _keep(self, cell: Cell, record: Json) -> None:
         self.records[cell] = record
+        of_all_splits = replace(cell, split=0)
         if record["status"] == DONE:
             seconds = record["seconds_fit"] + record["seconds_score"]
-            self._seconds[replace(cell, split=0)].append(seconds)
+            self._seconds[of_all_splits].append(seconds)
+        if record["status"] == STOPPED:
+            self._stopped[of_all_splits].add(cell.split)
+        else:
+            self._stopped[of_all_splits].discard(cell.split)
 
     def seconds(self, cell: Cell) -> float:
         """Mean CPU seconds of the method on the splits of this data set that are there."""
         return float(np.mean(self._seconds.get(replace(cell, split=0), 0.0)))
+
+    def was_stopped(self, cell: Cell) -> bool:
+        """Whether the method was out of time on another split of this data set."""
+        return bool(self._stopped[replace(cell, split=0)] - {cell.split})
 
 
 def measure(y: Mask, scores: Array) -> dict[str, float]:
@@ -196,9 +206,9 @@ class Benchmark:
     minutes : float
         No cell is started later.
     cell_minutes : float
-        A cell that takes longer is stopped and has failed.
+        A cell that takes longer is stopped, and further splits of its data set are not begun.
     again : bool
-        Whether failed cells are run once more.
+        Whether cells that failed or were stopped are run once more.
     """
 
     data: Sequence[str]
@@ -248,7 +258,9 @@ class Benchmark:
 
     def _is_wanted(self, cell: Cell, results: Results) -> bool:
         record = results.records.get(cell)
-        if record is not None and not (self.again and record["status"] == FAILED):
+        if record is not None and not (self.again and record["status"] in (FAILED, STOPPED)):
+            return False
+        if results.was_stopped(cell) and not self.again:
             return False
         return cell.split < FEW_SPLITS or results.seconds(cell) <= SLOW
 
@@ -272,13 +284,13 @@ class Benchmark:
         for future in finished:
             cell, _, began = running.pop(future)
             error = future.exception()
-            record: Json = {"status": DONE} if error is None else {"status": FAILED}
             if error is None:
-                record |= future.result()
+                record: Json = {"status": DONE, **future.result()}
             elif isinstance(error, TimeoutError):
-                record["message"] = f"stopped after {self.cell_minutes:g} minutes"
+                message = f"stopped after {self.cell_minutes:g} minutes"
+                record = {"status": STOPPED, "message": message}
             else:
-                record["message"] = f"{type(error).__name__}: {error}"
+                record = {"status": FAILED, "message": f"{type(error).__name__}: {error}"}
             self._write(cell, record | {"seconds_wall": time.monotonic() - began}, results)
 
     def _write(self, cell: Cell, record: Json, results: Results) -> None:

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import warnings
+from dataclasses import replace
 from importlib import metadata
 from importlib.metadata import PackageNotFoundError
 from importlib.util import find_spec
@@ -492,6 +493,23 @@ def test_slow_methods_have_three_splits(seconds, wanted, tmp_path):
     assert [cell.split for cell in cells if plan._is_wanted(cell, results)] == wanted
 
 
+def test_a_method_that_was_out_of_time_is_not_begun_on_further_splits(tmp_path):
+    results, plan = Results(tmp_path / "results"), Benchmark(["a", "b"], ["lr"], splits=3, rows=100)
+    cells = list(plan.cells())
+    results.write(cells[0], {"status": "out of time", "message": "stopped after 1 minutes"})
+
+    def wanted(plan, results):
+        found = [cell for cell in cells if plan._is_wanted(cell, results)]
+        return [(cell.data, cell.split) for cell in found]
+
+    of_b = [("b", 0), ("b", 1), ("b", 2)]
+    for read in (results, Results(results.path)):
+        assert wanted(plan, read) == of_b
+        assert wanted(replace(plan, again=True), read)[:2] == [("a", 0), ("b", 0)]
+    results.write(cells[0], record())
+    assert wanted(plan, results) == [*of_b[:1], ("a", 1), ("b", 1), ("a", 2), ("b", 2)]
+
+
 def write_data(folder):
     """Two data sets: a LIBSVM file, and a raw table."""
     X, y = load_breast_cancer(return_X_y=True)
@@ -578,10 +596,13 @@ def test_a_cell_that_takes_too_long_is_stopped_and_run_again_if_asked(tmp_path):
     words += ["--sets", "made"]
     run(*words, "--cell-minutes", 0.001)
     (stopped,) = Results(tmp_path / "out/benchmark.jsonl").records.values()
-    assert (stopped["status"], stopped["message"]) == ("failed", "stopped after 0.001 minutes")
+    assert (stopped["status"], stopped["message"]) == (
+        "out of time",
+        "stopped after 0.001 minutes",
+    )
     run(*words)
     (stopped,) = Results(tmp_path / "out/benchmark.jsonl").records.values()
-    assert stopped["status"] == "failed"
+    assert stopped["status"] == "out of time"
     run(*words, "--again")
     (done,) = Results(tmp_path / "out/benchmark.jsonl").records.values()
     assert done["status"] == "done"
