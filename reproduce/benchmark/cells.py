@@ -8,6 +8,7 @@ version of toppush; those of other methods for all.
 import json
 import os
 import pickle
+import shutil
 import tempfile
 import time
 import weakref
@@ -144,8 +145,8 @@ def _recall_at(curve: TopCurve, k: int) -> float:
 
 def run_cell(cell: Cell, rows: Path, *, is_labelled: bool = False) -> Json:
     """What a process does: fit, score, measure. Seconds are those of the CPU, with children's."""
-    with rows.open("rb") as file:
-        part: Split = pickle.load(file)
+    tempfile.tempdir = str(rows.parent)  # removed with the rows, also if this process is killed
+    part: Split = pickle.loads(rows.read_bytes())
     method = METHODS[cell.method]
     if not is_labelled and method.version() != cell.version:
         raise RuntimeError("the sources of toppush have changed since this run began")
@@ -172,15 +173,14 @@ def _cpu_seconds() -> float:
 
 
 class SavedSplit:
-    """A split in a file that exists as long as this object."""
+    """A split in a folder that exists as long as this object."""
 
     def __init__(self, rows: Split) -> None:
         self.rows = rows
-        handle, name = tempfile.mkstemp(suffix=".pickle")
-        self.path = Path(name)
-        weakref.finalize(self, self.path.unlink, missing_ok=True)
-        with os.fdopen(handle, "wb") as file:
-            pickle.dump(rows, file, pickle.HIGHEST_PROTOCOL)
+        folder = Path(tempfile.mkdtemp())
+        weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+        self.path = folder / "rows.pickle"
+        self.path.write_bytes(pickle.dumps(rows, pickle.HIGHEST_PROTOCOL))
 
 
 @dataclass
