@@ -278,7 +278,7 @@ INTERRUPTED = """
 import os, signal, sys, threading
 sys.path.insert(0, {tests!r})
 from test_engines import rows_of, small
-ranker = small({engine!r}, max_rounds=2_000_000, learning_rate=1e-9, n_jobs={n_jobs})
+ranker = small({engine!r}, max_rounds=2_000_000, learning_rate=1e-4, n_jobs={n_jobs})
 from toppush.models import boosting, catboost_trees, xgboost_trees
 catboost_trees.PARAMETERS["early_stopping_rounds"] = xgboost_trees.PATIENCE = 2_000_000
 threading.Timer(1.0, lambda: os.kill(os.getpid(), signal.SIGINT)).start()

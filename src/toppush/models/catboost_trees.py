@@ -62,7 +62,12 @@ class TopCatBoost(EngineTrees):
             }
         )
         own, unseen = _pool(train), _pool(held)
-        model.fit(own, eval_set=unseen, callbacks=[_UntilCancelled()])
+        try:
+            model.fit(own, eval_set=unseen, callbacks=[_UntilCancelled()])
+        except catboost().CatBoostError as error:
+            if "KeyboardInterrupt" in str(error):  # raised within the callback
+                raise KeyboardInterrupt from None
+            raise
         check_cancelled()
         scores = model.staged_predict(unseen, RAW, eval_period=EVERY, thread_count=n_jobs)
         quality = [metrics.ndcg(held.positive, each, sample_weight=held.weight) for each in scores]
