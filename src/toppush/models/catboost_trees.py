@@ -40,7 +40,8 @@ PARAMETERS: dict[str, Any] = {
     "logging_level": "Silent",
 }
 """The best average precision per CPU second on 8 tables of 4,000 rows and 3 splits: 0.381 in 1.2 s.
-With combinations of categories, all columns and one_hot_max_size=2 it was 0.382 in 3.4 s. Ordered
+With combinations of categories, all columns and one_hot_max_size=2 it was 0.382 in 3.4 s, and that
+of `TopRanker` 0.002 higher; but such encodings are no sets of one column's categories. Ordered
 boosting, other depths, learning rates and l2_leaf_reg were slower or no better."""
 RAW = "RawFormulaVal"
 
