@@ -224,7 +224,7 @@ def test_info_says_what_the_model_is(folder):
         key: value for key, value in files.load(folder / "m.toppush").about.items()
         if key not in shortened
     } | {key: found[key] for key in shortened}  # fmt: skip
-    assert found["scores"] == {"why": "", "held_out": True}
+    assert found["scores"] == {"held_out": True}
     assert found["profile"] == {"left_out": 0}
     shown = run("info", folder / "m.toppush").stdout
     assert "500 of train.csv" in shown

@@ -207,7 +207,7 @@ def test_kinds_that_draw_their_own_folds_say_so(table):
     assert model.ranker.cv == 3
 
 
-@pytest.mark.filterwarnings("ignore::toppush.LeakageWarning")
+@pytest.mark.filterwarnings("ignore::toppush.LeakageWarning", "ignore:.*change over time")
 @pytest.mark.parametrize("member", ["logistic", "boosted", "trees", "forest"])
 def test_members_learn_from_the_latest_rows_too(member, rng):
     """Folds by time never train on them; a list of tomorrow's rows must."""

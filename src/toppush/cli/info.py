@@ -76,7 +76,7 @@ def _all_parts(about: dict[str, Any]) -> list[str | TextTable]:
 
 def without_history(about: dict[str, Any]) -> dict[str, Any]:
     """The description of a model without the history of its fit and without long tables."""
-    short = {"scores": ("why", "held_out"), "profile": ("left_out",)}
+    short = {"scores": ("held_out",), "profile": ("left_out",)}
     for part, names in short.items():
         if isinstance(about.get(part), dict):
             about = about | {part: {name: about[part].get(name) for name in names}}
@@ -122,8 +122,6 @@ def sentences(about: dict[str, Any]) -> list[str]:
                 f"{where.format(**quality)}: positives at the top {at_top:.1%}, average precision "
                 f"{mean:.3f}, AUC {quality['auc']:.3f}."
             )
-    if why := about.get("scores", {}).get("why"):
-        lines.append(why)
     if spent := about.get("seconds"):
         parts = ", ".join(f"{name} {seconds:.2f}" for name, seconds in spent.items())
         lines.append(f"Seconds: {parts}.")
