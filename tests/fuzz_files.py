@@ -39,7 +39,7 @@ from sklearn.preprocessing import MaxAbsScaler
 from toppush import TopPush, TopPushAdditive, TopPushNet, TopPushTrees, TopRanker
 from toppush.files import Columns, DataError, ModelError, readers
 from toppush.files.readers.csv import MISSING
-from toppush.modelfile import saving
+from toppush.modelfile import archive, saving
 from toppush.tables import labels
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -146,7 +146,7 @@ def changed_npz(rng, data, pool):
 
 def changed_model(rng, data, pool):
     """A model file with numbers, nodes or arrays changed, and a checksum that is right."""
-    parts = unzipped(data[saving.FIRST :])
+    parts = unzipped(data[archive.FIRST :])
     for _ in range(rng.integers(1, 4)):
         name = sorted(parts)[rng.integers(len(parts))]
         if rng.random() < 0.6 or name == "schema.json":
@@ -247,7 +247,7 @@ def npy(array):
 
 
 def zipped(parts, packing=zipfile.ZIP_STORED):
-    return forged(parts, packing)[saving.FIRST :]
+    return forged(parts, packing)[archive.FIRST :]
 
 
 def unzipped(data):

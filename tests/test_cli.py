@@ -231,6 +231,15 @@ def test_info_says_what_the_model_is(folder):
     assert shown.startswith("Positive: fraud = yes, the rarer of two strings (negative: no).\n")
 
 
+def test_info_does_not_import_the_engines_of_models(folder):
+    code = (
+        "import sys; from toppush.cli import main; "
+        f"main(['info', {str(folder / 'm.toppush')!r}], standalone_mode=False); "
+        "assert not {'sklearn', 'scipy', 'pyarrow', 'lightgbm'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
 @pytest.mark.long
 def test_the_demo_needs_no_more_than_the_command_line():
     """The README's first command installs the extra [cli] alone."""

@@ -194,8 +194,7 @@ def test_compare_sets_kinds_beside_or_names_them_as_left_out(folder, monkeypatch
 
 @pytest.mark.parametrize(
     "change",
-    [{"model": "forest"}, {"model": 3}, {"fit": {"top": 1}}, {"fit": [1]},
-     {"columns": {"named": [{}]}}, {"out_of_fold": {"rows": "many"}}, {"seconds": {"a": "b"}},
+    [{"description": 3}, {"description": ["trees"]}, {"columns": {"named": [{}]}}, {"out_of_fold": {"rows": "many"}}, {"seconds": {"a": "b"}},
      {"label": {"column": 1}}],
     ids=str,
 )  # fmt: skip

@@ -56,7 +56,7 @@ def test_the_parts_are_those_of_a_model_that_opens(parts):
 
 @pytest.mark.parametrize("name", ["about.json", "schema.json", "more.json"])
 @pytest.mark.parametrize("packing", [zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
-@pytest.mark.parametrize("read", [files.load, saving.read_about])
+@pytest.mark.parametrize("read", [files.load, archive.read_about])
 def test_a_bomb_is_refused_before_it_goes_off(name, packing, read, parts, tmp_path):
     size = 1 << 24
     buffer = memory.BytesIO()
@@ -66,7 +66,7 @@ def test_a_bomb_is_refused_before_it_goes_off(name, packing, read, parts, tmp_pa
                 file.writestr(known, content)
         file.writestr(name, b'{"a": "' + b" " * size + b'"}', packing)
     path = tmp_path / "m"
-    path.write_bytes(saving.sealed(buffer.getvalue()))
+    path.write_bytes(archive.sealed(buffer.getvalue()))
     assert path.stat().st_size < size / 100
     tracemalloc.start()
     try:
@@ -115,7 +115,7 @@ def test_lists_that_lie(change, said, parts):
         for name in ("y.npy", "z.npy"):
             file.writestr(name, array_bytes(np.ones(4)))
         change(file.filelist)
-    refused(saving.sealed(buffer.getvalue()), said)
+    refused(archive.sealed(buffer.getvalue()), said)
 
 
 def test_lists_that_are_too_long(parts, monkeypatch):
@@ -139,7 +139,7 @@ def test_lists_that_are_too_long(parts, monkeypatch):
     ids=["junk", "comment", "large archive", "nothing", "no parts"],
 )
 def test_ends_that_no_model_has(tail, said, parts):
-    refused(saving.sealed(tail(saving._body(forged(parts)))), said)
+    refused(archive.sealed(tail(archive.archive_of(forged(parts)))), said)
 
 
 @pytest.mark.parametrize(
@@ -159,18 +159,18 @@ def test_ends_that_no_model_has(tail, said, parts):
 def test_arrays_are_as_long_as_they_say(content, parts):
     name = ending(parts, ".npy")
     refused(forged(parts | {name: content}), f"its part '{name}' (is not an array|says)")
-    inner = forged({"data.npy": content})[saving.FIRST :]
+    inner = forged({"data.npy": content})[archive.FIRST :]
     refused(forged(parts | {ending(parts, ".npz"): inner}), r"npz/data\.npy' (is not an|says)")
 
 
 def test_archives_within_keep_the_rules(parts):
     name = ending(parts, ".npz")
     inner = archive.unpacked(parts[name])
-    packed = forged(inner, zipfile.ZIP_DEFLATED)[saving.FIRST :]
+    packed = forged(inner, zipfile.ZIP_DEFLATED)[archive.FIRST :]
     refused(forged(parts | {name: packed}), r"\.npy' is packed")
-    text = forged(inner | {"x.json": b"{}"})[saving.FIRST :]
+    text = forged(inner | {"x.json": b"{}"})[archive.FIRST :]
     refused(forged(parts | {name: text}), "which is no array")
-    again = forged(inner | {"x.npz": parts[name]})[saving.FIRST :]
+    again = forged(inner | {"x.npz": parts[name]})[archive.FIRST :]
     refused(forged(parts | {name: again}), "which is no array")
 
 
@@ -188,7 +188,7 @@ def test_texts_and_files_have_a_largest_size(parts, tmp_path, monkeypatch):
     path = tmp_path / "m"
     path.write_bytes(b"toppush model 1 sha256 ")
     os.truncate(path, archive.LARGEST + 200)
-    for read in (files.load, saving.read_about):
+    for read in (files.load, archive.read_about):
         with pytest.raises(ModelError, match="1,073,741,824"):
             read(path)
     monkeypatch.setattr(archive, "LARGEST_TEXT", 100)

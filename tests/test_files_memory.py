@@ -19,7 +19,7 @@ from test_files_models import archive_of, forged, node
 from test_files_preparation import CASES, Y
 from toppush import TopPush
 from toppush.files import ModelError
-from toppush.modelfile import saving
+from toppush.modelfile import archive, saving
 from toppush.modelfile.foreign import load_estimator
 
 pytestmark = [
@@ -152,7 +152,7 @@ def test_lists_of_lists_are_refused_at_once(reference, rows, tmp_path):
     assert len(data) < 100_000
     with pytest.raises(ModelError, match=r"the id \d+"):
         saving.from_bytes(data)
-    (tmp_path / "m.skops").write_bytes(data[saving.FIRST :])
+    (tmp_path / "m.skops").write_bytes(data[archive.FIRST :])
     with pytest.raises(ModelError, match=r"the id \d+"):
         load_estimator(tmp_path / "m.skops")
 

@@ -22,7 +22,7 @@ from sklearn.preprocessing import FunctionTransformer, MaxAbsScaler, OneHotEncod
 from files import DROP, EVERY_KIND, made_rows, odd_rows, quick_fit, write
 from toppush import TopPush, TopPushCV, files
 from toppush.files import ModelError
-from toppush.modelfile import saving
+from toppush.modelfile import archive, saving
 from toppush.modelfile.saving import export_json, export_onnx
 
 pytestmark = pytest.mark.filterwarnings("ignore::toppush.DegenerateWarning")
@@ -51,7 +51,7 @@ def test_any_model_comes_back_the_same(any_model, folder, tmp_path):
     before = any_model.decision_function(pa.table(odd_rows()).to_batches()[0])
     files.save(any_model, tmp_path / "m.toppush")
     again = files.load(tmp_path / "m.toppush")
-    assert again.about == any_model.about == saving.read_about(tmp_path / "m.toppush")
+    assert again.about == any_model.about == archive.read_about(tmp_path / "m.toppush")
     assert again.model_type is any_model.model_type
     assert again.columns.columns_ == any_model.columns.columns_
     assert files.rank(again, folder / "new.csv").equals(files.rank(any_model, folder / "new.csv"))
@@ -151,11 +151,11 @@ def test_every_truncation_and_every_flip_is_refused(any_model, tmp_path, rng):
         with pytest.raises(ModelError, match="m: it is"):
             files.load(path)
         with pytest.raises(ModelError, match="m: it is"):
-            saving.read_about(path)
+            archive.read_about(path)
 
 
 def archive_of(model):
-    body = saving.to_bytes(model)[len(saving.MAGIC) + saving.DIGEST + 1 :]
+    body = saving.to_bytes(model)[len(archive.MAGIC) + archive.DIGEST + 1 :]
     with zipfile.ZipFile(memory.BytesIO(body)) as file:
         return {name: file.read(name) for name in file.namelist()}
 
@@ -166,7 +166,7 @@ def forged(parts, packing=zipfile.ZIP_STORED):
     with zipfile.ZipFile(buffer, "w", packing) as file:
         for name, content in parts.items():
             file.writestr(name, content)
-    return saving.sealed(buffer.getvalue())
+    return archive.sealed(buffer.getvalue())
 
 
 def node(module, name, loader, **more):

@@ -48,8 +48,8 @@ def info(model: Path, as_json: bool) -> None:
 
     Example: toppush info fraud.toppush --json
     """
-    from toppush.files import ModelError
-    from toppush.modelfile.saving import read_about
+    from toppush.modelfile.archive import read_about
+    from toppush.system.errors import ModelError
 
     about = read_about(model)
     try:
@@ -100,8 +100,6 @@ def baseline_caution(about: dict[str, Any]) -> list[str]:
 
 def sentences(about: dict[str, Any]) -> list[str]:
     """The description of a model in sentences."""
-    from toppush.modeltypes import FIRST, model_type_named
-
     lines = []
     if data := about.get("data"):
         parts = f" in {data['parts']:,} parts" if "parts" in data else ""
@@ -111,8 +109,8 @@ def sentences(about: dict[str, Any]) -> list[str]:
         lines += [f"{role}: {data[name]}." for name, role in ROLES.items() if name in data]
     if columns := about.get("columns"):
         lines += _column_sentences(columns)
-    if settings := about.get("fit"):
-        lines.append(model_type_named(about.get("model", FIRST)).describe(settings))
+    if description := about.get("description"):
+        lines.append(description.strip())
     if certificate := about.get("certificate"):
         lines.append(_certificate_sentence(certificate))
     for name, where in QUALITY.items():

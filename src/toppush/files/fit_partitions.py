@@ -173,9 +173,11 @@ def fit_parts(
     }
     settings = linear.settings(ranker, options)
     types, width = summaries[0].types, int(X.shape[1])
+    settings |= {"scale": scale, "missing": missing, "seed": None}
     about = fitting.fit_record(data, common.layout, common.rule, ranker) | {
         "columns": fitting.columns_record(common.columns, types, width, drop, ids),
-        "fit": settings | {"scale": scale, "missing": missing, "seed": None},
+        "fit": settings,
+        "description": linear.describe(settings),
         "warnings": cautions,
         "training": quality,
         "seconds": fitting.seconds_of(clock, STAGES),

@@ -349,9 +349,11 @@ def fit(
     schema = () if training.rows.label is None else training.rows.X.schema
     types = {column.name: str(column.type) for column in schema}
     width = int(training.rows.X.shape[1])
+    settings |= {"scale": scale, "missing": missing, "seed": seed}
     about = fit_record(data, training.rows.layout, training.rule, ranker) | {
         "columns": columns_record(rows.columns, types, width, drop, training.ids),
-        "fit": settings | {"scale": scale, "missing": missing, "seed": seed},
+        "fit": settings,
+        "description": model_type.describe(settings),
         "warnings": [*cautions, *few],
         "seconds": seconds_of(clock),
         "scores": calibration,

@@ -1,21 +1,32 @@
-"""The container of a model: a zip archive whose content is no larger than the file.
+"""The container of a model: a line with a checksum, then a zip archive no larger than the file.
 
 All parts are checked before any is read. They are stored uncompressed and do not overlap; a zip
 file within (SciPy's of a sparse matrix) follows the same rules, and an array is as long as its
 header says.
 """
 
+import hashlib
 import io
+import json
 import math
 import re
 import struct
 import zipfile
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 
 from toppush.system.errors import ModelError
+from toppush.system.reading import require_file
+from toppush.types import Json
 
+MAGIC = b"toppush model 1 sha256 "
+ABOUT = "about.json"
+DIGEST = 64
+"""Characters of the checksum, in hexadecimal."""
+FIRST = len(MAGIC) + DIGEST + 1
+"""Bytes of the first line."""
 LARGEST = 1 << 30
 """Bytes of a model file."""
 LARGEST_TEXT = 1 << 26
@@ -130,3 +141,54 @@ def _require_array(name: str, part: memoryview) -> None:
     held = len(part) - file.tell()
     if dtype.hasobject or not dtype.itemsize or math.prod(shape) * dtype.itemsize != held:
         raise ModelError(f"its part {name!r} says {dtype} {shape}, and has {held} bytes.")
+
+
+# ---- the file
+
+
+def read_about(path: str | Path) -> Json:
+    """The record about the fit in a model file, without building the model."""
+    path = Path(path)
+    try:
+        return about_of(Archive(archive_of(read_file(path))))
+    except ModelError as error:
+        raise error.at(path) from None
+
+
+def sealed(body: bytes) -> bytes:
+    """An archive with its checksum before it."""
+    return _first_line(body) + body
+
+
+def _first_line(body: bytes | memoryview) -> bytes:
+    return MAGIC + hashlib.sha256(body).hexdigest().encode() + b"\n"
+
+
+def read_file(path: Path) -> bytes:
+    """The bytes of a file that may be a model."""
+    if require_file(path).stat().st_size > LARGEST + FIRST:
+        raise ModelError(f"it is larger than {LARGEST:,} bytes.")
+    return path.read_bytes()
+
+
+def archive_of(data: bytes) -> bytes:
+    """The archive, if the checksum is right."""
+    if not data.startswith(MAGIC):
+        skops = "; skops files are for evaluate, threshold, report and compare --with"
+        archive = skops * data.startswith(ZIP)
+        raise ModelError(f"it is not a model file of this version of toppush{archive}.")
+    if _first_line(memoryview(data)[FIRST:]) != data[:FIRST]:
+        raise ModelError("it is damaged: the checksum does not fit; fit or copy the model again.")
+    return data[FIRST:]
+
+
+def about_of(archive: Archive) -> Json:
+    """The record about the fit."""
+    text = archive.read(ABOUT)
+    try:
+        about = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ModelError(f"its {ABOUT} cannot be read: {error}.") from None
+    if not isinstance(about, dict):
+        raise ModelError(f"its {ABOUT} is not a table.")
+    return about

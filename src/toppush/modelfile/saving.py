@@ -7,7 +7,6 @@ checksum detects damage; the list protects against forged files.
 """
 
 import copy
-import hashlib
 import json
 import warnings
 from collections.abc import Iterator
@@ -20,7 +19,16 @@ from sklearn.base import BaseEstimator
 from sklearn.pipeline import Pipeline
 
 from toppush.matrices import is_sparse
-from toppush.modelfile.archive import LARGEST, ZIP, Archive, packed, unpacked
+from toppush.modelfile.archive import (
+    ABOUT,
+    Archive,
+    about_of,
+    archive_of,
+    packed,
+    read_file,
+    sealed,
+    unpacked,
+)
 from toppush.modelfile.checks import require_bounded, require_working
 from toppush.modelfile.model import Model
 from toppush.modelfile.trust import UntrustedError, canonical, require_trusted, skops_io
@@ -30,15 +38,9 @@ from toppush.modeltypes.linear import certificate
 from toppush.modeltypes.linear_score import refuse_text
 from toppush.modeltypes.onnx_graph import Graph
 from toppush.system.errors import ModelError
-from toppush.system.reading import DataError, fingerprint, require_file
+from toppush.system.reading import DataError, fingerprint
 from toppush.system.writing import write_bytes
 
-MAGIC = b"toppush model 1 sha256 "
-ABOUT = "about.json"
-DIGEST = 64
-"""Characters of the checksum, in hexadecimal."""
-FIRST = len(MAGIC) + DIGEST + 1
-"""Bytes of the first line."""
 GENERATORS = (np.random.RandomState, np.random.Generator)
 SAVED = (
     "a model may hold scikit-learn's scalers, encoders, simple imputers and other preprocessing, "
@@ -100,16 +102,7 @@ def load(path: str | Path) -> Model:
     """
     path = Path(path)
     try:
-        return from_bytes(_read(path))
-    except ModelError as error:
-        raise error.at(path) from None
-
-
-def read_about(path: str | Path) -> About:
-    """The record about the fit in a model file, without building the model."""
-    path = Path(path)
-    try:
-        return _about(Archive(_body(_read(path))))
+        return from_bytes(read_file(path))
     except ModelError as error:
         raise error.at(path) from None
 
@@ -205,10 +198,10 @@ def to_bytes(model: Model) -> bytes:
 
 def from_bytes(data: bytes) -> Model:
     """The model in the bytes of a file; see `load`."""
-    body = _body(data)
+    body = archive_of(data)
     try:
         archive = Archive(body)
-        about, trusted = _about(archive), require_trusted(archive)
+        about, trusted = about_of(archive), require_trusted(archive)
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             model = Model(skops_io().loads(body, trusted=trusted), about)
@@ -221,44 +214,6 @@ def from_bytes(data: bytes) -> Model:
     for warning in {str(warning.message): warning for warning in caught}.values():
         warnings.warn(warning.message, warning.category, stacklevel=3)
     return model
-
-
-def sealed(body: bytes) -> bytes:
-    """An archive with its checksum before it."""
-    return _first_line(body) + body
-
-
-def _first_line(body: bytes | memoryview) -> bytes:
-    return MAGIC + hashlib.sha256(body).hexdigest().encode() + b"\n"
-
-
-def _read(path: Path) -> bytes:
-    """The bytes of a file that may be a model."""
-    if require_file(path).stat().st_size > LARGEST + FIRST:
-        raise ModelError(f"it is larger than {LARGEST:,} bytes.")
-    return path.read_bytes()
-
-
-def _body(data: bytes) -> bytes:
-    """The archive, if the checksum is right."""
-    if not data.startswith(MAGIC):
-        skops = "; skops files are for evaluate, threshold, report and compare --with"
-        archive = skops * data.startswith(ZIP)
-        raise ModelError(f"it is not a model file of this version of toppush{archive}.")
-    if _first_line(memoryview(data)[FIRST:]) != data[:FIRST]:
-        raise ModelError("it is damaged: the checksum does not fit; fit or copy the model again.")
-    return data[FIRST:]
-
-
-def _about(archive: Archive) -> About:
-    text = archive.read(ABOUT)
-    try:
-        about = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise ModelError(f"its {ABOUT} cannot be read: {error}.") from None
-    if not isinstance(about, dict):
-        raise ModelError(f"its {ABOUT} is not a table.")
-    return about
 
 
 def _light(model: Model) -> Pipeline:
