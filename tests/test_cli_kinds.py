@@ -194,7 +194,8 @@ def test_compare_sets_kinds_beside_or_names_them_as_left_out(folder, monkeypatch
 
 @pytest.mark.parametrize(
     "change",
-    [{"description": 3}, {"description": ["trees"]}, {"columns": {"named": [{}]}}, {"out_of_fold": {"rows": "many"}}, {"seconds": {"a": "b"}},
+    [{"description": 3}, {"description": ["trees"]}, {"columns": {"named": [{}]}},
+     {"out_of_fold": {"rows": "many"}}, {"seconds": {"a": "b"}},
      {"label": {"column": 1}}],
     ids=str,
 )  # fmt: skip
