@@ -27,6 +27,7 @@ from toppush.auto.search import WeightedRows
 from toppush.folds.splits import in_turn, nested
 from toppush.models.boosting import BoostedMember, choose_rounds, others_than
 from toppush.models.forest import TopForest
+from toppush.tables.frames import FROM_DTYPE, FrameColumns
 
 QUICK = ["logistic", "forest"]
 F1 = "predict maximises F1, so it marks rows with probabilities below 1/2 too"
@@ -229,6 +230,22 @@ def test_weights_of_zero_are_rows_that_are_not_there():
     assert np.isnan(whole.out_of_fold_[~kept]).all()
 
 
+def test_default_folds_are_of_the_rows_that_count():
+    X, y = made(2000)
+    for seed in range(10):
+        weight = np.ones(len(y))
+        weight[np.random.default_rng(seed).permutation(np.flatnonzero(y))[6:]] = 0.0
+        kept = weight > 0
+        groups = np.arange(len(y))
+        for of_rows in (None, groups):
+            whole = TopRanker()._read_training(X, y, weight, of_rows)[0]
+            fewer = None if of_rows is None else groups[kept]
+            part = TopRanker()._read_training(X[kept], y[kept], None, fewer)[0]
+            for one, other in zip(whole.folds, part.folds, strict=True):
+                np.testing.assert_array_equal(one[0], other[0])
+                np.testing.assert_array_equal(one[1], other[1])
+
+
 def test_groups_stay_in_one_fold():
     X, y = made()
     groups = np.arange(len(y)) // 10
@@ -271,6 +288,14 @@ def test_tables_come_as_they_are():
     odd = table.head(3).copy()
     odd.loc[odd.index[0], "city"] = "Atlantis"
     assert np.isfinite(ranker.decision_function(odd)).all()
+
+
+def test_times_around_a_change_of_the_clock_are_read_in_utc():
+    hours = pd.Series(pd.date_range("2024-03-30", "2024-04-01", freq="h", tz="UTC"))
+    utc = pd.DataFrame({"when": hours})
+    columns = FrameColumns.of(utc, FROM_DTYPE)
+    local = pd.DataFrame({"when": hours.dt.tz_convert("Europe/Berlin")})
+    np.testing.assert_array_equal(columns.numbers(local), columns.numbers(utc))
 
 
 @pytest.mark.parametrize("form", ["polars", "zoned", "category"])

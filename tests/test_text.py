@@ -309,6 +309,18 @@ def test_text_can_be_forced_or_forbidden():
         TopRanker(["text"]).fit(X[["amount"]], y)
 
 
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("text", [None, np.nan, "", "! ? ..."])
+def test_text_that_is_the_same_in_all_rows_is_no_failure(text):
+    X, y = frame(200)
+    X["message"] = text
+    ranker = TopRanker(["logistic", "text"], cv=2, text_features=["message"]).fit(X, y)
+    assert np.isfinite(ranker.decision_function(X)).all()
+    if text != "! ? ...":
+        assert "empty in all training rows" in ranker.left_out_["text"]
+        assert list(ranker.members_) == ["logistic"]
+
+
 def test_trees_keep_reading_strings_as_categories():
     X, y = frame(200)
     pytest.importorskip("lightgbm")

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from toppush.auto.dask_folds import DaskFolds
 
 WEIGHT = "sample_weight"
-NO_TEXT = "no column holds free text"
+NO_TEXT, NO_TERMS = "no column holds free text", "free text is empty in all training rows"
 NO_FILE = "neither a model file nor an ONNX export can hold it"
 MANY_COLUMNS = 50_000
 """Columns beyond which forests, curves and networks take too long."""
@@ -180,7 +180,9 @@ class Member:
         if self.engine is not None and find_spec(self.engine) is None:
             return not_installed(self.engine)
         if self.on_terms:
-            return NO_TEXT if data.terms is None else None
+            if data.terms is None:
+                return NO_TEXT
+            return None if data.terms.shape[1] else NO_TERMS
         width = data.numbers.shape[1]
         if self.most_columns is not None and width > self.most_columns:
             return f"{width:,} columns are too many for it"

@@ -134,7 +134,8 @@ def _axes(terms: Matrix, most: int, seed: int) -> Array:
     if n_components < 1 or not terms.nnz:
         return np.zeros((0, terms.shape[1]))
     # Single precision, because a model file holds 32 numbers for each of 50,000 terms.
-    fitted = TruncatedSVD(n_components, random_state=seed).fit(terms)
+    with np.errstate(divide="ignore", invalid="ignore"):  # shares of the variance of equal rows
+        fitted = TruncatedSVD(n_components, random_state=seed).fit(terms)
     return np.asarray(fitted.components_, np.float32)
 
 

@@ -103,20 +103,30 @@ def shared_folds(
 ) -> Folds:
     """Folds as places among the rows that count, each with rows of both classes.
 
-    An int makes shuffled stratified folds, which keep groups together if there are any.
+    An int makes shuffled stratified folds of the rows that count, which keep groups together if
+    there are any.
     """
     if isinstance(cv, Integral):
-        most = int(min(positive[counted].sum(), (~positive[counted]).sum()))
-        if groups is None:
-            cv = StratifiedKFold(min(int(cv), most), shuffle=True, random_state=seed)
-        else:
-            n_groups = len(np.unique(groups[counted]))
-            if n_groups < 2:
-                raise ValueError("all rows are of one group, and folds need two; leave groups out.")
-            cv = StratifiedGroupKFold(min(int(cv), most, n_groups), shuffle=True, random_state=seed)
-    folds = split_folds(cv, positive, counted, groups)
+        of_rows = None if groups is None else groups[counted]
+        folds = _stratified_folds(int(cv), positive[counted], of_rows, seed)
+    else:
+        folds = split_folds(cv, positive, counted, groups)
     require_both_in_each(folds, positive[counted])
     return folds
+
+
+def _stratified_folds(
+    n_folds: int, positive: Mask, groups: NDArray[Any] | None, seed: int
+) -> Folds:
+    n_folds = min(n_folds, int(min(positive.sum(), (~positive).sum())))
+    if groups is None:
+        split = StratifiedKFold(n_folds, shuffle=True, random_state=seed)
+        return list(split.split(positive, positive))
+    n_groups = len(np.unique(groups))
+    if n_groups < 2:
+        raise ValueError("all rows are of one group, and folds need two; leave groups out.")
+    split = StratifiedGroupKFold(min(n_folds, n_groups), shuffle=True, random_state=seed)
+    return list(split.split(positive, positive, groups))
 
 
 def split_folds(cv: Any, y: NDArray[Any], counted: Where, groups: ArrayLike | None = None) -> Folds:

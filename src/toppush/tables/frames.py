@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from datetime import date
+from datetime import UTC, date
 from decimal import Decimal
 from numbers import Real
 from typing import Any
@@ -563,7 +563,7 @@ def _as_date(value: Any, name: Any, order: str) -> Any:
     if hasattr(value, "to_timestamp"):  # a period
         value = value.to_timestamp()
     if getattr(value, "tzinfo", None) is not None:
-        value = (value - value.utcoffset()).replace(tzinfo=None)
+        value = value.astimezone(UTC).replace(tzinfo=None)
     try:
         return np.datetime64(value)
     except ValueError:
