@@ -519,6 +519,21 @@ def test_no_member_begins_when_time_is_over(monkeypatch):
     assert set(ranker.left_out_.values()) == {"there was no time left"}
 
 
+def test_reading_the_rows_takes_part_of_the_time(monkeypatch):
+    now, read = [0.0], TopRanker._read_training
+
+    def slow(ranker, *given):
+        now[0] += 20.0
+        return read(ranker, *given)
+
+    monkeypatch.setattr(schedule.time, "perf_counter", lambda: now[0])
+    monkeypatch.setattr(TopRanker, "_read_training", slow)
+    X, y = made()
+    ranker = TopRanker(["logistic", "forest"], seconds=15.0).fit(X, y)
+    assert ranker.left_out_ == {"forest": "there was no time left"}
+    assert TopRanker(["logistic", "forest"], seconds=25.0).fit(X, y).left_out_ == {}
+
+
 def interrupt(*given):
     raise KeyboardInterrupt
 

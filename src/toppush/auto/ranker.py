@@ -1,5 +1,6 @@
 """The ranker that cross-validates several members and combines them."""
 
+import time
 import warnings
 from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import replace
@@ -92,8 +93,9 @@ class TopRanker(CrossFitted):
         that explanations, model files and ONNX do not support. By default chosen by `effort`.
     effort : {"quick", "normal", "thorough"}, default="normal"
     seconds : float, optional
-        Time limit: fit no base model that would exceed it, and combine the fitted ones. An
-        interrupt ends `fit` with KeyboardInterrupt and leaves the estimator as it was.
+        Time limit: fit no base model that would exceed it, and combine the fitted ones. Reading the
+        rows counts; the first base model is always fitted. An interrupt ends `fit` with
+        KeyboardInterrupt and leaves the estimator as it was.
     scoring : str, optional
         A metric of `toppush.metrics` by which to choose the weights instead.
     cv : int, splitter or iterable of (train, held-out) pairs, optional
@@ -225,6 +227,7 @@ class TopRanker(CrossFitted):
         -------
         self
         """
+        began = time.perf_counter()
         groups = None if groups is None else groups_of(groups)
         with unchanged_on_failure(self):
             members = named_members(self.members, EFFORTS[self.effort])
@@ -240,7 +243,9 @@ class TopRanker(CrossFitted):
             if data.terms is None and self.members is None:
                 members = {name: each for name, each in members.items() if not each.on_terms}
             line = Line() if self.verbose else None
-            schedule = Schedule(members, self.scoring, self.seconds, line)
+            read = time.perf_counter() - began
+            seconds = None if self.seconds is None else self.seconds - read
+            schedule = Schedule(members, self.scoring, seconds, line)
             fitted, where = schedule.run(data)
             used = data if len(where) == data.n_rows else data.part(where)
             self._combine(fitted, used, counted[where], n_rows)
