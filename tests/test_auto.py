@@ -19,7 +19,7 @@ from sklearn.model_selection import GroupKFold, StratifiedKFold, TimeSeriesSplit
 from sklearn.naive_bayes import GaussianNB
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from toppush import TopPushTrees, TopRanker, metrics
+from toppush import DegenerateWarning, TopPushTrees, TopRanker, metrics
 from toppush.auto import members, schedule
 from toppush.auto.combination import MemberScores, Quality, choose_weights
 from toppush.auto.linear import TopLinear
@@ -517,6 +517,13 @@ def test_no_member_begins_when_time_is_over(monkeypatch):
     ranker = TopRanker(["logistic", "forest", "boosted"], seconds=15.0).fit(X, y)
     assert list(ranker.members_) == ["logistic"]
     assert set(ranker.left_out_.values()) == {"there was no time left"}
+
+
+def test_a_constant_ranking_is_reported():
+    X, y = made()
+    with pytest.warns(DegenerateWarning, match="order of rows is arbitrary") as caught:
+        TopRanker(QUICK, effort="quick").fit(np.ones_like(X), y)
+    assert caught[0].filename == __file__
 
 
 def test_reading_the_rows_takes_part_of_the_time(monkeypatch):

@@ -35,7 +35,7 @@ from toppush.folds.splits import groups_of, shared_folds, within
 from toppush.matrices import dense, for_engine, times
 from toppush.metrics.cautions import few_positives, later_rows_caution, warn_of_perfect
 from toppush.metrics.scoring import scores_of
-from toppush.models.base import LABEL, refuse_elsewhere, unchanged_on_failure
+from toppush.models.base import LABEL, DegenerateWarning, refuse_elsewhere, unchanged_on_failure
 from toppush.models.cross_fitted import READING, CrossFitted
 from toppush.models.progress import Line
 from toppush.tables.frames import (
@@ -69,6 +69,10 @@ class PlainMetrics(Set[str]):
 
 
 PLAIN_METRICS = PlainMetrics()
+ALL_EQUAL = (
+    "all held-out rows of a fold have the same score, so the order of rows is arbitrary: the base "
+    "models learned nothing from the columns of X. Check that they vary and are the intended ones."
+)
 
 
 class TopRanker(CrossFitted):
@@ -254,7 +258,10 @@ class TopRanker(CrossFitted):
             schedule.close(self.weights_)
             self._warn_if_behind()
             assert self.out_of_fold_ is not None
-            if why := few_positives(used.positive, self.out_of_fold_[counted[where]]):
+            scores = self.out_of_fold_[counted[where]]
+            if all(np.ptp(scores[held]) == 0.0 for _, held in used.folds):
+                warnings.warn(ALL_EQUAL, DegenerateWarning, stacklevel=3)
+            if why := few_positives(used.positive, scores):
                 warnings.warn(why, UserWarning, stacklevel=3)
         return self
 
