@@ -30,6 +30,7 @@ from toppush import TopPushTrees, TopRanker, files
 from toppush.auto.members import MEMBERS
 from toppush.auto.text import Components, TermPlaces
 from toppush.explain.reasons import explain, explain_pair
+from toppush.files import fitting
 from toppush.modelfile.saving import (
     as_model,
     export_json,
@@ -37,6 +38,7 @@ from toppush.modelfile.saving import (
     from_bytes,
     to_bytes,
 )
+from toppush.modeltypes import model_type_named
 from toppush.system.errors import ModelError
 from toppush.system.reading import DataError
 from toppush.tables.text import Terms, as_texts, is_free_text
@@ -446,6 +448,21 @@ def test_other_model_types_refuse_text(table, model_type):
     pytest.importorskip({"trees": "lightgbm", "net": "torch"}.get(model_type, "numpy"))
     with pytest.raises(DataError, match=r"message.*--drop message"):
         files.fit(table, positive="yes", model=model_type)
+
+
+@pytest.mark.parametrize("export", ["onnx", "weights"])
+def test_exports_refuse_text_before_the_fit(table, export, tmp_path, monkeypatch):
+    monkeypatch.setattr(fitting, "fit_and_warn", None)
+    outputs = ["-o", tmp_path / "model.toppush", f"--{export}", tmp_path / "export"]
+    error = run("fit", table, "--model", "linear", *outputs, code=1).stderr
+    assert f"--{export} does not take free text, which column message holds" in error
+    assert not list(tmp_path.iterdir())
+
+
+def test_names_with_spaces_are_quoted():
+    why = model_type_named("trees").refused_text(["title", "the review"])
+    assert "columns title, the review hold" in why
+    assert "--drop 'title,the review'" in why
 
 
 def test_onnx_names_the_text(model, tmp_path):

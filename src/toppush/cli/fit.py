@@ -186,7 +186,9 @@ def fit(
     if source is not ParameterSource.COMMANDLINE:
         more["cv"] = None
     with lines_to_stderr():
-        model = _fit(data, **more) if cluster is None else _fit_on(cluster, data, **more)
+        model = (
+            _fit(data, exports=paths, **more) if cluster is None else _fit_on(cluster, data, **more)
+        )
     _write(model, paths)
     written = {name: str(path) for name, path in paths.items()}
     about = model.about

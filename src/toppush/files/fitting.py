@@ -241,6 +241,7 @@ def fit(
     seed: int = 0,
     kind: str | None = None,
     verbose: int = 0,
+    exports: Collection[str] = (),
     **options: Unpack[ModelOptions],
 ) -> Model:
     """Fit a ranker to a file of rows.
@@ -280,6 +281,9 @@ def fit(
         The file format, if the ending does not say.
     verbose : int
         1 shows the progress of cross-validation and fit, see `TopPushCV`.
+    exports : collection of str
+        "onnx" and "weights": the exports to write after the fit. Free text, which they do not take,
+        is refused before it.
     **options : ModelOptions
         Options of the model type: lam, top, loss, scale, tol, members, effort, seconds, scoring, cv
         and threads, see `ModelOptions`.
@@ -310,7 +314,7 @@ def fit(
         path, label=label, positive=positive, drop=drop, categorical=categorical, text=text,
         keep=keep, roles=Roles(sample_weight, groups, time), kind=kind,
     )  # fmt: skip
-    if why := model_type.refused_text(training.text):
+    if why := model_type.refused_text(training.text, exports):
         raise training.file.error(why)
     clock.append(perf_counter())
     steps = training.preparation(scale=scale, missing=missing, form=model_type.form)

@@ -1,11 +1,12 @@
 """The interface of a model type: how it is fitted, saved, described and exported."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
 import numpy as np
@@ -181,15 +182,20 @@ class ModelType(ABC):
         """Packages that a fitted ranker needs besides those of every model."""
         return [] if self.engine is None else [self.engine]
 
-    def refused_text(self, texts: Collection[str]) -> str:
-        """Why it cannot be fitted to a table with these columns of free text; empty if it can."""
-        if self.takes_text or not texts:
+    def refused_text(self, texts: Sequence[str], exports: Collection[str] = ()) -> str:
+        """Why it cannot be fitted to columns of free text and exported; empty if it can."""
+        refused = [f"--{name}" for name in EXPORTS if name in exports]
+        if not self.takes_text:
+            refused = [f"--model {self.name}"]
+        if not texts or not refused:
             return ""
-        names = ",".join(texts)
+        listed = ", ".join(texts)
+        named = f"column {listed} holds" if len(texts) == 1 else f"columns {listed} hold"
+        names = quote(",".join(texts))
+        other = f"fit without {refused[0]}" if self.takes_text else "use --model auto or linear"
         return (
-            f"--model {self.name} does not take free text, which column {names} holds; use --model "
-            f"auto or linear, --drop {names} to leave it out, or --categorical {names} to read its "
-            "strings as categories."
+            f"{refused[0]} does not take free text, which {named}; {other}, --drop {names}, or "
+            f"--categorical {names} to read the strings as categories."
         )
 
     def require_engine(self) -> None:
