@@ -510,6 +510,16 @@ def test_losers_of_the_first_round_are_dropped(monkeypatch):
     assert all(row["rows"] == 2000 for row in ranker.leaderboard_)
 
 
+def test_a_member_without_rivals_is_fitted_once(monkeypatch):
+    monkeypatch.setattr(schedule, "FIRST_ROWS", 200)
+    shown = []
+    monkeypatch.setattr(
+        schedule.Schedule, "_show", lambda self, name, place, total, n_rows: shown.append(n_rows)
+    )
+    TopRanker(["logistic", "text"]).fit(*made(2000))
+    assert shown == [2000]
+
+
 def test_no_member_begins_when_time_is_over(monkeypatch):
     X, y = made()
     clock = itertools.count(0.0, 10.0)

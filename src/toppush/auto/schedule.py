@@ -52,7 +52,7 @@ class Schedule:
         self._require_some(names)
         fitted: dict[str, FittedMember] = {}
         where: Where = np.arange(data.n_rows)
-        for rows in self._rounds(data):
+        for rows in self._rounds(data, len(names)):
             part = data if len(rows) == data.n_rows else data.part(rows)
             scale = SLOWER * len(rows) / len(where)
             expected = {name: scale * fitted[name].seconds for name in names if name in fitted}
@@ -67,12 +67,12 @@ class Schedule:
             self.left_out.pop(name, None)
         return fitted, where
 
-    def _rounds(self, data: FitData) -> list[Where]:
-        """The rows of each round; the last has all."""
+    def _rounds(self, data: FitData, n_members: int) -> list[Where]:
+        """The rows of each round; the last has all. A single member has nothing to compete with."""
         least = FIRST_ROWS if self.seconds is None else FIRST_ROWS_IN_TIME
         rounds: list[Where] = [np.arange(data.n_rows)]
         n_rows = data.n_rows / GROWTH
-        while data.on_dask is None and len(self.members) > 1 and n_rows >= least:
+        while data.on_dask is None and n_members > 1 and n_rows >= least:
             rounds.insert(0, some_rows(data.positive, int(n_rows)))
             n_rows /= GROWTH
         return rounds

@@ -177,8 +177,10 @@ def leaderboard_parts(about: dict[str, Any]) -> list[str | TextTable]:
     if len(board) > 2:  # the combination of a single base model is that model
         parts.append(_best_sentence(board, about["fit"], about["against"]))
     if (quick := about.get("quick")) and quick["low"] <= 0.0:
+        *first, last = quick["extra"]
+        extra = " and ".join([", ".join(first)] * bool(first) + [last])
         parts.append(
-            f"Without {' and '.join(quick['extra'])}, as with --effort quick, the combination "
+            f"Without {extra}, as with --effort quick, the combination "
             f"ranks these rows as well: average precision differs by {quick['difference']:+.3f} "
             f"({quick['low']:+.3f} to {quick['high']:+.3f}). The other base models took "
             f"{quick['seconds']:.1f} s of {quick['all_seconds']:.1f} s."

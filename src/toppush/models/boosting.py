@@ -42,10 +42,10 @@ class Growth:
     n_leaves: int
     learning_rate: float
     max_rounds: int
-    subsample: float = 0.7
-    colsample_bynode: float = 0.3
-    min_child_samples: int = 5
-    category_encoding: str = "native"
+    subsample: float
+    colsample_bynode: float
+    min_child_samples: int
+    category_encoding: str
 
     def parameters(self, seed: int, n_jobs: int) -> dict[str, Any]:
         """LightGBM's parameters, for fits that repeat bit for bit."""

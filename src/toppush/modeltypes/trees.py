@@ -185,7 +185,7 @@ def ensembles(ranker: Any) -> list[Ensemble]:
 
 
 def _members(ranker: Any, n_features: int) -> list[Ensemble]:
-    """The members of a ranker, checked to use so many features."""
+    """The members of a ranker, if each has this number of features."""
     members = [lightgbm_text.parsed(lightgbm_text.trimmed(text)) for text in ranker.texts_]
     if not members or any(member.n_features != n_features for member in members):
         raise ModelError(f"its trees are not of {n_features} columns.")

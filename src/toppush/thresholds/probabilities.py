@@ -150,8 +150,8 @@ class Calibration:
         """
         distinct, mass = masses(scores, np.ones(len(scores)) if weight is None else weight)
         distinct, mass = distinct[mass > 0.0][::-1], mass[mass > 0.0][::-1]
-        found = np.cumsum(mass * self.probability(distinct))
-        best = int(np.argmax(found / (np.cumsum(mass) + found[-1])))
+        positives = np.cumsum(mass * self.probability(distinct))
+        best = int(np.argmax(positives / (np.cumsum(mass) + positives[-1])))
         if best == len(distinct) - 1:
             return float(np.nextafter(distinct[-1], -np.inf))
         above, below = float(distinct[best]), float(distinct[best + 1])
