@@ -15,6 +15,7 @@ from sklearn.pipeline import make_pipeline
 from toppush import TopPush, TopPushTrees, TopRanker, files
 from toppush.files import Columns, DataError, ModelError
 from toppush.modelfile import saving
+from toppush.tables.column_types import Counts
 from toppush.tables.columns import LearnedPart, merge
 from toppush.tables.dates import date_order, date_parts, parse_date
 from toppush.tables.frames import FROM_DTYPE, FrameColumns, FrameSummary
@@ -327,6 +328,15 @@ def test_days_between_dates_become_a_number():
     in_files = Columns(form="nan").fit(pa.Table.from_pandas(table))
     assert in_files.get_feature_names_out()[-1] == "booked (days since start)"
     np.testing.assert_array_equal(in_files.transform(table)[:, -1], between)
+
+
+def test_long_times_between_dates_are_no_change_of_units():
+    table, _ = bookings()
+    table["start"] = table["booked"] + pd.to_timedelta(np.arange(len(table)) % 2, "s")
+    columns = Columns(form="nan").fit(pa.Table.from_pandas(table))
+    counts = Counts()
+    columns.matrix(table.assign(start=pd.Timestamp("2030-01-01")), counts)
+    assert not counts.larger
 
 
 def test_many_columns_of_dates_are_not_paired():

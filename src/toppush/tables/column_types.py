@@ -99,6 +99,11 @@ class Number:
         return True
 
     @property
+    def has_unit(self) -> bool:
+        """Whether far larger values may be due to another unit."""
+        return True
+
+    @property
     def has_indicator(self) -> bool:
         """Whether its last output is 1 where a value is missing."""
         return self.had_missing and self.marks_missing and not self.keep_nan
@@ -136,7 +141,7 @@ class Number:
             if not self.keep_nan:
                 values = np.where(missing, self.fill, values)
         largest = max(abs(self.low), abs(self.high))
-        if values.size and 0.0 < largest < np.inf:
+        if self.has_unit and values.size and 0.0 < largest < np.inf:
             size = max(float(np.fmax.reduce(values)), -float(np.fmin.reduce(values)))
             if size > LARGER * largest:
                 counts.note_larger(self.name, size / largest)
@@ -165,6 +170,10 @@ class Date(Number):
     @property
     def marks_missing(self) -> bool:
         return self.part == FIRST
+
+    @property
+    def has_unit(self) -> bool:
+        return False
 
     def floats(self, column: pa.Array) -> Array:
         return date_part(arrow.as_dates(self.source, column, self.order), self.part)
